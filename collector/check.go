@@ -16,10 +16,10 @@ func (c *Collector) mustRender() {
 			missing[m.Name] = true
 		}
 	}
-	for _, conditions := range []bool{true, false} {
+	for _, s := range fullSnapshots() {
 		p := page{opts: Options{Gauges: true}}
 		p.begin()
-		c.render(&p, gpu.Full[gpu.Snapshot](conditions))
+		c.render(&p, s)
 		if _, err := p.end(); err != nil {
 			panic(err)
 		}
@@ -30,4 +30,18 @@ func (c *Collector) mustRender() {
 	if len(missing) > 0 {
 		panic(fmt.Sprintf("page %s lacks %v", c.on.Path(), missing))
 	}
+}
+
+// fullSnapshots returns snapshots with something in every field, with and without all conditions
+// and for every kind of owner.
+func fullSnapshots() (all []*gpu.Snapshot) {
+	for _, conditions := range []bool{true, false} {
+		for _, kind := range []gpu.OwnerKind{gpu.OwnerPod, gpu.OwnerUnit} {
+			s := gpu.Full[gpu.Snapshot](conditions)
+			s.GPUs[0].Holders[0].Kind = kind
+			s.GPUs[0].Book.Accounts[0].Kind = kind
+			all = append(all, s)
+		}
+	}
+	return all
 }

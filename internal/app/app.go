@@ -21,6 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/internal/unit"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
@@ -39,6 +40,7 @@ type Node struct {
 	NVML    *nvml.Source
 	Source  *source.Group
 	Mapper  *podmapper.Mapper
+	Units   *unit.Mapper
 	Sampler *sampler.Sampler
 }
 
@@ -58,8 +60,9 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		PodResources: cfg.PodResources, PodsAPI: cfg.PodsAPI, Resources: cfg.Resources.Regexp,
 		Now: now, Log: log, Stages: stages,
 	})
-	return &Node{NVML: library, Source: drivers, Mapper: mapper, Sampler: sampler.New(sampler.Config{
-		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, mapper), Mapper: mapper,
+	units := unit.New(cfg.units(mapper, now, log, stages))
+	return &Node{NVML: library, Source: drivers, Mapper: mapper, Units: units, Sampler: sampler.New(sampler.Config{
+		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, units, mapper), Mapper: allocations{mapper, units},
 		PCIClasses: nvml.PCIClasses,
 		Host:       host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS},
 		NodeName:   cfg.NodeName, StatePath: cfg.StatePath,
@@ -88,6 +91,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	handler := newHandler(node.Sampler.Latest, host.Now, cfg, server.Collector(), log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return node.Mapper.Run(ctx) })
+	g.Go(func() error { return node.Units.Run(ctx) })
 	g.Go(func() error { return node.NVML.Run(ctx) })
 	g.Go(func() error {
 		awaitPoll(ctx, node.Mapper)

@@ -34,6 +34,7 @@ type Config struct {
 	CallTimeout   time.Duration
 	Source        string
 	DCGM          DCGM
+	Units         Units
 
 	Retention    time.Duration
 	MaxProcesses int
@@ -69,6 +70,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; the loader finds it by default")
 	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`timeout` of a GPU in a tick; the tick continues without it")
 	c.registerSource(fs)
+	c.Units.register(fs)
 	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that series remain after their process or pod ended; at least three scrape intervals")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
@@ -142,6 +144,6 @@ func (c *Config) validate() error {
 	if c.MaxProcesses < 1 {
 		errs = append(errs, fmt.Errorf("--collector.process.max=%d: must be at least 1; use --collector.process=never to hide processes", c.MaxProcesses))
 	}
-	errs = append(errs, c.validateSource(), c.Log.Validate(), c.Serve.Validate())
+	errs = append(errs, c.validateSource(), c.Units.validate(), c.Log.Validate(), c.Serve.Validate())
 	return errors.Join(errs...)
 }

@@ -14,7 +14,7 @@ type devices []gpu.Device
 // stays empty, unless the device name is the UUID of a GPU, which may be lost.
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holding]int, len(list))
-	for _, a := range list {
+	for _, a := range ds.expand(list) {
 		a.UUID, a.GPUInstance = ds.find(a.Device)
 		h := holding{a.UUID, a.GPUInstance, a.Owner}
 		if i, twice := at[h]; twice {
@@ -23,6 +23,25 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 		}
 		at[h] = len(out)
 		out = append(out, a)
+	}
+	return out
+}
+
+// expand replaces an allocation of all GPUs by one for each GPU.
+func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
+	if !slices.ContainsFunc(list, func(a gpu.Allocation) bool { return a.Device.All }) {
+		return list
+	}
+	var out []gpu.Allocation
+	for _, a := range list {
+		if !a.Device.All {
+			out = append(out, a)
+			continue
+		}
+		for _, d := range ds {
+			a.Device = gpu.DeviceName{UUID: d.UUID}
+			out = append(out, a)
+		}
 	}
 	return out
 }

@@ -11,9 +11,9 @@ import (
 // usage has the holders and users of a GPU.
 type usage struct {
 	held  []gpu.Allocation // live
-	users []gpuProcess     // processes of containers
-	// known is set while allocations are known.
-	known bool
+	users []gpuProcess     // processes of owners with accounts
+	// known is set while allocations are known, required if owners use GPUs only with one.
+	known, required bool
 	// unlisted reports whether a container is newer than the last request to the kubelet.
 	unlisted func(gpu.Owner) bool
 	// unplaced are the allocations of unknown GPUs.
@@ -30,7 +30,7 @@ func (g gpuProcess) uses(a gpu.Allocation) bool {
 // until it ends.
 func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.processes[uuid].present
-	u := usage{known: v.givenKnown, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
+	u := usage{known: v.allocationsKnown, required: v.required, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
 	for _, g := range present {
 		if g.Owner.Kind.HasAccount() {
 			u.users = append(u.users, g)
@@ -116,7 +116,7 @@ func (u *usage) holders() []gpu.Holder {
 			continue
 		}
 		h := gpu.Holder{AccountKey: key, Sharing: gpu.SharingNone}
-		if !u.known || u.mayHold(t) {
+		if !u.known || !u.required || u.mayHold(t) {
 			h.Sharing = gpu.SharingUnknown
 		}
 		if i := u.heldByPod(t); i >= 0 {

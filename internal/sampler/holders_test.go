@@ -165,7 +165,7 @@ func TestUseUnknown(t *testing.T) {
 // the energy of an unused GPU is idle.
 func TestNoKubelet(t *testing.T) {
 	w := newWorld(t)
-	w.allocations.NoKubelet = true
+	w.allocations.Optional = true
 	w.runs(first, 42, train)
 	snap := w.ticks(w.sampler(), 3)
 	g := snap.GPUs[0]
