@@ -19,7 +19,7 @@ type Unit struct {
 	Cgroup    string
 	Processes []Process
 	Devices   []Device // held
-	// Files exist while the unit does, by their path below the node's directory: those that a
+	// Files exist while the unit does, by their path below the node's directory: files that a
 	// prolog or a container engine writes.
 	Files map[string]string
 	Span

@@ -60,9 +60,9 @@ func TestParse(t *testing.T) {
 		{"a user's cgroup named as a job", "0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_1/step_0/user/task_0", match{manager: User, id: "1000"}},
 		{"a user's cgroup named as a container", "0::/user.slice/user-1000.slice/user@1000.service/docker-" + containerID + ".scope", match{manager: User, id: "1000"}},
 		{"a cgroup of a service named as a job", "0::/system.slice/x.service/slurmstepd.scope/job_1/step_0", match{manager: Systemd, id: "x"}},
-		{"a guest's service", "0::/machine.slice/systemd-nspawn@x.service/payload/system.slice/ollama.service", match{}},
-		{"a guest's job", "0::/lxc.payload.x/system.slice/slurmstepd.scope/job_1/step_0", match{}},
-		{"a guest's session", "0::/lxc.payload.x/user.slice/user-1000.slice/session-1.scope", match{}},
+		{"a service inside a machine", "0::/machine.slice/systemd-nspawn@x.service/payload/system.slice/ollama.service", match{}},
+		{"a job inside a machine", "0::/lxc.payload.x/system.slice/slurmstepd.scope/job_1/step_0", match{}},
+		{"a session inside a machine", "0::/lxc.payload.x/user.slice/user-1000.slice/session-1.scope", match{}},
 		{"a virtual machine", `0::/machine.slice/machine-qemu\x2d1\x2dvm.scope/libvirt/emulator`, match{}},
 
 		{"a pod", "0::" + podSlice, match{}},
@@ -94,7 +94,7 @@ func TestPatterns(t *testing.T) {
 		want       match
 	}{
 		{"PBS", "7:memory:/pbs_jobs.service/jobid/123.server/x", match{manager: "pbs", id: "123.server"}},
-		{"a guest, whatever its own paths are", "0::/lxc.payload.web/system.slice/slurmstepd.scope/job_1/step_0", match{manager: "lxc", id: "web"}},
+		{"a machine container with any paths", "0::/lxc.payload.web/system.slice/slurmstepd.scope/job_1/step_0", match{manager: "lxc", id: "web"}},
 		{"instead of a service", "0::/system.slice/shell-0-f23.service", match{manager: "flux", id: "f23"}},
 		{"below a job", "0::/system.slice/slurmstepd.scope/job_1/step_0/shell-0-f23.service", match{manager: Slurm, id: "1"}},
 		{"below a user", "0::/user.slice/user-1000.slice/user@1000.service/pbs_jobs.service/jobid/1", match{manager: User, id: "1000"}},

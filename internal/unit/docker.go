@@ -14,7 +14,7 @@ import (
 // maxContainerFile limits the size of an engine's file in bytes.
 const maxContainerFile = 8 << 20
 
-// container is what the engine's files say about a container.
+// container has the used data of an engine's files about a container.
 type container struct {
 	name, image, project string
 	devices              []gpu.DeviceName
@@ -71,7 +71,7 @@ func decode(path string, into any) error {
 		return err
 	}
 	if json.Unmarshal(data, into) != nil {
-		return fmt.Errorf("%s: is no valid JSON of its kind", path)
+		return fmt.Errorf("%s: invalid JSON or unexpected types", path)
 	}
 	return nil
 }
