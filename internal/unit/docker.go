@@ -1,8 +1,11 @@
 package unit
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -117,31 +120,50 @@ func requested(id string) []gpu.DeviceName {
 	return []gpu.DeviceName{d}
 }
 
-// podmanContainer has the used fields of a row of containers.json of containers/storage.
+// podmanContainer has the used fields of a row of containers.json of containers/storage. Metadata is
+// itself JSON.
 type podmanContainer struct {
-	ID    string   `json:"id"`
-	Names []string `json:"names"`
+	ID       string   `json:"id"`
+	Names    []string `json:"names"`
+	Metadata string   `json:"metadata"`
 }
 
-// readPodman returns the names of Podman's containers by id. The file of containers that are
-// removed when they end is in the run root.
-func readPodman(roots []string) (names map[string]string, err error) {
-	names = make(map[string]string)
+// readPodman returns Podman's containers by id. The file of containers that are removed when they
+// end may be in the run root.
+func readPodman(roots []string) (map[string]container, error) {
+	all := make(map[string]container)
+	var missing, first error
+	read := 0
 	for _, root := range roots {
 		for _, file := range []string{"containers.json", "volatile-containers.json"} {
 			var rows []podmanContainer
-			if e := decode(filepath.Join(root, "overlay-containers", file), &rows); e != nil {
-				if err == nil {
-					err = e
-				}
+			switch err := decode(filepath.Join(root, "overlay-containers", file), &rows); {
+			case errors.Is(err, fs.ErrNotExist):
+				missing = cmp.Or(missing, err)
+				continue
+			case err != nil:
+				first = cmp.Or(first, err)
 				continue
 			}
+			read++
 			for _, r := range rows {
 				if len(r.Names) > 0 {
-					names[r.ID] = r.Names[0]
+					all[r.ID] = container{name: r.Names[0], image: imageOf(r.Metadata)}
 				}
 			}
 		}
 	}
-	return names, err
+	if read == 0 {
+		first = cmp.Or(first, missing)
+	}
+	return all, first
+}
+
+// imageOf returns the name of the image in a container's metadata.
+func imageOf(metadata string) string {
+	var m struct {
+		Image string `json:"image-name"`
+	}
+	_ = json.Unmarshal([]byte(metadata), &m) // without metadata the image is unknown
+	return m.Image
 }

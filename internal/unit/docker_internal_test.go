@@ -57,11 +57,15 @@ func TestDeviceRequests(t *testing.T) {
 
 func TestReadPodman(t *testing.T) {
 	root, run := t.TempDir(), t.TempDir()
-	write(t, filepath.Join(root, "overlay-containers/containers.json"), `[{"id":"1","names":["a","b"]},{"id":"2"}]`)
+	write(t, filepath.Join(root, "overlay-containers/containers.json"), `[{"id":"1","names":["a","b"],"metadata":"{\"image-name\":\"docker.io/library/a:1\"}"},{"id":"2"}]`)
 	write(t, filepath.Join(run, "overlay-containers/volatile-containers.json"), `[{"id":"3","names":["c"]}]`)
-	got, _ := readPodman([]string{root, run})
-	if diff := cmp.Diff(map[string]string{"1": "a", "3": "c"}, got); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
+	got, err := readPodman([]string{root, run})
+	want := map[string]container{"1": {name: "a", image: "docker.io/library/a:1"}, "3": {name: "c"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(container{})); diff != "" || err != nil {
+		t.Errorf("error %v, containers (-want +got):\n%s", err, diff)
+	}
+	if _, err := readPodman([]string{t.TempDir()}); err == nil {
+		t.Error("no error without any file")
 	}
 }
 

@@ -250,7 +250,7 @@ func (m *Mapper) newContainers(found live) map[string]string {
 // another engine is, keeps its id as its name.
 func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
 	out := make(map[string]container, len(ids))
-	var names map[string]string
+	var podman map[string]container
 	var first error
 	for id, manager := range ids {
 		var c container
@@ -258,11 +258,11 @@ func (m *Mapper) readContainers(ids map[string]string) (map[string]container, er
 		switch {
 		case manager == Docker:
 			c, err = readDocker(m.cfg.DockerRoot, id)
-		case names == nil:
-			names, err = readPodman(m.cfg.PodmanRoots)
-			c.name = names[id]
+		case podman == nil:
+			podman, err = readPodman(m.cfg.PodmanRoots)
+			c = podman[id]
 		default:
-			c.name = names[id]
+			c = podman[id]
 		}
 		if err != nil && c.name == "" {
 			first = cmp.Or(first, err)
