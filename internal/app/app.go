@@ -57,7 +57,7 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	})
 	mapper := podmapper.New(podmapper.Config{
 		ProcFS: cfg.ProcFS, ContainerLogs: cfg.ContainerLogs, PodLogs: cfg.PodLogs,
-		PodResources: cfg.PodResources, PodsAPI: cfg.PodsAPI, Resources: cfg.Resources.Regexp,
+		PodResources: cfg.PodResources, PodsAPI: cfg.PodsAPI, Resources: cfg.Resources.Regexp, Reservations: cfg.Reservations,
 		Now: now, Log: log, Stages: stages,
 	})
 	units := unit.New(cfg.units(mapper, now, log, stages))

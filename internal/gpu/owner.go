@@ -197,6 +197,9 @@ type Allocation struct {
 	Replicas int
 	// Live is set while the owner's group is known to be alive.
 	Live bool
+	// Reserved is set if the owner only reserves the device for other pods, which are unknown. Such
+	// an allocation holds nothing.
+	Reserved bool
 }
 
 // DeviceName names a GPU or a partition of one, in one of the forms that device plugins and DRA

@@ -14,6 +14,8 @@ type usage struct {
 	users []gpuProcess     // processes of owners with accounts
 	// known is set while allocations are known, required if owners use GPUs only with one.
 	known, required bool
+	// reserved is set if unknown pods hold the GPU.
+	reserved bool
 	// unlisted reports whether a container is newer than the last request to the kubelet.
 	unlisted func(gpu.Owner) bool
 	// unplaced are the allocations of unknown GPUs.
@@ -39,8 +41,9 @@ func (s *Sampler) usage(uuid string, v view) usage {
 	u.unlisted = func(c gpu.Owner) bool { return s.seen[c].first > s.asked }
 	u.held = slices.DeleteFunc(slices.Clone(s.given[uuid]), func(a gpu.Allocation) bool {
 		counts := u.known && a.Live || !u.known && u.used(a)
-		return a.Owner.UID == "" || !counts
+		return a.Owner.UID == "" || a.Reserved || !counts
 	})
+	u.reserved = slices.ContainsFunc(s.given[uuid], func(a gpu.Allocation) bool { return a.Reserved })
 	return u
 }
 
@@ -135,7 +138,7 @@ func (u *usage) heldByPod(t gpuProcess) int {
 // mayHold reports whether the process's pod has an allocation that may be the GPU, or may have got
 // one since the last request to the kubelet.
 func (u *usage) mayHold(t gpuProcess) bool {
-	return u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
+	return u.reserved || u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }
 
 // strays returns the number of processes whose pod does not hold the GPU.
