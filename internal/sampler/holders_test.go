@@ -207,8 +207,8 @@ func TestUnitHolds(t *testing.T) {
 	if len(g.Holders) != 1 || g.Holders[0].Owner != job || g.Holders[0].Sharing != gpu.SharingExclusive || g.Strays != nil {
 		t.Errorf("holders %+v, %v strays", g.Holders, g.Strays)
 	}
-	if len(g.Book.Accounts) != 1 || g.Book.Accounts[0].Idle != 200_000 || g.Book.Accounts[0].Allocated == 0 {
-		t.Errorf("accounts %+v, want the idle energy of 2 s", g.Book.Accounts)
+	if len(g.Book.Accounts) != 1 || g.Book.Accounts[0].Energy.Sum() != 200_000 || g.Book.Accounts[0].Allocated == 0 {
+		t.Errorf("accounts %+v, want the energy of 2 s", g.Book.Accounts)
 	}
 }
 

@@ -207,7 +207,13 @@ func TestSlurm(t *testing.T) {
 // TestPodman runs a container of root's Podman from a folder with one program.
 func TestPodman(t *testing.T) {
 	root := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(root, "sleeper"), "./sleeper").CombinedOutput(); err != nil {
+	source := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(source, []byte("package main\n\nimport \"time\"\n\nfunc main() { time.Sleep(time.Hour) }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(root, "sleeper"), source)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	name := fmt.Sprintf("gpuledger-test-%d", os.Getpid())
