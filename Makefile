@@ -260,6 +260,10 @@ bench-year: ## file a year of 1,000 GPUs from a simulated store; takes an hour
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc
 	@test/e2e/kubelet/run
 
+.PHONY: e2e-units
+e2e-units: exporter ## map a job of a real Slurm and a container of a real Podman; needs root and Debian's slurmd, slurmctld, munge, slurm-client, podman, runc
+	$(IN_BIN) go test -tags e2e -ldflags=-w -count=1 -v ./test/e2e/units
+
 .PHONY: soak
 soak: ## run the exporter for an accelerated day, and kill it 200 times; takes a quarter of an hour
 	go test -tags e2e,realtime -count=1 -timeout=24h -ldflags "$(LAZY)" -run='^TestSoak$$' -v ./cmd/gpuledger -hours=$(HOURS)

@@ -16,12 +16,14 @@ const (
 	familyEnergy    = "Energy of GPUs"
 	familyContainer = "Containers"
 	familyProcess   = "Processes"
+	familyUnit      = "Units"
 	familyGauges    = "Gauges of GPUs"
 	familyHealth    = "Health of GPUs"
 	familyStages    = "Stages"
 	familyMapping   = "Mapping of processes"
 	familyPlacement = "Placement"
 	familyPods      = "Allocations"
+	familyUnits     = "Allocations of units"
 	familyBoards    = "Boards"
 )
 
@@ -63,6 +65,21 @@ const (
 	processMemoryUsed
 	processStart
 
+	unitInfo
+	unitGPUInfo
+	unitEnergy
+	unitIdleEnergy
+	unitAllocated
+	unitActive
+	containerUnitEnergy
+	unitProcessInfo
+	unitProcessEnergy
+	unitProcessActive
+	unitProcessSM
+	unitProcessMemory
+	unitProcessMemoryUsed
+	unitProcessStart
+
 	// firstGauge is the first of [gpu.GaugeInfos], which follow in their order.
 	firstGauge
 )
@@ -90,6 +107,13 @@ const (
 	allocationActive
 	allocationGPUTime
 	allocationCreated
+	unitAllocationEnergy
+	unitAllocationExclusive
+	unitAllocationIdle
+	unitAllocationSeconds
+	unitAllocationActive
+	unitAllocationGPUTime
+	unitAllocationCreated
 	boardEnergy
 	boardUnattributed
 	boardEnergySource
@@ -102,15 +126,18 @@ const (
 	numMetrics
 )
 
-// The labels that key the series of a GPU, of a container on a GPU, and of a
-// process of a container.
+// The labels that key the series of a GPU, of a container or unit on a GPU, and of a
+// process of either.
 var (
-	ofGPU       = []string{"UUID"}
-	ofContainer = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}
-	ofProcess   = plus(ofContainer, "pid", "process")
+	ofGPU         = []string{"UUID"}
+	ofContainer   = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}
+	ofProcess     = plus(ofContainer, "pid", "process")
+	ofUnit        = []string{"UUID", "GPU_I_ID", "manager", "unit"}
+	ofUnitProcess = plus(ofUnit, "pid", "process")
 	// ofAllocation includes the serial number, so that queries years later need no join.
-	ofBoard      = []string{"node", "UUID", "serial"}
-	ofAllocation = []string{"node", "UUID", "serial", "chassis_serial", "namespace", "pod", "pod_uid"}
+	ofBoard          = []string{"node", "UUID", "serial"}
+	ofAllocation     = []string{"node", "UUID", "serial", "chassis_serial", "namespace", "pod", "pod_uid"}
+	ofUnitAllocation = []string{"node", "UUID", "serial", "chassis_serial", "manager", "unit"}
 )
 
 func plus(labels []string, more ...string) []string { return slices.Concat(labels, more) }
@@ -276,6 +303,77 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Help:   "Start time of the process, in seconds since the Unix epoch.",
 	},
 
+	unitInfo: {
+		Family: familyUnit, Name: "gpuledger_unit_info", Type: gauge,
+		Labels: []string{"manager", "unit", "sluid", "user", "uid", "account", "partition", "cluster_name", "container_id", "image", "project"},
+		Help:   "Unit with series: a job, container, service or user outside pods. Labels may become known late.",
+	},
+	unitGPUInfo: {
+		Family: familyUnit, Name: "gpuledger_unit_gpu_info", Type: gauge,
+		Labels: plus(ofUnit, "sharing"),
+		Help:   "A unit that holds or uses a GPU now.",
+	},
+	unitEnergy: {
+		Family: familyUnit, Name: "gpuledger_unit_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: plus(ofUnit, "method"),
+		Help:   "Energy charged to a unit.",
+	},
+	unitIdleEnergy: {
+		Family: familyUnit, Name: "gpuledger_unit_idle_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofUnit,
+		Help:   "The unit's share of the GPU's idle energy.",
+	},
+	unitAllocated: {
+		Family: familyUnit, Name: "gpuledger_unit_gpu_allocated_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofUnit,
+		Help:   "Time the unit held the GPU, as far as its manager records that on disk.",
+	},
+	unitActive: {
+		Family: familyUnit, Name: "gpuledger_unit_gpu_active_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofUnit,
+		Help:   "Time the unit worked on the GPU; 0 where the driver does not report activity by process.",
+	},
+	containerUnitEnergy: {
+		Family: familyUnit, Name: "gpuledger_container_unit_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: plus(ofContainer, "manager", "unit"),
+		Help:   "Part of a container's energy that is charged to processes of a job inside the container.",
+	},
+	unitProcessInfo: {
+		Family: familyUnit, Name: "gpuledger_unit_process_info", Type: gauge, Flag: FlagProcess,
+		Labels: plus(ofUnitProcess, "container_id"),
+		Help:   "Process of a unit that uses a GPU or ended recently.",
+	},
+	unitProcessEnergy: {
+		Family: familyUnit, Name: "gpuledger_unit_process_energy_joules_total", Type: counter, Unit: "joules", Flag: FlagProcess,
+		Labels: plus(ofUnitProcess, "method"),
+		Help:   "Part of the unit's energy that is charged to the process.",
+	},
+	unitProcessActive: {
+		Family: familyUnit, Name: "gpuledger_unit_process_active", Type: gauge, Flag: FlagProcess,
+		Labels: ofUnitProcess,
+		Help:   "1 while the process is on the GPU, 0 after it left.",
+	},
+	unitProcessSM: {
+		Family: familyUnit, Name: "gpuledger_unit_process_sm_utilization_ratio", Type: gauge, Unit: "ratio", Flag: FlagProcess,
+		Labels: ofUnitProcess,
+		Help:   "Fraction of time in which a kernel of the process ran, over the samples of the last reading.",
+	},
+	unitProcessMemory: {
+		Family: familyUnit, Name: "gpuledger_unit_process_memory_utilization_ratio", Type: gauge, Unit: "ratio", Flag: FlagProcess,
+		Labels: ofUnitProcess,
+		Help:   "Fraction of time in which the process read or wrote GPU memory, over the samples of the last reading.",
+	},
+	unitProcessMemoryUsed: {
+		Family: familyUnit, Name: "gpuledger_unit_process_memory_used_bytes", Type: gauge, Unit: "bytes", Flag: FlagProcess,
+		Labels: ofUnitProcess,
+		Help:   "GPU memory of the process.",
+	},
+	unitProcessStart: {
+		Family: familyUnit, Name: "gpuledger_unit_process_start_time_seconds", Type: gauge, Unit: "seconds", Flag: FlagProcess,
+		Labels: ofUnitProcess,
+		Help:   "Start time of the process, in seconds since the Unix epoch.",
+	},
+
 	xidErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_xid_errors_total", Type: counter,
 		Labels: ofGPU,
@@ -381,6 +479,41 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofAllocation,
 		Help:   "Time when the counters of a pod on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
+	},
+	unitAllocationEnergy: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofUnitAllocation,
+		Help:   "Energy of a GPU charged to a unit, summed over MIG instances and methods.",
+	},
+	unitAllocationSeconds: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofUnitAllocation,
+		Help:   "Time a unit held a GPU, summed over its MIG instances; 0 for a unit that uses the GPU without an allocation.",
+	},
+	unitAllocationExclusive: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_exclusive_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofUnitAllocation,
+		Help:   "Part of a unit's energy that was measured while no other owner held or used the GPU.",
+	},
+	unitAllocationIdle: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_idle_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofUnitAllocation,
+		Help:   "Part of a unit's energy that is idle energy of the GPU.",
+	},
+	unitAllocationActive: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_active_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofUnitAllocation,
+		Help:   "Time a unit worked on a GPU, summed over its MIG instances; 0 where the driver does not report activity by process.",
+	},
+	unitAllocationGPUTime: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofUnitAllocation,
+		Help:   "Time a unit held a GPU, weighted by its share of the replicas that are held and of the slices. Over all pods and units it never exceeds the clock.",
+	},
+	unitAllocationCreated: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
+		Labels: ofUnitAllocation,
+		Help:   "Time when the counters of a unit on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
 	},
 	boardEnergy: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_energy_joules_total", Type: counter, Unit: "joules",

@@ -177,19 +177,27 @@ func TestCardinality(t *testing.T) {
 		return count(t, page, with) - count(t, page, without)
 	}
 	bare := &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, Drivers: make([]gpu.Driver, 1), PCIGPUs: new(0), DriverGPUs: new(0)}
+	main := func(with, without *gpu.Snapshot) int { return more(collector.MainPage, with, without) }
+	onGPU := main(crowdOfUnits(2, 1, 0), crowdOfUnits(1, 1, 0)) - main(crowd(2, 0, 0), crowd(1, 0, 0))
+	unit := main(crowdOfUnits(1, 2, 0), crowdOfUnits(1, 1, 0)) - onGPU
 	got := map[metric.Page]map[string]int{
 		collector.MainPage: {
-			"node":                  count(t, collector.MainPage, bare),
-			"GPU":                   more(collector.MainPage, crowd(2, 0, 0), crowd(1, 0, 0)),
-			"container and GPU":     more(collector.MainPage, crowd(1, 3, 0), crowd(1, 2, 0)),
-			"process":               more(collector.MainPage, crowd(1, 1, 3), crowd(1, 1, 2)),
-			"MIG device":            more(collector.MainPage, withMIG(2), withMIG(1)),
-			"GPU and XID code seen": more(collector.MainPage, withXIDs(2), withXIDs(1)),
-			"stage":                 more(collector.MainPage, withStages(2), withStages(1)),
+			"unit":                       unit,
+			"unit and GPU":               onGPU,
+			"process of a unit":          main(crowdOfUnits(1, 1, 3), crowdOfUnits(1, 1, 2)),
+			"job in a container and GPU": main(withJobs(2), withJobs(1)) - unit,
+			"node":                       count(t, collector.MainPage, bare),
+			"GPU":                        more(collector.MainPage, crowd(2, 0, 0), crowd(1, 0, 0)),
+			"container and GPU":          more(collector.MainPage, crowd(1, 3, 0), crowd(1, 2, 0)),
+			"process":                    more(collector.MainPage, crowd(1, 1, 3), crowd(1, 1, 2)),
+			"MIG device":                 more(collector.MainPage, withMIG(2), withMIG(1)),
+			"GPU and XID code seen":      more(collector.MainPage, withXIDs(2), withXIDs(1)),
+			"stage":                      more(collector.MainPage, withStages(2), withStages(1)),
 		},
 		collector.RecordPage: {
 			"GPU":                   more(collector.RecordPage, crowd(2, 0, 0), crowd(1, 0, 0)),
 			"pod and GPU":           more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
+			"unit and GPU":          more(collector.RecordPage, crowdOfUnits(1, 3, 2), crowdOfUnits(1, 2, 2)),
 			"GPU and XID code seen": more(collector.RecordPage, withXIDs(2), withXIDs(1)),
 		},
 	}
@@ -225,6 +233,16 @@ func withXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for code := range n {
 		s.GPUs[0].Events.Add(gpu.DriverEvent{Code: code, At: now})
+	}
+	return s
+}
+
+// withJobs returns a node with n jobs inside a container.
+func withJobs(n int) *gpu.Snapshot {
+	s := crowd(1, 1, 0)
+	for i := range n {
+		u := gpu.UnitAccount{Unit: gpu.Unit{Manager: "slurm", Name: fmt.Sprint(4711 + i)}, Opened: boot, Energy: 17}
+		s.GPUs[0].Book.Accounts[0].Units = append(s.GPUs[0].Book.Accounts[0].Units, u)
 	}
 	return s
 }

@@ -117,6 +117,7 @@ func (p *page) main(s *gpu.Snapshot) {
 	for i := range s.GPUs {
 		p.gpu(&s.GPUs[i])
 	}
+	p.unitInfos(s)
 }
 
 func (p *page) gpu(g *gpu.GPU) {
@@ -130,6 +131,6 @@ func (p *page) gpu(g *gpu.GPU) {
 	p.holders(g, uuid)
 	if g.Book != nil {
 		p.energy(g, uuid)
-		p.containers(g)
+		p.accounts(g)
 	}
 }

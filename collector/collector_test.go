@@ -32,6 +32,7 @@ var scenarios = []struct {
 	{"no_driver", noDriver, everything},
 	{"held_accounts", heldAccounts, everything},
 	{"hostile", hostile, everything},
+	{"slurm_node", slurmNode, everything},
 }
 
 func TestPages(t *testing.T) {

@@ -13,7 +13,12 @@ func (p *page) account(uuid string, k gpu.AccountKey) *labelSet {
 // MIG instance, even with two kinds of allocation, because joins need exactly one.
 func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 	for _, h := range g.Holders {
-		if h.Kind != gpu.OwnerPod {
+		switch h.Kind {
+		case gpu.OwnerUnit:
+			p.unitHolder(g, h)
+			continue
+		case gpu.OwnerPod:
+		default:
 			continue
 		}
 		who := p.account(g.UUID, h.AccountKey)
@@ -27,32 +32,63 @@ func (p *page) holders(g *gpu.GPU, uuid *labelSet) {
 	optional(p, gpuUnused, g.Unused, uuid)
 }
 
-// containers renders the accounts of a GPU's book.
-func (p *page) containers(g *gpu.GPU) {
+// accounts renders the accounts of a GPU's book.
+func (p *page) accounts(g *gpu.GPU) {
 	showProcesses := p.opts.Process.shows(g)
 	live := liveProcesses(g)
 	for i := range g.Book.Accounts {
 		a := &g.Book.Accounts[i]
-		if a.Kind != gpu.OwnerPod {
+		shown, who := ofPod, p.who(g.UUID, a)
+		if a.Kind == gpu.OwnerUnit {
+			shown = ofUnits
+		}
+		if who == nil || !p.first(shown.energy, who) {
 			continue
 		}
-		who := p.account(g.UUID, a.AccountKey)
-		if !p.first(containerEnergy, who) {
-			continue
+		p.accountOf(a, who, shown)
+		if a.Kind == gpu.OwnerPod {
+			p.jobs(a, who)
 		}
-		p.container(a, who)
 		if showProcesses {
-			p.processes(a, who, live)
+			p.processes(a, who, live, shown.process)
 		}
 	}
 }
 
-// container renders one account, with all methods.
-func (p *page) container(a *gpu.Account, who *labelSet) {
-	for m, e := range a.Energy {
-		p.counter(containerEnergy, e.Joules(), a.Opened, p.with(who, "method", gpu.Method(m).String()))
+// who returns the labels that key the series of an account, nil for kinds of owners without series.
+func (p *page) who(uuid string, a *gpu.Account) *labelSet {
+	switch a.Kind {
+	case gpu.OwnerPod:
+		return p.account(uuid, a.AccountKey)
+	case gpu.OwnerUnit:
+		return p.unit(uuid, a.AccountKey)
 	}
-	p.counter(containerIdleEnergy, a.Idle.Joules(), a.Opened, who)
-	p.counter(containerAllocated, a.Allocated.Seconds(), a.Opened, who)
-	p.counter(containerActive, a.Active.Seconds(), a.Opened, who)
+	return nil
+}
+
+// accountMetrics are the metrics of the accounts of a kind of owner.
+type accountMetrics struct {
+	energy, idle, allocated, active metricID
+	process                         processMetrics
+}
+
+var (
+	ofPod = accountMetrics{
+		containerEnergy, containerIdleEnergy, containerAllocated, containerActive,
+		processMetrics{processInfo, processEnergy, processActive, processSM, processMemory, processMemoryUsed, processStart},
+	}
+	ofUnits = accountMetrics{
+		unitEnergy, unitIdleEnergy, unitAllocated, unitActive,
+		processMetrics{unitProcessInfo, unitProcessEnergy, unitProcessActive, unitProcessSM, unitProcessMemory, unitProcessMemoryUsed, unitProcessStart},
+	}
+)
+
+// accountOf renders one account, with all methods.
+func (p *page) accountOf(a *gpu.Account, who *labelSet, shown accountMetrics) {
+	for m, e := range a.Energy {
+		p.counter(shown.energy, e.Joules(), a.Opened, p.with(who, "method", gpu.Method(m).String()))
+	}
+	p.counter(shown.idle, a.Idle.Joules(), a.Opened, who)
+	p.counter(shown.allocated, a.Allocated.Seconds(), a.Opened, who)
+	p.counter(shown.active, a.Active.Seconds(), a.Opened, who)
 }

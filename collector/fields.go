@@ -135,7 +135,7 @@ func (c *Fields) labels(page *gpu.FieldPage, row *gpu.FieldRow, g *gpu.GPU, node
 		add("GPU_I_PROFILE", row.Profile)
 		add("GPU_I_ID", row.GPUInstance)
 	}
-	if h := soleHolder(g.Holders, row.GPUInstance); h != nil {
+	if h := soleHolder(g.Holders, row.GPUInstance); h != nil && h.Kind == gpu.OwnerPod {
 		add("namespace", h.Scope)
 		add("pod", h.Name)
 		add("container", h.Part)

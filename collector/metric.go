@@ -24,12 +24,28 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
+// perLabels has the kind of object that labels key, the most specific ones first.
+var perLabels = []struct {
+	labels []string
+	per    string
+}{
+	{[]string{"pid", "unit"}, "process of a unit"},
+	{[]string{"pid"}, "process"},
+	{[]string{"container", "unit"}, "job in a container and GPU"},
+	{[]string{"container"}, "container and GPU"},
+	{[]string{"sluid"}, "unit"},
+	{[]string{"unit"}, "unit and GPU"},
+	{[]string{"pod_uid"}, "pod and GPU"},
+	{[]string{"xid"}, "GPU and XID code seen"},
+	{[]string{"mig_uuid"}, "MIG device"},
+	{[]string{"UUID"}, "GPU"},
+	{[]string{"stage"}, "stage"},
+}
+
 // Per returns the kind of object that adds [Series] series to a metric.
 func Per(m metric.Metric) string {
-	for _, key := range []struct{ label, per string }{
-		{"pid", "process"}, {"container", "container and GPU"}, {"pod_uid", "pod and GPU"}, {"xid", "GPU and XID code seen"}, {"mig_uuid", "MIG device"}, {"UUID", "GPU"}, {"stage", "stage"},
-	} {
-		if slices.Contains(m.Labels, key.label) {
+	for _, key := range perLabels {
+		if !slices.ContainsFunc(key.labels, func(l string) bool { return !slices.Contains(m.Labels, l) }) {
 			return key.per
 		}
 	}

@@ -61,6 +61,7 @@ func TestBooksBalance(t *testing.T) {
 			want := sumByGPU(families, "gpuledger_gpu_energy_joules_total")
 			got := sumByGPU(families,
 				"gpuledger_container_energy_joules_total",
+				"gpuledger_unit_energy_joules_total",
 				"gpuledger_unattributed_energy_joules_total",
 				"gpuledger_retired_energy_joules_total")
 			if diff := cmp.Diff(want, got); diff != "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// folded is the pid label of the processes of a container beyond the cap.
+// folded is the pid label of the processes of an owner beyond the cap.
 const folded = "other"
 
 func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
@@ -17,7 +17,10 @@ func liveProcesses(g *gpu.GPU) map[gpu.ProcessID]*gpu.LiveProcess {
 	return live
 }
 
-func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*gpu.LiveProcess) {
+// processMetrics are the metrics of the processes of a kind of owner.
+type processMetrics struct{ info, energy, active, sm, memory, memoryUsed, start metricID }
+
+func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*gpu.LiveProcess, shown processMetrics) {
 	for i := range a.Processes {
 		q := &a.Processes[i]
 		pid := folded
@@ -25,32 +28,28 @@ func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*
 			pid = strconv.FormatUint(uint64(q.PID), 10)
 		}
 		which := p.with(who, "pid", pid, "process", q.Name)
-		if !p.first(processEnergy, which) {
+		if !p.first(shown.energy, which) {
 			continue
 		}
-		p.processEnergy(q, which)
-		if !q.Folded {
-			p.process(q, which, live[q.ProcessID])
+		for m, e := range q.Energy {
+			p.counter(shown.energy, e.Joules(), q.Opened, p.with(which, "method", gpu.Method(m).String()))
 		}
-	}
-}
-
-func (p *page) processEnergy(q *gpu.ProcessAccount, which *labelSet) {
-	for m, e := range q.Energy {
-		p.counter(processEnergy, e.Joules(), q.Opened, p.with(which, "method", gpu.Method(m).String()))
+		if !q.Folded {
+			p.process(q, which, live[q.ProcessID], shown)
+		}
 	}
 }
 
 // process renders a process. live is nil after it left the GPU; its account then remains for
 // the retention time, without gauges.
-func (p *page) process(q *gpu.ProcessAccount, which *labelSet, live *gpu.LiveProcess) {
-	p.info(processInfo, p.with(which, "container_id", q.ContainerID))
-	p.moment(processStart, q.StartTime, which)
-	p.flag(processActive, live != nil, which)
+func (p *page) process(q *gpu.ProcessAccount, which *labelSet, live *gpu.LiveProcess, shown processMetrics) {
+	p.info(shown.info, p.with(which, "container_id", q.ContainerID))
+	p.moment(shown.start, q.StartTime, which)
+	p.flag(shown.active, live != nil, which)
 	if live == nil {
 		return
 	}
-	optional(p, processSM, live.SM, which)
-	optional(p, processMemory, live.Memory, which)
-	optional(p, processMemoryUsed, live.MemoryUsed, which)
+	optional(p, shown.sm, live.SM, which)
+	optional(p, shown.memory, live.Memory, which)
+	optional(p, shown.memoryUsed, live.MemoryUsed, which)
 }

@@ -25,6 +25,9 @@ func (p *page) record(s *gpu.Snapshot) {
 	for i := range rows.Allocations {
 		p.allocation(&rows.Allocations[i])
 	}
+	for i := range rows.Units {
+		p.unitAllocation(&rows.Units[i])
+	}
 }
 
 func (p *page) placement(r *record.Placement) {
@@ -77,6 +80,16 @@ func (p *page) board(r *record.Board) {
 	}
 }
 
+// unitAllocation renders a unit's part of a GPU.
+func (p *page) unitAllocation(r *record.UnitAllocation) {
+	who := p.labels(
+		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial, "manager", r.Manager, "unit", r.Name,
+	)
+	if p.first(unitAllocationEnergy, who) {
+		p.amounts(&r.Amounts, who, unitAllocationEnergy)
+	}
+}
+
 // allocation renders a pod's part of a GPU.
 func (p *page) allocation(r *record.Allocation) {
 	who := p.labels(
@@ -84,12 +97,18 @@ func (p *page) allocation(r *record.Allocation) {
 		"namespace", r.Namespace, "pod", r.Pod, "pod_uid", r.PodUID,
 	)
 	if p.first(allocationEnergy, who) {
-		p.counter(allocationEnergy, r.Energy.Joules(), r.Since, who)
-		p.counter(allocationExclusive, r.Exclusive.Joules(), r.Since, who)
-		p.counter(allocationIdle, r.Idle.Joules(), r.Since, who)
-		p.counter(allocationSeconds, r.Held.Seconds(), r.Since, who)
-		p.counter(allocationActive, r.Active.Seconds(), r.Since, who)
-		p.counter(allocationGPUTime, r.GPUTime.Seconds(), r.Since, who)
-		p.moment(allocationCreated, r.Since, who)
+		p.amounts(&r.Amounts, who, allocationEnergy)
 	}
+}
+
+// amounts renders the amounts of an allocation. The metrics of pods and of units have the same
+// order.
+func (p *page) amounts(r *record.Amounts, who *labelSet, first metricID) {
+	p.counter(first, r.Energy.Joules(), r.Since, who)
+	p.counter(first+allocationExclusive-allocationEnergy, r.Exclusive.Joules(), r.Since, who)
+	p.counter(first+allocationIdle-allocationEnergy, r.Idle.Joules(), r.Since, who)
+	p.counter(first+allocationSeconds-allocationEnergy, r.Held.Seconds(), r.Since, who)
+	p.counter(first+allocationActive-allocationEnergy, r.Active.Seconds(), r.Since, who)
+	p.counter(first+allocationGPUTime-allocationEnergy, r.GPUTime.Seconds(), r.Since, who)
+	p.moment(first+allocationCreated-allocationEnergy, r.Since, who)
 }

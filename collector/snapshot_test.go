@@ -77,6 +77,36 @@ func fullNode() *gpu.Snapshot {
 	}
 }
 
+// crowdOfUnits returns a node on which each GPU is held and used by the same units.
+func crowdOfUnits(gpus, units, processes int) *gpu.Snapshot {
+	s := crowd(gpus, units, processes)
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		for j := range g.Book.Accounts {
+			o := gpu.Unit{Manager: "slurm", Name: fmt.Sprint(4711 + j)}.Owner()
+			g.Book.Accounts[j].Owner, g.Holders[j].Owner = o, o
+		}
+	}
+	return s
+}
+
+// slurmNode returns a machine of Slurm: two jobs on one GPU, one of them with two processes, and a
+// job that runs inside a container of a pod on the other.
+func slurmNode() *gpu.Snapshot {
+	s := crowdOfUnits(1, 2, 2)
+	s.GPUs[0].Book.Accounts[0].Energy = gpu.ByMethod{gpu.Shared: 20_001, gpu.Allocated: 3}
+	s.GPUs[0].Book.Accounts[0].Allocated = time.Minute
+	s.GPUs[0].Book.Energy = s.GPUs[0].Book.Sum()
+	inPod := newAccount("slinky", "slurmd-0", "slurmd")
+	inPod.Energy = gpu.ByMethod{gpu.Exclusive: 500}
+	inPod.Units = []gpu.UnitAccount{{Unit: gpu.Unit{Manager: "slurm", Name: "99"}, Opened: boot, Energy: 400}}
+	s.GPUs = append(s.GPUs, newGPU(1, inPod))
+	s.Units = map[gpu.Unit]gpu.UnitInfo{{Manager: "slurm", Name: "4711"}: {
+		SLUID: "s8FXKTA79XAR00", User: "ada\n", UID: "1001", Account: "physics", Partition: "gpu", Cluster: "alps", ContainerID: "c", Image: "i", Project: "p",
+	}}
+	return s
+}
+
 // lostGPU returns a node with two GPUs: one fell off the bus an hour ago, the other does not
 // respond at the moment.
 func lostGPU() *gpu.Snapshot {

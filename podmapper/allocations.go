@@ -43,7 +43,7 @@ func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Unlock()
 	switch {
 	case m.cfg.PodResources == "":
-		return gpu.Allocations{Known: true, NoKubelet: true}
+		return gpu.Allocations{Known: true, Optional: true}
 	case !fresh:
 		return gpu.Allocations{}
 	}

@@ -118,7 +118,7 @@ func TestMachineWithoutKubernetes(t *testing.T) {
 	n.start(10, 5, "python3", "/system.slice/train.service")
 	n.poll()
 	n.wantHeld()
-	if !n.Allocations().NoKubelet {
+	if !n.Allocations().Optional {
 		t.Error("there is a kubelet")
 	}
 	if p := n.process(10); p.Owner.Kind != gpu.OwnerHost {

@@ -167,6 +167,16 @@ func isRuntimeSegment(s string) bool {
 		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")
 }
 
+// IsPod reports whether a segment of a cgroup path, given the segments above it, is the cgroup of
+// a pod or of its container, or contains pods.
+func IsPod(segment string, above []string) bool {
+	slice, _, _ := strings.Cut(segment, ":")
+	_, isPod := podOfSegment(slice, above)
+	beside := len(above) > 0 && !slices.ContainsFunc(above, func(s string) bool { return s != ".." })
+	return isPod || isKubepods(strings.TrimSuffix(slice, ".slice")) || isRuntimeSegment(segment) ||
+		beside && proc.ContainerIDOf(segment) != "" // in the exporter's own pod, seen from a private cgroup namespace
+}
+
 // isKubepods reports whether a slice contains pods. Names of slices contain their path:
 // kubelet-kubepods-burstable is inside kubelet.
 func isKubepods(slice string) bool {

@@ -40,14 +40,14 @@ func (m *Mapper) observeHostPIDs() bool {
 }
 
 // checkHostPIDs returns an error unless the tree shows the processes of the host in the
-// exporter's own PID namespace.
+// exporter's own PID namespace, and those of all users.
 func checkHostPIDs(t proc.Tree) error {
 	namespace, err := os.Readlink(filepath.Join(t.Root, "self", "ns", "pid"))
 	if err != nil {
 		return fmt.Errorf("read own PID namespace: %w", err)
 	}
 	if namespace == initialPIDs || isOwnNamespace(t) && initIsOutsidePod(t) {
-		return nil
+		return checkHidden(t)
 	}
 	return fmt.Errorf("PID namespace %s is not the host's, so processes of other pods are not visible and energy is charged by allocation only; "+
 		"set hostPID: true on the pod", namespace)

@@ -39,10 +39,13 @@ type Config struct {
 	PodsAPI      string // path of the socket of the Pods API (1.37); may be empty or missing
 	// Resources matches the resources whose devices are GPUs. Nil means [DefaultResources].
 	Resources *regexp.Regexp
-	Poll      time.Duration // interval between two polls; 10 s if zero
-	Now       gpu.Clock
-	Log       *slog.Logger
-	Stages    *stage.Set
+	// Reservations are the namespaces of pods that only reserve GPUs for other pods. Nil means
+	// [DefaultReservations].
+	Reservations []string
+	Poll         time.Duration // interval between two polls; 10 s if zero
+	Now          gpu.Clock
+	Log          *slog.Logger
+	Stages       *stage.Set
 }
 
 // Mapper maps processes and devices to containers. It is an [owner.Resolver], and safe for
@@ -86,6 +89,9 @@ type Mapper struct {
 func New(cfg Config) *Mapper {
 	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
 	cfg.Resources = cmp.Or(cfg.Resources, defaultResources)
+	if cfg.Reservations == nil {
+		cfg.Reservations = DefaultReservations
+	}
 	if cfg.PodResources == "" {
 		cfg.ContainerLogs, cfg.PodLogs, cfg.PodsAPI = "", "", ""
 	}
@@ -163,7 +169,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 		m.identify(now, known, live)
 	}
 	m.pods = cmp.Or(now, m.pods)
-	m.publish(requested, m.listed.allocations(m.uids, live, m.pods), found, now != nil)
+	m.publish(requested, toUsers(m.listed.allocations(m.uids, live, m.pods), m.pods, m.cfg.Reservations), found, now != nil)
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
 

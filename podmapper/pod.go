@@ -24,7 +24,9 @@ type pod struct {
 	statuses   []containerStatus
 	// extended are the resources that the claim stands for.
 	extended []extendedResource
-	claim    string // the claim for the extended resources
+	claim    string           // the claim for the extended resources
+	groups   []string         // the groups of pods with which it shares GPUs
+	vgpus    []gpu.DeviceName // the GPUs that HAMi's scheduler chose
 }
 
 // containerStatus is the status of a container that was started.
@@ -95,7 +97,7 @@ func (p *pod) wellFormed() bool {
 }
 
 // parseMetadata reads an ObjectMeta: name = 1, namespace = 3, uid = 5,
-// deletionTimestamp = 9.
+// deletionTimestamp = 9, labels = 11, annotations = 12. Of a map's entry, key = 1, value = 2.
 func (p *pod) parseMetadata(data []byte) error {
 	return eachField(data, func(n protowire.Number, value []byte) error {
 		switch n {
@@ -107,6 +109,15 @@ func (p *pod) parseMetadata(data []byte) error {
 			p.uid = string(value)
 		case 9:
 			p.deleted = true
+		case 11, 12:
+			name, err1 := stringField(value, 1)
+			text, err2 := stringField(value, 2)
+			if n == 11 {
+				p.addLabel(name, text)
+			} else {
+				p.addAnnotation(name, text)
+			}
+			return errors.Join(err1, err2)
 		}
 		return nil
 	})

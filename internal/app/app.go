@@ -22,6 +22,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source"
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/internal/unit"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
@@ -40,6 +41,7 @@ type Node struct {
 	NVML    *nvml.Source
 	Source  *source.Group
 	Mapper  *podmapper.Mapper
+	Units   *unit.Mapper
 	Sampler *sampler.Sampler
 }
 
@@ -56,11 +58,12 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	})
 	mapper := podmapper.New(podmapper.Config{
 		ProcFS: cfg.ProcFS, ContainerLogs: cfg.ContainerLogs, PodLogs: cfg.PodLogs,
-		PodResources: cfg.PodResources, PodsAPI: cfg.PodsAPI, Resources: cfg.Resources.Regexp,
+		PodResources: cfg.PodResources, PodsAPI: cfg.PodsAPI, Resources: cfg.Resources.Regexp, Reservations: cfg.Reservations,
 		Now: now, Log: log, Stages: stages,
 	})
-	return &Node{NVML: library, Source: drivers, Mapper: mapper, Sampler: sampler.New(sampler.Config{
-		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, mapper), Mapper: mapper,
+	units := unit.New(cfg.units(mapper, now, log, stages))
+	return &Node{NVML: library, Source: drivers, Mapper: mapper, Units: units, Sampler: sampler.New(sampler.Config{
+		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, units, mapper), Mapper: allocations{mapper, units},
 		PCIClasses: nvml.PCIClasses,
 		Host:       host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS},
 		NodeName:   cfg.NodeName, StatePath: cfg.StatePath,
@@ -89,6 +92,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	handler := newHandler(node.Sampler.Latest, host.Now, cfg, server.Collector(), log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return node.Mapper.Run(ctx) })
+	g.Go(func() error { return node.Units.Run(ctx) })
 	g.Go(func() error { return node.NVML.Run(ctx) })
 	g.Go(func() error {
 		awaitPoll(ctx, node.Mapper)

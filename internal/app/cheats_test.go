@@ -17,6 +17,17 @@ const cheatLimit = 0.02
 // of any other owner on the GPU.
 func TestCheats(t *testing.T) {
 	cheating, honest, names := simnode.Cheats()
+	checkCheats(t, cheating, honest, names)
+}
+
+// TestUnitCheats does the same on a machine without Kubernetes.
+func TestUnitCheats(t *testing.T) {
+	cheating, honest, names := simnode.UnitCheats()
+	checkCheats(t, cheating, honest, names)
+}
+
+func checkCheats(t *testing.T, cheating, honest simnode.Scenario, names []string) {
+	t.Helper()
 	got, want := charges(t, cheating), charges(t, honest)
 	for i, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +47,7 @@ func TestCheats(t *testing.T) {
 }
 
 // charges runs a scenario for two minutes. It returns, for each GPU, the part of the energy that is
-// charged to each namespace or unattributed for each reason.
+// charged to each namespace or unit, or unattributed for each reason.
 func charges(t *testing.T, sc simnode.Scenario) map[string]map[string]float64 {
 	b := benchOf(t, sc, false)
 	b.run(120)
@@ -45,7 +56,11 @@ func charges(t *testing.T, sc simnode.Scenario) map[string]map[string]float64 {
 	for _, g := range b.node.Sampler.Latest().GPUs {
 		shares := make(map[string]float64)
 		for _, a := range g.Book.Accounts {
-			shares[a.Scope] += float64(a.Energy.Sum()) / float64(g.Book.Energy)
+			payer := a.Scope
+			if a.Kind == gpu.OwnerUnit {
+				payer = a.UID
+			}
+			shares[payer] += float64(a.Energy.Sum()) / float64(g.Book.Energy)
 		}
 		for reason, e := range g.Book.Unattributed {
 			if e > 0 {

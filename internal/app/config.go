@@ -29,12 +29,14 @@ type Config struct {
 	PodResources  string
 	PodsAPI       string
 	Resources     cli.Pattern
+	Reservations  cli.List
 	StatePath     string
 	Features      string
 	NVMLLibrary   string
 	CallTimeout   time.Duration
 	Source        string
 	DCGM          DCGM
+	Units         Units
 
 	Retention    time.Duration
 	MaxProcesses int
@@ -65,12 +67,14 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`directory` of the pod logs, read where container log links are missing")
 	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used if it exists")
 	fs.TextVar(&c.Resources, "kubelet.resource-pattern", cli.MustPattern(podmapper.DefaultResources), "`regexp` of GPU resource names")
+	fs.TextVar(&c.Reservations, "kubelet.reservation-namespaces", cli.List(podmapper.DefaultReservations), "`namespaces` of pods that only reserve GPUs for other pods, as those of KAI Scheduler and Run:ai do, separated by commas")
 	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes")
 	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`directory` of the state file; should be cleared at every boot, such as a tmpfs")
 	fs.StringVar(&c.Features, "nfd.features", "", "`directory` of Node Feature Discovery's feature files, to write the Node's labels; empty disables it")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; the loader finds it by default")
 	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`timeout` of a GPU in a tick; the tick continues without it")
 	c.registerSource(fs)
+	c.Units.register(fs)
 	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that series remain after their process or pod ended; at least three scrape intervals")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
@@ -147,6 +151,6 @@ func (c *Config) validate() error {
 	if c.MaxProcesses < 1 {
 		errs = append(errs, fmt.Errorf("--collector.process.max=%d: must be at least 1; use --collector.process=never to hide processes", c.MaxProcesses))
 	}
-	errs = append(errs, c.validateSource(), c.Log.Validate(), c.Serve.Validate())
+	errs = append(errs, c.validateSource(), c.Units.validate(), c.Log.Validate(), c.Serve.Validate())
 	return errors.Join(errs...)
 }

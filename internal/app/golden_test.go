@@ -107,6 +107,9 @@ func (b *bench) run(seconds int) {
 			if err := b.node.Mapper.Refresh(b.t.Context()); err != nil {
 				b.t.Fatal(err)
 			}
+			if err := b.node.Units.Refresh(b.t.Context()); err != nil {
+				b.t.Fatal(err)
+			}
 		}
 		b.node.Sampler.Tick(b.t.Context())
 		b.ticks++

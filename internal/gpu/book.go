@@ -114,6 +114,18 @@ type Account struct {
 	// LastAlive is the last settled time (boot clock) at which the owner held or used the GPU.
 	LastAlive time.Duration    `json:"last_alive"`
 	Processes []ProcessAccount `json:"-"`
+	// Units are parts of Energy: the energy of the jobs that run inside a pod. Most accounts have
+	// none.
+	Units []UnitAccount `json:"units,omitempty"`
+}
+
+// UnitAccount is the part of an account's energy that went to the processes of one unit.
+type UnitAccount struct {
+	Unit
+	Opened time.Time   `json:"opened"`
+	Energy Millijoules `json:"energy"`
+	// LastAlive is the last settled time at which a process of the unit was on the GPU.
+	LastAlive time.Duration `json:"last_alive"`
 }
 
 // ProcessAccount is the part of an account's energy that went to one process.

@@ -25,6 +25,9 @@ type Process struct {
 	Owner     Owner
 	// ContainerID is the container runtime's id, 64 hex digits; empty outside containers.
 	ContainerID string
+	// Unit is the job inside a pod that the process belongs to. It is zero for other processes,
+	// also for those whose owner is a unit.
+	Unit Unit
 }
 
 // OwnedBy returns the process with the owner o. It returns p itself if o already is its owner.
@@ -40,12 +43,13 @@ func (p *Process) OwnedBy(o Owner) *Process {
 // Owner owns processes, allocations and accounts. It is a value: other packages compare owners
 // and read no field except the kind. The meaning of the fields depends on the kind:
 //
-//	            Scope      Name  UID      Part
-//	OwnerPod    namespace  pod   pod UID  container
+//	            Scope      Name  UID           Part
+//	OwnerPod    namespace  pod   pod UID       container
+//	OwnerUnit   manager    unit  manager/unit  empty
 //	the others  empty
 //
 // A pod that is deleted and created again with the same name has another UID and is another
-// owner.
+// owner. A unit that returns under its name, such as a requeued job, is the same owner.
 type Owner struct {
 	Kind  OwnerKind `json:"kind"`
 	Scope string    `json:"scope,omitempty"`
@@ -80,6 +84,41 @@ func (o Owner) Compare(p Owner) int {
 	return strings.Compare(o.Part, p.Part)
 }
 
+// Unit names a consumer outside pods, such as a Slurm job or a container of Docker.
+type Unit struct {
+	// Manager is the system that runs it, such as slurm, docker, systemd or user.
+	Manager string `json:"manager"`
+	// Name is the manager's name for it, such as a job id, a container's name or a uid.
+	Name string `json:"name"`
+}
+
+// Owner returns the owner of the unit's processes.
+func (u Unit) Owner() Owner {
+	return Owner{Kind: OwnerUnit, Scope: u.Manager, Name: u.Name, UID: u.Manager + "/" + u.Name}
+}
+
+// Unit returns the unit, which is zero for other kinds of owners.
+func (o Owner) Unit() Unit {
+	if o.Kind != OwnerUnit {
+		return Unit{}
+	}
+	return Unit{o.Scope, o.Name}
+}
+
+// UnitInfo describes a unit. Unknown values are empty. A value may become known late, so none is
+// part of the owner.
+type UnitInfo struct {
+	SLUID       string // id of this run of a Slurm job, from Slurm 26.05 on
+	User        string
+	UID         string // in decimal
+	Account     string
+	Partition   string
+	Cluster     string
+	ContainerID string
+	Image       string
+	Project     string // of Docker Compose
+}
+
 // OwnerKind is the kind of an owner.
 type OwnerKind int
 
@@ -88,7 +127,8 @@ type OwnerKind int
 const (
 	OwnerPending  OwnerKind = iota
 	OwnerPod                // a container of a pod
-	OwnerHost               // the host: a process outside all containers
+	OwnerUnit               // a unit outside pods: a job, container, service or user
+	OwnerHost               // the host: a process outside all pods and units
 	OwnerUnmapped           // unknown: a process that ended early, or whose container has no known name
 	numOwnerKinds
 )
@@ -102,6 +142,7 @@ var ownerKinds = [numOwnerKinds]struct {
 }{
 	OwnerPending:  {"pending", Unmapped},
 	OwnerPod:      {"pod", NumReasons},
+	OwnerUnit:     {"unit", NumReasons},
 	OwnerHost:     {"host", Host},
 	OwnerUnmapped: {"unmapped", Unmapped},
 }
@@ -174,6 +215,9 @@ type Allocation struct {
 	Replicas int
 	// Live is set while the owner's group is known to be alive.
 	Live bool
+	// Reserved is set if the owner only reserves the device for other pods, which are unknown. Such
+	// an allocation holds nothing.
+	Reserved bool
 }
 
 // DeviceName names a GPU or a partition of one, in one of the forms that device plugins and DRA
@@ -188,6 +232,8 @@ type DeviceName struct {
 	PCIBusID string
 	// Partition names a partition of that GPU. It is nil for the GPU itself.
 	Partition *PartitionName
+	// All names every GPU that is present.
+	All bool
 }
 
 // PartitionName names a partition of a GPU in one of three forms.
@@ -209,14 +255,14 @@ const (
 	SharingUnknown     Sharing = ""     // used; allocation unknown
 )
 
-// Allocations is the kubelet's latest list of allocated devices.
+// Allocations is the latest list of allocated devices.
 type Allocations struct {
 	// Known is false while the kubelet's response is missing or stale. A node without a kubelet
-	// is Known, with an empty list.
+	// is Known.
 	Known bool
-	// NoKubelet is set on a machine without a kubelet, where nothing is allocated and no
-	// allocation is required.
-	NoKubelet bool
+	// Optional is set on a machine where GPUs are used without allocations, so that use without
+	// an allocation proves nothing.
+	Optional bool
 	// Requested is the time (boot clock) at which the list was requested. It contains all allocations
 	// of containers that existed by then.
 	Requested time.Duration

@@ -16,7 +16,9 @@ type Snapshot struct {
 	PCIGPUs    *int
 	DriverGPUs *int
 	// GPUs are all GPUs found in this boot, present or lost, by PCI address.
-	GPUs   []GPU
+	GPUs []GPU
+	// Units describes units that hold, use or recently used a GPU, as far as known.
+	Units  map[Unit]UnitInfo
 	Stages []Stage
 	// Fields is the content of the field page, nil if there is none.
 	Fields *FieldPage
@@ -41,9 +43,9 @@ type GPU struct {
 	HoldersKnown bool
 	// Processes are the processes that are currently on the GPU.
 	Processes []LiveProcess
-	// Strays counts the processes on the GPU whose pod has no allocation of it. Unused counts the
+	// Strays counts the processes on the GPU whose group has no allocation of it. Unused counts the
 	// allocations of the GPU without a process. Both are nil while unknown, and on a machine
-	// without a kubelet.
+	// that uses GPUs without allocations.
 	Strays, Unused *int
 	// Book is nil while nothing may be charged, and after the book of a lost GPU was closed.
 	Book *Book

@@ -113,6 +113,15 @@ func foldedProcess(a *gpu.Account, opened time.Time) *gpu.ProcessAccount {
 	return &a.Processes[len(a.Processes)-1]
 }
 
+// unitAccount returns the account of a unit within its owner's account, and opens it if necessary.
+func unitAccount(a *gpu.Account, u gpu.Unit, opened time.Time) *gpu.UnitAccount {
+	if i := slices.IndexFunc(a.Units, func(k gpu.UnitAccount) bool { return k.Unit == u }); i >= 0 {
+		return &a.Units[i]
+	}
+	a.Units = append(a.Units, gpu.UnitAccount{Unit: u, Opened: opened})
+	return &a.Units[len(a.Units)-1]
+}
+
 // dropProcesses drops all process accounts, including the folded ones. Their amounts are part of
 // their owner's account.
 func (b *book) dropProcesses() {
@@ -132,6 +141,7 @@ func (b *book) retire(retention time.Duration) {
 		a.Processes = slices.DeleteFunc(a.Processes, func(p gpu.ProcessAccount) bool {
 			return !p.Folded && p.LastAlive < limit
 		})
+		a.Units = slices.DeleteFunc(a.Units, func(u gpu.UnitAccount) bool { return u.LastAlive < limit })
 		if a.LastAlive >= limit {
 			alive[a.Group()] = true
 		}

@@ -156,6 +156,11 @@ func (b *book) post(st *settlement, p *part, o *party) {
 	for _, q := range o.processes {
 		to := st.openProcess(a, q.Process, p.from.At.Wall)
 		to.Energy = to.Energy.Plus(q.energy)
+		if q.Unit != (gpu.Unit{}) {
+			u := unitAccount(a, q.Unit, p.from.At.Wall)
+			u.Energy += q.energy.Sum()
+			u.LastAlive = p.to.At.Boot
+		}
 	}
 }
 

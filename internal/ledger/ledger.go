@@ -230,6 +230,9 @@ func check(b *gpu.Book) error {
 		for _, p := range a.Processes {
 			least = min(least, slices.Min(p.Energy[:]))
 		}
+		for _, u := range a.Units {
+			least = min(least, u.Energy)
+		}
 		if i > 0 && compareAccount(b.Accounts[i-1].AccountKey, a.AccountKey) >= 0 {
 			return errors.New("the accounts are not in order")
 		}
@@ -258,6 +261,7 @@ func clone(b gpu.Book) gpu.Book {
 	b.Accounts = slices.Clone(b.Accounts)
 	for i := range b.Accounts {
 		b.Accounts[i].Processes = slices.Clone(b.Accounts[i].Processes)
+		b.Accounts[i].Units = slices.Clone(b.Accounts[i].Units)
 	}
 	return b
 }

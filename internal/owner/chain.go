@@ -35,6 +35,8 @@ type Answer struct {
 	Owner gpu.Owner
 	// ContainerID is the container runtime's id, 64 hex digits. It may be empty.
 	ContainerID string
+	// Unit is the job inside a pod that the process belongs to; usually zero.
+	Unit gpu.Unit
 	// Final is set if the answer will not change.
 	Final bool
 }
@@ -108,7 +110,7 @@ func (p *process) update() {
 		return
 	}
 	a := p.resolve()
-	p.Owner, p.ContainerID = a.Owner, a.ContainerID
+	p.Owner, p.ContainerID, p.Unit = a.Owner, a.ContainerID, a.Unit
 	if a.Final {
 		p.resolve = nil
 	}

@@ -248,3 +248,38 @@ func parseStat(data []byte) (Stat, error) {
 		Start:   start,
 	}, nil
 }
+
+// maxTitle is the number of bytes that are read from a process's command line.
+const maxTitle = 256
+
+// Cmdline returns the beginning of a process's command line, with NUL bytes between arguments, or
+// its title if the process set one.
+func (t Tree) Cmdline(pid uint32) (string, error) {
+	f, err := os.Open(t.File(pid, "cmdline"))
+	if err != nil {
+		return "", goneOr(err)
+	}
+	defer f.Close()
+	var buf [maxTitle]byte
+	n, err := io.ReadFull(f, buf[:])
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", goneOr(err)
+	}
+	return string(buf[:n]), nil
+}
+
+// UID returns the real user id of a process, in decimal.
+func (t Tree) UID(pid uint32) (string, error) {
+	text, err := readText(t.File(pid, "status"))
+	if err != nil {
+		return "", goneOr(err)
+	}
+	for line := range strings.Lines(text) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			if fields := strings.Fields(ids); len(fields) > 0 {
+				return fields[0], nil
+			}
+		}
+	}
+	return "", fmt.Errorf("read %s: no line Uid", t.File(pid, "status"))
+}

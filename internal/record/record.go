@@ -46,15 +46,28 @@ type Health struct {
 	Since time.Time // as in Board
 }
 
-// Allocation is a pod's part of a GPU. All amounts are counters.
+// Allocation is a pod's part of a GPU.
 type Allocation struct {
 	Node, UUID, Serial, ChassisSerial, Namespace, Pod, PodUID string
-	// Energy is the energy that the pod is charged (gpuledger_allocation_energy_joules_total).
+	Amounts
+}
+
+// UnitAllocation is the part of a GPU of a unit outside pods. Its metrics begin with
+// gpuledger_unit_allocation instead of gpuledger_allocation.
+type UnitAllocation struct {
+	Node, UUID, Serial, ChassisSerial string
+	gpu.Unit
+	Amounts
+}
+
+// Amounts are what an owner is charged for a part of a GPU. All are counters.
+type Amounts struct {
+	// Energy is the energy that the owner is charged (gpuledger_allocation_energy_joules_total).
 	// Exclusive and Idle are parts of it: the energy measured while no other owner held or
 	// used the GPU (gpuledger_allocation_exclusive_energy_joules_total), and the idle energy
 	// (gpuledger_allocation_idle_energy_joules_total).
 	Energy, Exclusive, Idle gpu.Millijoules
-	// Held is the time that the pod held the GPU (gpuledger_allocation_seconds_total), Active
+	// Held is the time that the owner held the GPU (gpuledger_allocation_seconds_total), Active
 	// the time that it worked on it (gpuledger_allocation_active_seconds_total).
 	Held, Active time.Duration
 	// GPUTime is Held weighted by the share of the GPU (gpuledger_allocation_gpu_seconds_total).
@@ -68,9 +81,10 @@ type Rows struct {
 	Health      []Health
 	Boards      []Board
 	Allocations []Allocation
+	Units       []UnitAllocation
 }
 
-// New returns the rows of a snapshot. A pod has rows while it has accounts.
+// New returns the rows of a snapshot. A pod or unit has rows while it has accounts.
 func New(s *gpu.Snapshot) (rows Rows) {
 	for i := range s.GPUs {
 		g := &s.GPUs[i]
@@ -90,11 +104,19 @@ func New(s *gpu.Snapshot) (rows Rows) {
 			Source: g.EnergySource, Scope: g.EnergyScope, Since: began(g, g.Book.Opened),
 		})
 		for _, a := range g.Book.Groups() {
-			if a.Kind == gpu.OwnerPod && a.Known() {
+			amounts := Amounts{
+				Energy: a.Energy, Exclusive: a.Exclusive, Idle: a.Idle, Held: a.Allocated, Active: a.Active, GPUTime: a.GPUTime,
+				Since: began(g, a.Opened),
+			}
+			switch {
+			case a.Kind == gpu.OwnerPod && a.Known():
 				rows.Allocations = append(rows.Allocations, Allocation{
 					Node: s.Node.Name, UUID: g.UUID, Serial: serial, ChassisSerial: chassis, Namespace: a.Scope, Pod: a.Name, PodUID: a.UID,
-					Energy: a.Energy, Exclusive: a.Exclusive, Idle: a.Idle, Held: a.Allocated, Active: a.Active, GPUTime: a.GPUTime,
-					Since: began(g, a.Opened),
+					Amounts: amounts,
+				})
+			case a.Kind == gpu.OwnerUnit:
+				rows.Units = append(rows.Units, UnitAllocation{
+					Node: s.Node.Name, UUID: g.UUID, Serial: serial, ChassisSerial: chassis, Unit: a.Unit(), Amounts: amounts,
 				})
 			}
 		}

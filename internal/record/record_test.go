@@ -49,9 +49,11 @@ func TestNew(t *testing.T) {
 	row := func(pod string, containers, mJ, first gpu.Millijoules) record.Allocation {
 		return record.Allocation{
 			Node: "n", UUID: "GPU-a", Serial: "1", ChassisSerial: "c", Namespace: "ml", Pod: pod, PodUID: "uid-" + pod,
-			Energy: mJ + containers, Exclusive: containers, Idle: mJ / 2,
-			Held: time.Duration(mJ), Active: time.Duration(2 * mJ), GPUTime: time.Duration(3 * mJ),
-			Since: opened.Add(time.Duration(first)),
+			Amounts: record.Amounts{
+				Energy: mJ + containers, Exclusive: containers, Idle: mJ / 2,
+				Held: time.Duration(mJ), Active: time.Duration(2 * mJ), GPUTime: time.Duration(3 * mJ),
+				Since: opened.Add(time.Duration(first)),
+			},
 		}
 	}
 	want := record.Rows{

@@ -13,10 +13,10 @@ type devices []gpu.Device
 // lookUp returns the allocations with their GPU and MIG instance. The UUID of an unlisted device
 // stays empty, unless the device name is the UUID of a GPU, which may be lost.
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
-	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holding]int, len(list))
-	for _, a := range list {
+	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holdingKey]int, len(list))
+	for _, a := range ds.expand(list) {
 		a.UUID, a.GPUInstance = ds.find(a.Device)
-		h := holding{a.UUID, a.GPUInstance, a.Owner}
+		h := holdingKey{a.UUID, a.GPUInstance, a.Owner}
 		if i, twice := at[h]; twice {
 			out[i].Replicas = max(out[i].Replicas, a.Replicas)
 			continue
@@ -27,8 +27,27 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// holding is an allocation of one owner. Two claims of the same device count once.
-type holding struct {
+// expand replaces an allocation of all GPUs by one for each GPU.
+func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
+	if !slices.ContainsFunc(list, func(a gpu.Allocation) bool { return a.Device.All }) {
+		return list
+	}
+	var out []gpu.Allocation
+	for _, a := range list {
+		if !a.Device.All {
+			out = append(out, a)
+			continue
+		}
+		for _, d := range ds {
+			a.Device = gpu.DeviceName{UUID: d.UUID}
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// holdingKey is an allocation of one owner. Two claims of the same device count once.
+type holdingKey struct {
 	uuid, instance string
 	owner          gpu.Owner
 }

@@ -11,9 +11,11 @@ import (
 // usage has the holders and users of a GPU.
 type usage struct {
 	held  []gpu.Allocation // live
-	users []gpuProcess     // processes of containers
-	// known is set while allocations are known.
-	known bool
+	users []gpuProcess     // processes of owners with accounts
+	// known is set while allocations are known, required if owners use GPUs only with one.
+	known, required bool
+	// reserved is set if unknown pods hold the GPU.
+	reserved bool
 	// unlisted reports whether a container is newer than the last request to the kubelet.
 	unlisted func(gpu.Owner) bool
 	// unplaced are the allocations of unknown GPUs.
@@ -30,7 +32,7 @@ func (g gpuProcess) uses(a gpu.Allocation) bool {
 // until it ends.
 func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.processes[uuid].present
-	u := usage{known: v.givenKnown, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
+	u := usage{known: v.allocationsKnown, required: v.required, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
 	for _, g := range present {
 		if g.Owner.Kind.HasAccount() {
 			u.users = append(u.users, g)
@@ -39,8 +41,9 @@ func (s *Sampler) usage(uuid string, v view) usage {
 	u.unlisted = func(c gpu.Owner) bool { return s.seen[c].first > s.asked }
 	u.held = slices.DeleteFunc(slices.Clone(s.given[uuid]), func(a gpu.Allocation) bool {
 		counts := u.known && a.Live || !u.known && u.used(a)
-		return a.Owner.UID == "" || !counts
+		return a.Owner.UID == "" || a.Reserved || !counts
 	})
+	u.reserved = slices.ContainsFunc(s.given[uuid], func(a gpu.Allocation) bool { return a.Reserved })
 	return u
 }
 
@@ -116,7 +119,7 @@ func (u *usage) holders() []gpu.Holder {
 			continue
 		}
 		h := gpu.Holder{AccountKey: key, Sharing: gpu.SharingNone}
-		if !u.known || u.mayHold(t) {
+		if !u.known || !u.required || u.mayHold(t) {
 			h.Sharing = gpu.SharingUnknown
 		}
 		if i := u.heldByPod(t); i >= 0 {
@@ -135,7 +138,7 @@ func (u *usage) heldByPod(t gpuProcess) int {
 // mayHold reports whether the process's pod has an allocation that may be the GPU, or may have got
 // one since the last request to the kubelet.
 func (u *usage) mayHold(t gpuProcess) bool {
-	return u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
+	return u.reserved || u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }
 
 // strays returns the number of processes whose pod does not hold the GPU.

@@ -165,7 +165,7 @@ func TestUseUnknown(t *testing.T) {
 // the energy of an unused GPU is idle.
 func TestNoKubelet(t *testing.T) {
 	w := newWorld(t)
-	w.allocations.NoKubelet = true
+	w.allocations.Optional = true
 	w.runs(first, 42, train)
 	snap := w.ticks(w.sampler(), 3)
 	g := snap.GPUs[0]
@@ -174,6 +174,41 @@ func TestNoKubelet(t *testing.T) {
 	}
 	if g := snap.GPUs[1]; len(g.Holders) != 0 || !g.HoldersKnown || g.Book.Unattributed[gpu.Idle] != 200_000 {
 		t.Errorf("unused GPU: holders %+v, book %+v", g.Holders, g.Book)
+	}
+}
+
+// TestReservation checks that a GPU that is reserved for unknown pods has no stray processes, and
+// that nobody holds it: its idle energy has no owner.
+func TestReservation(t *testing.T) {
+	w := newWorld(t)
+	w.gives(first, serve)
+	w.gives(second, serve)
+	for i := range w.allocations.List {
+		w.allocations.List[i].Reserved = true
+	}
+	w.runs(first, 42, train)
+	snap := w.ticks(w.sampler(), 3)
+	if g := snap.GPUs[0]; *g.Strays != 0 || *g.Unused != 0 || len(g.Holders) != 1 || g.Holders[0].Owner != train {
+		t.Errorf("used GPU: %d strays, %d unused, holders %+v", *g.Strays, *g.Unused, g.Holders)
+	}
+	if g := snap.GPUs[1]; *g.Unused != 0 || len(g.Holders) != 0 || g.Book.Unattributed[gpu.Idle] != 200_000 {
+		t.Errorf("unused GPU: %d unused, holders %+v, book %+v", *g.Unused, g.Holders, g.Book)
+	}
+}
+
+// TestUnitHolds checks that a unit that holds a GPU without a process pays for its idle energy, also
+// on a machine where allocations are optional.
+func TestUnitHolds(t *testing.T) {
+	w := newWorld(t)
+	job := gpu.Unit{Manager: "slurm", Name: "4711"}.Owner()
+	w.gives(first, job)
+	w.allocations.Optional = true
+	g := w.ticks(w.sampler(), 3).GPUs[0]
+	if len(g.Holders) != 1 || g.Holders[0].Owner != job || g.Holders[0].Sharing != gpu.SharingExclusive || g.Strays != nil {
+		t.Errorf("holders %+v, %v strays", g.Holders, g.Strays)
+	}
+	if len(g.Book.Accounts) != 1 || g.Book.Accounts[0].Energy.Sum() != 200_000 || g.Book.Accounts[0].Allocated == 0 {
+		t.Errorf("accounts %+v, want the energy of 2 s", g.Book.Accounts)
 	}
 }
 

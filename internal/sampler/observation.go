@@ -1,6 +1,7 @@
 package sampler
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -17,7 +18,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
 		Instances: instances(r), InstancesKnown: r.InstancesKnown,
 		Processes:   make([]*gpu.Process, 0, len(who.present)),
-		Allocations: v.allocations[r.UUID], AllocationsKnown: v.allocationsKnown,
+		Allocations: holding(v.allocations[r.UUID]), AllocationsKnown: v.allocationsKnown,
 	}
 	for _, g := range who.present {
 		o.Processes = append(o.Processes, g.Process)
@@ -26,6 +27,15 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 		}
 	}
 	return o
+}
+
+// holding returns the allocations that are not only reservations.
+func holding(list []gpu.Allocation) []gpu.Allocation {
+	isReserved := func(a gpu.Allocation) bool { return a.Reserved }
+	if !slices.ContainsFunc(list, isReserved) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), isReserved)
 }
 
 // counter returns the name of the counter that a GPU's energy is read from: a sum of power, the

@@ -30,10 +30,12 @@ type Owners interface {
 
 // Mapper returns the devices that containers hold.
 type Mapper interface {
-	// Allocations returns the allocations with the kubelet's device names.
+	// Allocations returns the allocations with the allocator's device names.
 	Allocations() gpu.Allocations
 	// SeesHost reports whether the driver's PIDs are those of our /proc.
 	SeesHost() bool
+	// Units describes the known units. The result must not change.
+	Units() map[gpu.Unit]gpu.UnitInfo
 }
 
 // Config has the dependencies and settings of a sampler.
@@ -133,7 +135,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		allocations: byGPU(s.gpus.devices().lookUp(allocations.List)), allocationsKnown: allocations.Known,
 		processes: make(map[string]processUsage, len(report.Readings)),
 	}
-	if v.givenKnown = allocations.Known && !allocations.NoKubelet; v.givenKnown {
+	if v.required = allocations.Known && !allocations.Optional; allocations.Known {
 		s.given, s.asked = v.allocations, allocations.Requested
 	}
 	for _, r := range report.Readings {
@@ -167,7 +169,7 @@ type view struct {
 	down             bool                        // no driver responds
 	allocations      map[string][]gpu.Allocation // by UUID, see [byGPU]
 	allocationsKnown bool
-	givenKnown       bool                    // the kubelet's list of allocations is known
+	required         bool                    // allocations are known, and GPUs are used only with one
 	processes        map[string]processUsage // by UUID
 }
 
@@ -213,7 +215,7 @@ func (s *Sampler) readHost(now gpu.Instant) {
 
 func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot(), Fields: v.report.Fields}
-	snap.Drivers = v.report.Drivers
+	snap.Drivers, snap.Units = v.report.Drivers, s.cfg.Mapper.Units()
 	if !v.down && !v.report.Partial {
 		snap.DriverGPUs = new(len(v.report.Devices))
 	}
@@ -241,7 +243,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	g.Processes = s.processes.liveProcesses(g.Reading, who)
 	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // otherwise the snapshot would keep them in memory
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
-	if g.Reading.ContextsKnown && v.givenKnown {
+	if g.Reading.ContextsKnown && v.required {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())
 	}
 	return g

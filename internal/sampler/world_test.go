@@ -131,6 +131,8 @@ func (w *world) Process(pid uint32) (gpu.Process, bool) {
 
 func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.owners[id] }
 
+func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return nil }
+
 // Allocations returns the allocations, requested at the current time unless a test sets another.
 func (w *world) Allocations() gpu.Allocations {
 	a := w.allocations

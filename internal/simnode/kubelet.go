@@ -30,7 +30,7 @@ type kubelet struct {
 // openKubelet serves until the kubelet is closed.
 func openKubelet(dir string, sc *Scenario) (*kubelet, error) {
 	k := &kubelet{dir: dir, scenario: sc, random: rand.New(rand.NewPCG(3, 4))}
-	return k, k.setRunning(true)
+	return k, k.setRunning(!sc.NoKubelet)
 }
 
 // setRunning starts or stops the servers.
@@ -89,7 +89,8 @@ func (k *kubelet) close() error {
 func (k *kubelet) set(pods []*pod, at time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.pods, k.at = slices.Clone(pods), at
+	k.pods = slices.DeleteFunc(slices.Clone(pods), func(p *pod) bool { return p.spec.Unit != nil })
+	k.at = at
 }
 
 func podResourcesSocket(dir string) string {

@@ -33,6 +33,7 @@ type Node struct {
 // sockets until the node is closed. The first state is on disk when it returns. The socket's
 // path must fit into 107 bytes, so the directory's name should be short.
 func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
+	sc = sc.withUnits()
 	if err := sc.validate(); err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", sc.Name, err)
 	}
@@ -85,6 +86,9 @@ func (n *Node) begin() error {
 	}
 	if err := writeSys(filepath.Join(n.dir, "sys"), &w.scenario); err != nil {
 		return fmt.Errorf("write /sys: %w", err)
+	}
+	if err := writeNodeFiles(n.dir, w.scenario.Files); err != nil {
+		return err
 	}
 	for _, p := range w.daemons {
 		if err := n.proc.start(p); err != nil {
@@ -194,11 +198,18 @@ func (n *Node) apply(ch change) error {
 }
 
 func (n *Node) start(p *pod) error {
+	if u := p.spec.Unit; u != nil {
+		return errors.Join(writeNodeFiles(n.dir, u.Files), n.startProcesses(p))
+	}
 	for _, c := range p.containers {
 		if err := n.logs.start(c); err != nil {
 			return err
 		}
 	}
+	return n.startProcesses(p)
+}
+
+func (n *Node) startProcesses(p *pod) error {
 	for _, process := range p.all() {
 		if err := n.proc.start(process); err != nil {
 			return err
@@ -212,6 +223,9 @@ func (n *Node) end(p *pod) error {
 		if err := n.proc.end(process); err != nil {
 			return err
 		}
+	}
+	if u := p.spec.Unit; u != nil {
+		return removeNodeFiles(n.dir, u.Files)
 	}
 	for _, c := range p.containers {
 		if err := n.logs.end(c); err != nil {
@@ -287,7 +301,7 @@ func (n *Node) Dir() string { return n.dir }
 
 // Flags returns the exporter's flags for this node. The caller adds the driver library.
 func (n *Node) Flags() []string {
-	return []string{
+	flags := []string{
 		"--path.procfs=" + n.proc.dir,
 		"--path.sysfs=" + filepath.Join(n.dir, "sys"),
 		"--path.container-logs=" + n.logs.links,
@@ -298,6 +312,13 @@ func (n *Node) Flags() []string {
 		"--node.name=" + n.world.scenario.Node,
 		"--sandbox=false", // in the sandbox the fake libraries cannot log their calls
 	}
+	if n.world.scenario.NoKubelet {
+		flags[4] = "--kubelet.pod-resources-socket="
+	}
+	if len(n.world.scenario.Units) > 0 {
+		flags = append(flags, n.unitFlags()...)
+	}
+	return flags
 }
 
 // Env returns the environment of the process that loads the fake driver libraries.

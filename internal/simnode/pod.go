@@ -14,7 +14,7 @@ type pod struct {
 	generation int // number among its predecessors and successors
 	startStep  int64
 	name, uid  string
-	pause      *process
+	pause      *process // nil for a unit
 	containers []*container
 }
 
@@ -31,6 +31,8 @@ type process struct {
 	parent    uint32
 	comm      string
 	cgroup    string
+	title     string
+	uid       int
 	owner     gpu.Owner // zero for the host
 	work      []Work
 	startStep int64         // a step
@@ -39,6 +41,9 @@ type process struct {
 
 // newPod creates a pod with processes that started at the given time on the boot clock.
 func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
+	if spec.Unit != nil {
+		return w.newUnit(spec, generation, began)
+	}
 	p := &pod{spec: spec, generation: generation, startStep: w.steps, name: spec.Name}
 	if spec.Lifetime > 0 {
 		p.name = fmt.Sprintf("%s-%d", spec.Name, generation)
@@ -50,6 +55,18 @@ func (w *world) newPod(spec *Pod, generation int, began time.Duration) *pod {
 		p.containers = append(p.containers, w.newContainer(p, &spec.Containers[i], began))
 	}
 	return p
+}
+
+// newUnit creates a unit, which is a pod with one container and without a pause process.
+func (w *world) newUnit(spec *Pod, generation int, began time.Duration) *pod {
+	u := spec.Unit
+	c := &container{Owner: u.Owner(), spec: &spec.Containers[0]}
+	for _, s := range u.Processes {
+		c.processes = append(c.processes, w.spawn(process{
+			parent: 1, comm: s.Comm, cgroup: u.cgroup(s.Below), title: s.Title, uid: s.UID, owner: c.Owner, work: s.Work, lifetime: s.Lifetime,
+		}, began))
+	}
+	return &pod{spec: spec, generation: generation, startStep: w.steps, name: spec.Name, containers: []*container{c}}
 }
 
 func (w *world) newContainer(p *pod, spec *Container, began time.Duration) *container {
@@ -79,7 +96,10 @@ func (w *world) spawn(p process, began time.Duration) *process {
 
 // all returns the pod's processes, including the pause process.
 func (p *pod) all() []*process {
-	all := []*process{p.pause}
+	var all []*process
+	if p.pause != nil {
+		all = append(all, p.pause)
+	}
 	for _, c := range p.containers {
 		all = append(all, c.processes...)
 	}

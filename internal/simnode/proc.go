@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -64,7 +65,14 @@ func (t procTree) start(p *process) error {
 		namespace = privateNamespace
 	}
 	dir := filepath.Join(t.scratch, p.name())
-	if err := writeFiles(dir, map[string]string{"stat": p.stat(), "cgroup": "0::" + p.cgroup, "comm": p.comm}); err != nil {
+	files := map[string]string{"stat": p.stat(), "cgroup": p.cgroupFile(), "comm": p.comm}
+	if p.title != "" {
+		files["cmdline"] = p.title
+	}
+	if p.uid != 0 {
+		files["status"] = fmt.Sprintf("Name:\t%s\nUid:\t%d\t%[2]d\t%[2]d\t%[2]d", p.comm, p.uid)
+	}
+	if err := writeFiles(dir, files); err != nil {
 		return err
 	}
 	if err := os.Mkdir(filepath.Join(dir, "ns"), 0o755); err != nil {
@@ -96,6 +104,14 @@ func (t procTree) end(p *process) error {
 
 // name returns the name of the process's directory.
 func (p *process) name() string { return strconv.FormatUint(uint64(p.id.PID), 10) }
+
+// cgroupFile returns the content of the process's cgroup file.
+func (p *process) cgroupFile() string {
+	if strings.HasPrefix(p.cgroup, "/") {
+		return "0::" + p.cgroup
+	}
+	return p.cgroup
+}
 
 // stat returns the line of /proc/<pid>/stat, 52 fields (proc(5)). Field 2 is the name, without
 // any quoting. Field 22 is the start time.

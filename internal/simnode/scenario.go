@@ -21,6 +21,11 @@ type Scenario struct {
 	// Daemons are the processes of the host; the first one is PID 1.
 	Daemons []Daemon
 	Pods    []Pod
+	Units   []Unit
+	// Files exist from the start, by their path below the node's directory.
+	Files map[string]string
+	// NoKubelet is set on a machine without Kubernetes.
+	NoKubelet bool
 	// Claims are the resource claims that DRA has satisfied. A node has either a device plugin
 	// or a DRA driver: with claims, the device plugin offers none of its GPUs.
 	Claims []Claim
@@ -107,7 +112,10 @@ type Daemon struct {
 // Process is a program and its work on GPUs.
 type Process struct {
 	Comm string // at most 15 bytes, any but NUL and newline
-	Work []Work
+	// Title is the beginning of its command line.
+	Title string
+	UID   int
+	Work  []Work
 	// Below is a path below the container's cgroup, as created by a runtime inside the
 	// container; usually empty.
 	Below string
@@ -151,6 +159,7 @@ type Pod struct {
 	// with the same GPUs and another name, UID and processes.
 	Lifetime, Pause time.Duration
 	Span
+	Unit *Unit // if it stands for a unit
 }
 
 // Span is the time in which something exists, since the start. The zero Span has no end.
@@ -197,6 +206,7 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		dgxH100(), gb200(), gb200Module(), idle(), churn(), jobs(), lost(),
 		timeslice(), accounted(), mps(), mig(), migA100(), dra(), hog(), noHostPID(), cheats(),
+		slurm(), slurmV1(), workstation(),
 	}
 }
 

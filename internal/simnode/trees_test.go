@@ -57,8 +57,8 @@ func checkProcess(t *testing.T, n *simnode.Node, p procfs.Proc) {
 		t.Errorf("process %d (%s): stat is %+v", p.PID, comm, stat)
 	}
 	cgroups, err := p.Cgroups()
-	if err != nil || len(cgroups) != 1 || cgroups[0].HierarchyID != 0 {
-		t.Fatalf("process %d: cgroups %v, error %v; want one", p.PID, cgroups, err)
+	if err != nil || len(cgroups) == 0 {
+		t.Fatalf("process %d: cgroups %v, error %v; want at least one", p.PID, cgroups, err)
 	}
 	path := cgroups[0].Path
 	if p.PID == 1 && path != "/init.scope" && comm != "gpuledger" {

@@ -50,7 +50,7 @@ const fellOffTheBus = 79
 func newWorld(sc Scenario, start gpu.Instant) *world {
 	w := &world{
 		scenario: sc, start: start, random: rand.New(rand.NewPCG(1, 2)), nextPID: 1,
-		driver: driver{generation: 1, loaded: true}, kubelet: true, events: sc.Events,
+		driver: driver{generation: 1, loaded: true}, kubelet: !sc.NoKubelet, events: sc.Events,
 	}
 	for i, g := range sc.GPUs {
 		w.boards = append(w.boards, &board{

@@ -31,11 +31,12 @@ const (
 	ContainerLogs Name = "container_logs"
 	PodResources  Name = "pod_resources"
 	PodsAPI       Name = "pods_api"
+	Units         Name = "units"
 	State         Name = "state"
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, DCGM, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, State}
+var Names = []Name{Driver, DCGM, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, Units, State}
 
 // About describes a stage; it is empty for an unknown name.
 func About(n Name) string {
@@ -51,6 +52,7 @@ func About(n Name) string {
 		ContainerLogs: "finds container names by their logs",
 		PodResources:  "lists allocations from the kubelet",
 		PodsAPI:       "lists pods from the kubelet",
+		Units:         "finds jobs, containers and the GPUs that they hold",
 		State:         "saves the books",
 	}[n]
 }

@@ -42,7 +42,7 @@ func (o *owner) joules() (sum float64) {
 type segment struct{ X, Width, Class, Pattern string }
 
 func containerRow(c Container, how string) owner {
-	o := owner{Name: c.PodName(), Container: or(c.Container), How: how, Stray: c.stray()}
+	o := owner{Name: c.PodName(), Container: c.part(), How: how, Stray: c.stray()}
 	if e := c.Energy; e != nil {
 		o.amounts = []patterned{{"", e.Exclusive}, {"shared", e.Shared}, {"allocated", e.Allocated}}
 		if methods := e.methods(); methods != "" {

@@ -204,8 +204,21 @@ func (g *GPU) Profile(instance string) string {
 // stray reports whether the container uses a device without an allocation.
 func (c *Container) stray() bool { return c.Holds && c.Sharing == gpu.SharingNone }
 
-// PodName is the name of the pod with its namespace.
-func (c *Container) PodName() string { return or(c.Namespace) + "/" + or(c.Pod) }
+// PodName is the name of the pod with its namespace, or of the unit with its manager.
+func (c *Container) PodName() string {
+	if c.Unit != "" {
+		return or(c.Manager) + "/" + or(c.Unit)
+	}
+	return or(c.Namespace) + "/" + or(c.Pod)
+}
+
+// part is the name of the container in its pod, empty for a unit.
+func (c *Container) part() string {
+	if c.Unit != "" {
+		return ""
+	}
+	return or(c.Container)
+}
 
 // How describes the allocation of a container. It avoids the words of the charging methods: the
 // owner of a whole GPU may be charged only a part of its energy.
@@ -235,6 +248,8 @@ func how(c Container, what string) string {
 	switch {
 	case c.stray():
 		return "uses " + what + " without an allocation"
+	case c.Sharing == "" && c.Unit != "":
+		return "uses " + what
 	case c.Sharing == "":
 		return "uses " + what + "; its allocation is unknown"
 	case c.Replicas == 0:
@@ -243,7 +258,7 @@ func how(c Container, what string) string {
 		return "whole GPU"
 	case c.Sharing == gpu.SharingExclusive, c.Sharing == gpu.SharingMIG:
 		return what
-	case c.Claim != "":
+	case c.Claim != "" || c.Unit != "":
 		return what + " shared with others"
 	}
 	return plural(c.Replicas, "replica", "replicas") + " of " + what

@@ -152,6 +152,9 @@ func containers(g *gpu.GPU) []Container {
 }
 
 func newContainer(k gpu.AccountKey) Container {
+	if u := k.Owner.Unit(); u != (gpu.Unit{}) {
+		return Container{Manager: shown(u.Manager), Unit: shown(u.Name), GPUInstance: shown(k.GPUInstance)}
+	}
 	return Container{
 		Namespace: shown(k.Scope), Pod: shown(k.Name), PodUID: shown(k.UID), Container: shown(k.Part),
 		GPUInstance: shown(k.GPUInstance),

@@ -85,7 +85,7 @@ type GPU struct {
 	// Containers are the containers that hold or use the GPU, and ended containers with
 	// counters.
 	Containers []Container `json:"containers"`
-	// HostProcesses counts processes outside all pods, UnmappedProcesses those with an unknown
+	// HostProcesses counts processes outside all pods and units, UnmappedProcesses those with an unknown
 	// container.
 	HostProcesses     int `json:"host_processes"`
 	UnmappedProcesses int `json:"unmapped_processes"`
@@ -103,12 +103,15 @@ type Instance struct {
 	Profile string `json:"profile"`
 }
 
-// Container is a container on a GPU or on a MIG instance of it.
+// Container is a container of a pod, or a unit outside pods, on a GPU or on a MIG instance of it.
 type Container struct {
-	Namespace   string `json:"namespace"`
-	Pod         string `json:"pod"`
-	PodUID      string `json:"pod_uid"`
-	Container   string `json:"container"`
+	Namespace string `json:"namespace"`
+	Pod       string `json:"pod"`
+	PodUID    string `json:"pod_uid"`
+	Container string `json:"container"`
+	// Manager and Unit name a unit, for which the four fields above are empty.
+	Manager     string `json:"manager,omitempty"`
+	Unit        string `json:"unit,omitempty"`
 	GPUInstance string `json:"gpu_instance,omitempty"`
 	// Holds is set while the container holds or uses the GPU. The next four fields are set only
 	// then, and Sharing only if it is known whether the container has an allocation.

@@ -51,7 +51,7 @@ func gpuTable(p *Page) *table {
 		}
 		holders, _ := g.holders()
 		for _, c := range holders {
-			who := c.PodName() + " " + or(c.Container)
+			who := strings.TrimSuffix(c.PodName()+" "+c.part(), " ")
 			if c.Replicas > 0 {
 				who = "held by " + who
 			}
@@ -120,7 +120,7 @@ func energyTable(p *Page) *table {
 		holders, ended := g.holders()
 		for _, c := range holders {
 			if c.Energy != nil {
-				t.charged(u, strings.TrimSuffix(indent+c.PodName()+" "+or(c.Container)+", "+formerly(c), ", "), c.Energy.Sum(), *c.Energy)
+				t.charged(u, strings.TrimSuffix(indent+strings.TrimSuffix(c.PodName()+" "+c.part(), " ")+", "+formerly(c), ", "), c.Energy.Sum(), *c.Energy)
 			}
 		}
 		if sum, n := total(ended); n > 0 {

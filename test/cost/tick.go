@@ -74,6 +74,8 @@ func (w *world) Allocations() gpu.Allocations { return w.allocations }
 // SeesHost implements [sampler.Mapper].
 func (w *world) SeesHost() bool { return true }
 
+func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return nil }
+
 // ticks is the number of ticks in a round.
 const ticks = 1000
 

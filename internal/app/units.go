@@ -1,0 +1,113 @@
+package app
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/cli"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/internal/unit"
+	"github.com/gpuledger/gpuledger/podmapper"
+)
+
+// Units is the configuration of owners outside pods.
+type Units struct {
+	Managers   cli.List
+	Patterns   unit.Patterns
+	Max        int
+	Users      unit.Users
+	HeldDirs   cli.List
+	Numbers    unit.Numbers
+	DockerRoot string
+	PodmanRoot string
+	PodmanRun  string
+}
+
+// The values of --units that stand for a list.
+const (
+	unitsAuto = "auto"
+	unitsNone = "none"
+)
+
+func (u *Units) register(fs *flag.FlagSet) {
+	fs.TextVar(&u.Managers, "units", cli.List{unitsAuto}, "`managers` whose units are owners of energy: any of slurm, docker, podman, systemd, user; none; or auto, which is slurm on Kubernetes nodes and all elsewhere")
+	fs.Var(&u.Patterns, "units.pattern", "`manager=regexp` that finds the units of another manager in paths of cgroups; its group is the unit's name (repeatable)")
+	fs.IntVar(&u.Max, "units.max", 1000, "`maximum` number of units with their own series; the rest is summed up in unit=\"other\"")
+	fs.TextVar(&u.Users, "units.users", unit.UsersUID, "`data` about users on the pages: uid, name or none")
+	fs.TextVar(&u.HeldDirs, "units.held-dir", cli.List{}, "`directories` in which Slurm prologs write which job holds which GPU, separated by commas")
+	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of numbers in --units.held-dir: index (the driver's order) or minor (the number of /dev/nvidia<n>)")
+	fs.StringVar(&u.DockerRoot, "units.docker-root", "/var/lib/docker", "`directory` of Docker's data")
+	fs.StringVar(&u.PodmanRoot, "units.podman-root", "/var/lib/containers/storage", "`directory` of the data of root's Podman")
+	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` of the temporary data of root's Podman")
+}
+
+func (u *Units) validate() error {
+	var errs []error
+	known := append([]string{unitsAuto, unitsNone}, unit.Managers...)
+	for _, m := range u.Managers {
+		if !slices.Contains(known, m) || len(u.Managers) > 1 && (m == unitsAuto || m == unitsNone) {
+			errs = append(errs, fmt.Errorf("--units=%s: must be auto, none, or a list of %q", m, unit.Managers))
+		}
+	}
+	if u.Max < 1 {
+		errs = append(errs, fmt.Errorf("--units.max=%d: must be at least 1; use --units=none for no units", u.Max))
+	}
+	for name, paths := range map[string][]string{
+		"held-dir": u.HeldDirs, "docker-root": {u.DockerRoot}, "podman-root": {u.PodmanRoot}, "podman-run": {u.PodmanRun},
+	} {
+		for _, p := range paths {
+			if !filepath.IsAbs(p) {
+				errs = append(errs, fmt.Errorf("--units.%s=%s: must be an absolute path", name, p))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// managers returns the managers on a machine with or without a kubelet.
+func (u *Units) managers(kubelet bool) []string {
+	switch {
+	case slices.Contains(u.Managers, unitsNone):
+		return nil
+	case !slices.Contains(u.Managers, unitsAuto):
+		return u.Managers
+	case kubelet:
+		return []string{unit.Slurm}
+	}
+	return unit.Managers
+}
+
+// units returns the configuration of the mapper of units.
+func (c *Config) units(pods *podmapper.Mapper, now gpu.Clock, log *slog.Logger, stages *stage.Set) unit.Config {
+	u := unit.Config{
+		ProcFS: c.ProcFS, Managers: c.Units.managers(c.PodResources != ""), Patterns: c.Units.Patterns,
+		Max: c.Units.Max, Keep: c.Retention + 10*time.Minute, Users: c.Units.Users, Passwd: "/etc/passwd",
+		HeldDirs: c.Units.HeldDirs, Numbers: c.Units.Numbers,
+		DockerRoot: c.Units.DockerRoot, PodmanRoots: []string{c.Units.PodmanRoot, c.Units.PodmanRun},
+		Now: now, Log: log, Stages: stages,
+	}
+	if c.PodResources != "" {
+		u.Pods, u.IsPod = pods, podmapper.IsPod
+	}
+	return u
+}
+
+// allocations are the devices that containers of pods and units hold.
+type allocations struct {
+	*podmapper.Mapper
+	units *unit.Mapper
+}
+
+// Allocations implements [sampler.Mapper].
+func (a allocations) Allocations() gpu.Allocations {
+	return a.units.Allocations(a.Mapper.Allocations())
+}
+
+// Units implements [sampler.Mapper].
+func (a allocations) Units() map[gpu.Unit]gpu.UnitInfo { return a.units.Units() }

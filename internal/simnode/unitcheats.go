@@ -1,0 +1,101 @@
+package simnode
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// UnitCheats is [Cheats] on a machine without Kubernetes: on each GPU a job, container or user tries
+// to be charged less, or to have a job charged that shares the GPU.
+func UnitCheats() (cheating, honest Scenario, names []string) {
+	cheating = machineWithoutKubelet("unit-cheats", len(unitTricks))
+	honest = cheating
+	for g, trick := range unitTricks {
+		for sc, tricked := range map[*Scenario]bool{&cheating: true, &honest: false} {
+			victim := slurmJob(fmt.Sprint(900+g), fmt.Sprintf("s8FXKTA79XAR%02d", g), 1001, GPUs(g), worker("", g).Containers[0].Processes[0].Work[0])
+			mallory := trick.unit(g)
+			mallory.Processes = slices.Clone(mallory.Processes)
+			if tricked {
+				trick.play(&mallory, &victim)
+			}
+			sc.Units = append(slices.Clip(sc.Units), mallory)
+			if !trick.exclusive {
+				sc.Units = append(sc.Units, victim)
+			}
+		}
+		names = append(names, trick.name)
+	}
+	return cheating, honest, names
+}
+
+// A unitTrick is a way of a unit to be charged less.
+type unitTrick struct {
+	name string
+	unit func(gpu int) Unit
+	play func(mallory, victim *Unit)
+	// exclusive is set if the GPU has no other job.
+	exclusive bool
+}
+
+var unitTricks = []unitTrick{
+	{"a session's cgroup named as a job", mallorySession, func(mallory, victim *Unit) {
+		mallory.Processes[0].Below = "/user@1666.service" + victim.Cgroup + "/step_0/user/task_0"
+	}, false},
+	{"a container's cgroup named as a job", malloryContainer, func(mallory, victim *Unit) {
+		mallory.Processes[0].Below = victim.Cgroup + "/step_0/user/task_0"
+	}, false},
+	{"a cgroup inside a job named as another job", malloryJob, func(mallory, victim *Unit) {
+		worker := &mallory.Processes[len(mallory.Processes)-1]
+		worker.Below += victim.Cgroup + "/step_0/user/task_0"
+	}, false},
+	{"a cgroup inside a job named as a container", malloryJob, func(mallory, _ *Unit) {
+		worker := &mallory.Processes[len(mallory.Processes)-1]
+		worker.Below += "/docker/" + hexID("docker", "anything")
+	}, false},
+	{"a process with the name and the title of another job's daemon", malloryJob, func(mallory, victim *Unit) {
+		worker := &mallory.Processes[len(mallory.Processes)-1]
+		worker.Comm, worker.Title = "slurmstepd", "slurmstepd: ["+victim.Unit.Name+".batch]"
+	}, false},
+	{"a service's cgroup named as a session", malloryService, func(mallory, _ *Unit) {
+		mallory.Processes[0].Below = "/user.slice/user-1001.slice/session-1.scope"
+	}, false},
+	{"idle contexts and other names", malloryJob, func(mallory, _ *Unit) {
+		g := mallory.Processes[len(mallory.Processes)-1].Work[0].GPU
+		for range 6 {
+			idle := idler(g, Compute)
+			idle.Below = "/step_batch/user/task_0"
+			mallory.Processes = append(mallory.Processes, idle)
+		}
+	}, false},
+	{"workers with a lifetime of 300 ms", malloryJob, func(mallory, _ *Unit) {
+		mallory.Processes[len(mallory.Processes)-1].Lifetime = 300 * time.Millisecond
+	}, true},
+}
+
+// malloryWork is the work of the cheating units.
+func malloryWork(g int) Work {
+	return Work{GPU: g, Watts: 500, Load: Constant(40), Memory: 8 * gib}
+}
+
+func mallorySession(g int) Unit { return session(1666, "/session-9.scope", malloryWork(g)) }
+
+func malloryContainer(g int) Unit {
+	return dockerContainer(fmt.Sprintf("mallory-%d", g), GPUs(g), malloryWork(g))
+}
+
+func malloryService(g int) Unit {
+	return Unit{
+		Unit: gpu.Unit{Manager: "systemd", Name: "mallory"}, Cgroup: "/system.slice/mallory.service",
+		Processes: []Process{{Comm: "python3", Work: []Work{malloryWork(g)}}},
+	}
+}
+
+func malloryJob(g int) Unit {
+	u := slurmJob(fmt.Sprint(660+g), fmt.Sprintf("s8FXKTA79XAS%02d", g), 1666, GPUs(g), malloryWork(g))
+	// Both jobs hold the GPU.
+	u.Files[fmt.Sprintf("held/%d", g)] = fmt.Sprintf("%d\n%d\n", 660+g, 900+g) // a job that does not exist holds nothing
+	return u
+}

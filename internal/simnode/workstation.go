@@ -1,0 +1,68 @@
+package simnode
+
+import (
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// workstation is a machine for several people, without Kubernetes and without a scheduler.
+func workstation() Scenario {
+	sc := machineWithoutKubelet("workstation", 3)
+	sc.Description = "3 H100 without a scheduler; a container of Docker that holds a GPU, one of Podman, a service, two users"
+	sc.Daemons = append(sc.Daemons, Daemon{"/system.slice/nvidia-persistenced.service", Process{Comm: "nvidia-persiste"}})
+	use := func(g, watts int, load Pattern) Work { return Work{GPU: g, Watts: watts, Load: load, Memory: 8 * gib} }
+	sc.Units = []Unit{
+		dockerContainer("vision-train-1", GPUs(0), use(0, 540, Constant(85))),
+		podmanContainer("labeler", use(1, 350, Constant(20))),
+		{
+			Unit: gpu.Unit{Manager: "systemd", Name: "ollama"}, Cgroup: "/system.slice/ollama.service",
+			Processes: []Process{{Comm: "ollama", Work: []Work{use(1, 350, Constant(20))}}},
+		},
+		session(1000, "/session-7.scope", use(2, 430, Constant(35))),
+		session(1001, "/user@1001.service/app.slice/jupyter.scope", use(2, 430, Constant(30))),
+	}
+	return sc
+}
+
+// session is a user with one process.
+func session(uid int, below string, work Work) Unit {
+	return Unit{
+		Unit: gpu.Unit{Manager: "user", Name: fmt.Sprint(uid)}, Cgroup: fmt.Sprintf("/user.slice/user-%d.slice", uid),
+		Processes: []Process{{Comm: "python3", UID: uid, Below: below, Work: []Work{work}}},
+	}
+}
+
+// dockerContainer is a container of Docker Compose.
+func dockerContainer(name string, devices []Device, work Work) Unit {
+	id := hexID("docker", name)
+	ids := ""
+	for i, d := range devices {
+		if i > 0 {
+			ids += ","
+		}
+		ids += fmt.Sprintf("%q", fmt.Sprint(d.GPU))
+	}
+	dir := "docker/containers/" + id + "/"
+	return Unit{
+		Unit: gpu.Unit{Manager: "docker", Name: name}, Cgroup: "/system.slice/docker-" + id + ".scope", Devices: devices,
+		Processes: []Process{{Comm: "python3", Work: []Work{work}}},
+		Files: map[string]string{
+			dir + "config.v2.json":  `{"ID":"` + id + `","Name":"/` + name + `","Config":{"Image":"vision:3","Env":["TOKEN=secret"],"Labels":{"com.docker.compose.project":"vision"}}}`,
+			dir + "hostconfig.json": `{"DeviceRequests":[{"Driver":"","Count":0,"DeviceIDs":[` + ids + `],"Capabilities":[["gpu"]]}]}`,
+		},
+	}
+}
+
+// podmanContainer is a container of root's Podman.
+func podmanContainer(name string, work Work) Unit {
+	id := hexID("podman", name)
+	return Unit{
+		Unit: gpu.Unit{Manager: "podman", Name: name}, Cgroup: "/machine.slice/libpod-" + id + ".scope",
+		Processes: []Process{{Comm: "python3", Below: "/container", Work: []Work{work}}},
+		Files: map[string]string{
+			"podman/overlay-containers/containers.json":          `[{"id":"` + id + `","names":["` + name + `"]}]`,
+			"podman/overlay-containers/volatile-containers.json": `[]`,
+		},
+	}
+}

@@ -1,0 +1,256 @@
+package unit
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gpuledger/gpuledger/internal/proc"
+)
+
+// match is the part of a cgroup path that names a unit.
+type match struct {
+	manager string
+	// id is the unit's name or, for some managers, an id whose name is found elsewhere: the SLUID
+	// of a Slurm job, 64 hex digits of a container.
+	id string
+	// uid is the user of a Slurm job, if the path contains it.
+	uid string
+	// inPod is set if the unit runs inside a pod.
+	inPod bool
+	// daemon is set for the process of Slurm that runs a step of the job.
+	daemon bool
+}
+
+// named reports whether the id is the unit's name.
+func (m match) named() bool {
+	switch m.manager {
+	case Slurm:
+		return !isSLUID(m.id)
+	case Docker, Podman:
+		return false
+	}
+	return true
+}
+
+// container returns the id of the container that the unit is, if any.
+func (m match) container() string {
+	if m.manager == Docker || m.manager == Podman {
+		return m.id
+	}
+	return ""
+}
+
+// parser finds units in cgroup files.
+type parser struct {
+	patterns Patterns
+	// isPod reports whether a segment of a path belongs to a pod, given the segments above it.
+	isPod func(segment string, above []string) bool
+}
+
+// parse returns the unit that a cgroup file names, or false. Lines may differ, because not every
+// manager uses every hierarchy of cgroup v1: the manager with the highest precedence counts. Lines
+// that name different units of this manager, and malformed lines, name none.
+func (p *parser) parse(file string) (found match, ok bool) {
+	pod := false
+	var all []match
+	for segments, err := range proc.Paths(file) {
+		if err != nil {
+			return match{}, false
+		}
+		m, inPod := p.parsePath(segments)
+		pod = pod || inPod
+		if m.manager != "" {
+			all = append(all, m)
+		}
+	}
+	all = slices.DeleteFunc(all, func(m match) bool { return pod && !m.inPod })
+	for _, m := range all {
+		switch {
+		case !ok || p.rank(m.manager) < p.rank(found.manager):
+			found, ok = m, true
+		case m.manager == found.manager && m.id != found.id:
+			return match{}, false
+		case m.manager == found.manager:
+			found.daemon = found.daemon || m.daemon
+		}
+	}
+	return found, ok
+}
+
+// rank returns the precedence of a manager; 0 is the highest.
+func (p *parser) rank(manager string) int {
+	if i := slices.IndexFunc(p.patterns, func(q Pattern) bool { return q.Manager == manager }); i >= 0 {
+		return i
+	}
+	return len(p.patterns) + slices.Index(Managers, manager)
+}
+
+// parsePath returns the first unit from the root, if any, and whether the path is a pod's. In a pod
+// only Slurm jobs are units. Slices of systemd are root's, except those of users. A segment that is
+// neither a slice nor a unit has an owner who chooses all names below it.
+func (p *parser) parsePath(segments []string) (m match, inPod bool) {
+	custom, at := p.custom(segments)
+	for i, s := range segments {
+		if p.isPod != nil && p.isPod(s, segments[:i]) {
+			inPod = true
+		}
+		if !inPod && i >= at {
+			return custom, false
+		}
+		if !inPod && proc.IsUserSlice(s) {
+			return ofUser(segments[i:]), false
+		}
+		if m, ok := builtin(segments, i); ok && (!inPod || m.manager == Slurm) {
+			m.inPod = inPod
+			return m, inPod
+		}
+		if !inPod && !isParent(s) {
+			return custom, false
+		}
+	}
+	return match{}, inPod
+}
+
+// isParent reports whether only root creates cgroups in the segment: a slice of systemd, the parent
+// of Podman's containers, or a level above the exporter's cgroup namespace.
+func isParent(s string) bool {
+	return strings.HasSuffix(s, ".slice") || s == "libpod_parent" || s == ".."
+}
+
+// aboveUsers returns the segments above the first slice of users.
+func aboveUsers(segments []string) []string {
+	if i := slices.IndexFunc(segments, proc.IsUserSlice); i >= 0 {
+		return segments[:i]
+	}
+	return segments
+}
+
+// custom returns the unit that a site's patterns find nearest to the root, and the index of its
+// segment. Without a unit the index is that of no segment.
+func (p *parser) custom(segments []string) (m match, at int) {
+	at = len(segments)
+	if len(p.patterns) == 0 {
+		return m, at
+	}
+	path := "/" + strings.Join(aboveUsers(segments), "/")
+	for _, q := range p.patterns {
+		loc := q.Path.FindStringSubmatchIndex(path)
+		if loc == nil || loc[2] < 0 || !validName(path[loc[2]:loc[3]]) {
+			continue
+		}
+		if i := max(0, strings.Count(path[:loc[2]], "/")-1); i < at {
+			m, at = match{manager: q.Manager, id: path[loc[2]:loc[3]]}, i
+		}
+	}
+	return m, at
+}
+
+// builtin returns the unit that begins at segment i. An empty manager with ok set means that the
+// path is no unit's although a manager uses it.
+func builtin(segments []string, i int) (m match, ok bool) {
+	s, below := segments[i], segments[i+1:]
+	switch {
+	case isSlurmScope(s):
+		return ofSlurm(below), true
+	case len(below) > 1 && (s == "slurm" || strings.HasPrefix(s, "slurm_")):
+		return ofSlurmV1(below)
+	case s == "docker" && len(below) > 0 && proc.IsContainerID(below[0]):
+		return match{manager: Docker, id: below[0]}, true
+	case slices.Contains(segments[:i], "system.slice") && strings.HasSuffix(s, ".service"):
+		return ofService(unescape(strings.TrimSuffix(s, ".service"))), true
+	}
+	name := strings.TrimSuffix(s, ".scope")
+	if id, ok := strings.CutPrefix(name, "docker-"); ok && proc.IsContainerID(id) {
+		return match{manager: Docker, id: id}, true
+	}
+	if id, ok := strings.CutPrefix(name, "libpod-"); ok && proc.IsContainerID(id) {
+		return match{manager: Podman, id: id}, true
+	}
+	return match{}, false
+}
+
+// isSlurmScope reports whether the segment is the scope of Slurm's step daemons in cgroup v2:
+// slurmstepd.scope, or <node>_slurmstepd.scope where a machine may run several slurmd.
+func isSlurmScope(s string) bool {
+	return s == "slurmstepd.scope" || strings.HasSuffix(s, "_slurmstepd.scope")
+}
+
+// ofSlurm returns the job of a path below Slurm's scope: job_<id>, or the SLUID from Slurm 26.05
+// on, and then step_<step>/slurm for the step's daemon, step_<step>/user for the job's processes.
+func ofSlurm(below []string) match {
+	if len(below) == 0 {
+		return match{}
+	}
+	daemon := len(below) == 3 && strings.HasPrefix(below[1], "step_") && below[2] == "slurm"
+	if isSLUID(below[0]) {
+		return match{manager: Slurm, id: below[0], daemon: daemon}
+	}
+	if id, ok := strings.CutPrefix(below[0], "job_"); ok && isNumber(id) {
+		return match{manager: Slurm, id: id, daemon: daemon}
+	}
+	return match{}
+}
+
+// ofSlurmV1 returns the job of a path of cgroup v1: slurm/uid_<uid>/job_<id>, or slurm_<node>/… as
+// above.
+func ofSlurmV1(below []string) (m match, ok bool) {
+	uid, isUID := strings.CutPrefix(below[0], "uid_")
+	id, isJob := strings.CutPrefix(below[1], "job_")
+	if !isUID || !isJob || !isNumber(uid) || !isNumber(id) {
+		return match{}, false
+	}
+	return match{manager: Slurm, id: id, uid: uid}, true
+}
+
+// sluid matches Slurm's id for a run of a job: 64 bits in Crockford's base 32
+// (src/common/sluid.c).
+var sluid = regexp.MustCompile(`^s[0-9A-HJKMNP-TV-Z]{13}$`)
+
+func isSLUID(s string) bool { return sluid.MatchString(s) }
+
+// ofService returns a service of the system. The daemons of the driver belong to the host.
+func ofService(name string) match {
+	if strings.HasPrefix(name, "nvidia-") || !validName(name) {
+		return match{}
+	}
+	return match{manager: Systemd, id: name}
+}
+
+// ofUser returns the user of a path that begins with user.slice. Root's processes belong to the
+// host.
+func ofUser(segments []string) match {
+	if segments[0] != "user.slice" || len(segments) == 1 {
+		return match{}
+	}
+	uid, isUser := strings.CutPrefix(strings.TrimSuffix(segments[1], ".slice"), "user-")
+	if !isUser || !isNumber(uid) || uid == "0" {
+		return match{}
+	}
+	return match{manager: User, id: uid}
+}
+
+// isNumber reports whether s is a decimal number of at most 32 bits without leading zeros.
+func isNumber(s string) bool {
+	return len(s) > 0 && len(s) <= 10 && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
+}
+
+// maxName is the maximum length of a unit's name, that of a cgroup.
+const maxName = 255
+
+// validName reports whether s can be the name of a unit: printable UTF-8.
+func validName(s string) bool {
+	return s != "" && len(s) <= maxName && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+var escape = regexp.MustCompile(`\\x[0-9a-f]{2}`)
+
+// unescape restores the bytes that systemd escapes in the names of units, such as \x2d.
+func unescape(s string) string {
+	return escape.ReplaceAllStringFunc(s, func(e string) string {
+		hex := strings.IndexByte("0123456789abcdef", e[2])<<4 | strings.IndexByte("0123456789abcdef", e[3])
+		return string([]byte{byte(hex)})
+	})
+}

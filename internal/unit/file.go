@@ -1,0 +1,76 @@
+package unit
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// openTrusted opens a file or directory that only root or the exporter's user can have written. It
+// follows no link at its end and does not wait for the writer of a pipe.
+func openTrusted(path string, want os.FileMode) (*os.File, os.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = trusted(info, want)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, info, nil
+}
+
+// trusted returns an error unless a file has the type and can be written by root or the exporter's
+// user only.
+func trusted(info os.FileInfo, want os.FileMode) error {
+	if info.Mode().Type() != want {
+		return fmt.Errorf("is %v, must be %v", info.Mode().Type(), want)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case ok && st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("belongs to the user %d, must belong to root", st.Uid)
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("has the mode %v, must not be writable for others than its owner", info.Mode().Perm())
+	}
+	return nil
+}
+
+// readTrusted returns the content of a regular file of at most limit bytes.
+func readTrusted(path string, limit int64) ([]byte, os.FileInfo, error) {
+	f, info, err := openTrusted(path, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s: more than %d bytes: %w", path, limit, stage.ErrOversized)
+	}
+	return data, info, err
+}
+
+// listTrusted returns the names in a directory, or an error if there are more than limit.
+func listTrusted(path string, limit int) ([]string, error) {
+	f, _, err := openTrusted(path, os.ModeDir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(limit + 1)
+	switch {
+	case err != nil && err != io.EOF: //nolint:errorlint // as documented for Readdirnames
+		return nil, fmt.Errorf("list %s: %w", filepath.Clean(path), err)
+	case len(names) > limit:
+		return nil, fmt.Errorf("%s: more than %d files: %w", path, limit, stage.ErrOversized)
+	}
+	return names, nil
+}

@@ -1,0 +1,214 @@
+package unit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Numbers is the meaning of a GPU's number in the name of a file. It is a value of [flag.TextVar].
+type Numbers int
+
+// The meanings of a number.
+const (
+	Index Numbers = iota // the driver's order, as with AutoDetect=nvml in gres.conf
+	Minor                // the number of the device node, as with File=/dev/nvidia[0-7]
+)
+
+var numbers = []string{"index", "minor"}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (n Numbers) MarshalText() ([]byte, error) { return []byte(numbers[n]), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (n *Numbers) UnmarshalText(text []byte) error {
+	i := slices.Index(numbers, string(text))
+	if i < 0 {
+		return fmt.Errorf("%q: must be one of %q", text, numbers)
+	}
+	*n = Numbers(i)
+	return nil
+}
+
+const (
+	// maxHeldFile limits the size of a file in bytes, maxHeldFiles their number in a directory.
+	maxHeldFile  = 4096
+	maxHeldFiles = 4096
+	// maxHeldLines limits the jobs that hold one GPU.
+	maxHeldLines = 64
+	// maxHeld limits the GPUs held by all units.
+	maxHeld = 8192
+)
+
+// claim is a GPU that a job holds according to a file of a prolog.
+type claim struct {
+	device gpu.DeviceName
+	job    string
+	// written is the time at which the file was written.
+	written time.Time
+}
+
+// prologFiles is the content of the directories that prologs write.
+type prologFiles struct {
+	claims []claim
+	infos  map[string]gpu.UnitInfo // by job id
+}
+
+// readPrologFiles reads the directories. A file that cannot be used does not affect the others; the
+// error has the first failure. Without a directory there are no jobs: prologs create it.
+func readPrologFiles(dirs []string, n Numbers) (prologFiles, error) {
+	files := prologFiles{infos: make(map[string]gpu.UnitInfo)}
+	var first error
+	for _, dir := range dirs {
+		for _, err := range []error{files.readGPUs(dir, n), files.readJobs(filepath.Join(dir, "jobs"), n)} {
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
+				first = err
+			}
+		}
+	}
+	return files, first
+}
+
+// readGPUs reads the files that are named by a GPU or a MIG device. Each has a line for each job:
+// its id, and the user's uid if the prolog writes it. The formats of jobstats and of
+// dcgm-exporter are special cases of it.
+func (p *prologFiles) readGPUs(dir string, n Numbers) error {
+	names, err := listTrusted(dir, maxHeldFiles)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	var first error
+	for _, name := range names {
+		device, ok := parseDevice(name, n)
+		if !ok {
+			continue
+		}
+		if err := p.readGPU(filepath.Join(dir, name), device); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func (p *prologFiles) readGPU(path string, device gpu.DeviceName) error {
+	data, info, err := readTrusted(path, maxHeldFile)
+	if err != nil {
+		return err
+	}
+	jobs, err := parseHolders(string(data))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, j := range jobs {
+		p.claims = append(p.claims, claim{device, j.job, info.ModTime()})
+		if info := p.infos[j.job]; j.uid != "" && info.UID == "" {
+			info.UID = j.uid
+			p.infos[j.job] = info
+		}
+	}
+	return nil
+}
+
+// heldBy is a line of a file.
+type heldBy struct{ job, uid string }
+
+// parseHolders parses the lines of a file. Any other content than numbers is an error.
+func parseHolders(text string) (jobs []heldBy, err error) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if len(fields) > 2 || !isNumber(fields[0]) || len(fields) == 2 && !isNumber(fields[1]) || len(jobs) == maxHeldLines {
+			return nil, fmt.Errorf("malformed line %.40q: must be <job id> or <job id> <uid>, on at most %d lines", line, maxHeldLines)
+		}
+		j := heldBy{job: fields[0]}
+		if len(fields) == 2 {
+			j.uid = fields[1]
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// parseDevice parses the name of a GPU: GPU-<uuid>, MIG-<uuid>, <number>, or
+// <number>.<GPU instance id>.
+func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
+	if strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-") {
+		return gpu.DeviceName{UUID: name}, validName(name)
+	}
+	number, instance, isPart := strings.Cut(name, ".")
+	if !isNumber(number) || len(number) > 3 || isPart && (!isNumber(instance) || len(instance) > 3) {
+		return gpu.DeviceName{}, false
+	}
+	d := numbered(number, n)
+	if isPart {
+		d.Partition = &gpu.PartitionName{Instance: instance}
+	}
+	return d, true
+}
+
+// numbered returns the name of the GPU with a valid number.
+func numbered(number string, n Numbers) gpu.DeviceName {
+	if n == Minor {
+		return gpu.DeviceName{Node: "nvidia" + number}
+	}
+	i, _ := strconv.Atoi(number)
+	return gpu.DeviceName{Index: &i}
+}
+
+// readJobs reads the files that are named by job ids, with lines name=value.
+func (p *prologFiles) readJobs(dir string, n Numbers) error {
+	names, err := listTrusted(dir, maxHeldFiles)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	var first error
+	for _, job := range names {
+		if !isNumber(job) {
+			continue
+		}
+		path := filepath.Join(dir, job)
+		data, info, err := readTrusted(path, maxHeldFile)
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) && first == nil {
+				first = err
+			}
+			continue
+		}
+		p.addJob(job, string(data), info.ModTime(), n)
+	}
+	return first
+}
+
+// addJob adds the content of a job's file. Unknown names and invalid values are ignored.
+func (p *prologFiles) addJob(job, text string, written time.Time, n Numbers) {
+	info := p.infos[job]
+	fields := map[string]*string{
+		"user": &info.User, "uid": &info.UID, "account": &info.Account, "partition": &info.Partition, "cluster": &info.Cluster, "sluid": &info.SLUID,
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		if field := fields[name]; field != nil && validName(value) {
+			*field = value
+		}
+		if name != "gpus" {
+			continue
+		}
+		for device := range strings.SplitSeq(value, ",") {
+			if d, ok := parseDevice(device, n); ok {
+				p.claims = append(p.claims, claim{d, job, written})
+			}
+		}
+	}
+	p.infos[job] = info
+}

@@ -1,0 +1,160 @@
+package unit
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// holders returns the jobs by the names of the GPUs that they hold.
+func holders(files prologFiles) map[string][]string {
+	of := make(map[string][]string)
+	for _, c := range files.claims {
+		key := strings.TrimSpace(deviceKey(c.device))
+		of[key] = append(of[key], c.job)
+	}
+	return of
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPrologFiles reads the formats of jobstats, of dcgm-exporter and of gpuledger's prolog.
+func TestPrologFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"0":           "4711 1001\n",
+		"GPU-5d2f9a6": "4711 1001",
+		"MIG-5d2f9a6": "4712\n",
+		"1.7":         "4712\n4713\n\n",
+		"2":           "",
+		"1000":        "4711\n",
+		"readme.txt":  "4711\n",
+		".0":          "4711\n",
+		"jobs/4714":   "uid=1002\nuser=ada\naccount=physics\npartition=gpu\ncluster=alps\nsluid=s8FXKTA79XAR00\ngpus=3,GPU-77,../0,NoDevFiles\nname=\xff\nqos=x",
+		"jobs/x":      "gpus=7\n",
+	} {
+		write(t, filepath.Join(dir, name), content)
+	}
+	files, err := readPrologFiles([]string{dir, filepath.Join(dir, "missing")}, Index)
+	if err != nil {
+		t.Error(err)
+	}
+	want := map[string][]string{
+		"0": {"4711"}, "GPU-5d2f9a6": {"4711"}, "MIG-5d2f9a6": {"4712"}, "1.7": {"4712", "4713"}, "3": {"4714"}, "GPU-77": {"4714"},
+	}
+	if diff := cmp.Diff(want, holders(files)); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
+	}
+	infos := map[string]gpu.UnitInfo{
+		"4711": {UID: "1001"},
+		"4714": {UID: "1002", User: "ada", Account: "physics", Partition: "gpu", Cluster: "alps", SLUID: "s8FXKTA79XAR00"},
+	}
+	if diff := cmp.Diff(infos, files.infos); diff != "" {
+		t.Errorf("infos (-want +got):\n%s", diff)
+	}
+	files, _ = readPrologFiles([]string{dir}, Minor)
+	if got := holders(files)["nvidia0"]; len(got) != 1 {
+		t.Errorf("holders by minor number: %v", holders(files))
+	}
+}
+
+// TestBadPrologFiles checks that a bad file is reported and affects no other file.
+func TestBadPrologFiles(t *testing.T) {
+	tests := []struct {
+		name, want string
+		make       func(path string) error
+	}{
+		{"huge", "more than 4096 bytes", func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("1\n", 4000)), 0o644) }},
+		{"garbage", "malformed line", func(path string) error { return os.WriteFile(path, []byte("4711 1001 x\n"), 0o644) }},
+		{"binary", "malformed line", func(path string) error { return os.WriteFile(path, []byte("\x00\xff\n4711"), 0o644) }},
+		{"a number that is too long", "malformed line", func(path string) error { return os.WriteFile(path, []byte("47110000000\n"), 0o644) }},
+		{"too many jobs", "at most 64 lines", func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("1\n", 65)), 0o644) }},
+		{"a pipe", "must be", func(path string) error { return syscall.Mkfifo(path, 0o644) }},
+		{"a link", "too many levels of symbolic links", func(path string) error { return os.Symlink("/etc/hostname", path) }},
+		{"a directory", "must be", func(path string) error { return os.Mkdir(path, 0o755) }},
+		{"writable for others", "must not be writable", func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte("4711\n"), 0o666), os.Chmod(path, 0o666))
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "0"), "4711\n")
+			write(t, filepath.Join(dir, "2"), "4712\n")
+			if err := tt.make(filepath.Join(dir, "1")); err != nil {
+				t.Fatal(err)
+			}
+			files, err := readPrologFiles([]string{dir}, Index)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+			if diff := cmp.Diff(map[string][]string{"0": {"4711"}, "2": {"4712"}}, holders(files)); diff != "" {
+				t.Errorf("holders (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUntrustedDirectory checks that a directory in which anybody can write is ignored.
+func TestUntrustedDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "held")
+	write(t, filepath.Join(dir, "0"), "4711\n")
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	files, err := readPrologFiles([]string{dir}, Index)
+	if err == nil || errors.Is(err, fs.ErrNotExist) || len(files.claims) > 0 {
+		t.Errorf("%d holders, error %v", len(files.claims), err)
+	}
+}
+
+func FuzzHolders(f *testing.F) {
+	f.Add("4711 1001\n")
+	f.Add("4711\n4712\n\n")
+	f.Add("-1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		jobs, err := parseHolders(text)
+		if err != nil && jobs != nil || len(jobs) > maxHeldLines {
+			t.Errorf("%d jobs, error %v", len(jobs), err)
+		}
+		for _, j := range jobs {
+			if !isNumber(j.job) || j.uid != "" && !isNumber(j.uid) {
+				t.Errorf("job %q of the user %q", j.job, j.uid)
+			}
+		}
+	})
+}
+
+func FuzzDeviceName(f *testing.F) {
+	for _, s := range []string{"0", "0.7", "GPU-x", "MIG-x", "..", "1.", "all", "0:1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		for _, n := range []Numbers{Index, Minor} {
+			if d, ok := parseDevice(name, n); ok && (d == gpu.DeviceName{}) || ok && strings.ContainsAny(name, "/\n") && d.UUID == "" {
+				t.Errorf("parseDevice(%q) = %+v, %v", name, d, ok)
+			}
+		}
+		for _, d := range requested(name) {
+			if d.Index != nil && (*d.Index < 0 || *d.Index > 999) {
+				t.Errorf("requested(%q) has the index %d", name, *d.Index)
+			}
+		}
+	})
+}

@@ -1,0 +1,274 @@
+package unit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/lane"
+	"github.com/gpuledger/gpuledger/internal/owner"
+	"github.com/gpuledger/gpuledger/internal/proc"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+const (
+	// pollEvery is the interval between two polls, extraPoll the shortest one if a new container
+	// causes a poll.
+	pollEvery = 10 * time.Second
+	extraPoll = 2 * time.Second
+	// fileTimeout is the timeout of reading files, whose disk may hang.
+	fileTimeout = 3 * time.Second
+	// nameAfter is the time that a process waits for its unit's name before its id is used. It is
+	// shorter than the time that an interval waits for its settlement.
+	nameAfter = 5 * time.Second
+	// titleEvery is the least interval between two searches for the daemon of a new job.
+	titleEvery = time.Second
+	// fresh is the time for which a unit without a process counts as alive, and for which a
+	// prolog's file precedes the first process of its job.
+	fresh = 3 * pollEvery
+)
+
+// Config contains the sources and settings of a Mapper.
+type Config struct {
+	ProcFS string
+	// Managers are those whose units are owners, in addition to those of Patterns.
+	Managers []string
+	Patterns Patterns
+	// Max limits the number of units. Further units of a manager are one unit, named other.
+	Max int
+	// Keep is the time that a unit counts after its last process.
+	Keep time.Duration
+	// Users selects the data about users, Passwd is the file with their names.
+	Users  Users
+	Passwd string
+	// HeldDirs are the directories in which prologs write which job holds which GPU.
+	HeldDirs []string
+	Numbers  Numbers
+	// DockerRoot is Docker's data root. PodmanRoots are Podman's graph root and run root.
+	DockerRoot  string
+	PodmanRoots []string
+	// Pods resolves the processes of pods, and IsPod recognises their cgroups; both are nil on a
+	// machine without Kubernetes.
+	Pods   owner.Resolver
+	IsPod  func(segment string, above []string) bool
+	Now    gpu.Clock
+	Log    *slog.Logger
+	Stages *stage.Set
+}
+
+// Mapper maps processes to units. It is an [owner.Resolver], and safe for concurrent use.
+type Mapper struct {
+	cfg    Config
+	tree   proc.Tree
+	parser parser
+	// extra requests a poll from Run.
+	extra chan struct{}
+
+	// scanning is held during a scan and guards scan and scanned.
+	scanning sync.Mutex
+	scan     scan
+	scanned  time.Duration // the last scan for titles, on the boot clock
+
+	// refresh is held during a poll and guards the fields up to failed.
+	refresh    sync.Mutex
+	lastFiles  prologFiles
+	passwd     map[string]string
+	containers map[string]container // by id
+	failed     map[string]bool      // containers whose files were reported as unreadable
+
+	mu sync.Mutex
+	// active is set from the start on a machine without Kubernetes, elsewhere once a unit was seen.
+	// Before that nothing is polled.
+	active bool
+	// jobs has the name of each run of a job by SLUID, names that of each container by id.
+	jobs, names map[string]dated
+	// uids has the users of jobs.
+	uids map[gpu.Unit]string
+	// units are the units within the limit, with the boot clock at which each was last alive.
+	units map[gpu.Unit]time.Duration
+	infos map[gpu.Unit]gpu.UnitInfo // immutable
+	held  []gpu.Allocation          // immutable
+	asked time.Duration             // when held was read, on the boot clock; 0 for never
+	// processes has some of the processes of each unit, immutable.
+	processes map[gpu.Owner][]gpu.ProcessID
+}
+
+// dated is a name with the boot clock at which its owner was last alive.
+type dated struct {
+	name string
+	last time.Duration
+}
+
+// New returns a Mapper without any data.
+func New(cfg Config) *Mapper {
+	cfg.Max = cmp.Or(cfg.Max, 1000)
+	tree := proc.Tree{Root: cfg.ProcFS}
+	m := &Mapper{
+		cfg: cfg, tree: tree, parser: parser{cfg.Patterns, cfg.IsPod},
+		extra: make(chan struct{}, 1), active: len(cfg.HeldDirs) > 0 || cfg.Pods == nil,
+		containers: make(map[string]container), failed: make(map[string]bool),
+		jobs: make(map[string]dated), names: make(map[string]dated),
+		uids: make(map[gpu.Unit]string), units: make(map[gpu.Unit]time.Duration),
+	}
+	m.scan = scan{tree: tree, parser: &m.parser}
+	return m
+}
+
+// Run polls until ctx ends. It returns nil.
+func (m *Mapper) Run(ctx context.Context) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	extra := rate.NewLimiter(rate.Every(extraPoll), 1)
+	for {
+		_ = m.Refresh(ctx) // the stages count and log errors
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-m.extra:
+			if extra.Wait(ctx) != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// Refresh reads all sources once. It reads nothing while no unit was seen.
+func (m *Mapper) Refresh(ctx context.Context) error {
+	m.refresh.Lock()
+	defer m.refresh.Unlock()
+	if !m.isActive() {
+		return nil
+	}
+	began := m.cfg.Now()
+	found, scanErr := m.findLive(ctx, began.Boot)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	fileErr, ok := m.readFiles(ctx, found)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !ok:
+		fileErr = errors.New("read the files of prologs and containers: no response from their disk")
+	}
+	m.publish(found, began)
+	err := errors.Join(scanErr, fileErr)
+	m.cfg.Stages.Observe(stage.Units, began, err)
+	return err
+}
+
+func (m *Mapper) isActive() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.active
+}
+
+// findLive scans the processes and stores the names of jobs.
+func (m *Mapper) findLive(ctx context.Context, now time.Duration) (live, error) {
+	m.scanning.Lock()
+	defer m.scanning.Unlock()
+	found, err := m.scan.run(ctx, now)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for sluid, job := range found.jobs {
+		if m.jobs[sluid].name == "" {
+			m.jobs[sluid] = dated{job, now}
+		}
+	}
+	return found, err
+}
+
+// findJob searches for the job of a SLUID. The daemon of a job exists before its first process, so
+// one search finds it.
+func (m *Mapper) findJob(now time.Duration) {
+	if !m.scanning.TryLock() {
+		return
+	}
+	due := m.scanned == 0 || now-m.scanned >= titleEvery
+	if due {
+		m.scanned = now
+	}
+	m.scanning.Unlock()
+	if due {
+		_, _ = m.findLive(context.Background(), now) // Refresh reports errors
+	}
+}
+
+// readFiles reads the files of prologs and of new containers. It reports false if the disk does not
+// respond in time. A read that is late changes nothing.
+func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
+	type result struct {
+		prolog     prologFiles
+		passwd     map[string]string
+		containers map[string]container
+		err        error
+	}
+	ids := m.newContainers(found)
+	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
+	defer cancel()
+	r, ok := lane.Run(ctx, func() (r result) {
+		var errs [3]error
+		r.prolog, errs[0] = readPrologFiles(m.cfg.HeldDirs, m.cfg.Numbers)
+		if m.cfg.Users == UsersName {
+			r.passwd, errs[1] = readUsers(m.cfg.Passwd)
+		}
+		r.containers, errs[2] = m.readContainers(ids)
+		r.err = errors.Join(errs[:]...)
+		return r
+	})
+	if !ok {
+		return nil, false
+	}
+	m.lastFiles, m.passwd = r.prolog, r.passwd
+	for id, c := range r.containers {
+		m.containers[id] = c
+	}
+	return r.err, true
+}
+
+// newContainers returns the live containers whose files were not read, with their managers.
+func (m *Mapper) newContainers(found live) map[string]string {
+	ids := make(map[string]string)
+	for u := range found.units {
+		if id := u.container(); id != "" && m.enabled(u.manager) {
+			if _, known := m.containers[id]; !known {
+				ids[id] = u.manager
+			}
+		}
+	}
+	return ids
+}
+
+// readContainers reads the files of containers. A container that is missing in them, as one of
+// another engine is, keeps its id as its name.
+func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
+	out := make(map[string]container, len(ids))
+	var podman map[string]container
+	var first error
+	for id, manager := range ids {
+		var c container
+		var err error
+		switch {
+		case manager == Docker:
+			c, err = readDocker(m.cfg.DockerRoot, id)
+		case podman == nil:
+			podman, err = readPodman(m.cfg.PodmanRoots)
+			c = podman[id]
+		default:
+			c = podman[id]
+		}
+		if err != nil && c.name == "" {
+			first = cmp.Or(first, err)
+			continue
+		}
+		out[id] = c
+	}
+	return out, first
+}

@@ -1,0 +1,270 @@
+package unit
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// publish makes the result of a poll visible.
+func (m *Mapper) publish(found live, now gpu.Instant) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.learnNames(now.Boot)
+	alive := m.touch(found, now.Boot)
+	m.processes = alive.processes()
+	m.forget(found, now.Boot)
+	m.held = m.holdings(alive, now)
+	m.asked = now.Boot
+	m.infos = m.describe()
+}
+
+// learnNames stores the names of jobs and containers from files. The caller holds m.mu.
+func (m *Mapper) learnNames(now time.Duration) {
+	for job, info := range m.lastFiles.infos {
+		if isSLUID(info.SLUID) && m.jobs[info.SLUID].name == "" {
+			m.jobs[info.SLUID] = dated{job, now}
+		}
+	}
+	for id, c := range m.containers {
+		if m.names[id].name == "" && validName(c.name) {
+			m.names[id] = dated{c.name, now}
+		}
+	}
+}
+
+// liveUnit has the processes of a unit, and whether it is outside pods.
+type liveUnit struct {
+	processes []gpu.ProcessID
+	outside   bool
+}
+
+type liveUnits map[gpu.Unit]liveUnit
+
+// processes returns the processes of the units by owner.
+func (l liveUnits) processes() map[gpu.Owner][]gpu.ProcessID {
+	of := make(map[gpu.Owner][]gpu.ProcessID, len(l))
+	for u, alive := range l {
+		of[u.Owner()] = alive.processes
+	}
+	return of
+}
+
+// touch records that units are alive and returns them. The caller holds m.mu.
+func (m *Mapper) touch(found live, now time.Duration) liveUnits {
+	alive := make(liveUnits)
+	for c, processes := range found.units {
+		name := c.id
+		switch {
+		case c.named():
+		case c.manager == Slurm:
+			name = m.keep(m.jobs, c.id, now)
+		default:
+			name = m.keep(m.names, c.id, now)
+		}
+		u := gpu.Unit{Manager: c.manager, Name: name}
+		if _, known := m.units[u]; known {
+			m.units[u] = now
+		}
+		l := alive[u]
+		alive[u] = liveUnit{append(l.processes, processes...), l.outside || !c.inPod}
+	}
+	return alive
+}
+
+// keep records that the owner of a name is alive. The caller holds m.mu.
+func (m *Mapper) keep(names map[string]dated, id string, now time.Duration) string {
+	d, known := names[id]
+	if known {
+		d.last = now
+		names[id] = d
+	}
+	return d.name
+}
+
+// forget drops what was not alive for long. The caller holds m.mu.
+func (m *Mapper) forget(found live, now time.Duration) {
+	old := func(last time.Duration) bool { return now-last > m.cfg.Keep }
+	maps.DeleteFunc(m.units, func(_ gpu.Unit, last time.Duration) bool { return old(last) })
+	for _, names := range []map[string]dated{m.jobs, m.names} {
+		maps.DeleteFunc(names, func(_ string, d dated) bool { return old(d.last) })
+	}
+	maps.DeleteFunc(m.containers, func(id string, _ container) bool {
+		return found.units[match{manager: Docker, id: id}] == nil && found.units[match{manager: Podman, id: id}] == nil
+	})
+	maps.DeleteFunc(m.uids, func(u gpu.Unit, _ string) bool {
+		_, known := m.units[u]
+		_, run := m.jobs[u.Name]
+		return !known && !run
+	})
+}
+
+// holdings returns the GPUs that live units hold. A file whose job has no process is outdated,
+// unless it was written just now: a prolog runs before the first process. A job inside a pod holds
+// nothing, because its pod does. The caller holds m.mu.
+func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
+	var list []gpu.Allocation
+	add := func(u gpu.Unit, device gpu.DeviceName) {
+		if len(list) < maxHeld {
+			list = append(list, gpu.Allocation{Device: device, Owner: m.admit(u, now.Boot).Owner(), Replicas: 1, Live: true})
+		}
+	}
+	for _, c := range m.lastFiles.claims {
+		u := gpu.Unit{Manager: Slurm, Name: c.job}
+		l, here := alive[u]
+		age := now.Wall.Sub(c.written)
+		if m.enabled(Slurm) && (l.outside || !here && age > -fresh && age < fresh) {
+			add(u, c.device)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.containers)) {
+		if name := m.names[id].name; name != "" {
+			for _, d := range m.containers[id].devices {
+				add(gpu.Unit{Manager: Docker, Name: name}, d)
+			}
+		}
+	}
+	share(list)
+	return list
+}
+
+// share sets the kind of each allocation. Units that hold the same device share it.
+func share(list []gpu.Allocation) {
+	holders := make(map[string]map[gpu.Owner]bool)
+	whole := 0
+	for _, a := range list {
+		key := deviceKey(a.Device)
+		if holders[key] == nil {
+			holders[key] = make(map[gpu.Owner]bool)
+		}
+		holders[key][a.Owner] = true
+		if a.Device.All {
+			whole++
+		}
+	}
+	for i := range list {
+		a := &list[i]
+		switch {
+		case len(holders[deviceKey(a.Device)]) > 1 || whole > 0 && len(list) > 1:
+			a.Sharing = gpu.SharingTimeSlicing
+		case a.Device.Partition != nil || strings.HasPrefix(a.Device.UUID, "MIG-"):
+			a.Sharing = gpu.SharingMIG
+		default:
+			a.Sharing = gpu.SharingExclusive
+		}
+	}
+}
+
+// deviceKey returns a string that is equal for equal names.
+func deviceKey(d gpu.DeviceName) string {
+	key := d.UUID + " " + d.Node
+	if d.Index != nil {
+		key += " " + strconv.Itoa(*d.Index)
+	}
+	if d.Partition != nil {
+		key += "." + d.Partition.Instance
+		if d.Partition.Ordinal != nil {
+			key += ":" + strconv.Itoa(*d.Partition.Ordinal)
+		}
+	}
+	return key
+}
+
+// describe returns what is known about the units. The caller holds m.mu.
+func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
+	infos := make(map[gpu.Unit]gpu.UnitInfo, len(m.units))
+	for u := range m.units {
+		var info gpu.UnitInfo
+		switch u.Manager {
+		case Slurm:
+			info = m.lastFiles.infos[u.Name]
+			info.UID = cmp.Or(info.UID, m.uids[u])
+		case User:
+			info.UID = u.Name
+		}
+		infos[u] = info
+	}
+	for _, sluid := range slices.Backward(slices.Sorted(maps.Keys(m.jobs))) { // the latest run first
+		u := gpu.Unit{Manager: Slurm, Name: m.jobs[sluid].name}
+		info, known := infos[u]
+		if !known {
+			continue
+		}
+		info.SLUID = cmp.Or(info.SLUID, sluid)
+		info.UID = cmp.Or(info.UID, m.uids[gpu.Unit{Manager: Slurm, Name: sluid}])
+		infos[u] = info
+	}
+	for id, c := range m.containers {
+		for _, manager := range []string{Docker, Podman} {
+			u := gpu.Unit{Manager: manager, Name: m.names[id].name}
+			if info, known := infos[u]; known {
+				info.ContainerID, info.Image, info.Project = id, c.image, c.project
+				infos[u] = info
+			}
+		}
+	}
+	for u, info := range infos {
+		infos[u] = m.withUsers(info)
+	}
+	return infos
+}
+
+// withUsers returns the information with the selected data about users.
+func (m *Mapper) withUsers(info gpu.UnitInfo) gpu.UnitInfo {
+	switch m.cfg.Users {
+	case UsersNone:
+		info.User, info.UID = "", ""
+	case UsersUID:
+		info.User = ""
+	case UsersName:
+		info.User = cmp.Or(info.User, m.passwd[info.UID])
+	}
+	return info
+}
+
+// Units describes the units. The result must not be changed.
+func (m *Mapper) Units() map[gpu.Unit]gpu.UnitInfo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.infos
+}
+
+// heldNow returns the GPUs that units hold, and when they were read. When the last known process of a
+// unit has ended, it counts as not live until the next poll, which then comes earlier.
+func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
+	m.mu.Lock()
+	held, of, asked := m.held, m.processes, m.asked
+	m.mu.Unlock()
+	for i, a := range held {
+		if processes := of[a.Owner]; len(processes) == 0 || anyAlive(m.tree, processes) {
+			continue
+		}
+		if list == nil {
+			list = slices.Clone(held)
+			m.requestPoll()
+		}
+		list[i].Live = false
+	}
+	if list == nil {
+		list = held
+	}
+	return list, asked
+}
+
+// Allocations adds the GPUs that units hold to the allocations of pods. Where prologs write files,
+// a process outside the unit that holds its GPU is reported.
+func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
+	held, asked := m.heldNow()
+	if pods.Optional && len(m.cfg.HeldDirs) > 0 && asked > 0 {
+		pods.Optional, pods.Requested = false, asked
+	}
+	if len(held) > 0 && pods.Known {
+		pods.List = slices.Concat(pods.List, held)
+	}
+	return pods
+}

@@ -1,0 +1,128 @@
+package unit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/owner"
+)
+
+// other is the name of the units of a manager beyond the limit.
+const other = "other"
+
+// Resolve implements [owner.Resolver] for the processes of units. A process of a job inside a pod
+// belongs to the pod, and its answer also has the job.
+func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
+	c, ok := m.parser.parse(p.Cgroup)
+	if !ok || !m.enabled(c.manager) {
+		return nil
+	}
+	m.see(c, p.PID)
+	if !c.inPod {
+		return func() owner.Answer {
+			u, known := m.unit(c, p.First)
+			if !known {
+				return owner.Answer{ContainerID: c.container()}
+			}
+			return owner.Answer{Owner: u.Owner(), ContainerID: c.container(), Final: true}
+		}
+	}
+	resolve := m.cfg.Pods.Resolve(p)
+	if resolve == nil {
+		return nil
+	}
+	return func() owner.Answer {
+		a := resolve()
+		u, known := m.unit(c, p.First)
+		a.Unit, a.Final = u, a.Final && known
+		return a
+	}
+}
+
+func (m *Mapper) enabled(manager string) bool {
+	if manager == User && m.cfg.Users == UsersNone {
+		return false
+	}
+	return slices.Contains(m.cfg.Managers, manager) ||
+		slices.ContainsFunc(m.cfg.Patterns, func(p Pattern) bool { return p.Manager == manager })
+}
+
+// see records that a process of a unit is on a GPU.
+func (m *Mapper) see(c match, pid uint32) {
+	if c.manager == Slurm && c.uid == "" {
+		c.uid, _ = m.tree.UID(pid)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.active {
+		m.active = true
+		m.requestPoll()
+	}
+	if c.manager == Slurm && c.uid != "" && c.uid != "0" {
+		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // by SLUID while the job is unknown
+	}
+}
+
+// unit returns the unit of a process that was first seen at a time on the boot clock, or false
+// while its name is unknown. A name is final: a name that becomes known later would need another
+// counter.
+func (m *Mapper) unit(c match, first time.Duration) (gpu.Unit, bool) {
+	now := m.cfg.Now().Boot
+	if isSLUID(c.id) && c.manager == Slurm && m.nameOf(m.jobs, c.id) == "" {
+		m.findJob(now)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name := c.id
+	switch {
+	case c.named():
+	case c.manager == Slurm:
+		name = m.final(m.jobs, c.id, c.id, first, now)
+	default:
+		name = m.final(m.names, c.id, c.id[:12], first, now)
+	}
+	if name == "" {
+		m.requestPoll()
+		return gpu.Unit{}, false
+	}
+	return m.admit(gpu.Unit{Manager: c.manager, Name: name}, now), true
+}
+
+func (m *Mapper) nameOf(names map[string]dated, id string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return names[id].name
+}
+
+// final returns the name of an id, or "" while it may still become known. The caller holds m.mu.
+func (m *Mapper) final(names map[string]dated, id, fallback string, first, now time.Duration) string {
+	d, known := names[id]
+	if !known || d.name == "" {
+		if now-first < nameAfter {
+			return ""
+		}
+		d.name = fallback
+	}
+	d.last = now
+	names[id] = d
+	return d.name
+}
+
+// admit returns the unit, or the common one of its manager if the limit is reached. The caller holds
+// m.mu.
+func (m *Mapper) admit(u gpu.Unit, now time.Duration) gpu.Unit {
+	if _, known := m.units[u]; !known && len(m.units) >= m.cfg.Max {
+		return gpu.Unit{Manager: u.Manager, Name: other}
+	}
+	m.units[u] = now
+	return u
+}
+
+// requestPoll requests a poll from Run.
+func (m *Mapper) requestPoll() {
+	select {
+	case m.extra <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,153 @@
+package unit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/proc"
+)
+
+// settleTime is the time for which a process is observed before its cgroup is final: runtimes start
+// a process outside the unit and move it there.
+const settleTime = 5 * time.Second
+
+// scan finds the units that have a process. A cgroup can outlive its processes, so it proves
+// nothing. An unchanged process is not read again. It is not safe for concurrent use.
+type scan struct {
+	tree   proc.Tree
+	parser *parser
+	seen   map[gpu.ProcessID]scanned
+}
+
+type scanned struct {
+	match
+	isUnit bool
+	job    string        // of a daemon of Slurm
+	first  time.Duration // when it was first seen, on the boot clock
+	final  bool
+}
+
+// live are the units that have a process.
+type live struct {
+	// units has some of the processes of each unit, oldest first.
+	units map[match][]gpu.ProcessID
+	// jobs has the job ids by SLUID.
+	jobs map[string]string
+}
+
+// run reads all processes. An unreadable process does not affect the others; the error contains
+// the first failure. It stops without a result when ctx ends.
+func (s *scan) run(ctx context.Context, now time.Duration) (found live, err error) {
+	pids, err := s.tree.PIDs()
+	if err != nil {
+		return found, fmt.Errorf("list processes: %w", err)
+	}
+	found = live{make(map[match][]gpu.ProcessID), make(map[string]string)}
+	seen := make(map[gpu.ProcessID]scanned, len(pids))
+	for _, pid := range pids {
+		if ctx.Err() != nil {
+			return live{}, ctx.Err()
+		}
+		id, p, readErr := s.read(pid, now)
+		if readErr != nil {
+			if !errors.Is(readErr, proc.ErrGone) && err == nil {
+				err = readErr
+			}
+			continue
+		}
+		seen[id] = p
+		if !p.isUnit {
+			continue
+		}
+		found.add(p.unit(), id)
+		if p.job != "" {
+			found.jobs[p.id] = p.job
+		}
+	}
+	s.seen = seen
+	return found, err
+}
+
+// maxProcesses is the number of processes of a unit that are remembered to check whether it is
+// alive.
+const maxProcesses = 8
+
+// add adds a process of a unit, unless the unit has enough older processes.
+func (l live) add(u match, id gpu.ProcessID) {
+	list := l.units[u]
+	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
+	})
+	if i < maxProcesses {
+		l.units[u] = slices.Insert(list[:min(len(list), maxProcesses-1)], i, id)
+	}
+}
+
+// anyAlive reports whether one of the processes still runs.
+func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
+	return slices.ContainsFunc(list, func(id gpu.ProcessID) bool {
+		st, err := tree.Stat(id.PID)
+		return err == nil && !st.Exiting && st.Start == id.Start
+	})
+}
+
+// unit returns the match without the properties of the process.
+func (s scanned) unit() match {
+	m := s.match
+	m.daemon, m.uid = false, ""
+	return m
+}
+
+// read reads one process as far as needed. An exiting process counts as gone.
+func (s *scan) read(pid uint32, now time.Duration) (id gpu.ProcessID, p scanned, err error) {
+	st, err := s.tree.Stat(pid)
+	if err != nil {
+		return id, p, err
+	}
+	if st.Exiting || st.Kernel {
+		return id, p, proc.ErrGone
+	}
+	old, known := s.seen[gpu.ProcessID{PID: pid, Start: st.Start}]
+	if known && old.final {
+		return gpu.ProcessID{PID: pid, Start: st.Start}, old, nil
+	}
+	st, cgroup, err := s.tree.Cgroup(pid, st)
+	if err != nil {
+		return id, p, err
+	}
+	id = gpu.ProcessID{PID: pid, Start: st.Start}
+	p.first = now
+	if known {
+		p.first = old.first
+	}
+	p.match, p.isUnit = s.parser.parse(cgroup)
+	p.final = now-p.first >= settleTime
+	if p.isUnit && p.daemon && isSLUID(p.id) && st.Name == stepDaemon {
+		title, _ := s.tree.Cmdline(pid) // missing while the process ends
+		p.job = jobOfTitle(title)
+		p.final = p.final && p.job != ""
+	}
+	return id, p, nil
+}
+
+// stepDaemon is the process of Slurm that runs a step.
+const stepDaemon = "slurmstepd"
+
+// stepTitle matches the title that a step's daemon has before it starts the job's processes
+// (slurmstepd.c): slurmstepd: [<job id>.<step>].
+var stepTitle = regexp.MustCompile(`^slurmstepd: \[([0-9]{1,10})\.`)
+
+// jobOfTitle returns the job id in the title of a step's daemon, or "".
+func jobOfTitle(title string) string {
+	m := stepTitle.FindStringSubmatch(title)
+	if m == nil || !isNumber(m[1]) {
+		return ""
+	}
+	return m[1]
+}

@@ -1,0 +1,115 @@
+package podmapper
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// DefaultReservations are the namespaces in which KAI Scheduler and Run:ai reserve GPUs for the pods
+// that share them.
+var DefaultReservations = []string{"kai-resource-reservation", "runai-reservation"}
+
+const (
+	// groupLabel is the label that the reservation of a GPU and the pods that share it have in common:
+	// runai-gpu-group, or runai-gpu-group/<group> for a pod with several groups.
+	groupLabel = "runai-gpu-group"
+	// vgpuAnnotation has the devices that HAMi's scheduler chose, <UUID>,<type>,<memory>,<cores> each,
+	// separated by colons in a container and by semicolons between containers. The ids of the kubelet's
+	// list need not be those in use.
+	vgpuAnnotation = "hami.io/vgpu-devices-allocated"
+)
+
+// addLabel keeps the labels of a pod that are used.
+func (p *pod) addLabel(name, value string) {
+	if name == groupLabel || strings.HasPrefix(name, groupLabel+"/") {
+		p.groups = append(p.groups, value)
+	}
+}
+
+// addAnnotation keeps the annotations of a pod that are used.
+func (p *pod) addAnnotation(name, value string) {
+	if name != vgpuAnnotation {
+		return
+	}
+	for device := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ':' || r == ';' }) {
+		uuid, _, _ := strings.Cut(device, ",")
+		if name, ok := parseUUID(uuid); ok {
+			p.vgpus = append(p.vgpus, name)
+		}
+	}
+}
+
+// sole returns the pod's container if it has one, else the pod.
+func (p *pod) sole() gpu.Owner {
+	if len(p.containers) == 1 && validName(p.containers[0]) {
+		return p.container(p.containers[0])
+	}
+	return p.container("")
+}
+
+// sharers returns the live pods, other than reservations, that share a reservation's group.
+func (ps *pods) sharers(uid string, reservations []string) (list []*pod) {
+	if ps == nil || ps.byUID[uid] == nil {
+		return nil
+	}
+	groups := ps.byUID[uid].groups
+	for _, p := range ps.byUID {
+		shares := slices.ContainsFunc(p.groups, func(g string) bool { return slices.Contains(groups, g) })
+		if shares && p.alive() && !slices.Contains(reservations, p.namespace) {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b *pod) int { return cmp.Compare(a.uid, b.uid) })
+	return list
+}
+
+// chosen returns the devices that HAMi's scheduler chose for a pod.
+func (ps *pods) chosen(uid string) []gpu.DeviceName {
+	if ps == nil || ps.byUID[uid] == nil {
+		return nil
+	}
+	return ps.byUID[uid].vgpus
+}
+
+// toUsers replaces the allocations of reservations by allocations of the pods that share them, and
+// allocations whose ids are not the devices in use by the devices of the pod's annotation. A
+// reservation with unknown pods is kept and marked.
+func toUsers(list []gpu.Allocation, ps *pods, reservations []string) []gpu.Allocation {
+	out := make([]gpu.Allocation, 0, len(list))
+	var placed []string
+	for _, a := range list {
+		switch vgpus := ps.chosen(a.Owner.UID); {
+		case slices.Contains(reservations, a.Owner.Scope):
+			out = append(out, reserved(a, ps.sharers(a.Owner.UID, reservations))...)
+		case a.Device == gpu.DeviceName{} && len(vgpus) > 0:
+			if slices.Contains(placed, a.Owner.UID) {
+				continue
+			}
+			placed = append(placed, a.Owner.UID)
+			for _, name := range vgpus {
+				a.Device, a.Sharing, a.Replicas = name, gpu.SharingTimeSlicing, 1
+				a.Owner = ps.byUID[a.Owner.UID].sole()
+				out = append(out, a)
+			}
+		default:
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// reserved returns the allocations of the pods that share a reservation.
+func reserved(a gpu.Allocation, pods []*pod) (list []gpu.Allocation) {
+	if len(pods) == 0 {
+		a.Reserved = true
+		return []gpu.Allocation{a}
+	}
+	for _, p := range pods {
+		a.Owner, a.Sharing, a.Replicas, a.Live = p.sole(), gpu.SharingTimeSlicing, 1, true
+		list = append(list, a)
+	}
+	return list
+}

@@ -1,0 +1,67 @@
+package podmapper_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+const gpuUUID = "GPU-5d2f9a60-0000-4000-8000-000000000001"
+
+// labelled adds labels (field 11) or annotations (field 12) to the metadata of a pod.
+func labelled(c gpu.Owner, field int, name, value string) []byte {
+	entry := message(1, name, 2, value)
+	return message(1, message(1, c.Name, 3, c.Scope, 5, c.UID, field, entry), 2, message(2, message(1, c.Part)), 3, message(1, "Running"))
+}
+
+// held returns the owners of the allocations by device, "reserved" for those of unknown pods.
+func (n *node) held() map[string][]string {
+	of := make(map[string][]string)
+	for _, a := range n.Allocations().List {
+		who := a.Owner.Scope + "/" + a.Owner.Name + "/" + a.Owner.Part + " " + string(a.Sharing)
+		if a.Reserved {
+			who = "reserved"
+		}
+		of[a.Device.UUID] = append(of[a.Device.UUID], who)
+	}
+	return of
+}
+
+// TestReservation checks that the reservation of a GPU holds nothing: the live pods of its group do,
+// or no pod if they are unknown.
+func TestReservation(t *testing.T) {
+	reservation := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kai-resource-reservation", Name: "gpu-reservation-node-x", UID: "0a1b2c3d-0000-4000-8000-000000000001", Part: "resource-reservation"}
+	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "half", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
+	other := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-b", Name: "other", UID: "0a1b2c3d-0000-4000-8000-000000000003", Part: "main"}
+	n := newNode(t)
+	n.serve(holds(holder(reservation, "nvidia.com/gpu", gpuUUID)))
+	n.poll()
+	if diff := cmp.Diff(map[string][]string{gpuUUID: {"reserved"}}, n.held()); diff != "" {
+		t.Errorf("without the Pods API (-want +got):\n%s", diff)
+	}
+	n.servePods(
+		labelled(reservation, 11, "runai-gpu-group", "g1"), labelled(user, 11, "runai-gpu-group/g1", "g1"), labelled(other, 11, "runai-gpu-group", "g2"))
+	n.poll()
+	if diff := cmp.Diff(map[string][]string{gpuUUID: {"team-a/half/main time-slicing"}}, n.held()); diff != "" {
+		t.Errorf("with the Pods API (-want +got):\n%s", diff)
+	}
+}
+
+// TestVirtualGPU checks that ids of HAMi name no GPU, and that the pod's annotation does.
+func TestVirtualGPU(t *testing.T) {
+	const chosen = "GPU-5d2f9a60-0000-4000-8000-000000000002"
+	user := gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "vgpu", UID: "0a1b2c3d-0000-4000-8000-000000000002", Part: "main"}
+	n := newNode(t)
+	n.serve(holds(holder(user, "nvidia.com/gpu", gpuUUID+"-3")))
+	n.poll()
+	if diff := cmp.Diff(map[string][]string{"": {"team-a/vgpu/main exclusive"}}, n.held()); diff != "" {
+		t.Errorf("without the Pods API (-want +got):\n%s", diff)
+	}
+	n.servePods(labelled(user, 12, "hami.io/vgpu-devices-allocated", chosen+",NVIDIA,3000,30:;"))
+	n.poll()
+	if diff := cmp.Diff(map[string][]string{chosen: {"team-a/vgpu/main time-slicing"}}, n.held()); diff != "" {
+		t.Errorf("with the Pods API (-want +got):\n%s", diff)
+	}
+}
