@@ -41,11 +41,29 @@ var october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
 const kWh = 3_600_000_000 // mJ
 
+// filed is the folder of the books, which are filed once.
+var filed string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "books")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	filed = filepath.Join(dir, "archive")
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
 // books files two days of two boards: board 1 is shared by two pods of different teams, and board 2 is
 // idle.
 func books(t *testing.T) (folder string) {
 	t.Helper()
-	folder = t.TempDir()
+	folder = filed
+	if _, err := os.Stat(folder); err == nil {
+		return folder
+	}
 	sink, err := files.Open(folder, []string{"parquet"})
 	check(t, err)
 	for n := range 48 {

@@ -64,7 +64,11 @@ type life struct {
 	twice    bool // whether two targets are the same exporter
 }
 
-const lifeHours = 72
+const (
+	lifeHours = 72
+	// ruledHours is the number of hours with results of rules: until after the swap and the loss.
+	ruledHours = 32
+)
 
 // lifeBoards are the boards by the letter of their names.
 var lifeBoards = map[string][2]string{
@@ -233,7 +237,7 @@ func TestAsk(t *testing.T) {
 	}
 	check(t, server.Load(t.Context(), newLife(false).OpenMetrics()))
 	for range 2 { // some rules read others
-		check(t, server.Evaluate(t.Context(), "../../../dashboards/rules/energy.yaml", began, began.Add((lifeHours+2)*time.Hour)))
+		check(t, server.Evaluate(t.Context(), "../../../dashboards/rules/energy.yaml", began, began.Add((ruledHours+2)*time.Hour)))
 	}
 	_, err := server.Start(t.Context())
 	check(t, err)
@@ -249,14 +253,15 @@ func TestAsk(t *testing.T) {
 		sources[format] = []string{"--books=" + folder}
 	}
 	for _, kind := range kinds {
-		url, _ := kind.start(t).create(t, "gpuledger")
+		url, db := kind.start(t).create(t, "gpuledger")
 		out, err := exec.Command(binary(), "once", kind.flag+"="+url, "--store.url="+server.URL(), "--from="+began.Format(time.RFC3339), "--until="+end).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		sources[kind.name] = []string{"--books=" + url}
+		checkViews(t, db, url, end)
 	}
-	checkRules(t, server.URL(), end)
+	checkRules(t, server.URL(), began.Add(ruledHours*time.Hour).Format(time.RFC3339))
 	sources["Prometheus with duplicate targets"] = []string{"--store.url=" + serve(t, server.Group, "twice", newLife(true).Store, "").URL()}
 	address := program.AddressFor(t)
 	victoria(t, server.Group, "victoria-metrics", address, "-storageDataPath="+server.Group.Path("victoria-data"), "-retentionPeriod=100y")
@@ -286,6 +291,46 @@ func TestAsk(t *testing.T) {
 				t.Errorf("%s, %s: no rows", question, name)
 			}
 		}
+	}
+}
+
+// checkViews checks that stays and statements are those of the views of the database, to the millijoule.
+func checkViews(t *testing.T, db query, url, end string) {
+	t.Helper()
+	var stays []string
+	for _, node := range []string{"n1", "n2"} {
+		for _, row := range ask(t, "history", node, "--books="+url, "--to="+end, "-o", "json").Rows {
+			line := []string{row["serial"].(string), row["node"].(string), row["start_event"].(string)}
+			for _, column := range []string{"first_seen", "last_seen", "missing_since"} {
+				text, ok := row[column].(string)
+				if !ok {
+					text = "-"
+				} else {
+					text = strings.Replace(text[:len("2006-01-02T15:04")], "T", " ", 1)
+				}
+				line = append(line, text)
+			}
+			stays = append(stays, strings.Join(append(line, fmt.Sprintf("%.0f", row["energy_mj"])), " | "))
+		}
+	}
+	slices.Sort(stays)
+	want := db.rows(t, "select serial, node, start_event, first_seen, last_seen, missing_since, energy_mj from placements")
+	slices.Sort(want)
+	if diff := cmp.Diff(want, stays); diff != "" || len(want) < 8 {
+		t.Errorf("stays (-view placements +history):\n%s", diff)
+	}
+	var lines []string
+	for _, row := range ask(t, "statement", "--by=team,reason", "--books="+url, "--from="+began.Format(time.RFC3339), "--to="+end, "-o", "json").Rows {
+		if row["line"] == "group" {
+			team, _ := row["team"].(string)
+			lines = append(lines, fmt.Sprintf("%s | %s | %.0f | %.0f | %.0f", team, strings.TrimSuffix(row["reason"].(string), "(pods)"), row["energy_mj"], row["idle_mj"], row["gpu_ms"]))
+		}
+	}
+	slices.Sort(lines)
+	want = db.rows(t, "select team, reason, sum(energy_mj), sum(idle_mj), sum(gpu_ms) from statements group by team, reason")
+	slices.Sort(want)
+	if diff := cmp.Diff(want, lines); diff != "" || len(want) < 3 {
+		t.Errorf("statement (-view statements +program):\n%s", diff)
 	}
 }
 
