@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,8 +31,8 @@ func TestFile(t *testing.T) {
 	up := gpu.Driver{}
 	synctest.Test(t, func(t *testing.T) {
 		directory := t.TempDir()
-		var latest *gpu.Snapshot
-		run(t, &nfd.File{Directory: directory, Latest: func() *gpu.Snapshot { return latest }, Log: slog.New(slog.DiscardHandler)})
+		var latest atomic.Pointer[gpu.Snapshot]
+		run(t, &nfd.File{Directory: directory, Latest: latest.Load, Log: slog.New(slog.DiscardHandler)})
 		steps := []struct {
 			name    string
 			latest  *gpu.Snapshot
@@ -49,7 +50,7 @@ func TestFile(t *testing.T) {
 		}
 		begun := time.Now()
 		for _, step := range steps {
-			latest = step.latest
+			latest.Store(step.latest)
 			<-time.After(step.after)
 			synctest.Wait()
 			want := ""
