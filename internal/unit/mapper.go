@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -75,12 +76,11 @@ type Mapper struct {
 	scan     scan
 	scanned  time.Duration // the last scan for titles, on the boot clock
 
-	// refresh is held during a poll and guards the fields up to failed.
+	// refresh is held during a poll and guards the fields up to containers.
 	refresh    sync.Mutex
 	lastFiles  prologFiles
 	passwd     map[string]string
 	containers map[string]container // by id
-	failed     map[string]bool      // containers whose files were reported as unreadable
 
 	mu sync.Mutex
 	// active is set from the start on a machine without Kubernetes, elsewhere once a unit was seen.
@@ -112,8 +112,8 @@ func New(cfg Config) *Mapper {
 	m := &Mapper{
 		cfg: cfg, tree: tree, parser: parser{cfg.Patterns, cfg.IsPod},
 		extra: make(chan struct{}, 1), active: len(cfg.HeldDirs) > 0 || cfg.Pods == nil,
-		containers: make(map[string]container), failed: make(map[string]bool),
-		jobs: make(map[string]dated), names: make(map[string]dated),
+		containers: make(map[string]container),
+		jobs:       make(map[string]dated), names: make(map[string]dated),
 		uids: make(map[gpu.Unit]string), units: make(map[gpu.Unit]time.Duration),
 	}
 	m.scan = scan{tree: tree, parser: &m.parser}
@@ -227,9 +227,7 @@ func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
 		return nil, false
 	}
 	m.lastFiles, m.passwd = r.prolog, r.passwd
-	for id, c := range r.containers {
-		m.containers[id] = c
-	}
+	maps.Copy(m.containers, r.containers)
 	return r.err, true
 }
 
