@@ -68,8 +68,8 @@ type Mapper struct {
 	cfg    Config
 	tree   proc.Tree
 	parser parser
-	// extra requests a poll from Run.
-	extra chan struct{}
+	// extra requests a poll from Run, polled is closed after the first one.
+	extra, polled chan struct{}
 
 	// scanning is held during a scan and guards scan and scanned.
 	scanning sync.Mutex
@@ -111,7 +111,7 @@ func New(cfg Config) *Mapper {
 	tree := proc.Tree{Root: cfg.ProcFS}
 	m := &Mapper{
 		cfg: cfg, tree: tree, parser: parser{cfg.Patterns, cfg.IsPod},
-		extra: make(chan struct{}, 1), active: len(cfg.HeldDirs) > 0 || cfg.Pods == nil,
+		extra: make(chan struct{}, 1), polled: make(chan struct{}), active: len(cfg.HeldDirs) > 0 || cfg.Pods == nil,
 		containers: make(map[string]container),
 		jobs:       make(map[string]dated), names: make(map[string]dated),
 		uids: make(map[gpu.Unit]string), units: make(map[gpu.Unit]time.Duration),
@@ -125,8 +125,11 @@ func (m *Mapper) Run(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	extra := rate.NewLimiter(rate.Every(extraPoll), 1)
-	for {
+	for first := true; ; first = false {
 		_ = m.Refresh(ctx) // the stages count and log errors
+		if first {
+			close(m.polled)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -138,6 +141,9 @@ func (m *Mapper) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Polled returns a channel that is closed after the first poll of Run.
+func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
 // Refresh reads all sources once. It reads nothing while no unit was seen.
 func (m *Mapper) Refresh(ctx context.Context) error {
