@@ -43,7 +43,7 @@ func (p *page) unitInfos(s *gpu.Snapshot) {
 		}
 		for k := range g.Book.Accounts {
 			a := &g.Book.Accounts[k]
-			shown[a.Owner.Unit()] = true
+			shown[a.Unit()] = true
 			for _, u := range a.Units {
 				shown[u.Unit] = true
 			}

@@ -326,6 +326,7 @@ func checkBalance(t testing.TB, p page) {
 		energy := p.Millijoules("gpuledger_gpu_energy_joules_total", of)
 		accounts := p.Millijoules("gpuledger_container_energy_joules_total", of) +
 			p.Millijoules("gpuledger_unattributed_energy_joules_total", of) +
+			p.Millijoules("gpuledger_unit_energy_joules_total", of) +
 			p.Millijoules("gpuledger_retired_energy_joules_total", of)
 		if energy != accounts {
 			t.Errorf("%s: the board counted %d mJ, the accounts hold %d mJ", uuid, energy, accounts)

@@ -31,7 +31,7 @@ func unitFlags(t *testing.T) []string {
 }
 
 // TestWithoutKubernetes checks the exporter on a machine without Kubernetes, with the flags of the
-// systemd unit: every board and joule is reported, energy of host processes has its reason, no
+// systemd unit: every board and joule is reported, energy of services has its unit, no
 // stage is down, and the log has no warning.
 func TestWithoutKubernetes(t *testing.T) {
 	if _, err := app.Parse(unitFlags(t), os.Getenv); err != nil {
@@ -39,8 +39,8 @@ func TestWithoutKubernetes(t *testing.T) {
 	}
 	n := newNode(t, "idle")
 	e := start(t, n, append(unitFlags(t), "--log.format=json", unhurried, "--path.container-logs=/nonexistent", "--path.pod-logs=/nonexistent")...)
-	p := e.scrapeUntil("energy of a process of the host is counted", func(p page) bool {
-		return p.Millijoules("gpuledger_unattributed_energy_joules_total", map[string]string{"reason": "host"}) > 0
+	p := e.scrapeUntil("energy of a service is counted", func(p page) bool {
+		return p.Millijoules("gpuledger_unit_energy_joules_total", map[string]string{"manager": "systemd", "unit": "display-manager"}) > 0
 	})
 	checkBalance(t, p)
 	if n := len(p.UUIDs()); n != 8 {

@@ -27,13 +27,14 @@ func checkRecord(t *testing.T, e *exporter) {
 		serials[l["UUID"]] = l["serial"]
 	}
 	key := func(l map[string]string) string {
-		return fmt.Sprint(l["UUID"], " ", serials[l["UUID"]], " ", l["namespace"], "/", l["pod"], " ", l["pod_uid"], " ", l["reason"], l["source"], l["scope"])
+		return fmt.Sprint(l["UUID"], " ", serials[l["UUID"]], " ", l["namespace"], "/", l["pod"], " ", l["pod_uid"], " ", l["manager"], "/", l["unit"], " ", l["reason"], l["source"], l["scope"])
 	}
 	all := func(map[string]string) bool { return true }
 	exclusive := func(l map[string]string) bool { return l["method"] == "exclusive" }
 	want := []string{
 		"gpuledger_allocation_gpu_seconds_total", "gpuledger_board_losses_total", "gpuledger_board_remapped_rows_total",
 		"gpuledger_placement_info", "gpuledger_allocation_created_timestamp_seconds", "gpuledger_board_created_timestamp_seconds",
+		"gpuledger_unit_allocation_gpu_seconds_total", "gpuledger_unit_allocation_created_timestamp_seconds",
 	}
 	for _, pair := range []struct {
 		page, record string
@@ -44,6 +45,11 @@ func checkRecord(t *testing.T, e *exporter) {
 		{"gpuledger_container_idle_energy_joules_total", "gpuledger_allocation_idle_energy_joules_total", all},
 		{"gpuledger_container_gpu_allocated_seconds_total", "gpuledger_allocation_seconds_total", all},
 		{"gpuledger_container_gpu_active_seconds_total", "gpuledger_allocation_active_seconds_total", all},
+		{"gpuledger_unit_energy_joules_total", "gpuledger_unit_allocation_energy_joules_total", all},
+		{"gpuledger_unit_energy_joules_total", "gpuledger_unit_allocation_exclusive_energy_joules_total", exclusive},
+		{"gpuledger_unit_idle_energy_joules_total", "gpuledger_unit_allocation_idle_energy_joules_total", all},
+		{"gpuledger_unit_gpu_allocated_seconds_total", "gpuledger_unit_allocation_seconds_total", all},
+		{"gpuledger_unit_gpu_active_seconds_total", "gpuledger_unit_allocation_active_seconds_total", all},
 		{"gpuledger_gpu_energy_joules_total", "gpuledger_board_energy_joules_total", all},
 		{"gpuledger_unattributed_energy_joules_total", "gpuledger_board_unattributed_energy_joules_total", all},
 		{"gpuledger_gpu_energy_source_info", "gpuledger_board_energy_source_info", all},

@@ -81,7 +81,7 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 		}
 		used := to.GPU(uuid).Since(from.GPU(uuid))
 		for container, want := range used {
-			got := p.Millijoules("gpuledger_container_energy_joules_total", byContainer(uuid, container))
+			got := bill(p, uuid, container)
 			compare(t, fmt.Sprintf("%s on %s", container.Name, uuid), got, want, s.to-s.from)
 			accounts++
 		}
@@ -118,6 +118,14 @@ func checkModules(t *testing.T, n *simnode.Node, s status.Page, p page) {
 			t.Errorf("%s is charged %d mJ, it used %d: off by %.1f %%", g.UUID, got, want, 100*off)
 		}
 	}
+}
+
+// bill returns the energy of a container or unit on a GPU.
+func bill(p page, uuid string, o gpu.Owner) gpu.Millijoules {
+	if o.Kind == gpu.OwnerUnit {
+		return p.Millijoules("gpuledger_unit_energy_joules_total", map[string]string{"UUID": uuid, "manager": o.Scope, "unit": o.Name})
+	}
+	return p.Millijoules("gpuledger_container_energy_joules_total", byContainer(uuid, o))
 }
 
 func byContainer(uuid string, c gpu.Owner) map[string]string {

@@ -95,7 +95,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	g.Go(func() error { return node.Units.Run(ctx) })
 	g.Go(func() error { return node.NVML.Run(ctx) })
 	g.Go(func() error {
-		awaitPoll(ctx, node.Mapper)
+		awaitPolls(ctx, node.Mapper, node.Units)
 		return node.Sampler.Run(ctx)
 	})
 	g.Go(func() error { return server.Run(ctx, handler) })
@@ -110,13 +110,17 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return errors.Join(err, node.Sampler.Close())
 }
 
-// awaitPoll waits for the first poll of the mapper, for at most firstPoll.
-func awaitPoll(ctx context.Context, m *podmapper.Mapper) {
+// awaitPolls waits for the first poll of each mapper, for at most firstPoll together.
+func awaitPolls(ctx context.Context, mappers ...interface{ Polled() <-chan struct{} }) {
 	timer := time.NewTimer(firstPoll)
 	defer timer.Stop()
-	select {
-	case <-m.Polled():
-	case <-timer.C:
-	case <-ctx.Done():
+	for _, m := range mappers {
+		select {
+		case <-m.Polled():
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }

@@ -159,3 +159,27 @@ func TestFoldedContainer(t *testing.T) {
 		t.Errorf("book: %+v, want two accounts, the second with 18000000 mJ shared, and nothing retired", b)
 	}
 }
+
+// TestJobInPod checks that the part of a pod's energy that a job inside the pod used has an account
+// of its own, which survives a restart and ends with the job.
+func TestJobInPod(t *testing.T) {
+	job, other := process(31, train), process(32, train)
+	job.Unit = gpu.Unit{Manager: "slurm", Name: "4711"}
+	both, alone := []*gpu.Process{job, other}, []*gpu.Process{other}
+	l := newLedger()
+	ask(t, l, look(0, both, holds(train, 1)))
+	b := ask(t, l, look(1, both, holds(train, 1)))
+	if len(b.Accounts) != 1 || len(b.Accounts[0].Units) != 1 {
+		t.Fatalf("accounts %+v, want one with a job", b.Accounts)
+	}
+	if u := b.Accounts[0].Units[0]; u.Unit != job.Unit || u.Energy != b.Accounts[0].Energy.Sum()/2 {
+		t.Errorf("job %+v of %d mJ, want a half", u, b.Accounts[0].Energy.Sum())
+	}
+	l = ledger.Restore(ledger.Config{Tick: time.Second, Retention: time.Minute}, l.State())
+	for s := 2; s < 90; s++ {
+		b = ask(t, l, look(float64(s), alone, holds(train, 1)))
+		if want := s < 62; (len(b.Accounts[0].Units) == 1) != want && s != 61 && s != 62 {
+			t.Fatalf("second %d: jobs %+v", s, b.Accounts[0].Units)
+		}
+	}
+}

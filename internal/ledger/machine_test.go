@@ -45,6 +45,7 @@ var containers = []gpu.Owner{
 	train, serve,
 	{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "sidecar"},
 	{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-again", Part: "main"},
+	gpu.Unit{Manager: "slurm", Name: "4711"}.Owner(),
 }
 
 // layouts are partitionings of a board. They reuse ids of instances.

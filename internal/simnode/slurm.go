@@ -80,7 +80,7 @@ func slurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 // onV1 moves a job to cgroup v1, where not every controller has Slurm's hierarchy.
 func onV1(u Unit) Unit {
 	uid := u.Processes[len(u.Processes)-1].UID
-	job := fmt.Sprintf("/slurm_gpu-a/uid_%d/job_%s%%s", uid, u.Unit.Name)
+	job := fmt.Sprintf("/slurm_gpu-a/uid_%d/job_%s%%s", uid, u.Name)
 	u.Cgroup = "11:devices:" + job + "\n9:memory:" + job + "\n4:pids:/\n1:name=systemd:/system.slice/slurmd.service\n0::/"
 	return u
 }

@@ -32,7 +32,7 @@ func (sc Scenario) withUnits() Scenario {
 	for i := range sc.Units {
 		u := &sc.Units[i]
 		sc.Pods = append(sc.Pods, Pod{
-			Namespace: u.Manager, Name: u.Unit.Name, Span: u.Span, Unit: u,
+			Namespace: u.Manager, Name: u.Name, Span: u.Span, Unit: u,
 			Containers: []Container{{Devices: u.Devices, Processes: u.Processes}},
 		})
 	}

@@ -57,7 +57,7 @@ var unitTricks = []unitTrick{
 	}, false},
 	{"a process with the name and the title of another job's daemon", malloryJob, func(mallory, victim *Unit) {
 		worker := &mallory.Processes[len(mallory.Processes)-1]
-		worker.Comm, worker.Title = "slurmstepd", "slurmstepd: ["+victim.Unit.Name+".batch]"
+		worker.Comm, worker.Title = "slurmstepd", "slurmstepd: ["+victim.Name+".batch]"
 	}, false},
 	{"a service's cgroup named as a session", malloryService, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/user.slice/user-1001.slice/session-1.scope"

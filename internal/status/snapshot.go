@@ -152,7 +152,7 @@ func containers(g *gpu.GPU) []Container {
 }
 
 func newContainer(k gpu.AccountKey) Container {
-	if u := k.Owner.Unit(); u != (gpu.Unit{}) {
+	if u := k.Unit(); u != (gpu.Unit{}) {
 		return Container{Manager: shown(u.Manager), Unit: shown(u.Name), GPUInstance: shown(k.GPUInstance)}
 	}
 	return Container{

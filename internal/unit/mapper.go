@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -67,20 +68,19 @@ type Mapper struct {
 	cfg    Config
 	tree   proc.Tree
 	parser parser
-	// extra requests a poll from Run.
-	extra chan struct{}
+	// extra requests a poll from Run, polled is closed after the first one.
+	extra, polled chan struct{}
 
 	// scanning is held during a scan and guards scan and scanned.
 	scanning sync.Mutex
 	scan     scan
 	scanned  time.Duration // the last scan for titles, on the boot clock
 
-	// refresh is held during a poll and guards the fields up to failed.
+	// refresh is held during a poll and guards the fields up to containers.
 	refresh    sync.Mutex
 	lastFiles  prologFiles
 	passwd     map[string]string
 	containers map[string]container // by id
-	failed     map[string]bool      // containers whose files were reported as unreadable
 
 	mu sync.Mutex
 	// active is set from the start on a machine without Kubernetes, elsewhere once a unit was seen.
@@ -111,9 +111,9 @@ func New(cfg Config) *Mapper {
 	tree := proc.Tree{Root: cfg.ProcFS}
 	m := &Mapper{
 		cfg: cfg, tree: tree, parser: parser{cfg.Patterns, cfg.IsPod},
-		extra: make(chan struct{}, 1), active: len(cfg.HeldDirs) > 0 || cfg.Pods == nil,
-		containers: make(map[string]container), failed: make(map[string]bool),
-		jobs: make(map[string]dated), names: make(map[string]dated),
+		extra: make(chan struct{}, 1), polled: make(chan struct{}), active: len(cfg.HeldDirs) > 0 || cfg.Pods == nil,
+		containers: make(map[string]container),
+		jobs:       make(map[string]dated), names: make(map[string]dated),
 		uids: make(map[gpu.Unit]string), units: make(map[gpu.Unit]time.Duration),
 	}
 	m.scan = scan{tree: tree, parser: &m.parser}
@@ -125,8 +125,11 @@ func (m *Mapper) Run(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	extra := rate.NewLimiter(rate.Every(extraPoll), 1)
-	for {
+	for first := true; ; first = false {
 		_ = m.Refresh(ctx) // the stages count and log errors
+		if first {
+			close(m.polled)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -138,6 +141,9 @@ func (m *Mapper) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// Polled returns a channel that is closed after the first poll of Run.
+func (m *Mapper) Polled() <-chan struct{} { return m.polled }
 
 // Refresh reads all sources once. It reads nothing while no unit was seen.
 func (m *Mapper) Refresh(ctx context.Context) error {
@@ -227,9 +233,7 @@ func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
 		return nil, false
 	}
 	m.lastFiles, m.passwd = r.prolog, r.passwd
-	for id, c := range r.containers {
-		m.containers[id] = c
-	}
+	maps.Copy(m.containers, r.containers)
 	return r.err, true
 }
 

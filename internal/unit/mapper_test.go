@@ -30,7 +30,6 @@ type machine struct {
 	cfg unit.Config
 	*unit.Mapper
 	chain *owner.Chain
-	pods  owner.Resolver // nil without Kubernetes
 }
 
 // pod is a resolver that takes every process of a pod.

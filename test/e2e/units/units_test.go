@@ -223,7 +223,9 @@ func TestPodman(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	t.Cleanup(func() { _ = exec.Command("podman", "--cgroup-manager=cgroupfs", "rm", "--force", "--time=0", name).Run() })
+	t.Cleanup(func() {
+		_ = exec.Command("podman", "--cgroup-manager=cgroupfs", "rm", "--force", "--time=0", name).Run()
+	})
 	pid, err := strconv.Atoi(read(t, pidfile))
 	if err != nil {
 		t.Fatal(err)
