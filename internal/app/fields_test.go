@@ -39,9 +39,11 @@ var unshown = map[string]string{
 	"GPUs.Processes.Process.Owner.UID":       "in the book's account",
 	"GPUs.Processes.Process.Owner.Part":      "in the book's account",
 	"GPUs.Processes.Process.ContainerID":     "in the book's account",
+	"GPUs.Processes.Process.Unit":            "in the book's account",
 	"GPUs.Book.Settled.Boot":                 "for calculations",
 	"GPUs.Book.Accounts.LastAlive":           "for the retention",
 	"GPUs.Book.Accounts.Processes.LastAlive": "for the retention",
+	"GPUs.Book.Accounts.Units.LastAlive":     "for the retention",
 }
 
 // TestEveryFieldIsShown checks that each value of a snapshot is on a page: without it, a page of

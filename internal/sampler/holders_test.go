@@ -178,7 +178,7 @@ func TestNoKubelet(t *testing.T) {
 }
 
 // TestReservation checks that a GPU that is reserved for unknown pods has no stray processes, and
-// that nobody holds it: its idle energy has no owner.
+// that no pod holds it: its idle energy has no owner.
 func TestReservation(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
