@@ -45,10 +45,11 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// template renders the chart in the namespace gpuledger.
+// template renders the chart in the namespace gpuledger. A Helm 3 that is built without its scripts
+// assumes Kubernetes 1.20.
 func template(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	return helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests"}, args...)...)
+	return helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0"}, args...)...)
 }
 
 // valuesOf returns the option with a file of values in charts/gpuledger/ci.

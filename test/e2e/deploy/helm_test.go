@@ -68,7 +68,7 @@ func TestHelm(t *testing.T) {
 			shell(t, "", upgrade)
 			wantChanged(t, first, versions(t), "")
 			rendered := filepath.Join(t.TempDir(), "rendered.yaml")
-			shell(t, "", "helm template --skip-tests "+arguments+" >"+rendered)
+			shell(t, "", "helm template --skip-tests --kube-version=1.37.0 "+arguments+" >"+rendered)
 			for _, manager := range []string{flux, argo} {
 				if out, err := try(t, "", "diff", "--server-side", "--force-conflicts", "--field-manager="+manager, "--filename="+rendered); err != nil {
 					t.Errorf("%s: %v\n%s", manager, err, out)
