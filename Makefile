@@ -177,8 +177,8 @@ test: needs ## run the deterministic tests; needs no GPU and no cluster
 	go test -vet=off -ldflags "$(TESTS)" $(LONGEST) ./...
 
 .PHONY: test-realtime
-test-realtime: needs ## run the tests of whole programs in real time, one at a time; takes some minutes
-	@echo "test-realtime: build the programs, then test them one test at a time (about four minutes)"
+test-realtime: needs ## run the tests of whole programs in real time; takes some minutes
+	@echo "test-realtime: build the programs, then run their tests, two at a time (about three minutes)"
 	@tools/realtime -ldflags "$(TESTS)"
 
 .PHONY: test-stress
