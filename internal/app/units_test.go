@@ -82,3 +82,64 @@ func checkUnits(t *testing.T, g *gpu.GPU, history simnode.History) {
 		t.Errorf("%s: %s has no account and used %d mJ", g.UUID, o.UID, e)
 	}
 }
+
+// TestMPSInJobs checks who is charged for the work of clients of MPS, which the driver reports for
+// the server: with a server in the job, and with one in a service of the node.
+func TestMPSInJobs(t *testing.T) {
+	client := func(percent int) simnode.Work {
+		return simnode.Work{Watts: 300, Load: simnode.Constant(percent), Memory: 1 << 30, Context: simnode.MPSClient}
+	}
+	server := process("nvidia-cuda-mps", simnode.Constant(0), simnode.MPSServer)
+	own := simnode.SlurmJob("4711", "s8FXKTA79XAR00", 1001, simnode.GPUs(0), client(60))
+	second := own.Processes[len(own.Processes)-1]
+	second.Work = []simnode.Work{client(20)}
+	inside := server
+	inside.Below = second.Below
+	own.Processes = append(own.Processes, second, inside)
+	plain := simnode.SlurmJob("4712", "s8FXKTA79XAR01", 1002, simnode.GPUs(0), process("", simnode.Constant(10), simnode.Compute).Work...)
+	service := simnode.Unit{
+		Unit: gpu.Unit{Manager: "systemd", Name: "nvidia-mps"}, Cgroup: "/system.slice/nvidia-mps.service", Processes: []simnode.Process{server},
+	}
+	tests := []struct {
+		name  string
+		units []simnode.Unit
+		want  map[string]float64
+	}{
+		{"a server in the job", []simnode.Unit{own, plain}, map[string]float64{"4711": 0.87, "4712": 0.13}},
+		{
+			"a server in a service",
+			[]simnode.Unit{
+				simnode.SlurmJob("4713", "s8FXKTA79XAR02", 1001, simnode.GPUs(0), client(40)),
+				simnode.SlurmJob("4714", "s8FXKTA79XAR03", 1002, simnode.GPUs(0), client(40)), service,
+			},
+			map[string]float64{"4713": 0.5, "4714": 0.5, "nvidia-mps": 0},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			sc := onH100(0, nil, nil)
+			sc.NoKubelet, sc.Units = true, tt.units
+			for _, u := range sc.Units[:2] {
+				u.Files["held/0"] = sc.Units[0].Name + "\n" + sc.Units[1].Name + "\n"
+			}
+			b := benchOf(t, sc, false)
+			b.run(600)
+			b.balanced()
+			text := b.page()
+			checkEquation(t, text)
+			page, err := exposition.Parse(strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := page.Sum("gpuledger_gpu_energy_joules_total", nil)
+			for unit, want := range tt.want {
+				if got := page.Sum("gpuledger_unit_energy_joules_total", map[string]string{"unit": unit}) / all; math.Abs(got-want) > near {
+					t.Errorf("%s is charged %.1f %% of the energy, want %.1f %%", unit, 100*got, 100*want)
+				}
+			}
+			if strays := page.Sum("gpuledger_gpu_processes_without_allocation", nil); strays != 0 {
+				t.Errorf("%v processes without an allocation, want none", strays)
+			}
+		})
+	}
+}

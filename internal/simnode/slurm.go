@@ -14,19 +14,19 @@ func slurm() Scenario {
 	sc.Description = "6 H100 of a Slurm cluster; a job of 2 GPUs, 2 jobs that share one, a job without work, a job that is requeued after 10 s"
 	sc.Files = map[string]string{"held/5": "4600 1003\n"} // of a job that ended without its epilog
 	shared := map[string]string{"held/2": "4712\n4713\n"}
-	tuner := slurmJob("4712", "s8FXKTA79XAR01", 1002, nil, Work{GPU: 2, Watts: 450, Load: Constant(30), Memory: 20 * gib})
+	tuner := SlurmJob("4712", "s8FXKTA79XAR01", 1002, nil, Work{GPU: 2, Watts: 450, Load: Constant(30), Memory: 20 * gib})
 	tuner.Devices, tuner.Files = GPUs(2), shared
-	eval := slurmJob("4713", "s8FXKTA79XAR02", 1003, nil, Work{GPU: 2, Watts: 450, Load: Constant(25), Memory: 12 * gib})
+	eval := SlurmJob("4713", "s8FXKTA79XAR02", 1003, nil, Work{GPU: 2, Watts: 450, Load: Constant(25), Memory: 12 * gib})
 	eval.Devices = GPUs(2)
 	eval.Cgroup = "/system.slice/gpu-a_slurmstepd.scope/s8FXKTA79XAR02" // of another slurmd
-	first := slurmJob("4715", "s8FXKTA79XAR04", 1001, GPUs(4), Work{GPU: 4, Watts: 600, Load: Constant(50), Memory: 40 * gib})
-	again := slurmJob("4715", "s8FXKTB00000T5", 1001, GPUs(4), Work{GPU: 4, Watts: 600, Load: Constant(50), Memory: 40 * gib})
+	first := SlurmJob("4715", "s8FXKTA79XAR04", 1001, GPUs(4), Work{GPU: 4, Watts: 600, Load: Constant(50), Memory: 40 * gib})
+	again := SlurmJob("4715", "s8FXKTB00000T5", 1001, GPUs(4), Work{GPU: 4, Watts: 600, Load: Constant(50), Memory: 40 * gib})
 	first.Until, again.From = 10*time.Second, 12*time.Second
 	sc.Units = []Unit{
-		slurmJob("4711", "s8FXKTA79XAR00", 1001, GPUs(0, 1),
+		SlurmJob("4711", "s8FXKTA79XAR00", 1001, GPUs(0, 1),
 			Work{GPU: 0, Watts: 560, Load: Constant(97), Memory: 71 * gib}, Work{GPU: 1, Watts: 575, Load: Constant(96), Memory: 70 * gib}),
 		tuner, eval,
-		slurmJob("4714", "s8FXKTA79XAR03", 1002, GPUs(3)),
+		SlurmJob("4714", "s8FXKTA79XAR03", 1002, GPUs(3)),
 		first, again,
 	}
 	return sc
@@ -37,8 +37,8 @@ func slurmV1() Scenario {
 	sc := machineWithoutKubelet("slurm-v1", 3)
 	sc.Description = "3 H100 of a Slurm cluster with cgroup v1; a job of one GPU, a job without work, an idle GPU"
 	sc.Units = []Unit{
-		onV1(slurmJob("815", "", 1001, GPUs(0), Work{GPU: 0, Watts: 540, Load: Constant(90), Memory: 60 * gib})),
-		onV1(slurmJob("816", "", 1002, GPUs(1))),
+		onV1(SlurmJob("815", "", 1001, GPUs(0), Work{GPU: 0, Watts: 540, Load: Constant(90), Memory: 60 * gib})),
+		onV1(SlurmJob("816", "", 1002, GPUs(1))),
 	}
 	return sc
 }
@@ -51,9 +51,9 @@ func machineWithoutKubelet(name string, gpus int) Scenario {
 	return sc
 }
 
-// slurmJob is a job with its step daemons and, with work, a process. Its files are those of
+// SlurmJob is a job with its step daemons and, with work, a process. Its files are those of
 // gpuledger's prolog. Without devices it has no files.
-func slurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
+func SlurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 	u := Unit{
 		Unit: gpu.Unit{Manager: "slurm", Name: id}, Cgroup: "/system.slice/slurmstepd.scope/" + sluid, Devices: devices,
 		Processes: []Process{

@@ -15,7 +15,7 @@ func UnitCheats() (cheating, honest Scenario, names []string) {
 	honest = cheating
 	for g, trick := range unitTricks {
 		for sc, tricked := range map[*Scenario]bool{&cheating: true, &honest: false} {
-			victim := slurmJob(fmt.Sprint(900+g), fmt.Sprintf("s8FXKTA79XAR%02d", g), 1001, GPUs(g), worker("", g).Containers[0].Processes[0].Work[0])
+			victim := SlurmJob(fmt.Sprint(900+g), fmt.Sprintf("s8FXKTA79XAR%02d", g), 1001, GPUs(g), worker("", g).Containers[0].Processes[0].Work[0])
 			mallory := trick.unit(g)
 			mallory.Processes = slices.Clone(mallory.Processes)
 			if tricked {
@@ -94,7 +94,7 @@ func malloryService(g int) Unit {
 }
 
 func malloryJob(g int) Unit {
-	u := slurmJob(fmt.Sprint(660+g), fmt.Sprintf("s8FXKTA79XAS%02d", g), 1666, GPUs(g), malloryWork(g))
+	u := SlurmJob(fmt.Sprint(660+g), fmt.Sprintf("s8FXKTA79XAS%02d", g), 1666, GPUs(g), malloryWork(g))
 	// Both jobs hold the GPU.
 	u.Files[fmt.Sprintf("held/%d", g)] = fmt.Sprintf("%d\n%d\n", 660+g, 900+g) // a job that does not exist holds nothing
 	return u

@@ -15,7 +15,7 @@ import (
 
 const (
 	tick = time.Second
-	// refresh is the interval at which the mapper reads allocations while containers come and go.
+	// refresh is the interval at which the mappers read allocations while containers come and go.
 	refresh = 2 * time.Second
 	// phase is the delay of the exporter's start after the node's, so that workloads do not change
 	// on its ticks and the counter was not just refreshed.
@@ -120,6 +120,9 @@ func (b *bench) look(ctx context.Context, t time.Duration) error {
 	}
 	if t%refresh == 0 {
 		if err := b.exporter.Mapper.Refresh(ctx); err != nil {
+			return err
+		}
+		if err := b.exporter.Units.Refresh(ctx); err != nil {
 			return err
 		}
 	}

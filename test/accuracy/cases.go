@@ -16,6 +16,9 @@ type Case struct {
 	// Unseen is set if the driver does not report the decisive activity, so the signal's error has
 	// no limit.
 	Unseen bool
+	// Limit is the limit of the signal's error as a share of the GPU's energy; zero for that of all
+	// cases.
+	Limit float64
 }
 
 // A Sampling is a way in which a driver takes its samples.
@@ -76,6 +79,8 @@ func Cases(length time.Duration) []Case {
 		notebooks(8),
 		ownMPS(),
 		bystander(),
+		sharedJobs(),
+		idleJob(),
 	}
 }
 
@@ -114,6 +119,29 @@ func bystander() Case {
 	holder.Containers[0].Processes[0].Work = nil
 	c := sliced("a holder without a process, and a bystander with a context", holder)
 	c.Scenario.Pods = append(c.Scenario.Pods, pod("monitor", 0, simnode.Constant(0)))
+	return c
+}
+
+// sharedJobs is a GPU that two Slurm jobs hold. Two pods have the same results. Most of the signal's
+// error comes from samples that name a process while nothing runs: without them it is below 0.5 %.
+func sharedJobs() Case {
+	c := sliced("Slurm's jobs 4711, in bursts, and 4712, smooth, on one GPU")
+	bursts := simnode.SlurmJob("4711", "s8FXKTA79XAR00", 1001, simnode.GPUs(0),
+		simnode.Work{Watts: 560, Load: simnode.Duty(60, 2300*time.Millisecond, 11900*time.Millisecond), Memory: 8 << 30})
+	smooth := simnode.SlurmJob("4712", "s8FXKTA79XAR01", 1002, simnode.GPUs(0),
+		simnode.Work{Watts: 430, Load: simnode.Constant(30), Memory: 8 << 30})
+	for _, u := range []simnode.Unit{bursts, smooth} {
+		u.Files["held/0"] = "4711 1001\n4712 1002\n"
+	}
+	c.Scenario.NoKubelet, c.Scenario.Units, c.Limit = true, []simnode.Unit{bursts, smooth}, 0.035
+	return c
+}
+
+// idleJob is a GPU that a Slurm job holds without work.
+func idleJob() Case {
+	c := sliced("Slurm's job 4713 holds a GPU without work")
+	c.Scenario.NoKubelet = true
+	c.Scenario.Units = []simnode.Unit{simnode.SlurmJob("4713", "s8FXKTA79XAR02", 1001, simnode.GPUs(0))}
 	return c
 }
 

@@ -12,10 +12,8 @@
 // its rule, which no exporter can avoid (the model's error).
 //
 // Time is simulated and all random numbers have a fixed seed, so every run has the same results.
-// The
-// Kubernetes side is the real mapper with the simulated kubelet and /proc; only its timer is
-// replaced
-// by calls of Refresh.
+// Pods and units are mapped by the real mappers with the simulated kubelet, prolog and /proc; only
+// their timers are replaced by calls of Refresh.
 package accuracy
 
 //go:generate go run -ldflags=-extldflags=-Wl,-z,lazy ./report ../../docs/energy.md

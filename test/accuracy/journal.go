@@ -20,8 +20,8 @@ const (
 	rules
 )
 
-// charges are amounts of energy in millijoules by owner: a pod's name, or a reason in brackets if
-// unattributed.
+// charges are amounts of energy in millijoules by owner: the name of a pod or unit, or a reason in
+// brackets if unattributed.
 type charges map[string]float64
 
 func (c charges) sum() float64 {
@@ -71,7 +71,7 @@ func (j journal) between(from, to time.Duration) [rules]charges {
 }
 
 func ownerName(o gpu.Owner) string {
-	if o.Kind == gpu.OwnerPod {
+	if o.Kind == gpu.OwnerPod || o.Kind == gpu.OwnerUnit {
 		return o.Name
 	}
 	return "(" + o.Kind.String() + ")"

@@ -60,6 +60,8 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		"HOURS", sumOfHours(`gpuledger:workload_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
 	pods := fill(`topk(100, sum by (cluster, namespace, pod, pod_uid) (HOURS) > 0) / KWH`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:allocation_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}`))
+	units := fill(`topk(100, sum by (cluster, manager, unit) (HOURS) > 0) / KWH`, "KWH", kWh,
+		"HOURS", sumOfHours(`gpuledger:unit_allocation_energy_joules:increase1h{cluster=~"$cluster"}`))
 	namespaceIdle := fill(`sum by (cluster, namespace) (HOURS) / KWH`, "KWH", kWh,
 		"HOURS", sumOfHours(`gpuledger:namespace_idle_energy_joules:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
 	workloadIdle := fill(`label_replace(sum by (cluster, namespace, workload_kind, workload_name) (HOURS) / KWH, "workload_name", "not known", "workload_name", "")`, "KWH", kWh,
@@ -87,10 +89,12 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		}, workloads, cost(workloads), workloadHours, workloadIdle).SortBy(descending("Energy")).Decimals(2)).
 		WithPanel(stacked(words{
 			"Power by use",
-			"Power of all GPUs: work of pods, idle power of pods, and unattributed power by reason (docs/metrics.md).",
+			"Power of all GPUs: work and idle power of pods and units (docs/machine.md), and unattributed power by reason (docs/metrics.md).",
 			"no energy readings",
 		}, full, "watt", `sum(rate(gpuledger_container_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "pods at work").
 			WithTarget(over("B", `sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by pods, idle")).
+			WithTarget(over("D", `sum(rate(gpuledger_unit_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_unit_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "units at work")).
+			WithTarget(over("E", `sum(rate(gpuledger_unit_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by units, idle")).
 			WithTarget(over("C", `sum by (reason) (rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "no pod: {{reason}}"))).
 		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods with the most idle power, from 10 W.", "no pod holds an idle GPU"}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
@@ -104,6 +108,18 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
 		}, pods, cost(pods)).SortBy(descending("Energy")).Decimals(3)).
+		WithPanel(rows(words{"Units that hold idle GPUs", "The 50 jobs, containers, services and users outside pods with the most idle power, from 10 W.", "no unit holds an idle GPU"}, half, []column{
+			{field: "manager", title: "Manager"},
+			{field: "unit", title: "Unit"},
+			{field: "Value", title: "Idle power", unit: "watt"},
+		}, `topk(50, sum by (cluster, manager, unit) (rate(gpuledger_unit_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) > 10)`).
+			SortBy(descending("Idle power"))).
+		WithPanel(rows(words{"Units, full hours", "Energy and cost of each unit outside pods in the full hours of the time range; the 100 with the most energy.", noRules}, half, []column{
+			{field: "manager", title: "Manager"},
+			{field: "unit", title: "Unit"},
+			{field: "Value #A", title: "Energy", unit: "kwatth"},
+			{field: "Value #B", title: "Cost"},
+		}, units, cost(units)).SortBy(descending("Energy")).Decimals(3)).
 		WithPanel(stacked(words{"Power by namespace", "Power charged to the pods of each namespace.", "no pod holds or uses a GPU"}, full, "watt",
 			`sum by (namespace) (rate(gpuledger_container_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval]))`, "{{namespace}}").
 			Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)))

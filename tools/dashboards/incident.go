@@ -79,7 +79,22 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "serial", title: "Serial number", link: toLife, width: 130},
 		}, fill(`1000 * max by (cluster, node, UUID, serial, xid) (
   last_over_time(gpuledger_gpu_xid_last_timestamp_seconds{NODE}[1h]) * on (cluster, node, UUID) group_left (serial) PICKED)`, "NODE", onNode, "PICKED", picked)).
-			SortBy(descending("Last reported")).Height(6))
+			SortBy(descending("Last reported")).Height(6)).
+		WithPanel(rows(words{
+			"Units on these GPUs", "Jobs, containers, services and users outside pods that hold or use one of the GPUs now, with the number of GPUs.",
+			"no unit holds or uses them",
+		}, full, []column{
+			{field: "manager", title: "Manager", width: 100},
+			{field: "unit", title: "Unit"},
+			{field: "user", title: "User"},
+			{field: "uid", title: "UID", width: 100},
+			{field: "account", title: "Account"},
+			{field: "node", title: "Node", link: toNode},
+			{field: "Value", title: "GPUs", width: 70},
+			{field: "sharing", title: "Held as"},
+		}, described(fill(`(count by (cluster, node, manager, unit, sharing) (gpuledger_unit_gpu_info{NODE} and on (cluster, node, UUID) PICKED))`,
+			"NODE", onNode, "PICKED", picked))).
+			SortBy(descending("GPUs")).Height(5))
 }
 
 // incidentAround adds history and the GPUs nearby.

@@ -32,15 +32,16 @@ func states(gpus string) string {
   or on (cluster, node, UUID) (0 * GPUS - 1))`, "GPUS", gpus)
 }
 
-// holders has one series for every selected GPU. Its label holder is the pod that holds or uses the
-// GPU, "several pods", "free", or unknown without a scrape.
+// holders has one series for every selected GPU. Its label holder is the pod or unit that holds or
+// uses the GPU, "several", "free", or unknown without a scrape.
 func holders(selector string) string {
-	pods := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR})`
-	return fill(`(label_join(PODS and on (cluster, node, UUID) (count by (cluster, node, UUID) (PODS) == 1), "holder", "/", "namespace", "pod")
-  or on (cluster, node, UUID) label_replace(count by (cluster, node, UUID) (PODS), "holder", "several pods", "", "")
+	owners := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR}
+    or label_replace(label_replace(gpuledger_unit_gpu_info{SELECTOR}, "namespace", "$1", "manager", "(.+)"), "pod", "$1", "unit", "(.+)"))`
+	return fill(`(label_join(OWNERS and on (cluster, node, UUID) (count by (cluster, node, UUID) (OWNERS) == 1), "holder", "/", "namespace", "pod")
+  or on (cluster, node, UUID) label_replace(count by (cluster, node, UUID) (OWNERS), "holder", "several", "", "")
   or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (gpuledger_gpu_present{SELECTOR}), "holder", "free", "", "")
   or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (last_over_time(gpuledger_gpu_present{SELECTOR}[1h])), "holder", "unknown", "", "")) ^ 0`,
-		"PODS", pods, "SELECTOR", selector)
+		"OWNERS", owners, "SELECTOR", selector)
 }
 
 // workloads adds workload_kind and workload_name to series with pod_uid; without the
@@ -52,6 +53,13 @@ func workloads(series string) string {
   or on (cluster, namespace, pod_uid)
     label_replace(label_replace(SERIES, "workload_name", "$1", "pod", "(.+)"), "workload_kind", "Pod", "", "")`,
 		"SERIES", series, "INFO", `gpuledger_pod_info{cluster=~"$cluster"}`)
+}
+
+// described adds user, uid and account to series of units, if they are known.
+func described(series string) string {
+	return fill(`SERIES * on (cluster, node, manager, unit) group_left (user, uid, account)
+    topk by (cluster, node, manager, unit) (1, group by (cluster, node, manager, unit, user, uid, account) (gpuledger_unit_info{cluster=~"$cluster"}))
+  or on (cluster, node, manager, unit) SERIES`, "SERIES", series)
 }
 
 // seen returns the first and the last time of series of the record in the time range; only

@@ -52,7 +52,7 @@ func run(ctx context.Context, file string) error {
 	}
 	errs := []error{accuracy.Compare(accuracy.Summarize(favourable))}
 	for _, r := range favourable {
-		errs = append(errs, r.Check(func(accuracy.Owner) float64 { return aim }))
+		errs = append(errs, r.Check(func(accuracy.Owner) float64 { return max(aim, r.Limit) }))
 	}
 	return errors.Join(errs...)
 }

@@ -24,7 +24,7 @@ import (
 // excused lists the panels that may be empty on these nodes, by file and title.
 var excused = map[string][]string{
 	// No full hour has passed; TestMoney checks their values.
-	"energy": {"Energy of all GPUs, full hours", "Charged to pods, full hours", "Cost of the pods, full hours", "Hours counted", "Namespaces, full hours", "Workloads, full hours", "Pods, full hours"},
+	"energy": {"Energy of all GPUs, full hours", "Charged to pods, full hours", "Cost of the pods, full hours", "Hours counted", "Namespaces, full hours", "Workloads, full hours", "Pods, full hours", "Units, full hours"},
 	// There is no reconciler and no archive, and every stage works, unless the machine is busy.
 	"health": {
 		"Nodes without exporter", "Nodes that should have an exporter", "States of the inventories", "Writes of node labels per hour",
@@ -136,12 +136,12 @@ func TestPanels(t *testing.T) {
 	}
 }
 
-// start runs a tray of a chassis and a node that loses a GPU, and waits until Prometheus has
-// scraped both for a while.
+// start runs a tray of a chassis, a node that loses a GPU and a node of Slurm, and waits until
+// Prometheus has scraped them for a while.
 func start(ctx context.Context, t *testing.T) (running *program.Program, address string, tray simnode.Scenario) {
 	t.Helper()
 	f := fleet.OpenFor(t)
-	server := fleet.Prometheus{Name: "prometheus", Scrape: 2 * time.Second, Nodes: []fleet.Node{{Scenario: "gb200"}, {Scenario: "lost"}}}
+	server := fleet.Prometheus{Name: "prometheus", Scrape: 2 * time.Second, Nodes: []fleet.Node{{Scenario: "gb200"}, {Scenario: "lost"}, {Scenario: "slurm"}}}
 	_, err := f.BootAll(ctx, server.Nodes)
 	check(t, err)
 	rules, err := filepath.Abs("../../../dashboards/rules/*.yaml")
@@ -151,7 +151,8 @@ func start(ctx context.Context, t *testing.T) (running *program.Program, address
 	check(t, err)
 	err = running.Wait(ctx, func() error {
 		lost, err := prometheus.Query(ctx, server.URL(), `(gpuledger_gpu_present == 0) * on () group_left () (count(gpuledger:books_coverage:ratio) > 8)
-  and on () count(rate(gpuledger_allocation_energy_joules_total[1m])) > 3`, time.Now())
+  and on () count(rate(gpuledger_allocation_energy_joules_total[1m])) > 3
+  and on () count(rate(gpuledger_unit_energy_joules_total[1m])) > 3`, time.Now())
 		if err == nil && len(lost) == 0 {
 			err = fmt.Errorf("no GPU is lost yet, or some GPUs are not scraped yet")
 		}

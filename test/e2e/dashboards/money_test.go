@@ -56,6 +56,14 @@ func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, w
 	h.created("allocation", labels, from, to, start)
 }
 
+// unit adds the energy that a unit is charged on a GPU.
+func (h *history) unit(serial, gpu, name string, from, to time.Duration, watts float64) {
+	manager, unit, _ := strings.Cut(name, "/")
+	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",manager="%s",unit="%s"}`, gpu, serial, manager, unit)
+	h.counter("gpuledger_unit_allocation_energy_joules_total"+labels, from, to, 0, watts)
+	h.created("unit_allocation", labels, from, to, 0)
+}
+
 // created adds the creation time of a counter that grew by 100 per second until the first sample.
 func (h *history) created(of, labels string, from, to time.Duration, start float64) {
 	h.counter("gpuledger_"+of+"_created_timestamp_seconds"+labels, from, to, float64(began.Add(from).Unix())-start/100, 0)
@@ -69,6 +77,8 @@ func money() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, end, 0, 100)
 	h.pod("S1", "GPU-1", "alpha/train", 0, end, 0, 60)
+	h.unit("S1", "GPU-1", "slurm/4711", 0, end, 30)
+	h.unit("S1", "GPU-1", "user/1001", 150*time.Minute, end, 10)
 	h.board("S2", "GPU-2", 0, end, 0, 100)
 	h.pod("S2", "GPU-2", "beta/short", 150*time.Minute, end, 0, 30)
 	h.pod("S2", "GPU-2", "beta/reset", 0, 210*time.Minute, 0, 20)
@@ -78,7 +88,7 @@ func money() []byte {
 	return h.bytes()
 }
 
-// TestMoney checks that the totals, the namespaces and the pods of the dashboard Energy and cost
+// TestMoney checks that the totals, namespaces, pods and units of the dashboard Energy and cost
 // show the correct energy of the same three hours. Queries end like Grafana's: up to a millisecond
 // before the end of the last hour.
 func TestMoney(t *testing.T) {
@@ -94,6 +104,7 @@ func TestMoney(t *testing.T) {
 		"Namespaces, full hours":         {"alpha": train, "beta": short + reset, "gamma": old},
 		"Namespaces, full hours, idle":   {"alpha": train / 4, "beta": (short + reset) / 4, "gamma": old / 4},
 		"Pods, full hours":               {"alpha/train": train, "beta/short": short, "beta/reset": reset, "gamma/old": old},
+		"Units, full hours":              {"slurm/4711": 3 * 30.0 / 1000, "user/1001": 2.5 * 10 / 1000},
 	}
 	got := make(map[string]map[string]float64)
 	answer := func(expr string) map[string]float64 {
@@ -313,7 +324,7 @@ func filled(query, file string, given map[string]string) string {
 	})
 }
 
-// values runs an instant query and returns the values by namespace and pod.
+// values runs an instant query and returns the values by namespace and pod, or manager and unit.
 func values(ctx context.Context, address, expr string, at time.Time) (map[string]float64, error) {
 	samples, err := prometheus.Query(ctx, address, expr, at)
 	if err != nil {
@@ -321,7 +332,8 @@ func values(ctx context.Context, address, expr string, at time.Time) (map[string
 	}
 	all := make(map[string]float64)
 	for _, s := range samples {
-		all[strings.TrimSuffix(s.Labels["namespace"]+"/"+s.Labels["pod"], "/")] = s.Value
+		scope, name := s.Labels["namespace"]+s.Labels["manager"], s.Labels["pod"]+s.Labels["unit"]
+		all[strings.TrimSuffix(scope+"/"+name, "/")] = s.Value
 	}
 	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func TestQueries(t *testing.T) {
 	check(t, err)
 	joins, err := promdoc.Read("../../../docs/joins.md")
 	check(t, err)
-	doc := append(boards.Part("Boards and history"), joins...)
+	doc := slices.Concat(boards.Part("Boards and history"), boards.Part("Units"), joins)
 	asked := make(map[string]bool)
 	for _, w := range worlds() {
 		t.Run(w.name, func(t *testing.T) {
@@ -100,7 +101,7 @@ func TestQueries(t *testing.T) {
 }
 
 func worlds() []world {
-	all := []world{statement(), late(), clusterStatements(), boards(), clusters(), joins(), globalJoins()}
+	all := []world{statement(), late(), clusterStatements(), boards(), clusters(), joins(), globalJoins(), units()}
 	return append(all, statementAtPhases()...)
 }
 
