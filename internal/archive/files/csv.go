@@ -79,7 +79,7 @@ func parse(c table.Column, text string) (any, error) {
 	return text, nil
 }
 
-// placesIn returns the columns of a table without the added ones that a file lacks, and the place of
+// placesIn returns the columns of a table, except for added columns that a file lacks, and the place of
 // each column of the table in the file, -1 for those. Values of added columns are texts.
 func placesIn(t table.Table, file []string) (names []string, places []int) {
 	for _, c := range t.Columns {

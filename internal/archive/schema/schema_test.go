@@ -19,7 +19,7 @@ var (
 	created  = regexp.MustCompile(`(?s)create table if not exists (\w+) \((.*?)\n\)`)
 	altered  = regexp.MustCompile(`(?s)alter table (\w+)\s(.*?);\n`)
 	modified = regexp.MustCompile(`modify (\w+) (.*?)(?:,\n|$)`)
-	added    = regexp.MustCompile(`add column (?:if not exists )?(.*?)(?:,?\n|$)`)
+	added    = regexp.MustCompile(`add column (?:if not exists )?(.*?)(?: after \w+)?(?:,?\n|$)`)
 )
 
 // columns returns the columns of the tables, with their types, as the migrations create them.

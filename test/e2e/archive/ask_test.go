@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -347,6 +348,19 @@ func checkViews(t *testing.T, db query, url, end string) {
 	slices.Sort(want)
 	if diff := cmp.Diff(want, lines); diff != "" || len(want) < 3 {
 		t.Errorf("statement (-view statements +program):\n%s", diff)
+	}
+	var energy, held float64
+	for _, row := range ask(t, "ran", "--unit=slurm/4711", "--books="+url, "--to="+end, "-o", "json").Rows {
+		energy += row["energy_mj"].(float64)
+		held += row["gpu_ms"].(float64)
+	}
+	text, err := os.ReadFile("../../../docs/slurm.md")
+	check(t, err)
+	_, after, _ := strings.Cut(string(text), "```sql\n")
+	statement, _, _ := strings.Cut(after, ";\n```")
+	job := fmt.Sprintf("4711 | alice | physics | %.2f | %.1f", energy/kilowattHour, held/3600000)
+	if diff := cmp.Diff([]string{job}, db.rows(t, statement)); diff != "" {
+		t.Errorf("docs/slurm.md (-program +view allocations):\n%s", diff)
 	}
 }
 
