@@ -175,7 +175,10 @@ func (s *samples) gpus(ctx context.Context, of Selection) ([]fold.Labels, error)
 
 // owners are the metrics that name pods, teams, machines and users.
 var owners = []struct{ metric, label string }{
-	{"gpuledger_pod_info", "pod_uid"}, {"gpuledger_pod_labels", "pod_uid"}, {"kube_namespace_labels", "namespace"}, {"gpuledger_node_machine_info", "node"},
+	{"gpuledger_pod_info", "pod_uid"},
+	{"gpuledger_pod_labels", "pod_uid"},
+	{"kube_namespace_labels", "namespace"},
+	{"gpuledger_node_machine_info", "node"},
 	{"gpuledger_unit_info", "unit"},
 }
 
