@@ -135,6 +135,53 @@ TOTAL           48.000  10.0 %  40.0 %    48.00      24.00         114.00    21.
 	}
 }
 
+// TestUnits checks the use, the holder and the statements of a Slurm job that shares a board with a pod.
+func TestUnits(t *testing.T) {
+	folder := t.TempDir()
+	sink, err := files.Open(folder, []string{"csv"})
+	check(t, err)
+	h := &fold.Hour{Cluster: "east", Start: october, GPUs: []fold.GPU{
+		{Node: "n1", UUID: "GPU-1", Serial: "S1", Energy: kWh, First: october.Add(time.Minute), Last: october.Add(59 * time.Minute), Scrapes: 59},
+	}, Charges: []fold.Charge{
+		{Node: "n1", UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: "p", PodUID: "u", Team: "blue", Energy: kWh / 4},
+		{Node: "n1", UUID: "GPU-1", Serial: "S1", Manager: "slurm", Unit: "4711", Team: "physics", Username: "alice", Energy: kWh / 2, GPUTime: 3_600_000},
+		{Node: "n1", UUID: "GPU-1", Serial: "S1", Reason: "idle", Energy: kWh / 4},
+	}}
+	check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+	check(t, sink.Close())
+	for question, want := range map[string]string{
+		"ran --unit=slurm/4711": `CLUSTER  MANAGER  UNIT  USER   TEAM     NODE  SERIAL  FROM              LAST HOUR         KWH    IDLE KWH  GPU HOURS  ACTIVE HOURS
+east     slurm    4711  alice  physics  n1    S1      2026-10-01 00:00  2026-10-01 00:00  0.500  0.000     1.00       0.00
+`,
+		"statement --by=unit --from=2026-10-01": `MANAGER         UNIT  KWH    IDLE   MEASURED  GPU HOURS  ACTIVE HOURS
+-               -     0.250  0.0 %  0.0 %     0.00       0.00
+slurm           4711  0.500  0.0 %  0.0 %     1.00       0.00
+(unattributed)  -     0.250  0.0 %  0.0 %     0.00       0.00
+TOTAL           -     1.000  0.0 %  0.0 %     1.00       0.00
+`,
+		"statement --by=user --from=2026-10-01": `USER            KWH    IDLE   MEASURED  GPU HOURS  ACTIVE HOURS
+-               0.250  0.0 %  0.0 %     0.00       0.00
+alice           0.500  0.0 %  0.0 %     1.00       0.00
+(unattributed)  0.250  0.0 %  0.0 %     0.00       0.00
+TOTAL           1.000  0.0 %  0.0 %     1.00       0.00
+`,
+	} {
+		r := run(t, append(strings.Fields(question), "--books="+folder, "--to=2026-10-01T01")...)
+		if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
+			t.Errorf("%s: exit status %d, %s (-want +got):\n%s", question, r.status, r.err, diff)
+		}
+	}
+	for question, want := range map[string]string{"where S1": "slurm/4711 ml/p", "ran S1": "slurm    4711  alice"} {
+		if r := run(t, append(strings.Fields(question), "--books="+folder, "--to=2026-10-01T01")...); !strings.Contains(r.out, want) {
+			t.Errorf("%s: no %q in\n%s%s", question, want, r.out, r.err)
+		}
+	}
+	r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "--format=focus", "--prices="+file(t, prices))
+	if !strings.Contains(r.out, `"{""manager"":""slurm"",""team"":""physics"",""unit"":""4711"",""user"":""alice""}"`) || !strings.Contains(r.out, ",slurm/4711,slurm/4711,") {
+		t.Errorf("FOCUS has no unit:\n%s%s", r.out, r.err)
+	}
+}
+
 // TestIdle checks the energy and money of held GPUs without work.
 func TestIdle(t *testing.T) {
 	r := run(t, "idle", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-03", "--prices="+file(t, prices))
@@ -164,7 +211,9 @@ func TestUnknown(t *testing.T) {
 		{[]string{"where"}, 2, "where needs SERIAL"},
 		{[]string{"where", "1653924023102", "--at=yesterday"}, 2, "must be a time in UTC"},
 		{[]string{"where", "a", "b"}, 2, `unexpected argument "b"`},
-		{[]string{"statement", "--by=user"}, 1, "the books have no users"},
+		{[]string{"statement", "--by=users"}, 1, "must be some of team"},
+		{[]string{"ran", "--unit=4711"}, 1, "must be manager/unit"},
+		{[]string{"ran", "--unit=slurm/4712"}, 1, "has no GPU of slurm/4712"},
 		{[]string{"statement", "--month=2026-12"}, 1, "is not over"},
 		{[]string{"statement", "--month=2026-08"}, 1, "has no hours"},
 		{[]string{"ran", "--pod=vision"}, 1, "must be namespace/pod"},
@@ -331,7 +380,7 @@ east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
 func TestReport(t *testing.T) {
 	folder := books(t)
 	for format, parts := range map[string][]string{
-		"markdown": {"# Board 1653924023101\n", "## Stays", "| 1653924023101 | east | n1 |", "## Use by pods", "RMA-1: 1653924023101 returned for 99"},
+		"markdown": {"# Board 1653924023101\n", "## Stays", "| 1653924023101 | east | n1 |", "## Use by pods and units", "RMA-1: 1653924023101 returned for 99"},
 		"html":     {"<h1>Board 1653924023101</h1>", "<td>vision</td>", "@page", "</html>"},
 	} {
 		r := run(t, "report", "1653924023101", "--books="+folder, "--to=2026-10-03", "-o", format, "--rma="+file(t, "old_serial,new_serial,rma\n1653924023101,99,RMA-1\n"))

@@ -58,7 +58,7 @@ func commands() []command {
 				at(fs, o)
 				fs.StringVar(&o.Pod, "pod", "", "`pod` as namespace/pod")
 				fs.StringVar(&o.Workload, "workload", "", "`workload` as name, kind/name or namespace/kind/name")
-				fs.StringVar(&o.Unit, "unit", "", "`unit` outside Kubernetes, such as slurm/4711; the books do not have them yet")
+				fs.StringVar(&o.Unit, "unit", "", "`unit` outside Kubernetes, such as slurm/4711")
 			}, answer: (*question).ran,
 		}, {
 			name: "statement", help: "energy, GPU hours, money and carbon of each team in a month",

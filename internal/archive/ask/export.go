@@ -27,7 +27,7 @@ func (q *question) export(ctx context.Context) (print.Answer, error) {
 }
 
 // detailColumns are the columns of charges that exports need.
-var detailColumns = []string{"cluster", "node", "uuid", "serial", "model", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "team", "reason", "hour"}
+var detailColumns = []string{"cluster", "node", "uuid", "serial", "model", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "reason", "hour"}
 
 // completeness adds the notices about hours that the exported time lacks.
 func (q *question) completeness(ctx context.Context, a *account) ([]string, error) {

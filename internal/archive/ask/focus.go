@@ -63,15 +63,16 @@ type origin struct {
 	price                                  float64
 }
 
-// part is a part of an origin: that of a pod or, without a UID, the part that no pod is charged for.
+// part is a part of an origin: that of a pod or a unit or, with a reason, the part that neither is charged for.
 type part struct {
 	origin
 	sku                                                  sku
 	namespace, pod, podUID, kind, workload, team, reason string
+	manager, unit, user                                  string
 	quantity                                             float64
 }
 
-// focus answers with rows of FOCUS: one for each GPU, day, price and pod. With split, rows are allocated
+// focus answers with rows of FOCUS: one for each GPU, day, price and pod or unit. With split, rows are allocated
 // charges, whose quantities and costs add up to the charge of the GPU.
 func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) {
 	currency := q.factors.Prices.Currency()
@@ -107,11 +108,11 @@ func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) 
 	return answer, nil
 }
 
-// parts adds up charges by day, GPU, price and pod.
+// parts adds up charges by day, GPU, price and pod or unit.
 func (q *question) parts(charges []books.Charge) (parts []*part, totals map[origin]float64) {
 	type key struct {
 		origin
-		namespace, pod, uid, reason string
+		namespace, pod, uid, manager, unit, reason string
 	}
 	known := make(map[key]*part)
 	totals = make(map[origin]float64)
@@ -123,9 +124,9 @@ func (q *question) parts(charges []books.Charge) (parts []*part, totals map[orig
 				continue
 			}
 			o := origin{c.Hour.Truncate(day), c.Cluster, c.Node, c.UUID, c.Serial, c.Model, s.id, price}
-			k := key{o, c.Namespace, c.Pod, c.PodUID, c.Reason}
+			k := key{o, c.Namespace, c.Pod, c.PodUID, c.Manager, c.Unit, c.Reason}
 			if known[k] == nil {
-				known[k] = &part{o, s, c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, 0}
+				known[k] = &part{o, s, c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, 0}
 				parts = append(parts, known[k])
 			}
 			known[k].quantity += quantity
@@ -134,7 +135,8 @@ func (q *question) parts(charges []books.Charge) (parts []*part, totals map[orig
 	}
 	slices.SortStableFunc(parts, func(a, b *part) int {
 		return cmp.Or(a.day.Compare(b.day), cmp.Compare(a.cluster, b.cluster), cmp.Compare(a.node, b.node), cmp.Compare(a.uuid, b.uuid), cmp.Compare(a.id, b.id),
-			cmp.Compare(a.price, b.price), cmp.Compare(a.reason, b.reason), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.pod, b.pod), cmp.Compare(a.podUID, b.podUID))
+			cmp.Compare(a.price, b.price), cmp.Compare(a.reason, b.reason), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.pod, b.pod), cmp.Compare(a.podUID, b.podUID),
+			cmp.Compare(a.manager, b.manager), cmp.Compare(a.unit, b.unit))
 	})
 	return parts, totals
 }
@@ -168,7 +170,7 @@ func (p *part) values(currency string, of books.Selection, split bool, total flo
 		"ServiceCategory": "Compute", "ServiceName": "GPU fleet", "ServiceSubcategory": "Containers",
 	}
 	place := map[string]string{"cluster": p.cluster, "node": p.node, "serial": p.serial, "model": p.model}
-	who := map[string]string{"namespace": p.namespace, "pod": p.pod, "workload_kind": p.kind, "workload": p.workload, "team": p.team}
+	who := map[string]string{"namespace": p.namespace, "pod": p.pod, "workload_kind": p.kind, "workload": p.workload, "team": p.team, "manager": p.manager, "unit": p.unit, "user": p.user}
 	if !split {
 		maps.Copy(place, who)
 		place["reason"] = p.reason
@@ -182,7 +184,8 @@ func (p *part) values(currency string, of books.Selection, split bool, total flo
 		details, _ := json.Marshal(map[string]any{"Elements": []map[string]any{{"AllocatedRatio": p.quantity / total, "UsageUnit": p.sku.unit, "UsageQuantity": p.quantity}}})
 		values["AllocatedMethodDetails"] = string(details) // maps of numbers and texts have no error
 		if p.reason == "" {
-			values["AllocatedResourceId"], values["AllocatedResourceName"] = cmp.Or(p.podUID, p.namespace+"/"+p.pod), p.namespace+"/"+p.pod
+			name := owner(p.namespace, p.pod, p.manager, p.unit)
+			values["AllocatedResourceId"], values["AllocatedResourceName"] = cmp.Or(p.podUID, name), name
 			values["AllocatedTags"] = tags(who)
 		}
 	}

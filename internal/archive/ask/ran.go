@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// ranColumns are the columns of uses of GPUs by pods.
+// ranColumns are the columns of uses of GPUs by pods and units.
 var ranColumns = []print.Column{
 	{Name: "cluster", Title: "CLUSTER"},
 	{Name: "namespace", Title: "NAMESPACE"},
@@ -20,6 +20,9 @@ var ranColumns = []print.Column{
 	{Name: "pod_uid"},
 	{Name: "workload_kind"},
 	{Name: "workload_name", Title: "WORKLOAD"},
+	{Name: "manager", Title: "MANAGER"},
+	{Name: "unit", Title: "UNIT"},
+	{Name: "username", Title: "USER"},
 	{Name: "team", Title: "TEAM"},
 	{Name: "node", Title: "NODE"},
 	{Name: "serial", Title: "SERIAL"},
@@ -33,9 +36,9 @@ var ranColumns = []print.Column{
 	{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span},
 }
 
-var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "team", "reason", "hour"}
+var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "reason", "hour"}
 
-// ran answers which pods used boards, or which boards pods used.
+// ran answers which pods and units used boards, or which boards they used.
 func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	if !q.At.IsZero() {
@@ -53,23 +56,23 @@ func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	}
 	for _, u := range uses(charges) {
 		a.Rows = append(a.Rows, []any{
-			u.Cluster, u.Namespace, u.Pod, u.PodUID, u.WorkloadKind, u.WorkloadName, u.Team, u.Node, u.Serial, u.UUID, u.first, u.last,
+			u.Cluster, u.Namespace, u.Pod, u.PodUID, u.WorkloadKind, u.WorkloadName, u.Manager, u.Unit, u.Username, u.Team, u.Node, u.Serial, u.UUID, u.first, u.last,
 			u.Energy, u.Exclusive, u.Idle, u.GPUTime, u.Active,
 		})
 	}
 	switch {
 	case len(a.Rows) > 0:
 	case q.name != "":
-		a.Notices = append(a.Notices, fmt.Sprintf("no pod used %s from %s to %s", q.name, stamp(of.From), stamp(of.Until)))
+		a.Notices = append(a.Notices, fmt.Sprintf("no pod or unit used %s from %s to %s", q.name, stamp(of.From), stamp(of.Until)))
 	default:
-		return a, fmt.Errorf("%s has no GPU of %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload), stamp(of.From), stamp(of.Until))
+		return a, fmt.Errorf("%s has no GPU of %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))
 	}
 	return a, nil
 }
 
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 
-// users returns the selection of the boards, pods or workload of the question.
+// users returns the selection of the boards, pods, workload or unit of the question.
 func (q *question) users(ctx context.Context, of books.Selection) (books.Selection, []string, error) {
 	given := 0
 	for _, text := range []string{q.name, q.Pod, q.Workload, q.Unit} {
@@ -79,9 +82,13 @@ func (q *question) users(ctx context.Context, of books.Selection) (books.Selecti
 	}
 	switch {
 	case given != 1:
-		return of, nil, fmt.Errorf("ran needs one of a board, --pod=namespace/pod, --workload=namespace/kind/name")
+		return of, nil, fmt.Errorf("ran needs one of a board, --pod=namespace/pod, --workload=namespace/kind/name, --unit=manager/unit")
 	case q.Unit != "":
-		return of, nil, fmt.Errorf("--unit=%s: the books have pods only: ask with --pod or --workload", q.Unit)
+		manager, unit, found := strings.Cut(q.Unit, "/")
+		if !found || manager == "" || unit == "" {
+			return of, nil, fmt.Errorf("--unit=%s: must be manager/unit, such as slurm/4711", q.Unit)
+		}
+		return where(where(of, "manager", manager), "unit", unit), nil, nil
 	case q.name != "":
 		uuids, _, notices, err := q.boards(ctx, q.name, of)
 		return where(of, "uuid", uuids...), notices, err
@@ -103,22 +110,22 @@ func (q *question) users(ctx context.Context, of books.Selection) (books.Selecti
 	return of, nil, nil
 }
 
-// use is the use of a GPU by a pod, from its first to its last hour.
+// use is the use of a GPU by a pod or unit, from its first to its last hour.
 type use struct {
 	books.Charge
 	first, last time.Time
 }
 
-// uses adds up hourly charges of pods, in the order of their first hours.
+// uses adds up hourly charges of pods and units, in the order of their first hours.
 func uses(charges []books.Charge) (all []*use) {
-	type key struct{ cluster, node, uuid, namespace, pod, uid string }
+	type key struct{ cluster, node, uuid, namespace, pod, uid, manager, unit string }
 	known := make(map[key]*use)
 	slices.SortStableFunc(charges, func(a, b books.Charge) int { return a.Hour.Compare(b.Hour) })
 	for _, c := range charges {
 		if c.Reason != "" {
 			continue
 		}
-		k := key{c.Cluster, c.Node, c.UUID, c.Namespace, c.Pod, c.PodUID}
+		k := key{c.Cluster, c.Node, c.UUID, c.Namespace, c.Pod, c.PodUID, c.Manager, c.Unit}
 		u := known[k]
 		if u == nil {
 			u = &use{Charge: c, first: c.Hour, last: c.Hour}
@@ -129,14 +136,14 @@ func uses(charges []books.Charge) (all []*use) {
 		u.Add(c)
 		u.last = c.Hour
 		for _, text := range []struct{ known, now *string }{
-			{&u.Serial, &c.Serial}, {&u.WorkloadKind, &c.WorkloadKind}, {&u.WorkloadName, &c.WorkloadName}, {&u.Team, &c.Team},
+			{&u.Serial, &c.Serial}, {&u.WorkloadKind, &c.WorkloadKind}, {&u.WorkloadName, &c.WorkloadName}, {&u.Team, &c.Team}, {&u.Username, &c.Username},
 		} {
 			*text.known = cmp.Or(*text.now, *text.known)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *use) int {
 		return cmp.Or(a.first.Compare(b.first), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
-			cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Node, b.Node))
+			cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Unit, b.Unit), cmp.Compare(a.UUID, b.UUID), cmp.Compare(a.Node, b.Node))
 	})
 	return all
 }

@@ -47,7 +47,7 @@ func (q *question) report(ctx context.Context, w io.Writer, style print.Style) e
 		{Title: "Asset", Answer: q.asset(serial)},
 		{Title: "Stays", Answer: history},
 		{Title: "Errors", Answer: health(all)},
-		{Title: "Use by pods", Answer: used},
+		{Title: "Use by pods and units", Answer: used},
 		{Title: "About this page", Answer: print.Answer{Notices: append(notices,
 			fmt.Sprintf("From %s, %s to %s UTC. Times are in %s, energy is in kWh.", q.source.Name(), stamp(of.From), stamp(of.Until), q.TZ))}},
 	}

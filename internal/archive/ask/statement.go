@@ -17,6 +17,7 @@ import (
 var groupings = map[string][]string{
 	"team": {"team"}, "namespace": {"namespace"}, "workload": {"namespace", "workload_kind", "workload_name"}, "node": {"node"},
 	"serial": {"serial"}, "cluster": {"cluster"}, "pod": {"namespace", "pod"}, "model": {"model"}, "reason": {"reason"},
+	"unit": {"manager", "unit"}, "user": {"username"},
 }
 
 // grouping returns the columns of --by, which may have several words.
@@ -26,10 +27,8 @@ func grouping(text string) (columns []string, err error) {
 		switch of, ok := groupings[word]; {
 		case ok:
 			columns = append(columns, of...)
-		case word == "user":
-			return nil, errors.New("--by=user: the books have no users: use team, namespace or workload")
 		default:
-			return nil, fmt.Errorf("--by=%s: must be some of team, namespace, workload, pod, node, serial, cluster, model, reason", text)
+			return nil, fmt.Errorf("--by=%s: must be some of team, namespace, workload, pod, unit, user, node, serial, cluster, model, reason", text)
 		}
 	}
 	return compact(columns), nil
@@ -250,7 +249,7 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	}
 	answer := print.Answer{Notices: a.notices, Columns: q.statementColumns(a)}
 	if !q.source.Measured() {
-		answer.Notices = append(answer.Notices, "the measured part is not in the rules: set --store.read=samples, or read an archive with --books")
+		answer.Notices = append(answer.Notices, "the measured part and units are not in the rules: set --store.read=samples, or read an archive with --books")
 	}
 	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.total) {
 		if l == &a.rest && slices.Contains(a.by, "reason") {
@@ -265,8 +264,11 @@ func (q *question) statementColumns(a *account) []print.Column {
 	columns := []print.Column{{Name: "line"}}
 	for _, name := range a.by {
 		title := strings.ToUpper(strings.TrimPrefix(name, "workload_"))
-		if name == "workload_name" {
+		switch name {
+		case "workload_name":
 			title = "WORKLOAD"
+		case "username":
+			title = "USER"
 		}
 		columns = append(columns, print.Column{Name: name, Title: title})
 	}
@@ -287,11 +289,11 @@ func (q *question) statementRow(a *account, l *line) []any {
 	row := []any{l.kind}
 	for i, text := range l.values(a.by) {
 		switch {
-		case l.kind == "group" && text == "" && (a.by[i] == "team" || a.by[i] == "workload_name"):
+		case l.kind == "group" && text == "" && slices.Contains(ofSome, a.by[i]):
 			row = append(row, nil)
 			continue
 		case l.kind == "group" && text == "" && a.by[i] == "reason":
-			text = "(pods)"
+			text = "(pods and units)"
 		case i > 0 || l.kind == "group":
 		case l.kind == "unattributed":
 			text = "(unattributed)"
@@ -312,6 +314,9 @@ func (q *question) statementRow(a *account, l *line) []any {
 	}
 	return append(row, !a.incomplete)
 }
+
+// ofSome are columns that only some charges of pods and units have.
+var ofSome = []string{"team", "namespace", "pod", "workload_name", "manager", "unit", "username"}
 
 func share(part, whole int64) any {
 	if whole == 0 {

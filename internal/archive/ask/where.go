@@ -136,15 +136,23 @@ func (q *question) whereRow(ctx context.Context, s *Stay, of books.Selection) ([
 	}, nil
 }
 
-// holders returns the pods that held or used GPUs, as namespace/pod.
-func (q *question) holders(ctx context.Context, of books.Selection) (pods []string, err error) {
-	charges, err := q.source.Charges(ctx, of, "namespace", "pod", "reason")
+// holders returns the pods and units that held or used GPUs, as namespace/pod or manager/unit.
+func (q *question) holders(ctx context.Context, of books.Selection) (names []string, err error) {
+	charges, err := q.source.Charges(ctx, of, "namespace", "pod", "manager", "unit", "reason")
 	for _, c := range charges {
 		if c.Reason == "" {
-			pods = append(pods, c.Namespace+"/"+c.Pod)
+			names = append(names, owner(c.Namespace, c.Pod, c.Manager, c.Unit))
 		}
 	}
-	return pods, err
+	return names, err
+}
+
+// owner returns the name of a pod, or of a unit.
+func owner(namespace, pod, manager, unit string) string {
+	if unit != "" {
+		return manager + "/" + unit
+	}
+	return namespace + "/" + pod
 }
 
 // state returns whether a GPU is in its place: present, or how it went.

@@ -103,6 +103,8 @@ var (
 		"pod_uid": func(c *Charge) *string { return &c.PodUID }, "workload_kind": func(c *Charge) *string { return &c.WorkloadKind },
 		"workload_name": func(c *Charge) *string { return &c.WorkloadName }, "workload_uid": func(c *Charge) *string { return &c.WorkloadUID },
 		"team": func(c *Charge) *string { return &c.Team }, "reason": func(c *Charge) *string { return &c.Reason },
+		"manager": func(c *Charge) *string { return &c.Manager }, "unit": func(c *Charge) *string { return &c.Unit },
+		"username":  func(c *Charge) *string { return &c.Username },
 		modelColumn: func(c *Charge) *string { return &c.Model },
 	}
 	amounts = []amount{

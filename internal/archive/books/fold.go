@@ -142,10 +142,11 @@ func (s *samples) groups(ctx context.Context, of Selection) (groups []*group, er
 	return groups, nil
 }
 
-// gpus returns series of the GPUs of a selection: their boards, or pods on them.
+// gpus returns series of the GPUs of a selection: their boards, or pods or units on them.
 func (s *samples) gpus(ctx context.Context, of Selection) ([]fold.Labels, error) {
 	boards := s.matchers(of, "cluster", "node", "uuid", "serial")
 	pods := s.matchers(of, "namespace", "pod", "pod_uid")
+	units := s.matchers(of, "manager", "unit")
 	workloads := s.matchers(of, "workload_kind", "workload_name", "workload_uid")
 	switch {
 	case len(workloads) > 0:
@@ -161,6 +162,8 @@ func (s *samples) gpus(ctx context.Context, of Selection) ([]fold.Labels, error)
 		fallthrough
 	case len(pods) > 0:
 		return s.store.Series(ctx, selector(allocationMetric, append(boards, pods...)...), of.From, of.Until)
+	case len(units) > 0:
+		return s.store.Series(ctx, selector(unitMetric, append(boards, units...)...), of.From, of.Until)
 	}
 	// The counters of a board may begin before its placement.
 	boards = append(boards, s.matchers(of, "chassis_serial")...)
@@ -170,12 +173,16 @@ func (s *samples) gpus(ctx context.Context, of Selection) ([]fold.Labels, error)
 	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
 }
 
-// owners are the metrics that name pods, teams and machines.
+// owners are the metrics that name pods, teams, machines and users.
 var owners = []struct{ metric, label string }{
-	{"gpuledger_pod_info", "pod_uid"}, {"gpuledger_pod_labels", "pod_uid"}, {"kube_namespace_labels", "namespace"}, {"gpuledger_node_machine_info", "node"},
+	{"gpuledger_pod_info", "pod_uid"},
+	{"gpuledger_pod_labels", "pod_uid"},
+	{"kube_namespace_labels", "namespace"},
+	{"gpuledger_node_machine_info", "node"},
+	{"gpuledger_unit_info", "unit"},
 }
 
-// name adds the names of workloads, teams and machines to hours, as they were known in each hour.
+// name adds the names of workloads, teams, users and machines to hours, as they were known in each hour.
 func (s *samples) name(ctx context.Context, hours []*fold.Hour) error {
 	clusters := make(map[string][]*fold.Hour)
 	for _, h := range hours {
@@ -196,10 +203,10 @@ func (s *samples) name(ctx context.Context, hours []*fold.Hour) error {
 
 // owners returns the series that name owners by hour.
 func (s *samples) owners(ctx context.Context, cluster string, hours []*fold.Hour) (map[int64][]fold.Series, error) {
-	values := map[string]map[string]bool{"pod_uid": {}, "namespace": {}, "node": {}}
+	values := map[string]map[string]bool{"pod_uid": {}, "namespace": {}, "node": {}, "unit": {}}
 	for _, h := range hours {
 		for _, c := range h.Charges {
-			values["pod_uid"][c.PodUID], values["namespace"][c.Namespace], values["node"][c.Node] = true, true, true
+			values["pod_uid"][c.PodUID], values["namespace"][c.Namespace], values["node"][c.Node], values["unit"][c.Unit] = true, true, true, true
 		}
 	}
 	first, last := hours[0].Start, hours[len(hours)-1].Start

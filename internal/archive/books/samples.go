@@ -59,6 +59,7 @@ const (
 	placementMetric  = "gpuledger_placement_info"
 	boardMetric      = "gpuledger_board_energy_joules_total"
 	allocationMetric = "gpuledger_allocation_energy_joules_total"
+	unitMetric       = "gpuledger_unit_allocation_energy_joules_total"
 )
 
 // labels are the labels of columns that have another name.

@@ -40,7 +40,8 @@ func readCSV(data []byte, t table.Table) (rows [][]any, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if !slices.Equal(head, names(t)) {
+	columns, places := placesIn(t, head)
+	if !slices.Equal(head, columns) {
 		return nil, errColumns
 	}
 	for {
@@ -51,10 +52,12 @@ func readCSV(data []byte, t table.Table) (rows [][]any, err error) {
 		if err != nil {
 			return nil, err
 		}
-		row := make([]any, len(texts))
-		for i, text := range texts {
-			if row[i], err = parse(t.Columns[i], text); err != nil {
-				line, _ := in.FieldPos(i)
+		row := make([]any, len(t.Columns))
+		for i, place := range places {
+			if place < 0 {
+				row[i] = ""
+			} else if row[i], err = parse(t.Columns[i], texts[place]); err != nil {
+				line, _ := in.FieldPos(place)
 				return nil, fmt.Errorf("line %d, column %s: %w", line, t.Columns[i].Name, err)
 			}
 		}
@@ -74,6 +77,20 @@ func parse(c table.Column, text string) (any, error) {
 		return time.Parse(time.RFC3339, text)
 	}
 	return text, nil
+}
+
+// placesIn returns the columns of a table, except for added columns that a file lacks, and the place of
+// each column of the table in the file, -1 for those. Values of added columns are texts.
+func placesIn(t table.Table, file []string) (names []string, places []int) {
+	for _, c := range t.Columns {
+		if c.Added() && !slices.Contains(file, c.Name) {
+			places = append(places, -1)
+			continue
+		}
+		places = append(places, len(names))
+		names = append(names, c.Name)
+	}
+	return names, places
 }
 
 func names(t table.Table) []string {

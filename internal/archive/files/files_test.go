@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -112,9 +114,9 @@ func TestFiles(t *testing.T) {
 east/1,2026-03-01T12:00:00.000Z,a,GPU-1,S1,,,,,,,vm-1,2026-03-01T12:00:01.000Z,2026-03-01T13:00:00.000Z,60,7,,,31=2 79=1,0,0,0,0
 east/1,2026-03-01T13:00:00.000Z,a,GPU-1,S1,,,,,,,vm-1,2026-03-01T13:00:01.000Z,2026-03-01T14:00:00.000Z,60,5,,,31=2 79=1,0,0,0,0
 `,
-		"charges/" + day + "charges.csv": `cluster,hour,node,uuid,serial,namespace,pod,pod_uid,workload_kind,workload_name,workload_uid,team,reason,energy_mj,exclusive_mj,idle_mj,held_ms,gpu_ms,active_ms
-east/1,2026-03-01T12:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,7,0,0,3600000,0,0
-east/1,2026-03-01T13:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,5,0,0,3600000,0,0
+		"charges/" + day + "charges.csv": `cluster,hour,node,uuid,serial,namespace,pod,pod_uid,workload_kind,workload_name,workload_uid,team,reason,energy_mj,exclusive_mj,idle_mj,held_ms,gpu_ms,active_ms,manager,unit,username
+east/1,2026-03-01T12:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,7,0,0,3600000,0,0,,,
+east/1,2026-03-01T13:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,5,0,0,3600000,0,0,,,
 `,
 		"pods/" + day + "pods.csv": `cluster,hour,namespace,pod,pod_uid,node,owner_kind,owner_name,workload_kind,workload_name,workload_uid,team,requests
 east/1,2026-03-01T12:00:00.000Z,ml,p,u,a,,,Job,j,w,,nvidia.com/gpu=1
@@ -154,6 +156,43 @@ func TestOtherColumns(t *testing.T) {
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "cluster,hour,more\n" {
 		t.Errorf("file was changed to %q, error %v", text, err)
+	}
+}
+
+// TestOlder checks that files without the columns that were added later are read, and get them when
+// another hour is filed.
+func TestOlder(t *testing.T) {
+	older := table.Charges
+	older.Columns = slices.DeleteFunc(slices.Clone(older.Columns), table.Column.Added)
+	for _, format := range files.Formats() {
+		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)
+		second.Charges = append(second.Charges, fold.Charge{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Username: "alice", Energy: 3})
+		f := open(t, dir, format)
+		check(t, f.Replace(t.Context(), first))
+		rows := table.Charges.Rows(first)
+		for i := range rows {
+			rows[i] = rows[i][:len(older.Columns)]
+		}
+		var text bytes.Buffer
+		check(t, files.Write(&text, format, older, rows))
+		check(t, os.WriteFile(filepath.Join(dir, "charges/cluster=east%2F1/date=2026-03-01/charges."+format), text.Bytes(), 0o600))
+
+		reader, err := files.OpenReader(dir)
+		check(t, err)
+		day := files.Day{Cluster: first.Cluster, Date: noon.Truncate(24 * time.Hour)}
+		check(t, reader.Read(table.Charges, day, []string{"unit", "pod_uid", "energy_mj"}, func(row []table.Cell) {
+			if row[0].Text != "" || row[1].Text != "u" || row[2].Int != 7 {
+				t.Errorf("%s: row %v", format, row)
+			}
+		}))
+		check(t, f.Replace(t.Context(), second))
+		for _, h := range []*table.Hour{first, second} {
+			found, err := f.Charges(t.Context(), h.Cluster, h.Start)
+			check(t, err)
+			if rest := fold.Difference(found, h.Charges); len(rest) > 0 || len(found) != len(h.Charges) {
+				t.Errorf("%s: charges of %s differ by %+v", format, h.Start, rest)
+			}
+		}
 	}
 }
 

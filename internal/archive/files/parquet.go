@@ -79,7 +79,12 @@ func readParquet(data []byte, t table.Table) (rows [][]any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if opened.Schema().String() != schemaOf(t).String() {
+	var columns []string
+	for _, path := range opened.Schema().Columns() {
+		columns = append(columns, path[0])
+	}
+	written, places := placesIn(t, columns)
+	if opened.Schema().String() != schemaOf(t.Only(written)).String() {
 		return nil, errColumns
 	}
 	in := parquet.NewGenericReader[any](opened)
@@ -88,9 +93,13 @@ func readParquet(data []byte, t table.Table) (rows [][]any, err error) {
 	for {
 		n, err := in.ReadRows(buffer)
 		for _, values := range buffer[:n] {
-			row := make([]any, len(values))
-			for i, v := range values {
-				as := t.Columns[i].Type
+			row := make([]any, len(t.Columns))
+			for i, place := range places {
+				if place < 0 {
+					row[i] = ""
+					continue
+				}
+				v, as := values[place], t.Columns[i].Type
 				if v.Kind() != kinds[as] && !(as == table.Time && v.IsNull()) {
 					return nil, fmt.Errorf("invalid Parquet file: column %s has a value of another type", t.Columns[i].Name)
 				}

@@ -119,7 +119,7 @@ func scanCSV(file *os.File, t table.Table, columns []string, each func([]table.C
 		if types[i], err = t.Column(name); err != nil {
 			return err
 		}
-		if places[i] = slices.Index(head, name); places[i] < 0 {
+		if places[i] = slices.Index(head, name); places[i] < 0 && !types[i].Added() {
 			return fmt.Errorf("column %s: %w", name, errMissing)
 		}
 	}
@@ -133,6 +133,9 @@ func scanCSV(file *os.File, t table.Table, columns []string, each func([]table.C
 			return err
 		}
 		for i, c := range types {
+			if places[i] < 0 {
+				continue
+			}
 			if row[i], err = c.ParseCell(fields[places[i]]); err != nil {
 				line, _ := in.FieldPos(places[i])
 				return fmt.Errorf("line %d, column %s: %w", line, c.Name, err)
@@ -184,6 +187,9 @@ func scanGroup(schema *parquet.Schema, group parquet.RowGroup, t table.Table, co
 			return err
 		}
 		leaf, ok := schema.Lookup(name)
+		if !ok && of.Added() {
+			continue
+		}
 		if !ok {
 			return fmt.Errorf("column %s: %w", name, errMissing)
 		}
@@ -195,6 +201,9 @@ func scanGroup(schema *parquet.Schema, group parquet.RowGroup, t table.Table, co
 	row := make([]table.Cell, len(columns))
 	for range group.NumRows() {
 		for i, c := range all {
+			if c == nil {
+				continue // an added column
+			}
 			var err error
 			if row[i], err = c.next(); err != nil {
 				return fmt.Errorf("column %s: %w", c.Name, err)

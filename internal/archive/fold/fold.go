@@ -45,7 +45,7 @@ type Hour struct {
 	Cluster   string
 	Start     time.Time
 	GPUs      []GPU      // sorted by node and UUID
-	Charges   []Charge   // sorted by node, UUID, pod and reason
+	Charges   []Charge   // sorted by node, UUID, reason, pod and unit
 	Pods      []Pod      // sorted by namespace, name and UID
 	Workloads []Workload // sorted by UID
 }
@@ -68,23 +68,24 @@ type GPU struct {
 	RemappedCorrectable, RemappedUncorrectable int64
 }
 
-// Charge is a part of the energy of a board: that of a pod, or unattributed energy with its
-// reason.
+// Charge is a part of the energy of a board: that of a pod, that of a unit outside pods such as a
+// Slurm job, or unattributed energy with its reason.
 type Charge struct {
 	Node, UUID, Serial     string
-	Namespace, Pod, PodUID string // empty for unattributed energy
-	Reason                 string // empty for pods
-	// The workload is the root of the pod's owner chain. It and the team are attributes: they do
-	// not identify the charge.
-	WorkloadKind, WorkloadName, WorkloadUID, Team string
+	Namespace, Pod, PodUID string // empty for units and unattributed energy
+	Manager, Unit          string // empty for pods and unattributed energy
+	Reason                 string // empty for pods and units
+	// The workload is the root of the pod's owner chain. It, the team and the user of a unit are
+	// attributes: they do not identify the charge.
+	WorkloadKind, WorkloadName, WorkloadUID, Team, Username string
 	// Energy is in mJ. Exclusive is its measured part, Idle its idle part.
 	Energy, Exclusive, Idle int64
 	// Held, GPUTime and Active are in ms. GPUTime is Held weighted by the share of the GPU.
 	Held, GPUTime, Active int64
 }
 
-// Unrecorded is the reason of energy that no series of the record has: a pod began and was retired
-// while the exporter was not scraped.
+// Unrecorded is the reason of energy that no series of the record has: a pod or unit began and was
+// retired while the exporter was not scraped.
 const Unrecorded = "unrecorded"
 
 // The errors of records that cannot be folded.
@@ -98,11 +99,12 @@ var (
 
 // The metrics of the record that are not counters, and the counter of the board.
 const (
-	placement         = "gpuledger_placement_info"
-	source            = "gpuledger_board_energy_source_info"
-	boardCreated      = "gpuledger_board_created_timestamp_seconds"
-	allocationCreated = "gpuledger_allocation_created_timestamp_seconds"
-	boardEnergy       = "gpuledger_board_energy_joules_total"
+	placement    = "gpuledger_placement_info"
+	source       = "gpuledger_board_energy_source_info"
+	boardCreated = "gpuledger_board_created_timestamp_seconds"
+	podCreated   = "gpuledger_allocation_created_timestamp_seconds"
+	unitCreated  = "gpuledger_unit_allocation_created_timestamp_seconds"
+	boardEnergy  = "gpuledger_board_energy_joules_total"
 )
 
 // counter describes a counter of the record: the labels that identify a series of a GPU, and where
@@ -114,21 +116,32 @@ type counter struct {
 	add  func(r *rows, a Account, increase int64)
 }
 
-var podLabels = []string{"namespace", "pod", "pod_uid"}
+var (
+	podLabels  = []string{"namespace", "pod", "pod_uid"}
+	unitLabels = []string{"manager", "unit"}
+)
 
-var counters = []counter{
+var counters = slices.Concat(boards, owned("gpuledger_allocation_", podLabels, (*rows).pod), owned("gpuledger_unit_allocation_", unitLabels, (*rows).unit))
+
+var boards = []counter{
 	{boardEnergy, nil, 1000, func(r *rows, a Account, n int64) { r.gpu(a).Energy += n }},
 	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, func(r *rows, a Account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
 	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, func(r *rows, a Account, n int64) { r.gpu(a).addXID(a.labels[0], n) }},
 	{"gpuledger_board_losses_total", nil, 1, func(r *rows, a Account, n int64) { r.gpu(a).Losses += n }},
 	{"gpuledger_board_energy_resets_total", nil, 1, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
 	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, func(r *rows, a Account, n int64) { r.gpu(a).addRemapped(a.labels[0], n) }},
-	{"gpuledger_allocation_energy_joules_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).Energy += n }},
-	{"gpuledger_allocation_exclusive_energy_joules_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).Exclusive += n }},
-	{"gpuledger_allocation_idle_energy_joules_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).Idle += n }},
-	{"gpuledger_allocation_seconds_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).Held += n }},
-	{"gpuledger_allocation_gpu_seconds_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).GPUTime += n }},
-	{"gpuledger_allocation_active_seconds_total", podLabels, 1000, func(r *rows, a Account, n int64) { r.pod(a).Active += n }},
+}
+
+// owned returns the counters of the owners that some labels name. Their charge is that of an account.
+func owned(prefix string, by []string, charge func(*rows, Account) *Charge) []counter {
+	return []counter{
+		{prefix + "energy_joules_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Energy += n }},
+		{prefix + "exclusive_energy_joules_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Exclusive += n }},
+		{prefix + "idle_energy_joules_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Idle += n }},
+		{prefix + "seconds_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Held += n }},
+		{prefix + "gpu_seconds_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).GPUTime += n }},
+		{prefix + "active_seconds_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Active += n }},
+	}
 }
 
 // Metrics are the metrics that Fold reads in an hour.
@@ -136,8 +149,8 @@ func Metrics() []string { return append([]string{placement, source}, Opened()...
 
 // Opened are the metrics of which Fold needs opening values.
 func Opened() []string {
-	names := []string{boardCreated, allocationCreated}
-	for _, c := range counters {
+	var names []string
+	for _, c := range slices.Concat(created, counters) {
 		names = append(names, c.name)
 	}
 	return names
@@ -223,13 +236,13 @@ type past struct {
 	// seen is when a GPU was first scraped: before the start if it has an opening value, else at its
 	// first sample.
 	seen map[gpuKey]int64
-	// created has the created timestamps of the counters of boards and pods, in seconds since the
+	// created has the created timestamps of the counters of boards, pods and units, in seconds since the
 	// epoch, at each scrape.
 	created map[Account][]Sample
 }
 
-// created are the metrics with the created timestamps of a board's and of a pod's counters.
-var created = []counter{{name: boardCreated}, {name: allocationCreated, by: podLabels}}
+// created are the metrics with the created timestamps of the counters of a board, a pod and a unit.
+var created = []counter{{name: boardCreated}, {name: podCreated, by: podLabels}, {name: unitCreated, by: unitLabels}}
 
 func newPast(in Input, series map[string][]Series) (*past, error) {
 	p := &past{start: in.Start.UnixMilli(), openings: in.Openings, seen: make(map[gpuKey]int64), created: make(map[Account][]Sample)}
@@ -253,11 +266,13 @@ func newPast(in Input, series map[string][]Series) (*past, error) {
 
 // createdAt returns the created timestamps of a counter.
 func (p *past) createdAt(c *counter, a Account) *timeline {
-	a.metric = boardCreated
-	if len(c.by) == len(podLabels) {
-		a.metric = allocationCreated
-	} else {
-		a.labels = [3]string{}
+	switch len(c.by) {
+	case len(podLabels):
+		a.metric = podCreated
+	case len(unitLabels):
+		a.metric = unitCreated
+	default:
+		a.metric, a.labels = boardCreated, [3]string{}
 	}
 	opening, known := p.openings[a]
 	return &timeline{opening.Value, known, p.created[a]}
@@ -315,7 +330,13 @@ func (c *counter) integer(value float64) int64 { return int64(value*c.unit + 0.5
 type chargeKey struct {
 	gpuKey
 	pod    [3]string
+	unit   [2]string
 	reason string
+}
+
+// key returns the key of a charge.
+func (c *Charge) key() chargeKey {
+	return chargeKey{gpuKey{c.Node, c.UUID}, [3]string{c.Namespace, c.Pod, c.PodUID}, [2]string{c.Manager, c.Unit}, c.Reason}
 }
 
 // rows collects the rows of an hour.
@@ -335,12 +356,18 @@ func (r *rows) at(k gpuKey) *GPU {
 
 func (r *rows) charge(k chargeKey) *Charge {
 	if r.charges[k] == nil {
-		r.charges[k] = &Charge{Node: k.node, UUID: k.uuid, Namespace: k.pod[0], Pod: k.pod[1], PodUID: k.pod[2], Reason: k.reason}
+		r.charges[k] = &Charge{
+			Node: k.node, UUID: k.uuid, Namespace: k.pod[0], Pod: k.pod[1], PodUID: k.pod[2], Manager: k.unit[0], Unit: k.unit[1], Reason: k.reason,
+		}
 	}
 	return r.charges[k]
 }
 
 func (r *rows) pod(a Account) *Charge { return r.charge(chargeKey{gpuKey: a.gpuKey, pod: a.labels}) }
+
+func (r *rows) unit(a Account) *Charge {
+	return r.charge(chargeKey{gpuKey: a.gpuKey, unit: [2]string{a.labels[0], a.labels[1]}})
+}
 
 func (r *rows) reason(a Account, reason string) *Charge {
 	return r.charge(chargeKey{gpuKey: a.gpuKey, reason: reason})
@@ -421,6 +448,7 @@ func (c Charge) compare(d Charge) int {
 	return cmp.Or(
 		cmp.Compare(c.Node, d.Node), cmp.Compare(c.UUID, d.UUID), cmp.Compare(c.Reason, d.Reason),
 		cmp.Compare(c.Namespace, d.Namespace), cmp.Compare(c.Pod, d.Pod), cmp.Compare(c.PodUID, d.PodUID),
+		cmp.Compare(c.Manager, d.Manager), cmp.Compare(c.Unit, d.Unit),
 	)
 }
 
@@ -430,7 +458,7 @@ func Difference(before, now []Charge) []Charge {
 	all := make(map[chargeKey]*Charge)
 	add := func(charges []Charge, sign int64) {
 		for _, c := range charges {
-			k := chargeKey{gpuKey{c.Node, c.UUID}, [3]string{c.Namespace, c.Pod, c.PodUID}, c.Reason}
+			k := c.key()
 			if all[k] == nil {
 				first := c
 				first.clear()

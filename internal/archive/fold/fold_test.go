@@ -148,6 +148,7 @@ func TestOvercharged(t *testing.T) {
 // and late serial numbers.
 func TestRandomHistories(t *testing.T) {
 	const hours = 30
+	units := 0
 	for seed := range uint64(20) {
 		s := foldtest.NewStore()
 		fleet := foldtest.NewFleet(s, start, seed, 3)
@@ -161,7 +162,10 @@ func TestRandomHistories(t *testing.T) {
 			charged := make(map[string]int64)
 			for _, c := range h.Charges {
 				charged[c.UUID] += c.Energy
-				pods[c.PodUID] += c.Energy
+				pods[c.PodUID+c.Unit] += c.Energy
+				if c.Unit != "" {
+					units++
+				}
 				if c.Energy < 0 {
 					t.Errorf("seed %d, hour %d: negative charge %+v", seed, n, c)
 				}
@@ -179,9 +183,12 @@ func TestRandomHistories(t *testing.T) {
 			}
 			for uid, want := range n.Pods {
 				if pods[uid] != want {
-					t.Errorf("seed %d: pod %s: sum of the hours %d mJ, want %d mJ as scraped", seed, uid, pods[uid], want)
+					t.Errorf("seed %d: pod or unit %s: sum of the hours %d mJ, want %d mJ as scraped", seed, uid, pods[uid], want)
 				}
 			}
 		}
+	}
+	if units == 0 {
+		t.Error("the histories have no units")
 	}
 }

@@ -21,7 +21,7 @@ type Pod struct {
 // Workload is an owner of GPU pods at any level.
 type Workload struct{ Kind, Namespace, Name, UID, ParentUID string }
 
-// The metrics of the reconciler and of kube-state-metrics that name owners.
+// The metrics of the reconciler, of kube-state-metrics and of the exporter that name owners.
 const (
 	podInfo         = "gpuledger_pod_info"
 	podRequests     = "gpuledger_pod_gpu_requests"
@@ -29,11 +29,12 @@ const (
 	workloadInfo    = "gpuledger_workload_info"
 	machineInfo     = "gpuledger_node_machine_info"
 	namespaceLabels = "kube_namespace_labels"
+	unitInfo        = "gpuledger_unit_info"
 )
 
-// Owners are the metrics that name the owners of pods and machines. All are optional.
+// Owners are the metrics that name the owners of pods, units and machines. All are optional.
 func Owners() []string {
-	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels}
+	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels, unitInfo}
 }
 
 // owners has the owners of an hour.
@@ -42,12 +43,19 @@ type owners struct {
 	workloads  map[string]Workload
 	machines   map[string]string // by node
 	namespaces map[string]string // team by namespace
+	units      map[unitKey]unit
 }
+
+// unitKey is a unit on a node: containers and services of different nodes may have one name.
+type unitKey struct{ node, manager, unit string }
+
+// unit has the account that a unit is charged to, such as that of a Slurm job, and its user.
+type unit struct{ account, user string }
 
 // newOwners reads the owners. Replicas of the reconciler report the same series; a series of a pod
 // with more known labels is the later one, because the reconciler does not forget owners.
 func newOwners(series []Series, teamLabel string) *owners {
-	o := &owners{make(map[string]*Pod), make(map[string]Workload), make(map[string]string), make(map[string]string)}
+	o := &owners{make(map[string]*Pod), make(map[string]Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
 	team := LabelName(teamLabel)
 	by := make(map[string][]map[string]string)
 	for _, s := range series {
@@ -77,6 +85,10 @@ func newOwners(series []Series, teamLabel string) *owners {
 	for _, l := range by[namespaceLabels] {
 		o.namespaces[l["namespace"]] = cmp.Or(l[team], o.namespaces[l["namespace"]])
 	}
+	for _, l := range by[unitInfo] {
+		k := unitKey{l["node"], l["manager"], l["unit"]}
+		o.units[k] = unit{cmp.Or(l["account"], o.units[k].account), cmp.Or(l["user"], l["uid"], o.units[k].user)}
+	}
 	for _, p := range o.pods {
 		p.Team = o.namespaces[p.Namespace]
 	}
@@ -95,7 +107,7 @@ func (o *owners) pod(labels map[string]string) *Pod {
 	return o.pods[uid]
 }
 
-// Name adds the owners of pods and machines. Series are those of [Owners] in the hour, with any
+// Name adds the owners of pods, units and machines. Series are those of [Owners] in the hour, with any
 // sample; teamLabel is the label of pods or namespaces with the name of a team, such as "team".
 func (h *Hour) Name(series []Series, teamLabel string) {
 	o := newOwners(series, teamLabel)
@@ -104,6 +116,10 @@ func (h *Hour) Name(series []Series, teamLabel string) {
 	}
 	for i := range h.Charges {
 		c := &h.Charges[i]
+		if c.Unit != "" {
+			u := o.units[unitKey{c.Node, c.Manager, c.Unit}]
+			c.Team, c.Username = u.account, u.user
+		}
 		if c.PodUID == "" {
 			continue
 		}

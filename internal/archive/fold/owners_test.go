@@ -15,7 +15,7 @@ func last(value float64, metric string, pairs ...string) fold.Series {
 	return fold.Series{Labels: labels, Samples: []fold.Sample{{Value: value}}}
 }
 
-// TestOwners checks the names of workloads, teams and machines. Two replicas of the reconciler
+// TestOwners checks the names of workloads, teams, users and machines. Two replicas of the reconciler
 // report the same series; the owner chain of a pod was read in two steps.
 func TestOwners(t *testing.T) {
 	s := history{foldtest.NewStore()}
@@ -23,6 +23,9 @@ func TestOwners(t *testing.T) {
 	s.board(61, 160, -600, "a")
 	for i, pod := range []string{"p", "q"} {
 		s.Add(at(61), float64(10*(i+1)), podEnergy, "node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", pod, "pod_uid", "uid-"+pod)
+	}
+	for _, unit := range []string{"7", "8"} {
+		s.Add(at(61), 5, "gpuledger_unit_allocation_energy_joules_total", "node", "a", "UUID", "GPU-1", "manager", "slurm", "unit", unit)
 	}
 	var owners []fold.Series
 	for _, replica := range []string{"r1", "r2"} {
@@ -37,6 +40,14 @@ func TestOwners(t *testing.T) {
 			last(1, "gpuledger_node_machine_info", "node", "a", "machine", "vm-7", "instance", replica),
 		)
 	}
+	// The user of a job is known late. Job 8 of another node is another one.
+	job := []string{"node", "a", "manager", "slurm", "unit", "7", "account", "physics", "uid", "1000"}
+	owners = append(
+		owners,
+		last(1, "gpuledger_unit_info", append(job, "user", "alice")...),
+		last(1, "gpuledger_unit_info", append(job, "user", "")...),
+		last(1, "gpuledger_unit_info", "node", "b", "manager", "slurm", "unit", "8", "account", "biology", "user", "bob"),
+	)
 	owners = append(owners, last(1, "kube_namespace_labels", "namespace", "ml", "label_example_com_team", "green"))
 	h, err := hour(s.Store, 1)
 	if err != nil {
@@ -47,9 +58,11 @@ func TestOwners(t *testing.T) {
 		Start: at(60).UTC(),
 		GPUs:  []fold.GPU{{Node: "a", UUID: "GPU-1", Machine: "vm-7", Energy: 60_000}},
 		Charges: []fold.Charge{
+			{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Team: "physics", Username: "alice", Energy: 5_000},
+			{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "8", Energy: 5_000},
 			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "uid-p", WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Energy: 10_000},
 			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "q", PodUID: "uid-q", Team: "green", Energy: 20_000},
-			{Node: "a", UUID: "GPU-1", Reason: fold.Unrecorded, Energy: 30_000},
+			{Node: "a", UUID: "GPU-1", Reason: fold.Unrecorded, Energy: 20_000},
 		},
 		Pods: []fold.Pod{{
 			Namespace: "ml", Pod: "p", PodUID: "uid-p", Node: "a", OwnerKind: "ReplicaSet", OwnerName: "x-1",

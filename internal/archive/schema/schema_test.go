@@ -19,7 +19,7 @@ var (
 	created  = regexp.MustCompile(`(?s)create table if not exists (\w+) \((.*?)\n\)`)
 	altered  = regexp.MustCompile(`(?s)alter table (\w+)\s(.*?);\n`)
 	modified = regexp.MustCompile(`modify (\w+) (.*?)(?:,\n|$)`)
-	added    = regexp.MustCompile(`add column (?:if not exists )?(.*?)(?:,\n|$)`)
+	added    = regexp.MustCompile(`add column (?:if not exists )?(.*?)(?: after \w+)?(?:,?\n|$)`)
 )
 
 // columns returns the columns of the tables, with their types, as the migrations create them.
@@ -62,7 +62,7 @@ func TestColumns(t *testing.T) {
 	}{
 		{
 			"postgres", columns(t, postgresMigrations, postgresErr),
-			map[table.Type][]string{table.Text: {"text not null"}, table.Int: {"bigint not null"}, table.Time: {"timestamptz", "timestamptz not null"}},
+			map[table.Type][]string{table.Text: {"text not null", "text not null default ''"}, table.Int: {"bigint not null"}, table.Time: {"timestamptz", "timestamptz not null"}},
 		},
 		{
 			"mysql", columns(t, mysqlMigrations, mysqlErr),

@@ -1,34 +1,34 @@
 -- The views, in the dialect of MySQL and MariaDB; PostgreSQL differs in the date in UTC and in JSON. A change of a view needs a migration, which
 -- may have no statements: the views are created again after it.
 
--- The charges and their corrections. Revision is 0 for charges.
+-- The charges and their corrections. Revision is 0 for charges. New columns of a view are its last ones, so that PostgreSQL can replace it.
 create or replace view billed as
 select cluster, hour, 0 as revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
-  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms
+  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username
 from charges
 union all
 select cluster, hour, revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
-  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms
+  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username
 from corrections;
 
 -- The amounts of each day in UTC. The energy of all rows is that of all boards.
 create or replace view statements as
 select cluster, date(hour) as day, namespace, workload_kind, workload_name, team, reason,
   sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,
-  sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms
+  sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, username
 from billed
-group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason;
+group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason, manager, unit, username;
 
--- The use of each GPU by each pod, from its first to its last hour.
+-- The use of each GPU by each pod or unit, from its first to its last hour.
 create or replace view allocations as
 select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   max(workload_kind) as workload_kind, max(workload_name) as workload_name, max(workload_uid) as workload_uid, max(team) as team,
   min(hour) as first_hour, max(hour) as last_hour,
   sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,
-  sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms
+  sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, max(username) as username
 from billed
 where reason = ''
-group by cluster, node, uuid, namespace, pod, pod_uid;
+group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;
 
 -- The stays of each GPU in a place, numbered. A stay ends when the GPU is in another place, or missing in a filed hour of its cluster:
 -- missing_since is that hour, null while the GPU is there. The event at its start is seen, moved or returned. An attribute of a place
@@ -109,6 +109,7 @@ select cluster, pod_uid as uid, model as gpu_model, count(distinct uuid) as gpu_
 from allocations
 join (select uuid, max(model) as model from gpu_hours group by uuid) as models using (uuid)
 join (select cluster, max(hour) as hour from hours group by cluster) as newest using (cluster)
+where unit = ''
 group by cluster, pod_uid, model;
 
 create or replace view gpu_pods as

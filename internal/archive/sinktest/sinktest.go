@@ -59,6 +59,7 @@ func revision(start time.Time, energy, n int64) *table.Hour {
 func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("replace", func(t *testing.T) { testReplace(t, open(t)) })
 	t.Run("correct", func(t *testing.T) { testCorrect(t, open(t)) })
+	t.Run("units", func(t *testing.T) { testUnits(t, open(t)) })
 	t.Run("nodes", func(t *testing.T) { testNodes(t, open(t)) })
 	t.Run("clusters", func(t *testing.T) { testClusters(t, open(t)) })
 }
@@ -103,6 +104,25 @@ func testCorrect(t *testing.T, s Sink) {
 	if len(all) != 3 {
 		t.Errorf("%d rows of charges and corrections, want 3: the first charge and two corrections", len(all))
 	}
+}
+
+// testUnits checks that units of one GPU have charges of their own, and corrections.
+func testUnits(t *testing.T, s Sink) {
+	of := func(n, energy int64) *table.Hour {
+		h := revision(Noon, 7, n)
+		for _, unit := range []string{"7", "8"} {
+			h.Charges = append(h.Charges, fold.Charge{Node: "a", UUID: "GPU-1", Serial: "S1", Manager: "slurm", Unit: unit, Team: "physics", Username: "alice", Energy: energy})
+		}
+		return h
+	}
+	check(t, s.Replace(t.Context(), of(1, 5)))
+	charged(t, s, Noon, of(1, 5).Charges)
+	h := of(2, 3)
+	before, err := s.Charges(t.Context(), Cluster, Noon)
+	check(t, err)
+	h.State, h.Corrections = table.Corrected, fold.Difference(before, h.Charges)
+	check(t, s.Correct(t.Context(), h))
+	charged(t, s, Noon, h.Charges)
 }
 
 // testNodes checks the nodes of the last hour that is filed in a period.

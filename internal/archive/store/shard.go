@@ -121,15 +121,17 @@ func unopened(in fold.Input) map[string][]fold.Account {
 // maxAccounts is the number of accounts in a query.
 const maxAccounts = 500
 
-// openSome adds the opening values of some accounts of a metric. Pods are found by their UIDs, which
-// costs nothing for new ones, other accounts by their GPUs.
+// openSome adds the opening values of some accounts of a metric. Pods are found by their UIDs and
+// units by their names, which costs nothing for new ones, other accounts by their GPUs.
 func (s *Store) openSome(ctx context.Context, d *decoder, to fold.Openings, metric, cluster string, at time.Time, accounts []fold.Account) error {
 	var values []string
 	label := "UUID"
 	for _, a := range accounts {
 		value := a.Labels().Get("UUID")
-		if uid := a.Labels().Get("pod_uid"); uid != "" {
-			label, value = "pod_uid", uid
+		for _, name := range []string{"pod_uid", "unit"} {
+			if owner := a.Labels().Get(name); owner != "" {
+				label, value = name, owner
+			}
 		}
 		values = append(values, regexp.QuoteMeta(value))
 	}

@@ -154,27 +154,36 @@ var charge = []column[fold.Charge]{
 	text("node", "node", func(c *fold.Charge) string { return c.Node }),
 	text("uuid", "UUID of the GPU", func(c *fold.Charge) string { return c.UUID }),
 	text("serial", "serial number of the board, empty if unknown", func(c *fold.Charge) string { return c.Serial }),
-	text("namespace", "namespace of the pod, empty for a reason", func(c *fold.Charge) string { return c.Namespace }),
+	text("namespace", "namespace of the pod, empty for a unit or a reason", func(c *fold.Charge) string { return c.Namespace }),
 	text("pod", "name of the pod", func(c *fold.Charge) string { return c.Pod }),
 	text("pod_uid", "UID of the pod", func(c *fold.Charge) string { return c.PodUID }),
 	text("workload_kind", "kind of the workload at the root of the pod's owner chain", func(c *fold.Charge) string { return c.WorkloadKind }),
 	text("workload_name", "name of that workload", func(c *fold.Charge) string { return c.WorkloadName }),
 	text("workload_uid", "UID of that workload", func(c *fold.Charge) string { return c.WorkloadUID }),
-	text("team", "team, by a label of the pod or its namespace", func(c *fold.Charge) string { return c.Team }),
-	text("reason", "reason of unattributed energy, empty for a pod", func(c *fold.Charge) string { return c.Reason }),
+	text("team", "team, by a label of the pod or its namespace, or the account of a unit", func(c *fold.Charge) string { return c.Team }),
+	text("reason", "reason of unattributed energy, empty for a pod or a unit", func(c *fold.Charge) string { return c.Reason }),
 	integer("energy_mj", "energy in millijoules", func(c *fold.Charge) int64 { return c.Energy }),
 	integer("exclusive_mj", "measured part of the energy", func(c *fold.Charge) int64 { return c.Exclusive }),
 	integer("idle_mj", "idle part of the energy", func(c *fold.Charge) int64 { return c.Idle }),
-	integer("held_ms", "time that the pod held the GPU, in milliseconds, summed over its containers and MIG instances", func(c *fold.Charge) int64 { return c.Held }),
+	integer("held_ms", "time that the pod or unit held the GPU, in milliseconds, summed over its containers and MIG instances", func(c *fold.Charge) int64 { return c.Held }),
 	integer("gpu_ms", "the same weighted by the share of the GPU", func(c *fold.Charge) int64 { return c.GPUTime }),
-	integer("active_ms", "time that the pod worked on the GPU", func(c *fold.Charge) int64 { return c.Active }),
+	integer("active_ms", "time that the pod or unit worked on the GPU", func(c *fold.Charge) int64 { return c.Active }),
+	text("manager", "manager of the unit outside pods, such as slurm, empty for a pod or a reason", func(c *fold.Charge) string { return c.Manager }),
+	text("unit", "name of the unit, such as a job id", func(c *fold.Charge) string { return c.Unit }),
+	text("username", "user of the unit, or the user id", func(c *fold.Charge) string { return c.Username }),
 }
 
-var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "reason"}
+var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
-// Charges has a row for each pod or reason, GPU and hour. Rows of a GPU and hour add up to its
+// added are the columns of charges and corrections that earlier versions did not have.
+var added = []string{"manager", "unit", "username"}
+
+// Added reports whether earlier versions did not have a column. In their rows it is empty.
+func (c Column) Added() bool { return slices.Contains(added, c.Name) }
+
+// Charges has a row for each pod, unit or reason, GPU and hour. Rows of a GPU and hour add up to its
 // energy.
-var Charges = build("charges", "the energy of a GPU in an hour by pod, or by the reason for which no pod is charged", chargeKey,
+var Charges = build("charges", "the energy of a GPU in an hour by pod, by unit outside pods, or by the reason for which neither is charged", chargeKey,
 	func(h *Hour) []fold.Charge { return h.Charges }, charge...)
 
 // Corrections has the differences that were found after a month was closed.
@@ -250,6 +259,12 @@ func (t Table) Names() []string {
 	return names
 }
 
+// Only returns the table with some of its columns.
+func (t Table) Only(names []string) Table {
+	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return !slices.Contains(names, c.Name) })
+	return t
+}
+
 // value returns the value of a column in a row.
 func (t Table) value(row []any, column string) any {
 	return row[slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })]
@@ -277,7 +292,8 @@ func ChargeIn(t Table, row []any) fold.Charge {
 	text := func(column string) string { return t.value(row, column).(string) }
 	integer := func(column string) int64 { return t.value(row, column).(int64) }
 	return fold.Charge{
-		Node: text("node"), UUID: text("uuid"), Namespace: text("namespace"), Pod: text("pod"), PodUID: text("pod_uid"), Reason: text("reason"),
+		Node: text("node"), UUID: text("uuid"), Namespace: text("namespace"), Pod: text("pod"), PodUID: text("pod_uid"),
+		Manager: text("manager"), Unit: text("unit"), Reason: text("reason"),
 		Energy: integer("energy_mj"), Exclusive: integer("exclusive_mj"), Idle: integer("idle_mj"),
 		Held: integer("held_ms"), GPUTime: integer("gpu_ms"), Active: integer("active_ms"),
 	}
@@ -288,12 +304,16 @@ func Digest(h *fold.Hour) string {
 	return DigestRows(func(t Table) [][]any { return t.Rows(&Hour{Hour: h}) })
 }
 
-// DigestRows returns the digest of the rows of each of the tables [Data].
+// DigestRows returns the digest of the rows of each of the tables [Data]. Rows without values of added
+// columns have the digest of earlier versions, so that their hours are not filed again.
 func DigestRows(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Data {
 		for _, row := range rows(t) {
-			for _, value := range row {
+			for i, value := range row {
+				if value == "" && t.Columns[i].Added() {
+					continue
+				}
 				_, _ = io.WriteString(sum, strconv.Quote(Format(value)))
 			}
 			_, _ = sum.Write([]byte{'\n'})

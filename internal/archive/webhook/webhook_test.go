@@ -118,7 +118,7 @@ func TestRows(t *testing.T) {
 	}
 	want := []string{
 		`{"table":"gpu_hours","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","node":"a","uuid":"GPU-1","serial":"S1","chassis_serial":"","chassis_slot":"","tray_index":"","pci_bus_id":"","model":"","system_uuid":"","machine":"vm-1","first_seen":null,"last_seen":"2026-03-01T13:00:00.000Z","scrapes":60,"energy_mj":7,"energy_source":"","energy_scope":"","xids":"31=2 79=1","losses":0,"energy_resets":0,"remapped_correctable":0,"remapped_uncorrectable":0}
-{"table":"charges","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","node":"a","uuid":"GPU-1","serial":"S1","namespace":"ml","pod":"p, \"q\" \\ 'r'","pod_uid":"u","workload_kind":"Job","workload_name":"j","workload_uid":"w","team":"blue","reason":"","energy_mj":7,"exclusive_mj":0,"idle_mj":0,"held_ms":3600000,"gpu_ms":0,"active_ms":0}
+{"table":"charges","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","node":"a","uuid":"GPU-1","serial":"S1","namespace":"ml","pod":"p, \"q\" \\ 'r'","pod_uid":"u","workload_kind":"Job","workload_name":"j","workload_uid":"w","team":"blue","reason":"","energy_mj":7,"exclusive_mj":0,"idle_mj":0,"held_ms":3600000,"gpu_ms":0,"active_ms":0,"manager":"","unit":"","username":""}
 `,
 		`{"table":"pods","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","namespace":"ml","pod":"p","pod_uid":"u","node":"a","owner_kind":"","owner_name":"","workload_kind":"Job","workload_name":"j","workload_uid":"w","team":"","requests":"nvidia.com/gpu=1"}
 {"table":"workloads","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","kind":"Job","namespace":"ml","name":"j","uid":"w","parent_uid":""}

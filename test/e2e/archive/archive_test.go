@@ -152,9 +152,12 @@ func TestExact(t *testing.T) {
 		t.Errorf("boards (-scraped +filed):\n%s", diff)
 	}
 	charges := rows(t, folder, "charges")
-	ofPods := slices.DeleteFunc(slices.Clone(charges), func(row map[string]string) bool { return row["pod_uid"] == "" })
-	if diff := cmp.Diff(pods, sum(t, ofPods, "energy_mj", "cluster", "pod_uid")); diff != "" {
-		t.Errorf("pods (-scraped +filed):\n%s", diff)
+	owned := slices.DeleteFunc(slices.Clone(charges), func(row map[string]string) bool { return row["reason"] != "" })
+	for _, row := range owned {
+		row["owner"] = row["pod_uid"] + row["unit"]
+	}
+	if diff := cmp.Diff(pods, sum(t, owned, "energy_mj", "cluster", "owner")); diff != "" {
+		t.Errorf("pods and units (-scraped +filed):\n%s", diff)
 	}
 	byHour := []string{"cluster", "hour", "node", "uuid"}
 	used, charged := sum(t, rows(t, folder, "gpu_hours"), "energy_mj", byHour...), sum(t, charges, "energy_mj", byHour...)

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func ask(t *testing.T, args ...string) (a answered) {
 
 // life is a history of five boards in three nodes of a cluster, of three days: board A moves from node 1
 // to node 2, and board B to the place of A at the same time. Board C is lost, and board E takes its place
-// a day later. Node 2 is not scraped for four hours, and reboots once. Board D was added on the second
+// a day later. A Slurm job shares the boards D and E. Node 2 is not scraped for four hours, and reboots once. Board D was added on the second
 // day. Every pod uses one board, or shares it.
 type life struct {
 	*foldtest.Store
@@ -175,21 +176,25 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 	if board == "C" && minute >= 30*60 {
 		count("gpuledger_board_xid_errors_total", map[bool]float64{true: 1}[minute == 30*60], "xid", "79")
 	}
-	for _, p := range lifePods(board, minute) {
-		labels := []string{"namespace", p.namespace, "pod", p.name, "pod_uid", "uid-" + p.name}
-		charge := func(metric string, more float64) { count(metric, more, labels...) }
-		charge("gpuledger_allocation_energy_joules_total", energy*p.share)
-		charge("gpuledger_allocation_exclusive_energy_joules_total", map[bool]float64{true: energy}[p.share == 1])
-		charge("gpuledger_allocation_idle_energy_joules_total", energy*p.share/4)
-		charge("gpuledger_allocation_seconds_total", 60)
-		charge("gpuledger_allocation_gpu_seconds_total", 60*p.share)
-		charge("gpuledger_allocation_active_seconds_total", 30)
-		pod := key + " " + p.name
-		if l.created[pod].IsZero() {
-			l.created[pod] = at.Add(-20 * time.Second)
+	charge := func(family, name string, share float64, labels ...string) {
+		count(family+"energy_joules_total", energy*share, labels...)
+		count(family+"exclusive_energy_joules_total", map[bool]float64{true: energy}[share == 1], labels...)
+		count(family+"idle_energy_joules_total", energy*share/4, labels...)
+		count(family+"seconds_total", 60, labels...)
+		count(family+"gpu_seconds_total", 60*share, labels...)
+		count(family+"active_seconds_total", 30, labels...)
+		owner := key + " " + name
+		if l.created[owner].IsZero() {
+			l.created[owner] = at.Add(-20 * time.Second)
 		}
-		add(float64(l.created[pod].Unix()), "gpuledger_allocation_created_timestamp_seconds", labels...)
-		energy -= energy * p.share
+		add(float64(l.created[owner].Unix()), family+"created_timestamp_seconds", labels...)
+		energy -= energy * share
+	}
+	for _, p := range lifePods(board, minute) {
+		charge("gpuledger_allocation_", p.name, p.share, "namespace", p.namespace, "pod", p.name, "pod_uid", "uid-"+p.name)
+	}
+	if runsJob(board, minute) {
+		charge("gpuledger_unit_allocation_", "job", 0.75, "manager", "slurm", "unit", "4711")
 	}
 	count("gpuledger_board_unattributed_energy_joules_total", energy, "reason", "idle")
 }
@@ -214,10 +219,22 @@ func lifePods(board string, minute int) (pods []lifePod) {
 	return pods
 }
 
+// runsJob reports whether Slurm job 4711 uses a board in a minute. It is requeued once.
+func runsJob(board string, minute int) bool {
+	hour := minute / 60
+	return (board == "D" || board == "E") && (hour >= 55 && hour < 58 || hour >= 63 && hour < 68)
+}
+
 // owners adds the series of the reconciler and of kube-state-metrics.
 func (l *life) owners(minute int) {
 	at := began.Add(time.Duration(minute) * time.Minute)
 	l.Add(at, 1, "kube_namespace_labels", "cluster", "east", "namespace", "search", "label_team", "search")
+	if runsJob("E", minute) {
+		for _, node := range []string{"n1", "n2"} {
+			user := map[bool]string{true: "alice"}[minute >= 57*60] // it is known late
+			l.Add(at, 1, "gpuledger_unit_info", "cluster", "east", "node", node, "manager", "slurm", "unit", "4711", "uid", "1000", "user", user, "account", "physics")
+		}
+	}
 	for board := range lifeBoards {
 		for _, p := range lifePods(board, minute) {
 			l.Add(at, 1, "gpuledger_pod_info", "cluster", "east", "namespace", p.namespace, "pod", p.name, "pod_uid", "uid-"+p.name,
@@ -323,7 +340,7 @@ func checkViews(t *testing.T, db query, url, end string) {
 	for _, row := range ask(t, "statement", "--by=team,reason", "--books="+url, "--from="+began.Format(time.RFC3339), "--to="+end, "-o", "json").Rows {
 		if row["line"] == "group" {
 			team, _ := row["team"].(string)
-			lines = append(lines, fmt.Sprintf("%s | %s | %.0f | %.0f | %.0f", team, strings.TrimSuffix(row["reason"].(string), "(pods)"), row["energy_mj"], row["idle_mj"], row["gpu_ms"]))
+			lines = append(lines, fmt.Sprintf("%s | %s | %.0f | %.0f | %.0f", team, strings.TrimSuffix(row["reason"].(string), "(pods and units)"), row["energy_mj"], row["idle_mj"], row["gpu_ms"]))
 		}
 	}
 	slices.Sort(lines)
@@ -331,6 +348,19 @@ func checkViews(t *testing.T, db query, url, end string) {
 	slices.Sort(want)
 	if diff := cmp.Diff(want, lines); diff != "" || len(want) < 3 {
 		t.Errorf("statement (-view statements +program):\n%s", diff)
+	}
+	var energy, held float64
+	for _, row := range ask(t, "ran", "--unit=slurm/4711", "--books="+url, "--to="+end, "-o", "json").Rows {
+		energy += row["energy_mj"].(float64)
+		held += row["gpu_ms"].(float64)
+	}
+	text, err := os.ReadFile("../../../docs/slurm.md")
+	check(t, err)
+	_, after, _ := strings.Cut(string(text), "```sql\n")
+	statement, _, _ := strings.Cut(after, ";\n```")
+	job := fmt.Sprintf("4711 | alice | physics | %.2f | %.1f", energy/kilowattHour, held/3600000)
+	if diff := cmp.Diff([]string{job}, db.rows(t, statement)); diff != "" {
+		t.Errorf("docs/slurm.md (-program +view allocations):\n%s", diff)
 	}
 }
 
@@ -380,11 +410,15 @@ var lifeQuestions = []string{
 	"ran 1653924023102 --at=2026-03-02T06:05",
 	"ran --pod=vision/train-1",
 	"ran --workload=vision/Job/train",
+	"ran --unit=slurm/4711",
+	"where 1653924023104 --at=2026-03-03T09:30",
 	"statement --from=2026-03-01",
 	"statement --from=2026-03-01 --by=namespace",
 	"statement --from=2026-03-01 --by=workload",
 	"statement --from=2026-03-01 --by=serial",
 	"statement --from=2026-03-01 --by=node,model",
+	"statement --from=2026-03-01 --by=unit",
+	"statement --from=2026-03-01 --by=user",
 	"statement --month=2026-03 --by=reason",
 	"idle --from=2026-03-01",
 	"moves --from=2026-03-01T12",

@@ -87,8 +87,12 @@ func (b *books) scrape() {
 				pairs = append(pairs, name, text)
 			}
 			b.record.Add(b.at(now), value, metric, pairs...)
-			if account := strings.Join([]string{metric, labels["UUID"], labels["pod_uid"], labels["reason"]}, " "); strings.HasSuffix(metric, "_total") {
-				b.latest[account] = max(b.latest[account], int64(math.Round(value*1000)))
+			if account := strings.Join([]string{metric, labels["UUID"], labels["pod_uid"] + labels["unit"], labels["reason"]}, " "); strings.HasSuffix(metric, "_total") {
+				n := int64(math.Round(value * 1000))
+				if n < b.latest[account] { // a unit was retired and is back
+					b.filed[account] += b.latest[account]
+				}
+				b.latest[account] = n
 			}
 		}
 	}
@@ -111,15 +115,15 @@ func sums(all []*books) map[string]int64 {
 
 // TestBooks checks that a database has what the exporters counted, to the millijoule and
 // millisecond, for everything that was scraped: from real exporters on simulated nodes by a real
-// Prometheus and Thanos. A node loses its power twice, and the other one is not scraped for a while.
+// Prometheus and Thanos. A node loses its power twice, another one is not scraped for a while, and one runs Slurm jobs.
 func TestBooks(t *testing.T) {
 	t.Parallel()
 	f := fleet.OpenFor(t)
 	record := foldtest.NewStore()
 	var all []*books
-	for i := range 2 {
+	for i, scenario := range []string{"churn", "churn", "slurm"} {
 		n := fleet.Node{
-			Scenario: "churn", Machine: simnode.Machine{Number: i}, Address: program.AddressFor(t),
+			Scenario: scenario, Machine: simnode.Machine{Number: i}, Address: program.AddressFor(t),
 			Flags: []string{"--tick=" + tick.String(), "--retention=2s"},
 		}
 		sc, err := n.Simulated()
@@ -163,19 +167,21 @@ func TestBooks(t *testing.T) {
 	add("gpuledger_board_energy_joules_total", "select uuid, '', '', sum(energy_mj) from gpu_hours group by uuid")
 	add("gpuledger_board_unattributed_energy_joules_total", "select uuid, '', reason, sum(energy_mj) from charges where reason <> '' and reason <> 'unrecorded' group by uuid, reason")
 	for metric, column := range map[string]string{
-		"gpuledger_allocation_energy_joules_total": "energy_mj", "gpuledger_allocation_exclusive_energy_joules_total": "exclusive_mj",
-		"gpuledger_allocation_idle_energy_joules_total": "idle_mj", "gpuledger_allocation_seconds_total": "held_ms",
-		"gpuledger_allocation_gpu_seconds_total": "gpu_ms", "gpuledger_allocation_active_seconds_total": "active_ms",
+		"energy_joules_total": "energy_mj", "exclusive_energy_joules_total": "exclusive_mj", "idle_energy_joules_total": "idle_mj",
+		"seconds_total": "held_ms", "gpu_seconds_total": "gpu_ms", "active_seconds_total": "active_ms",
 	} {
-		add(metric, "select uuid, pod_uid, '', sum("+column+") from charges where pod_uid <> '' group by uuid, pod_uid having sum("+column+") > 0")
+		for family, owner := range map[string]string{"gpuledger_allocation_": "pod_uid", "gpuledger_unit_allocation_": "unit"} {
+			add(family+metric, "select uuid, "+owner+", '', sum("+column+") from charges where "+owner+" <> '' group by uuid, "+owner+" having sum("+column+") > 0")
+		}
 	}
 	want := sums(all)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sums (-exporters' books +database):\n%s", diff)
 	}
 	pods := slices.DeleteFunc(db.rows(t, "select distinct pod_uid from charges"), func(uid string) bool { return uid == "" })
-	if len(pods) < 10 || len(want) < 100 {
-		t.Errorf("%d pods, %d accounts: the test needs more", len(pods), len(want))
+	units := db.rows(t, "select distinct manager, unit from charges where unit <> ''")
+	if len(pods) < 10 || len(units) < 3 || len(want) < 100 {
+		t.Errorf("%d pods, %d units, %d accounts: the test needs more", len(pods), len(units), len(want))
 	}
-	t.Logf("%d pods, %d accounts", len(pods), len(want))
+	t.Logf("%d pods, %d units, %d accounts", len(pods), len(units), len(want))
 }

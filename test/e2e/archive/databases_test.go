@@ -186,10 +186,12 @@ func TestDatabases(t *testing.T) {
 			}
 			equal(t, folder, db)
 			boards(t, fleet, db)
-			testRights(t, kind, server, folder, func(args ...string) (string, error) {
+			file := func(args ...string) (string, error) {
 				out, err := once(t.Context(), binary, folder, append(args, store)...)
 				return string(out), err
-			})
+			}
+			testRights(t, kind, server, folder, file)
+			testUpgrade(t, kind, server, file)
 		})
 	}
 }
@@ -250,16 +252,61 @@ func boards(t *testing.T, fleet *foldtest.Fleet, db query) {
 	}
 }
 
+// testUpgrade checks that tables with rows and a view of an earlier version, before units, are migrated.
+func testUpgrade(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
+	t.Helper()
+	url, db := server.create(t, "older")
+	script := schema(t, kind)
+	before, after, found := strings.Cut(script, "-- Version 4.")
+	if !found {
+		t.Fatal("the script has no version 4")
+	}
+	const columns = `cluster, hour, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
+		energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms`
+	view := func(revision, from string) string {
+		return "select " + strings.Replace(columns, "hour,", "hour, "+revision+",", 1) + " from " + from
+	}
+	older := before + "insert into schema_version values (3);\ncreate view billed as " + view("0 as revision", "charges") + " union all " + view("revision", "corrections") + ";\n"
+	if i := strings.Index(after, "create table if not exists gpuledger.gpu_hours_"); i >= 0 {
+		older += strings.TrimSuffix(after[i:], "commit;\n")
+	}
+	older += "insert into charges (" + columns + ") values ('west', '" + began.Add(12*time.Hour).Format(time.DateTime) +
+		"', 'n', 'GPU-1', '', 'ml', 'p', 'u', '', '', '', '', '', 7, 0, 0, 0, 0, 0);\n"
+	if strings.HasPrefix(older, "begin;") {
+		older += "commit;\n"
+	}
+	server.script(t, "older", older)
+	if out, err := file(kind.flag + "=" + url); err != nil {
+		t.Fatalf("with tables of version 3: %v\n%s", err, out)
+	}
+	for text, want := range map[string][]string{
+		"select pod, manager, unit, username, energy_mj from billed where cluster = 'west'": {"p |  |  |  | 7"},
+		"select distinct manager from charges where cluster = 'east' order by manager":      {"", "slurm"},
+		"select max(version) from schema_version":                                           {"4"},
+	} {
+		if diff := cmp.Diff(want, db.rows(t, text)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// schema returns the printed script, with the partitions of the histories.
+func schema(t *testing.T, kind databases) string {
+	t.Helper()
+	dialect := strings.TrimSuffix(strings.TrimPrefix(kind.flag, "--"), ".url")
+	script, err := exec.Command(binary(), "schema", dialect, "--from="+began.Format(time.DateOnly), "--until="+began.AddDate(0, 0, 1).Format(time.DateOnly)).Output()
+	check(t, err)
+	return string(script)
+}
+
 // testRights checks that an administrator can create the tables by the printed script, that a user
 // who must not change them can file, and what the error is without tables.
 func testRights(t *testing.T, kind databases, server *server, folder string, file func(args ...string) (string, error)) {
 	t.Helper()
 	_, db := server.create(t, "scripted")
-	dialect := strings.TrimSuffix(strings.TrimPrefix(kind.flag, "--"), ".url")
-	script, err := exec.Command(binary(), "schema", dialect, "--from="+began.Format(time.DateOnly), "--until="+began.AddDate(0, 0, 1).Format(time.DateOnly)).Output()
-	check(t, err)
+	script := schema(t, kind)
 	for range 2 {
-		server.script(t, "scripted", string(script))
+		server.script(t, "scripted", script)
 	}
 	if out, err := file(kind.flag + "=" + server.stranger(t, "scripted")); err != nil {
 		t.Fatalf("with an existing schema: %v\n%s", err, out)

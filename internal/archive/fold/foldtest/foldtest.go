@@ -130,7 +130,7 @@ func series(of fold.Labels) string {
 }
 
 // Fleet is a simulated cluster of nodes with a GPU each, which reboot, are not scraped for a while,
-// learn serial numbers late and run pods, often only for minutes.
+// learn serial numbers late and run pods and units, often only for minutes.
 type Fleet struct {
 	Nodes []*Node
 	start time.Time
@@ -139,10 +139,11 @@ type Fleet struct {
 	more  []string // labels of all series
 }
 
-// Node is a simulated exporter: a GPU, its pods and their counters in millijoules.
+// Node is a simulated exporter: a GPU, its pods and units, and their counters in millijoules.
 type Node struct {
 	Name, UUID string
-	// Board and Pods, by UID, are the truth: the increase of the scraped counters.
+	// Board and Pods, by UID or by the name of a unit, are the truth: the increase of the scraped
+	// counters.
 	Board int64
 	Pods  map[string]int64
 
@@ -254,13 +255,23 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	n.Board += n.energy - n.last
 	n.last = n.energy
 	for uid, p := range n.pods {
-		labels := []string{"namespace", "ml", "pod", uid, "pod_uid", uid}
-		add("gpuledger_allocation_energy_joules_total", joules(p.energy), labels...)
-		add("gpuledger_allocation_created_timestamp_seconds", float64(p.began.UnixMilli())/1000, labels...)
+		family, labels := "gpuledger_allocation_", []string{"namespace", "ml", "pod", uid, "pod_uid", uid}
+		if isUnit(uid) {
+			family, labels = "gpuledger_unit_allocation_", []string{"manager", "slurm", "unit", uid}
+		}
+		add(family+"energy_joules_total", joules(p.energy), labels...)
+		add(family+"created_timestamp_seconds", float64(p.began.UnixMilli())/1000, labels...)
 		n.Pods[uid] += p.energy - p.last
 		p.last = p.energy
 	}
 	return true
+}
+
+// isUnit reports whether a name is that of a Slurm job: every third one is.
+func isUnit(name string) bool {
+	_, number, _ := strings.Cut(name, "-")
+	n, _ := strconv.Atoi(number)
+	return n%3 == 0
 }
 
 func joules(millijoules int64) float64 { return float64(millijoules) / 1000 }

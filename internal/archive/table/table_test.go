@@ -1,0 +1,33 @@
+package table_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// TestDigest checks that an hour without units has the digest of earlier versions, whose charges ended
+// with active_ms, and that a unit changes the digest.
+func TestDigest(t *testing.T) {
+	h := &fold.Hour{Cluster: "east", Start: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Charges: []fold.Charge{
+		{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "u", Team: "blue", Energy: 7},
+	}}
+	older := table.DigestRows(func(of table.Table) [][]any {
+		rows := of.Rows(&table.Hour{Hour: h})
+		for i := range rows {
+			for n := len(rows[i]); n > 0 && of.Columns[n-1].Added(); n-- {
+				rows[i] = rows[i][:n-1]
+			}
+		}
+		return rows
+	})
+	if got := table.Digest(h); got != older {
+		t.Errorf("digest %s, want that of earlier versions, %s", got, older)
+	}
+	h.Charges[0].Manager, h.Charges[0].Unit = "slurm", "7"
+	if table.Digest(h) == older {
+		t.Error("a unit does not change the digest")
+	}
+}
