@@ -198,26 +198,26 @@ func (k *OwnerKind) UnmarshalText(text []byte) error {
 // Allocation is a device that the kubelet allocated to a container.
 type Allocation struct {
 	// Device is the device as the kubelet names it.
-	Device DeviceName
+	Device DeviceName `json:",omitzero"`
 	// UUID is the GPU that Device names. GPUInstance is its MIG instance, empty for a whole GPU.
 	// Both are empty until the name is resolved to one of the driver's devices.
-	UUID        string
-	GPUInstance string
+	UUID        string `json:",omitempty"`
+	GPUInstance string `json:",omitempty"`
 	// Owner has no UID while the UID is unknown, and no part if several containers of the pod
 	// share a claim.
-	Owner Owner
+	Owner Owner `json:",omitzero"`
 	// Resource is the extended resource, such as nvidia.com/gpu. Claim is the resource claim of a
 	// device that was allocated by DRA.
-	Resource string
-	Claim    string
-	Sharing  Sharing
+	Resource string  `json:",omitempty"`
+	Claim    string  `json:",omitempty"`
+	Sharing  Sharing `json:",omitempty"`
 	// Replicas counts the time-slicing or MPS replicas held; 1 for a whole GPU.
-	Replicas int
+	Replicas int `json:",omitempty"`
 	// Live is set while the owner's group is known to be alive.
-	Live bool
+	Live bool `json:",omitempty"`
 	// Reserved is set if the owner only reserves the device for other pods, which are unknown. Such
 	// an allocation holds nothing.
-	Reserved bool
+	Reserved bool `json:",omitempty"`
 }
 
 // DeviceName names a GPU or a partition of one, in one of the forms that device plugins and DRA
@@ -226,14 +226,14 @@ type DeviceName struct {
 	// UUID is the UUID of a GPU or of a partition's device, such as GPU-… or MIG-…. If it is
 	// empty, another field names the GPU: Index is the position in the driver's order, Node the
 	// path of the device node below /dev, PCIBusID the address in the driver's format.
-	UUID     string
-	Index    *int
-	Node     string
-	PCIBusID string
+	UUID     string `json:",omitempty"`
+	Index    *int   `json:",omitempty"`
+	Node     string `json:",omitempty"`
+	PCIBusID string `json:",omitempty"`
 	// Partition names a partition of that GPU. It is nil for the GPU itself.
-	Partition *PartitionName
+	Partition *PartitionName `json:",omitempty"`
 	// All names every GPU that is present.
-	All bool
+	All bool `json:",omitempty"`
 }
 
 // PartitionName names a partition of a GPU in one of three forms.
