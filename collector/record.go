@@ -80,35 +80,45 @@ func (p *page) board(r *record.Board) {
 	}
 }
 
-// unitAllocation renders a unit's part of a GPU.
-func (p *page) unitAllocation(r *record.UnitAllocation) {
-	who := p.labels(
-		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial, "manager", r.Manager, "unit", r.Name,
-	)
-	if p.first(unitAllocationEnergy, who) {
-		p.amounts(&r.Amounts, who, unitAllocationEnergy)
+// amountMetrics are the metrics of the amounts of a kind of owner.
+type amountMetrics struct{ energy, exclusive, idle, held, active, gpuTime, created metricID }
+
+var (
+	podAmounts = amountMetrics{
+		energy: allocationEnergy, exclusive: allocationExclusive, idle: allocationIdle, held: allocationSeconds,
+		active: allocationActive, gpuTime: allocationGPUTime, created: allocationCreated,
 	}
-}
+	unitAmounts = amountMetrics{
+		energy: unitAllocationEnergy, exclusive: unitAllocationExclusive, idle: unitAllocationIdle, held: unitAllocationSeconds,
+		active: unitAllocationActive, gpuTime: unitAllocationGPUTime, created: unitAllocationCreated,
+	}
+)
 
 // allocation renders a pod's part of a GPU.
 func (p *page) allocation(r *record.Allocation) {
-	who := p.labels(
+	p.amounts(&r.Amounts, &podAmounts, p.labels(
 		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial,
 		"namespace", r.Namespace, "pod", r.Pod, "pod_uid", r.PodUID,
-	)
-	if p.first(allocationEnergy, who) {
-		p.amounts(&r.Amounts, who, allocationEnergy)
-	}
+	))
 }
 
-// amounts renders the amounts of an allocation. The metrics of pods and of units have the same
-// order.
-func (p *page) amounts(r *record.Amounts, who *labelSet, first metricID) {
-	p.counter(first, r.Energy.Joules(), r.Since, who)
-	p.counter(first+allocationExclusive-allocationEnergy, r.Exclusive.Joules(), r.Since, who)
-	p.counter(first+allocationIdle-allocationEnergy, r.Idle.Joules(), r.Since, who)
-	p.counter(first+allocationSeconds-allocationEnergy, r.Held.Seconds(), r.Since, who)
-	p.counter(first+allocationActive-allocationEnergy, r.Active.Seconds(), r.Since, who)
-	p.counter(first+allocationGPUTime-allocationEnergy, r.GPUTime.Seconds(), r.Since, who)
-	p.moment(first+allocationCreated-allocationEnergy, r.Since, who)
+// unitAllocation renders a unit's part of a GPU.
+func (p *page) unitAllocation(r *record.UnitAllocation) {
+	p.amounts(&r.Amounts, &unitAmounts, p.labels(
+		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial, "manager", r.Manager, "unit", r.Name,
+	))
+}
+
+// amounts renders the amounts of an owner on a GPU.
+func (p *page) amounts(r *record.Amounts, metrics *amountMetrics, key *labelSet) {
+	if !p.first(metrics.energy, key) {
+		return
+	}
+	p.counter(metrics.energy, r.Energy.Joules(), r.Since, key)
+	p.counter(metrics.exclusive, r.Exclusive.Joules(), r.Since, key)
+	p.counter(metrics.idle, r.Idle.Joules(), r.Since, key)
+	p.counter(metrics.held, r.Held.Seconds(), r.Since, key)
+	p.counter(metrics.active, r.Active.Seconds(), r.Since, key)
+	p.counter(metrics.gpuTime, r.GPUTime.Seconds(), r.Since, key)
+	p.moment(metrics.created, r.Since, key)
 }

@@ -1,0 +1,64 @@
+package collector
+
+import "github.com/gpuledger/gpuledger/internal/gpu"
+
+// accountMetrics are the labels and the metrics of the accounts of a kind of owner.
+type accountMetrics struct {
+	labels                          func(p *page, uuid string, k gpu.AccountKey) *labelSet
+	energy, idle, allocated, active metricID
+	process                         processMetrics
+}
+
+// accountsOf has a row for each kind of owner that has accounts.
+var accountsOf = map[gpu.OwnerKind]accountMetrics{
+	gpu.OwnerPod: {
+		labels: (*page).account,
+		energy: containerEnergy, idle: containerIdleEnergy, allocated: containerAllocated, active: containerActive,
+		process: processMetrics{
+			info: processInfo, energy: processEnergy, active: processActive, sm: processSM, memory: processMemory,
+			memoryUsed: processMemoryUsed, start: processStart,
+		},
+	},
+	gpu.OwnerUnit: {
+		labels: (*page).unit,
+		energy: unitEnergy, idle: unitIdleEnergy, allocated: unitAllocated, active: unitActive,
+		process: processMetrics{
+			info: unitProcessInfo, energy: unitProcessEnergy, active: unitProcessActive, sm: unitProcessSM, memory: unitProcessMemory,
+			memoryUsed: unitProcessMemoryUsed, start: unitProcessStart,
+		},
+	},
+}
+
+// accounts renders the accounts of a GPU's book.
+func (p *page) accounts(g *gpu.GPU) {
+	showProcesses := p.opts.Process.shows(g)
+	live := liveProcesses(g)
+	for i := range g.Book.Accounts {
+		a := &g.Book.Accounts[i]
+		metrics, ok := accountsOf[a.Kind]
+		if !ok {
+			continue
+		}
+		key := metrics.labels(p, g.UUID, a.AccountKey)
+		if !p.first(metrics.energy, key) {
+			continue
+		}
+		p.charged(a, key, &metrics)
+		if a.Kind == gpu.OwnerPod {
+			p.jobs(a, key)
+		}
+		if showProcesses {
+			p.processes(a, key, live, metrics.process)
+		}
+	}
+}
+
+// charged renders one account, with all methods.
+func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
+	for m, e := range a.Energy {
+		p.counter(metrics.energy, e.Joules(), a.Opened, p.with(key, "method", gpu.Method(m).String()))
+	}
+	p.counter(metrics.idle, a.Idle.Joules(), a.Opened, key)
+	p.counter(metrics.allocated, a.Allocated.Seconds(), a.Opened, key)
+	p.counter(metrics.active, a.Active.Seconds(), a.Opened, key)
+}
