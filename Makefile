@@ -254,7 +254,7 @@ bench-archive: ## file three days of 1,000 GPUs in each sink, and extrapolate; t
 
 .PHONY: bench-year
 bench-year: ## file a year of 1,000 GPUs from a simulated store; takes an hour
-	@$(E2E) -timeout=4h -v -run='^TestYear$$' ./test/e2e/archive -year.gpus=1000 $(BENCHFLAGS)
+	@$(E2E) -timeout=4h -v -run='^TestYear$$' ./test/e2e/archive -year.gpus=1000 -year.hours=8760 $(BENCHFLAGS)
 
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc

@@ -15,8 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// checkHidden returns an error if the tree hides processes of other users from the exporter.
-func checkHidden(t proc.Tree) error {
+// checkHidden returns an error if the tree hides processes of other users from the exporter. A
+// process that may trace others sees all of them.
+func checkHidden(t proc.Tree, mayTrace bool) error {
 	mounts, err := os.ReadFile(filepath.Join(t.Root, "self", "mountinfo"))
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) { // not a mounted tree
@@ -25,7 +26,7 @@ func checkHidden(t proc.Tree) error {
 		return fmt.Errorf("read own mounts: %w", err)
 	}
 	hidepid, group := hidingOf(string(mounts), t.Root)
-	if hidepid == "" || mayTrace() || hidepid != "ptraceable" && inGroup(group) {
+	if hidepid == "" || mayTrace || hidepid != "ptraceable" && inGroup(group) {
 		return nil
 	}
 	err = fmt.Errorf("%s is mounted with hidepid=%s,gid=%d, so processes of other users are not visible and energy is charged by allocation only", t.Root, hidepid, group)

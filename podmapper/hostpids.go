@@ -47,7 +47,7 @@ func checkHostPIDs(t proc.Tree) error {
 		return fmt.Errorf("read own PID namespace: %w", err)
 	}
 	if namespace == initialPIDs || isOwnNamespace(t) && initIsOutsidePod(t) {
-		return checkHidden(t)
+		return checkHidden(t, mayTrace())
 	}
 	return fmt.Errorf("PID namespace %s is not the host's, so processes of other pods are not visible and energy is charged by allocation only; "+
 		"set hostPID: true on the pod", namespace)
