@@ -123,7 +123,7 @@ func (q *question) successor(ctx context.Context, s *Stay, of books.Selection) (
 	if len(uuids) == 0 {
 		return nil, nil
 	}
-	err = q.source.GPUs(ctx, where(of, "uuid", keys(uuids)...), func(g books.GPU) {
+	err = q.source.GPUs(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...), func(g books.GPU) {
 		if next == nil && g.Scrapes > 0 && g.First.After(s.Last) && !moved(s.GPU, g) && g.PCIBusID == s.PCIBusID {
 			next = newStay(g, "seen")
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -205,7 +206,7 @@ func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	if len(gone) == 0 {
 		return a, nil
 	}
-	all, err := stays(ctx, q.source, where(of, "uuid", keys(gone)...))
+	all, err := stays(ctx, q.source, where(of, "uuid", slices.Sorted(maps.Keys(gone))...))
 	if err != nil {
 		return a, err
 	}

@@ -3,6 +3,7 @@ package ask
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -96,13 +97,13 @@ func (q *question) boards(ctx context.Context, name string, of books.Selection) 
 		clusters[b.Cluster] = true
 		uuids = append(uuids, b.UUID)
 	}
-	all := keys(kinds)
+	all := slices.Sorted(maps.Keys(kinds))
 	if len(all) > 1 {
 		notices = append(notices, fmt.Sprintf("%s is the name of a %s: all of them are listed", name, strings.Join(all, " and of a ")))
 	}
 	kind = all[len(all)-1] // a node rather than a chassis, a serial rather than a node
 	if kind == "node" && len(clusters) > 1 {
-		notices = append(notices, fmt.Sprintf("%s is a node in the clusters %s: select one with --of-cluster", name, strings.Join(keys(clusters), ", ")))
+		notices = append(notices, fmt.Sprintf("%s is a node in the clusters %s: select one with --of-cluster", name, strings.Join(slices.Sorted(maps.Keys(clusters)), ", ")))
 	}
 	slices.Sort(uuids)
 	return slices.Compact(uuids), kind, notices, nil
@@ -122,15 +123,6 @@ func (q *question) unknown(ctx context.Context, name string, of books.Selection)
 			serials[b.Serial] = true
 		}
 	}
-	unknown.Closest = closest(name, keys(serials))
+	unknown.Closest = closest(name, slices.Sorted(maps.Keys(serials)))
 	return unknown
-}
-
-func keys(set map[string]bool) []string {
-	var all []string
-	for key := range set {
-		all = append(all, key)
-	}
-	slices.Sort(all)
-	return all
 }

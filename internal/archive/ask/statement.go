@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -198,7 +199,7 @@ func (q *question) complete(ctx context.Context, a *account) error {
 	for name := range clusters {
 		names[name] = true
 	}
-	for _, name := range keys(names) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		c, of := clusters[name], ""
 		if name != "" {
 			of = " of " + name

@@ -3,6 +3,7 @@ package ask
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -71,7 +72,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	for name := range checks {
 		names[name] = true
 	}
-	for _, name := range keys(names) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		a.Rows = append(a.Rows, checks[name].row(of))
 	}
 	if len(a.Rows) == 0 {

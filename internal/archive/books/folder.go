@@ -76,7 +76,7 @@ func (f *folder) hours(day files.Day, of Selection) (map[int64]filedHour, error)
 // Hours implements [Source].
 func (f *folder) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
 	return f.days(ctx, of, func(_ files.Day, hours map[int64]filedHour) (bool, error) {
-		for _, at := range sortedKeys(hours) {
+		for _, at := range slices.Sorted(maps.Keys(hours)) {
 			if !each(hours[at].Hour) {
 				return false, nil
 			}
@@ -251,13 +251,4 @@ func (s Selection) filter(columns []string) func(row []table.Cell) bool {
 		}
 		return true
 	}
-}
-
-func sortedKeys(hours map[int64]filedHour) []int64 {
-	var all []int64
-	for at := range hours {
-		all = append(all, at)
-	}
-	slices.Sort(all)
-	return all
 }

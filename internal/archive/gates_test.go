@@ -1,0 +1,160 @@
+package archive
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// TestLate checks that an hour of a cluster whose samples are late is refused, logged once and filed
+// when they arrive, and that the other cluster is filed in time.
+func TestLate(t *testing.T) {
+	simulate(t, func(w *world) {
+		var arrived atomic.Bool
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {
+			return !arrived.Load() && labels["cluster"] == "west" && at.After(w.begin.Add(4*time.Hour+20*time.Minute))
+		}}
+		sink, dir := w.folder("one")
+		a, stop := w.start(nil, sink)
+		w.until(7, 6)
+		refused := func() float64 { return number(a.metrics.refused.WithLabelValues("west", "lagging")) }
+		if got := refused(); got != 3 {
+			w.Errorf("%v hours are refused, want 3", got)
+		}
+		if got := w.log.logged("hour refused"); got != 3 {
+			w.Errorf("refusals are logged %d times, want 3:\n%s", got, w.log)
+		}
+		if got := number(a.metrics.refused.WithLabelValues("east", "lagging")); got != 0 {
+			w.Errorf("%v hours of the other cluster are refused", got)
+		}
+		arrived.Store(true)
+		w.until(7, 50)
+		if got := refused(); got != 0 {
+			w.Errorf("%v hours are refused after the samples arrived", got)
+		}
+		stop()
+		for _, cluster := range []string{"east", "west"} {
+			if diff := cmp.Diff(first(7), w.filed(dir, cluster)); diff != "" {
+				w.Errorf("hours of %s (-want +filed):\n%s", cluster, diff)
+			}
+		}
+	})
+}
+
+// TestLostCluster checks that a cluster that the store has lost before the archive starts is missed, because
+// its manifest has the cluster.
+func TestLostCluster(t *testing.T) {
+	simulate(t, func(w *world) {
+		sink, dir := w.folder("one")
+		_, stop := w.start(nil, sink)
+		w.until(5, 50)
+		stop()
+		var back atomic.Bool
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, _ time.Time) bool { return !back.Load() && labels["cluster"] == "west" }}
+		a, stop := w.start(nil, sink)
+		w.until(8, 30)
+		if got := number(a.metrics.refused.WithLabelValues("west", "lagging")); got != 3 {
+			w.Errorf("%v hours are refused, want 3:\n%s", got, w.log)
+		}
+		back.Store(true)
+		w.until(9, 30)
+		stop()
+		for _, cluster := range []string{"east", "west"} {
+			if diff := cmp.Diff(first(9), w.filed(dir, cluster)); diff != "" {
+				w.Errorf("hours of %s (-want +filed):\n%s", cluster, diff)
+			}
+		}
+	})
+}
+
+// TestWholeOutage checks that all hours in which a cluster has no samples at all are refused, also after a
+// restart, and that they can be accepted.
+func TestWholeOutage(t *testing.T) {
+	simulate(t, func(w *world) {
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {
+			since := at.Sub(w.begin)
+			return labels["cluster"] == "west" && since > time.Hour && since < 5*time.Hour
+		}}
+		sink, dir := w.folder("one")
+		for minutes := range 2 {
+			a, stop := w.start(nil, sink)
+			w.until(6, 10+minutes)
+			stop()
+			if got := number(a.metrics.refused.WithLabelValues("west", "silent_nodes")); got != 4 {
+				w.Errorf("start %d: %v hours are refused, want 4:\n%s", minutes, got, w.log)
+			}
+		}
+		if diff := cmp.Diff(map[int]int64{0: 1, 5: 1}, w.filed(dir, "west")); diff != "" {
+			w.Errorf("hours (-want +filed):\n%s", diff)
+		}
+		_, stop := w.start([]string{"--accept-gaps"}, sink)
+		w.until(6, 15)
+		stop()
+		if diff := cmp.Diff(first(6), w.filed(dir, "west")); diff != "" {
+			w.Errorf("accepted hours (-want +filed):\n%s", diff)
+		}
+	})
+}
+
+// TestNewStore checks that hours before the first sample of a store are neither refused nor filed.
+func TestNewStore(t *testing.T) {
+	simulate(t, func(w *world) {
+		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, _ time.Time) bool { return labels["cluster"] == "west" }}
+		for _, args := range [][]string{nil, {"--cluster=east"}} {
+			sink, dir := w.folder("one")
+			w.start(append(args, "--from="+w.begin.Add(-40*time.Hour).Format(time.RFC3339)), sink)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			w.stops[len(w.stops)-1]()
+			if got := w.log.logged("refused"); got != 0 {
+				w.Errorf("%s: %d hours are refused:\n%s", args, got, w.log)
+			}
+			s, err := files.Open(dir, []string{"csv"})
+			if err != nil {
+				w.Fatal(err)
+			}
+			spans, err := s.Clusters(w.Context(), w.begin.Add(-40*time.Hour))
+			want := map[string]table.Span{"east": {First: w.begin, Last: w.begin.Add(4 * time.Hour)}}
+			if diff := cmp.Diff(want, spans); diff != "" || err != nil {
+				w.Errorf("%s: hours (-want +filed), error %v:\n%s", args, err, diff)
+			}
+			_ = s.Close()
+		}
+	})
+}
+
+// TestReplica checks that a second replica waits for the folder of the first.
+func TestReplica(t *testing.T) {
+	simulate(t, func(w *world) {
+		sink, dir := w.folder("folder")
+		_, stop := w.start(nil, sink)
+		w.until(5, 31)
+		second, stopSecond := w.start(nil, sink)
+		w.until(7, 30)
+		if got := number(second.metrics.filed.WithLabelValues("folder")); got != 0 {
+			w.Errorf("the second replica files %v hours beside the first", got)
+		}
+		if got := w.log.logged("another gpuledger-archive"); got != 1 {
+			w.Errorf("the wait is logged %d times, want once:\n%s", got, w.log)
+		}
+		if got := labelled(second.metrics.behind); got != 0 {
+			w.Errorf("the second replica has %d numbers of hours that it lacks, want none", got)
+		}
+		stop()
+		w.until(9, 15)
+		if got := labelled(second.metrics.behind); got != 1 {
+			w.Errorf("after the end of the first, the second replica has %d numbers of hours that it lacks, want one", got)
+		}
+		stopSecond()
+		if diff := cmp.Diff(first(9), w.filed(dir, "east")); diff != "" {
+			w.Errorf("hours (-want +filed):\n%s", diff)
+		}
+	})
+}
