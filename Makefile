@@ -32,7 +32,7 @@ export CGO_CFLAGS
 LAZY := -extldflags=-Wl,-z,lazy
 
 # The exporter is linked with tools/floor, for systems with an older C library. Go's own resolver is
-# used, because that of the C library has newer symbols.
+# used, because the C library's has newer symbols.
 
 # Tests are linked without debug information, which takes half of the linker's time.
 TESTS := -w $(LAZY)

@@ -49,9 +49,9 @@ var (
 // maxHeading is the maximum number of characters in a heading.
 const maxHeading = 80
 
-// limits are the maximum numbers of words: in the README, whose first screens must be enough to
-// decide, in pages about one subject, and in all other pages together, which state each fact
-// once. Reference pages are generated, so they are not counted.
+// limits are the maximum numbers of words of the README, of pages about one subject, and of all
+// other pages together. The README must stay short, because readers decide by its first screens.
+// Reference pages are generated, so they are not counted.
 var (
 	limits = map[string]int{
 		"../README.md":     1200,

@@ -46,7 +46,7 @@ func testScenario(t *testing.T, scenario string) {
 	case "dgx-h100", "gb200":
 		checkNothingLeft(t, p)
 		checkTruth(t, n, p, spans)
-	case "slurm-v1", "workstation": // slurm has a requeue, whose second is more than 1 % of 15 seconds
+	case "slurm-v1", "workstation": // not slurm: a second of its requeue is more than 1 % of 15 seconds
 		checkTruth(t, n, p, spans)
 	case "churn":
 		checkChurn(e)

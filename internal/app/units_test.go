@@ -83,7 +83,7 @@ func checkUnits(t *testing.T, g *gpu.GPU, history simnode.History) {
 	}
 }
 
-// TestMPSInJobs checks who is charged for the work of clients of MPS, which the driver reports for
+// TestMPSInJobs checks which owner is charged for the work of clients of MPS, which the driver reports for
 // the server: with a server in the job, and with one in a service of the node.
 func TestMPSInJobs(t *testing.T) {
 	client := func(percent int) simnode.Work {

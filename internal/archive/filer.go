@@ -243,7 +243,7 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 	defer cancel()
 	intact, err := c.Intact(ctx, cluster, hour)
 	if err == nil && !intact {
-		f.log.Warn("the rows of an hour are not those of its manifest: filing it again", "sink", f.name, "cluster", cluster, "hour", hour)
+		f.log.Warn("the rows of an hour differ from its manifest: filing it again", "sink", f.name, "cluster", cluster, "hour", hour)
 		filed.Digest = ""
 	}
 	return err

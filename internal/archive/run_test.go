@@ -350,7 +350,7 @@ func (s *mixed) Replace(ctx context.Context, h *table.Hour) error {
 	return s.sink.Replace(ctx, h)
 }
 
-// TestMixed checks that an hour whose rows are not those of its manifest is filed again once a day.
+// TestMixed checks that an hour with rows that differ from its manifest is filed again once a day.
 func TestMixed(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, dir := w.folder("one")
@@ -367,7 +367,7 @@ func TestMixed(t *testing.T) {
 		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
 			w.Errorf("revisions (-want +filed):\n%s", diff)
 		}
-		if got := w.log.logged("not those of its manifest"); got != 1 {
+		if got := w.log.logged("differ from its manifest"); got != 1 {
 			w.Errorf("it is logged %d times, want once", got)
 		}
 	})

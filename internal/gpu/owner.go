@@ -25,8 +25,8 @@ type Process struct {
 	Owner     Owner
 	// ContainerID is the container runtime's id, 64 hex digits; empty outside containers.
 	ContainerID string
-	// Unit is the job inside a pod that the process belongs to. It is zero for other processes,
-	// also for those whose owner is a unit.
+	// Unit is the job inside a pod that the process belongs to. It is zero for processes outside
+	// pods, where a unit is the owner.
 	Unit Unit
 }
 

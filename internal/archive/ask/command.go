@@ -114,7 +114,7 @@ func find(name string) *command {
 // Terminal is the place where answers are written.
 type Terminal struct {
 	Out, Err io.Writer
-	// Colour marks headings and notices. Progress shows what is read; an empty text hides it.
+	// Colour marks headings and notices. Progress shows the current step; an empty text hides it.
 	Colour   bool
 	Progress func(text string)
 	// Program is the name of the program in errors.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// completions are scripts by shell. %[1]s is the name of the program, %[2]s that of a function, %[3]s the
+// completions are scripts by shell. %[1]s is the name of the program, %[2]s the name of a function, %[3]s the
 // commands, and %[4]s the cases of the flags.
 var completions = map[string]string{
 	"bash": `%[2]s() {

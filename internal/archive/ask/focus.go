@@ -63,7 +63,7 @@ type origin struct {
 	price                                  float64
 }
 
-// part is a part of an origin: that of a pod or a unit or, with a reason, the part that neither is charged for.
+// part is the share of one pod or unit in an origin. With a reason it is the unattributed share.
 type part struct {
 	origin
 	sku                                                  sku
@@ -73,7 +73,7 @@ type part struct {
 }
 
 // focus answers with rows of FOCUS: one for each GPU, day, price and pod or unit. With split, rows are allocated
-// charges, whose quantities and costs add up to the charge of the GPU.
+// charges. Their quantities and costs add up to the charge of the GPU.
 func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) {
 	currency := q.factors.Prices.Currency()
 	if len(currency) != 3 {

@@ -16,7 +16,7 @@ type question struct {
 	options
 	source books.Source
 	now    time.Time
-	// failed is set by an answer that is no success, such as that of books that are not complete.
+	// failed is set if the answer reports a problem, such as incomplete books.
 	failed bool
 }
 
@@ -76,7 +76,7 @@ func where(of books.Selection, column string, values ...string) books.Selection 
 }
 
 // boards returns the UUIDs of the boards with a name, sorted, and notices about ambiguous names.
-// The kind is that of the name: serial, uuid, node or chassis.
+// The kind of the name is serial, uuid, node or chassis.
 func (q *question) boards(ctx context.Context, name string, of books.Selection) (uuids []string, kind string, notices []string, err error) {
 	if serial := q.assets.SerialOf(name); serial != "" {
 		name = serial

@@ -198,7 +198,7 @@ type sums struct {
 	texts  []func(*Charge) *string // of by
 	hourly bool
 	all    map[Charge]*Charge
-	// key and of are those of the last charge: many follow each other. row is the last charge. They are
+	// key and of belong to the last charge, since equal charges follow each other. row is the last charge. They are
 	// here, because as variables they would be allocated for each charge.
 	key, row Charge
 	of       *Charge

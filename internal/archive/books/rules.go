@@ -24,7 +24,7 @@ type family struct {
 	columns []string
 }
 
-// families are the families of rules, the cheapest first. Those of namespaces and workloads have the model
+// families are the families of rules, the cheapest first. The families of namespaces and workloads have the model
 // in their GPU seconds.
 var families = []family{
 	{"namespace", []string{"cluster", "namespace", modelColumn}},

@@ -22,7 +22,7 @@ type Reading struct {
 	Read string
 	// Team is the label of pods or namespaces with the name of a team.
 	Team string
-	// Progress shows what is read; an empty text hides it.
+	// Progress shows the current step; an empty text hides it.
 	Progress func(text string)
 }
 
@@ -33,7 +33,7 @@ type samples struct {
 	Reading
 	// energy has the energy of boards that was read with charges, by selection and hour.
 	energy map[string]map[Hour]int64
-	// byRules reports whether the last charges were those of rules, which lack the measured parts.
+	// byRules is set if the last charges came from rules, which lack the measured parts.
 	byRules bool
 }
 
@@ -96,7 +96,7 @@ func selector(metric string, matchers ...string) string {
 // cluster returns the cluster of a series.
 func (s *samples) cluster(l fold.Labels) string { return cmp.Or(s.store.Cluster(), l.Get("cluster")) }
 
-// elsewhere reports whether a selection is about other clusters than that of the store.
+// elsewhere reports whether a selection excludes the cluster of the store.
 func (s *samples) elsewhere(of Selection) bool {
 	return s.store.Cluster() != "" && !of.matches("cluster", s.store.Cluster())
 }

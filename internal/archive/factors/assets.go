@@ -16,7 +16,7 @@ type Assets struct {
 // Asset is a board in a list of assets. Unknown texts are empty.
 type Asset struct{ Serial, Tag, Warranty, Order, Site string }
 
-// assetColumns are the usual names of columns: ours, then those of exports of NetBox and ServiceNow.
+// assetColumns are the usual names of columns: ours, then the names in exports of NetBox and ServiceNow.
 var assetColumns = map[string][]string{
 	"serial":   {"serial", "serial_number", "part_serial"},
 	"tag":      {"tag", "asset_tag"},

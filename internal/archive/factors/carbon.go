@@ -24,7 +24,7 @@ type intensity struct {
 // openEnd is the time for which an intensity without an end counts: a month of monthly data.
 const openEnd = 31 * 24 * time.Hour
 
-// The names of the columns: ours, then those of Electricity Maps' exports and API.
+// The names of the columns: ours, then the names in Electricity Maps' exports and API.
 var (
 	zoneColumns  = []string{"zone", "zone_id", "zone_key"}
 	fromColumns  = []string{"from", "datetime", "datetime (utc)"}
@@ -52,7 +52,7 @@ func readCarbon(path, zones string) (*Carbon, error) {
 	}
 	from, grams := l.column(fromColumns...), l.column(gramsColumns...)
 	if from < 0 || grams < 0 {
-		return nil, fmt.Errorf("%s: must have the columns from and grams_per_kwh, or those of Electricity Maps", l.path)
+		return nil, fmt.Errorf("%s: must have the columns from and grams_per_kwh, or the columns of Electricity Maps", l.path)
 	}
 	for i, row := range l.rows {
 		n, known, err := parseNumber(value(row, grams))

@@ -102,7 +102,7 @@ func (p Prices) at(u Use) (perKWh, perHour float64, known bool) {
 	return perKWh, perHour, known
 }
 
-// PUE has the power usage effectiveness by cluster, that of all others by an empty name.
+// PUE has the power usage effectiveness by cluster. The empty name stands for all other clusters.
 type PUE map[string]float64
 
 // Of returns the power usage effectiveness of a cluster, 1 if it is unknown.

@@ -68,7 +68,7 @@ type GPU struct {
 	RemappedCorrectable, RemappedUncorrectable int64
 }
 
-// Charge is a part of the energy of a board: that of a pod, that of a unit outside pods such as a
+// Charge is a part of the energy of a board: the part of a pod, of a unit outside pods such as a
 // Slurm job, or unattributed energy with its reason.
 type Charge struct {
 	Node, UUID, Serial     string
@@ -132,7 +132,7 @@ var boards = []counter{
 	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, func(r *rows, a Account, n int64) { r.gpu(a).addRemapped(a.labels[0], n) }},
 }
 
-// owned returns the counters of the owners that some labels name. Their charge is that of an account.
+// owned returns the counters of the owner that some labels name.
 func owned(prefix string, by []string, charge func(*rows, Account) *Charge) []counter {
 	return []counter{
 		{prefix + "energy_joules_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Energy += n }},

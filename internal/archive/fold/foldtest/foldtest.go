@@ -267,7 +267,7 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	return true
 }
 
-// isUnit reports whether a name is that of a Slurm job: every third one is.
+// isUnit reports whether a name belongs to a Slurm job, as every third one does.
 func isUnit(name string) bool {
 	_, number, _ := strings.Cut(name, "-")
 	n, _ := strconv.Atoi(number)

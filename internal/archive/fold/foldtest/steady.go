@@ -210,7 +210,7 @@ func (x *steady) at(minute int) int64 {
 	return x.value(minute)
 }
 
-// ServeHTTP implements [http.Handler] as that of [API] does.
+// ServeHTTP implements [http.Handler] in the same way as [API].
 func (s Steady) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seconds, err := strconv.ParseFloat(r.FormValue("time"), 64)
 	q := parsed(r.FormValue("query"))
