@@ -65,8 +65,12 @@ func checkNothingLeft(t *testing.T, p page) {
 	}
 }
 
-// tolerance is the maximum error of an account, as a share of the energy of its board.
+// tolerance is the maximum error of an account on a GPU of its own, as a share of the energy of its board.
 const tolerance = 0.01
+
+// twoSamples is the energy of two samples in ten seconds, as a share of the energy of the board: at
+// each end of a book the driver can have one sample more of one process than of another.
+const twoSamples = 2.0 / 72
 
 // checkTruth compares every account with the true energy of its container.
 func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
@@ -80,9 +84,13 @@ func checkTruth(t *testing.T, n *simnode.Node, p page, spans map[string]span) {
 			continue
 		}
 		used := to.GPU(uuid).Since(from.GPU(uuid))
+		limit := tolerance
+		if len(used) > 1 {
+			limit += twoSamples
+		}
 		for container, want := range used {
 			got := bill(p, uuid, container)
-			compare(t, fmt.Sprintf("%s on %s", container.Name, uuid), got, want, s.to-s.from)
+			compare(t, fmt.Sprintf("%s on %s", container.Name, uuid), got, want, s.to-s.from, limit)
 			accounts++
 		}
 		for _, m := range p.Matches("gpuledger_container_energy_joules_total", map[string]string{"UUID": uuid}) {
@@ -132,9 +140,9 @@ func byContainer(uuid string, c gpu.Owner) map[string]string {
 	return map[string]string{"UUID": uuid, "namespace": c.Scope, "pod": c.Name, "pod_uid": c.UID, "container": c.Part}
 }
 
-func compare(t *testing.T, who string, got, want, board gpu.Millijoules) {
+func compare(t *testing.T, who string, got, want, board gpu.Millijoules, limit float64) {
 	t.Helper()
-	if off := float64(got-want) / float64(board); off < -tolerance || off > tolerance {
+	if off := float64(got-want) / float64(board); math.Abs(off) > limit {
 		t.Errorf("%s: charged %d mJ, true are %d mJ: off by %.2f %% of the board", who, got, want, 100*off)
 	}
 }
