@@ -118,7 +118,7 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 		if g.Owner.Kind == gpu.OwnerPending {
 			live.Process = g.OwnedBy(p.owners.Owner(g.ID))
 		}
-		if r.SamplesKnown && r.Sampled.Len() > 0 && !r.SamplesAreWeights {
+		if r.SamplesKnown && r.Sampled.Len() > 0 && !r.WeightedSamples {
 			live.SM, live.Memory = utilization(r.Samples, g.ID.PID)
 		}
 		out = append(out, live)

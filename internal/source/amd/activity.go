@@ -104,5 +104,5 @@ func weigh(out *gpu.Reading, occupied []occupancy, span gpu.Span) {
 			out.Samples = append(out.Samples, gpu.Sample{PID: o.pid, Span: span, SM: share})
 		}
 	}
-	out.Sampled, out.SamplesKnown, out.SamplesAreWeights = span, true, true
+	out.Sampled, out.SamplesKnown, out.WeightedSamples = span, true, true
 }

@@ -77,5 +77,5 @@ func (r *reader) labelled(kind string, labels ...string) value {
 
 // maxPower returns the highest power limit of the board, 0 if unknown.
 func (r *reader) maxPower() gpu.Watts {
-	return gpu.Watts(float64(first(r.sensor("power1_cap_max"), r.sensor("power1_cap")).n) * 1e-6)
+	return gpu.Watts(float64(first(r.sensor("power1_cap_max"), r.sensor("power1_cap")).n) / 1e6)
 }

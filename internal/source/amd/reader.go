@@ -40,7 +40,7 @@ func (r *reader) look() look {
 	now := r.cfg.Now().Boot
 	l := look{reader: r, began: now}
 	if r.device.UUID == "" || now >= r.again {
-		if l.err = r.identify(); l.err != nil {
+		if l.err = r.identify(); l.err != nil && r.device.UUID == "" {
 			return l
 		}
 		r.again = now + identityAge
@@ -99,31 +99,32 @@ func (r *reader) logOnce(level slog.Level, problem, consequence string) {
 // readGauges fills in the gauges in base units. Firmware that reports only the hottest place has no
 // temperature of the edge.
 func (r *reader) readGauges(out *gpu.Reading, m metrics, h hwmon) {
-	set := func(g gpu.Gauge, v value, unit float64) {
+	set := func(g gpu.Gauge, v value, units float64) {
 		if v.ok {
-			out.Gauges[g] = new(float64(v.n) * unit)
+			out.Gauges[g] = new(float64(v.n) / units)
 		}
 	}
-	set(gpu.Power, h.power, 1e-6)
+	set(gpu.Power, h.power, 1e6)
 	set(gpu.Power, m.power, 1)
-	set(gpu.Temperature, h.temperature, 1e-3)
+	set(gpu.Temperature, h.temperature, 1e3)
 	set(gpu.Temperature, first(m.edge, m.hotspot), 1)
-	set(gpu.Utilization, m.activity, 0.01)
-	set(gpu.SMClock, h.clock, 1)
-	set(gpu.SMClock, m.clock, 1e6)
-	set(gpu.MemoryClock, h.memoryClock, 1)
-	set(gpu.MemoryClock, m.memory, 1e6)
+	set(gpu.SMClock, first(m.clock.hertz(), h.clock), 1)
+	set(gpu.MemoryClock, first(m.memory.hertz(), h.memoryClock), 1)
 	set(gpu.MemoryUsed, r.number("mem_info_vram_used"), 1)
 	set(gpu.MemoryTotal, r.number("mem_info_vram_total"), 1)
-	if out.Gauges[gpu.Utilization] == nil {
-		if busy := r.number("gpu_busy_percent"); busy.n <= 100 {
-			set(gpu.Utilization, busy, 0.01)
-		}
+	busy := m.activity
+	if !busy.ok {
+		busy = r.number("gpu_busy_percent")
+		busy.ok = busy.ok && busy.n <= 100
 	}
+	set(gpu.Utilization, busy, 100)
 	if h.limit.ok {
-		out.PowerLimit = new(gpu.Watts(float64(h.limit.n) * 1e-6))
+		out.PowerLimit = new(gpu.Watts(float64(h.limit.n) / 1e6))
 	}
 }
+
+// hertz converts from MHz.
+func (v value) hertz() value { return value{v.n * 1e6, v.ok} }
 
 // first returns the first value that is there.
 func first(values ...value) value {
