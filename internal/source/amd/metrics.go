@@ -135,7 +135,8 @@ func (l *layout) decode(file []byte) metrics {
 	return m
 }
 
-// read returns the number at the field. All ones mean that the GPU does not report it.
+// read returns the number at the field. All ones mean that the GPU does not report it. A field
+// without width has no number.
 func (f field) read(file []byte) value {
 	var n, none uint64
 	switch f.width {
@@ -147,10 +148,11 @@ func (f field) read(file []byte) value {
 		n, none = uint64(binary.NativeEndian.Uint32(file[f.at:])), math.MaxUint32
 	case 8:
 		n, none = binary.NativeEndian.Uint64(file[f.at:]), math.MaxUint64
-	default:
+	}
+	if n == none {
 		return value{}
 	}
-	return value{n, n != none}
+	return value{n, true}
 }
 
 // clean drops impossible values. Newer firmware withdraws the energy by 32 ones in the field of 64
