@@ -122,7 +122,10 @@ func TestOtherDevices(t *testing.T) {
 		"a Radeon":       func(d *tree) { d.write(folder(bus1)+"/class", "0x030000") },
 		"another vendor": func(d *tree) { d.write(folder(bus1)+"/vendor", "0x10de") },
 		"no PCI device":  func(d *tree) { d.link("sys/class/drm/card1/device", "sys/devices/platform/simple-framebuffer.0") },
-		"a connector":    func(d *tree) { d.link("sys/class/drm/card1-DP-1/device", folder(bus1)); d.remove("sys/class/drm/card1") },
+		"a connector": func(d *tree) {
+			d.link("sys/class/drm/card1-DP-1/device", folder(bus1))
+			d.remove("sys/class/drm/card1")
+		},
 	}
 	for name, change := range tests {
 		d := one(t)
