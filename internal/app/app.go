@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -20,6 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sampler"
 	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/internal/source"
+	"github.com/gpuledger/gpuledger/internal/source/amd"
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/internal/unit"
@@ -51,8 +53,9 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	library := nvml.New(nvml.Config{
 		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, Now: now, Log: log, Stages: stages,
 	})
+	machine := host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS}
 	drivers := source.NewGroup(source.Config{
-		Members:  []source.Member{{Stage: stage.Driver, Source: library}},
+		Members:  cfg.members(library, machine, now, log),
 		Enricher: cfg.enricher(now, log),
 		Timeout:  2 * cfg.CallTimeout, Now: now, Stages: stages,
 	})
@@ -64,8 +67,8 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	units := unit.New(cfg.units(mapper, now, log, stages))
 	return &Node{NVML: library, Source: drivers, Mapper: mapper, Units: units, Sampler: sampler.New(sampler.Config{
 		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, units, mapper), Mapper: allocations{mapper, units},
-		PCIClasses: nvml.PCIClasses,
-		Host:       host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS},
+		PCIClasses: cfg.pciClasses(),
+		Host:       machine,
 		NodeName:   cfg.NodeName, StatePath: cfg.StatePath,
 		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses},
 		Now:    now, Log: log, Stages: stages,
@@ -80,6 +83,12 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		err, ok := lane.Run(ctx, func() error { return cleanup(cfg, log) })
 		if !ok {
 			return fmt.Errorf("cleanup: stopped before %s responded", cfg.StatePath)
+		}
+		return err
+	case AMDFiles: // of a GPU that may hang
+		err, ok := lane.Run(ctx, func() error { return amd.Archive(os.Stdout, cfg.SysFS, cfg.ProcFS) })
+		if !ok {
+			return errors.New("amd-files: stopped before a GPU responded")
 		}
 		return err
 	case Wait:

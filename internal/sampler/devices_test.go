@@ -14,6 +14,10 @@ func TestDeviceNames(t *testing.T) {
 		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.PartitionDevice{{UUID: "MIG-a", Index: 1}}},
 		{ID: "5", Profile: "2g.20gb", ProfileID: 14, Start: 0, Slices: 2, Devices: []gpu.PartitionDevice{{UUID: "MIG-b", Index: 0}, {UUID: "MIG-c", Index: 4}}},
 	}}
+	mig.Instances = append(mig.Instances,
+		gpu.Partition{ID: "8", Slices: 1, ProfileID: -1, Start: -1, Devices: []gpu.PartitionDevice{{UUID: "0000:43:00.0", Index: 8, Node: "dri/renderD129"}}},
+		gpu.Partition{ID: "9", Slices: 1, ProfileID: -1, Start: -1, Devices: []gpu.PartitionDevice{{UUID: "amdgpu_xcp_1", Index: 9, Node: "dri/renderD130"}}},
+	)
 	type place struct{ UUID, Instance string }
 	tests := []struct {
 		name string
@@ -37,6 +41,11 @@ func TestDeviceNames(t *testing.T) {
 		{"another profile there now", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(14), Start: new(4)}}, nil},
 		{"a profile without a place", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(9)}}, nil},
 		{"a place without a profile", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{Start: new(4)}}, nil},
+		{"first partition by its PCI address", gpu.DeviceName{PCIBusID: "00000000:43:00.0"}, []place{{second, "8"}}},
+		{"partition by the name of its device", gpu.DeviceName{Partition: &gpu.PartitionName{Device: "amdgpu_xcp_1"}}, []place{{second, "9"}}},
+		{"no such partition", gpu.DeviceName{Partition: &gpu.PartitionName{Device: "amdgpu_xcp_2"}}, nil},
+		{"first partition by its device node", gpu.DeviceName{Node: "dri/renderD129"}, []place{{second, "8"}}},
+		{"partition by its device node", gpu.DeviceName{Node: "dri/renderD130"}, []place{{second, "9"}}},
 		{"MIG device of a whole GPU", gpu.DeviceName{UUID: first, Partition: &gpu.PartitionName{Instance: "1"}}, nil},
 		{"MIG device of a whole GPU by its index", gpu.DeviceName{Index: new(0), Partition: &gpu.PartitionName{Ordinal: new(0)}}, nil},
 	}
@@ -82,5 +91,22 @@ func TestLostName(t *testing.T) {
 	w.devices = w.devices[:1]
 	if g := w.ticks(s, 2).GPUs[1]; g.Present || len(g.Holders) != 1 {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestIndexOfVendor checks that an index names NVIDIA's GPU where GPUs of two vendors have it.
+func TestIndexOfVendor(t *testing.T) {
+	w := newWorld(t)
+	w.devices[0].Vendor, w.devices[1].Vendor = "AMD", "NVIDIA"
+	w.devices[0].Index, w.devices[1].Index = 0, 0
+	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(0)}, Owner: train, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true}}
+	var got []string
+	for _, g := range w.ticks(w.sampler(), 2).GPUs {
+		for range g.Book.Accounts {
+			got = append(got, g.UUID)
+		}
+	}
+	if diff := cmp.Diff([]string{w.devices[1].UUID}, got); diff != "" {
+		t.Errorf("accounts (-want +got):\n%s", diff)
 	}
 }
