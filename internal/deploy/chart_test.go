@@ -60,8 +60,8 @@ func valuesOf(name string) string { return "--values=" + chartSource + "ci/" + n
 func TestChart(t *testing.T) {
 	names, err := filepath.Glob(chartSource + "ci/*-values.yaml")
 	check(t, err)
-	if len(names) < 13 {
-		t.Fatalf("%d files of values, want at least 13", len(names))
+	if len(names) < 15 {
+		t.Fatalf("%d files of values, want at least 15", len(names))
 	}
 	for _, file := range names {
 		name := strings.TrimSuffix(filepath.Base(file), "-values.yaml")
