@@ -14,7 +14,7 @@
 {{- define "gpuledger.change.DaemonSet" -}}
 {{- if eq .object.metadata.name "gpuledger-prepull" }}
 {{- $pod := .object.spec.template.spec }}
-{{- include "gpuledger.change.pod" (dict "root" .root "pod" $pod "container" (first $pod.containers) "image" .root.Values.image "values" dict) }}
+{{- include "gpuledger.change.pod" (dict "root" .root "pod" $pod "container" (first $pod.containers) "image" .root.Values.image "values" (dict)) }}
 {{- else }}
 {{- include "gpuledger.change.exporter" . }}
 {{- end }}
@@ -168,7 +168,7 @@
 {{- $v := .root.Values }}
 {{- $name := "kubernetes.io/metadata.name" }}
 {{- range .object.spec.ingress }}{{ range .from }}{{ if .namespaceSelector }}
-{{- $namespace := .podSelector | ternary (include "gpuledger.namespace" $.root) $v.networkPolicy.prometheusNamespace }}
+{{- $namespace := hasKey . "podSelector" | ternary (include "gpuledger.namespace" $.root) $v.networkPolicy.prometheusNamespace }}
 {{- $_ := set .namespaceSelector "matchLabels" (dict $name $namespace) }}
 {{- end }}{{ end }}{{ end }}
 {{- if eq .object.metadata.name "gpuledger-sidecar" }}
