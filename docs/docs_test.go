@@ -59,7 +59,7 @@ var (
 		"archive.md":       2140,
 		"ask.md":           1200,
 		"opentelemetry.md": 230,
-		"packages.md":      400,
+		"packages.md":      450,
 		"slurm.md":         650,
 		others:             26500,
 	}

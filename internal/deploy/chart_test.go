@@ -14,8 +14,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/deploy"
 )
 
@@ -60,8 +62,8 @@ func valuesOf(name string) string { return "--values=" + chartSource + "ci/" + n
 func TestChart(t *testing.T) {
 	names, err := filepath.Glob(chartSource + "ci/*-values.yaml")
 	check(t, err)
-	if len(names) < 13 {
-		t.Fatalf("%d files of values, want at least 13", len(names))
+	if len(names) < 15 {
+		t.Fatalf("%d files of values, want at least 15", len(names))
 	}
 	for _, file := range names {
 		name := strings.TrimSuffix(filepath.Base(file), "-values.yaml")
@@ -135,6 +137,10 @@ func TestChartValues(t *testing.T) {
 		switch v.Path[0] {
 		case "devicePlugin", "exporter", "sidecar":
 			args = []string{valuesOf("sidecar-everything")}
+		case "service":
+			args = []string{"--set=service.enable=true"}
+		case "serviceMonitor":
+			args = []string{"--set=serviceMonitor.enabled=true"}
 		case "dashboards", "prometheusRule":
 		default: // helm is faster without the largest objects
 			args = append(args, "--set=dashboards.enabled=false,prometheusRule.enabled=false")
@@ -163,15 +169,18 @@ func TestChartValues(t *testing.T) {
 
 // special are new values of settings that do not accept any value.
 var special = map[string]string{
-	"exporter.mode":             `"daemonset"`, // beside the values of a sidecar
-	"reconciler.labels.scheme":  `"gpuledger"`, // the values have gpuid
-	"reconciler.enabled":        "false",
-	"podMonitor.honorLabels":    "false",
-	"scrapeAnnotations.enabled": "true",
-	"extraHostVolumes":          `[{"name": "another", "hostPath": "/another"}]`,
-	"imagePullSecrets":          `[{"name": "another"}]`,
-	"prometheusRule.disabled":   `{"GPULedgerExporterMissing": true}`,
-	"podMonitor.tlsConfig":      `{"serverName": "another"}`,
+	"exporter.mode":              `"daemonset"`, // beside the values of a sidecar
+	"reconciler.labels.scheme":   `"gpuledger"`, // the values have gpuid
+	"reconciler.enabled":         "false",
+	"podMonitor.honorLabels":     "false",
+	"scrapeAnnotations.enabled":  "true",
+	"extraHostVolumes":           `[{"name": "another", "hostPath": "/another"}]`,
+	"imagePullSecrets":           `[{"name": "another"}]`,
+	"prometheusRule.disabled":    `{"GPULedgerExporterMissing": true}`,
+	"podMonitor.tlsConfig":       `{"serverName": "another"}`,
+	"podMonitor.relabelings":     `[{"targetLabel": "another"}]`,
+	"serviceMonitor.tlsConfig":   `{"serverName": "another"}`,
+	"serviceMonitor.relabelings": `[{"targetLabel": "another"}]`,
 }
 
 // another returns a value that differs from the default and from those in charts/gpuledger/ci.
@@ -229,11 +238,72 @@ func TestChartKubernetes(t *testing.T) {
 		{[]string{"--kube-version=1.35.0", valuesOf("operator")}, "exporter.mode=daemonset"},
 		{[]string{"--kube-version=1.35.0", "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy", valuesOf("operator")}, ""},
 		{[]string{valuesOf("operator"), "--set=platform=gke"}, "platform is gke"},
+		{[]string{"--set=podMonitor.enabled=true,serviceMonitor.enabled=true"}, "scrape every exporter twice"},
 	}
 	for _, tt := range tests {
 		_, err := template(t, tt.args...)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want the error %q", tt.args, err, tt.want)
+		}
+	}
+}
+
+// TestChartTests checks the objects of "helm test": the pod's command and rights, and that its Service
+// selects the exporters. No kubelet runs here, so the pod itself is not run.
+func TestChartTests(t *testing.T) {
+	for _, name := range []string{"standalone", "amd", "everything"} {
+		text, err := helm(t, "template", "gpuledger", chart, "--namespace=gpuledger", "--kube-version=1.37.0", valuesOf(name), "--set=web.existingSecret=")
+		check(t, err)
+		all := objects(t, text)
+		document, err := json.Marshal(all["Podgpuledgergpuledger-test"])
+		check(t, err)
+		var pod corev1.Pod
+		check(t, json.Unmarshal(document, &pod))
+		if len(pod.Spec.Containers) != 1 {
+			t.Fatalf("%s: %d containers, want 1", name, len(pod.Spec.Containers))
+		}
+		c := &pod.Spec.Containers[0]
+		checkPrivileges(t, &pod.Spec, c)
+		if _, err := app.Parse(c.Args, os.Getenv); err != nil {
+			t.Errorf("%s: %v: %v", name, c.Args, err)
+		}
+		if got := len(c.Env) == 0; got != (name == "amd") {
+			t.Errorf("%s: variables %v, want none only for AMD", name, c.Env)
+		}
+		selector, _ := at(all["Servicegpuledgergpuledger-test"], "spec", "selector").(map[string]any)
+		labels, _ := at(all["DaemonSetgpuledgergpuledger"], "spec", "template", "metadata", "labels").(map[string]any)
+		if diff := cmp.Diff(labels, selector); diff != "" || len(selector) == 0 {
+			t.Errorf("%s: selector (-pods +Service):\n%s", name, diff)
+		}
+		if policy := all["NetworkPolicygpuledgergpuledger-test"] != nil; policy != (name == "everything") {
+			t.Errorf("%s: a network policy: %v", name, policy)
+		}
+	}
+}
+
+// TestChartImages checks that the images that Artifact Hub scans are those of the values.
+func TestChartImages(t *testing.T) {
+	text, err := os.ReadFile(chartSource + "Chart.yaml")
+	check(t, err)
+	var chart struct{ Annotations map[string]string }
+	check(t, yaml.Unmarshal(text, &chart))
+	var images []struct{ Name, Image string }
+	check(t, yaml.Unmarshal([]byte(chart.Annotations["artifacthub.io/images"]), &images))
+	values, err := os.ReadFile(chartSource + "values.yaml")
+	check(t, err)
+	for _, image := range images {
+		repository, tag, _ := strings.Cut(image.Image, ":")
+		if ":"+tag != deploy.Tag || !strings.Contains(string(values), "repository: "+repository+"\n") {
+			t.Errorf("%s: %s is not an image of the values with the tag %s", image.Name, image.Image, deploy.Tag)
+		}
+	}
+	if want := strings.Count(string(values), "repository: "); len(images) != want {
+		t.Errorf("%d images, want %d", len(images), want)
+	}
+	for _, key := range []string{"links", "changes"} {
+		var list []struct{ Name, Kind string }
+		if err := yaml.Unmarshal([]byte(chart.Annotations["artifacthub.io/"+key]), &list); err != nil || len(list) == 0 {
+			t.Errorf("%s: %v, %v", key, list, err)
 		}
 	}
 }
@@ -251,5 +321,44 @@ func TestChartVersion(t *testing.T) {
 	check(t, err)
 	if n := bytes.Count(readme, []byte("--version "+got.Version+" ")); n != 2 {
 		t.Errorf("the README names the version %d times, want twice", n)
+	}
+}
+
+// TestChartServiceMonitor checks that the ServiceMonitor scrapes as the PodMonitor does, and selects
+// the Service, in both modes.
+func TestChartServiceMonitor(t *testing.T) {
+	for _, mode := range []string{"standalone", "operator"} {
+		render := func(kind string) map[string]any {
+			text, err := template(t, valuesOf(mode), "--set="+kind+".enabled=true")
+			check(t, err)
+			return objects(t, text)
+		}
+		namespace := map[string]string{"standalone": "gpuledger", "operator": "gpu-operator"}[mode]
+		pods, services := render("podMonitor"), render("serviceMonitor")
+		monitor, service := services["ServiceMonitorgpuledgergpuledger"], services["Service"+namespace+"gpuledger"]
+		want := list(at(pods["PodMonitorgpuledgergpuledger"], "spec", "podMetricsEndpoints"))
+		for _, endpoint := range want {
+			for _, rule := range list(at(endpoint, "relabelings")) {
+				if rule, _ := rule.(map[string]any); rule["action"] == "labeldrop" {
+					rule["regex"] = "(pod|container|endpoint|namespace|service)"
+				}
+			}
+		}
+		if diff := cmp.Diff(want, list(at(monitor, "spec", "endpoints"))); diff != "" || len(want) != 2 {
+			t.Errorf("%s: endpoints (-PodMonitor +ServiceMonitor):\n%s", mode, diff)
+		}
+		if diff := cmp.Diff([]any{namespace}, at(monitor, "spec", "namespaceSelector", "matchNames")); diff != "" {
+			t.Errorf("%s: namespaces (-want +got):\n%s", mode, diff)
+		}
+		labels, _ := at(service, "metadata", "labels").(map[string]any)
+		selector, _ := at(monitor, "spec", "selector", "matchLabels").(map[string]any)
+		for key, value := range selector {
+			if labels[key] != value {
+				t.Errorf("%s: the Service's label %s is %v, want %v", mode, key, labels[key], value)
+			}
+		}
+		if len(selector) == 0 || services["PodMonitorgpuledgergpuledger"] != nil || services["PodMonitorgpuledgergpuledger-reconciler"] == nil {
+			t.Errorf("%s: no selector, or another set of PodMonitors", mode)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package deploy
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -47,15 +49,29 @@ var hostFolders = []mount{
 // It has no probes: in the device plugin's pod a failed probe would make that pod not ready and
 // stall a roll-out. The exporter reports errors in its metrics.
 func Container(image string) corev1.Container {
+	c := PlainContainer(image)
+	c.Env = slices.Insert(c.Env, nvidiaEnvAt, nvidiaEnv...)
+	return c
+}
+
+// nvidiaEnv are the variables for which NVIDIA's container toolkit adds the driver's library and the
+// GPUs, and nvidiaEnvAt is their place among the container's variables.
+var nvidiaEnv = []corev1.EnvVar{
+	{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"},
+	{Name: "NVIDIA_DRIVER_CAPABILITIES", Value: "utility"},
+}
+
+const nvidiaEnvAt = 1
+
+// PlainContainer returns the exporter's container without NVIDIA's driver, for AMD's device plugin:
+// it reads AMD's GPUs in /sys.
+func PlainContainer(image string) corev1.Container {
 	return corev1.Container{
 		Name:  Name,
 		Image: image,
 		Args:  []string{"--web.listen-address=:9840"},
 		Env: []corev1.EnvVar{
 			{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
-			// The container toolkit adds the driver's library and the GPUs.
-			{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"},
-			{Name: "NVIDIA_DRIVER_CAPABILITIES", Value: "utility"},
 			{Name: "GOMEMLIMIT", Value: "100MiB"},
 		},
 		Ports: []corev1.ContainerPort{{Name: Name, ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
@@ -119,12 +135,22 @@ func webMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: volumeName("web"), MountPath: webFolder, ReadOnly: true}
 }
 
-// Annotations returns the annotations of a pod with the container. The first one requests all
-// GPUs from the GPU Operator's NRI plugin, for the mode in which no runtime class provides them.
-func Annotations(injectedBy string) map[string]string {
-	annotations := map[string]string{"nvidia.cdi.k8s.io/container." + Name: "management.nvidia.com/gpu=all"}
-	if injectedBy != "" {
-		annotations["gpuledger.io/injected-by"] = injectedBy
+// nriAnnotation is the annotation that requests all GPUs for the container from the GPU Operator's
+// NRI plugin, for the mode in which no runtime class provides them.
+const (
+	nriAnnotation = "nvidia.cdi.k8s.io/container." + Name
+	nriGPUs       = "management.nvidia.com/gpu=all"
+)
+
+// injectedBy is the annotation that names the origin of an added container.
+const injectedBy = "gpuledger.io/injected-by"
+
+// Annotations returns the annotations of a pod with the container; origin is what added it, or
+// empty.
+func Annotations(origin string) map[string]string {
+	annotations := map[string]string{nriAnnotation: nriGPUs}
+	if origin != "" {
+		annotations[injectedBy] = origin
 	}
 	return annotations
 }

@@ -115,8 +115,8 @@ func TestNamespaces(t *testing.T) {
 			return nil
 		}))
 	}
-	if places != 3 {
-		t.Errorf("%d places with the namespace, want 3", places)
+	if places != 4 {
+		t.Errorf("%d places with the namespace, want 4", places)
 	}
 }
 

@@ -2,9 +2,6 @@ package deploy
 
 import (
 	"fmt"
-	"iter"
-	"maps"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -21,8 +18,10 @@ const (
 )
 
 // pluginContainers are the names of the device plugin's container in the static manifest and the
-// Helm chart, and in the GPU Operator.
-var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}
+// Helm chart, and in the GPU Operator, and of AMD's device plugin.
+var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin", amdContainer}
+
+const amdContainer = "amdgpu-dp-cntr"
 
 // creators are the users of the DaemonSet controller: its own account, and the account of the
 // controller manager.
@@ -141,6 +140,7 @@ func variables() []admissionv1.Variable {
 		{Name: "pullSecrets", Expression: words("pullSecrets")},
 		{Name: "webSecret", Expression: trimmed("webSecret")},
 		{Name: "selinuxType", Expression: trimmed("selinuxType")},
+		{Name: "amd", Expression: "object.spec.containers.exists(c, c.name == " + celString(amdContainer) + ")"},
 		// The path of the container after it is appended.
 		{Name: "container", Expression: "'/spec/containers/' + string(size(object.spec.containers))"},
 	}
@@ -156,20 +156,20 @@ func (o operation) String() string {
 // mutation returns the expression of the JSON patch: a concatenation of lists. Some of them are
 // empty for some pods.
 func mutation() string {
-	var always []operation
-	for key, value := range sorted(Annotations("MutatingAdmissionPolicy " + Name)) {
-		always = append(always, operation{"'/metadata/annotations/' + jsonpatch.escapeKey(" + celString(key) + ")", celString(value)})
+	always := []operation{
+		annotate(injectedBy, "MutatingAdmissionPolicy "+Name),
+		{"'/spec/hostPID'", "true"},
 	}
-	always = append(always, operation{"'/spec/hostPID'", "true"})
 	for _, volume := range Volumes() {
 		always = append(always, addVolume(volume))
 	}
-	always = append(always, operation{"'/spec/containers/-'", literal("Object.spec.containers", Container("${image}"))})
+	always = append(always, operation{"'/spec/containers/-'", literal("Object.spec.containers", PlainContainer("${image}"))})
 
 	return strings.Join([]string{
 		when("!has(object.metadata.annotations)", operation{"'/metadata/annotations'", "{}"}),
 		when("!has(object.spec.volumes)", operation{"'/spec/volumes'", "[]"}),
 		list(always),
+		when("!variables.amd", forNVIDIA()...),
 		when("variables.selinuxType != ''", operation{
 			"variables.container + '/securityContext/seLinuxOptions'",
 			literal("Object.spec.containers.securityContext.seLinuxOptions", corev1.SELinuxOptions{Type: "${selinuxType}"}),
@@ -184,6 +184,20 @@ func mutation() string {
 			"'/spec/imagePullSecrets/-'", "Object.spec.imagePullSecrets{name: s}",
 		}.String() + ")",
 	}, " +\n") + "\n"
+}
+
+func annotate(key, value string) operation {
+	return operation{"'/metadata/annotations/' + jsonpatch.escapeKey(" + celString(key) + ")", celString(value)}
+}
+
+// forNVIDIA returns what [Container] has in addition to [PlainContainer], and the annotation.
+func forNVIDIA() []operation {
+	operations := []operation{annotate(nriAnnotation, nriGPUs)}
+	for i, env := range nvidiaEnv {
+		path := fmt.Sprintf("variables.container + '/env/%d'", nvidiaEnvAt+i)
+		operations = append(operations, operation{path, literal("Object.spec.containers.env", env)})
+	}
+	return operations
 }
 
 func addVolume(volume corev1.Volume) operation {
@@ -201,14 +215,4 @@ func list(operations []operation) string {
 		lines = append(lines, "  "+o.String())
 	}
 	return "[\n" + strings.Join(lines, ",\n") + "\n]"
-}
-
-func sorted(m map[string]string) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for _, key := range slices.Sorted(maps.Keys(m)) {
-			if !yield(key, m[key]) {
-				return
-			}
-		}
-	}
 }

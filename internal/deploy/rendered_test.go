@@ -5,6 +5,7 @@ package deploy_test
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"io/fs"
 	"maps"
 	"os"
@@ -370,13 +371,35 @@ func TestTolerations(t *testing.T) {
 		if w.Kind == "DaemonSet" {
 			return
 		}
-		for _, key := range []string{"node-role.kubernetes.io/control-plane", "nvidia.com/gpu"} {
+		for _, key := range []string{"node-role.kubernetes.io/control-plane", "nvidia.com/gpu", "amd.com/gpu"} {
 			toleration := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
 			if !slices.Contains(w.Spec.Template.Spec.Tolerations, toleration) {
 				t.Errorf("pod does not tolerate %s", key)
 			}
 		}
 	})
+}
+
+// TestWithoutNVIDIA checks that the exporter on AMD's nodes has no setting of NVIDIA's.
+func TestWithoutNVIDIA(t *testing.T) {
+	found := false
+	rendered(t, func(t *testing.T, w *workload) {
+		if w.Kind != "DaemonSet" || !strings.HasPrefix(t.Name(), "TestWithoutNVIDIA/amd.yaml/") {
+			return
+		}
+		found = true
+		text, err := json.Marshal(w)
+		check(t, err)
+		if strings.Contains(strings.ToLower(string(text)), "nvidia") {
+			t.Errorf("the DaemonSet has a setting of NVIDIA's: %s", text)
+		}
+		if pod := w.Spec.Template.Spec; !pod.HostPID || pod.RuntimeClassName != nil {
+			t.Errorf("hostPID is %v and the runtime class %v, want true and none", pod.HostPID, pod.RuntimeClassName)
+		}
+	})
+	if !found {
+		t.Error("amd.yaml contains no DaemonSet")
+	}
 }
 
 // TestNodeSelection checks that every program runs only on Linux, and that the exporter's own

@@ -24,7 +24,7 @@ type Value struct {
 func (v *Value) Name() string { return strings.Join(v.Path, ".") }
 
 var (
-	valueLine = regexp.MustCompile(`^((?:  )*)([A-Za-z]+):(?: (.+))?$`)
+	valueLine = regexp.MustCompile(`^((?:  )*)([A-Za-z][A-Za-z0-9]*):(?: (.+))?$`)
 	choices   = regexp.MustCompile(` ?One of: (.+)\.$`)
 )
 

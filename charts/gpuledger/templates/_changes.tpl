@@ -11,8 +11,27 @@
 {{- if has (trimPrefix "gpuledger.change." $change) $kinds }}{{ include $change . }}{{ end }}
 {{- end }}
 
-{{/* The exporter's own DaemonSet. */}}
 {{- define "gpuledger.change.DaemonSet" -}}
+{{- if eq .object.metadata.name "gpuledger-prepull" }}
+{{- $pod := .object.spec.template.spec }}
+{{- include "gpuledger.change.pod" (dict "root" .root "pod" $pod "container" (first $pod.containers) "image" .root.Values.image "values" (dict)) }}
+{{- else }}
+{{- include "gpuledger.change.exporter" . }}
+{{- end }}
+{{- end }}
+
+{{/* The flags for DCGM, as a list in YAML. */}}
+{{- define "gpuledger.dcgmArgs" -}}
+{{- with .Values.dcgm }}
+{{- if .enabled }}
+- --dcgm.address={{ .address }}
+- --dcgm.fields={{ .fields }}
+{{- else }}[]{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The exporter's own DaemonSet. */}}
+{{- define "gpuledger.change.exporter" -}}
 {{- $v := .root.Values }}
 {{- $template := .object.spec.template }}
 {{- $pod := $template.spec }}
@@ -45,7 +64,7 @@
 {{- $_ := set $container "volumeMounts" (append $container.volumeMounts (dict "name" "gpuledger-features" "mountPath" $folder)) }}
 {{- $_ := set $container "args" (append $container.args (printf "--nfd.features=%s" $folder)) }}
 {{- end }}
-{{- $_ := set $container "args" (concat $container.args $v.extraArgs) }}
+{{- $_ := set $container "args" (concat $container.args (include "gpuledger.dcgmArgs" .root | fromYamlArray) $v.extraArgs) }}
 {{- end }}
 
 {{/* Settings that all pods share. Arguments: root, pod, container, image, and values with the settings. */}}
@@ -88,6 +107,12 @@
 {{- $env = concat (list (dict "name" "EVENTS_URL" "value" $url) (dict "name" "EVENTS_CLUSTER" "value" $archive.events.cluster)) $env }}
 {{- $args = concat $args (list "--events.url=$(EVENTS_URL)" "--events.cluster=$(EVENTS_CLUSTER)") }}
 {{- end }}
+{{- with $v.expectedInventory.existingConfigMap }}
+{{- $folder := "/etc/gpuledger/expected" }}
+{{- $_ := set $.container "volumeMounts" (list (dict "name" "expected" "mountPath" $folder "readOnly" true)) }}
+{{- $_ := set $.pod "volumes" (list (dict "name" "expected" "configMap" (dict "name" . "optional" true))) }}
+{{- $args = append $args (printf "--expected-inventory=%s" $folder) }}
+{{- end }}
 {{- $_ := set .container "env" $env }}
 {{- $_ := set .container "args" (concat $args $v.extraArgs) }}
 {{- end }}
@@ -100,7 +125,13 @@
 {{- range .container.env }}{{ with dig "valueFrom" "secretKeyRef" nil . }}{{ $_ := set . "name" $v.existingSecret }}{{ end }}{{ end }}
 {{- range .pod.volumes }}{{ with .secret }}{{ $_ := set . "secretName" $v.existingSecret }}{{ end }}{{ end }}
 {{- $args := .container.args }}
+{{- with $v.mysqlUrl }}{{ $args = concat $args (list (printf "--mysql.url=%s" .) "--mysql.password-file=/etc/gpuledger/archive/mysql-password") }}{{ end }}
+{{- with $v.s3.url }}{{ $args = append $args (printf "--s3.url=%s" .) }}{{ end }}
+{{- with $v.s3.endpoint }}{{ $args = append $args (printf "--s3.endpoint=%s" .) }}{{ end }}
+{{- with $v.s3.region }}{{ $args = append $args (printf "--s3.region=%s" .) }}{{ end }}
+{{- with $v.teamLabel }}{{ $args = append $args (printf "--team.label=%s" .) }}{{ end }}
 {{- if $v.events.enabled }}{{ $args = append $args "--events.receive" }}{{ end }}
+{{- $_ := set .container "env" (concat .container.env $v.extraEnv) }}
 {{- $_ := set .container "args" (concat $args $v.extraArgs) }}
 {{- end }}
 
@@ -120,7 +151,7 @@
 {{- $data := dict "image" (include "gpuledger.image" (dict "root" .root "image" $v.image)) }}
 {{- with $v.sidecar.nodes }}{{ $_ := set $data "nodes" . }}{{ end }}
 {{- with $v.sidecar.selinuxType }}{{ $_ := set $data "selinuxType" . }}{{ end }}
-{{- with $v.extraArgs }}{{ $_ := set $data "arguments" (join "\n" .) }}{{ end }}
+{{- with concat (include "gpuledger.dcgmArgs" .root | fromYamlArray) $v.extraArgs }}{{ $_ := set $data "arguments" (join "\n" .) }}{{ end }}
 {{- with $v.web.existingSecret }}{{ $_ := set $data "webSecret" . }}{{ end }}
 {{- $secrets := list }}
 {{- range $v.imagePullSecrets }}{{ $secrets = append $secrets .name }}{{ end }}
@@ -134,14 +165,36 @@
 {{- end }}
 
 {{- define "gpuledger.change.NetworkPolicy" -}}
-{{- range .object.spec.ingress }}{{ range .from }}{{ with .namespaceSelector }}
-{{- $_ := set . "matchLabels" (dict "kubernetes.io/metadata.name" $.root.Values.networkPolicy.prometheusNamespace) }}
+{{- $v := .root.Values }}
+{{- $name := "kubernetes.io/metadata.name" }}
+{{- range .object.spec.ingress }}{{ range .from }}{{ if .namespaceSelector }}
+{{- $namespace := hasKey . "podSelector" | ternary (include "gpuledger.namespace" $.root) $v.networkPolicy.prometheusNamespace }}
+{{- $_ := set .namespaceSelector "matchLabels" (dict $name $namespace) }}
 {{- end }}{{ end }}{{ end }}
+{{- if eq .object.metadata.name "gpuledger-sidecar" }}
+{{- $_ := set .object.metadata "namespace" $v.devicePlugin.namespace }}
+{{- $_ := set .object.spec.podSelector "matchLabels" $v.devicePlugin.podLabels }}
+{{- else if eq .object.metadata.name "gpuledger-dcgm" }}
+{{- $rule := first .object.spec.egress }}
+{{- $to := first $rule.to }}
+{{- $_ := set $to.namespaceSelector "matchLabels" (dict $name $v.dcgm.namespace) }}
+{{- $_ := set $to.podSelector "matchLabels" $v.dcgm.podLabels }}
+{{- $_ := set $rule "ports" (list (dict "port" ($v.dcgm.address | regexFind "[0-9]+$" | int))) }}
+{{- end }}
 {{- end }}
 
+{{/*
+The PodMonitors. With serviceMonitor the exporters' one becomes a ServiceMonitor: its targets are the
+same pods, with one more label.
+*/}}
 {{- define "gpuledger.change.PodMonitor" -}}
 {{- $v := .root.Values.podMonitor }}
-{{- $_ := set .object "apiVersion" $v.apiVersion }}
+{{- $apiVersion := $v.apiVersion }}
+{{- if .root.Values.serviceMonitor.enabled }}
+{{- $v = .root.Values.serviceMonitor }}
+{{- $apiVersion = .object.apiVersion }}
+{{- end }}
+{{- $_ := set .object "apiVersion" $apiVersion }}
 {{- $_ := set .object.metadata "labels" (merge .object.metadata.labels $v.additionalLabels) }}
 {{- $exporters := include "gpuledger.exporters" .root }}
 {{- if .object.spec.namespaceSelector }}
@@ -155,6 +208,16 @@
 {{- if $v.tlsConfig }}{{ $_ := set . "tlsConfig" $v.tlsConfig }}{{ end }}
 {{- end }}
 {{- range .relabelings }}{{ if eq (default "" .action) "keep" }}{{ $_ := set . "regex" $exporters }}{{ end }}{{ end }}
+{{- if eq .port "gpuledger" }}{{ $_ := set . "relabelings" (concat .relabelings $v.relabelings) }}{{ end }}
+{{- end }}
+{{- if and $.root.Values.serviceMonitor.enabled (eq .object.metadata.name "gpuledger") }}
+{{- $_ := set .object "kind" "ServiceMonitor" }}
+{{- $_ := set .object.spec.selector "matchLabels" (dict "app.kubernetes.io/name" "gpuledger" "app.kubernetes.io/component" "exporter") }}
+{{- range .object.spec.podMetricsEndpoints }}{{ range .relabelings }}
+{{- if eq (default "" .action) "labeldrop" }}{{ $_ := set . "regex" "(pod|container|endpoint|namespace|service)" }}{{ end }}
+{{- end }}{{ end }}
+{{- $_ := set .object.spec "endpoints" .object.spec.podMetricsEndpoints }}
+{{- $_ := unset .object.spec "podMetricsEndpoints" }}
 {{- end }}
 {{- end }}
 

@@ -11,9 +11,17 @@
 {{- if and .Values.reconciler.enabled .Values.reconciler.labels.enabled }}{{ $files = append $files "components/labels.yaml" }}{{ end }}
 {{- if .Values.archive.enabled }}{{ $files = append $files "components/archive.yaml" }}{{ end }}
 {{- if and .Values.archive.enabled .Values.archive.events.enabled }}{{ $files = append $files "components/events.yaml" }}{{ end }}
-{{- if .Values.podMonitor.enabled }}{{ $files = append $files "components/podmonitor.yaml" }}{{ end }}
+{{- if and .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}
+{{- fail "podMonitor.enabled and serviceMonitor.enabled would scrape every exporter twice: set one of them" }}
+{{- end }}
+{{- if or .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}{{ $files = append $files "components/podmonitor.yaml" }}{{ end }}
 {{- if .Values.clusterPodMonitoring.enabled }}{{ $files = append $files "components/clusterpodmonitoring.yaml" }}{{ end }}
-{{- if .Values.networkPolicy.enabled }}{{ $files = append $files "components/isolation.yaml" }}{{ end }}
+{{- if .Values.networkPolicy.enabled }}
+{{- $files = append $files "components/isolation.yaml" }}
+{{- if eq .Values.exporter.mode "sidecar" }}{{ $files = append $files "components/isolation-sidecar.yaml" }}{{ end }}
+{{- if .Values.dcgm.enabled }}{{ $files = append $files "components/dcgm.yaml" }}{{ end }}
+{{- end }}
+{{- if .Values.prepull.enabled }}{{ $files = append $files "components/prepull.yaml" }}{{ end }}
 {{- if .Values.prometheusRule.enabled }}{{ $files = append $files "components/rules.yaml" }}{{ end }}
 {{- if .Values.dashboards.enabled }}{{ $files = append $files "components/dashboards.yaml" }}{{ end }}
 {{- $documents := list }}

@@ -23,7 +23,11 @@ var installers = []installer{
 	{name: "static", namespace: "kube-system", daemonSet: "nvidia-device-plugin-daemonset", plugin: "nvidia-device-plugin-ctr"},
 	{name: "helm", namespace: "nvidia-device-plugin", daemonSet: "nvdp-nvidia-device-plugin", plugin: "nvidia-device-plugin-ctr"},
 	{name: "operator", namespace: "gpu-operator", daemonSet: "nvidia-device-plugin-daemonset", plugin: "nvidia-device-plugin"},
+	{name: "amd-sidecar", namespace: "kube-system", daemonSet: "amdgpu-device-plugin-daemonset", plugin: amdPlugin},
 }
+
+// amdPlugin is the name of the container of AMD's device plugin.
+const amdPlugin = "amdgpu-dp-cntr"
 
 func (i installer) file() string { return "testdata/installers/" + i.name + "/plugin.yaml" }
 
@@ -96,8 +100,19 @@ func checkPod(t *testing.T, pod *core.Pod, plugin string) {
 	if !pod.Spec.HostPID {
 		t.Error("the pod has no hostPID")
 	}
-	if got := pod.Annotations["nvidia.cdi.k8s.io/container.gpuledger"]; got != "management.nvidia.com/gpu=all" {
-		t.Errorf("the CDI annotation is %q, want management.nvidia.com/gpu=all", got)
+	wantGPUs, wantEnv := "management.nvidia.com/gpu=all", []string{"NODE_NAME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "GOMEMLIMIT"}
+	if plugin == amdPlugin {
+		wantGPUs, wantEnv = "", []string{"NODE_NAME", "GOMEMLIMIT"}
+	}
+	if got := pod.Annotations["nvidia.cdi.k8s.io/container.gpuledger"]; got != wantGPUs {
+		t.Errorf("the CDI annotation is %q, want %q", got, wantGPUs)
+	}
+	var env []string
+	for _, e := range c.Env {
+		env = append(env, e.Name)
+	}
+	if !slices.Equal(env, wantEnv) {
+		t.Errorf("the container has the variables %v, want %v", env, wantEnv)
 	}
 	if volume := tokenOf(pod, c); volume != "" {
 		t.Errorf("the volume %s mounts a token in the container", volume)

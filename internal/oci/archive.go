@@ -1,0 +1,242 @@
+package oci
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"time"
+)
+
+// The media types of the OCI image specification.
+const (
+	typeIndex    = "application/vnd.oci.image.index.v1+json"
+	typeManifest = "application/vnd.oci.image.manifest.v1+json"
+	typeConfig   = "application/vnd.oci.image.config.v1+json"
+	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
+)
+
+// Image is the image of one architecture.
+type Image struct {
+	Architecture string // as Go names it
+	// Open opens a file that a stage copies.
+	Open func(Copy) (io.ReadCloser, error)
+}
+
+type descriptor struct {
+	Type        string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Size        int               `json:"size"`
+	Platform    *platform         `json:"platform,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+type platform struct {
+	Architecture string `json:"architecture"`
+	System       string `json:"os"`
+}
+
+type index struct {
+	Version   int          `json:"schemaVersion"`
+	Type      string       `json:"mediaType"`
+	Manifests []descriptor `json:"manifests"`
+}
+
+type manifest struct {
+	Version int          `json:"schemaVersion"`
+	Type    string       `json:"mediaType"`
+	Config  descriptor   `json:"config"`
+	Layers  []descriptor `json:"layers"`
+}
+
+type config struct {
+	platform
+	Created time.Time `json:"created"`
+	Config  settings  `json:"config"`
+	Root    root      `json:"rootfs"`
+}
+
+type settings struct {
+	User       string              `json:",omitempty"`
+	Ports      map[string]struct{} `json:"ExposedPorts,omitempty"`
+	Env        []string            `json:",omitempty"`
+	Entrypoint []string            `json:",omitempty"`
+	Labels     map[string]string   `json:",omitempty"`
+}
+
+type root struct {
+	Type    string   `json:"type"`
+	DiffIDs []string `json:"diff_ids"`
+}
+
+// WriteArchive writes the images of a stage as an OCI archive: a tar of an image layout with one
+// index of all architectures, named by tag. The same input gives the same bytes; files have the
+// time of the creation.
+func WriteArchive(w io.Writer, s *Stage, images []Image, tag string, created time.Time) error {
+	a := archive{tar: tar.NewWriter(w), time: created.UTC().Truncate(time.Second)}
+	a.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
+	all := index{Version: 2, Type: typeIndex}
+	for _, i := range images {
+		d, err := a.image(s, i)
+		if err != nil {
+			return fmt.Errorf("image for %s: %w", i.Architecture, err)
+		}
+		all.Manifests = append(all.Manifests, d)
+	}
+	top := a.json(typeIndex, all)
+	top.Annotations = map[string]string{"org.opencontainers.image.ref.name": tag}
+	text, err := json.Marshal(index{Version: 2, Type: typeIndex, Manifests: []descriptor{top}})
+	if err != nil {
+		return err
+	}
+	a.write("index.json", text)
+	if a.err != nil {
+		return a.err
+	}
+	return a.tar.Close()
+}
+
+// archive is an OCI archive that is being written.
+type archive struct {
+	tar  *tar.Writer
+	time time.Time
+	err  error // the first one
+}
+
+func (a *archive) write(name string, content []byte) {
+	if a.err != nil {
+		return
+	}
+	if a.err = a.tar.WriteHeader(a.header(name, 0o644, len(content))); a.err == nil {
+		_, a.err = a.tar.Write(content)
+	}
+}
+
+func (a *archive) header(name string, mode int64, size int) *tar.Header {
+	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(size), ModTime: a.time, Format: tar.FormatUSTAR}
+}
+
+func digest(content []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(content)) }
+
+// blob writes a blob and returns its descriptor.
+func (a *archive) blob(mediaType string, content []byte) descriptor {
+	d := descriptor{Type: mediaType, Digest: digest(content), Size: len(content)}
+	a.write("blobs/"+strings.Replace(d.Digest, ":", "/", 1), content)
+	return d
+}
+
+func (a *archive) json(mediaType string, value any) descriptor {
+	text, err := json.Marshal(value)
+	if a.err == nil {
+		a.err = err
+	}
+	return a.blob(mediaType, text)
+}
+
+func (a *archive) image(s *Stage, i Image) (descriptor, error) {
+	layer, err := a.layer(s, i)
+	if err != nil {
+		return descriptor{}, err
+	}
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return descriptor{}, err
+	}
+	if _, err := z.Write(layer); err != nil {
+		return descriptor{}, err
+	}
+	if err := z.Close(); err != nil {
+		return descriptor{}, err
+	}
+	of := platform{Architecture: i.Architecture, System: "linux"}
+	c := config{
+		platform: of, Created: a.time,
+		Config: settings{User: s.User, Env: s.Env, Entrypoint: s.Entrypoint, Labels: s.Labels, Ports: make(map[string]struct{})},
+		Root:   root{Type: "layers", DiffIDs: []string{digest(layer)}},
+	}
+	for _, port := range s.Ports {
+		c.Config.Ports[port] = struct{}{}
+	}
+	m := manifest{Version: 2, Type: typeManifest, Config: a.json(typeConfig, c), Layers: []descriptor{a.blob(typeLayer, packed.Bytes())}}
+	d := a.json(typeManifest, m)
+	d.Platform = &of
+	return d, a.err
+}
+
+// layer returns the tar of an image's files and their folders, owned by root. The file that is the
+// entry point is executable.
+func (a *archive) layer(s *Stage, i Image) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	made := make(map[string]bool)
+	for _, c := range s.Copies {
+		if err := a.folders(w, path.Dir(c.To), made); err != nil {
+			return nil, err
+		}
+		content, err := read(i, c)
+		if err != nil {
+			return nil, err
+		}
+		mode := int64(0o644)
+		if len(s.Entrypoint) > 0 && s.Entrypoint[0] == c.To {
+			mode = 0o755
+		}
+		if err := w.WriteHeader(a.header(strings.TrimPrefix(c.To, "/"), mode, len(content))); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(content); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func (a *archive) folders(w *tar.Writer, folder string, made map[string]bool) error {
+	if folder == "/" || made[folder] {
+		return nil
+	}
+	if err := a.folders(w, path.Dir(folder), made); err != nil {
+		return err
+	}
+	made[folder] = true
+	h := a.header(strings.TrimPrefix(folder, "/")+"/", 0o755, 0)
+	h.Typeflag = tar.TypeDir
+	return w.WriteHeader(h)
+}
+
+func read(i Image, c Copy) ([]byte, error) {
+	f, err := i.Open(c)
+	if err != nil {
+		return nil, fmt.Errorf("copy %s: %w", c.To, err)
+	}
+	content, err := io.ReadAll(f)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	return content, err
+}
+
+// Source returns a function that opens the files of the Dockerfile's builder on this machine:
+// /src is the repository, /src/bin the folder with the programs of an architecture, and other
+// files, such as Debian's certificate authorities, are this machine's own.
+func Source(repository, programs string) func(Copy) (io.ReadCloser, error) {
+	return func(c Copy) (io.ReadCloser, error) {
+		name := c.From
+		if program, ok := strings.CutPrefix(name, "/src/bin/"); ok {
+			name = path.Join(programs, program)
+		} else if file, ok := strings.CutPrefix(name, "/src/"); ok {
+			name = path.Join(repository, file)
+		}
+		return os.Open(name)
+	}
+}
