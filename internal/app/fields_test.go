@@ -32,6 +32,7 @@ var unshown = map[string]string{
 	"GPUs.Reading.Contexts":                  "empty in a snapshot",
 	"GPUs.Reading.Sample":                    "empty in a snapshot",
 	"GPUs.Reading.Instances":                 "empty in a snapshot",
+	"GPUs.Reading.WeightedSamples":           "for the utilisation of the processes",
 	"GPUs.Processes.Process.Name":            "in the book's account, as first read",
 	"GPUs.Processes.Process.StartTime":       "in the book's account",
 	"GPUs.Processes.Process.Owner.Scope":     "in the book's account",

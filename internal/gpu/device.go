@@ -132,6 +132,9 @@ type Driver struct {
 type PCIClass struct {
 	Vendor string // such as 0x10de
 	Class  string // prefix of the class, such as 0x0302
+	// Attribute is the file of a device that must have a value other than zeros, such as unique_id;
+	// empty for none.
+	Attribute string
 }
 
 // Node is the machine as described by its firmware (/sys/class/dmi/id).

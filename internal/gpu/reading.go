@@ -53,6 +53,10 @@ type Reading struct {
 	Samples      []Sample
 	Sampled      Span
 	SamplesKnown bool
+	// WeightedSamples is set if the samples divide the GPU's activity between its processes by an
+	// estimate. They are good for shares of energy over a minute or more, and not the utilisation
+	// by a process.
+	WeightedSamples bool
 	// Instances are the activity of the MIG instances. They are valid only if InstancesKnown is
 	// set. Every instance then has an entry.
 	Instances      []InstanceSample
@@ -101,7 +105,8 @@ type Context struct {
 
 // Sample is the activity of one process on a GPU, averaged over a span. It comes from the
 // driver's ring of utilisation samples (NVML nvmlDeviceGetProcessUtilization), with six or seven
-// samples a second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2).
+// samples a second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2). amdkfd
+// reports occupied compute units at one moment, see [Reading.WeightedSamples].
 type Sample struct {
 	PID uint32
 	Span

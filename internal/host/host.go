@@ -93,7 +93,10 @@ func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 	n := 0
 	for _, e := range entries {
 		vendor, class := attribute(dir, e.Name(), "vendor"), attribute(dir, e.Name(), "class")
-		if !slices.ContainsFunc(gpus, func(c gpu.PCIClass) bool { return vendor == c.Vendor && strings.HasPrefix(class, c.Class) }) {
+		if !slices.ContainsFunc(gpus, func(c gpu.PCIClass) bool {
+			return vendor == c.Vendor && strings.HasPrefix(class, c.Class) &&
+				(c.Attribute == "" || gpu.Identity(attribute(dir, e.Name(), c.Attribute)) != "")
+		}) {
 			continue
 		}
 		driver, _ := os.Readlink(filepath.Join(dir, e.Name(), "driver")) // an error means that no driver is bound

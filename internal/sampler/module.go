@@ -56,11 +56,12 @@ func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 	}
 }
 
-// countModule counts the present GPUs of a board.
+// countModule counts the present GPUs of a board that report its module's energy. On an MI250 only
+// the first one does, and has all of it.
 func (r *gpuList) countModule(serial string) int {
 	n := 0
 	for _, e := range r.entries {
-		if e.Present && e.Serial == serial {
+		if e.Present && e.Serial == serial && e.EnergyScope == gpu.ScopeModule {
 			n++
 		}
 	}

@@ -110,7 +110,7 @@ func (p *processes) forget(now gpu.Instant) {
 }
 
 // liveProcesses returns the processes on a GPU with their utilisation, which is unknown for samples
-// of zero length.
+// of zero length and for weights.
 func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
@@ -118,7 +118,7 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 		if g.Owner.Kind == gpu.OwnerPending {
 			live.Process = g.OwnedBy(p.owners.Owner(g.ID))
 		}
-		if r.SamplesKnown && r.Sampled.Len() > 0 {
+		if r.SamplesKnown && r.Sampled.Len() > 0 && !r.WeightedSamples {
 			live.SM, live.Memory = utilization(r.Samples, g.ID.PID)
 		}
 		out = append(out, live)

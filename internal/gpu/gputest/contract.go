@@ -11,15 +11,15 @@ import (
 )
 
 // testExact reads a node with GPUs that report everything, little, and nothing.
-func testExact(t *testing.T, open Open) {
+func testExact(t *testing.T, c contract) {
 	n := Node{GPUs: []GPU{Full(0), Plain(1), Bare(2)}}
-	s, _ := open(t, n, NewClock().Now)
-	Check(t, Read(t, s), n)
-	Check(t, Read(t, s), n)
+	s, _ := c.open(t, n, NewClock().Now)
+	c.check(t, Read(t, s), n)
+	c.check(t, Read(t, s), n)
 }
 
 // testAbsent removes one value at a time from a GPU that reports everything.
-func testAbsent(t *testing.T, open Open) {
+func testAbsent(t *testing.T, c contract) {
 	tests := map[string]func(*GPU){
 		"serial":         func(g *GPU) { g.Device.Serial = "" },
 		"part number":    func(g *GPU) { g.Device.BoardPartNumber = "" },
@@ -48,8 +48,8 @@ func testAbsent(t *testing.T, open Open) {
 			g := Full(0)
 			takeAway(&g)
 			n := Node{GPUs: []GPU{g, Full(1)}}
-			s, _ := open(t, n, NewClock().Now)
-			Check(t, Read(t, s), n)
+			s, _ := c.open(t, n, NewClock().Now)
+			c.check(t, Read(t, s), n)
 		})
 	}
 }
@@ -64,10 +64,10 @@ func DropGauges(g *GPU, call string) {
 }
 
 // testEnergy checks that the counter is in millijoules and is not rounded.
-func testEnergy(t *testing.T, open Open) {
+func testEnergy(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Plain(1)}}
-	s, change := open(t, n, clock.Now)
+	s, change := c.open(t, n, clock.Now)
 	for _, step := range []gpu.Millijoules{0, 1, 999, 1000, 250_001, 1 << 40} {
 		clock.Advance(time.Second)
 		for i := range n.GPUs {
@@ -75,7 +75,7 @@ func testEnergy(t *testing.T, open Open) {
 		}
 		change(n)
 		report := Read(t, s)
-		Check(t, report, n)
+		c.check(t, report, n)
 		if at := report.Readings[0].At; at != clock.Now() {
 			t.Errorf("the reading is of %v, now is %v", at, clock.Now())
 		}
@@ -83,9 +83,9 @@ func testEnergy(t *testing.T, open Open) {
 }
 
 // testTook checks that a reading has the duration of the call that read its counter.
-func testTook(t *testing.T, open Open) {
+func testTook(t *testing.T, c contract) {
 	clock := NewClock()
-	s, _ := open(t, Node{GPUs: []GPU{Full(0)}}, func() gpu.Instant {
+	s, _ := c.open(t, Node{GPUs: []GPU{Full(0)}}, func() gpu.Instant {
 		clock.Advance(time.Millisecond)
 		return clock.Now()
 	})
@@ -96,17 +96,17 @@ func testTook(t *testing.T, open Open) {
 
 // testSamples checks that each sample is reported once, that "no samples since the last reading"
 // differs from "unknown", and that each reading covers the time from the end of the last one.
-func testSamples(t *testing.T, open Open) {
+func testSamples(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0)}}
 	g := &n.GPUs[0]
-	s, change := open(t, n, clock.Now)
+	s, change := c.open(t, n, clock.Now)
 	report := Read(t, s)
-	Check(t, report, n)
+	c.check(t, report, n)
 	until := report.Readings[0].Sampled.To
 	read := func() {
 		report := Read(t, s)
-		Check(t, report, n)
+		c.check(t, report, n)
 		if r := report.Readings[0]; r.Sampled.From != until || r.At.Boot-r.Sampled.To > time.Second {
 			t.Errorf("samples of %v at %v, after those up to %v", r.Sampled, r.At.Boot, until)
 		}
@@ -125,10 +125,10 @@ func testSamples(t *testing.T, open Open) {
 
 // testMIG partitions a GPU, partitions it differently with the same ids, and ends MIG mode, while
 // nothing else changes.
-func testMIG(t *testing.T, open Open) {
+func testMIG(t *testing.T, c contract) {
 	n := Node{GPUs: []GPU{Divided(0), Full(1), Divided(2)}}
-	s, change := open(t, n, NewClock().Now)
-	Check(t, Read(t, s), n)
+	s, change := c.open(t, n, NewClock().Now)
+	c.check(t, Read(t, s), n)
 
 	was := n.GPUs[0].Device.Partitions.Instances
 	again := was[0] // same id and UUIDs: drivers derive them from the position of the instance
@@ -140,24 +140,24 @@ func testMIG(t *testing.T, open Open) {
 	for _, g := range []GPU{reused, first, none, Full(0), Divided(0), Divided(1)} {
 		n.GPUs[g.Device.Index] = g
 		change(n)
-		Check(t, Read(t, s), n)
-		Check(t, Read(t, s), n)
+		c.check(t, Read(t, s), n)
+		c.check(t, Read(t, s), n)
 	}
 }
 
 // testInstances checks the activity of instances. It is unknown in a first reading, in a reading
 // that follows immediately, and for an instance that is new. Each reading covers the time from
 // the end of the last one.
-func testInstances(t *testing.T, open Open) {
+func testInstances(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Busy(0), Full(1), Divided(2)}}
-	s, change := open(t, n, clock.Now)
+	s, change := c.open(t, n, clock.Now)
 	began := clock.Now().Boot
 	read := func(when string, after time.Duration, known bool) {
 		t.Helper()
 		clock.Advance(after)
 		report := Read(t, s)
-		Check(t, report, n)
+		c.check(t, report, n)
 		r := report.Readings[0]
 		if r.InstancesKnown != known {
 			t.Errorf("%s: instances are known: %v, want %v", when, r.InstancesKnown, known)
@@ -194,52 +194,52 @@ func testInstances(t *testing.T, open Open) {
 }
 
 // testLost checks a GPU that is lost from the start, and a GPU that is lost and returns.
-func testLost(t *testing.T, open Open) {
+func testLost(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
 	n.GPUs[1].Lost = true
-	s, change := open(t, n, clock.Now)
-	Check(t, Read(t, s), n)
+	s, change := c.open(t, n, clock.Now)
+	c.check(t, Read(t, s), n)
 	n.GPUs[1].Lost = false
 	change(n)
 	clock.Advance(time.Minute)
-	Check(t, Read(t, s), n)
+	c.check(t, Read(t, s), n)
 	n.GPUs[1].Lost = true
 	change(n)
 	for range 3 {
 		clock.Advance(time.Second)
-		Check(t, Read(t, s), n)
+		c.check(t, Read(t, s), n)
 	}
 	n.GPUs[1].Lost = false
 	change(n)
 	clock.Advance(time.Minute)
-	Check(t, Read(t, s), n)
+	c.check(t, Read(t, s), n)
 }
 
 // testStuck checks that a GPU that hangs keeps its identity and delays no read.
-func testStuck(t *testing.T, open Open) {
+func testStuck(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
-	s, change := open(t, n, clock.Now)
-	Check(t, Read(t, s), n)
+	s, change := c.open(t, n, clock.Now)
+	c.check(t, Read(t, s), n)
 	n.GPUs[1].Stuck = true
 	change(n)
 	hasty := Hasty(s)
 	for range 3 {
-		Check(t, Eventually(t, hasty, "the other GPUs are read", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 2 }), n)
+		c.check(t, Eventually(t, hasty, "the other GPUs are read", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 2 }), n)
 	}
 	n.GPUs[1].Stuck = false
 	change(n)
 	Eventually(t, s, "the GPU answers again", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 3 })
-	Check(t, Read(t, s), n)
+	c.check(t, Read(t, s), n)
 }
 
 // testReload reloads the driver, which then lists the GPUs in reverse order.
-func testReload(t *testing.T, open Open) {
+func testReload(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
-	s, change := open(t, n, clock.Now)
-	Check(t, Read(t, s), n)
+	s, change := c.open(t, n, clock.Now)
+	c.check(t, Read(t, s), n)
 	n.Loads++
 	n.GPUs = []GPU{Plain(2), Full(1), Full(0)}
 	for i := range n.GPUs {
@@ -248,14 +248,14 @@ func testReload(t *testing.T, open Open) {
 	}
 	change(n)
 	clock.Advance(time.Minute)
-	Check(t, Eventually(t, s, "the driver answers again", answers), n)
+	c.check(t, Eventually(t, s, "the driver answers again", answers), n)
 }
 
 // testDown starts without a driver, loads it, and unloads it again.
-func testDown(t *testing.T, open Open) {
+func testDown(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0)}, Down: true}
-	s, change := open(t, n, clock.Now)
+	s, change := c.open(t, n, clock.Now)
 	for range 2 {
 		if report, err := s.Read(t.Context()); err == nil {
 			t.Fatalf("no driver, and yet the report %+v", report)
@@ -263,7 +263,7 @@ func testDown(t *testing.T, open Open) {
 		n.Down, n.Loads = false, n.Loads+1
 		change(n)
 		clock.Advance(time.Minute)
-		Check(t, Eventually(t, s, "the driver answers", answers), n)
+		c.check(t, Eventually(t, s, "the driver answers", answers), n)
 		n.Down = true
 		change(n)
 	}

@@ -5,6 +5,7 @@ package gputest
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -52,8 +53,48 @@ type GPU struct {
 }
 
 // Run runs the whole contract.
-func Run(t *testing.T, open Open) {
-	tests := map[string]func(*testing.T, Open){
+func Run(t *testing.T, open Open) { Limits{}.Run(t, open) }
+
+// Limits adapt the contract to a vendor whose GPUs report less than the described ones.
+type Limits struct {
+	// GPU changes a described GPU to what a GPU of the vendor reports. It must not change what the
+	// GPU refers to. Nil changes nothing.
+	GPU func(*GPU)
+	// Without has the tests that do not apply, with the reason.
+	Without map[string]string
+}
+
+// contract is the contract with the limits of a vendor.
+type contract struct {
+	limits Limits
+	vendor Open
+}
+
+func (c contract) open(t *testing.T, n Node, now gpu.Clock) (Source, func(Node)) {
+	s, change := c.vendor(t, c.limits.node(n), now)
+	return s, func(n Node) { change(c.limits.node(n)) }
+}
+
+func (c contract) check(t *testing.T, report gpu.Report, n Node) {
+	t.Helper()
+	Check(t, report, c.limits.node(n))
+}
+
+// node returns a node with the limits.
+func (l Limits) node(n Node) Node {
+	if l.GPU == nil {
+		return n
+	}
+	n.GPUs = slices.Clone(n.GPUs)
+	for i := range n.GPUs {
+		l.GPU(&n.GPUs[i])
+	}
+	return n
+}
+
+// Run runs the contract with the limits.
+func (l Limits) Run(t *testing.T, open Open) {
+	tests := map[string]func(*testing.T, contract){
 		"reports what is there":             testExact,
 		"reports nil for what is not":       testAbsent,
 		"energy is exact":                   testEnergy,
@@ -66,8 +107,14 @@ func Run(t *testing.T, open Open) {
 		"continues after a driver reload":   testReload,
 		"continues after the driver's loss": testDown,
 	}
+	for name := range l.Without {
+		if tests[name] == nil {
+			t.Errorf("the contract has no test %q to omit", name)
+		}
+		delete(tests, name)
+	}
 	for name, test := range tests {
-		t.Run(name, func(t *testing.T) { test(t, open) })
+		t.Run(name, func(t *testing.T) { test(t, contract{l, open}) })
 	}
 }
 

@@ -3,7 +3,6 @@ package nvml
 import (
 	"encoding/binary"
 	"math"
-	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -52,7 +51,7 @@ func (g *gpuReader) readEnergy(q *inquiry, r *gpu.Reading) {
 		r.ModulePower = g.modulePower(q)
 	}
 	if g.meter.kind == powerIntegral && err == nil {
-		energy = g.integral.add(mw, r.At.Boot)
+		energy = g.integral.Add(mw, r.At.Boot)
 	}
 	if err == nil && g.meter.kind != undecided && g.meter.kind != noMeter {
 		r.Energy = &energy
@@ -162,30 +161,3 @@ func fieldInteger(f gonvml.FieldValue) (uint64, ret) {
 
 // maxMilliwatts exceeds the power of any board.
 const maxMilliwatts = 100_000_000
-
-// maxInterval is the longest time between two power readings that is integrated; power in a longer
-// one is unknown.
-const maxInterval = 10 * time.Second
-
-// An integral is an energy counter made from power readings by the trapezoid rule. It counts in
-// half milliwatt-nanoseconds and never rounds.
-type integral struct {
-	energy gpu.Millijoules
-	rest   int64 // not yet a millijoule
-	begun  bool
-	power  uint32        // mW, at the last reading
-	at     time.Duration // of the last reading, boot clock
-}
-
-const halfUnits = 2 * int64(time.Second) // in one millijoule
-
-func (i *integral) add(mw uint32, at time.Duration) gpu.Millijoules {
-	if dt := at - i.at; i.begun && dt > 0 && dt <= maxInterval {
-		// At most 2·2³²·10¹⁰, which could overflow.
-		i.rest += (int64(min(i.power, maxMilliwatts)) + int64(min(mw, maxMilliwatts))) * int64(dt)
-		i.energy += gpu.Millijoules(i.rest / halfUnits)
-		i.rest %= halfUnits
-	}
-	i.begun, i.power, i.at = true, mw, at
-	return i.energy
-}

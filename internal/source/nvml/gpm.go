@@ -138,6 +138,9 @@ func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 // errNoBase is the error of a first sample.
 var errNoBase = errors.New("no earlier sample")
 
+// maxInterval is the longest time that an average of activity may cover.
+const maxInterval = 10 * time.Second
+
 // measure returns the activity of an instance between the samples of its pair. An average over more
 // than maxInterval would be too old.
 func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {

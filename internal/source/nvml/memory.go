@@ -12,7 +12,7 @@ import (
 type memory struct {
 	device   gpu.Device
 	meter    meter
-	integral integral
+	integral gpu.PowerIntegral
 	position
 }
 

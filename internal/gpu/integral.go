@@ -1,0 +1,36 @@
+package gpu
+
+import "time"
+
+// maxMilliwatts exceeds the power of any board.
+const maxMilliwatts = 100_000_000
+
+// maxInterval is the longest time between two power readings that is integrated; power in a longer
+// one is unknown.
+const maxInterval = 10 * time.Second
+
+// PowerIntegral is an energy counter made from power readings by the trapezoid rule, for boards
+// without a counter of their own. It never rounds. The zero integral is ready for use.
+type PowerIntegral struct {
+	energy Millijoules
+	rest   int64 // not yet a millijoule, in half milliwatt-nanoseconds
+	begun  bool
+	power  uint32        // mW, at the last reading
+	at     time.Duration // of the last reading, boot clock
+}
+
+// halfUnits is the number of half milliwatt-nanoseconds in one millijoule.
+const halfUnits = 2 * int64(time.Second)
+
+// Add adds a reading of power in mW at a time on the boot clock, and returns the energy since the
+// first reading.
+func (i *PowerIntegral) Add(mw uint32, at time.Duration) Millijoules {
+	if dt := at - i.at; i.begun && dt > 0 && dt <= maxInterval {
+		// At most 2·2³²·10¹⁰, which could overflow.
+		i.rest += (int64(min(i.power, maxMilliwatts)) + int64(min(mw, maxMilliwatts))) * int64(dt)
+		i.energy += Millijoules(i.rest / halfUnits)
+		i.rest %= halfUnits
+	}
+	i.begun, i.power, i.at = true, mw, at
+	return i.energy
+}

@@ -1,0 +1,108 @@
+package amd
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// sums are the sums of activity in one gpu_metrics file.
+type sums struct {
+	at                gpu.Instant
+	activity, samples value
+	busy              [maxPartitions][maxXCC]value
+}
+
+func sumsOf(m metrics, at gpu.Instant) sums {
+	return sums{at: at, activity: m.activitySum, samples: m.samples, busy: m.busy}
+}
+
+// average returns the average of a percentage between two sums, from 0 to 1, over the given number
+// of samples. It is unknown if a sum fell or grew too much.
+func average(from, to value, samples uint64) (float64, bool) {
+	if !from.ok || !to.ok || samples == 0 || to.n < from.n {
+		return 0, false
+	}
+	share := float64(to.n-from.n) / float64(samples) / 100
+	// The sums are rounded, each for itself.
+	if share > 1+1/float64(samples) {
+		return 0, false
+	}
+	return min(share, 1), true
+}
+
+// count returns the number of samples between two sums.
+func (s sums) count(later sums) uint64 {
+	if !s.samples.ok || !later.samples.ok || later.samples.n < s.samples.n {
+		return 0
+	}
+	return later.samples.n - s.samples.n
+}
+
+// readActivity fills in the activity since the last reading: of the GPU, and of its partitions or
+// processes.
+func (r *reader) readActivity(out *gpu.Reading, m metrics, now sums, occupied []occupancy) {
+	samples := r.last.count(now)
+	if share, known := average(r.last.activity, now.activity, samples); known {
+		out.Gauges[gpu.Utilization] = &share
+	}
+	span := gpu.Span{From: r.last.at.Boot, To: now.at.Boot}
+	if r.last.at.IsZero() || span.Len() <= 0 || span.Len() > maxSpan {
+		return
+	}
+	if p := r.device.Partitions; p != nil {
+		r.readInstances(out, p, now, samples, span)
+		return
+	}
+	weigh(out, occupied, span)
+}
+
+// maxSpan is the longest time between two readings whose activity is known.
+const maxSpan = 10 * time.Second
+
+// readInstances fills in the average activity of the partitions. It is unknown for all if it is
+// unknown for one.
+func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, samples uint64, span gpu.Span) {
+	if len(p.Instances) > maxPartitions {
+		return
+	}
+	var instances []gpu.InstanceSample
+	for k, i := range p.Instances {
+		var busy, dies float64
+		for x := range min(i.Slices, maxXCC) {
+			share, known := average(r.last.busy[k][x], now.busy[k][x], samples)
+			if !known {
+				return
+			}
+			busy, dies = busy+share, dies+1
+		}
+		instances = append(instances, gpu.InstanceSample{Instance: strconv.Itoa(k), Span: span, SM: busy / dies})
+	}
+	out.Instances, out.InstancesKnown = instances, true
+}
+
+// weigh divides the GPU's activity between its processes by their occupancy, which is a sample of
+// one moment. If no process was seen at work although the GPU was, the activity is unknown.
+func weigh(out *gpu.Reading, occupied []occupancy, span gpu.Span) {
+	busy := out.Gauges[gpu.Utilization]
+	if busy == nil || !out.ContextsKnown {
+		return
+	}
+	var all uint64
+	for _, o := range occupied {
+		if !o.units.ok {
+			return
+		}
+		all += o.units.n
+	}
+	if all == 0 && *busy > 0 {
+		return
+	}
+	for _, o := range occupied {
+		if share := *busy * float64(o.units.n) / float64(max(all, 1)); share > 0 {
+			out.Samples = append(out.Samples, gpu.Sample{PID: o.pid, Span: span, SM: share})
+		}
+	}
+	out.Sampled, out.SamplesKnown, out.WeightedSamples = span, true, true
+}

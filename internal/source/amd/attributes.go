@@ -1,0 +1,79 @@
+package amd
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Revision 1.9 has no layout: u32 count, then for each attribute u64 code and its values, without
+// padding. The code has the unit in bits 24 to 31, the type in 20 to 23, the id in 10 to 19 and the
+// number of values in 0 to 9 (Linux, smu_cmn.h).
+
+// attribute has the bits of a code.
+type attribute struct {
+	kind, id, count int
+}
+
+// The ids of the attributes that are read (enum amdgpu_metrics_attr_id).
+const (
+	idHotspot     = 0
+	idPower       = 3
+	idActivity    = 4
+	idEnergy      = 7
+	idSamples     = 9
+	idActivitySum = 20
+	idClock       = 33
+	idMemoryClock = 37
+)
+
+func attributeOf(code uint64) attribute {
+	return attribute{kind: int(code >> 20 & 0xf), id: int(code >> 10 & 0x3ff), count: int(code & 0x3ff)}
+}
+
+// width returns the width of a value in bytes: the types are u8, s8, u16, … s64. It returns 0 for an
+// unknown type.
+func (a attribute) width() int {
+	if a.kind > 7 {
+		return 0
+	}
+	return 1 << (a.kind / 2)
+}
+
+// signed reports whether the value has a sign. None of the values that are read has one.
+func (a attribute) signed() bool { return a.kind%2 == 1 }
+
+// decodeAttributes decodes a file of revision 1.9. Its attributes must fill it exactly.
+func decodeAttributes(file []byte) (metrics, error) {
+	const first = headerSize + 4
+	malformed := func(at int) (metrics, error) {
+		return metrics{}, fmt.Errorf("decode gpu_metrics: malformed attribute at byte %d of %d", at, len(file))
+	}
+	if len(file) < first {
+		return malformed(0)
+	}
+	var m metrics
+	places := map[int]*value{
+		idHotspot: &m.hotspot, idPower: &m.power, idActivity: &m.activity, idEnergy: &m.energy,
+		idSamples: &m.samples, idActivitySum: &m.activitySum, idClock: &m.clock, idMemoryClock: &m.memory,
+	}
+	at := first
+	for range binary.NativeEndian.Uint32(file[headerSize:]) {
+		if at+8 > len(file) {
+			return malformed(at)
+		}
+		a := attributeOf(binary.NativeEndian.Uint64(file[at:]))
+		next := at + 8 + a.count*a.width()
+		if a.width() == 0 || a.count == 0 || next > len(file) {
+			return malformed(at)
+		}
+		if v := places[a.id]; v != nil && !a.signed() {
+			*v = field{at + 8, a.width()}.read(file)
+		}
+		at = next
+	}
+	if at != len(file) {
+		return malformed(at)
+	}
+	m.clean()
+	return m, nil
+}

@@ -1,0 +1,61 @@
+package amd
+
+import (
+	"math"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A meter is the way in which a GPU's energy is read. It changes seldom: the ledger continues from
+// another counter as after a reset.
+type meter struct {
+	kind gpu.EnergySource
+	// missed counts the readings since the last one with a counter, found the readings with one
+	// while there is another source.
+	missed, found int
+	integral      gpu.PowerIntegral
+}
+
+// patience is the number of readings without a counter after which power is integrated instead,
+// and of readings with one after which the integral ends.
+const patience = 3
+
+// read returns the energy of a reading, if it is known. power is in W, and negative if unknown.
+// definite is set if gpu_metrics was read, so that a missing counter is no failure of the reading.
+func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant) *gpu.Millijoules {
+	var sum gpu.Millijoules
+	if power >= 0 {
+		sum = m.integral.Add(uint32(min(power*1000, math.MaxUint32)), at.Boot)
+	}
+	m.choose(counter.ok, power >= 0, definite)
+	switch {
+	case m.kind == gpu.EnergyCounter && counter.ok:
+		sum = millijoules(counter.n)
+	case m.kind == gpu.EnergyPower && power >= 0:
+	default:
+		return nil
+	}
+	return &sum
+}
+
+// choose selects the counter wherever it exists.
+func (m *meter) choose(counter, power, definite bool) {
+	if counter {
+		m.missed, m.found = 0, m.found+1
+		if m.kind == gpu.EnergyNone || m.found >= patience {
+			m.kind = gpu.EnergyCounter
+		}
+		return
+	}
+	m.found = 0
+	m.missed++
+	unread := m.kind == gpu.EnergyNone && !definite // the first readings may fail
+	switch {
+	case m.missed < patience && (unread || m.kind == gpu.EnergyCounter):
+	case power:
+		m.kind = gpu.EnergyPower
+	case m.kind == gpu.EnergyCounter && !definite: // nothing is read at present
+	case m.kind == gpu.EnergyCounter:
+		m.kind = gpu.EnergyNone
+	}
+}

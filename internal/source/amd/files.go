@@ -1,0 +1,58 @@
+package amd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// maxFile is the largest file that is read. The driver's files have at most one page.
+const maxFile = 64 << 10
+
+var errTooLong = errors.New("file is too long")
+
+// readFile returns the content of a file.
+func readFile(path ...string) ([]byte, error) {
+	f, err := os.Open(filepath.Join(path...))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(content) > maxFile {
+		err = fmt.Errorf("read %s: %w", f.Name(), errTooLong)
+	}
+	return content, err
+}
+
+// readText returns the content of a file without surrounding space; empty if it is unreadable.
+func readText(path ...string) string {
+	content, err := readFile(path...)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(content))
+}
+
+// readNumber returns the decimal number in a file.
+func readNumber(path ...string) (uint64, error) {
+	content, err := readFile(path...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(content)), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parse %s: %w", filepath.Join(path...), err)
+	}
+	return n, nil
+}
+
+// exists reports whether a path exists.
+func exists(path ...string) bool {
+	_, err := os.Stat(filepath.Join(path...))
+	return err == nil
+}

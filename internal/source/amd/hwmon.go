@@ -1,0 +1,81 @@
+package amd
+
+import (
+	"errors"
+	"path/filepath"
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// hwmon has the values of the driver's hwmon folder. It has no energy.
+type hwmon struct {
+	power, limit       value // µW
+	temperature        value // m°C
+	clock, memoryClock value // Hz
+}
+
+// errNoHwmon is the error while no value of hwmon can be read.
+var errNoHwmon = errors.New("read hwmon: no value")
+
+// findHwmon finds the folder, whose number changes when the driver is reloaded.
+func (r *reader) findHwmon() {
+	folders, _ := filepath.Glob(filepath.Join(r.card.folder, "hwmon", "hwmon*")) // the pattern is valid
+	r.hwmon = ""
+	for _, f := range folders {
+		if name := readText(f, "name"); name == "amdgpu" || name == "" {
+			r.hwmon = f
+			return
+		}
+	}
+}
+
+// readHwmon reads power, its limit, temperature and clocks. Older firmware averages the power.
+func (r *reader) readHwmon() (hwmon, error) {
+	if r.hwmon == "" {
+		return hwmon{}, errNoHwmon
+	}
+	h := hwmon{
+		power: r.sensor("power1_average"), limit: r.sensor("power1_cap"),
+		temperature: r.labelled("temp", "edge", "junction"),
+		clock:       r.labelled("freq", "sclk"), memoryClock: r.labelled("freq", "mclk"),
+	}
+	if !h.power.ok {
+		h.power = r.sensor("power1_input")
+	}
+	if h == (hwmon{}) {
+		return h, errNoHwmon
+	}
+	return h, nil
+}
+
+// sensor reads a value of hwmon. None that is read can be 0: power and its limit are 0 on an MI250's
+// second die.
+func (r *reader) sensor(name string) value {
+	n, err := readNumber(r.hwmon, name)
+	if err != nil || n == 0 {
+		return value{}
+	}
+	return value{n, true}
+}
+
+// maxSensors exceeds the number of temperatures or clocks of a GPU.
+const maxSensors = 3
+
+// labelled reads the input of a kind, such as temp, that has the first of the labels.
+func (r *reader) labelled(kind string, labels ...string) value {
+	for _, label := range labels {
+		for i := range maxSensors {
+			sensor := kind + strconv.Itoa(i+1)
+			if readText(r.hwmon, sensor+"_label") == label {
+				return r.sensor(sensor + "_input")
+			}
+		}
+	}
+	return value{}
+}
+
+// maxPower returns the highest power limit of the board, 0 if unknown.
+func (r *reader) maxPower() gpu.Watts {
+	return gpu.Watts(float64(first(r.sensor("power1_cap_max"), r.sensor("power1_cap")).n) / 1e6)
+}

@@ -1,0 +1,178 @@
+package amd
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// metrics are the values of one gpu_metrics file. Each may be missing.
+type metrics struct {
+	edge, hotspot value // °C
+	power         value // W
+	activity      value // % of time in which the compute units were busy, averaged by the firmware
+	energy        value // 2⁻¹⁶ J since the driver was loaded
+	activitySum   value // sum of activity over all samples of the firmware, 32 bits, wraps
+	samples       value // number of these samples, 32 bits, wraps
+	clock, memory value // MHz
+	// busy has a sum like activitySum, of 64 bits, for each partition and compute die (XCC).
+	busy [maxPartitions][maxXCC]value
+}
+
+// value is a number of the driver, unless it is missing.
+type value struct {
+	n  uint64
+	ok bool
+}
+
+const (
+	maxPartitions = 8
+	maxXCC        = 8
+)
+
+// A field is a number in a layout. The zero field is missing.
+type field struct{ at, width int }
+
+// A layout has the places of the values in one revision of gpu_metrics.
+type layout struct {
+	size                                                                          int
+	edge, hotspot, power, activity, energy, activitySum, samples, clock, memClock field
+	// partitions is the place of the first partition, stride the distance to the next, and busy the
+	// place of the sums within each. A stride of 0 means none.
+	partitions, stride, busy int
+}
+
+// A revision of gpu_metrics is its format and its content.
+type revision struct{ format, content uint8 }
+
+// layouts has the known revisions with a fixed layout (Linux, kgd_pp_interface.h). None is an
+// extension of another. Revision 1.0 has a counter of 32 bits that wraps within minutes; it is not
+// read. Formats 2 and 3 belong to processors with graphics.
+var layouts = map[revision]layout{
+	{1, 0}: {
+		size: 80, edge: u16(16), hotspot: u16(18), activity: u16(28), power: u16(34), clock: u16(54), memClock: u16(58),
+	},
+	{1, 1}: discrete(96),
+	{1, 2}: discrete(104),
+	{1, 3}: discrete(120),
+	{1, 4}: {
+		size: 288, hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24),
+		activitySum: u32(56), clock: u16(240), memClock: u16(280),
+	},
+	{1, 5}: {
+		size: 360, hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(88),
+		activitySum: u32(120), clock: u16(312), memClock: u16(352),
+	},
+	{1, 6}: {
+		size: 1664, hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(16), samples: u32(32),
+		activitySum: u32(68), clock: u16(264), memClock: u16(304), partitions: 312, stride: 168, busy: 104,
+	},
+	{1, 7}: {
+		size: 2208, hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24), samples: u32(40),
+		activitySum: u32(76), clock: u16(296), memClock: u16(336), partitions: 344, stride: 232, busy: 104,
+	},
+	{1, 8}: {
+		size: 3360, hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24), samples: u32(40),
+		activitySum: u32(76), clock: u16(296), memClock: u16(336), partitions: 344, stride: 376, busy: 120,
+	},
+}
+
+func u16(at int) field { return field{at, 2} }
+func u32(at int) field { return field{at, 4} }
+func u64(at int) field { return field{at, 8} }
+
+// discrete returns the layout that revisions 1.1 to 1.3 begin with.
+func discrete(size int) layout {
+	return layout{
+		size: size, edge: u16(4), hotspot: u16(6), activity: u16(16), power: u16(22), energy: u64(24),
+		clock: u16(54), memClock: u16(58), activitySum: u32(80),
+	}
+}
+
+// errUnknown is wrapped by the error of a file whose revision is not known.
+var errUnknown = errors.New("unknown revision of gpu_metrics")
+
+// headerSize is the length of the header: u16 size, u8 format, u8 content.
+const headerSize = 4
+
+// decode decodes the content of a gpu_metrics file. An error means that nothing of it can be used.
+func decode(file []byte) (metrics, error) {
+	if len(file) < headerSize {
+		return metrics{}, fmt.Errorf("decode gpu_metrics: %d bytes", len(file))
+	}
+	size, rev := int(binary.NativeEndian.Uint16(file)), revision{file[2], file[3]}
+	l, known := layouts[rev]
+	attributes := rev == revision{1, 9}
+	switch {
+	case !attributes && (!known || size != l.size):
+		return metrics{}, fmt.Errorf("%w %d.%d of %d bytes", errUnknown, rev.format, rev.content, size)
+	case size > len(file):
+		return metrics{}, fmt.Errorf("decode gpu_metrics: %d of %d bytes", len(file), size)
+	case attributes:
+		return decodeAttributes(file[:size])
+	}
+	return l.decode(file), nil
+}
+
+func (l *layout) decode(file []byte) metrics {
+	m := metrics{
+		edge: l.edge.read(file), hotspot: l.hotspot.read(file), power: l.power.read(file),
+		activity: l.activity.read(file), energy: l.energy.read(file), activitySum: l.activitySum.read(file),
+		samples: l.samples.read(file), clock: l.clock.read(file), memory: l.memClock.read(file),
+	}
+	if l.stride > 0 {
+		for p := range m.busy {
+			for x := range m.busy[p] {
+				m.busy[p][x] = u64(l.partitions + p*l.stride + l.busy + 8*x).read(file)
+			}
+		}
+	}
+	m.clean()
+	return m
+}
+
+// read returns the number at the field. All ones mean that the GPU does not report it. A field
+// without width has no number.
+func (f field) read(file []byte) value {
+	var n, none uint64
+	switch f.width {
+	case 1:
+		n, none = uint64(file[f.at]), math.MaxUint8
+	case 2:
+		n, none = uint64(binary.NativeEndian.Uint16(file[f.at:])), math.MaxUint16
+	case 4:
+		n, none = uint64(binary.NativeEndian.Uint32(file[f.at:])), math.MaxUint32
+	case 8:
+		n, none = binary.NativeEndian.Uint64(file[f.at:]), math.MaxUint64
+	}
+	if n == none {
+		return value{}
+	}
+	return value{n, true}
+}
+
+// clean drops impossible values. Newer firmware withdraws the energy by 32 ones in the field of 64
+// bits. Energy and power of 0 are those of an MI250's second die, whose power the first one has.
+func (m *metrics) clean() {
+	drop := func(v *value, valid bool) {
+		if !valid {
+			*v = value{}
+		}
+	}
+	drop(&m.energy, m.energy.n != math.MaxUint32 && m.energy.n > 0)
+	drop(&m.power, m.power.n > 0)
+	drop(&m.activity, m.activity.n <= 100)
+	drop(&m.edge, m.edge.n < 200)
+	drop(&m.hotspot, m.hotspot.n < 200)
+}
+
+// millijoules converts a counter of 2⁻¹⁶ J. Converted are counters, never their differences, so the
+// remainder below a millijoule is not lost.
+func millijoules(counter uint64) gpu.Millijoules {
+	high, low := bits.Mul64(counter, 1000)
+	return gpu.Millijoules(high<<48 | low>>16)
+}

@@ -1,0 +1,46 @@
+package amd
+
+import (
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// models has names for GPUs without a product name, as in virtual machines, by their PCI device id.
+var models = map[string]string{
+	"0x738c": "AMD Instinct MI100",
+	"0x7408": "AMD Instinct MI250X",
+	"0x740c": "AMD Instinct MI250X / MI250",
+	"0x740f": "AMD Instinct MI210",
+	"0x74a0": "AMD Instinct MI300A",
+	"0x74a1": "AMD Instinct MI300X",
+	"0x74a5": "AMD Instinct MI325X",
+	"0x74b5": "AMD Instinct MI300X VF",
+}
+
+// twoDies has the PCI device ids of modules with two GPUs, whose firmware reports the power and the
+// energy of the module on the first one, and 0 on the other (Linux, aldebaran_ppt.c).
+var twoDies = []string{"0x7408", "0x740c"}
+
+// scope returns what the GPU's energy covers.
+func (r *reader) scope() gpu.EnergyScope {
+	if slices.Contains(twoDies, readText(r.card.folder, "device")) {
+		return gpu.ScopeModule
+	}
+	return gpu.ScopeGPU
+}
+
+// divideModules marks the energy of a GPU as its module's if another GPU of the board has none. It
+// covers modules whose device id is not known.
+func divideModules(report *gpu.Report) {
+	for i := range report.Devices {
+		d := &report.Devices[i]
+		silent := slices.ContainsFunc(report.Devices, func(o gpu.Device) bool {
+			return o.UUID != d.UUID && o.Serial == d.Serial && o.EnergySource == gpu.EnergyNone &&
+				slices.ContainsFunc(report.Readings, func(r gpu.Reading) bool { return r.UUID == o.UUID })
+		})
+		if d.EnergySource == gpu.EnergyCounter && gpu.Identity(d.Serial) != "" && silent {
+			d.EnergyScope = gpu.ScopeModule
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package amd
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// whole is the compute partition mode of a GPU that is not divided.
+const whole = "SPX"
+
+// partitioning returns the partitions of a GPU, one for each of its nodes in amdkfd's topology, or
+// nil if the GPU is not divided. All partitions of a GPU have one size. The first is the PCI device
+// itself; the others are platform devices, which device plugins name.
+func partitioning(mode, address string, nodes []node, platforms map[string]string) *gpu.Partitioning {
+	if mode == "" || mode == whole || len(nodes) < 2 {
+		return nil
+	}
+	p := &gpu.Partitioning{}
+	for _, n := range nodes {
+		name := address
+		if n.number > 0 {
+			name = platforms[n.minor]
+		}
+		slices := max(n.xcc, 1)
+		p.Slices += slices
+		p.Instances = append(p.Instances, gpu.Partition{
+			ID: strconv.Itoa(n.number), Profile: mode, ProfileID: -1, Start: -1, Slices: slices,
+			Devices: []gpu.PartitionDevice{{UUID: name, Index: n.number}},
+		})
+	}
+	return p
+}
+
+// renderMinor returns the minor number of the render node of a device; empty if it has none.
+func renderMinor(device string) string {
+	matches, _ := filepath.Glob(filepath.Join(device, "drm", "renderD*")) // the pattern is valid
+	if len(matches) == 0 {
+		return ""
+	}
+	return filepath.Base(matches[0])[len("renderD"):]
+}

@@ -1,0 +1,132 @@
+package amd
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// maxProcesses is the number of processes of amdkfd that are read.
+const maxProcesses = 4096
+
+// occupancy is a process on the GPU and the number of compute units with waves of it at one moment.
+type occupancy struct {
+	pid   uint32
+	units value
+}
+
+// readContexts reads the processes on the GPU from /sys/class/kfd/kfd/proc, and returns their
+// occupancy. A process that opened /dev/kfd is listed there; it is on the GPU if it has memory or a
+// queue there. If a file is refused, all processes are unknown; otherwise they would seem to have
+// ended.
+func (r *reader) readContexts(out *gpu.Reading) []occupancy {
+	root := filepath.Join(r.cfg.Sys, "class/kfd/kfd/proc")
+	entries, err := os.ReadDir(root)
+	switch {
+	case err != nil || len(r.nodes) == 0:
+		return nil
+	case len(entries) > maxProcesses:
+		r.logOnce(slog.LevelWarn, fmt.Sprintf("more than %d processes of amdkfd", maxProcesses), "processes of the GPU are unknown")
+		return nil
+	}
+	var contexts []gpu.Context
+	var occupied []occupancy
+	for _, e := range entries {
+		pid, err := strconv.ParseUint(e.Name(), 10, 32)
+		if err != nil || pid == 0 {
+			continue
+		}
+		c, on, err := r.context(filepath.Join(root, e.Name()), uint32(pid))
+		if err != nil {
+			r.logOnce(slog.LevelWarn, "processes of amdkfd cannot be read: "+err.Error(), "processes of the GPU are unknown")
+			return nil
+		}
+		if on {
+			contexts = append(contexts, c)
+			occupied = append(occupied, r.occupancy(filepath.Join(root, e.Name()), c.PID))
+		}
+	}
+	slices.SortFunc(contexts, func(a, b gpu.Context) int { return cmp.Compare(a.PID, b.PID) })
+	out.Contexts, out.ContextsKnown = contexts, true
+	return occupied
+}
+
+// context returns the context of a process, if it has one on the GPU. Of several partitions it has
+// the one with most memory: an entry has one instance.
+func (r *reader) context(folder string, pid uint32) (c gpu.Context, on bool, err error) {
+	c.PID = pid
+	var most uint64
+	for _, n := range r.nodes {
+		used, err := readNumber(folder, "vram_"+n.id)
+		if refused(err) {
+			return c, false, err
+		}
+		known := err == nil
+		here := known && used > 0
+		if !here {
+			if here, err = r.hasQueue(folder, n); err != nil {
+				return c, false, err
+			}
+		}
+		if !here {
+			continue
+		}
+		if known {
+			if c.MemoryUsed == nil {
+				c.MemoryUsed = new(uint64(0))
+			}
+			*c.MemoryUsed += used
+		}
+		if r.device.Partitions != nil && (!on || used > most) {
+			c.GPUInstance, most = strconv.Itoa(n.number), used
+		}
+		on = true
+	}
+	return c, on, nil
+}
+
+// refused reports whether a file may not be read. A file that is missing is no error: the process
+// has ended, or may not use the GPU.
+func refused(err error) bool { return errors.Is(err, fs.ErrPermission) }
+
+// hasQueue reports whether a process has a queue on a node.
+func (r *reader) hasQueue(folder string, n node) (bool, error) {
+	queues, err := os.ReadDir(filepath.Join(folder, "queues"))
+	if refused(err) {
+		return false, err
+	}
+	for _, q := range queues {
+		id, err := readFile(folder, "queues", q.Name(), "gpuid")
+		if refused(err) {
+			return false, err
+		}
+		if err == nil && string(bytes.TrimSpace(id)) == n.id {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// occupancy reads the number of compute units that a process occupies.
+func (r *reader) occupancy(folder string, pid uint32) occupancy {
+	o := occupancy{pid: pid}
+	for _, n := range r.nodes {
+		units, err := readNumber(folder, "stats_"+n.id, "cu_occupancy")
+		if err == nil {
+			o.units.n, o.units.ok = o.units.n+min(units, maxUnits), true
+		}
+	}
+	return o
+}
+
+// maxUnits exceeds the number of compute units of any GPU.
+const maxUnits = 4096

@@ -1,0 +1,193 @@
+package amd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A reader reads one GPU. It is used within the GPU's lane only, except for nodes and platforms,
+// which are set while the lane is idle.
+type reader struct {
+	cfg       Config
+	card      card
+	nodes     []node
+	platforms map[string]string
+	// former is the reader of the slot's last GPU, until this one is identified.
+	former *reader
+
+	device gpu.Device
+	again  time.Duration // boot clock at which the identity is read again
+	hwmon  string        // folder, empty if unknown
+	meter  meter
+	last   sums // of the last reading
+	// logged has the problems that were logged for the GPU.
+	logged map[string]bool
+}
+
+// identityAge is the time after which the identity is read again: a part may have been unreadable,
+// and power limits change.
+const identityAge = 10 * time.Second
+
+// look identifies the GPU if necessary, and reads it.
+func (r *reader) look() look {
+	now := r.cfg.Now().Boot
+	l := look{reader: r, began: now}
+	if r.device.UUID == "" || now >= r.again {
+		if l.err = r.identify(); l.err != nil && r.device.UUID == "" {
+			return l
+		}
+		r.again = now + identityAge
+	}
+	l.reading, l.err = r.read()
+	l.device = r.device
+	return l
+}
+
+// read returns one reading, or an error if neither gpu_metrics nor hwmon could be read.
+func (r *reader) read() (*gpu.Reading, error) {
+	out := &gpu.Reading{UUID: r.device.UUID}
+	began := r.cfg.Now()
+	m, metricsErr := r.readMetrics()
+	out.At = r.cfg.Now()
+	out.Took = out.At.Sub(began)
+	h, hwmonErr := r.readHwmon()
+	if metricsErr != nil && hwmonErr != nil {
+		return nil, errors.Join(metricsErr, hwmonErr)
+	}
+	r.readGauges(out, m, h)
+	r.readEnergy(out, m, metricsErr == nil || errors.Is(metricsErr, errUnknown))
+	r.device.Partitions = partitioning(readText(r.card.folder, "current_compute_partition"), r.card.address, r.nodes, r.platforms)
+	occupied := r.readContexts(out)
+	now := sumsOf(m, out.At)
+	r.readActivity(out, m, now, occupied)
+	r.last = now
+	return out, nil
+}
+
+// readMetrics reads gpu_metrics. A revision that is not known is logged once.
+func (r *reader) readMetrics() (metrics, error) {
+	file, err := readFile(r.card.folder, "gpu_metrics")
+	if err != nil {
+		return metrics{}, err
+	}
+	m, err := decode(file)
+	if errors.Is(err, errUnknown) {
+		r.logOnce(slog.LevelWarn, err.Error(), "hwmon is read instead")
+	}
+	return m, err
+}
+
+// logOnce logs a problem of the GPU the first time.
+func (r *reader) logOnce(level slog.Level, problem, consequence string) {
+	if r.logged[problem] {
+		return
+	}
+	if r.logged == nil {
+		r.logged = make(map[string]bool)
+	}
+	r.logged[problem] = true
+	r.cfg.Log.Log(context.Background(), level, problem, "gpu", r.device.UUID, "then", consequence)
+}
+
+// readGauges fills in the gauges in base units. Firmware that reports only the hottest place has no
+// temperature of the edge.
+func (r *reader) readGauges(out *gpu.Reading, m metrics, h hwmon) {
+	set := func(g gpu.Gauge, v value, units float64) {
+		if v.ok {
+			out.Gauges[g] = new(float64(v.n) / units)
+		}
+	}
+	set(gpu.Power, h.power, 1e6)
+	set(gpu.Power, m.power, 1)
+	set(gpu.Temperature, h.temperature, 1e3)
+	set(gpu.Temperature, first(m.edge, m.hotspot), 1)
+	set(gpu.SMClock, first(m.clock.hertz(), h.clock), 1)
+	set(gpu.MemoryClock, first(m.memory.hertz(), h.memoryClock), 1)
+	set(gpu.MemoryUsed, r.number("mem_info_vram_used"), 1)
+	set(gpu.MemoryTotal, r.number("mem_info_vram_total"), 1)
+	busy := m.activity
+	if !busy.ok {
+		busy = r.number("gpu_busy_percent")
+		busy.ok = busy.ok && busy.n <= 100
+	}
+	set(gpu.Utilization, busy, 100)
+	if h.limit.ok {
+		out.PowerLimit = new(gpu.Watts(float64(h.limit.n) / 1e6))
+	}
+}
+
+// hertz converts from MHz.
+func (v value) hertz() value { return value{v.n * 1e6, v.ok} }
+
+// first returns the first value that is there.
+func first(values ...value) value {
+	for _, v := range values {
+		if v.ok {
+			return v
+		}
+	}
+	return value{}
+}
+
+// number reads a number of the device.
+func (r *reader) number(name string) value {
+	n, err := readNumber(r.card.folder, name)
+	return value{n, err == nil}
+}
+
+// readEnergy fills in the energy and its source.
+func (r *reader) readEnergy(out *gpu.Reading, m metrics, definite bool) {
+	power := -1.0
+	if p := out.Gauges[gpu.Power]; p != nil {
+		power = *p
+	}
+	out.Energy = r.meter.read(m.energy, power, definite, out.At)
+	r.device.EnergySource, r.device.EnergyScope = r.meter.kind, ""
+	if r.meter.kind != gpu.EnergyNone {
+		r.device.EnergyScope = r.scope()
+	}
+}
+
+// identify reads the identity of the GPU. Only the unique id is required. Strings are the driver's.
+func (r *reader) identify() error {
+	text := func(name string) string { return readText(r.card.folder, name) }
+	uuid := text("unique_id")
+	if gpu.Identity(uuid) == "" || len(uuid) > 64 {
+		return fmt.Errorf("identify GPU: unique_id is %q", uuid)
+	}
+	if old := r.former; old != nil && old.device.UUID == uuid {
+		r.meter, r.last, r.device = old.meter, old.last, old.device
+	}
+	r.former = nil
+	if r.device.UUID != "" && r.device.UUID != uuid { // another GPU is at the address
+		*r = reader{cfg: r.cfg, card: r.card, nodes: r.nodes, platforms: r.platforms}
+	}
+	d := &r.device
+	d.UUID, d.Index, d.Vendor, d.PCIBusID = uuid, r.card.number, Vendor, busID(r.card.address)
+	d.Model = cmp.Or(text("product_name"), models[text("device")])
+	d.Serial, d.BoardPartNumber, d.VBIOSVersion = text("serial_number"), text("product_number"), text("vbios_version")
+	minor := renderMinor(r.card.folder)
+	if minor == "" && len(r.nodes) > 0 {
+		minor = r.nodes[0].minor
+	}
+	d.DeviceNode = fmt.Sprintf("dri/card%d", r.card.number)
+	if minor != "" {
+		d.DeviceNode = "dri/renderD" + minor
+	}
+	r.findHwmon()
+	d.MaxPower = r.maxPower()
+	return nil
+}
+
+// busID converts an address to the format of [gpu.Device].
+func busID(address string) string {
+	domain, rest, _ := strings.Cut(address, ":")
+	return strings.ToUpper(strings.Repeat("0", max(0, 8-len(domain))) + domain + ":" + rest)
+}

@@ -1,0 +1,166 @@
+package amd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Vendor is the vendor of the source's devices.
+const Vendor = "AMD"
+
+// Config is the configuration of a [Source].
+type Config struct {
+	// Sys and Proc are the directories where sysfs and procfs are mounted.
+	Sys, Proc string
+	// CallTimeout is the time that a Read waits for late GPUs. It must be positive.
+	CallTimeout time.Duration
+	// Now is called from several goroutines.
+	Now gpu.Clock
+	Log *slog.Logger
+}
+
+// Source reads the node's GPUs.
+type Source struct {
+	cfg Config
+
+	mu       sync.Mutex // one Read or Close at a time; guards what follows
+	slots    []*slot
+	topology topology
+	// platforms has the names of the partitions' devices, as of the topology.
+	platforms map[string]string
+	closed    bool
+}
+
+// New returns a source. It reads nothing before the first Read.
+func New(cfg Config) *Source { return &Source{cfg: cfg} }
+
+// errLate is the error while no GPU responds.
+var errLate = errors.New("call timed out")
+
+// Read returns the current readings of all GPUs. It takes about [Config.CallTimeout] at most. An
+// error means that the driver is not loaded or that no GPU responds; a GPU that does not respond is
+// missing from the readings, and one that the driver no longer lists from the devices.
+func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return gpu.Report{}, errors.New("read amdgpu: closed")
+	case ctx.Err() != nil:
+		return gpu.Report{}, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
+	defer cancel()
+	cards, err := scan(s.cfg.Sys)
+	if err != nil {
+		return gpu.Report{}, fmt.Errorf("read amdgpu: %w", err)
+	}
+	s.refresh()
+	s.place(cards)
+	report, err := s.visit(ctx)
+	if err != nil {
+		return gpu.Report{}, fmt.Errorf("read amdgpu: %w", err)
+	}
+	divideModules(&report)
+	return report, nil
+}
+
+// refresh reads the topology again if it changed or is old.
+func (s *Source) refresh() {
+	now := s.cfg.Now().Boot
+	t := s.topology
+	if t.nodes != nil && now-t.at < topologyAge && readText(s.cfg.Sys, "class/kfd/kfd/topology/generation_id") == t.generation {
+		return
+	}
+	s.topology, s.platforms = readTopology(s.cfg.Sys), readPlatforms(s.cfg.Sys)
+	s.topology.at = now
+}
+
+// place gives each GPU its slot. A slot remains after its GPU was lost: a call may be in flight, and
+// the GPU may return.
+func (s *Source) place(cards []card) {
+	for _, x := range s.slots {
+		x.present = false
+	}
+	for _, c := range cards {
+		x := s.slotOf(c.address)
+		if x == nil {
+			x = &slot{}
+			s.slots = append(s.slots, x)
+		}
+		x.card, x.present = c, true
+		x.nodes, x.platforms = s.topology.nodes[c.address], s.platforms
+	}
+}
+
+func (s *Source) slotOf(address string) *slot {
+	for _, x := range s.slots {
+		if x.card.address == address {
+			return x
+		}
+	}
+	return nil
+}
+
+// visit reads all GPUs at once, and reports the results that arrive before ctx ends.
+func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
+	now := s.cfg.Now().Boot
+	answers, present := 0, 0
+	for _, x := range s.slots {
+		if x.drain(now) {
+			answers++
+		}
+	}
+	for _, x := range s.slots {
+		if x.present {
+			x.begin(s.cfg)
+		}
+	}
+	report := gpu.Report{Drivers: []gpu.Driver{s.driver()}}
+	uuids := make(map[string]bool)
+	for _, x := range s.slots {
+		if x.take(ctx) {
+			answers++
+		}
+		x.logState(s.cfg.Log)
+		if !x.present {
+			continue
+		}
+		present++
+		if x.device.UUID == "" || uuids[x.device.UUID] {
+			continue
+		}
+		uuids[x.device.UUID] = true
+		report.Devices = append(report.Devices, x.device)
+		if x.reading != nil {
+			report.Readings = append(report.Readings, *x.reading)
+		}
+	}
+	if present > 0 && answers == 0 {
+		return gpu.Report{}, errLate
+	}
+	return report, nil
+}
+
+// driver describes the driver. A driver that is part of the kernel has the kernel's version.
+func (s *Source) driver() gpu.Driver {
+	version := readText(s.cfg.Sys, "module/amdgpu/version")
+	if version == "" {
+		version = readText(s.cfg.Proc, "sys/kernel/osrelease")
+	}
+	return gpu.Driver{Vendor: Vendor, Name: "amdgpu", Version: version}
+}
+
+// Close prevents further reads. A call in flight is abandoned: it holds nothing but an open file.
+func (s *Source) Close(time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
