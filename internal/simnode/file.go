@@ -31,14 +31,15 @@ func writeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// link creates a relative link. Both paths are below the given directory.
+// link creates a relative link, which ends with the name of its target, as in the kernel's /sys. Both
+// paths are below the given directory.
 func link(dir, from, to string) error {
-	relative, err := filepath.Rel(filepath.Dir(from), to)
+	relative, err := filepath.Rel(filepath.Dir(from), filepath.Dir(to))
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(from)), 0o755); err != nil {
 		return err
 	}
-	return os.Symlink(relative, filepath.Join(dir, from))
+	return os.Symlink(filepath.Join(relative, filepath.Base(to)), filepath.Join(dir, from))
 }
