@@ -8,15 +8,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// ownResources is the prefix of NVIDIA's resource names.
-const ownResources = "nvidia.com/"
+// The prefixes of the vendors' resource names.
+const (
+	nvidiaResources = "nvidia.com/"
+	amdResources    = "amd.com/"
+)
 
 // parseDeviceID parses the id of a device as a device plugin registers it with the kubelet.
 // NVIDIA's ids are GPU-<uuid>, MIG-<uuid> or, with drivers before R470, MIG-GPU-<uuid>/<GPU
 // instance>/<compute instance>; with the index strategy <GPU> or <GPU>:<n-th MIG device>.
 // Google's plugin on GKE uses device nodes: nvidia<minor> or nvidia<minor>/gi<GPU instance>.
-// Plugins of other vendors, such as AMD's, use PCI addresses. Other ids are passed on unchanged.
-// The name of a device with an invalid id is empty.
+// AMD's plugin uses the kernel's names: the PCI address, and amdgpu_xcp_<n> for a partition. Ids of
+// other vendors are PCI addresses or passed on unchanged. The name of a device with an invalid id is
+// empty.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
 	name, ok := parseUUID(plain)
@@ -25,8 +29,11 @@ func parseDeviceID(resource, id string) device {
 	}
 	switch {
 	case ok:
-	case strings.HasPrefix(resource, ownResources):
+	case strings.HasPrefix(resource, nvidiaResources):
 		name, ok = parseIndex(plain)
+	case strings.HasPrefix(resource, amdResources):
+		plain, replica = id, ""
+		name, ok = parseAMD(id)
 	default:
 		plain, replica = id, ""
 		if name, ok = parsePCI(id); !ok {
@@ -90,8 +97,22 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 // node returns the path below /dev of the device node of an NVIDIA GPU.
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
-// pciAddress matches domain, bus, device and function.
-var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4}([0-9a-fA-F]{4})?:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
+// parseAMD parses the name of a device in sysfs, as AMD's device plugin does: a PCI address or
+// amdgpu_xcp_<n>. The address of a divided GPU names its first partition. Numbers of IOMMU groups,
+// of GPUs that are passed through to virtual machines, are invalid.
+func parseAMD(id string) (gpu.DeviceName, bool) {
+	number, isPartition := strings.CutPrefix(id, "amdgpu_xcp_")
+	if !isPartition {
+		return parsePCI(id)
+	}
+	if _, ok := parseNumber(number); !ok {
+		return gpu.DeviceName{}, false
+	}
+	return gpu.DeviceName{Partition: &gpu.PartitionName{Device: id}}, true
+}
+
+// pciAddress matches domain, bus, device and function. The kernel's domain has at least four digits.
+var pciAddress = regexp.MustCompile(`^[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
 
 // parsePCI parses a PCI address in the format of the kernel or of the driver. The result has the
 // driver's format: a domain of eight digits, in upper case.
@@ -99,10 +120,7 @@ func parsePCI(id string) (gpu.DeviceName, bool) {
 	if !pciAddress.MatchString(id) {
 		return gpu.DeviceName{}, false
 	}
-	id = strings.ToUpper(id)
-	if strings.IndexByte(id, ':') == 4 {
-		id = "0000" + id
-	}
+	id = strings.Repeat("0", 8-strings.IndexByte(id, ':')) + strings.ToUpper(id)
 	return gpu.DeviceName{PCIBusID: id}, true
 }
 

@@ -51,11 +51,14 @@ func TestParseDeviceID(t *testing.T) {
 		{"replica, renamed", "example.com/gpu", gpuID + "::1", byUUID(gpuID), "1"},
 		{"PCI address", "amd.com/gpu", "0000:0b:00.0", gpu.DeviceName{PCIBusID: "00000000:0B:00.0"}, ""},
 		{"PCI address as the driver prints it", "amd.com/gpu", "00000001:0B:00.7", gpu.DeviceName{PCIBusID: "00000001:0B:00.7"}, ""},
-		{"not a PCI address", "amd.com/gpu", "0000:0b:00.8", byUUID("0000:0b:00.8"), ""},
-		{"partition", "amd.com/gpu", "amdgpu_xcp_1", byUUID("amdgpu_xcp_1"), ""},
-		{"another vendor's, resembling a replica", "amd.com/gpu", "card::1", byUUID("card::1"), ""},
-		{"another vendor's, of maximum length", "amd.com/gpu", strings.Repeat("x", 253), byUUID(strings.Repeat("x", 253)), ""},
-		{"another vendor's number", "amd.com/gpu", "0", byUUID("0"), ""},
+		{"PCI address with a domain of five digits", "amd.com/gpu", "10000:0b:00.0", gpu.DeviceName{PCIBusID: "00010000:0B:00.0"}, ""},
+		{"AMD's partition", "amd.com/cpx_nps4", "amdgpu_xcp_13", gpu.DeviceName{Partition: &gpu.PartitionName{Device: "amdgpu_xcp_13"}}, ""},
+		{"AMD's first partition", "amd.com/cpx_nps4", "0000:1b:00.0", gpu.DeviceName{PCIBusID: "00000000:1B:00.0"}, ""},
+		{"another vendor's PCI address", "example.com/gpu", "0000:0b:00.0", gpu.DeviceName{PCIBusID: "00000000:0B:00.0"}, ""},
+		{"not a PCI address", "example.com/gpu", "0000:0b:00.8", byUUID("0000:0b:00.8"), ""},
+		{"another vendor's, resembling a replica", "example.com/gpu", "card::1", byUUID("card::1"), ""},
+		{"another vendor's, of maximum length", "example.com/gpu", strings.Repeat("x", 253), byUUID(strings.Repeat("x", 253)), ""},
+		{"another vendor's number", "example.com/gpu", "0", byUUID("0"), ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,10 +109,19 @@ func TestUnknownDeviceID(t *testing.T) {
 		{"PCI address as NVIDIA's", "nvidia.com/gpu", "0000:0b:00.0"},
 		{"replica of an unknown format", "nvidia.com/gpu", "part0::1"},
 		{"empty", "nvidia.com/gpu", ""},
-		{"another vendor's, empty", "amd.com/gpu", ""},
-		{"another vendor's, with a space", "amd.com/gpu", "card 1"},
-		{"another vendor's, with a dash in front", "amd.com/gpu", "-1"},
-		{"another vendor's, too long", "amd.com/gpu", strings.Repeat("x", 254)},
+		{"AMD's, empty", "amd.com/gpu", ""},
+		{"AMD's IOMMU group", "amd.com/gpu", "37"},
+		{"AMD's, not a PCI address", "amd.com/gpu", "0000:0b:00.8"},
+		{"AMD's, PCI address with a short domain", "amd.com/gpu", "000:0b:00.0"},
+		{"AMD's, PCI address with a long domain", "amd.com/gpu", "000000000:0b:00.0"},
+		{"AMD's, replica", "amd.com/gpu", "0000:0b:00.0::1"},
+		{"AMD's partition without number", "amd.com/gpu", "amdgpu_xcp_"},
+		{"AMD's partition, number with a zero", "amd.com/gpu", "amdgpu_xcp_01"},
+		{"AMD's partition, a name behind it", "amd.com/gpu", "amdgpu_xcp_1/drm"},
+		{"another vendor's, empty", "example.com/gpu", ""},
+		{"another vendor's, with a space", "example.com/gpu", "card 1"},
+		{"another vendor's, with a dash in front", "example.com/gpu", "-1"},
+		{"another vendor's, too long", "example.com/gpu", strings.Repeat("x", 254)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -132,6 +144,8 @@ func spell(n gpu.DeviceName) string {
 	}
 	switch {
 	case n.Partition == nil:
+	case n.Partition.Device != "":
+		id = n.Partition.Device
 	case n.Partition.Ordinal != nil:
 		id += ":" + strconv.Itoa(*n.Partition.Ordinal)
 	case n.Node != "":
@@ -145,10 +159,11 @@ func spell(n gpu.DeviceName) string {
 func FuzzDeviceID(f *testing.F) {
 	for _, id := range []string{
 		gpuID, gpuID + "::3", migID, "MIG-" + gpuID + "/1/0", "0:1::2", "7", "0000:0b:00.0",
-		"nvidia0", "nvidia0/gi7", "nvidia2/vgpu3", "nvidia0/gi1/vgpu0",
+		"nvidia0", "nvidia0/gi7", "nvidia2/vgpu3", "nvidia0/gi1/vgpu0", "10000:0b:00.0", "amdgpu_xcp_3",
 	} {
 		f.Add("nvidia.com/gpu", id)
 		f.Add("amd.com/gpu", id)
+		f.Add("example.com/gpu", id)
 	}
 	f.Fuzz(func(t *testing.T, resource, id string) {
 		d := parseDeviceID(resource, id)
@@ -159,7 +174,8 @@ func FuzzDeviceID(f *testing.F) {
 			return
 		}
 		ways := 0
-		for _, named := range []bool{d.name.UUID != "", d.name.Index != nil, d.name.Node != "", d.name.PCIBusID != ""} {
+		ofPartition := d.name.Partition != nil && d.name.Partition.Device != ""
+		for _, named := range []bool{d.name.UUID != "", d.name.Index != nil, d.name.Node != "", d.name.PCIBusID != "", ofPartition} {
 			if named {
 				ways++
 			}
@@ -186,10 +202,11 @@ func FuzzDeviceID(f *testing.F) {
 // FuzzListing checks that listed devices become allocations only of matching resources, and that
 // allocations by a claim name a device.
 func FuzzListing(f *testing.F) {
-	f.Add("nvidia.com/gpu", gpuID, gpuID+"::1", draDriver, "gpu-0", "k8s.gpu.nvidia.com/device="+gpuID, "")
-	f.Add("nvidia.com/mig-1g.10gb", migID, "0:1", draDriver, "gpu-0-mig-1g10gb-19-3", "", "share")
+	f.Add("nvidia.com/gpu", gpuID, gpuID+"::1", draNVIDIA, "gpu-0", "k8s.gpu.nvidia.com/device="+gpuID, "")
+	f.Add("nvidia.com/mig-1g.10gb", migID, "0:1", draNVIDIA, "gpu-0-mig-1g10gb-19-3", "", "share")
 	f.Add("nvidia.com/gpu", "nvidia0/gi1/vgpu0", "nvidia0", "", "", "", "")
-	f.Add("amd.com/gpu", "0000:0b:00.0", "::", "", "", "=", "")
+	f.Add("amd.com/gpu", "0000:0b:00.0", "::", draAMD, "gpu-1-129", "=", "")
+	f.Add("amd.com/cpx_nps4", "amdgpu_xcp_7", "0000:0b:00.0", draAMD, "gpu-9-137", "", "share")
 	f.Fuzz(func(t *testing.T, resource, id, secondID, driver, name, cdi, share string) {
 		claimed := &podresources.ClaimResource{
 			DriverName: driver, DeviceName: name, ShareId: &share, CdiDevices: []*podresources.CDIDevice{{Name: cdi}},
@@ -210,7 +227,7 @@ func FuzzListing(f *testing.F) {
 			t.Errorf("%d allocations of three devices", len(list))
 		}
 		for _, a := range list {
-			named := a.Device.UUID != "" || a.Device.Index != nil || a.Device.Node != "" || a.Device.PCIBusID != ""
+			named := a.Device != gpu.DeviceName{}
 			if !named && a.Claim != "" || a.Replicas < 1 || a.Live || a.Owner.Part != "trainer" {
 				t.Errorf("allocation %+v", a)
 			}

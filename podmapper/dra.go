@@ -9,8 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// draDriver is the name of NVIDIA's DRA driver for GPUs.
-const draDriver = "gpu.nvidia.com"
+// The names of the DRA drivers for GPUs.
+const (
+	draNVIDIA = "gpu.nvidia.com"
+	draAMD    = "gpu.amd.com"
+)
 
 // parseClaimed parses one device of a resource claim. A UUID in its CDI devices takes
 // precedence: the number in a device's name is the driver's index in early releases and the
@@ -23,10 +26,12 @@ func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, i
 			return name, id, true
 		}
 	}
-	if r.GetDriverName() != draDriver {
-		return gpu.DeviceName{}, "", false
+	switch r.GetDriverName() {
+	case draNVIDIA:
+		name, ok = parseDRAName(r.GetDeviceName())
+	case draAMD:
+		name, ok = parseAMDName(r.GetDeviceName())
 	}
-	name, ok = parseDRAName(r.GetDeviceName())
 	return name, r.GetDeviceName(), ok
 }
 
@@ -68,6 +73,21 @@ func parseDRAName(s string) (gpu.DeviceName, bool) {
 		return gpu.DeviceName{}, false
 	}
 	return gpu.DeviceName{Node: node(minor), Partition: mig}, true
+}
+
+// parseAMDName parses the name of a device as AMD's DRA driver publishes it: gpu-<card>-<minor number
+// of the render node>. A partition has a render node of its own.
+func parseAMDName(s string) (gpu.DeviceName, bool) {
+	part := strings.Split(s, "-")
+	if len(part) != 3 || part[0] != "gpu" {
+		return gpu.DeviceName{}, false
+	}
+	_, ok1 := parseNumber(part[1])
+	_, ok2 := parseNumber(part[2])
+	if !ok1 || !ok2 {
+		return gpu.DeviceName{}, false
+	}
+	return gpu.DeviceName{Node: "dri/renderD" + part[2]}, true
 }
 
 // parsePlacement parses the parts after gpu-<minor>-mig-.

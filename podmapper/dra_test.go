@@ -73,18 +73,26 @@ func TestParseClaimed(t *testing.T) {
 		id                   string
 		ok                   bool
 	}{
-		{"by name", draDriver, "gpu-3", []string{claim + "gpu-3"}, minor(3), "gpu-3", true},
-		{"second of two", draDriver, "gpu-4", []string{claim + "gpu-3", claim + "gpu-4"}, minor(4), "gpu-4", true},
-		{"without CDI devices", draDriver, "gpu-3", nil, minor(3), "gpu-3", true},
-		{"by UUID", draDriver, "gpu-3", []string{"k8s.gpu.nvidia.com/device=" + gpuID}, gpu.DeviceName{UUID: gpuID}, gpuID, true},
-		{"MIG by UUID", draDriver, "gpu-3", []string{"nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID}, gpu.DeviceName{UUID: migID}, migID, true},
-		{"by UUID, and the claim's", draDriver, "gpu-3", []string{"nvidia.com/gpu=" + gpuID, claim + "gpu-3"}, gpu.DeviceName{UUID: gpuID}, gpuID, true},
+		{"by name", draNVIDIA, "gpu-3", []string{claim + "gpu-3"}, minor(3), "gpu-3", true},
+		{"second of two", draNVIDIA, "gpu-4", []string{claim + "gpu-3", claim + "gpu-4"}, minor(4), "gpu-4", true},
+		{"without CDI devices", draNVIDIA, "gpu-3", nil, minor(3), "gpu-3", true},
+		{"by UUID", draNVIDIA, "gpu-3", []string{"k8s.gpu.nvidia.com/device=" + gpuID}, gpu.DeviceName{UUID: gpuID}, gpuID, true},
+		{"MIG by UUID", draNVIDIA, "gpu-3", []string{"nvidia.com/gpu=" + gpuID, "nvidia.com/gpu=" + migID}, gpu.DeviceName{UUID: migID}, migID, true},
+		{"by UUID, and the claim's", draNVIDIA, "gpu-3", []string{"nvidia.com/gpu=" + gpuID, claim + "gpu-3"}, gpu.DeviceName{UUID: gpuID}, gpuID, true},
 		{"another driver, by UUID", "gpu.example.com", "card-1", []string{"example.com/gpu=" + gpuID}, gpu.DeviceName{UUID: gpuID}, gpuID, true},
 
+		{"AMD's", draAMD, "gpu-1-129", nil, gpu.DeviceName{Node: "dri/renderD129"}, "gpu-1-129", true},
+		{"AMD's with a CDI device", draAMD, "gpu-9-137", []string{"k8s.gpu.amd.com/claim=dab5ab50-gpu-9-137"}, gpu.DeviceName{Node: "dri/renderD137"}, "gpu-9-137", true},
+
+		{"AMD's without render node", draAMD, "gpu-1", nil, gpu.DeviceName{}, "", false},
+		{"AMD's, a word as card", draAMD, "gpu-vfio-129", nil, gpu.DeviceName{}, "", false},
+		{"AMD's, a word as minor number", draAMD, "gpu-1-x", nil, gpu.DeviceName{}, "", false},
+		{"AMD's, a third number", draAMD, "gpu-1-129-0", nil, gpu.DeviceName{}, "", false},
+		{"AMD's, another kind", draAMD, "card-1-129", nil, gpu.DeviceName{}, "", false},
 		{"another driver", "gpu.example.com", "gpu-3", nil, gpu.DeviceName{}, "", false},
 		{"compute domain", "compute-domain.nvidia.com", "channel-0", nil, gpu.DeviceName{}, "", false},
-		{"passed through", draDriver, "gpu-vfio-0", []string{claim + "gpu-vfio-0"}, gpu.DeviceName{}, "", false},
-		{"nothing", draDriver, "", []string{"", "="}, gpu.DeviceName{}, "", false},
+		{"passed through", draNVIDIA, "gpu-vfio-0", []string{claim + "gpu-vfio-0"}, gpu.DeviceName{}, "", false},
+		{"nothing", draNVIDIA, "", []string{"", "="}, gpu.DeviceName{}, "", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -123,7 +131,7 @@ func TestOwnCDI(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			resource := func(names []string) *podresources.ClaimResource {
-				r := &podresources.ClaimResource{DriverName: draDriver, DeviceName: "gpu-1"}
+				r := &podresources.ClaimResource{DriverName: draNVIDIA, DeviceName: "gpu-1"}
 				for _, name := range names {
 					r.CdiDevices = append(r.CdiDevices, &podresources.CDIDevice{Name: name})
 				}

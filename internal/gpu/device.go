@@ -90,9 +90,14 @@ type Partition struct {
 
 // PartitionDevice is one compute instance of a GPU instance.
 type PartitionDevice struct {
-	UUID string `json:"uuid"` // MIG-…
+	// UUID is the UUID (MIG-…), or with amdgpu the name of the partition's device in sysfs: the
+	// first partition is the PCI device (0000:1b:00.0), others are amdgpu_xcp_<n>.
+	UUID string `json:"uuid"`
 	// Index is the driver's number of the MIG device on its GPU. The numbers may have gaps.
 	Index int `json:"index"`
+	// Node is the path of the partition's own device node below /dev, such as dri/renderD129;
+	// empty if it has none.
+	Node string `json:"device,omitempty"`
 }
 
 // EnergySource is the origin of a GPU's energy readings.

@@ -225,7 +225,8 @@ type Allocation struct {
 type DeviceName struct {
 	// UUID is the UUID of a GPU or of a partition's device, such as GPU-… or MIG-…. If it is
 	// empty, another field names the GPU: Index is the position in the driver's order, Node the
-	// path of the device node below /dev, PCIBusID the address in the driver's format.
+	// path of the device node below /dev, PCIBusID the address in the driver's format. A node or an
+	// address that is also the one of a partition names the partition.
 	UUID     string `json:",omitempty"`
 	Index    *int   `json:",omitempty"`
 	Node     string `json:",omitempty"`
@@ -236,8 +237,9 @@ type DeviceName struct {
 	All bool `json:",omitempty"`
 }
 
-// PartitionName names a partition of a GPU in one of three forms.
+// PartitionName names a partition of a GPU in one of four forms.
 type PartitionName struct {
+	Device           string // the name of its device; unique on the node, so the GPU has no name
 	Ordinal          *int   // the driver's index of the partition
 	Instance         string // its GPU instance id
 	ProfileID, Start *int   // the number of its profile and its first memory slice

@@ -16,6 +16,9 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holdingKey]int, len(list))
 	for _, a := range ds.expand(list) {
 		a.UUID, a.GPUInstance = ds.find(a.Device)
+		if a.GPUInstance != "" && a.Sharing == gpu.SharingExclusive {
+			a.Sharing = gpu.SharingMIG // the address of a GPU that is divided
+		}
 		h := holdingKey{a.UUID, a.GPUInstance, a.Owner}
 		if i, twice := at[h]; twice {
 			out[i].Replicas = max(out[i].Replicas, a.Replicas)
@@ -59,6 +62,11 @@ func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 			return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool { return d.UUID == name.UUID })
 		})
 	}
+	if name.Partition == nil || name.Partition.Device != "" {
+		if uuid, instance = ds.findInstance(owned(name)); uuid != "" {
+			return uuid, instance
+		}
+	}
 	if name.UUID != "" && name.Partition == nil {
 		return name.UUID, ""
 	}
@@ -70,6 +78,24 @@ func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 		return ds[i].UUID, ""
 	}
 	return ds[i : i+1].findInstance(meant(name.Partition))
+}
+
+// owned returns a function that matches the partition with a device of that name. The address of a
+// divided GPU is the one of its first partition.
+func owned(name gpu.DeviceName) func(gpu.Partition) bool {
+	return func(i gpu.Partition) bool {
+		return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool {
+			switch {
+			case name.Partition != nil:
+				return d.UUID == name.Partition.Device
+			case name.Node != "":
+				return d.Node == name.Node
+			case name.PCIBusID != "" && d.UUID != "":
+				return strings.HasSuffix(name.PCIBusID, strings.ToUpper(d.UUID))
+			}
+			return false
+		})
+	}
 }
 
 // named reports whether a device name is the GPU's.

@@ -14,6 +14,10 @@ func TestDeviceNames(t *testing.T) {
 		{ID: "1", Profile: "3g.40gb", ProfileID: 9, Start: 4, Slices: 3, Devices: []gpu.PartitionDevice{{UUID: "MIG-a", Index: 1}}},
 		{ID: "5", Profile: "2g.20gb", ProfileID: 14, Start: 0, Slices: 2, Devices: []gpu.PartitionDevice{{UUID: "MIG-b", Index: 0}, {UUID: "MIG-c", Index: 4}}},
 	}}
+	mig.Instances = append(mig.Instances,
+		gpu.Partition{ID: "8", Slices: 1, ProfileID: -1, Start: -1, Devices: []gpu.PartitionDevice{{UUID: "0000:43:00.0", Index: 8, Node: "dri/renderD129"}}},
+		gpu.Partition{ID: "9", Slices: 1, ProfileID: -1, Start: -1, Devices: []gpu.PartitionDevice{{UUID: "amdgpu_xcp_1", Index: 9, Node: "dri/renderD130"}}},
+	)
 	type place struct{ UUID, Instance string }
 	tests := []struct {
 		name string
@@ -37,6 +41,11 @@ func TestDeviceNames(t *testing.T) {
 		{"another profile there now", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(14), Start: new(4)}}, nil},
 		{"a profile without a place", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{ProfileID: new(9)}}, nil},
 		{"a place without a profile", gpu.DeviceName{Node: "nvidia8", Partition: &gpu.PartitionName{Start: new(4)}}, nil},
+		{"first partition by its PCI address", gpu.DeviceName{PCIBusID: "00000000:43:00.0"}, []place{{second, "8"}}},
+		{"partition by the name of its device", gpu.DeviceName{Partition: &gpu.PartitionName{Device: "amdgpu_xcp_1"}}, []place{{second, "9"}}},
+		{"no such partition", gpu.DeviceName{Partition: &gpu.PartitionName{Device: "amdgpu_xcp_2"}}, nil},
+		{"first partition by its device node", gpu.DeviceName{Node: "dri/renderD129"}, []place{{second, "8"}}},
+		{"partition by its device node", gpu.DeviceName{Node: "dri/renderD130"}, []place{{second, "9"}}},
 		{"MIG device of a whole GPU", gpu.DeviceName{UUID: first, Partition: &gpu.PartitionName{Instance: "1"}}, nil},
 		{"MIG device of a whole GPU by its index", gpu.DeviceName{Index: new(0), Partition: &gpu.PartitionName{Ordinal: new(0)}}, nil},
 	}

@@ -21,11 +21,11 @@ const (
 	snapshotsSend = "send"
 )
 
-// The default patterns for GPUs: the resources of NVIDIA's device plugin, and the device
-// classes of its DRA driver.
+// The default patterns for GPUs: the resources of NVIDIA's and AMD's device plugins, and the device
+// classes of their DRA drivers.
 const (
-	defaultResources     = `^nvidia\.com/(gpu|gpu\.shared|mig-.+)$`
-	defaultDeviceClasses = `^(gpu|mig|vfio)\.nvidia\.com$`
+	defaultResources     = `^(nvidia\.com/(gpu|gpu\.shared|mig-.+)|amd\.com/(gpu|[a-z]+_nps[0-9]+))$`
+	defaultDeviceClasses = `^((gpu|mig|vfio)\.nvidia|gpu\.amd)\.com$`
 )
 
 // Options is the configuration of the workloads.
