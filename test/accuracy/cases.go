@@ -81,6 +81,8 @@ func Cases(length time.Duration) []Case {
 		bystander(),
 		sharedJobs(),
 		idleJob(),
+		amdJobs(),
+		amdPartitions(length),
 	}
 }
 
@@ -144,6 +146,44 @@ func idleJob() Case {
 	c.Scenario.Units = []simnode.Unit{simnode.SlurmJob("4713", "s8FXKTA79XAR02", 1001, simnode.GPUs(0))}
 	return c
 }
+
+// amdJobs is a GPU of AMD that two Slurm jobs hold. The driver has no samples of processes; the
+// occupancy is read once a tick.
+func amdJobs() Case {
+	c := sliced("AMD: Slurm's jobs 4714 and 4715 on one MI300X")
+	for i, w := range []simnode.Work{
+		{Watts: 560, Load: simnode.Constant(50), Memory: 8 << 30}, {Watts: 430, Load: simnode.Constant(30), Memory: 8 << 30},
+	} {
+		u := simnode.SlurmJob(fmt.Sprint(4714+i), fmt.Sprintf("s8FXKTA79XAR%02d", i), 1001, simnode.GPUs(0), w)
+		u.Files["held/0"] = "4714 1001\n4715 1001\n"
+		c.Scenario.Units = append(c.Scenario.Units, u)
+	}
+	c.Scenario.NoKubelet, c.Scenario.GPUs = true, instinct()
+	return c
+}
+
+// amdPartitions is [divided] on a GPU of AMD in DPX mode, whose driver measures the activity of each
+// partition.
+func amdPartitions(length time.Duration) Case {
+	c := divided("AMD: MI300X in DPX mode, each half idle in part of the time", length, true)
+	c.Scenario.GPUs = instinct()
+	c.Scenario.GPUs[0].MIG = &simnode.MIG{Slices: 8, Instances: []simnode.Instance{
+		{ID: 0, Profile: "DPX", Slices: 4}, {ID: 1, Profile: "DPX", Slices: 4},
+	}}
+	return c
+}
+
+// instinct is a GPU of AMD.
+func instinct() []simnode.GPU {
+	return []simnode.GPU{{
+		UUID: "52a7f6533dd081c7", Bus: "00000000:05:00.0", Model: "AMD Instinct MI300X OAM", Serial: "PCB079220-0417",
+		Floor: 138, Limit: 750, MaxLimit: 750, Memory: 192 << 30, Counter: 210_000_000_000,
+		AMD: &simnode.AMD{Device: "0x74a1", Class: "0x120000", Metrics: "1.7", Units: 304, Dies: 8},
+	}}
+}
+
+// Sampled reports whether the driver takes samples of processes.
+func (c *Case) Sampled() bool { return c.Scenario.GPUs[0].MIG == nil && c.Scenario.GPUs[0].AMD == nil }
 
 // bursts is a pod that works occasionally, for less than a tick, beside a pod that works all the
 // time.
