@@ -47,9 +47,13 @@ func mi300x() Scenario {
 			Processes: []Process{{Comm: "python3", Work: []Work{{GPU: 5, Watts: 530, Load: Duty(92, 8*time.Second, 10*time.Second), Memory: 88 * gib}}}},
 		}}},
 		sharer("notebook-0", Parts(7, 0), Work{GPU: 7, Instance: 0, Watts: 60, Load: Constant(40), Memory: 6 * gib}),
-		sharer("embed-0", Parts(7, 1, 2),
-			Work{GPU: 7, Instance: 1, Watts: 70, Load: Constant(80), Memory: 11 * gib},
-			Work{GPU: 7, Instance: 2, Watts: 65, Load: Constant(75), Memory: 11 * gib}),
+		{Namespace: "team-a", Name: "embed-0", QoS: "burstable", Containers: []Container{{
+			Name: "main", Devices: Parts(7, 1, 2),
+			Processes: []Process{
+				{Comm: "rank0", Work: []Work{{GPU: 7, Instance: 1, Watts: 70, Load: Constant(80), Memory: 11 * gib}}},
+				{Comm: "rank1", Work: []Work{{GPU: 7, Instance: 2, Watts: 65, Load: Constant(75), Memory: 11 * gib}}},
+			},
+		}}},
 		sharer("reserved-0", Parts(7, 3)),
 	}
 	return sc
