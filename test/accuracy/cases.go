@@ -133,7 +133,7 @@ func sharedJobs() Case {
 	smooth := simnode.SlurmJob("4712", "s8FXKTA79XAR01", 1002, simnode.GPUs(0),
 		simnode.Work{Watts: 430, Load: simnode.Constant(30), Memory: 8 << 30})
 	for _, u := range []simnode.Unit{bursts, smooth} {
-		u.Files["held/0"] = "4711 1001\n4712 1002\n"
+		u.Files["held/1"] = "4711 1001\n4712 1002\n"
 	}
 	c.Scenario.NoKubelet, c.Scenario.Units, c.Limit = true, []simnode.Unit{bursts, smooth}, 0.035
 	return c
@@ -155,7 +155,7 @@ func amdJobs() Case {
 		{Watts: 560, Load: simnode.Constant(50), Memory: 8 << 30}, {Watts: 430, Load: simnode.Constant(30), Memory: 8 << 30},
 	} {
 		u := simnode.SlurmJob(fmt.Sprint(4714+i), fmt.Sprintf("s8FXKTA79XAR%02d", i), 1001, simnode.GPUs(0), w)
-		u.Files["held/0"] = "4714 1001\n4715 1001\n"
+		u.Files["held/1"] = "4714 1001\n4715 1001\n"
 		c.Scenario.Units = append(c.Scenario.Units, u)
 	}
 	c.Scenario.NoKubelet, c.Scenario.GPUs = true, instinct()
@@ -166,6 +166,7 @@ func amdJobs() Case {
 // partition.
 func amdPartitions(length time.Duration) Case {
 	c := divided("AMD: MI300X in DPX mode, each half idle in part of the time", length, true)
+	c.Scenario.Pods[0].Name, c.Scenario.Pods[1].Name = "first", "second"
 	c.Scenario.GPUs = instinct()
 	c.Scenario.GPUs[0].MIG = &simnode.MIG{Slices: 8, Instances: []simnode.Instance{
 		{ID: 0, Profile: "DPX", Slices: 4}, {ID: 1, Profile: "DPX", Slices: 4},
