@@ -51,8 +51,9 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	library := nvml.New(nvml.Config{
 		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, Now: now, Log: log, Stages: stages,
 	})
+	machine := host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS}
 	drivers := source.NewGroup(source.Config{
-		Members:  []source.Member{{Stage: stage.Driver, Source: library}},
+		Members:  cfg.members(library, machine, now, log),
 		Enricher: cfg.enricher(now, log),
 		Timeout:  2 * cfg.CallTimeout, Now: now, Stages: stages,
 	})
@@ -64,8 +65,8 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	units := unit.New(cfg.units(mapper, now, log, stages))
 	return &Node{NVML: library, Source: drivers, Mapper: mapper, Units: units, Sampler: sampler.New(sampler.Config{
 		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, units, mapper), Mapper: allocations{mapper, units},
-		PCIClasses: nvml.PCIClasses,
-		Host:       host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS},
+		PCIClasses: cfg.pciClasses(),
+		Host:       machine,
 		NodeName:   cfg.NodeName, StatePath: cfg.StatePath,
 		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses},
 		Now:    now, Log: log, Stages: stages,

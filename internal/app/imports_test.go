@@ -19,6 +19,7 @@ var never = []struct {
 	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: it gets all data as arguments"},
 	{[]string{"internal/metric"}, allBut("internal/labelvalue"), "has no metric of its own"},
 	{[]string{"internal/record"}, allBut("internal/gpu"), "computes rows only, and has no page and no archive"},
+	{[]string{"internal/source/amd"}, allBut("internal/gpu", "internal/lane"), "reads files only"},
 	{[]string{"internal/owner"}, allBut("internal/gpu", "internal/proc"), "uses its resolvers through their interface"},
 	{
 		[]string{"internal/source", "internal/host", "podmapper"},
@@ -88,7 +89,7 @@ var only = map[string]string{
 }
 
 // pure lists the packages that import only the standard library from outside this module.
-var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/event", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator"}
+var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/event", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator", "internal/source/amd"}
 
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()
@@ -157,7 +158,7 @@ func TestNothingSimulated(t *testing.T) {
 // access to a GPU, and that the archive links no client of the API server.
 func TestPureGo(t *testing.T) {
 	banned := map[string][]string{
-		"gpuledger-reconciler": {module + "internal/source/nvml", module + "internal/source/dcgm", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"},
+		"gpuledger-reconciler": {module + "internal/source", module + "internal/simnode", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp"},
 		"gpuledger-archive":    {module + "internal/source", module + "internal/simnode", module + "internal/archive/fold/foldtest", module + "podmapper", "github.com/NVIDIA", "github.com/google/go-cmp", "k8s.io"},
 	}
 	for program, banned := range banned {

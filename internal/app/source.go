@@ -20,6 +20,7 @@ import (
 const (
 	sourceAuto = "auto"
 	sourceNVML = "nvml"
+	sourceAMD  = "amd"
 	sourceDCGM = "dcgm"
 )
 
@@ -40,7 +41,7 @@ type DCGM struct {
 }
 
 func (c *Config) registerSource(fs *flag.FlagSet) {
-	fs.StringVar(&c.Source, "source", sourceAuto, "`source` of the readings: nvml, or auto for all available sources")
+	fs.StringVar(&c.Source, "source", sourceAuto, "`source` of the readings: nvml, amd (experimental), or auto for the vendors of the GPUs on the PCI bus")
 	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine for --dcgm.fields and --dcgm.profiling: the path of its unix socket, host:port, a URI, or embedded to run one in this process")
 	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; the loader finds it by default")
 	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "measure the activity of MIG instances on GPUs before Hopper by the host engine, which reserves their profiling counters")
@@ -50,11 +51,11 @@ func (c *Config) registerSource(fs *flag.FlagSet) {
 
 func (c *Config) validateSource() error {
 	switch c.Source {
-	case sourceAuto, sourceNVML:
+	case sourceAuto, sourceNVML, sourceAMD:
 	case sourceDCGM:
 		return errors.New("--source=dcgm: readings come from NVML, to which a host engine only adds; remove --source and keep --dcgm.address")
 	default:
-		return fmt.Errorf("--source=%s: must be auto or nvml", c.Source)
+		return fmt.Errorf("--source=%s: must be auto, nvml or amd", c.Source)
 	}
 	if l := c.DCGM.HostnameLabel; l != collector.Hostname && l != collector.HostnameLower {
 		return fmt.Errorf("--dcgm.hostname-label=%s: must be Hostname or hostname", l)

@@ -49,6 +49,28 @@ func TestCountPCI(t *testing.T) {
 	}
 }
 
+// TestCountPCIAttribute counts display controllers only if they have a unique id: a processor with
+// graphics has the same class.
+func TestCountPCIAttribute(t *testing.T) {
+	root := t.TempDir()
+	classes := []gpu.PCIClass{{Vendor: "0x1002", Class: "0x1200"}, {Vendor: "0x1002", Class: "0x0380", Attribute: "unique_id"}}
+	for device, files := range map[string][2]string{
+		"0000:1b:00.0": {"0x120000", ""},
+		"0000:1c:00.0": {"0x038000", "5a1f00000000001c"},
+		"0000:1d:00.0": {"0x038000", ""},
+		"0000:1e:00.0": {"0x038000", "0000000000000000"},
+	} {
+		folder := "bus/pci/devices/" + device
+		write(t, root, map[string]string{folder + "/vendor": "0x1002\n", folder + "/class": files[0] + "\n"})
+		if files[1] != "" {
+			write(t, root, map[string]string{folder + "/unique_id": files[1] + "\n"})
+		}
+	}
+	if n, err := (host.Host{SysFS: root}).CountPCI(classes); err != nil || n != 2 {
+		t.Errorf("%d GPUs, error %v; want 2", n, err)
+	}
+}
+
 func TestNode(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, map[string]string{

@@ -3,6 +3,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -48,6 +49,10 @@ type Config struct {
 type Member struct {
 	Stage  stage.Name
 	Source Source
+	// Wanted reports whether the node has GPUs of the source. Until its first success a source is
+	// read only while they exist: otherwise a vendor without a GPU would be a stage that is down. Nil
+	// means that the source is always read.
+	Wanted func() bool
 }
 
 // Group reads several sources as one. A source that fails or hangs delays no other for
@@ -62,6 +67,8 @@ type reader struct {
 	Member
 	lane  lane.Lane[outcome]
 	began gpu.Instant
+	// proven is set after the first success.
+	proven bool
 }
 
 type outcome struct {
@@ -86,7 +93,8 @@ var errLate = errors.New("source call timed out, still waiting for it to return"
 func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	timeout, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()
-	for _, m := range g.readers {
+	readers := g.wanted()
+	for _, m := range readers {
 		if !m.lane.Busy() {
 			m.began = g.cfg.Now()
 			m.lane.Begin(func() outcome {
@@ -97,7 +105,7 @@ func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	}
 	var report gpu.Report
 	var errs []error
-	for _, m := range g.readers {
+	for _, m := range readers {
 		o, ok := m.lane.Take(timeout)
 		if !ok {
 			o.err = errLate
@@ -111,13 +119,31 @@ func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 			report.Partial = true
 			continue
 		}
+		m.proven = true
 		add(&report, o.Report)
 	}
 	g.enrich(ctx, &report)
 	if len(report.Drivers) == 0 {
-		return gpu.Report{Fields: report.Fields}, errors.Join(errs...)
+		return gpu.Report{Fields: report.Fields}, cmp.Or(errors.Join(errs...), errNone)
 	}
 	return report, nil
+}
+
+// errNone is the error while no source is wanted.
+var errNone = errors.New("no GPU of a supported vendor")
+
+// wanted returns the members to read. The stage of a member that was read without success, and is
+// no longer wanted, is removed.
+func (g *Group) wanted() []*reader {
+	var wanted []*reader
+	for _, m := range g.readers {
+		if m.proven || m.Wanted == nil || m.Wanted() {
+			wanted = append(wanted, m)
+			continue
+		}
+		g.cfg.Stages.Forget(m.Stage)
+	}
+	return wanted
 }
 
 // add adds the report of a source. A board that another source reported already is dropped.

@@ -183,6 +183,47 @@ func TestEnded(t *testing.T) {
 	}
 }
 
+// TestWanted checks that a source without GPUs is not read before its first success, and has no
+// stage. Afterwards it is always read: its driver may be reloaded.
+func TestWanted(t *testing.T) {
+	one, two := new(vendor{name: "one"}), new(vendor{name: "two", err: errDown})
+	oneHas, twoHas := false, false
+	now := func() gpu.Instant { return gpu.Instant{Boot: time.Hour} }
+	stages := stage.New(slog.New(slog.DiscardHandler), now)
+	g := source.NewGroup(source.Config{
+		Members: []source.Member{
+			{Stage: stage.Driver, Source: one, Wanted: func() bool { return oneHas }},
+			{Stage: stage.AMDGPU, Source: two, Wanted: func() bool { return twoHas }},
+		},
+		Timeout: time.Minute, Now: now, Stages: stages,
+	})
+	steps := []struct {
+		name           string
+		oneHas, twoHas bool
+		err            string
+		stages, reads  int
+	}{
+		{"no GPU", false, false, "no GPU of a supported vendor", 0, 0},
+		{"a GPU that fails", false, true, "down", 1, 1},
+		{"it is removed", false, false, "no GPU of a supported vendor", 0, 1},
+		{"the other GPU", true, false, "", 1, 1},
+		{"its driver is unloaded", false, false, "", 1, 1},
+	}
+	for _, step := range steps {
+		oneHas, twoHas = step.oneHas, step.twoHas
+		_, err := g.Read(t.Context())
+		if (err == nil) != (step.err == "") || err != nil && err.Error() != step.err {
+			t.Errorf("%s: error is %v, want %q", step.name, err, step.err)
+		}
+		if n := len(stages.Snapshot()); n != step.stages || two.reads != step.reads {
+			t.Errorf("%s: %d stages and %d reads of the second source, want %d and %d", step.name, n, two.reads, step.stages, step.reads)
+		}
+	}
+	if one.reads != 2 {
+		t.Errorf("%d reads of the first source, want 2", one.reads)
+	}
+}
+
 // TestTwice checks that a board that two sources report is reported once.
 func TestTwice(t *testing.T) {
 	g := newGroup()

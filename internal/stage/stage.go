@@ -21,6 +21,7 @@ type Name string
 // The stages in display order. [About] describes them.
 const (
 	Driver        Name = "driver"
+	AMDGPU        Name = "amdgpu"
 	DCGM          Name = "dcgm"
 	XID           Name = "xid"
 	PCI           Name = "pci"
@@ -36,12 +37,13 @@ const (
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, DCGM, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, Units, State}
+var Names = []Name{Driver, AMDGPU, DCGM, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, Units, State}
 
 // About describes a stage; it is empty for an unknown name.
 func About(n Name) string {
 	return map[Name]string{
-		Driver:        "reads the GPUs",
+		Driver:        "reads NVIDIA's GPUs",
+		AMDGPU:        "reads AMD's GPUs (experimental)",
 		DCGM:          "reads the DCGM host engine, if configured",
 		XID:           "receives XID errors from the driver",
 		PCI:           "counts GPUs on the PCI bus",
@@ -151,6 +153,13 @@ func (s *Set) logFailure(st *health, now time.Duration, err error) {
 		return
 	}
 	s.log.Warn("stage down, will retry", "stage", st.Name, "err", err)
+}
+
+// Forget removes a stage that is no longer attempted.
+func (s *Set) Forget(name Name) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.stages, name)
 }
 
 // Snapshot returns the stages with at least one attempt, in the order of [Names].

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/source"
+	"github.com/gpuledger/gpuledger/internal/source/amd"
+	"github.com/gpuledger/gpuledger/internal/source/nvml"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// members returns the sources that the flags select. With auto, a vendor without a GPU on the PCI bus
+// is not read. NVIDIA is read if no other vendor is: its GPUs may be invisible there, and a node
+// without any GPU is a node whose driver does not respond.
+func (c *Config) members(library *nvml.Source, machine host.Host, now gpu.Clock, log *slog.Logger) []source.Member {
+	nvidia := source.Member{Stage: stage.Driver, Source: library}
+	other := source.Member{Stage: stage.AMDGPU, Source: amd.New(amd.Config{
+		Sys: c.SysFS, Proc: c.ProcFS, CallTimeout: c.CallTimeout, Now: now, Log: log,
+	})}
+	switch c.Source {
+	case sourceNVML:
+		return []source.Member{nvidia}
+	case sourceAMD:
+		return []source.Member{other}
+	}
+	b := &bus{machine: machine, now: now}
+	nvidia.Wanted = func() bool { return b.count(nvml.PCIClasses) > 0 || b.count(amd.PCIClasses) == 0 }
+	other.Wanted = func() bool { return b.count(amd.PCIClasses) > 0 }
+	return []source.Member{nvidia, other}
+}
+
+// pciClasses returns the classes of the GPUs that the sources read.
+func (c *Config) pciClasses() (classes []gpu.PCIClass) {
+	if c.Source != sourceAMD {
+		classes = append(classes, nvml.PCIClasses...)
+	}
+	if c.Source != sourceNVML {
+		classes = append(classes, amd.PCIClasses...)
+	}
+	return classes
+}
+
+// busAge is the time that a count of the PCI bus is valid.
+const busAge = 10 * time.Second
+
+// bus counts the GPUs of each vendor on the PCI bus.
+type bus struct {
+	machine host.Host
+	now     gpu.Clock
+	counts  map[string]int // by vendor
+	at      time.Duration  // boot clock
+}
+
+// count returns the number of GPUs of a vendor's classes, 0 if the bus cannot be read.
+func (b *bus) count(classes []gpu.PCIClass) int {
+	if now := b.now().Boot; b.counts == nil || now-b.at >= busAge {
+		b.counts, b.at = make(map[string]int), now
+	}
+	vendor := classes[0].Vendor
+	n, known := b.counts[vendor]
+	if !known {
+		n, _ = b.machine.CountPCI(classes) // the sampler reports the error
+		b.counts[vendor] = n
+	}
+	return n
+}

@@ -1,0 +1,199 @@
+package amd_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+)
+
+// divide divides the GPU into partitions of a mode, and its compute dies. The partitions' render
+// nodes follow that of the GPU, and their platform devices are numbered from 3.
+func (d *tree) divide(mode string, partitions int) {
+	d.t.Helper()
+	d.remove("sys/class/kfd/kfd/topology/nodes")
+	d.remove("sys/devices/platform")
+	d.write(folder(bus1)+"/current_compute_partition", mode+"\n")
+	for p := range partitions {
+		d.addNode(p+1, fmt.Sprint(40011+p), 0x1b00|uint32(p)<<28, 128+p, 8/partitions)
+		if p > 0 {
+			platform := fmt.Sprintf("sys/devices/platform/amdgpu_xcp_%d", p+2)
+			d.mkdir(fmt.Sprintf("%s/drm/renderD%d", platform, 128+p))
+			d.link(fmt.Sprintf("sys/class/drm/card%d/device", p+1), platform)
+		}
+	}
+	d.renumbered()
+}
+
+// partition returns partition n of a mode.
+func partition(n int, mode, device string, slices int) gpu.Partition {
+	return gpu.Partition{
+		ID: fmt.Sprint(n), Profile: mode, ProfileID: -1, Start: -1, Slices: slices,
+		Devices: []gpu.PartitionDevice{{UUID: device, Index: n}},
+	}
+}
+
+// TestPartitions divides a GPU while it is running.
+func TestPartitions(t *testing.T) {
+	dpx := &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{partition(0, "DPX", bus1, 4), partition(1, "DPX", "amdgpu_xcp_3", 4)}}
+	cpx := &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{partition(0, "CPX", bus1, 1)}}
+	for p := range 7 {
+		cpx.Instances = append(cpx.Instances, partition(p+1, "CPX", fmt.Sprint("amdgpu_xcp_", p+3), 1))
+	}
+	d := one(t)
+	s := d.open(gputest.NewClock().Now)
+	for _, step := range []struct {
+		mode       string
+		partitions int
+		want       *gpu.Partitioning
+	}{{"SPX", 1, nil}, {"DPX", 2, dpx}, {"CPX", 8, cpx}, {"SPX", 1, nil}} {
+		d.divide(step.mode, step.partitions)
+		r := gputest.Read(t, s)
+		if len(r.Devices) != 1 {
+			t.Fatalf("%s: %d devices, want 1", step.mode, len(r.Devices))
+		}
+		if diff := cmp.Diff(step.want, r.Devices[0].Partitions); diff != "" {
+			t.Errorf("%s: partitions (-want +got):\n%s", step.mode, diff)
+		}
+		if r.Devices[0].DeviceNode != "dri/renderD128" || r.Readings[0].Energy == nil {
+			t.Errorf("%s: device %s, energy %v", step.mode, r.Devices[0].DeviceNode, r.Readings[0].Energy)
+		}
+	}
+}
+
+// TestNumberedByMinor checks partitions whose locations have no number.
+func TestNumberedByMinor(t *testing.T) {
+	d := one(t)
+	d.divide("DPX", 2)
+	d.addNode(1, "40012", 0x1b00, 129, 4)
+	d.addNode(2, "40011", 0x1b00, 128, 4)
+	d.renumbered()
+	d.write(kfdProc+"100/vram_40012", "1")
+	r := gputest.Read(t, d.open(gputest.NewClock().Now))
+	if got := r.Devices[0].Partitions.Instances[1].Devices[0].UUID; got != "amdgpu_xcp_3" {
+		t.Errorf("the second partition is %q", got)
+	}
+	if c := r.Readings[0].Contexts; len(c) != 1 || c[0].GPUInstance != "1" {
+		t.Errorf("processes %+v, want one on partition 1", c)
+	}
+}
+
+// TestPartitionProcesses checks that a process is on the partition with most of its memory.
+func TestPartitionProcesses(t *testing.T) {
+	d := one(t)
+	d.divide("CPX", 8)
+	d.write(kfdProc+"100/vram_40013", "5")
+	d.write(kfdProc+"101/queues/0/gpuid", "40018")
+	d.write(kfdProc+"102/vram_40011", "7")
+	d.write(kfdProc+"102/vram_40012", "9")
+	want := []gpu.Context{
+		{PID: 100, GPUInstance: "2", MemoryUsed: new(uint64(5))}, {PID: 101, GPUInstance: "7"},
+		{PID: 102, GPUInstance: "1", MemoryUsed: new(uint64(16))},
+	}
+	r := gputest.Read(t, d.open(gputest.NewClock().Now)).Readings[0]
+	if diff := cmp.Diff(want, r.Contexts); diff != "" {
+		t.Errorf("processes (-want +got):\n%s", diff)
+	}
+}
+
+// TestPartitionActivity checks the average activity of partitions between two readings.
+func TestPartitionActivity(t *testing.T) {
+	d := one(t)
+	d.divide("DPX", 2)
+	const first, stride = 344 + 104, 232
+	file := func(samples uint32, sums [2][4]uint64) string {
+		b := mi300(10, 500).u32(40, samples)
+		for p := range sums {
+			for x, sum := range sums[p] {
+				b.u64(first+p*stride+8*x, sum)
+			}
+		}
+		return string(b)
+	}
+	clock := gputest.NewClock()
+	s := d.open(clock.Now)
+	read := func(content string, after time.Duration) map[string]float64 {
+		d.write(metrics1, content)
+		began := clock.Now().Boot
+		clock.Advance(after)
+		r := gputest.Read(t, s).Readings[0]
+		if r.SamplesKnown {
+			t.Error("there are samples of processes")
+		}
+		if !r.InstancesKnown {
+			return nil
+		}
+		got := make(map[string]float64)
+		for _, i := range r.Instances {
+			got[i.Instance] = i.SM
+			if want := (gpu.Span{From: began, To: clock.Now().Boot}); i.Span != want {
+				t.Errorf("the activity covers %v, want %v", i.Span, want)
+			}
+		}
+		return got
+	}
+	steps := []struct {
+		name    string
+		content string
+		after   time.Duration
+		want    map[string]float64
+	}{
+		{"first", file(1000, [2][4]uint64{{5, 5, 5, 5}, {7, 7, 7, 7}}), time.Second, nil},
+		{"second", file(2000, [2][4]uint64{{100_005, 50_005, 50_005, 5}, {7, 7, 7, 25_007}}), time.Second, map[string]float64{"0": 0.5, "1": 0.0625}},
+		{"a sum that fell", file(3000, [2][4]uint64{{100_005, 50_005, 50_005, 4}, {7, 7, 7, 25_007}}), time.Second, nil},
+		{"after it", file(4000, [2][4]uint64{{100_005, 50_005, 50_005, 4}, {7, 7, 7, 25_007}}), time.Second, map[string]float64{"0": 0, "1": 0}},
+		{"after a long time", file(5000, [2][4]uint64{{100_005, 50_005, 50_005, 4}, {7, 7, 7, 25_007}}), time.Hour, nil},
+		{"no sums", string(mi300(10, 500)), time.Second, nil},
+	}
+	for _, step := range steps {
+		if diff := cmp.Diff(step.want, read(step.content, step.after), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+// TestHangsAlone checks that a GPU whose gpu_metrics hangs delays no other, is logged once, and keeps
+// its place in the list.
+func TestHangsAlone(t *testing.T) {
+	d := one(t)
+	d.addCard(2, bus2, id2)
+	d.write(metrics2, string(mi300(10, 500)))
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	d.hang(metrics1)
+	hasty := gputest.Hasty(s)
+	for range 3 {
+		r := gputest.Eventually(t, hasty, "the other GPU is read", func(r gpu.Report, err error) bool { return err == nil && len(r.Readings) == 1 })
+		if len(r.Devices) != 2 || r.Readings[0].UUID != id2 {
+			t.Errorf("%d devices, a reading of %s", len(r.Devices), r.Readings[0].UUID)
+		}
+	}
+	d.release(metrics1, string(mi300(11, 500)))
+	r := gputest.Eventually(t, s, "the GPU responds again", func(r gpu.Report, err error) bool {
+		return err == nil && len(r.Readings) == 2 && r.Readings[0].Energy != nil
+	})
+	if got := r.Readings[0].Energy.Joules(); got != 11 {
+		t.Errorf("energy %v J, want 11", got)
+	}
+	if n := strings.Count(d.log.String(), "quarantined"); n != 1 {
+		t.Errorf("%d lines about the quarantine in the log, want 1:\n%s", n, &d.log)
+	}
+}
+
+// TestAllHang checks that the driver as a whole does not respond while no GPU does.
+func TestAllHang(t *testing.T) {
+	d := one(t)
+	s := gputest.Hasty(d.open(gputest.NewClock().Now))
+	d.hang(metrics1)
+	for range 2 {
+		if r, err := s.Read(t.Context()); err == nil {
+			t.Errorf("the only GPU hangs, and yet the report has %d devices", len(r.Devices))
+		}
+	}
+}
