@@ -90,7 +90,7 @@ func settled(e *exporter) (s status.Page, p page) {
 		return len(s.GPUs) > 0 && !slices.ContainsFunc(s.GPUs, func(g status.GPU) bool {
 			return !g.Answers || g.Energy == nil || g.Energy.To.Sub(g.Energy.From) < 10*time.Second
 		}) && !slices.ContainsFunc(s.Stages, func(s status.Stage) bool {
-			return !s.Up && (s.Name == string(stage.Driver) || s.Name == string(stage.PodResources))
+			return !s.Up && (s.Name == string(stage.Driver) || s.Name == string(stage.AMDGPU) || s.Name == string(stage.PodResources))
 		})
 	})
 	return s, p
