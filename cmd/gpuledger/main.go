@@ -80,6 +80,7 @@ usage: gpuledger [flags]
        gpuledger status [flags]    print the state of this node from the running exporter
        gpuledger cleanup [flags]   remove the files of the exporter from this node and exit
        gpuledger wait              wait for a signal
+       gpuledger amd-files         write the driver's files about AMD GPUs to stdout, as tar, without serial numbers
 
 `)
 	flags.PrintDefaults()

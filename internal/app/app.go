@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -20,6 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/sampler"
 	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/internal/source"
+	"github.com/gpuledger/gpuledger/internal/source/amd"
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 	"github.com/gpuledger/gpuledger/internal/stage"
 	"github.com/gpuledger/gpuledger/internal/unit"
@@ -81,6 +83,12 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		err, ok := lane.Run(ctx, func() error { return cleanup(cfg, log) })
 		if !ok {
 			return fmt.Errorf("cleanup: stopped before %s responded", cfg.StatePath)
+		}
+		return err
+	case AMDFiles: // of a GPU that may hang
+		err, ok := lane.Run(ctx, func() error { return amd.Archive(os.Stdout, cfg.SysFS, cfg.ProcFS) })
+		if !ok {
+			return errors.New("amd-files: stopped before a GPU responded")
 		}
 		return err
 	case Wait:

@@ -20,6 +20,8 @@ const (
 	Cleanup = "cleanup"
 	// Wait blocks until a signal arrives, for a DaemonSet that pulls the image in advance.
 	Wait = "wait"
+	// AMDFiles writes an archive of the files that amdgpu's GPUs are read from, and exits.
+	AMDFiles = "amd-files"
 )
 
 // cleanup removes the state directory, which no exporter may have locked, and the directory of

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/collector"
@@ -45,7 +46,7 @@ type Config struct {
 	// Sandbox enables the restrictions of [Config.SandboxRules].
 	Sandbox bool
 
-	// Command is [Status], [Cleanup] or [Wait], or empty to serve.
+	// Command is [Status], [Cleanup], [Wait] or [AMDFiles], or empty to serve.
 	Command string
 	Status  StatusConfig
 	Version bool
@@ -93,7 +94,7 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 		return Config{Command: Status, Status: *c}, err
 	}
 	fs, c := Flags(getenv)
-	if len(args) > 0 && (args[0] == Cleanup || args[0] == Wait) {
+	if len(args) > 0 && slices.Contains([]string{Cleanup, Wait, AMDFiles}, args[0]) {
 		c.Command, args = args[0], args[1:]
 	}
 	if err := parse(fs, args); err != nil {

@@ -1,0 +1,142 @@
+package amd
+
+import (
+	"archive/tar"
+	"cmp"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// archived has the patterns of the files that the source reads, below sysfs. RAS counts are for
+// later use.
+var archived = []string{
+	"module/amdgpu/version",
+	"class/kfd/kfd/topology/generation_id",
+	"class/kfd/kfd/topology/nodes/*/gpu_id", "class/kfd/kfd/topology/nodes/*/properties",
+	"class/kfd/kfd/proc/*/vram_*", "class/kfd/kfd/proc/*/queues/*/gpuid", "class/kfd/kfd/proc/*/stats_*/cu_occupancy",
+}
+
+// ofDevice has the patterns of files below a GPU's folder.
+var ofDevice = []string{
+	"vendor", "class", "device", "uevent", "unique_id", "serial_number", "product_name", "product_number", "vbios_version",
+	"current_compute_partition", "available_compute_partition", "current_memory_partition",
+	"gpu_metrics", "gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total",
+	"hwmon/hwmon*/name", "hwmon/hwmon*/power1_*", "hwmon/hwmon*/temp*", "hwmon/hwmon*/freq*", "ras/*_err_count",
+}
+
+// Archive writes a tar archive of the files that the source reads on this machine, so that the
+// machine can be replayed by a test. Unique ids and serial numbers are replaced by numbers in the
+// order in which they are found. A file that cannot be read is omitted. It fails if the driver is not
+// loaded, and hangs if a GPU does.
+func Archive(w io.Writer, sys, proc string) error {
+	cards, err := scan(sys)
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	a := &archive{tar: tar.NewWriter(w), masks: make(map[string]string)}
+	a.add("proc/sys/kernel/osrelease", []byte(readText(proc, "sys/kernel/osrelease")+"\n"))
+	a.write(tar.Header{Name: "sys/bus/pci/drivers/amdgpu/", Typeflag: tar.TypeDir, Mode: 0o755}, nil)
+	a.write(tar.Header{Name: "sys/class/kfd/kfd/proc/", Typeflag: tar.TypeDir, Mode: 0o755}, nil)
+	for _, c := range cards {
+		folder := "sys/bus/pci/devices/" + c.address
+		for _, pattern := range ofDevice {
+			a.addAll(c.folder, folder, pattern)
+		}
+		a.addDevice(c.number, folder, renderMinor(c.folder))
+	}
+	for minor, name := range readPlatforms(sys) {
+		a.addDevice(-1, "sys/devices/platform/"+name, minor)
+	}
+	for _, pattern := range archived {
+		a.addAll(sys, "sys", pattern)
+	}
+	return cmp.Or(a.err, a.tar.Close())
+}
+
+// An archive is the archive that is being written, with its first error.
+type archive struct {
+	tar   *tar.Writer
+	masks map[string]string // by original
+	err   error
+}
+
+// addDevice adds the render node of a device and, if it has a number, the link of its card.
+func (a *archive) addDevice(number int, folder, minor string) {
+	if minor != "" {
+		a.write(tar.Header{Name: folder + "/drm/renderD" + minor + "/", Typeflag: tar.TypeDir, Mode: 0o755}, nil)
+	}
+	if number >= 0 {
+		a.write(tar.Header{
+			Name: fmt.Sprintf("sys/class/drm/card%d/device", number), Typeflag: tar.TypeSymlink,
+			Linkname: "../../../" + strings.TrimPrefix(folder, "sys/"), Mode: 0o777,
+		}, nil)
+	}
+}
+
+// addAll adds the files below a folder that match a pattern, under another folder.
+func (a *archive) addAll(folder, as, pattern string) {
+	matches, _ := filepath.Glob(filepath.Join(folder, pattern)) // the patterns are valid
+	slices.Sort(matches)
+	for _, path := range matches {
+		content, err := readFile(path)
+		if err != nil { // also a folder
+			continue
+		}
+		name, err := filepath.Rel(folder, path)
+		if err != nil {
+			continue
+		}
+		a.add(as+"/"+name, a.masked(filepath.Base(path), content))
+	}
+}
+
+func (a *archive) add(name string, content []byte) {
+	a.write(tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))}, content)
+}
+
+func (a *archive) write(h tar.Header, content []byte) {
+	if a.err != nil {
+		return
+	}
+	if a.err = a.tar.WriteHeader(&h); a.err == nil {
+		_, a.err = a.tar.Write(content)
+	}
+}
+
+// uniqueID matches the line of a topology's properties with the unique id, which is decimal there.
+var uniqueID = regexp.MustCompile(`(?m)^unique_id [1-9][0-9]*$`)
+
+// masked returns the content of a file without unique ids and serial numbers.
+func (a *archive) masked(name string, content []byte) []byte {
+	text := strings.TrimSpace(string(content))
+	switch name {
+	case "unique_id", "serial_number":
+		if text == "" || strings.Trim(text, "0") == "" {
+			return content
+		}
+		return []byte(a.mask(strings.ToLower(text)) + "\n")
+	case "properties":
+		return uniqueID.ReplaceAllFunc(content, func(line []byte) []byte {
+			id, err := strconv.ParseUint(strings.TrimPrefix(string(line), "unique_id "), 10, 64)
+			if err != nil {
+				return []byte("unique_id 0")
+			}
+			masked, _ := strconv.ParseUint(a.mask(fmt.Sprintf("%016x", id)), 16, 64) // a mask is hexadecimal
+			return []byte("unique_id " + strconv.FormatUint(masked, 10))
+		})
+	}
+	return content
+}
+
+// mask returns the replacement of a unique id or serial number, which is always the same one.
+func (a *archive) mask(original string) string {
+	if a.masks[original] == "" {
+		a.masks[original] = fmt.Sprintf("5a1f%012x", len(a.masks)+1)
+	}
+	return a.masks[original]
+}
