@@ -27,8 +27,8 @@ func (c *Config) members(library *nvml.Source, machine host.Host, now gpu.Clock,
 		return []source.Member{other}
 	}
 	b := &bus{machine: machine, now: now}
-	nvidia.Wanted = func() bool { return b.count(nvml.PCIClasses) > 0 || b.count(amd.PCIClasses) == 0 }
-	other.Wanted = func() bool { return b.count(amd.PCIClasses) > 0 }
+	nvidia.Needed = func() bool { return b.count(nvml.PCIClasses) > 0 || b.count(amd.PCIClasses) == 0 }
+	other.Needed = func() bool { return b.count(amd.PCIClasses) > 0 }
 	return []source.Member{nvidia, other}
 }
 

@@ -98,13 +98,17 @@ func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	}
 }
 
+// indexed is the vendor whose device plugin can name GPUs by index. GPUs of other vendors may have
+// the same index.
+const indexed = "NVIDIA"
+
 // named reports whether a device name is the GPU's.
 func named(d gpu.Device, name gpu.DeviceName) bool {
 	switch {
 	case name.UUID != "":
 		return d.UUID == name.UUID
 	case name.Index != nil:
-		return d.Index == *name.Index
+		return d.Index == *name.Index && (d.Vendor == indexed || d.Vendor == "")
 	case name.Node != "":
 		return d.DeviceNode == name.Node
 	case name.PCIBusID != "":

@@ -93,3 +93,20 @@ func TestLostName(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// TestIndexOfVendor checks that an index names NVIDIA's GPU where GPUs of two vendors have it.
+func TestIndexOfVendor(t *testing.T) {
+	w := newWorld(t)
+	w.devices[0].Vendor, w.devices[1].Vendor = "AMD", "NVIDIA"
+	w.devices[0].Index, w.devices[1].Index = 0, 0
+	w.allocations.List = []gpu.Allocation{{Device: gpu.DeviceName{Index: new(0)}, Owner: train, Sharing: gpu.SharingExclusive, Replicas: 1, Live: true}}
+	var got []string
+	for _, g := range w.ticks(w.sampler(), 2).GPUs {
+		for range g.Book.Accounts {
+			got = append(got, g.UUID)
+		}
+	}
+	if diff := cmp.Diff([]string{w.devices[1].UUID}, got); diff != "" {
+		t.Errorf("accounts (-want +got):\n%s", diff)
+	}
+}

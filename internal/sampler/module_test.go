@@ -43,6 +43,19 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// TestModuleOfOneCounter checks a module, such as an MI250, whose counter one of its GPUs reports: that
+// GPU has all of the energy.
+func TestModuleOfOneCounter(t *testing.T) {
+	w := newWorld(t)
+	for i := range w.devices {
+		w.devices[i].Serial = "7"
+	}
+	w.devices[0].EnergyScope, w.devices[1].EnergyScope, w.devices[1].EnergySource = gpu.ScopeModule, "", gpu.EnergyNone
+	if g := w.ticks(w.sampler(), 3).GPUs[0]; g.Book.Energy != 200_000 || g.EnergySource != gpu.EnergyCounter {
+		t.Errorf("%d mJ by %q, want 200000 by counter", g.Book.Energy, g.EnergySource)
+	}
+}
+
 // TestModulePowerLost checks that the GPUs of a module keep their parts while the driver does not
 // report the module's power.
 func TestModulePowerLost(t *testing.T) {

@@ -49,10 +49,10 @@ type Config struct {
 type Member struct {
 	Stage  stage.Name
 	Source Source
-	// Wanted reports whether the node has GPUs of the source. Until its first success a source is
+	// Needed reports whether the node has GPUs of the source. Until its first success a source is
 	// read only while they exist: otherwise a vendor without a GPU would be a stage that is down. Nil
 	// means that the source is always read.
-	Wanted func() bool
+	Needed func() bool
 }
 
 // Group reads several sources as one. A source that fails or hangs delays no other for
@@ -93,7 +93,7 @@ var errLate = errors.New("source call timed out, still waiting for it to return"
 func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	timeout, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()
-	readers := g.wanted()
+	readers := g.needed()
 	for _, m := range readers {
 		if !m.lane.Busy() {
 			m.began = g.cfg.Now()
@@ -129,21 +129,21 @@ func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// errNone is the error while no source is wanted.
+// errNone is the error while no source is needed.
 var errNone = errors.New("no GPU of a supported vendor")
 
-// wanted returns the members to read. The stage of a member that was read without success, and is
-// no longer wanted, is removed.
-func (g *Group) wanted() []*reader {
-	var wanted []*reader
+// needed returns the members to read. The stage of a member that was read without success, and is
+// no longer needed, is removed.
+func (g *Group) needed() []*reader {
+	var needed []*reader
 	for _, m := range g.readers {
-		if m.proven || m.Wanted == nil || m.Wanted() {
-			wanted = append(wanted, m)
+		if m.proven || m.Needed == nil || m.Needed() {
+			needed = append(needed, m)
 			continue
 		}
 		g.cfg.Stages.Forget(m.Stage)
 	}
-	return wanted
+	return needed
 }
 
 // add adds the report of a source. A board that another source reported already is dropped.

@@ -183,17 +183,17 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestWanted checks that a source without GPUs is not read before its first success, and has no
+// TestNeeded checks that a source without GPUs is not read before its first success, and has no
 // stage. Afterwards it is always read: its driver may be reloaded.
-func TestWanted(t *testing.T) {
+func TestNeeded(t *testing.T) {
 	one, two := new(vendor{name: "one"}), new(vendor{name: "two", err: errDown})
 	oneHas, twoHas := false, false
 	now := func() gpu.Instant { return gpu.Instant{Boot: time.Hour} }
 	stages := stage.New(slog.New(slog.DiscardHandler), now)
 	g := source.NewGroup(source.Config{
 		Members: []source.Member{
-			{Stage: stage.Driver, Source: one, Wanted: func() bool { return oneHas }},
-			{Stage: stage.AMDGPU, Source: two, Wanted: func() bool { return twoHas }},
+			{Stage: stage.Driver, Source: one, Needed: func() bool { return oneHas }},
+			{Stage: stage.AMDGPU, Source: two, Needed: func() bool { return twoHas }},
 		},
 		Timeout: time.Minute, Now: now, Stages: stages,
 	})

@@ -38,7 +38,7 @@ func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant
 	return &sum
 }
 
-// choose selects the counter wherever it exists.
+// choose selects the counter if there is one, else the integral of power.
 func (m *meter) choose(counter, power, definite bool) {
 	if counter {
 		m.missed, m.found = 0, m.found+1

@@ -30,18 +30,26 @@ func (r *reader) findHwmon() {
 	}
 }
 
-// readHwmon reads power, its limit, temperature and clocks. Older firmware averages the power.
-func (r *reader) readHwmon() (hwmon, error) {
+// readHwmon reads the power limit, and what gpu_metrics lacks: some files of hwmon ask the firmware.
+// Older firmware averages the power.
+func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	if r.hwmon == "" {
 		return hwmon{}, errNoHwmon
 	}
-	h := hwmon{
-		power: r.sensor("power1_average"), limit: r.sensor("power1_cap"),
-		temperature: r.labelled("temp", "edge", "junction"),
-		clock:       r.labelled("freq", "sclk"), memoryClock: r.labelled("freq", "mclk"),
+	h := hwmon{limit: r.sensor("power1_cap")}
+	if !m.power.ok {
+		if h.power = r.sensor("power1_average"); !h.power.ok {
+			h.power = r.sensor("power1_input")
+		}
 	}
-	if !h.power.ok {
-		h.power = r.sensor("power1_input")
+	if !first(m.edge, m.hotspot).ok {
+		h.temperature = r.labelled("temp", "edge", "junction")
+	}
+	if !m.clock.ok {
+		h.clock = r.labelled("freq", "sclk")
+	}
+	if !m.memory.ok {
+		h.memoryClock = r.labelled("freq", "mclk")
 	}
 	if h == (hwmon{}) {
 		return h, errNoHwmon

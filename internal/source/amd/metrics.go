@@ -99,7 +99,7 @@ var errUnknown = errors.New("unknown revision of gpu_metrics")
 // headerSize is the length of the header: u16 size, u8 format, u8 content.
 const headerSize = 4
 
-// decode decodes the content of a gpu_metrics file. An error means that nothing of it can be used.
+// decode decodes the content of a gpu_metrics file. After an error no value can be used.
 func decode(file []byte) (metrics, error) {
 	if len(file) < headerSize {
 		return metrics{}, fmt.Errorf("decode gpu_metrics: %d bytes", len(file))

@@ -18,13 +18,14 @@ var models = map[string]string{
 	"0x74b5": "AMD Instinct MI300X VF",
 }
 
-// twoDies has the PCI device ids of modules with two GPUs, whose firmware reports the power and the
-// energy of the module on the first one, and 0 on the other (Linux, aldebaran_ppt.c).
-var twoDies = []string{"0x7408", "0x740c"}
+// shared has the PCI device ids of modules whose power and energy cover more than one GPU. An MI250
+// has two GPUs; its firmware reports the module's values on the first one and 0 on the other (Linux,
+// aldebaran_ppt.c). An MI300A has processor cores beside the GPU.
+var shared = []string{"0x7408", "0x740c", "0x74a0"}
 
 // scope returns what the GPU's energy covers.
 func (r *reader) scope() gpu.EnergyScope {
-	if slices.Contains(twoDies, readText(r.card.folder, "device")) {
+	if slices.Contains(shared, readText(r.card.folder, "device")) {
 		return gpu.ScopeModule
 	}
 	return gpu.ScopeGPU

@@ -57,7 +57,7 @@ func (r *reader) read() (*gpu.Reading, error) {
 	m, metricsErr := r.readMetrics()
 	out.At = r.cfg.Now()
 	out.Took = out.At.Sub(began)
-	h, hwmonErr := r.readHwmon()
+	h, hwmonErr := r.readHwmon(m)
 	if metricsErr != nil && hwmonErr != nil {
 		return nil, errors.Join(metricsErr, hwmonErr)
 	}

@@ -61,8 +61,8 @@ func energies(t *testing.T, d *tree, steps ...func()) (got []string) {
 	return got
 }
 
-// TestDamaged checks that nothing of a file that is short, torn, of an unknown revision or without
-// values is used, and that hwmon is read instead.
+// TestDamaged checks that no value of a file is used that is short, torn or of an unknown revision,
+// and that hwmon is read instead.
 func TestDamaged(t *testing.T) {
 	whole := string(mi300(10, 500))
 	tests := map[string]string{

@@ -79,7 +79,7 @@ func address(folder string) string {
 	return ""
 }
 
-// isGPU reports whether a PCI device is one that is read.
+// isGPU reports whether a PCI device has one of the classes.
 func isGPU(folder string) bool {
 	vendor, class := readText(folder, "vendor"), readText(folder, "class")
 	return slices.ContainsFunc(PCIClasses, func(c gpu.PCIClass) bool {

@@ -117,7 +117,7 @@ const (
 	answering              // the GPU is well
 	late                   // it is quarantined
 	missing                // the driver no longer lists it
-	failing                // it cannot be identified, or nothing of it can be read
+	failing                // it cannot be identified or read
 )
 
 // logState logs when a slot's state changes.

@@ -45,7 +45,7 @@ var errLate = errors.New("call timed out")
 
 // Read returns the current readings of all GPUs. It takes about [Config.CallTimeout] at most. An
 // error means that the driver is not loaded or that no GPU responds; a GPU that does not respond is
-// missing from the readings, and one that the driver no longer lists from the devices.
+// missing from the readings. A GPU that the driver no longer lists is missing from the devices.
 func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
