@@ -42,7 +42,7 @@ func (s sums) count(later sums) uint64 {
 
 // readActivity fills in the activity since the last reading: of the GPU, and of its partitions or
 // processes.
-func (r *reader) readActivity(out *gpu.Reading, m metrics, now sums, occupied []occupancy) {
+func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy) {
 	samples := r.last.count(now)
 	if share, known := average(r.last.activity, now.activity, samples); known {
 		out.Gauges[gpu.Utilization] = &share

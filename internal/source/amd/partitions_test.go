@@ -93,7 +93,8 @@ func TestPartitionProcesses(t *testing.T) {
 	d.write(kfdProc+"102/vram_40011", "7")
 	d.write(kfdProc+"102/vram_40012", "9")
 	want := []gpu.Context{
-		{PID: 100, GPUInstance: "2", MemoryUsed: new(uint64(5))}, {PID: 101, GPUInstance: "7"},
+		{PID: 100, GPUInstance: "2", MemoryUsed: new(uint64(5))},
+		{PID: 101, GPUInstance: "7"},
 		{PID: 102, GPUInstance: "1", MemoryUsed: new(uint64(16))},
 	}
 	r := gputest.Read(t, d.open(gputest.NewClock().Now)).Readings[0]

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +34,7 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	case err != nil || len(r.nodes) == 0:
 		return nil
 	case len(entries) > maxProcesses:
-		r.logOnce(slog.LevelWarn, fmt.Sprintf("more than %d processes of amdkfd", maxProcesses), "processes of the GPU are unknown")
+		r.logOnce("its processes are unknown", fmt.Errorf("more than %d processes of amdkfd", maxProcesses))
 		return nil
 	}
 	var contexts []gpu.Context
@@ -47,7 +46,7 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 		}
 		c, on, err := r.context(filepath.Join(root, e.Name()), uint32(pid))
 		if err != nil {
-			r.logOnce(slog.LevelWarn, "processes of amdkfd cannot be read: "+err.Error(), "processes of the GPU are unknown")
+			r.logOnce("its processes are unknown", err)
 			return nil
 		}
 		if on {

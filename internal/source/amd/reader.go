@@ -2,10 +2,8 @@ package amd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -66,7 +64,7 @@ func (r *reader) read() (*gpu.Reading, error) {
 	r.device.Partitions = partitioning(readText(r.card.folder, "current_compute_partition"), r.card.address, r.nodes, r.platforms)
 	occupied := r.readContexts(out)
 	now := sumsOf(m, out.At)
-	r.readActivity(out, m, now, occupied)
+	r.readActivity(out, now, occupied)
 	r.last = now
 	return out, nil
 }
@@ -79,13 +77,13 @@ func (r *reader) readMetrics() (metrics, error) {
 	}
 	m, err := decode(file)
 	if errors.Is(err, errUnknown) {
-		r.logOnce(slog.LevelWarn, err.Error(), "hwmon is read instead")
+		r.logOnce("gpu_metrics is ignored, hwmon is read", err)
 	}
 	return m, err
 }
 
 // logOnce logs a problem of the GPU the first time.
-func (r *reader) logOnce(level slog.Level, problem, consequence string) {
+func (r *reader) logOnce(problem string, err error) {
 	if r.logged[problem] {
 		return
 	}
@@ -93,7 +91,7 @@ func (r *reader) logOnce(level slog.Level, problem, consequence string) {
 		r.logged = make(map[string]bool)
 	}
 	r.logged[problem] = true
-	r.cfg.Log.Log(context.Background(), level, problem, "gpu", r.device.UUID, "then", consequence)
+	r.cfg.Log.Warn("GPU is read in part", "gpu", r.device.UUID, "problem", problem, "err", err)
 }
 
 // readGauges fills in the gauges in base units. Firmware that reports only the hottest place has no

@@ -101,7 +101,7 @@ func (s *Source) place(cards []card) {
 
 func (s *Source) slotOf(address string) *slot {
 	for _, x := range s.slots {
-		if x.card.address == address {
+		if x.address == address {
 			return x
 		}
 	}
