@@ -147,25 +147,22 @@ func idleJob() Case {
 	return c
 }
 
-// amdJobs is a GPU of AMD that two Slurm jobs hold. The driver has no samples of processes; the
+// amdJobs is a GPU of AMD that two Slurm jobs use. The driver has no samples of processes; the
 // occupancy is read once a tick.
 func amdJobs() Case {
 	c := sliced("AMD: Slurm's jobs 4714 and 4715 on one MI300X")
-	for i, w := range []simnode.Work{
-		{Watts: 560, Load: simnode.Constant(50), Memory: 8 << 30}, {Watts: 430, Load: simnode.Constant(30), Memory: 8 << 30},
-	} {
-		u := simnode.SlurmJob(fmt.Sprint(4714+i), fmt.Sprintf("s8FXKTA79XAR%02d", i), 1001, simnode.GPUs(0), w)
-		u.Files["held/1"] = "4714 1001\n4715 1001\n"
-		c.Scenario.Units = append(c.Scenario.Units, u)
+	c.Scenario.NoKubelet, c.Scenario.GPUs, c.Limit = true, instinct(), 0.045
+	c.Scenario.Units = []simnode.Unit{
+		simnode.SlurmJob("4714", "s8FXKTA79XAR03", 1001, nil, simnode.Work{Watts: 560, Load: simnode.Constant(50), Memory: 8 << 30}),
+		simnode.SlurmJob("4715", "s8FXKTA79XAR04", 1001, nil, simnode.Work{Watts: 430, Load: simnode.Constant(30), Memory: 8 << 30}),
 	}
-	c.Scenario.NoKubelet, c.Scenario.GPUs = true, instinct()
 	return c
 }
 
 // amdPartitions is [divided] on a GPU of AMD in DPX mode, whose driver measures the activity of each
 // partition.
 func amdPartitions(length time.Duration) Case {
-	c := divided("AMD: MI300X in DPX mode, each half idle in part of the time", length, true)
+	c := divided("AMD: MI300X in DPX mode, each half idle at times", length, true)
 	c.Scenario.Pods[0].Name, c.Scenario.Pods[1].Name = "first", "second"
 	c.Scenario.GPUs = instinct()
 	c.Scenario.GPUs[0].MIG = &simnode.MIG{Slices: 8, Instances: []simnode.Instance{
