@@ -169,7 +169,7 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	migInfo: {
 		Family: familyIdentity, Name: "gpuledger_mig_info", Type: gauge,
 		Labels: plus(ofGPU, "mig_uuid", "GPU_I_ID", "GPU_I_PROFILE", "slices"),
-		Help:   "MIG device of a GPU in MIG mode.",
+		Help:   "MIG device of a GPU in MIG mode, or partition of an AMD GPU.",
 	},
 
 	nodeInfo: {
@@ -264,7 +264,7 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	containerActive: {
 		Family: familyContainer, Name: "gpuledger_container_gpu_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofContainer,
-		Help:   "Time the container worked on the GPU; 0 where the driver does not report activity by process: clients of MPS and MIG instances without GPM.",
+		Help:   "Time the container worked on the GPU; 0 where the driver does not report activity by process: clients of MPS, and MIG instances without GPM.",
 	},
 
 	processInfo: {
@@ -448,12 +448,12 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	allocationEnergy: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofAllocation,
-		Help:   "Energy of a GPU charged to a pod, summed over the pod's containers, MIG instances and methods.",
+		Help:   "Energy of a GPU charged to a pod, summed over the pod's containers, instances and methods.",
 	},
 	allocationSeconds: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time a pod held a GPU, summed over its containers and MIG instances; 0 for a pod that uses the GPU without an allocation.",
+		Help:   "Time a pod held a GPU, summed over its containers and instances; 0 for a pod that uses the GPU without an allocation.",
 	},
 	allocationExclusive: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_exclusive_energy_joules_total", Type: counter, Unit: "joules",
@@ -468,7 +468,7 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	allocationActive: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
-		Help:   "Time a pod worked on a GPU, summed over its containers and MIG instances; 0 where the driver does not report activity by process.",
+		Help:   "Time a pod worked on a GPU, summed over its containers and instances; 0 where the driver does not report activity by process.",
 	},
 	allocationGPUTime: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
@@ -483,12 +483,12 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	unitAllocationEnergy: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_energy_joules_total", Type: counter, Unit: "joules",
 		Labels: ofUnitAllocation,
-		Help:   "Energy of a GPU charged to a unit, summed over MIG instances and methods.",
+		Help:   "Energy of a GPU charged to a unit, summed over instances and methods.",
 	},
 	unitAllocationSeconds: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time a unit held a GPU, summed over its MIG instances; 0 for a unit that uses the GPU without an allocation.",
+		Help:   "Time a unit held a GPU, summed over its instances; 0 for a unit that uses the GPU without an allocation.",
 	},
 	unitAllocationExclusive: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_exclusive_energy_joules_total", Type: counter, Unit: "joules",
@@ -503,7 +503,7 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	unitAllocationActive: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
-		Help:   "Time a unit worked on a GPU, summed over its MIG instances; 0 where the driver does not report activity by process.",
+		Help:   "Time a unit worked on a GPU, summed over its instances; 0 where the driver does not report activity by process.",
 	},
 	unitAllocationGPUTime: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",

@@ -18,14 +18,19 @@ import (
 // removes the gauges of one GPU only. Other GPUs, the server and the shutdown are not affected. The
 // GPU is read again when the call returns.
 func TestHungGPU(t *testing.T) {
-	calls := []string{"nvmlDeviceGetPowerUsage", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetProcessUtilization"}
-	for _, call := range calls {
-		t.Run(call, func(t *testing.T) {
+	tests := []struct{ scenario, call string }{
+		{"dgx-h100", "nvmlDeviceGetPowerUsage"},
+		{"dgx-h100", "nvmlDeviceGetComputeRunningProcesses"},
+		{"dgx-h100", "nvmlDeviceGetProcessUtilization"},
+		{"mi300x", "gpu_metrics"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.call, func(t *testing.T) {
 			t.Parallel()
-			n := newNode(t, "dgx-h100")
+			n, call := newNode(t, tt.scenario), tt.call
 			e := start(t, n, "--tick=500ms", callTimeout)
 			first := e.scrapeUntil("all GPUs are read", gauges(8))
-			hung := uuids(t, "dgx-h100")[3]
+			hung := uuids(t, tt.scenario)[3]
 			hang(t, n, hung, call)
 			e.testHung(hung)
 			if err := n.ClearFaults(); err != nil {

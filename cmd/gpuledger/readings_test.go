@@ -49,6 +49,30 @@ func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	return out
 }
 
+// allReadings returns the readings of each GPU of a scenario. The files of AMD GPUs have no call log:
+// theirs are all values that the counters had.
+func allReadings(t *testing.T, n *simnode.Node, scenario string) map[string][]reading {
+	t.Helper()
+	sc, err := simnode.Lookup(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string][]reading)
+	if slices.ContainsFunc(sc.GPUs, func(g simnode.GPU) bool { return g.AMD == nil }) {
+		out = driverReadings(t, n)
+	}
+	rows := truth(t, n)
+	for _, g := range sc.GPUs {
+		if g.AMD == nil {
+			continue
+		}
+		for i := range rows {
+			out[g.UUID] = append(out[g.UUID], reading{time.Unix(0, rows[i].Time), *rows[i].GPU(g.UUID).Counter})
+		}
+	}
+	return out
+}
+
 // values returns readings without their times.
 func values(readings map[string][]reading) map[string][]gpu.Millijoules {
 	out := make(map[string][]gpu.Millijoules)

@@ -3,6 +3,7 @@
 package main_test
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -41,11 +42,16 @@ func testScenario(t *testing.T, scenario string) {
 		checkModules(t, n, s, p)
 		return
 	}
-	spans := checkCounters(t, driverReadings(t, n), s, p)
+	spans := checkCounters(t, allReadings(t, n, scenario), s, p)
 	switch scenario {
 	case "dgx-h100", "gb200":
 		checkNothingLeft(t, p)
 		checkTruth(t, n, p, spans)
+	case "mi300x", "mixed":
+		checkNothingLeft(t, p)
+		checkWho(t, n, p)
+		checkPods(t, scenario, p)
+		checkTruth(t, n, p, undivided(t, scenario, spans))
 	case "slurm-v1", "workstation": // not slurm: a second of its requeue is more than 1 % of 15 seconds
 		checkTruth(t, n, p, spans)
 	case "churn":
@@ -54,6 +60,22 @@ func testScenario(t *testing.T, scenario string) {
 		checkWho(t, n, p)
 		checkPods(t, scenario, p)
 	}
+}
+
+// undivided returns the spans without those of divided GPUs.
+func undivided(t *testing.T, scenario string, spans map[string]span) map[string]span {
+	t.Helper()
+	sc, err := simnode.Lookup(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := maps.Clone(spans)
+	for _, g := range sc.GPUs {
+		if g.MIG != nil {
+			delete(whole, g.UUID)
+		}
+	}
+	return whole
 }
 
 // settled scrapes after fifteen seconds, when every book covers ten seconds and every GPU responds.
@@ -68,7 +90,7 @@ func settled(e *exporter) (s status.Page, p page) {
 		return len(s.GPUs) > 0 && !slices.ContainsFunc(s.GPUs, func(g status.GPU) bool {
 			return !g.Answers || g.Energy == nil || g.Energy.To.Sub(g.Energy.From) < 10*time.Second
 		}) && !slices.ContainsFunc(s.Stages, func(s status.Stage) bool {
-			return !s.Up && (s.Name == string(stage.Driver) || s.Name == string(stage.PodResources))
+			return !s.Up && (s.Name == string(stage.Driver) || s.Name == string(stage.AMDGPU) || s.Name == string(stage.PodResources))
 		})
 	})
 	return s, p
@@ -145,6 +167,15 @@ func checkPods(t *testing.T, scenario string, p page) {
 		expect("claims have names", count("gpuledger_container_gpu_info", map[string]string{"claim": ""}) == 0)
 		expect("a MIG device by DRA", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) > 0)
 		expect("no pod uses a GPU without an allocation", strays == 0)
+	case "mi300x":
+		expect("eight partitions", count("gpuledger_mig_info", map[string]string{"GPU_I_PROFILE": "CPX"}) == 8)
+		expect("four pods on partitions", count("gpuledger_container_gpu_info", map[string]string{"sharing": "mig"}) == 4)
+		expect("energy on partitions is shared", energy("shared") > 0)
+		expect("a partition without work pays less than an eighth", 8*reserved < energy("shared"))
+		expect("no pod uses a GPU without an allocation", strays == 0)
+	case "mixed":
+		expect("both vendors are read", count("gpuledger_gpu_info", map[string]string{"vendor": "NVIDIA"}) == 2 && count("gpuledger_gpu_info", map[string]string{"vendor": "AMD"}) == 2)
+		expect("both drivers are named", count("gpuledger_driver_info", nil) == 2)
 	case "hog":
 		expect("one process on a GPU that its pod was not given", strays == 1)
 		expect("one allocation without a process", unused == 1)

@@ -42,8 +42,8 @@ func TestList(t *testing.T) {
 	if got := status(run(t.Context(), []string{"--list"}, output{&out, &out})); got != 0 {
 		t.Errorf("status %d, want 0", got)
 	}
-	if n := strings.Count(out.String(), "\n"); n != 19 {
-		t.Errorf("%d lines, want 19:\n%s", n, &out)
+	if n := strings.Count(out.String(), "\n"); n != 21 {
+		t.Errorf("%d lines, want 21:\n%s", n, &out)
 	}
 }
 

@@ -27,8 +27,11 @@ type board struct {
 	// base is the counter's value at the time at which energy was loadedAt.
 	base, loadedAt gpu.Millijoules
 
-	// busyTime is the busy time of each instance, by position.
+	// busyTime is the busy time of each instance, by position, or of the whole board.
 	busyTime []time.Duration
+	// running is the process that runs on each instance of a GPU of AMD at the end of the step; 0 for
+	// none.
+	running []uint32
 
 	power int // mW over the last step
 	busy  int // percent of the last step
@@ -91,12 +94,9 @@ func (b *board) draw(now int64, parts []part) {
 	b.retire(now - retention)
 }
 
-// addBusyTime adds the time that each instance was busy in one step.
+// addBusyTime adds the time that each instance, or the whole board, was busy in one step.
 func (b *board) addBusyTime(loads []load) {
-	if b.MIG == nil {
-		return
-	}
-	percent := make([]int, len(b.MIG.Instances))
+	percent := make([]int, b.partCount())
 	for _, l := range loads {
 		percent[l.instance] += l.percent
 	}

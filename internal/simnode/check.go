@@ -11,6 +11,16 @@ func (sc *Scenario) validate() error {
 	if len(sc.Daemons) == 0 {
 		return errors.New("no daemons: a scenario must have a PID 1")
 	}
+	for i := range sc.GPUs {
+		if err := sc.GPUs[i].checkAMD(); err != nil {
+			return err
+		}
+	}
+	for _, e := range sc.Events {
+		if e.Do == FallOff && sc.GPUs[e.GPU].AMD != nil {
+			return fmt.Errorf("GPU %d: a GPU of AMD cannot fall off the bus", e.GPU)
+		}
+	}
 	busy := make(map[Device]int) // percent
 	for _, d := range sc.Daemons {
 		if err := sc.checkProcess(d.Process, Span{}, busy); err != nil {

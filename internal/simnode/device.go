@@ -89,10 +89,12 @@ func (g *GPU) instance(part int) int {
 	return part
 }
 
-// resource returns the extended resource under which NVIDIA's device plugin offers a part: with
+// resource returns the extended resource under which the vendor's device plugin offers a part: with
 // the mixed strategy for MIG, and the default renaming for sharing.
 func (g *GPU) resource(part int) string {
 	switch {
+	case g.AMD != nil:
+		return g.amdResource()
 	case g.MIG != nil:
 		return "nvidia.com/mig-" + g.MIG.Instances[part].Profile
 	case g.Replicas > 0:
@@ -102,9 +104,12 @@ func (g *GPU) resource(part int) string {
 	}
 }
 
-// deviceID returns NVIDIA's device plugin's id of a part.
-func (g *GPU) deviceID(part int) string {
+// deviceID returns the id of a device by the vendor's device plugin.
+func (sc *Scenario) deviceID(d Device) string {
+	g, part := &sc.GPUs[d.GPU], d.Part
 	switch {
+	case g.AMD != nil:
+		return sc.drmDevices(d.GPU)[part].name
 	case g.MIG != nil:
 		return g.migUUID(part)
 	case g.Replicas > 0:

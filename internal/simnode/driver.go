@@ -9,10 +9,12 @@ import (
 type Fault struct {
 	GPU string // a UUID, or * for every GPU
 	// Call is a function of NVML or DCGM without its version suffix, such as
-	// nvmlDeviceGetSerial, or *.
+	// nvmlDeviceGetSerial, or *. For AMD it is a file of the GPU's directory in /sys that changes,
+	// such as gpu_metrics.
 	Call string
 	// Do is fail:<return code>, delay:<ms>, hang (until the fault is cleared),
-	// drop, blank, glitch-low (half the energy) or glitch-high (10^12 mJ more).
+	// drop, blank, glitch-low (half the energy) or glitch-high (10^12 mJ more). A file of AMD can
+	// hang, drop or blank.
 	Do string
 }
 
@@ -51,11 +53,11 @@ func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	r.line("driver", "version", w.scenario.Driver.Version, "nvml", w.scenario.Driver.NVML,
 		"generation", w.driver.generation, "loaded", flag(w.driver.loaded), "time", w.elapsed().Nanoseconds(), "until", until)
 	for i, b := range w.boards {
-		if b.gone {
+		if b.gone || b.AMD != nil {
 			continue
 		}
-		used := writeProcesses(&r, w, i)
-		writeGPU(&r, w, b, used)
+		writeProcesses(&r, w, i)
+		writeGPU(&r, w, b, w.memoryUsed(i))
 		if b.MIG != nil {
 			for _, i := range b.offered(w.at) {
 				writeInstance(&r, b, i)
@@ -75,19 +77,17 @@ func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	return r.Bytes()
 }
 
-// writeProcesses adds the contexts on a board and returns the memory in use. In a private PID
-// namespace the driver lists no processes, because it omits invisible processes (NVIDIA
-// open-gpu-kernel-modules, gpu_rmapi.c). Samples keep their PIDs (kern_perf_ctrl.c).
-func writeProcesses(r *record, w *world, gpu int) uint64 {
+// writeProcesses adds the contexts on a board. In a private PID namespace the driver lists no
+// processes, because it omits invisible processes (NVIDIA open-gpu-kernel-modules, gpu_rmapi.c).
+// Samples keep their PIDs (kern_perf_ctrl.c).
+func writeProcesses(r *record, w *world, gpu int) {
+	if w.scenario.PrivatePIDs {
+		return
+	}
 	b := w.boards[gpu]
-	used := uint64(gib / 2) // the driver's own
 	for _, p := range w.processes() {
 		for _, k := range p.work {
-			if k.GPU != gpu {
-				continue
-			}
-			used += k.Memory
-			if w.scenario.PrivatePIDs {
+			if k.GPU != gpu || k.Context == Monitor {
 				continue
 			}
 			fields := []any{"gpu", b.UUID, "pid", p.id.PID, "kind", kind(k.Context), "memory", k.Memory}
@@ -97,7 +97,6 @@ func writeProcesses(r *record, w *world, gpu int) uint64 {
 			r.line("process", fields...)
 		}
 	}
-	return used
 }
 
 // kind returns the name of the process list that contains a context.
@@ -136,7 +135,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 	}
 	fields = append(fields, counters(w, b)...)
 	fields = append(fields,
-		"power", b.power, "power_limit", b.Limit*1000, "power_max", b.MaxLimit*1000, "temperature", 29+b.power/16_000)
+		"power", b.power, "power_limit", b.Limit*1000, "power_max", b.MaxLimit*1000, "temperature", b.temperature())
 	if b.MIG == nil {
 		fields = append(fields, "utilization", b.busy, "memory_utilization", b.busy/3, "remap_pending", 0, "remap_failed", 0)
 	} else {
@@ -152,7 +151,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		fields = append(fields, fmt.Sprintf("f%d", id), 0)
 	}
 	r.line("gpu", append(fields,
-		"memory_used", used, "memory_free", b.Memory-used, "memory_total", b.Memory, "memory_temperature", 34+b.power/14_000, "sm_clock", smClock(b), "memory_clock", 2619,
+		"memory_used", used, "memory_free", b.Memory-used, "memory_total", b.Memory, "memory_temperature", b.memoryTemperature(), "sm_clock", smClock(b), "memory_clock", memoryClock,
 		"processes", 1, "samples", flag(b.MIG == nil), "mig", flag(b.MIG != nil), "events", 8, "lost", flag(b.lost))...)
 }
 
@@ -173,6 +172,13 @@ func counters(w *world, b *board) []any {
 		return []any{"energy", b.counter()}
 	}
 }
+
+// temperature and memoryTemperature return temperatures in °C.
+func (b *board) temperature() int       { return 29 + b.power/16_000 }
+func (b *board) memoryTemperature() int { return 34 + b.power/14_000 }
+
+// memoryClock is in MHz.
+const memoryClock = 2619
 
 // smClock returns the clock of a board's multiprocessors in MHz.
 func smClock(b *board) int {

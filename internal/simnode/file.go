@@ -14,15 +14,32 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// writeFiles creates a directory and writes files into it. It appends a newline to each content.
+// writeFiles creates a directory and writes files below it. It appends a newline to each content.
 func writeFiles(dir string, files map[string]string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content+"\n"), 0o644); err != nil {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(content+"\n"), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// link creates a relative link, which ends with the name of its target, as in the kernel's /sys. Both
+// paths are below the given directory.
+func link(dir, from, to string) error {
+	relative, err := filepath.Rel(filepath.Dir(from), filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(from)), 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(filepath.Join(relative, filepath.Base(to)), filepath.Join(dir, from))
 }

@@ -72,7 +72,7 @@ func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 		g, from := &gpus[i], sc.GPUs[b.Position]
 		g.UUID, g.Serial = from.UUID, from.Serial
 		if b.Machine > 0 {
-			g.UUID = "GPU-" + uuid(from.UUID, strconv.Itoa(b.Machine))
+			g.UUID = from.uuidOn(b.Machine)
 			g.Serial = addToNumber(from.Serial, 1000*b.Machine)
 		}
 		if g.Place != nil {
@@ -82,6 +82,14 @@ func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 		}
 	}
 	return gpus, nil
+}
+
+// uuidOn returns the UUID of the GPU at the same position of another machine.
+func (g *GPU) uuidOn(machine int) string {
+	if g.AMD != nil {
+		return hexID(g.UUID, strconv.Itoa(machine))[:16]
+	}
+	return "GPU-" + uuid(g.UUID, strconv.Itoa(machine))
 }
 
 // dmi returns the DMI files of the nth machine. The machines share a chassis that the GPUs also

@@ -19,6 +19,7 @@ type Node struct {
 	dir  string
 	proc procTree
 	logs logTree
+	amd  amdTree // empty without GPUs of AMD
 
 	mu      sync.Mutex
 	world   *world
@@ -44,6 +45,7 @@ func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	n := &Node{
 		dir:   dir,
 		proc:  procTree{dir: filepath.Join(dir, "proc"), scratch: filepath.Join(dir, "proc.new"), private: sc.PrivatePIDs},
+		amd:   newAMDTree(dir),
 		logs:  logTree{links: filepath.Join(dir, "log", "containers"), pods: filepath.Join(dir, "log", "pods")},
 		world: newWorld(sc, start),
 	}
@@ -69,7 +71,7 @@ func emptyDir(dir string) (string, error) {
 	if len(entries) > 0 {
 		return "", fmt.Errorf("directory %s is not empty", dir)
 	}
-	for _, sub := range []string{"proc", "sys", "log/containers", "log/pods", "driver", "state"} {
+	for _, sub := range []string{"proc", "sys", "kfd.new", "log/containers", "log/pods", "driver", "state"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return "", err
 		}
@@ -91,7 +93,7 @@ func (n *Node) begin() error {
 		return err
 	}
 	for _, p := range w.daemons {
-		if err := n.proc.start(p); err != nil {
+		if err := n.startProcess(p); err != nil {
 			return fmt.Errorf("start process %d: %w", p.id.PID, err)
 		}
 	}
@@ -185,12 +187,12 @@ func (n *Node) apply(ch change) error {
 		}
 	}
 	for _, p := range ch.endedProcesses {
-		if err := n.proc.end(p); err != nil {
+		if err := n.endProcess(p); err != nil {
 			return fmt.Errorf("end process %d: %w", p.id.PID, err)
 		}
 	}
 	for _, p := range ch.startedProcesses {
-		if err := n.proc.start(p); err != nil {
+		if err := n.startProcess(p); err != nil {
 			return fmt.Errorf("start process %d: %w", p.id.PID, err)
 		}
 	}
@@ -211,16 +213,25 @@ func (n *Node) start(p *pod) error {
 
 func (n *Node) startProcesses(p *pod) error {
 	for _, process := range p.all() {
-		if err := n.proc.start(process); err != nil {
+		if err := n.startProcess(process); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// startProcess adds a process to /proc, and then to the drivers that show processes in files.
+func (n *Node) startProcess(p *process) error {
+	return errors.Join(n.proc.start(p), n.amd.kfd.start(&n.world.scenario, p))
+}
+
+func (n *Node) endProcess(p *process) error {
+	return errors.Join(n.amd.kfd.end(p), n.proc.end(p))
+}
+
 func (n *Node) end(p *pod) error {
 	for _, process := range p.all() {
-		if err := n.proc.end(process); err != nil {
+		if err := n.endProcess(process); err != nil {
 			return err
 		}
 	}
@@ -248,6 +259,9 @@ func (n *Node) publish() error {
 	}
 	if err := replaceFile(n.driverState(), driverState(n.world, n.engine, n.faults, n.live)); err != nil {
 		return fmt.Errorf("write driver state: %w", err)
+	}
+	if err := n.amd.update(n.world, n.faults); err != nil {
+		return fmt.Errorf("write the files of amdgpu: %w", err)
 	}
 	for _, log := range []string{n.driverCalls(), n.engineCalls()} {
 		if info, err := os.Stat(log); err == nil && info.Size() > maxLog {
@@ -293,7 +307,7 @@ func (n *Node) Happen(events ...Event) {
 func (n *Node) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return errors.Join(n.kubelet.close(), n.truth.close())
+	return errors.Join(n.kubelet.close(), n.truth.close(), n.amd.close())
 }
 
 // Dir returns the node's directory, as an absolute path.

@@ -72,7 +72,7 @@ func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	var out []*v1.ContainerDevices
 	for _, d := range devices {
 		g := &k.scenario.GPUs[d.GPU]
-		resource, id := g.resource(d.Part), g.deviceID(d.Part)
+		resource, id := g.resource(d.Part), k.scenario.deviceID(d)
 		if k.scenario.GooglePlugin {
 			resource, id = "nvidia.com/gpu", g.nodeID(d.GPU, d.Part)
 		}

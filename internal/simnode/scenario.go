@@ -49,7 +49,7 @@ type Driver struct{ Version, NVML string }
 
 // GPU is one physical GPU: its identity and its power.
 type GPU struct {
-	UUID   string
+	UUID   string // for AMD, the driver's unique_id of 16 hex digits
 	Bus    string // in NVML's format: 00000000:1B:00.0
 	Model  string
 	Serial string // of the board; two GPUs may share one
@@ -74,6 +74,9 @@ type GPU struct {
 	// Accounting makes the driver keep accounts of processes, as after an administrator has
 	// enabled it.
 	Accounting bool
+	// AMD is nil for a GPU of NVIDIA. A GPU of AMD has no Place, Fabric, Counts, Replicas, GPM or
+	// Accounting.
+	AMD *AMD
 }
 
 // Place is the place of a GPU in its chassis.
@@ -148,6 +151,7 @@ const (
 	Graphics
 	MPSServer // listed as a compute context
 	MPSClient
+	Monitor // no context: amdkfd lists every process that opened its device
 )
 
 // Pod is a pod with its containers.
@@ -194,8 +198,8 @@ type Action int
 // runs, but processes survive, unlike on a real machine. Without a kubelet pods still start and
 // end.
 const (
-	FallOff      Action = iota // the GPU is lost, XID 79
-	UnloadDriver               // every call fails
+	FallOff      Action = iota // the GPU is lost, XID 79; not for AMD
+	UnloadDriver               // every call of NVIDIA's driver fails
 	LoadDriver                 // lost GPUs are removed, the others renumbered, counters start at zero
 	StopKubelet                // its sockets are removed
 	StartKubelet               // it creates new sockets
@@ -206,7 +210,7 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		dgxH100(), gb200(), gb200Module(), idle(), churn(), jobs(), lost(),
 		timeslice(), accounted(), mps(), mig(), migA100(), dra(), hog(), noHostPID(), cheats(),
-		slurm(), slurmV1(), workstation(),
+		slurm(), slurmV1(), workstation(), mi300x(), mixed(),
 	}
 }
 

@@ -2,7 +2,6 @@ package simnode
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -10,6 +9,9 @@ import (
 // writeSys writes a /sys directory with the machine's PCI devices and its DMI identity.
 func writeSys(dir string, sc *Scenario) error {
 	for _, g := range sc.GPUs {
+		if g.AMD != nil {
+			continue
+		}
 		if err := writePCI(dir, PCIDevice{sysfsAddress(g.Bus), "0x10de", "0x2330", "0x030200"}); err != nil {
 			return fmt.Errorf("GPU %s: %w", g.Bus, err)
 		}
@@ -18,6 +20,14 @@ func writeSys(dir string, sc *Scenario) error {
 		if err := writePCI(dir, d); err != nil {
 			return fmt.Errorf("PCI device %s: %w", d.Address, err)
 		}
+		if d.Class == managementDisplay {
+			if err := writeDRM(dir, pciFolder(d.Address), "card0"); err != nil {
+				return err
+			}
+		}
+	}
+	if err := writeAMD(dir, sc); err != nil {
+		return err
 	}
 	return writeFiles(filepath.Join(dir, "class/dmi/id"), sc.DMI)
 }
@@ -25,20 +35,23 @@ func writeSys(dir string, sc *Scenario) error {
 // writePCI adds a device. As in the kernel's /sys, the entry on the bus is a link to the device
 // below its root.
 func writePCI(dir string, d PCIDevice) error {
-	root := filepath.Join("devices", "pci"+d.Address[:len("0000:00")])
-	err := writeFiles(filepath.Join(dir, root, d.Address), map[string]string{
+	err := writeFiles(filepath.Join(dir, pciFolder(d.Address)), map[string]string{
 		"vendor": d.Vendor, "device": d.Device, "class": d.Class,
 		"subsystem_vendor": d.Vendor, "subsystem_device": d.Device, "revision": "0xa1",
 	})
 	if err != nil {
 		return err
 	}
-	bus := filepath.Join(dir, "bus/pci/devices")
-	if err := os.MkdirAll(bus, 0o755); err != nil {
-		return err
-	}
-	return os.Symlink(filepath.Join("../../..", root, d.Address), filepath.Join(bus, d.Address))
+	return link(dir, filepath.Join("bus/pci/devices", d.Address), pciFolder(d.Address))
 }
+
+// pciFolder returns the directory of a PCI device below /sys.
+func pciFolder(address string) string {
+	return filepath.Join("devices", "pci"+address[:len("0000:00")], address)
+}
+
+// managementDisplay is the class of the display of a management controller, which is card0.
+const managementDisplay = "0x030000"
 
 // sysfsAddress converts NVML's format of an address to the kernel's: a domain of four digits, in
 // lower case.

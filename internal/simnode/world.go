@@ -33,7 +33,7 @@ type pendingPod struct {
 	until      int64 // a step
 }
 
-// driver is the driver's state apart from the GPUs.
+// driver is the state of NVIDIA's driver apart from the GPUs.
 type driver struct {
 	generation int
 	loaded     bool
@@ -50,13 +50,15 @@ const fellOffTheBus = 79
 func newWorld(sc Scenario, start gpu.Instant) *world {
 	w := &world{
 		scenario: sc, start: start, random: rand.New(rand.NewPCG(1, 2)), nextPID: 1,
-		driver: driver{generation: 1, loaded: true}, kubelet: !sc.NoKubelet, events: sc.Events,
+		driver: driver{generation: 1}, kubelet: !sc.NoKubelet, events: sc.Events,
 	}
-	for i, g := range sc.GPUs {
+	for _, g := range sc.GPUs {
 		w.boards = append(w.boards, &board{
-			GPU: g, index: i, base: g.Counter, power: g.Floor * 1000, ring: ring{next: 1}, busyTime: make([]time.Duration, g.partCount()),
+			GPU: g, base: g.Counter, power: g.Floor * 1000, ring: ring{next: 1},
+			busyTime: make([]time.Duration, g.partCount()), running: make([]uint32, g.partCount()),
 		})
 	}
+	w.driver.loaded = w.number() > 0
 	for _, d := range sc.Daemons {
 		w.daemons = append(w.daemons, w.spawn(process{parent: min(1, w.nextPID-1), comm: d.Comm, cgroup: d.Cgroup, work: d.Work}, w.beforeStart(time.Hour)))
 	}
@@ -91,7 +93,10 @@ func (w *world) advance() change {
 	holders, loads := w.holders(), w.loads()
 	until := w.at + step
 	for i, b := range w.boards {
-		if b.MIG == nil { // a GPU in MIG mode has no such samples
+		switch {
+		case b.AMD != nil:
+			b.occupy(w.steps, w.scenario.Sampling, loads[i], w.random)
+		case b.MIG == nil: // a GPU in MIG mode has no such samples
 			taken := b.ring.record(w.scenario.Sampling, until, loads[i], w.random)
 			if b.Accounting {
 				b.accounts.record(until, taken, loads[i])
@@ -195,15 +200,28 @@ func (w *world) applyEvent(e Event) {
 // renumber simulates a driver load: unreachable GPUs are omitted, and energy counters start at
 // zero.
 func (w *world) renumber() {
+	for _, b := range w.boards {
+		if b.gone = b.lost; b.AMD == nil && !b.gone {
+			b.base, b.loadedAt, b.ring.samples, b.accounts = 0, b.energy, nil, accounting{}
+		}
+	}
+	w.number()
+}
+
+// number numbers the GPUs of NVIDIA's driver and returns how many there are.
+func (w *world) number() int {
 	next := 0
 	for _, b := range w.boards {
-		if b.gone = b.lost; b.gone {
-			continue
+		if b.AMD == nil && !b.gone {
+			b.index = next
+			next++
 		}
-		b.index, b.base, b.loadedAt, b.ring.samples, b.accounts = next, 0, b.energy, nil, accounting{}
-		next++
 	}
+	return next
 }
+
+// down reports whether a board is lost or its driver is not loaded.
+func (w *world) down(b *board) bool { return b.lost || b.AMD == nil && !w.driver.loaded }
 
 // holders returns, for each board, the containers that hold it by allocation, once for each
 // replica or instance.
@@ -230,14 +248,17 @@ func (w *world) held(c *Container) []Device {
 	return held
 }
 
-// loads returns, for each board, its processes and how busy they are now. On a lost GPU, or
-// without a driver, nothing is busy.
+// loads returns, for each board, its processes with a context and how busy they are now. On a lost
+// GPU, or without a driver, nothing is busy.
 func (w *world) loads() [][]load {
 	loads := make([][]load, len(w.boards))
 	for _, p := range w.processes() {
 		for _, k := range p.work {
+			if k.Context == Monitor {
+				continue
+			}
 			l := load{p, k.Instance, k.Context, k.Watts, k.Load.at(w.at)}
-			if w.boards[k.GPU].lost || !w.driver.loaded {
+			if w.down(w.boards[k.GPU]) {
 				l.percent = 0
 			}
 			loads[k.GPU] = append(loads[k.GPU], l)
@@ -252,6 +273,19 @@ func (w *world) processes() []*process {
 		all = append(all, p.all()...)
 	}
 	return all
+}
+
+// memoryUsed returns the memory in use on a board, in bytes.
+func (w *world) memoryUsed(gpu int) uint64 {
+	used := uint64(gib / 2) // the driver's own
+	for _, p := range w.processes() {
+		for _, k := range p.work {
+			if k.GPU == gpu {
+				used += k.Memory
+			}
+		}
+	}
+	return used
 }
 
 // module returns the energy counter of a board with all its GPUs.
@@ -284,7 +318,7 @@ func (w *world) truth() Truth {
 	}
 	for _, b := range w.boards {
 		g := b.truth()
-		if w.driver.loaded && !b.lost {
+		if !w.down(b) {
 			g.Counter = new(b.counter())
 			if b.Counts == CountsModule {
 				g.Counter = new(w.module(b.Serial))

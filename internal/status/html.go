@@ -146,7 +146,7 @@ func facts(p *Page, g *GPU) []fact {
 		out = append(out, fact{"Memory rows", rows, "warn"})
 	}
 	if g.MIG != nil {
-		add("MIG instances", g.instances())
+		add("Instances", g.instances())
 	}
 	return out
 }

@@ -107,7 +107,7 @@ func (g *GPU) temperature() string {
 	return fmt.Sprintf("%.0f °C", *g.TemperatureCelsius)
 }
 
-// instances lists the MIG instances of a GPU in MIG mode.
+// instances lists the MIG instances or partitions of a divided GPU.
 func (g *GPU) instances() string {
 	var list []string
 	for _, i := range *g.MIG {
@@ -324,12 +324,20 @@ func (p *Page) Summary() string {
 	}
 	for i := range p.Drivers {
 		d := &p.Drivers[i]
-		parts = append(parts, "driver "+or(shown(d.Version))+" through "+strings.ToUpper(or(shown(d.Name))))
+		parts = append(parts, "driver "+or(shown(d.Version))+" through "+or(library(d.Name)))
 	}
 	if len(p.Drivers) == 0 {
 		parts = append(parts, "driver not responding")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// library returns the name of the library or driver by which GPUs are read.
+func library(name string) string {
+	if name == "nvml" {
+		return "NVML"
+	}
+	return shown(name)
 }
 
 // Read describes the time of the last reading.

@@ -76,7 +76,7 @@ type GPU struct {
 	RowRemapPending *bool `json:"row_remap_pending,omitempty"`
 	RowRemapFailed  *bool `json:"row_remap_failed,omitempty"`
 
-	// MIG lists the MIG instances, nil while the GPU is not in MIG mode.
+	// MIG lists the MIG instances or partitions, nil while the GPU is not divided.
 	MIG *[]Instance `json:"mig,omitempty"`
 
 	// HoldersKnown is set while both the allocations and the processes are known. Otherwise

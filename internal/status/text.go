@@ -47,7 +47,7 @@ func gpuTable(p *Page) *table {
 			t.note(load)
 		}
 		if g.MIG != nil {
-			t.note("MIG instances: " + g.profiles())
+			t.note("instances: " + g.profiles())
 		}
 		holders, _ := g.holders()
 		for _, c := range holders {
@@ -90,7 +90,7 @@ func (g *GPU) load() string {
 	return strings.Join(parts, ", ")
 }
 
-// profiles counts the MIG instances by profile: a full list does not fit on a line.
+// profiles counts the instances by profile: a full list does not fit on a line.
 func (g *GPU) profiles() string {
 	counts := make(map[string]int)
 	for _, i := range *g.MIG {

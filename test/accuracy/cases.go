@@ -81,6 +81,8 @@ func Cases(length time.Duration) []Case {
 		bystander(),
 		sharedJobs(),
 		idleJob(),
+		amdJobs(),
+		amdPartitions(length),
 	}
 }
 
@@ -131,7 +133,7 @@ func sharedJobs() Case {
 	smooth := simnode.SlurmJob("4712", "s8FXKTA79XAR01", 1002, simnode.GPUs(0),
 		simnode.Work{Watts: 430, Load: simnode.Constant(30), Memory: 8 << 30})
 	for _, u := range []simnode.Unit{bursts, smooth} {
-		u.Files["held/0"] = "4711 1001\n4712 1002\n"
+		u.Files["held/1"] = "4711 1001\n4712 1002\n"
 	}
 	c.Scenario.NoKubelet, c.Scenario.Units, c.Limit = true, []simnode.Unit{bursts, smooth}, 0.035
 	return c
@@ -144,6 +146,42 @@ func idleJob() Case {
 	c.Scenario.Units = []simnode.Unit{simnode.SlurmJob("4713", "s8FXKTA79XAR02", 1001, simnode.GPUs(0))}
 	return c
 }
+
+// amdJobs is a GPU of AMD that two Slurm jobs use. The driver has no samples of processes; the
+// occupancy is read once a tick.
+func amdJobs() Case {
+	c := sliced("AMD: Slurm's jobs 4714 and 4715 on one MI300X")
+	c.Scenario.NoKubelet, c.Scenario.GPUs, c.Limit = true, instinct(), 0.045
+	c.Scenario.Units = []simnode.Unit{
+		simnode.SlurmJob("4714", "s8FXKTA79XAR03", 1001, nil, simnode.Work{Watts: 560, Load: simnode.Constant(50), Memory: 8 << 30}),
+		simnode.SlurmJob("4715", "s8FXKTA79XAR04", 1001, nil, simnode.Work{Watts: 430, Load: simnode.Constant(30), Memory: 8 << 30}),
+	}
+	return c
+}
+
+// amdPartitions is [divided] on a GPU of AMD in DPX mode, whose driver measures the activity of each
+// partition.
+func amdPartitions(length time.Duration) Case {
+	c := divided("AMD: MI300X in DPX mode, each half idle at times", length, true)
+	c.Scenario.Pods[0].Name, c.Scenario.Pods[1].Name = "first", "second"
+	c.Scenario.GPUs = instinct()
+	c.Scenario.GPUs[0].MIG = &simnode.MIG{Slices: 8, Instances: []simnode.Instance{
+		{ID: 0, Profile: "DPX", Slices: 4}, {ID: 1, Profile: "DPX", Slices: 4},
+	}}
+	return c
+}
+
+// instinct is a GPU of AMD.
+func instinct() []simnode.GPU {
+	return []simnode.GPU{{
+		UUID: "52a7f6533dd081c7", Bus: "00000000:05:00.0", Model: "AMD Instinct MI300X OAM", Serial: "PCB079220-0417",
+		Floor: 138, Limit: 750, MaxLimit: 750, Memory: 192 << 30, Counter: 210_000_000_000,
+		AMD: &simnode.AMD{Device: "0x74a1", Class: "0x120000", Metrics: "1.7", Units: 304, Dies: 8},
+	}}
+}
+
+// Sampled reports whether the driver takes samples of processes.
+func (c *Case) Sampled() bool { return c.Scenario.GPUs[0].MIG == nil && c.Scenario.GPUs[0].AMD == nil }
 
 // bursts is a pod that works occasionally, for less than a tick, beside a pod that works all the
 // time.

@@ -68,11 +68,11 @@ func (s *Summary) add(r *Result) {
 const saturated = 0.15
 
 // Summarize returns the averages over the cases with idle time and over the saturated ones. It
-// omits GPUs in MIG mode, for which the rules cannot be compared.
+// omits GPUs without samples of processes, for which the rules cannot be compared.
 func Summarize(results []Result) (idle, busy Summary) {
 	for i := range results {
 		switch r := &results[i]; {
-		case r.Scenario.GPUs[0].MIG != nil:
+		case !r.Sampled():
 		case r.Slack > saturated:
 			idle.add(r)
 		default:

@@ -28,7 +28,10 @@ type world struct {
 
 func newWorld(sc simnode.Scenario) world {
 	w := world{gpu: sc.GPUs[0], perSecond: sc.Sampling.PerSecond, shared: make(charges)}
-	if w.perSecond == 0 {
+	switch {
+	case w.gpu.AMD != nil:
+		w.perSecond = 1 / tick.Seconds()
+	case w.perSecond == 0:
 		w.perSecond = 7.2
 	}
 	return w

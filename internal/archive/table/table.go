@@ -165,7 +165,7 @@ var charge = []column[fold.Charge]{
 	integer("energy_mj", "energy in millijoules", func(c *fold.Charge) int64 { return c.Energy }),
 	integer("exclusive_mj", "measured part of the energy", func(c *fold.Charge) int64 { return c.Exclusive }),
 	integer("idle_mj", "idle part of the energy", func(c *fold.Charge) int64 { return c.Idle }),
-	integer("held_ms", "time that the pod or unit held the GPU, in milliseconds, summed over its containers and MIG instances", func(c *fold.Charge) int64 { return c.Held }),
+	integer("held_ms", "time that the pod or unit held the GPU, in milliseconds, summed over its containers and instances", func(c *fold.Charge) int64 { return c.Held }),
 	integer("gpu_ms", "the same weighted by the share of the GPU", func(c *fold.Charge) int64 { return c.GPUTime }),
 	integer("active_ms", "time that the pod or unit worked on the GPU", func(c *fold.Charge) int64 { return c.Active }),
 	text("manager", "manager of the unit outside pods, such as slurm, empty for a pod or a reason", func(c *fold.Charge) string { return c.Manager }),

@@ -57,7 +57,8 @@ func run(ctx context.Context, file string) error {
 	return errors.Join(errs...)
 }
 
-// play runs all cases under all ways to take samples. There are no such ways for GPUs in MIG mode.
+// play runs all cases under all ways to take samples. There are no such ways for GPUs
+// without samples.
 func play(ctx context.Context) ([]accuracy.Run, error) {
 	dir, err := os.MkdirTemp("", "fake")
 	if err != nil {
@@ -72,7 +73,7 @@ func play(ctx context.Context) ([]accuracy.Run, error) {
 	for i, how := range accuracy.Samplings() {
 		run := accuracy.Run{Name: how.Name}
 		for _, c := range accuracy.Sampled(accuracy.Cases(length), how) {
-			if i > 0 && c.Scenario.GPUs[0].MIG != nil {
+			if i > 0 && !c.Sampled() {
 				continue
 			}
 			r, err := accuracy.Play(ctx, library, c, length)

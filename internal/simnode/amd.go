@@ -1,0 +1,119 @@
+package simnode
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// AMD has the properties of a GPU of AMD, which the driver amdgpu shows in files. Its UUID is the
+// driver's unique_id of 16 hex digits, and its MIG instances are compute partitions.
+type AMD struct {
+	Device, Class string // on the PCI bus, in the format of sysfs
+	// Metrics is the revision of gpu_metrics: 1.3 or 1.7.
+	Metrics string
+	Units   int // compute units
+	// Dies is the number of compute dies (XCC) into which the GPU can be divided; 1 if it cannot.
+	Dies int
+	// Hive is the id of its XGMI hive in 16 hex digits, empty without one.
+	Hive string
+}
+
+// hasAMD reports whether the machine has a GPU of AMD.
+func (sc *Scenario) hasAMD() bool {
+	return slices.ContainsFunc(sc.GPUs, func(g GPU) bool { return g.AMD != nil })
+}
+
+// mode returns the compute partition mode.
+func (g *GPU) mode() string {
+	if g.MIG == nil {
+		return "SPX"
+	}
+	return g.MIG.Instances[0].Profile
+}
+
+// amdResource returns the extended resource under which AMD's device plugin offers a GPU with
+// resource_naming_strategy=mixed.
+func (g *GPU) amdResource() string {
+	if g.AMD.Dies == 1 {
+		return "amd.com/gpu"
+	}
+	return "amd.com/" + strings.ToLower(g.mode()) + "_nps1"
+}
+
+// drmDevice is a device of the kernel's graphics system with its two nodes.
+type drmDevice struct {
+	card, minor int
+	// name is the PCI address of a GPU, or the name of a platform device. The driver has one for
+	// each part into which a GPU can be divided, except for the first, whether it is divided or not.
+	name string
+}
+
+// drmDevices returns the devices of a GPU. card0 is the management controller's.
+func (sc *Scenario) drmDevices(position int) []drmDevice {
+	next, platform := 0, 0
+	for i := range sc.GPUs[:position] {
+		if a := sc.GPUs[i].AMD; a != nil {
+			next += a.Dies
+			platform += a.Dies - 1
+		}
+	}
+	g := &sc.GPUs[position]
+	devices := []drmDevice{{name: sysfsAddress(g.Bus)}}
+	for i := range g.AMD.Dies - 1 {
+		devices = append(devices, drmDevice{name: "amdgpu_xcp_" + strconv.Itoa(platform+i)})
+	}
+	for i := range devices {
+		devices[i].card, devices[i].minor = 1+next+i, 128+next+i
+	}
+	return devices
+}
+
+// kfdID returns the id of a part in amdkfd's topology.
+func (g *GPU) kfdID(part int) string {
+	id, _ := strconv.ParseUint(hexID(g.UUID, strconv.Itoa(part))[:4], 16, 64) // hexID returns hex digits
+	return strconv.FormatUint(id+1, 10)
+}
+
+// occupy draws which process runs on each part of the board at the end of a step. Its waves occupy
+// all compute units of the part.
+func (b *board) occupy(step int64, how Sampling, loads []load, random *rand.Rand) {
+	b.running = make([]uint32, b.partCount())
+	for part := range b.running {
+		var on []load
+		for _, l := range loads {
+			if l.instance == part {
+				on = append(on, l)
+			}
+		}
+		point := random.IntN(100)
+		if how.Even {
+			point = evenly(step, 100)
+		}
+		b.running[part] = pick(on, point)
+	}
+}
+
+// unitsOf returns the number of compute units of a part.
+func (g *GPU) unitsOf(part int) int {
+	if g.MIG == nil {
+		return g.AMD.Units
+	}
+	return g.AMD.Units * g.MIG.Instances[part].Slices / g.MIG.Slices
+}
+
+// checkAMD checks that the model can represent a GPU of AMD.
+func (g *GPU) checkAMD() error {
+	switch {
+	case g.AMD == nil:
+		return nil
+	case g.AMD.Dies < 1 || g.AMD.Metrics != "1.3" && g.AMD.Metrics != "1.7":
+		return fmt.Errorf("GPU %s: %d dies, revision %s of gpu_metrics", g.UUID, g.AMD.Dies, g.AMD.Metrics)
+	case g.Replicas > 0 || g.MIG != nil && len(g.MIG.Instances) > g.AMD.Dies:
+		return fmt.Errorf("GPU %s: has replicas, or more partitions than dies", g.UUID)
+	default:
+		return nil
+	}
+}

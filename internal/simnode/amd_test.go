@@ -1,0 +1,394 @@
+package simnode_test
+
+import (
+	"encoding/binary"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// sysFile returns the content of a file below /sys.
+func sysFile(t *testing.T, n *simnode.Node, path ...string) string {
+	t.Helper()
+	return strings.TrimSuffix(content(t, n, filepath.Join("sys", filepath.Join(path...))), "\n")
+}
+
+// ofGPU returns the path of a file of an AMD GPU below /sys.
+func ofGPU(g *simnode.GPU, file string) string {
+	return filepath.Join("bus/pci/devices", strings.ToLower(strings.TrimPrefix(g.Bus, "0000")), file)
+}
+
+// amdGPUs calls a function for each GPU of AMD of a scenario.
+func amdGPUs(t *testing.T, scenario string, do func(g *simnode.GPU)) {
+	t.Helper()
+	sc, err := simnode.Lookup(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for i := range sc.GPUs {
+		if sc.GPUs[i].AMD != nil {
+			do(&sc.GPUs[i])
+			count++
+		}
+	}
+	if count == 0 {
+		t.Error("no GPU of AMD")
+	}
+}
+
+// TestGPUMetrics decodes gpu_metrics by the kernel's layouts, and compares it with the truth.
+func TestGPUMetrics(t *testing.T) {
+	for _, tt := range []struct {
+		scenario                    string
+		size, power, busy, busySums int
+	}{
+		{"mi300x", 2208, 10, 12, 76}, {"mixed", 120, 22, 16, 80},
+	} {
+		t.Run(tt.scenario, func(t *testing.T) {
+			n := open(t, tt.scenario)
+			run(t, n, 0, 3*time.Second, 100*time.Millisecond)
+			rows := history(t, n)
+			last, before := rows[len(rows)-1], rows[len(rows)-2]
+			amdGPUs(t, tt.scenario, func(g *simnode.GPU) {
+				m := []byte(content(t, n, filepath.Join("sys", ofGPU(g, "gpu_metrics"))))
+				revision := strconv.Itoa(int(m[2])) + "." + strconv.Itoa(int(m[3]))
+				if len(m) != tt.size || int(binary.NativeEndian.Uint16(m)) != tt.size || revision != g.AMD.Metrics {
+					t.Fatalf("%s: revision %s, %d bytes", g.UUID, revision, len(m))
+				}
+				energy := binary.NativeEndian.Uint64(m[24:])
+				truth := last.GPU(g.UUID)
+				if mJ := gpu.Millijoules(energy * 1000 / 65536); mJ != *truth.Counter || mJ-g.Counter != truth.Energy {
+					t.Errorf("%s: counter is %d mJ, truth %d and %d since the start", g.UUID, mJ, *truth.Counter, truth.Energy)
+				}
+				power := int(binary.NativeEndian.Uint16(m[tt.power:]))
+				if want := int(truth.Energy-before.GPU(g.UUID).Energy) * 10 / 1000; power != want {
+					t.Errorf("%s: power is %d W, want %d", g.UUID, power, want)
+				}
+				// The sum of activity has a sample of each millisecond.
+				busy, sum := int(binary.NativeEndian.Uint16(m[tt.busy:])), int(binary.NativeEndian.Uint32(m[tt.busySums:]))
+				if busy > 100 || sum > 100*3000 || busy > 0 != (sum > 0) {
+					t.Errorf("%s: %d %% busy, sum %d", g.UUID, busy, sum)
+				}
+			})
+		})
+	}
+}
+
+// TestPartitionActivity checks the sums of activity of a divided GPU: those of the partitions, and
+// that of the whole GPU.
+func TestPartitionActivity(t *testing.T) {
+	n := open(t, "mi300x")
+	run(t, n, 0, 2*time.Second, time.Second)
+	sc, err := simnode.Lookup("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	divided := &sc.GPUs[7]
+	m := []byte(content(t, n, filepath.Join("sys", ofGPU(divided, "gpu_metrics"))))
+	var got []uint64
+	for p := range 8 {
+		got = append(got, binary.NativeEndian.Uint64(m[344+232*p+104:]))
+		if second := binary.NativeEndian.Uint64(m[344+232*p+104+8:]); second != 1<<64-1 {
+			t.Errorf("partition %d has a second die, %d", p, second)
+		}
+	}
+	if diff := cmp.Diff([]uint64{40 * 2000, 80 * 2000, 75 * 2000, 0, 0, 0, 0, 0}, got); diff != "" {
+		t.Errorf("sums by partition (-want +got):\n%s", diff)
+	}
+	samples, whole := binary.NativeEndian.Uint32(m[40:]), binary.NativeEndian.Uint32(m[76:])
+	if samples != 2000 || whole != 2000*(40+80+75)/8 {
+		t.Errorf("%d samples, their sum %d", samples, whole)
+	}
+}
+
+// TestCards checks the links of a GPU: from its card to its PCI device, from the driver, and the
+// devices of its parts.
+func TestCards(t *testing.T) {
+	n := open(t, "mi300x")
+	sys := filepath.Join(n.Dir(), "sys")
+	next := 1
+	amdGPUs(t, "mi300x", func(g *simnode.GPU) {
+		device, err := filepath.EvalSymlinks(filepath.Join(sys, ofGPU(g, "")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{
+			"class/drm/card" + strconv.Itoa(next) + "/device", "class/drm/renderD" + strconv.Itoa(127+next) + "/device",
+			"bus/pci/drivers/amdgpu/" + filepath.Base(device),
+		} {
+			if to, err := filepath.EvalSymlinks(filepath.Join(sys, path)); err != nil || to != device {
+				t.Errorf("%s is %s, %v, want %s", path, to, err, device)
+			}
+		}
+		if id := sysFile(t, n, ofGPU(g, "unique_id")); id != g.UUID || !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(id) {
+			t.Errorf("unique_id is %s, want %s", id, g.UUID)
+		}
+		next += g.AMD.Dies
+	})
+	to, err := filepath.EvalSymlinks(filepath.Join(sys, "class/drm/card16/device"))
+	if err != nil || filepath.Base(to) != "amdgpu_xcp_13" {
+		t.Errorf("card16 is %s, %v, want the last part of the second GPU", to, err)
+	}
+}
+
+// kfdProcesses returns what amdkfd shows of each process: its files on each node, without values.
+func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
+	t.Helper()
+	root := filepath.Join(n.Dir(), "sys/class/kfd/kfd/proc") + "/"
+	out := make(map[string]map[string]string)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		value, err := os.ReadFile(path)
+		pid, file, _ := strings.Cut(strings.TrimPrefix(path, root), "/")
+		if out[pid] == nil {
+			out[pid] = make(map[string]string)
+		}
+		out[pid][file] = strings.TrimSpace(string(value))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestKFD checks that amdkfd's processes are those of the truth, by nodes of its topology, and that
+// a program for monitoring is listed without queues.
+func TestKFD(t *testing.T) {
+	n := open(t, "mi300x")
+	run(t, n, 0, time.Second, time.Second)
+	nodes, _ := filepath.Glob(filepath.Join(n.Dir(), "sys/class/kfd/kfd/topology/nodes/*")) // the pattern is valid
+	ids := make(map[string]bool)
+	for _, node := range nodes {
+		id, err := os.ReadFile(filepath.Join(node, "gpu_id"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[strings.TrimSpace(string(id))] = true
+	}
+	if len(nodes) != 2+7+8 || len(ids) != 1+7+8 {
+		t.Errorf("%d nodes, ids %v", len(nodes), ids)
+	}
+	rows := history(t, n)
+	used := make(map[string]int) // GPUs by PID
+	for _, g := range rows[len(rows)-1].GPUs {
+		for _, p := range g.Processes {
+			used[strconv.Itoa(int(p.PID))]++
+		}
+	}
+	monitors := 0
+	for pid, files := range kfdProcesses(t, n) {
+		queues, memory := 0, 0
+		for name, value := range files {
+			part := strings.FieldsFunc(name, func(r rune) bool { return r == '_' || r == '/' })
+			switch {
+			case strings.HasSuffix(name, "/gpuid") && ids[value]:
+				queues++
+			case part[0] == "vram" && ids[part[1]] && value != "0":
+				memory++
+			}
+		}
+		if queues != memory {
+			t.Errorf("process %s has %d queues and memory on %d nodes", pid, queues, memory)
+		}
+		if queues == 0 {
+			monitors++
+			continue
+		}
+		if used[pid] == 0 {
+			t.Errorf("process %s is not in the truth", pid)
+		}
+		delete(used, pid)
+	}
+	if monitors != 1 || len(used) > 0 {
+		t.Errorf("%d processes without queues; not listed: %v", monitors, used)
+	}
+}
+
+// TestOccupancy checks that processes occupy all compute units of their GPU or partition in a part of
+// the time, and that no two processes do at once.
+func TestOccupancy(t *testing.T) {
+	n := open(t, "mi300x")
+	seen := make(map[string]map[string]int) // number of steps by node and compute units
+	for i := 1; i <= 50; i++ {
+		if err := n.Step(after(time.Duration(i) * 100 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		paths, _ := filepath.Glob(filepath.Join(n.Dir(), "sys/class/kfd/kfd/proc/*/stats_*/cu_occupancy")) // the pattern is valid
+		busy := make(map[string]bool)
+		for _, path := range paths {
+			node := filepath.Base(filepath.Dir(path))
+			units, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[node] == nil {
+				seen[node] = make(map[string]int)
+			}
+			if u := strings.TrimSpace(string(units)); u != "0" {
+				if busy[node] {
+					t.Fatalf("two processes occupy %s", node)
+				}
+				busy[node] = true
+				seen[node][u]++
+			}
+		}
+	}
+	whole, parts, idle := 0, 0, 0
+	for node, steps := range seen {
+		switch {
+		case len(steps) == 0:
+			idle++
+		case len(steps) == 1 && steps["304"] > 0:
+			whole++
+		case len(steps) == 1 && steps["38"] > 10:
+			parts++
+		default:
+			t.Errorf("%s: %v", node, steps)
+		}
+	}
+	if whole != 6 || parts != 3 || idle != 1 {
+		t.Errorf("%d whole GPUs, %d partitions and %d idle nodes, want 6, 3 and 1", whole, parts, idle)
+	}
+}
+
+// TestProcessOfKFDEnds checks that amdkfd's list follows the pods.
+func TestProcessOfKFDEnds(t *testing.T) {
+	sc, err := simnode.Lookup("mixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range sc.Pods {
+		if sc.Pods[i].Name == "compare-0" {
+			sc.Pods[i].Until = 2 * time.Second
+		}
+	}
+	n := openScenario(t, sc)
+	if listed := kfdProcesses(t, n); len(listed) != 1 {
+		t.Errorf("processes %v, want one", listed)
+	}
+	run(t, n, 0, 2100*time.Millisecond, 100*time.Millisecond)
+	if listed := kfdProcesses(t, n); len(listed) != 0 {
+		t.Errorf("processes %v after the end of the pod", listed)
+	}
+}
+
+// TestDevicesOfAMD checks the ids and resources of AMD's device plugin.
+func TestDevicesOfAMD(t *testing.T) {
+	held := devices(t, open(t, "mi300x"))
+	want := map[string][]string{
+		"chat-0":     {"amd.com/spx_nps1 0000:85:00.0"},
+		"notebook-0": {"amd.com/cpx_nps1 0000:e5:00.0"},
+		"embed-0":    {"amd.com/cpx_nps1 amdgpu_xcp_49", "amd.com/cpx_nps1 amdgpu_xcp_50"},
+	}
+	for pod, ids := range want {
+		if diff := cmp.Diff(ids, held[pod]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", pod, diff)
+		}
+	}
+	if rocm := devices(t, open(t, "mixed"))["compare-0"]; len(rocm) != 2 || rocm[0] != "amd.com/gpu 0000:a3:00.0" {
+		t.Errorf("mixed: %v", rocm)
+	}
+}
+
+// TestHungFile checks that a reader of a file that hangs waits until the fault is cleared, and that
+// the file is there again.
+func TestHungFile(t *testing.T) {
+	n := open(t, "mixed")
+	sc, err := simnode.Lookup("mixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &sc.GPUs[2]
+	path := filepath.Join(n.Dir(), "sys", ofGPU(g, "gpu_metrics"))
+	if err := n.SetFaults(simnode.Fault{GPU: g.UUID, Call: "gpu_metrics", Do: "hang"}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Type() != fs.ModeNamedPipe {
+		t.Fatalf("%v, %v, want a FIFO", info, err)
+	}
+	read := make(chan []byte)
+	go func() {
+		m, _ := os.ReadFile(path) // of a FIFO it is empty
+		read <- m
+	}()
+	run(t, n, 0, time.Second, 100*time.Millisecond)
+	if err := n.ClearFaults(); err != nil {
+		t.Fatal(err)
+	}
+	if m := <-read; len(m) != 0 && len(m) != 120 {
+		t.Errorf("the reader got %d bytes", len(m))
+	}
+	if m := sysFile(t, n, ofGPU(g, "gpu_metrics")); len(m) != 120 {
+		t.Errorf("gpu_metrics has %d bytes", len(m))
+	}
+}
+
+// TestFaultyFile checks files that are missing or contain only ones.
+func TestFaultyFile(t *testing.T) {
+	n := open(t, "mixed")
+	err := n.SetFaults(
+		simnode.Fault{GPU: "*", Call: "gpu_metrics", Do: "blank"},
+		simnode.Fault{GPU: "*", Call: "hwmon/hwmon0/power1_average", Do: "drop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	amdGPUs(t, "mixed", func(g *simnode.GPU) {
+		if m := content(t, n, filepath.Join("sys", ofGPU(g, "gpu_metrics"))); m != strings.Repeat("\xff", 120) {
+			t.Errorf("gpu_metrics is %q", m)
+		}
+		if _, err := os.Stat(filepath.Join(n.Dir(), "sys", ofGPU(g, "hwmon/hwmon0/power1_average"))); !os.IsNotExist(err) {
+			t.Errorf("power1_average: %v, want it missing", err)
+		}
+	})
+	if err := n.ClearFaults(); err != nil {
+		t.Fatal(err)
+	}
+	amdGPUs(t, "mixed", func(g *simnode.GPU) {
+		if power := number(t, sysFile(t, n, ofGPU(g, "hwmon/hwmon0/power1_average"))); power < 40e6 {
+			t.Errorf("power is %v µW", power)
+		}
+	})
+}
+
+// TestAMDRefuses checks that scenarios that the model cannot represent are rejected.
+func TestAMDRefuses(t *testing.T) {
+	sc, err := simnode.Lookup("mixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(g *simnode.GPU){
+		"revision 2.0":   func(g *simnode.GPU) { g.AMD.Metrics = "2.0" },
+		"has replicas":   func(g *simnode.GPU) { g.Replicas = 2 },
+		"0 dies":         func(g *simnode.GPU) { g.AMD.Dies = 0 },
+		"fall off the b": func(*simnode.GPU) { sc.Events = []simnode.Event{{Do: simnode.FallOff, GPU: 3}} },
+	} {
+		other := sc
+		other.GPUs = append([]simnode.GPU(nil), sc.GPUs...)
+		g := &other.GPUs[3]
+		g.AMD = new(*g.AMD)
+		change(g)
+		other.Events = sc.Events
+		sc.Events = nil
+		n, err := simnode.Open(t.TempDir(), other, start)
+		if err == nil {
+			n.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Open = %v, want an error with %q", err, want)
+		}
+	}
+}

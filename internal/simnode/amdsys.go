@@ -1,0 +1,168 @@
+package simnode
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// kfdRoot is the directory of amdkfd below /sys.
+const kfdRoot = "devices/virtual/kfd/kfd"
+
+// writeAMD adds the files of amdgpu and amdkfd that do not change, if the machine has GPUs of AMD.
+func writeAMD(dir string, sc *Scenario) error {
+	if !sc.hasAMD() {
+		return nil
+	}
+	const cpu = "cpu_cores_count 96\nsimd_count 0\ndrm_render_minor 0\nunique_id 0"
+	nodes := []kfdNode{{"0", cpu}, {"0", cpu}}
+	for i := range sc.GPUs {
+		if sc.GPUs[i].AMD == nil {
+			continue
+		}
+		if err := writeAMDGPU(dir, sc, i); err != nil {
+			return fmt.Errorf("GPU %s: %w", sc.GPUs[i].Bus, err)
+		}
+		nodes = append(nodes, sc.kfdNodes(i)...)
+	}
+	topology := map[string]string{"generation_id": "2"}
+	for i, n := range nodes {
+		topology[fmt.Sprintf("nodes/%d/gpu_id", i)], topology[fmt.Sprintf("nodes/%d/properties", i)] = n.id, n.properties
+	}
+	if err := writeFiles(filepath.Join(dir, kfdRoot, "topology"), topology); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(dir, kfdRoot, "proc"), 0o755); err != nil {
+		return err
+	}
+	if err := writeFiles(filepath.Join(dir, "module/amdgpu"), map[string]string{"version": "6.12.12"}); err != nil {
+		return err
+	}
+	return link(dir, "class/kfd/kfd", kfdRoot)
+}
+
+// writeAMDGPU adds a GPU with its links and the devices of its parts.
+func writeAMDGPU(dir string, sc *Scenario, position int) error {
+	g := &sc.GPUs[position]
+	address := sysfsAddress(g.Bus)
+	folder := pciFolder(address)
+	if err := writePCI(dir, PCIDevice{address, "0x1002", g.AMD.Device, g.AMD.Class}); err != nil {
+		return err
+	}
+	if err := writeFiles(filepath.Join(dir, folder), g.amdIdentity(position)); err != nil {
+		return err
+	}
+	const driver = "bus/pci/drivers/amdgpu"
+	if err := link(dir, filepath.Join(driver, address), folder); err != nil {
+		return err
+	}
+	if err := link(dir, filepath.Join(folder, "driver"), driver); err != nil {
+		return err
+	}
+	for i, d := range sc.drmDevices(position) {
+		if i > 0 {
+			folder = filepath.Join("devices/platform", d.name)
+		}
+		if err := writeDRM(dir, folder, "card"+strconv.Itoa(d.card), "renderD"+strconv.Itoa(d.minor)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeDRM adds nodes of a device in the kernel's graphics system.
+func writeDRM(dir, folder string, nodes ...string) error {
+	for _, node := range nodes {
+		path := filepath.Join(folder, "drm", node)
+		if err := link(dir, filepath.Join(path, "device"), folder); err != nil {
+			return err
+		}
+		if err := link(dir, filepath.Join("class/drm", node), path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// amdIdentity returns the files of a GPU that do not change.
+func (g *GPU) amdIdentity(position int) map[string]string {
+	files := map[string]string{
+		"unique_id": g.UUID, "serial_number": g.Serial, "product_name": g.Model, "product_number": g.Part,
+		"manufacturer": "AMD", "vbios_version": g.VBIOS, "numa_node": strconv.Itoa(position / 4),
+		"mem_info_vram_total": strconv.FormatUint(g.Memory, 10),
+		"ras/umc_err_count":   "ue: 0\nce: 0", "ras/gfx_err_count": "ue: 0\nce: 0",
+		"hwmon/hwmon0/name":           "amdgpu",
+		"hwmon/hwmon0/temp2_label":    "junction",
+		"hwmon/hwmon0/temp3_label":    "mem",
+		"hwmon/hwmon0/freq1_label":    "sclk",
+		"hwmon/hwmon0/freq2_label":    "mclk",
+		"hwmon/hwmon0/power1_label":   "PPT",
+		"hwmon/hwmon0/power1_cap":     microwatts(g.Limit),
+		"hwmon/hwmon0/power1_cap_max": microwatts(g.MaxLimit),
+	}
+	if g.AMD.Hive != "" {
+		maps.Copy(files, map[string]string{
+			"xgmi_device_id": hexID(g.UUID, "xgmi")[:16], "xgmi_hive_info/xgmi_hive_id": g.AMD.Hive,
+		})
+	}
+	if g.AMD.Dies > 1 {
+		maps.Copy(files, map[string]string{
+			"current_compute_partition": g.mode(), "available_compute_partition": "SPX, DPX, QPX, CPX",
+			"current_memory_partition": "NPS1", "available_memory_partition": "NPS1, NPS4",
+		})
+	}
+	return files
+}
+
+func microwatts(watts int) string { return strconv.Itoa(watts * 1e6) }
+
+// amdState returns the files of a GPU that change.
+func amdState(w *world, position int) map[string][]byte {
+	b := w.boards[position]
+	power := "power1_input"
+	if b.AMD.Metrics == "1.3" {
+		power = "power1_average"
+	}
+	state := map[string]int{
+		"gpu_busy_percent": b.busy, "mem_busy_percent": b.busy / 3, "mem_info_vram_used": int(w.memoryUsed(position)),
+		"hwmon/hwmon0/" + power:    b.power * 1000,
+		"hwmon/hwmon0/temp2_input": (b.temperature() + 4) * 1000,
+		"hwmon/hwmon0/temp3_input": b.memoryTemperature() * 1000,
+		"hwmon/hwmon0/freq1_input": smClock(b) * 1e6,
+		"hwmon/hwmon0/freq2_input": memoryClock * 1e6,
+	}
+	files := map[string][]byte{"gpu_metrics": metrics(w, b)}
+	for name, n := range state {
+		files[name] = []byte(strconv.Itoa(n) + "\n")
+	}
+	return files
+}
+
+// kfdNode is a node of amdkfd's topology.
+type kfdNode struct{ id, properties string }
+
+// kfdNodes returns the nodes of a GPU, one for each part.
+func (sc *Scenario) kfdNodes(position int) []kfdNode {
+	g := &sc.GPUs[position]
+	var domain, bus int
+	// The address has the kernel's format.
+	_, _ = fmt.Sscanf(sysfsAddress(g.Bus), "%x:%x:", &domain, &bus)
+	var nodes []kfdNode
+	for part := range g.partCount() {
+		nodes = append(nodes, kfdNode{g.kfdID(part), fmt.Sprintf(
+			"cpu_cores_count 0\nsimd_count %d\nsimd_per_cu 4\nvendor_id 4098\ndevice_id %s\nlocation_id %d\ndomain %d\n"+
+				"drm_render_minor %d\nhive_id %s\nunique_id %s\nnum_xcc %d",
+			4*g.unitsOf(part), decimal(g.AMD.Device), bus<<8|part<<28, domain,
+			sc.drmDevices(position)[part].minor, decimal(g.AMD.Hive), decimal(g.UUID), g.AMD.Dies/g.partCount())})
+	}
+	return nodes
+}
+
+// decimal converts a hexadecimal number to decimal; an empty one to 0.
+func decimal(hex string) string {
+	n, _ := strconv.ParseUint(strings.TrimPrefix(hex, "0x"), 16, 64)
+	return strconv.FormatUint(n, 10)
+}

@@ -1,0 +1,96 @@
+package simnode
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// amdTree has the files of amdgpu and amdkfd that change. They are replaced, since a reader of the
+// kernel's files gets a whole value each time that it opens one.
+type amdTree struct {
+	sys string
+	kfd kfdTree
+	// hung has the paths of the files that are FIFOs, written the content of the others.
+	hung    map[string]bool
+	written map[string]string
+}
+
+func newAMDTree(dir string) amdTree {
+	sys := filepath.Join(dir, "sys")
+	return amdTree{
+		sys: sys, kfd: kfdTree{dir: filepath.Join(sys, kfdRoot, "proc"), scratch: filepath.Join(dir, "kfd.new")},
+		hung: make(map[string]bool), written: make(map[string]string),
+	}
+}
+
+// update writes the state of the world. A fault names a file of a GPU's folder instead of a call. It
+// can hang, drop the file, or blank it by only ones.
+func (t *amdTree) update(w *world, faults []Fault) error {
+	for i, b := range w.boards {
+		if b.AMD == nil {
+			continue
+		}
+		for name, content := range amdState(w, i) {
+			do := ""
+			for _, f := range faults {
+				if (f.GPU == b.UUID || f.GPU == "*") && (f.Call == name || f.Call == "*") {
+					do = f.Do
+				}
+			}
+			if err := t.set(filepath.Join(t.sys, pciFolder(sysfsAddress(b.Bus)), name), content, do); err != nil {
+				return err
+			}
+		}
+	}
+	return t.kfd.update(w)
+}
+
+// set replaces a file, or injects a fault. A file that hangs is a FIFO, on which a reader waits.
+func (t *amdTree) set(path string, content []byte, fault string) error {
+	switch {
+	case fault == "hang" && t.hung[path]:
+		return nil
+	case fault == "hang":
+		t.hung[path] = true
+		delete(t.written, path)
+		return replaceByFIFO(path)
+	case t.hung[path]:
+		// Once a writer was there, the waiting readers get the end of the file.
+		fifo, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		defer fifo.Close()
+		delete(t.hung, path)
+	}
+	switch {
+	case fault == "drop":
+		delete(t.written, path)
+		return os.RemoveAll(path)
+	case fault == "blank":
+		content = bytes.Repeat([]byte{0xff}, len(content))
+	case t.written[path] == string(content):
+		return nil
+	}
+	t.written[path] = string(content)
+	return replaceFile(path, content)
+}
+
+func replaceByFIFO(path string) error {
+	if err := syscall.Mkfifo(path+".new", 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// close releases the readers that wait.
+func (t *amdTree) close() error {
+	for path := range t.hung {
+		if err := t.set(path, nil, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
