@@ -192,7 +192,7 @@ func clusterStatements() world {
 			`{cluster="west",namespace="alpha",pod="train",pod_uid="u1",serial="S1"}`: 14.4e5,
 		}),
 		ask("Energy of each board", map[string]float64{`{UUID="GPU-1",cluster="west",serial="S1"}`: 18e5}),
-		ask("Energy of each board that no pod was charged for", map[string]float64{`{UUID="GPU-1",cluster="west",serial="S1"}`: 3.6e5}),
-		ask("Energy that no pod was charged for", map[string]float64{`{cluster="east"}`: 3.6e5, `{cluster="west"}`: 3.6e5}),
+		ask("Energy of each board that no pod or unit was charged for", map[string]float64{`{UUID="GPU-1",cluster="west",serial="S1"}`: 3.6e5}),
+		ask("Energy that no pod or unit was charged for", map[string]float64{`{cluster="east"}`: 3.6e5, `{cluster="west"}`: 3.6e5}),
 	}}
 }

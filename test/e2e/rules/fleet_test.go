@@ -13,6 +13,10 @@ const (
 	allocationIdle   = "gpuledger_allocation_idle_energy_joules_total"
 	allocationGPU    = "gpuledger_allocation_gpu_seconds_total"
 	allocationActive = "gpuledger_allocation_active_seconds_total"
+	unitEnergy       = "gpuledger_unit_allocation_energy_joules_total"
+	unitIdle         = "gpuledger_unit_allocation_idle_energy_joules_total"
+	unitGPU          = "gpuledger_unit_allocation_gpu_seconds_total"
+	unitActive       = "gpuledger_unit_allocation_active_seconds_total"
 	boardEnergy      = "gpuledger_board_energy_joules_total"
 )
 
@@ -50,12 +54,23 @@ type board struct {
 	watts        int
 }
 
+// pod is a pod on a board or, with a manager, a unit of that name.
 type pod struct {
 	namespace, name, uid, board string
 	span
 	share float64       // of the board
 	age   time.Duration // before the history begins
 	bare  bool          // whether it uses the GPU without an allocation
+
+	manager string // of a unit
+}
+
+// metric returns the metric of a pod or unit for that of a pod.
+func (p pod) metric(name string) string {
+	if p.manager != "" {
+		return strings.Replace(name, "_allocation_", "_unit_allocation_", 1)
+	}
+	return name
 }
 
 // account identifies a counter: a board on a node, or a pod on it.
@@ -87,13 +102,13 @@ func (m *meter) count(metric string, amount float64) {
 
 // charge adds energy, a part of it idle, and seconds, half of them active.
 func (m *meter) charge(p pod, joules, seconds float64) {
-	m.count(allocationEnergy, joules)
-	m.count(allocationIdle, joules/8)
-	m.count(allocationActive, seconds/2)
+	m.count(p.metric(allocationEnergy), joules)
+	m.count(p.metric(allocationIdle), joules/8)
+	m.count(p.metric(allocationActive), seconds/2)
 	if p.bare {
 		seconds = 0
 	}
-	m.count(allocationGPU, seconds*p.share)
+	m.count(p.metric(allocationGPU), seconds*p.share)
 }
 
 // truth has the drawn energy in joules.
@@ -156,7 +171,10 @@ func (f *fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 		m := &meter{labels: labels, created: series(createdOf(boardEnergy), labels), born: at, values: make(map[string]*value)}
 		if p.uid != "" {
 			m.labels = with(labels, "namespace", p.namespace, "pod", p.name, "pod_uid", p.uid)
-			m.created = series(createdOf(allocationEnergy), m.labels)
+			if p.manager != "" {
+				m.labels = with(labels, "manager", p.manager, "unit", p.name)
+			}
+			m.created = series(createdOf(p.metric(allocationEnergy)), m.labels)
 		}
 		if p.uid == "" {
 			m.values[placement] = &value{series(placement, with(labels, "model", model(b.uuid))), 1}
@@ -179,7 +197,11 @@ func model(uuid string) string {
 
 // createdOf returns the metric with the created timestamp of a counter of the record.
 func createdOf(metric string) string {
-	return "gpuledger_" + strings.Split(metric, "_")[1] + "_created_timestamp_seconds"
+	kind := strings.Split(metric, "_")[1]
+	if kind == "unit" {
+		kind = "unit_allocation"
+	}
+	return "gpuledger_" + kind + "_created_timestamp_seconds"
 }
 
 // retire ends the series of pods that ended a while ago, of boards that left, and of nodes that are

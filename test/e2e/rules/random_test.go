@@ -14,7 +14,7 @@ import (
 )
 
 // TestRandomHistories compares the statements of 70 random fleets with a walk through their samples: reboots, moves, scrape
-// gaps, exporters that are away, fail-over of the scraper, pods of all ages, with and without an allocation. Every second
+// gaps, exporters that are away, fail-over of the scraper, pods and units of all ages, with and without an allocation. Every second
 // history has two clusters with the same nodes, boards and namespaces in one store.
 func TestRandomHistories(t *testing.T) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
@@ -73,10 +73,12 @@ func randomHistory(seed uint64) (*history, []question) {
 		return question{title, of.to, map[string]string{"window": (of.to - of.from).String(), "cluster": ".*"}, want}
 	}
 	hour := span{counted.to - time.Hour, counted.to}
-	unattributed := ask("Energy of each board that no pod was charged for", counted, boardEnergy, 1, "cluster", "UUID", "serial")
+	unattributed := ask("Energy of each board that no pod or unit was charged for", counted, boardEnergy, 1, "cluster", "UUID", "serial")
 	for _, f := range fleets {
-		for labels, joules := range f.sum(allocationEnergy, counted, by("cluster", "UUID", "serial")) {
-			unattributed.want[labels] -= joules
+		for _, metric := range []string{allocationEnergy, unitEnergy} {
+			for labels, joules := range f.sum(metric, counted, by("cluster", "UUID", "serial")) {
+				unattributed.want[labels] -= joules
+			}
 		}
 	}
 	return all, []question{
@@ -85,6 +87,12 @@ func randomHistory(seed uint64) (*history, []question) {
 		ask("Idle energy of each namespace", counted, allocationIdle, 1, "cluster", "namespace"),
 		ask("GPU hours of each namespace", counted, allocationGPU, 3600, "cluster", "namespace"),
 		ask("Active GPU hours of each namespace", counted, allocationActive, 3600, "cluster", "namespace"),
+		ask("Energy of each unit", counted, unitEnergy, 1, "cluster", "manager", "unit"),
+		ask("Energy of each unit", hour, unitEnergy, 1, "cluster", "manager", "unit"),
+		ask("Energy of each manager", counted, unitEnergy, 1, "cluster", "manager"),
+		ask("Idle energy of each unit", counted, unitIdle, 1, "cluster", "manager", "unit"),
+		ask("GPU hours of each unit", counted, unitGPU, 3600, "cluster", "manager", "unit"),
+		ask("Active GPU hours of each unit", counted, unitActive, 3600, "cluster", "manager", "unit"),
 		ask("Energy of each board", counted, boardEnergy, 1, "cluster", "UUID", "serial"),
 		unattributed,
 	}
@@ -111,10 +119,13 @@ func randomFleet(random *rand.Rand, cluster string) *fleet {
 		}
 		f.boards = append(f.boards, b)
 	}
-	for i := range 12 {
+	for i := range 16 {
 		p := pod{
 			namespace: fmt.Sprint("team-", random.IntN(3)), name: fmt.Sprint("pod-", i), uid: fmt.Sprint("u", i),
 			board: f.boards[random.IntN(4)].uuid, span: spell(4 * time.Hour), share: 0.25, bare: random.IntN(4) == 0,
+		}
+		if i >= 12 {
+			p.manager, p.namespace = []string{"slurm", "docker"}[i%2], ""
 		}
 		if i%4 == 0 {
 			p.from, p.age = 0, time.Duration(random.IntN(20*24))*time.Hour

@@ -34,17 +34,21 @@ var statements = sync.OnceValue(func() *fleet {
 		},
 		pods: []pod{
 			// This pod ends before its hour.
-			{"alpha", "train", "u1", "GPU-1", span{hm(0, 5), hm(3, 20)}, 1, 0, false},
+			{"alpha", "train", "u1", "GPU-1", span{hm(0, 5), hm(3, 20)}, 1, 0, false, ""},
 			// This pod continues after reboots of its node.
-			{"beta", "serve", "u2", "GPU-1", span{hm(4, 0), hm(48, 0)}, 1, 0, false},
-			{"alpha", "half", "u3", "GPU-2", span{hm(1, 0), hm(10, 10)}, 0.5, 0, false},
-			{"gamma", "other-half", "u4", "GPU-2", span{hm(1, 30), hm(10, 10)}, 0.5, 0, false},
-			{"delta", "unknown", "u5", "GPU-2", span{hm(14, 0), hm(20, 0)}, 1, 0, false},
+			{"beta", "serve", "u2", "GPU-1", span{hm(4, 0), hm(48, 0)}, 0.75, 0, false, ""},
+			{"alpha", "half", "u3", "GPU-2", span{hm(1, 0), hm(10, 10)}, 0.5, 0, false, ""},
+			{"gamma", "other-half", "u4", "GPU-2", span{hm(1, 30), hm(10, 10)}, 0.5, 0, false, ""},
+			{"delta", "unknown", "u5", "GPU-2", span{hm(14, 0), hm(20, 0)}, 0.75, 0, false, ""},
 			// These pods run for less than a scrape interval.
-			{"alpha", "spark", "u6", "GPU-3", span{hm(12, 30) + 35*time.Second, hm(12, 31) + 5*time.Second}, 1, 0, false},
-			{"gamma", "flash", "u7", "GPU-3", span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1, 0, false},
+			{"alpha", "spark", "u6", "GPU-3", span{hm(12, 30) + 35*time.Second, hm(12, 31) + 5*time.Second}, 1, 0, false, ""},
+			{"gamma", "flash", "u7", "GPU-3", span{hm(16, 0) + 31*time.Second, hm(16, 1) + 10*time.Second}, 1, 0, false, ""},
 			// This pod begins and runs without scrapes, except in its last minutes.
-			{"beta", "unseen", "u8", "GPU-3", span{hm(6, 55), hm(7, 22)}, 0.25, 0, false},
+			{"beta", "unseen", "u8", "GPU-3", span{hm(6, 55), hm(7, 22)}, 0.25, 0, false, ""},
+			// A job on the node that reboots, and a container that also uses a second board for three hours.
+			{"", "4711", "j1", "GPU-1", span{hm(4, 10), hm(23, 10)}, 0.125, 0, false, "slurm"},
+			{"", "vision", "c1", "GPU-3", span{hm(2, 0), hm(19, 0)}, 0.25, 0, false, "docker"},
+			{"", "vision", "c2", "GPU-2", span{hm(15, 0), hm(18, 0)}, 0.25, 0, false, "docker"},
 		},
 		// Two reboots within an hour: at the second one the counters are young.
 		off:    map[string][]span{"a": {{hm(14, 20), hm(14, 27)}, {hm(14, 48), hm(14, 52)}}},
@@ -87,6 +91,12 @@ func (f *fleet) people() {
 			"namespace": p.namespace, "pod": p.name, "pod_uid": uid, "label_team": teamOfPod[uid],
 		}), from, to, 1)
 	}
+	const retired = 23*time.Hour + 10*time.Minute
+	// The user of the job becomes known late.
+	job := map[string]string{"node": "a", "manager": "slurm", "unit": "4711"}
+	f.constant(series("gpuledger_unit_info", job), 4*time.Hour+10*time.Minute, 5*time.Hour+20*time.Minute, 1)
+	f.constant(series("gpuledger_unit_info", with(job, "account", "physics", "uid", "1000", "user", "alice")), 5*time.Hour+20*time.Minute, retired, 1)
+	f.constant(series("gpuledger_unit_info", map[string]string{"node": "b", "manager": "docker", "unit": "vision", "uid": "1001"}), 2*time.Hour, 19*time.Hour, 1)
 	for namespace, team := range teamOfNamespace {
 		f.constant(series("kube_namespace_labels", map[string]string{"namespace": namespace, "label_team": team}), 90*time.Minute, until, 1)
 	}
@@ -203,12 +213,6 @@ func (f *fleet) energy(window string, counted span) []question {
 		}
 		return joules
 	}
-	hours := func(seconds map[string]float64) map[string]float64 {
-		for of := range seconds {
-			seconds[of] /= 3600
-		}
-		return seconds
-	}
 	ofWorkload := workload("namespace", "workload_kind", "workload_name")
 	return []question{
 		ask("Energy of each namespace", f.sum(allocationEnergy, counted, by("namespace"))),
@@ -223,9 +227,13 @@ func (f *fleet) energy(window string, counted span) []question {
 		ask("Active GPU hours of each namespace", hours(f.sum(allocationActive, counted, by("namespace")))),
 		ask("Active GPU hours of each workload", hours(f.sum(allocationActive, counted, ofWorkload))),
 		ask("Energy and cost of each team, by the label of its namespaces", cost(f.sum(allocationEnergy, counted, namespaceTeam))),
+		ask("Energy of each unit", f.sum(unitEnergy, counted, by("manager", "unit"))),
+		ask("Idle energy of each unit", f.sum(unitIdle, counted, by("manager", "unit"))),
+		ask("GPU hours of each unit", hours(f.sum(unitGPU, counted, by("manager", "unit")))),
+		ask("Active GPU hours of each unit", hours(f.sum(unitActive, counted, by("manager", "unit")))),
 		ask("Energy of each board", f.sum(boardEnergy, counted, by("UUID", "serial"))),
-		ask("Energy of each board that no pod was charged for", f.uncharged(counted, by("UUID", "serial"))),
-		ask("Energy that no pod was charged for", f.uncharged(counted, by())),
+		ask("Energy of each board that no pod or unit was charged for", f.uncharged(counted, by("UUID", "serial"))),
+		ask("Energy that no pod or unit was charged for", f.uncharged(counted, by())),
 		ask("Pods of a board and their energy", f.sum(allocationEnergy, counted, func(labels map[string]string) string {
 			if labels["serial"] != "S1" {
 				return ""
@@ -235,11 +243,21 @@ func (f *fleet) energy(window string, counted span) []question {
 	}
 }
 
-// uncharged returns the energy of boards minus that of their pods.
+// hours converts seconds.
+func hours(seconds map[string]float64) map[string]float64 {
+	for of := range seconds {
+		seconds[of] /= 3600
+	}
+	return seconds
+}
+
+// uncharged returns the energy of boards minus that of their pods and units.
 func (f *fleet) uncharged(counted span, key func(map[string]string) string) map[string]float64 {
 	rest := f.sum(boardEnergy, counted, key)
-	for of, joules := range f.sum(allocationEnergy, counted, key) {
-		rest[of] -= joules
+	for _, metric := range []string{allocationEnergy, unitEnergy} {
+		for of, joules := range f.sum(metric, counted, key) {
+			rest[of] -= joules
+		}
 	}
 	return rest
 }
@@ -277,7 +295,7 @@ func (f *fleet) totals() []question {
 		// In one hour nothing was scraped.
 		question{"Hours that the rules have", at, variables, everyRule(23)},
 		// The hour before the day is the first one of this Prometheus, so no rule has it.
-		question{"Energy that no pod was charged for", at, map[string]string{"window": "2d"}, f.uncharged(day, by())},
+		question{"Energy that no pod or unit was charged for", at, map[string]string{"window": "2d"}, f.uncharged(day, by())},
 	)
 }
 

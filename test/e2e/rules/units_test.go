@@ -4,11 +4,6 @@ package rules_test
 
 import "time"
 
-const (
-	unitRecordEnergy = "gpuledger_unit_allocation_energy_joules_total"
-	unitRecordIdle   = "gpuledger_unit_allocation_idle_energy_joules_total"
-)
-
 // units returns a machine without Kubernetes: a job on two GPUs, a job that shares one of them and
 // does nothing, a container and the session of a user.
 func units() world {
@@ -45,8 +40,12 @@ type unitOnGPU struct {
 func (h *history) unit(u unitOnGPU) {
 	who := map[string]string{"node": "a", "UUID": u.uuid, "manager": u.manager, "unit": u.unit}
 	recorded := with(who, "serial", "S"+u.uuid[len("GPU-"):], "chassis_serial", "C1")
-	h.linear(series(unitRecordEnergy, recorded), u.from, u.to, 0, u.watts)
-	h.linear(series(unitRecordIdle, recorded), u.from, u.to, 0, u.idle)
+	h.linear(series(unitEnergy, recorded), u.from, u.to, 0, u.watts)
+	h.linear(series(unitIdle, recorded), u.from, u.to, 0, u.idle)
+	if u.sharing != "none" {
+		h.linear(series(unitGPU, recorded), u.from, u.to, 0, 0.5)
+	}
+	h.linear(series(unitActive, recorded), u.from, u.to, 0, 1-u.idle/u.watts)
 	h.constant(series("gpuledger_unit_allocation_created_timestamp_seconds", recorded), u.from, u.to, u.from.Seconds())
 	h.linear(series("gpuledger_unit_energy_joules_total", with(who, "method", "shared")), u.from, u.to, 0, u.watts)
 	h.linear(series("gpuledger_unit_idle_energy_joules_total", who), u.from, u.to, 0, u.idle)
@@ -68,19 +67,18 @@ func (h *history) onUnits() []question {
 	}
 	ofUser := func(labels map[string]string) string {
 		uid := map[string]string{"4711": "1001", "4712": "1002", "1001": "1001"}[labels["unit"]]
-		return series("", map[string]string{"uid": uid})
+		return series("", map[string]string{"user": uid})
 	}
 	board := func(uuid, serial string) string {
 		return some(map[string]string{"node": "a", "UUID": uuid, "serial": serial, "chassis_serial": "C1"}, "node", "UUID", "serial", "chassis_serial")
 	}
 	return []question{
-		ask("Energy of each unit", h.sum(unitRecordEnergy, counted, by("manager", "unit"))),
-		ask("Energy of each manager", h.sum(unitRecordEnergy, counted, by("manager"))),
-		ask("Energy of each user", h.sum(unitRecordEnergy, counted, ofUser)),
-		{"Idle energy of each unit", at, map[string]string{"window": "30m"}, map[string]float64{
-			`{manager="slurm",unit="4711"}`: 25 * 1800, `{manager="slurm",unit="4712"}`: 100 * 1800,
-			`{manager="docker",unit="vision"}`: 0, `{manager="user",unit="1001"}`: 50 * 1800,
-		}},
+		ask("Energy of each unit", h.sum(unitEnergy, counted, by("manager", "unit"))),
+		ask("Energy of each manager", h.sum(unitEnergy, counted, by("manager"))),
+		ask("Energy of each user", h.sum(unitEnergy, counted, ofUser)),
+		ask("Idle energy of each unit", h.sum(unitIdle, counted, by("manager", "unit"))),
+		ask("GPU hours of each unit", hours(h.sum(unitGPU, counted, by("manager", "unit")))),
+		ask("Active GPU hours of each unit", hours(h.sum(unitActive, counted, by("manager", "unit")))),
 		ask("Boards of a job", map[string]float64{board("GPU-1", "S1"): 1, board("GPU-2", "S2"): 1}),
 		ask("Units that hold GPUs without work", map[string]float64{`{UUID="GPU-1",manager="slurm",node="a",unit="4712"}`: 1}),
 	}
