@@ -17,6 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 	"github.com/gpuledger/gpuledger/test/promdoc"
 	"github.com/gpuledger/gpuledger/test/prometheus"
+	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
 // TestAsk checks that statements of the shipped program by the rules have the values of the documented
@@ -27,9 +28,9 @@ func TestAsk(t *testing.T) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
 	energy := rules("energy.yaml")
-	url := statements().serve(t, []string{energy, energy}) // some rules read others
-	until := began.Add(day.to)
-	args := []string{"--store.read=rules", "--store.url=" + url, "--from=" + began.Add(day.from).Format(time.RFC3339), "--to=" + until.Format(time.RFC3339)}
+	url := serve(t, worlds.Statements().History, []string{energy, energy}) // some rules read others
+	until := began.Add(worlds.Day.To)
+	args := []string{"--store.read=rules", "--store.url=" + url, "--from=" + began.Add(worlds.Day.From).Format(time.RFC3339), "--to=" + until.Format(time.RFC3339)}
 	lines := make(map[string]map[string]int64)
 	for _, by := range []string{"namespace", "workload_name", "serial", "unit", "username"} {
 		lines[by] = statementOf(t, filepath.Join(dir, "gpuledger-archive"), by, args...)
