@@ -48,10 +48,11 @@ func onWorlds() []asked {
 }
 
 // TestAskWorlds checks that the questions about boards have the same answers from a Prometheus with all its duplicates, and
-// from the archive's PostgreSQL and Parquet, on the histories of the documented queries: moves, swaps, gaps, restarts.
+// from the archive's PostgreSQL and Parquet, also in a bucket, on the histories of the documented queries: moves, swaps, gaps, restarts.
 func TestAskWorlds(t *testing.T) {
 	group := program.OpenFor(t)
 	database := startPostgres(t)
+	_, endpoint := bucket(t, group)
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
 	for _, w := range onWorlds() {
@@ -66,11 +67,15 @@ func TestAskWorlds(t *testing.T) {
 			url, _ := database.create(t, w.name)
 			args := append([]string{"once"}, append(w.flags, "--cluster=east", "--folder="+folder, "--folder.format=parquet", "--postgres.url="+url,
 				"--store.url="+single, "--from="+worlds.Began.Add(-time.Hour).Format(time.RFC3339), "--until="+end.Format(time.RFC3339))...)
-			if out, err := exec.Command(binary(), args...).CombinedOutput(); (err != nil) != w.refused {
-				t.Fatalf("%v\n%s", err, out)
-			}
 			sources := map[string][]string{
 				"Prometheus": {"--cluster=east", "--store.url=" + live}, "Parquet": {"--books=" + folder}, "PostgreSQL": {"--books=" + url},
+			}
+			if w.until < 2*worlds.Daily { // an hour is many requests
+				args = append(args, "--s3.endpoint="+endpoint, "--s3.url=s3://assets/"+w.name)
+				sources["S3"] = []string{"--books=s3://assets/" + w.name, "--s3.endpoint=" + endpoint}
+			}
+			if out, err := exec.Command(binary(), args...).CombinedOutput(); (err != nil) != w.refused {
+				t.Fatalf("%v\n%s", err, out)
 			}
 			for _, question := range w.all() {
 				w.compare(t, question, end, sources)
