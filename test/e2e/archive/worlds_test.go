@@ -20,8 +20,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// asked is a history of the tests of the documented queries, with questions about it.
-type asked struct {
+// subject is a history of the tests of the documented queries, with questions about it.
+type subject struct {
 	name      string
 	history   *worlds.History
 	until     time.Duration
@@ -32,12 +32,12 @@ type asked struct {
 	questions []string
 }
 
-// onWorlds returns the histories. All questions that are not about a board are asked in each.
-func onWorlds() []asked {
+// onWorlds returns the histories. Questions about no board are the same for each.
+func onWorlds() []subject {
 	random := rand.New(rand.NewPCG(3, 7))
 	boards := []string{"S1", "S2", "S3", "S4", "S5", "S6", "S8"}
 	fleet := []string{"S0", "S1", "S2", "S3"}
-	return []asked{
+	return []subject{
 		{"boards", worlds.Boards(), 10 * worlds.Daily, nil, false, boards, nil, []string{
 			"where a", "where C2", "where GPU-7", "where S1 --at=2026-03-03T12", "where b --at=2026-03-04T12", "history C1", "history GPU-7", "ran --pod=beta/old", "ran S2 --at=2026-03-02T12",
 		}},
@@ -101,7 +101,7 @@ func load(t *testing.T, group *program.Group, name string, h *worlds.History) st
 }
 
 // all returns the questions about a history.
-func (w asked) all() []string {
+func (w subject) all() []string {
 	all := slices.Concat(w.questions, []string{
 		"moves --since=20d", "missing", "statement --by=serial --from=2026-03-01", "statement --by=node --from=2026-03-01", "verify --from=2026-03-01",
 	})
@@ -112,7 +112,7 @@ func (w asked) all() []string {
 }
 
 // compare compares the answers of all sources to a question.
-func (w asked) compare(t *testing.T, question string, end time.Time, sources map[string][]string) {
+func (w subject) compare(t *testing.T, question string, end time.Time, sources map[string][]string) {
 	t.Helper()
 	answers := make(map[string]any)
 	for name, source := range sources {
@@ -126,7 +126,7 @@ func (w asked) compare(t *testing.T, question string, end time.Time, sources map
 			t.Errorf("%s, %s: exit status %d: %s", question, name, a.status, a.errors)
 		}
 		for _, row := range a.Rows {
-			for _, filed := range []string{"complete", "gap_hours", "ok"} { // which only the archive knows
+			for _, filed := range []string{"complete", "gap_hours", "ok"} { // which only the archive has
 				delete(row, filed)
 			}
 		}
