@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/archive"
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
@@ -40,6 +42,7 @@ func flagsPage() ([]byte, error) {
 		{"gpuledger status", "Prints the state of the node from a running exporter.", rows(status)},
 		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same flags.", onlyIn(cluster)},
 		{"gpuledger-archive", "[archive.md](archive.md) describes it. `--log…`, `--web…` and `--version` are as above, `--web…` for `run` only.", onlyIn(filer)},
+		{"Commands of gpuledger-archive", "[ask.md](ask.md) describes them. A flag without a list of commands is a flag of all.", questionRows(ask.Flags())},
 	} {
 		fmt.Fprintf(out, "\n## %s\n\n%s\n\n| flag | default | |\n|---|---|---|\n", table.title, table.about)
 		for _, r := range table.rows {
@@ -56,10 +59,31 @@ func rows(flags *flag.FlagSet) []string {
 	return all
 }
 
+// questionRows returns the rows of the flags of all commands, sorted by name. Flags of some commands name them.
+func questionRows(commands map[string]*flag.FlagSet) []string {
+	of := make(map[string][]string) // the commands by row
+	for _, command := range slices.Sorted(maps.Keys(commands)) {
+		for _, r := range rows(commands[command]) {
+			of[r] = append(of[r], "`"+command+"`")
+		}
+	}
+	var all []string
+	for _, r := range slices.Sorted(maps.Keys(of)) {
+		if len(of[r]) < len(commands) {
+			r = strings.TrimSuffix(r, " |") + " (" + strings.Join(of[r], ", ") + ") |"
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
 // row returns the row of a flag. Back quotes in the usage mark the kind of its value.
 func row(f *flag.Flag) string {
 	kind, usage := flag.UnquoteUsage(f)
 	name := "--" + f.Name
+	if len(f.Name) == 1 {
+		name = "-" + f.Name
+	}
 	if kind != "" {
 		name += "=" + kind
 	}

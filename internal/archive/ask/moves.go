@@ -225,6 +225,8 @@ func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	if behind > 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("%d boards are not listed: their clusters have no hours after the last ones of the boards", behind))
 	}
-	slices.SortStableFunc(a.Rows, func(a, b []any) int { return a[9].(time.Time).Compare(b[9].(time.Time)) })
+	slices.SortStableFunc(a.Rows, func(a, b []any) int {
+		return cmp.Or(a[9].(time.Time).Compare(b[9].(time.Time)), cmp.Compare(a[1].(string), b[1].(string)))
+	})
 	return a, nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
@@ -25,6 +26,7 @@ import (
 // options are the options of a question.
 type options struct {
 	Books, MySQLPassword string
+	S3                   files.S3 // of the books in a bucket
 	Store                store.Config
 	StoreRead            string
 	Config               string
@@ -119,13 +121,18 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	o := &options{Since: period{cmp.Or(c.since, 90*day)}}
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
-	fs.StringVar(&o.Books, "books", "", "archive to read: a `folder`, or the URL of a database such as postgres://… or mysql://…; default is the store")
+	fs.StringVar(&o.Books, "books", "", "archive to read: a `folder`, or the URL of a bucket (s3://…) or database (postgres://…, mysql://…); default is the store")
 	fs.StringVar(&o.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --books=mysql://…")
+	o.S3.RegisterStore(fs)
 	o.Store.Register(fs)
 	fs.StringVar(&o.StoreRead, "store.read", "auto", "`data` to read in the store: samples, rules of dashboards/rules, or auto: rules for statements of whole fleets if the store has them, else samples")
 	fs.StringVar(&o.Config, "config", "", "YAML `file` with values of flags by name; default is gpuledger/config.yaml in the configuration folder of the user")
 	fs.StringVar(&o.OfCluster, "of-cluster", "", "`name` of the cluster to read, of several")
-	fs.StringVar(&o.Output, "o", "text", "`format`: "+strings.Join(c.formats(), ", "))
+	output := "text"
+	if c.page {
+		output = c.formats()[0]
+	}
+	fs.StringVar(&o.Output, "o", output, "`format`: "+strings.Join(c.formats(), ", "))
 	fs.StringVar(&o.TZ, "tz", "UTC", "time `zone` of times in text, such as Europe/Berlin")
 	fs.StringVar(&o.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, in a store")
 	fs.TextVar(&o.From, "from", moment{}, "start `time` in UTC; default is --since before the end")
@@ -149,9 +156,6 @@ func (c *command) formats() []string {
 // parse parses the arguments of a command. Flags may follow the argument.
 func (c *command) parse(args []string) (*options, error) {
 	fs, o := c.flags()
-	if c.page {
-		o.Output = "markdown"
-	}
 	var names []string
 	for {
 		if err := fs.Parse(args); err != nil {
@@ -206,7 +210,7 @@ func variable(name string) string {
 // inConfig are the flags that can be set by environment variables and the configuration file: where
 // the books are, and how answers look.
 var inConfig = []string{
-	"books", "mysql.password-file", "store.url", "store.type", "store.http.config.file", "store.timeout", "store.read", "cluster", "of-cluster", "team.label", "tz",
+	"books", "s3.endpoint", "s3.region", "s3.lookup", "mysql.password-file", "store.url", "store.type", "store.http.config.file", "store.timeout", "store.read", "cluster", "of-cluster", "team.label", "tz",
 	"assets", "assets.columns", "prices", "carbon", "pue", "rma",
 }
 
@@ -279,13 +283,16 @@ func (o *options) open(ctx context.Context, progress func(string)) (books.Source
 	case o.Books == "":
 		return books.OpenStore(o.Store, books.Reading{Read: o.StoreRead, Team: o.Team, Progress: progress})
 	case !isURL:
-		source, err := books.OpenFolder(o.Books)
+		source, err := books.OpenFolder(ctx, o.Books)
 		if err != nil {
 			return nil, fmt.Errorf("--books=%s: %w", o.Books, err)
 		}
 		return source, nil
+	case scheme == "s3":
+		o.S3.URL = o.Books
+		return books.OpenBucket(ctx, o.S3)
 	case scheme == "postgres" || scheme == "postgresql" || scheme == "mysql" || scheme == "mariadb":
 		return books.OpenDatabase(ctx, o.Books, o.MySQLPassword)
 	}
-	return nil, fmt.Errorf("--books=%s://…: must be a folder, postgres:// or mysql://", scheme)
+	return nil, fmt.Errorf("--books=%s://…: must be a folder, s3://, postgres:// or mysql://", scheme)
 }

@@ -250,7 +250,7 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	}
 	answer := print.Answer{Notices: a.notices, Columns: q.statementColumns(a)}
 	if !q.source.Measured() {
-		answer.Notices = append(answer.Notices, "the measured part and units are not in the rules: set --store.read=samples, or read an archive with --books")
+		answer.Notices = append(answer.Notices, "the measured part is not in the rules: set --store.read=samples, or read an archive with --books")
 	}
 	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.total) {
 		if l == &a.rest && slices.Contains(a.by, "reason") {

@@ -59,7 +59,9 @@ func stays(ctx context.Context, source books.Source, of books.Selection) ([]*Sta
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b *Stay) int { return a.First.Compare(b.First) })
+	slices.SortStableFunc(all, func(a, b *Stay) int {
+		return cmp.Or(a.First.Compare(b.First), cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))
+	})
 	return all, c.end(ctx, all)
 }
 

@@ -53,7 +53,7 @@ func TestFolder(t *testing.T) {
 			check(t, sink.Correct(t.Context(), corrected))
 			check(t, sink.Close())
 
-			source, err := books.OpenFolder(folder)
+			source, err := books.OpenFolder(t.Context(), folder)
 			check(t, err)
 			of := books.Selection{From: begin.Add(time.Hour), Until: begin.Add(26 * time.Hour), Where: map[string][]string{"cluster": {"east"}}}
 			got, err := source.Charges(t.Context(), of, "team", "model", "reason")
@@ -92,7 +92,7 @@ func TestFolder(t *testing.T) {
 func TestStoreErrors(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
-	if _, err := books.OpenFolder(t.TempDir()); err == nil {
+	if _, err := books.OpenFolder(t.Context(), t.TempDir()); err == nil {
 		t.Error("an empty folder is no archive")
 	}
 	if _, err := books.OpenDatabase(t.Context(), "mysql://127.0.0.1:1/x", ""); err == nil {

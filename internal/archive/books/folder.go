@@ -10,19 +10,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// folder has the books in files of the archive.
+// folder has the books in files of the archive, in a folder or a bucket.
 type folder struct {
 	path   string
 	reader *files.Reader
 }
 
 // OpenFolder opens the files of an archive.
-func OpenFolder(path string) (Source, error) {
-	reader, err := files.OpenReader(path)
+func OpenFolder(ctx context.Context, path string) (Source, error) {
+	reader, err := files.OpenReader(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	return &folder{path, reader}, nil
+}
+
+// OpenBucket opens the files of an archive in an S3-compatible store.
+func OpenBucket(ctx context.Context, c files.S3) (Source, error) {
+	reader, err := files.OpenBucket(ctx, c, "--books")
+	if err != nil {
+		return nil, err
+	}
+	return &folder{c.URL, reader}, nil
 }
 
 func (f *folder) Name() string { return f.path }
@@ -35,7 +44,7 @@ const dayLength = 24 * time.Hour
 
 // days calls each for every day of a selection with its filed hours, until it returns false.
 func (f *folder) days(ctx context.Context, of Selection, each func(files.Day, map[int64]filedHour) (bool, error)) error {
-	days, err := f.reader.Days()
+	days, err := f.reader.Days(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,7 +55,7 @@ func (f *folder) days(ctx context.Context, of Selection, each func(files.Day, ma
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		hours, err := f.hours(day, of)
+		hours, err := f.hours(ctx, day, of)
 		if err != nil {
 			return err
 		}
@@ -63,9 +72,9 @@ type filedHour struct {
 }
 
 // hours returns the filed hours of a day by their time in milliseconds.
-func (f *folder) hours(day files.Day, of Selection) (map[int64]filedHour, error) {
+func (f *folder) hours(ctx context.Context, day files.Day, of Selection) (map[int64]filedHour, error) {
 	all := make(map[int64]filedHour)
-	err := f.reader.Read(table.Hours, day, []string{"hour", "state", "revision", "energy_mj"}, func(row []table.Cell) {
+	err := f.reader.Read(ctx, table.Hours, day, []string{"hour", "state", "revision", "energy_mj"}, func(row []table.Cell) {
 		if hour := row[0].Time(); !hour.Before(of.From) && hour.Before(of.Until) {
 			all[row[0].Int] = filedHour{Hour{day.Cluster, hour, table.State(row[1].Text), row[3].Int}, row[2].Int}
 		}
@@ -103,7 +112,7 @@ func (f *folder) GPUs(ctx context.Context, of Selection, each func(GPU)) error {
 			date = day.Date
 		}
 		matches := of.filter(columns)
-		return true, f.reader.Read(table.GPUHours, day, columns, func(row []table.Cell) {
+		return true, f.reader.Read(ctx, table.GPUHours, day, columns, func(row []table.Cell) {
 			if _, filed := hours[row[slices.Index(columns, hourColumn)].Int]; filed && matches(row) {
 				sameDay = append(sameDay, scanGPU(columns, row))
 			}
@@ -128,7 +137,7 @@ func (f *folder) Charges(ctx context.Context, of Selection, by ...string) ([]Cha
 	err := f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
 		models := make(map[string]string)
 		if slices.Contains(by, modelColumn) {
-			err := f.reader.Read(table.GPUHours, day, []string{"uuid", "model"}, func(row []table.Cell) {
+			err := f.reader.Read(ctx, table.GPUHours, day, []string{"uuid", "model"}, func(row []table.Cell) {
 				if row[1].Text != "" {
 					models[row[0].Text] = row[1].Text
 				}
@@ -138,7 +147,7 @@ func (f *folder) Charges(ctx context.Context, of Selection, by ...string) ([]Cha
 			}
 		}
 		for _, t := range []table.Table{table.Charges, table.Corrections} {
-			if err := f.charges(t, day, hours, of, columns, models, all); err != nil {
+			if err := f.charges(ctx, t, day, hours, of, columns, models, all); err != nil {
 				return false, err
 			}
 		}
@@ -149,7 +158,7 @@ func (f *folder) Charges(ctx context.Context, of Selection, by ...string) ([]Cha
 
 // charges adds the charges or corrections of a day. Corrections of a later revision than that of the
 // hour are left from a crash.
-func (f *folder) charges(t table.Table, day files.Day, hours map[int64]filedHour, of Selection, columns []string, models map[string]string, to *sums) error {
+func (f *folder) charges(ctx context.Context, t table.Table, day files.Day, hours map[int64]filedHour, of Selection, columns []string, models map[string]string, to *sums) error {
 	matches := of.filter(columns)
 	read := columns
 	if t.Name == table.Corrections.Name {
@@ -160,7 +169,7 @@ func (f *folder) charges(t table.Table, day files.Day, hours map[int64]filedHour
 		texts[i] = chargeTexts[name]
 	}
 	var c Charge // outside of the function, which would allocate it for each row
-	return f.reader.Read(t, day, read, func(row []table.Cell) {
+	return f.reader.Read(ctx, t, day, read, func(row []table.Cell) {
 		hour, filed := hours[row[0].Int]
 		if !filed || len(read) > len(columns) && row[len(columns)].Int > hour.revision || !matches(row) {
 			return
@@ -186,7 +195,7 @@ func (f *folder) Boards(ctx context.Context, of Selection) ([]Board, error) {
 	err := f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
 		matches := of.filter(columns)
 		var last Board
-		return true, f.reader.Read(table.GPUHours, day, columns, func(row []table.Cell) {
+		return true, f.reader.Read(ctx, table.GPUHours, day, columns, func(row []table.Cell) {
 			b := Board{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text}
 			if b == last || of.Named != "" && b.Is(of.Named) == nil {
 				return

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Unattributed is the reason of all energy without a pod, where the books do not have the reasons.
+// Unattributed is the reason of all energy without a pod or unit, where the books do not have the reasons.
 const Unattributed = "unattributed"
 
 // maxSampleHours is the number of GPU hours up to which samples are read although the store has rules.
@@ -24,13 +24,26 @@ type family struct {
 	columns []string
 }
 
-// families are the families of rules, the cheapest first. The families of namespaces and workloads have the model
-// in their GPU seconds.
-var families = []family{
-	{"namespace", []string{"cluster", "namespace", modelColumn}},
-	{"workload", []string{"cluster", "namespace", "workload_kind", "workload_name", "workload_uid", "team", modelColumn}},
-	{"allocation", []string{"cluster", "uuid", "serial", "namespace", "pod", "pod_uid"}},
+// families are families of rules for one kind of owners, the cheapest first.
+type families struct {
+	all []family
+	// foreign are the columns that are empty for these owners.
+	foreign []string
 }
+
+// podFamilies and unitFamilies are all families of rules. Those of namespaces, workloads and users have the model in
+// their GPU seconds.
+var (
+	podFamilies = families{[]family{
+		{"namespace", []string{"cluster", "namespace", modelColumn}},
+		{"workload", []string{"cluster", "namespace", "workload_kind", "workload_name", "workload_uid", "team", modelColumn}},
+		{"allocation", []string{"cluster", "uuid", "serial", "namespace", "pod", "pod_uid"}},
+	}, []string{"manager", "unit", "username"}}
+	unitFamilies = families{[]family{
+		{"user", []string{"cluster", "manager", "team", "username", modelColumn}},
+		{"unit_allocation", []string{"cluster", "node", "uuid", "serial", "manager", "unit"}},
+	}, []string{"namespace", "pod", "pod_uid", "workload_kind", "workload_name", "workload_uid"}}
+)
 
 // ruled are the amounts that rules have, in units of 1,000.
 var ruled = []amount{
@@ -40,22 +53,31 @@ var ruled = []amount{
 	{"active_seconds", func(c *Charge) *int64 { return &c.Active }},
 }
 
-// familyFor returns the family of rules with some columns, false if none has all of them.
-func familyFor(of Selection, by []string) (family, bool) {
-	needed := slices.DeleteFunc(slices.Concat(by, sortedNames(of.Where)), func(name string) bool { return name == hourColumn || name == "reason" })
-	i := slices.IndexFunc(families, func(f family) bool {
+// with returns the family that has some columns, false if none has all of them.
+func (f families) with(of Selection, by []string) (family, bool) {
+	needed := slices.DeleteFunc(slices.Concat(by, sortedNames(of.Where)), func(name string) bool {
+		return name == hourColumn || name == "reason" || slices.Contains(f.foreign, name)
+	})
+	i := slices.IndexFunc(f.all, func(f family) bool {
 		return !slices.ContainsFunc(needed, func(name string) bool { return !slices.Contains(f.columns, name) })
 	})
 	if i < 0 {
 		return family{}, false
 	}
-	return families[i], true
+	return f.all[i], true
+}
+
+// familiesFor returns the families of pods and of units with some columns, false if one is missing.
+func familiesFor(of Selection, by []string) (pods, units family, found bool) {
+	pods, ofPods := podFamilies.with(of, by)
+	units, ofUnits := unitFamilies.with(of, by)
+	return pods, units, ofPods && ofUnits
 }
 
 // useRules reports whether charges are read from the results of recording rules.
 func (s *samples) useRules(ctx context.Context, of Selection, by []string) (use bool, err error) {
 	defer func() { s.byRules = use }()
-	_, found := familyFor(of, by)
+	_, _, found := familiesFor(of, by)
 	switch {
 	case s.Read == "rules" && !found:
 		return false, fmt.Errorf("--store.read=rules: the rules do not have %s: set --store.read=samples, or read an archive with --books", strings.Join(by, ", "))
@@ -73,12 +95,15 @@ func (s *samples) useRules(ctx context.Context, of Selection, by []string) (use 
 	return use, err
 }
 
+// ruleColumns are the columns of a selection that rules have as labels.
+var ruleColumns = []string{"cluster", "namespace", "serial", "uuid", "manager", "unit"}
+
 const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
 
 // hourly calls each with the value of a rule in every hour, in thousandths. A rule has the value of an
 // hour in the next one.
 func (s *samples) hourly(ctx context.Context, of Selection, rule, by string, each func(l fold.Labels, hour time.Time, value int64)) error {
-	text := "sum by (" + by + ") (last_over_time(" + selector(rule, s.matchers(of, "cluster", "namespace", "serial", "uuid")...) + "[59m]))"
+	text := "sum by (" + by + ") (last_over_time(" + selector(rule, s.matchers(of, ruleColumns...)...) + "[59m]))"
 	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
 	s.Progress("reading " + rule)
 	defer s.Progress("")
@@ -94,7 +119,7 @@ func thousandths(value float64) int64 { return int64(math.Round(value * 1000)) }
 // total calls each with the sum of a rule over a time.
 func (s *samples) total(ctx context.Context, of Selection, rule, by string, each func(l fold.Labels, hour time.Time, value int64)) error {
 	text := fmt.Sprintf("sum by (%s) (sum_over_time(last_over_time(%s[59m])[%ds:1h] offset -61m))", by,
-		selector(rule, s.matchers(of, "cluster", "namespace", "serial", "uuid")...), int(of.Until.Sub(of.From).Seconds()))
+		selector(rule, s.matchers(of, ruleColumns...)...), int(of.Until.Sub(of.From).Seconds()))
 	s.Progress("reading " + rule)
 	defer s.Progress("")
 	return s.store.Query(ctx, text, of.Until, func(found fold.Series) {
@@ -102,50 +127,67 @@ func (s *samples) total(ctx context.Context, of Selection, rule, by string, each
 	})
 }
 
-// chargesByRules returns charges as recording rules have them. Energy that no pod is charged for has
+// chargesByRules returns charges as recording rules have them. Energy that no pod or unit is charged for has
 // the reason [Unattributed]. The measured parts are unknown.
 func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string) ([]Charge, error) {
 	all := newSums(by)
 	if s.elsewhere(of) {
 		return nil, nil
 	}
-	f, _ := familyFor(of, by)
+	pods, units, _ := familiesFor(of, by)
 	teams, err := s.teams(ctx, of, by)
 	if err != nil {
 		return nil, err
 	}
+	for _, f := range []family{pods, units} {
+		if err := s.charged(ctx, of, f, teams, all); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.unattributed(ctx, of, units, all); err != nil {
+		return nil, err
+	}
+	return all.sorted(), nil
+}
+
+// charged adds the charges of a family of rules.
+func (s *samples) charged(ctx context.Context, of Selection, f family, teams *teams, to *sums) error {
 	read := s.hourly
-	if f.name != "namespace" && !all.hourly {
+	if f.name != "namespace" && !to.hourly {
 		read = s.total // the hours of each board or workload would be too many values
 	}
 	for _, a := range ruled {
 		rule := "gpuledger:" + f.name + "_" + a.name + ":increase1h"
 		err := read(ctx, of, rule, strings.Join(f.labels(), ", "), func(l fold.Labels, hour time.Time, value int64) {
 			c := Charge{Cluster: s.cluster(l), Hour: hour, Model: l.Get("model")}
-			c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
+			c.Node, c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
 			c.WorkloadKind, c.WorkloadName, c.WorkloadUID = l.Get("workload_kind"), l.Get("workload_name"), l.Get("workload_uid")
-			c.Team = teams.of(c)
+			c.Manager, c.Unit, c.Username, c.Team = l.Get("manager"), l.Get("unit"), l.Get("user"), l.Get("account")
+			if c.Manager == "" {
+				c.Team = teams.of(c)
+			}
 			*a.of(&c) = value
 			if of.matchesCharge(&c) {
-				all.add(c)
+				to.add(c)
 			}
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := s.unattributed(ctx, of, all); err != nil {
-		return nil, err
-	}
-	return all.sorted(), nil
+	return nil
 }
 
-// unattributed adds the energy of all boards that no namespace is charged for.
-func (s *samples) unattributed(ctx context.Context, of Selection, to *sums) error {
-	if of.Where["namespace"] != nil || of.Where["serial"] != nil || of.Where["uuid"] != nil {
-		return nil
+// unattributed adds the energy of all boards that no namespace and no unit is charged for.
+func (s *samples) unattributed(ctx context.Context, of Selection, units family, to *sums) error {
+	for name := range of.Where {
+		if name != "cluster" {
+			return nil
+		}
 	}
-	for rule, sign := range map[string]int64{fleetRule: 1, "gpuledger:namespace_energy_joules:increase1h": -1} {
+	for rule, sign := range map[string]int64{
+		fleetRule: 1, "gpuledger:namespace_energy_joules:increase1h": -1, "gpuledger:" + units.name + "_energy_joules:increase1h": -1,
+	} {
 		err := s.hourly(ctx, of, rule, "cluster", func(l fold.Labels, hour time.Time, value int64) {
 			c := Charge{Cluster: s.cluster(l), Hour: hour}
 			c.Reason, c.Energy = Unattributed, sign*value
@@ -223,12 +265,10 @@ func (s *samples) teams(ctx context.Context, of Selection, by []string) (*teams,
 	return t, nil
 }
 
-// labels are the labels of the columns of a family.
+// labels are the labels of the columns of a family. The team of a workload is in other rules.
 func (f family) labels() (names []string) {
 	for _, name := range f.columns {
-		if name != "team" {
-			names = append(names, cmp.Or(labels[name], name))
-		}
+		names = append(names, cmp.Or(labels[name], name))
 	}
 	return names
 }

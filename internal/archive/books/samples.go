@@ -63,7 +63,7 @@ const (
 )
 
 // labels are the labels of columns that have another name.
-var labels = map[string]string{"uuid": "UUID"}
+var labels = map[string]string{"uuid": "UUID", "team": "account", "username": "user"}
 
 // matcher returns a matcher of values of a column.
 func matcher(column string, values []string) string {

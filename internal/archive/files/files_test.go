@@ -177,10 +177,10 @@ func TestOlder(t *testing.T) {
 		check(t, files.Write(&text, format, older, rows))
 		check(t, os.WriteFile(filepath.Join(dir, "charges/cluster=east%2F1/date=2026-03-01/charges."+format), text.Bytes(), 0o600))
 
-		reader, err := files.OpenReader(dir)
+		reader, err := files.OpenReader(t.Context(), dir)
 		check(t, err)
 		day := files.Day{Cluster: first.Cluster, Date: noon.Truncate(24 * time.Hour)}
-		check(t, reader.Read(table.Charges, day, []string{"unit", "pod_uid", "energy_mj"}, func(row []table.Cell) {
+		check(t, reader.Read(t.Context(), table.Charges, day, []string{"unit", "pod_uid", "energy_mj"}, func(row []table.Cell) {
 			if row[0].Text != "" || row[1].Text != "u" || row[2].Int != 7 {
 				t.Errorf("%s: row %v", format, row)
 			}

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,9 +20,27 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reader reads an archive in a local folder. It needs no lock: a file is replaced at once.
+// Reader reads the files of an archive. It needs no lock: a file is replaced at once.
 type Reader struct {
-	path, format string
+	place  place
+	format string
+}
+
+// place is a folder or a bucket with the files of an archive.
+type place interface {
+	// hours returns the names of the files of filed hours, in any format.
+	hours(ctx context.Context) ([]string, error)
+	// open opens a file. A missing file is an [fs.ErrNotExist].
+	open(ctx context.Context, name string) (content, error)
+	name() string
+}
+
+// content is the content of a file with its size in bytes.
+type content interface {
+	io.Reader
+	io.ReaderAt
+	io.Closer
+	Size() (int64, error)
 }
 
 // Day is a day in UTC of a cluster.
@@ -29,18 +49,53 @@ type Day struct {
 	Date    time.Time
 }
 
-// OpenReader opens an archive for reading: Parquet files if there are any, else CSV.
-func OpenReader(path string) (*Reader, error) {
+// OpenReader opens an archive in a local folder for reading: Parquet files if there are any, else CSV.
+func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
+	return newReader(ctx, localPlace{path})
+}
+
+func newReader(ctx context.Context, p place) (*Reader, error) {
+	names, err := p.hours(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, format := range []string{"parquet", "csv"} {
-		found, err := filepath.Glob(filepath.Join(escaped(path), table.Hours.Name, "*", "*", table.Hours.Name+"."+format))
-		if err == nil && len(found) > 0 {
-			return &Reader{path, format}, nil
+		if slices.ContainsFunc(names, func(name string) bool { return path.Ext(name) == "."+format }) {
+			return &Reader{p, format}, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no files of the archive: it must contain %s/cluster=…/date=…", path, table.Hours.Name)
+	return nil, fmt.Errorf("%s has no files of the archive: it must contain %s/cluster=…/date=…", p.name(), table.Hours.Name)
+}
+
+// localPlace is a folder.
+type localPlace struct{ path string }
+
+func (l localPlace) name() string { return l.path }
+
+func (l localPlace) hours(context.Context) ([]string, error) {
+	return filepath.Glob(filepath.Join(escaped(l.path), table.Hours.Name, "cluster=*", "date=*", table.Hours.Name+".*"))
+}
+
+func (l localPlace) open(_ context.Context, name string) (content, error) {
+	file, err := os.Open(filepath.Join(l.path, name))
+	if err != nil {
+		return nil, err
+	}
+	return localFile{file}, nil
+}
+
+type localFile struct{ *os.File }
+
+// Size returns the size of the file.
+func (f localFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 // escaped returns a path without the special characters of patterns.
@@ -49,12 +104,15 @@ func escaped(path string) string {
 }
 
 // Days returns the days that have a file of filed hours, in the order of time.
-func (r *Reader) Days() (days []Day, err error) {
-	names, err := filepath.Glob(filepath.Join(escaped(r.path), table.Hours.Name, "cluster=*", "date=*", table.Hours.Name+"."+r.format))
+func (r *Reader) Days(ctx context.Context) (days []Day, err error) {
+	names, err := r.place.hours(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
+		if path.Ext(name) != "."+r.format {
+			continue
+		}
 		day, err := dayOf(name)
 		if err != nil {
 			return nil, err
@@ -84,9 +142,9 @@ func dayOf(name string) (day Day, err error) {
 
 // Read calls each for every row of a day, with the values of some columns. The row is valid during
 // the call. A table without a file on that day has no rows.
-func (r *Reader) Read(t table.Table, day Day, columns []string, each func(row []table.Cell)) error {
-	name := filepath.Join(r.path, file(format{name: r.format}, t, day.Cluster, day.Date))
-	in, err := os.Open(name)
+func (r *Reader) Read(ctx context.Context, t table.Table, day Day, columns []string, each func(row []table.Cell)) error {
+	name := file(format{name: r.format}, t, day.Cluster, day.Date)
+	in, err := r.place.open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -99,7 +157,7 @@ func (r *Reader) Read(t table.Table, day Day, columns []string, each func(row []
 		scan = scanParquet
 	}
 	if err := scan(in, t, columns, each); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s/%s: %w", r.place.name(), name, err)
 	}
 	return nil
 }
@@ -107,7 +165,7 @@ func (r *Reader) Read(t table.Table, day Day, columns []string, each func(row []
 // errMissing is the error of a file without a column that this version reads.
 var errMissing = errors.New("the file has no such column: it was written by another version of gpuledger-archive")
 
-func scanCSV(file *os.File, t table.Table, columns []string, each func([]table.Cell)) error {
+func scanCSV(file content, t table.Table, columns []string, each func([]table.Cell)) error {
 	in := csv.NewReader(file)
 	in.ReuseRecord = true
 	head, err := in.Read()
@@ -157,17 +215,17 @@ func once(known map[string]string, text string) string {
 	return text
 }
 
-func scanParquet(file *os.File, t table.Table, columns []string, each func([]table.Cell)) (err error) {
+func scanParquet(file content, t table.Table, columns []string, each func([]table.Cell)) (err error) {
 	defer func() { // the library panics at some damaged files
 		if p := recover(); p != nil {
 			err = fmt.Errorf("invalid Parquet file: %v", p)
 		}
 	}()
-	info, err := file.Stat()
+	size, err := file.Size()
 	if err != nil {
 		return err
 	}
-	opened, err := parquet.OpenFile(file, info.Size())
+	opened, err := parquet.OpenFile(file, size)
 	if err != nil {
 		return err
 	}

@@ -35,10 +35,15 @@ var lookups = map[string]minio.BucketLookupType{"auto": minio.BucketLookupAuto, 
 func (c *S3) Register(fs *flag.FlagSet) {
 	c.Formats = cli.List{"parquet"}
 	fs.StringVar(&c.URL, "s3.url", "", "`URL` of a bucket to file the tables in, such as s3://bucket/prefix; credentials come from AWS's variables and files, or a role")
+	c.RegisterStore(fs)
+	fs.TextVar(&c.Formats, "s3.format", c.Formats, "comma-separated `formats` of the files in the bucket: "+strings.Join(Formats(), ", "))
+}
+
+// RegisterStore adds the flags of the store, without those of the files in it.
+func (c *S3) RegisterStore(fs *flag.FlagSet) {
 	fs.StringVar(&c.Endpoint, "s3.endpoint", "https://s3.amazonaws.com", "`URL` of the S3-compatible store")
 	fs.StringVar(&c.Region, "s3.region", "", "`region` of the bucket; default is AWS_REGION, or the store's answer")
 	fs.StringVar(&c.Lookup, "s3.lookup", "auto", "`place` of the bucket's name in requests: "+strings.Join(slices.Sorted(maps.Keys(lookups)), ", "))
-	fs.TextVar(&c.Formats, "s3.format", c.Formats, "comma-separated `formats` of the files in the bucket: "+strings.Join(Formats(), ", "))
 }
 
 // requestTimeout is the time limit of a request to the store, repetitions included.
@@ -58,7 +63,7 @@ func OpenS3(ctx context.Context, c S3) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := newObjects(c)
+	o, err := newObjects(c, urlFlag)
 	if err != nil {
 		return nil, err
 	}
@@ -76,15 +81,17 @@ func (c *S3) Validate() error {
 	if _, err := choose(c.Formats); err != nil {
 		return fmt.Errorf("--s3.format: %w", err)
 	}
-	_, err := newObjects(*c)
+	_, err := newObjects(*c, urlFlag)
 	return err
 }
 
-// newObjects returns a bucket. It does not connect.
-func newObjects(c S3) (*objects, error) {
+const urlFlag = "--s3.url"
+
+// newObjects returns a bucket, with the flag of its URL for errors. It does not connect.
+func newObjects(c S3, flag string) (*objects, error) {
 	at, err := parseURL(c.URL, "s3")
 	if err != nil || at.Scheme != "s3" {
-		return nil, errors.New("--s3.url must be a URL such as s3://bucket/prefix, without credentials")
+		return nil, errors.New(flag + " must be a URL such as s3://bucket/prefix, without credentials")
 	}
 	endpoint := c.Endpoint
 	if !strings.Contains(endpoint, "://") {
@@ -126,12 +133,8 @@ func parseURL(text string, schemes ...string) (*url.URL, error) {
 func (o *objects) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	value, err := o.client.GetCreds()
-	if err != nil {
+	if err := o.signed(); err != nil {
 		return err
-	}
-	if value.AccessKeyID == "" {
-		return errors.New("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_SHARED_CREDENTIALS_FILE, or a role of the container or machine")
 	}
 	exists, err := o.client.BucketExists(ctx, o.bucket)
 	if err != nil {
@@ -148,6 +151,15 @@ func (o *objects) probe(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("test a conditional write to the bucket %s: %w", o.bucket, err)
+}
+
+// signed returns an error if there are no credentials.
+func (o *objects) signed() error {
+	value, err := o.client.GetCreds()
+	if err == nil && value.AccessKeyID == "" {
+		err = errors.New("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_SHARED_CREDENTIALS_FILE, or a role of the container or machine")
+	}
+	return err
 }
 
 // Close does nothing.

@@ -97,7 +97,19 @@ func TestS3(t *testing.T) {
 		t.Errorf("filed by three programs (-folder +bucket):\n%s", diff)
 	}
 
+	for _, name := range []string{"both", "both/"} {
+		if a := ask(t, "missing", "--books=s3://assets/"+name, "--s3.endpoint="+endpoint, "--to="+noon, "-o", "json"); a.status != 0 {
+			t.Errorf("read %s: exit status %d: %s", name, a.status, a.errors)
+		}
+	}
+	if a := ask(t, "missing", "--books=s3://assets/bot", "--s3.endpoint="+endpoint); a.status != 1 || !strings.Contains(a.errors, "s3://assets/bot has no files of the archive") {
+		t.Errorf("read an empty prefix: exit status %d: %s", a.status, a.errors)
+	}
+
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "another")
+	if a := ask(t, "missing", "--books=s3://assets/both", "--s3.endpoint="+endpoint); a.status != 1 || !strings.Contains(a.errors, "s3://assets/both") {
+		t.Errorf("read with another secret: exit status %d: %s", a.status, a.errors)
+	}
 	if out, err := run(t.Context(), "s3://assets/refused"); err == nil || !strings.Contains(string(out), "--s3.url") {
 		t.Errorf("with another secret: %v\n%s", err, out)
 	}

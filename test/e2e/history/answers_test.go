@@ -157,8 +157,8 @@ func (p *tape) statements(serial string) map[string]prometheus.Answer {
 		"Energy and cost of each team, by the label of its namespaces": answer([]string{"label_team"}, cost(namespaceTeam)),
 		"Energy and cost of each team, by the label of its pods":       answer([]string{"label_team"}, cost(podTeam)),
 		"Energy of each board":                                         answer(gpu, p.sum(board, lastDay, by(gpu...))),
-		"Energy of each board that no pod was charged for":             answer(gpu, unattributed(by(gpu...))),
-		"Energy that no pod was charged for":                           answer([]string{"cluster"}, unattributed(by("cluster"))),
+		"Energy of each board that no pod or unit was charged for":     answer(gpu, unattributed(by(gpu...))),
+		"Energy that no pod or unit was charged for":                   answer([]string{"cluster"}, unattributed(by("cluster"))),
 		"Pods of a board and their energy":                             answer(ran, energy(by(ran...).where("serial", serial))),
 		"Hours that the rules have":                                    answer([]string{"cluster", "rule"}, p.hours()),
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 	"github.com/gpuledger/gpuledger/test/promdoc"
 	"github.com/gpuledger/gpuledger/test/prometheus"
+	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
 // TestAsk checks that statements of the shipped program by the rules have the values of the documented
@@ -27,11 +28,11 @@ func TestAsk(t *testing.T) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
 	energy := rules("energy.yaml")
-	url := statements().serve(t, []string{energy, energy}) // some rules read others
-	until := began.Add(day.to)
-	args := []string{"--store.read=rules", "--store.url=" + url, "--from=" + began.Add(day.from).Format(time.RFC3339), "--to=" + until.Format(time.RFC3339)}
+	url := serve(t, worlds.Statements().History, []string{energy, energy}) // some rules read others
+	until := began.Add(worlds.Day.To)
+	args := []string{"--store.read=rules", "--store.url=" + url, "--from=" + began.Add(worlds.Day.From).Format(time.RFC3339), "--to=" + until.Format(time.RFC3339)}
 	lines := make(map[string]map[string]int64)
-	for _, by := range []string{"namespace", "workload_name", "serial"} {
+	for _, by := range []string{"namespace", "workload_name", "serial", "unit", "username"} {
 		lines[by] = statementOf(t, filepath.Join(dir, "gpuledger-archive"), by, args...)
 	}
 	groups := func(by string) map[string]int64 {
@@ -40,26 +41,36 @@ func TestAsk(t *testing.T) {
 		delete(found, unattributed)
 		return found
 	}
-	only := func(line string) map[string]int64 { return map[string]int64{"": lines["serial"][line]} }
+	only := func(by, line string) map[string]int64 { return map[string]int64{"": lines[by][line]} }
+	const namespaces, users = "Energy of each namespace", "Energy of each user"
 	for _, q := range []struct {
-		title, label string
-		got          map[string]int64
+		label  string
+		titles []string // of queries: the pods and units without the label have one line
+		got    map[string]int64
 	}{
-		{"Energy of each namespace", "namespace", groups("namespace")},
-		{"Energy of each workload", "workload_name", groups("workload_name")},
-		{"Energy of each board", "", only(total)},
-		{"Energy that no pod was charged for", "", only(unattributed)},
+		{"namespace", []string{namespaces, users}, groups("namespace")},
+		{"workload_name", []string{"Energy of each workload", users}, groups("workload_name")},
+		{"unit", []string{"Energy of each unit", namespaces}, groups("unit")},
+		{"user", []string{users, namespaces}, groups("username")},
+		{"", []string{"Energy of each board"}, only("serial", total)},
+		{"", []string{"Energy that no pod or unit was charged for"}, only("serial", unattributed)},
+		{"", []string{"Energy that no pod or unit was charged for"}, only("unit", unattributed)},
 	} {
-		text, err := doc.Query(q.title, map[string]string{"window": "24h", "cluster": ".*"})
-		check(t, err)
-		samples, err := prometheus.Query(t.Context(), url, text, until)
-		check(t, err)
 		want := make(map[string]int64)
-		for _, s := range samples {
-			want[s.Labels[q.label]] += int64(math.Round(s.Value * 1000))
+		for _, title := range q.titles {
+			text, err := doc.Query(title, map[string]string{"window": "24h", "cluster": ".*"})
+			check(t, err)
+			samples, err := prometheus.Query(t.Context(), url, text, until)
+			check(t, err)
+			if len(samples) == 0 {
+				t.Errorf("%s has no result", title)
+			}
+			for _, s := range samples {
+				want[s.Labels[q.label]] += int64(math.Round(s.Value * 1000))
+			}
 		}
-		if diff := cmp.Diff(want, q.got); diff != "" || len(want) == 0 {
-			t.Errorf("%s (-documented query +program):\n%s", q.title, diff)
+		if diff := cmp.Diff(want, q.got); diff != "" {
+			t.Errorf("%s (-documented query +program):\n%s", q.titles, diff)
 		}
 	}
 }
@@ -70,7 +81,7 @@ const total, unattributed = "total", "unattributed"
 // statementOf returns the energy of the lines of a statement in millijoules.
 func statementOf(t *testing.T, program, column string, args ...string) map[string]int64 {
 	t.Helper()
-	by := strings.TrimSuffix(column, "_name")
+	by := strings.TrimSuffix(strings.TrimSuffix(column, "_name"), "name")
 	c := exec.CommandContext(t.Context(), program, append([]string{"statement", "-o", "json", "--by=" + by}, args...)...)
 	var stderr strings.Builder
 	c.Stderr = &stderr

@@ -2,7 +2,11 @@
 
 package rules_test
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/worlds"
+)
 
 // move is the move of a GPU from node a to node b: it is lost at one moment and present at another.
 const (
@@ -14,15 +18,15 @@ const (
 // joins returns the metrics of all exporters while a GPU moves, with two replicas of the reconciler
 // and of kube-state-metrics, and without honorLabels for dcgm-exporter.
 func joins() world {
-	h := newHistory(30 * time.Second)
-	h.gpus()
-	h.pods()
+	h := worlds.New(30 * time.Second)
+	addGPUs(h)
+	addPods(h)
 	for uuid, names := range map[string][]string{"GPU-1": {"serve"}, "GPU-2": {"train", "shares"}} {
 		for _, pod := range names { // time-slicing: the board's reading for each pod
 			labels := map[string]string{"UUID": uuid, "gpu": "0", "hostname": "a", "exported_namespace": "alpha", "exported_pod": pod, "pod": "dcgm-exporter-x"}
-			h.constant(series("DCGM_FI_DEV_POWER_USAGE", labels), 0, moveOver, map[string]float64{"GPU-1": 300, "GPU-2": 200}[uuid])
-			h.constant(series("DCGM_FI_DEV_GPU_TEMP", labels), 0, moveOver, map[string]float64{"GPU-1": 70, "GPU-2": 60}[uuid])
-			h.constant(series("DCGM_FI_DEV_GPU_UTIL", labels), 0, moveOver, map[string]float64{"GPU-1": 90, "GPU-2": 80}[uuid])
+			h.Constant(worlds.Series("DCGM_FI_DEV_POWER_USAGE", labels), 0, moveOver, map[string]float64{"GPU-1": 300, "GPU-2": 200}[uuid])
+			h.Constant(worlds.Series("DCGM_FI_DEV_GPU_TEMP", labels), 0, moveOver, map[string]float64{"GPU-1": 70, "GPU-2": 60}[uuid])
+			h.Constant(worlds.Series("DCGM_FI_DEV_GPU_UTIL", labels), 0, moveOver, map[string]float64{"GPU-1": 90, "GPU-2": 80}[uuid])
 		}
 	}
 	w := world{name: "joins", history: h, evaluate: 30 * time.Second}
@@ -34,26 +38,26 @@ func joins() world {
 }
 
 // gpus adds the identity of GPU-1, which moves, and GPU-2, which stays.
-func (h *history) gpus() {
+func addGPUs(h *worlds.History) {
 	info := func(node, uuid, serial, chassis string, from time.Duration) {
-		h.constant(series("gpuledger_gpu_info", map[string]string{
+		h.Constant(worlds.Series("gpuledger_gpu_info", map[string]string{
 			"node": node, "UUID": uuid, "serial": serial, "chassis_serial": chassis, "chassis_slot": "1",
 		}), from, moveOver, 1)
 	}
 	present := func(node, uuid string) string {
-		return series("gpuledger_gpu_present", map[string]string{"node": node, "UUID": uuid})
+		return worlds.Series("gpuledger_gpu_present", map[string]string{"node": node, "UUID": uuid})
 	}
 	info("a", "GPU-1", "S1", "C1", 0)
 	info("a", "GPU-2", "S2", "C1", 0)
 	info("b", "GPU-1", "S1", "C2", backAt)
-	h.constant(present("a", "GPU-1"), 0, lostAt, 1)
-	h.constant(present("a", "GPU-1"), lostAt, moveOver, 0)
-	h.constant(present("a", "GPU-2"), 0, moveOver, 1)
-	h.constant(present("b", "GPU-1"), backAt, moveOver, 1)
+	h.Constant(present("a", "GPU-1"), 0, lostAt, 1)
+	h.Constant(present("a", "GPU-1"), lostAt, moveOver, 0)
+	h.Constant(present("a", "GPU-2"), 0, moveOver, 1)
+	h.Constant(present("b", "GPU-1"), backAt, moveOver, 1)
 	for _, replica := range []string{"1", "2"} {
 		for node, zone := range map[string]string{"a": "east", "b": "west"} {
-			h.constant(series("kube_node_labels", map[string]string{"instance": replica, "node": node, "label_topology_kubernetes_io_zone": zone}), 0, moveOver, 1)
-			h.constant(series("kube_node_status_condition", map[string]string{
+			h.Constant(worlds.Series("kube_node_labels", map[string]string{"instance": replica, "node": node, "label_topology_kubernetes_io_zone": zone}), 0, moveOver, 1)
+			h.Constant(worlds.Series("kube_node_status_condition", map[string]string{
 				"instance": replica, "node": node, "condition": "Ready", "status": "true",
 			}), 0, moveOver, map[string]float64{"a": 0, "b": 1}[node])
 		}
@@ -62,19 +66,19 @@ func (h *history) gpus() {
 
 // pods adds the pods on the GPUs: two pods share GPU-2, and a pod that the reconciler does not list is on
 // GPU-1 after its move.
-func (h *history) pods() {
+func addPods(h *worlds.History) {
 	pod := func(node, uuid, name string, from time.Duration, watts float64) {
 		labels := map[string]string{"node": node, "UUID": uuid, "namespace": "alpha", "pod": name, "pod_uid": "u-" + name, "container": "main"}
-		h.constant(series("gpuledger_container_gpu_info", labels), from, moveOver, 1)
-		h.linear(series("gpuledger_container_energy_joules_total", with(labels, "method", "shared")), from, moveOver, 0, watts)
-		h.linear(series("container_cpu_usage_seconds_total", map[string]string{"namespace": "alpha", "pod": name, "container": "main"}), from, moveOver, 0, 2)
-		h.constant(series("container_memory_working_set_bytes", map[string]string{"namespace": "alpha", "pod": name, "container": "main"}), from, moveOver, 1024)
+		h.Constant(worlds.Series("gpuledger_container_gpu_info", labels), from, moveOver, 1)
+		h.Linear(worlds.Series("gpuledger_container_energy_joules_total", worlds.With(labels, "method", "shared")), from, moveOver, 0, watts)
+		h.Linear(worlds.Series("container_cpu_usage_seconds_total", map[string]string{"namespace": "alpha", "pod": name, "container": "main"}), from, moveOver, 0, 2)
+		h.Constant(worlds.Series("container_memory_working_set_bytes", map[string]string{"namespace": "alpha", "pod": name, "container": "main"}), from, moveOver, 1024)
 		for _, replica := range []string{"1", "2"} {
 			who := map[string]string{"instance": replica, "namespace": "alpha", "pod": name, "uid": "u-" + name}
-			h.constant(series("kube_pod_labels", with(who, "label_team", "red")), from, moveOver, 1)
-			h.constant(series("kube_pod_status_phase", with(who, "phase", "Failed")), from, moveOver, map[string]float64{"shares": 1}[name])
+			h.Constant(worlds.Series("kube_pod_labels", worlds.With(who, "label_team", "red")), from, moveOver, 1)
+			h.Constant(worlds.Series("kube_pod_status_phase", worlds.With(who, "phase", "Failed")), from, moveOver, map[string]float64{"shares": 1}[name])
 			if name != "serve" {
-				h.constant(series("gpuledger_pod_info", with(who, "uid", "", "pod_uid", "u-"+name, "workload_kind", "Job", "workload_name", name)), from, moveOver, 1)
+				h.Constant(worlds.Series("gpuledger_pod_info", worlds.With(who, "uid", "", "pod_uid", "u-"+name, "workload_kind", "Job", "workload_name", name)), from, moveOver, 1)
 			}
 		}
 	}
@@ -82,7 +86,7 @@ func (h *history) pods() {
 	pod("a", "GPU-2", "shares", 0, 80)
 	pod("b", "GPU-1", "serve", backAt, 300)
 	// This exporter is scraped without honorLabels.
-	h.linear(series("gpuledger_container_energy_joules_total", map[string]string{
+	h.Linear(worlds.Series("gpuledger_container_energy_joules_total", map[string]string{
 		"node": "c", "UUID": "GPU-9", "namespace": "kube-system", "pod": "plugin-x", "container": "gpuledger",
 		"exported_namespace": "beta", "exported_pod": "far", "pod_uid": "u-far", "method": "exclusive",
 	}), 0, moveOver, 0, 50)
@@ -93,12 +97,12 @@ func onBoards(at time.Duration) []question {
 	gpu1, gpu2 := map[string]string{"node": "a", "serial": "S1", "chassis_serial": "C1", "chassis_slot": "1", "UUID": "GPU-1"},
 		map[string]string{"node": "a", "serial": "S2", "chassis_serial": "C1", "chassis_slot": "1", "UUID": "GPU-2"}
 	hottest := map[string]float64{`{chassis_serial="C1"}`: 70}
-	down := map[string]float64{some(gpu1, all...): 1, some(gpu2, all...): 1}
+	down := map[string]float64{worlds.Some(gpu1, all...): 1, worlds.Some(gpu2, all...): 1}
 	zone := "east"
 	if at > backAt {
-		gpu1 = with(gpu1, "node", "b", "chassis_serial", "C2")
+		gpu1 = worlds.With(gpu1, "node", "b", "chassis_serial", "C2")
 		hottest = map[string]float64{`{chassis_serial="C1"}`: 60, `{chassis_serial="C2"}`: 70}
-		delete(down, some(with(gpu1, "node", "a", "chassis_serial", "C1"), all...))
+		delete(down, worlds.Some(worlds.With(gpu1, "node", "a", "chassis_serial", "C1"), all...))
 		zone = "west"
 	}
 	named := make(map[string]float64)
@@ -106,18 +110,18 @@ func onBoards(at time.Duration) []question {
 		named["gpuledger:gpu_identity:info"+labels] = value
 	}
 	who := func(labels map[string]string, pod string) string {
-		return some(with(labels, "exported_namespace", "alpha", "exported_pod", pod), "UUID", "exported_namespace", "exported_pod", "serial", "chassis_serial")
+		return worlds.Some(worlds.With(labels, "exported_namespace", "alpha", "exported_pod", pod), "UUID", "exported_namespace", "exported_pod", "serial", "chassis_serial")
 	}
 	return []question{
-		{"Power of each GPU, with its serial and chassis", at, nil, map[string]float64{some(gpu1, all...): 300, some(gpu2, all...): 200}},
+		{"Power of each GPU, with its serial and chassis", at, nil, map[string]float64{worlds.Some(gpu1, all...): 300, worlds.Some(gpu2, all...): 200}},
 		{"Hottest GPU of each chassis", at, nil, hottest},
 		{
 			"Power of each GPU and the pod on it, without honorLabels", at, nil,
 			map[string]float64{who(gpu1, "serve"): 300, who(gpu2, "train"): 200, who(gpu2, "shares"): 200},
 		},
 		{"GPUs, with their node's zone", at, nil, map[string]float64{
-			some(with(gpu1, "label_topology_kubernetes_io_zone", zone), append(all, "label_topology_kubernetes_io_zone")...):   1,
-			some(with(gpu2, "label_topology_kubernetes_io_zone", "east"), append(all, "label_topology_kubernetes_io_zone")...): 1,
+			worlds.Some(worlds.With(gpu1, "label_topology_kubernetes_io_zone", zone), append(all, "label_topology_kubernetes_io_zone")...):   1,
+			worlds.Some(worlds.With(gpu2, "label_topology_kubernetes_io_zone", "east"), append(all, "label_topology_kubernetes_io_zone")...): 1,
 		}},
 		{"Boards on nodes that are not ready", at, nil, named},
 	}
@@ -158,11 +162,11 @@ func onPods() []question {
 // globalJoins returns a store in which a GPU was in one cluster and is now in another.
 func globalJoins() world {
 	const at = 10 * time.Minute
-	h := newHistory(30 * time.Second)
+	h := worlds.New(30 * time.Second)
 	for cluster, node := range map[string]string{"east": "a", "west": "b"} {
-		h.constant(series("gpuledger:gpu_identity:info", map[string]string{"cluster": cluster, "node": node, "UUID": "GPU-1", "serial": "S1"}), 0, moveOver, 1)
+		h.Constant(worlds.Series("gpuledger:gpu_identity:info", map[string]string{"cluster": cluster, "node": node, "UUID": "GPU-1", "serial": "S1"}), 0, moveOver, 1)
 	}
-	h.constant(`DCGM_FI_DEV_POWER_USAGE{UUID="GPU-1",cluster="west"}`, 0, moveOver, 300)
+	h.Constant(`DCGM_FI_DEV_POWER_USAGE{UUID="GPU-1",cluster="west"}`, 0, moveOver, 300)
 	return world{name: "joins of clusters", history: h, evaluate: time.Minute, questions: []question{
 		{"The same in a store of several clusters", at, nil, map[string]float64{`{UUID="GPU-1",cluster="west",node="b",serial="S1"}`: 300}},
 	}}

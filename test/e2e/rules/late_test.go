@@ -2,45 +2,15 @@
 
 package rules_test
 
-import "time"
+import (
+	"time"
 
-// late returns counters of 100 W whose start was not scraped: of nodes that join late, are not
-// scraped for more than a day, reboot meanwhile, or reboot again soon after, and of pods whose GPU
-// has no serial number at first.
+	"github.com/gpuledger/gpuledger/test/worlds"
+)
+
+// late returns the statements of counters whose start was not scraped.
 func late() world {
-	const (
-		end = 32 * time.Hour
-		old = 10 * daily
-	)
-	hm := func(hours, minutes time.Duration) time.Duration { return hours*time.Hour + minutes*time.Minute }
-	h := newHistory(time.Minute)
-	// A pod with an age at its first sample, and its board of the same age. Without an age it
-	// continues counters with other labels.
-	put := func(name, serial string, from, to time.Duration, age *time.Duration, counted time.Duration) {
-		gpu := map[string]string{"node": name, "UUID": "GPU-" + name, "serial": serial}
-		pod := with(gpu, "namespace", name, "pod", name, "pod_uid", "u-"+name)
-		h.linear(series(boardEnergy, gpu), from, to, 100*counted.Seconds(), 100)
-		h.linear(series(allocationEnergy, pod), from, to, 100*counted.Seconds(), 100)
-		if age != nil {
-			h.constant(series(createdOf(boardEnergy), gpu), from, to, (from - *age).Seconds())
-			h.constant(series(createdOf(allocationEnergy), pod), from, to, (from - *age).Seconds())
-		}
-	}
-	aged := func(name, serial string, from, to, age time.Duration) { put(name, serial, from, to, &age, age) }
-	aged("new", "S1", hm(3, 10), end, time.Minute)
-	aged("joined", "S2", hm(3, 10), end, old)
-	aged("unseen", "S3", 0, hm(2, 0), old)
-	aged("unseen", "S3", hm(27, 10), end, old+hm(27, 10))
-	aged("rebooted", "S4", 0, hm(8, 0), old)
-	aged("rebooted", "S4", hm(10, 30), end, time.Hour)
-	aged("twice", "S7", 0, hm(8, 0), old)
-	aged("twice", "S7", hm(10, 30), hm(10, 45), time.Minute)
-	aged("twice", "S7", hm(10, 45), end, 0)
-	aged("renamed", "", 0, hm(5, 0), old)
-	put("renamed", "S5", hm(5, 0), end, nil, old+hm(5, 0))
-	aged("young", "", hm(4, 0), hm(5, 0), 0)
-	put("young", "S6", hm(5, 0), end, nil, time.Hour)
-	return world{name: "late", history: h, evaluate: 15 * time.Minute, questions: lateQuestions()}
+	return world{name: "late", history: worlds.Late(), evaluate: 15 * time.Minute, questions: lateQuestions()}
 }
 
 // lateQuestions cover the 29 hours before the 30th hour, and one of them. Their results are minutes
@@ -65,8 +35,8 @@ func lateQuestions() []question {
 	}
 	namespaces, hour := make(map[string]float64), make(map[string]float64)
 	for name, m := range minutes {
-		namespaces[series("", map[string]string{"namespace": name})] = m
-		hour[series("", map[string]string{"namespace": name})] = 60
+		namespaces[worlds.Series("", map[string]string{"namespace": name})] = m
+		hour[worlds.Series("", map[string]string{"namespace": name})] = 60
 	}
 	hour[`{namespace="unseen"}`] = 50
 	boards := map[string]float64{
@@ -78,7 +48,7 @@ func lateQuestions() []question {
 	}
 	several := make(map[string]float64)
 	for _, name := range []string{"renamed", "young"} {
-		several[series("", map[string]string{"UUID": "GPU-" + name, "namespace": name, "pod": name, "pod_uid": "u-" + name})] = 2
+		several[worlds.Series("", map[string]string{"UUID": "GPU-" + name, "namespace": name, "pod": name, "pod_uid": "u-" + name})] = 2
 	}
 	return []question{
 		ask("Energy of each namespace", 28*time.Hour, "1h", hour),

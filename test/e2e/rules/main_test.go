@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/test/promdoc"
 	"github.com/gpuledger/gpuledger/test/prometheus"
+	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
 const (
@@ -61,7 +62,7 @@ func TestRules(t *testing.T) {
 // if its engine cannot handle that, a server with backfilled rules.
 type world struct {
 	name      string
-	history   *history
+	history   *worlds.History
 	evaluate  time.Duration // how often promtool evaluates the rules
 	phase     time.Duration // after the beginning of the history, the first time
 	rules     []string      // of the server
@@ -85,7 +86,7 @@ func TestQueries(t *testing.T) {
 	check(t, err)
 	doc := slices.Concat(boards.Part("Boards and history"), boards.Part("Units"), joins)
 	asked := make(map[string]bool)
-	for _, w := range worlds() {
+	for _, w := range allWorlds() {
 		t.Run(w.name, func(t *testing.T) {
 			w.run(t, doc)
 		})
@@ -100,7 +101,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-func worlds() []world {
+func allWorlds() []world {
 	all := []world{statement(), late(), clusterStatements(), boards(), clusters(), joins(), globalJoins(), units()}
 	return append(all, statementAtPhases()...)
 }
@@ -110,19 +111,19 @@ func (w world) run(t *testing.T, doc promdoc.Doc) {
 	var tests []expressionTest
 	answer := func(text string, q question) { tests = append(tests, expect(text, q.at-w.phase, q.want)) }
 	if w.evaluate == 0 {
-		url := w.history.serve(t, w.rules)
+		url := serve(t, w.history, w.rules)
 		answer = func(text string, q question) { ask(t, url, text, q) }
 	}
 	for _, q := range w.questions {
 		text, err := doc.Query(q.title, q.variables)
 		check(t, err)
 		answer(text, q)
-		if raw := strings.ReplaceAll(text, rollup, placement); w.record && raw != text {
+		if raw := strings.ReplaceAll(text, worlds.Rollup, worlds.Placement); w.record && raw != text {
 			answer(raw, q)
 		}
 	}
 	if w.evaluate > 0 {
-		w.history.test(t, w.phase, w.evaluate, tests)
+		evaluate(t, w.history, w.phase, w.evaluate, tests)
 	}
 }
 
@@ -148,9 +149,9 @@ func expect(expr string, at time.Duration, want map[string]float64) expressionTe
 
 // test lets promtool evaluate the rules along the history from a phase on, and then the
 // expressions, whose times count from there.
-func (h *history) test(t *testing.T, phase, evaluate time.Duration, tests []expressionTest) {
+func evaluate(t *testing.T, h *worlds.History, phase, evaluate time.Duration, tests []expressionTest) {
 	t.Helper()
-	promtoolTest(t, map[string]any{"evaluation_interval": evaluate.String(), "fuzzy_compare": true}, []testGroup{h.group(phase, tests)})
+	promtoolTest(t, map[string]any{"evaluation_interval": evaluate.String(), "fuzzy_compare": true}, []testGroup{groupOf(h, phase, tests)})
 }
 
 // testGroup is promtool's type: a history and the expressions on it.
@@ -158,7 +159,7 @@ type testGroup map[string]any
 
 // group returns a test that evaluates the rules until an hour after the last expression, because
 // rules have the joules of an hour in the next one.
-func (h *history) group(phase time.Duration, tests []expressionTest) testGroup {
+func groupOf(h *worlds.History, phase time.Duration, tests []expressionTest) testGroup {
 	last := time.Duration(0)
 	for _, t := range tests {
 		at, err := time.ParseDuration(t.EvalTime)
@@ -168,7 +169,7 @@ func (h *history) group(phase time.Duration, tests []expressionTest) testGroup {
 		last = max(last, at)
 	}
 	tests = append(tests, expect("vector(1)", last+time.Hour, map[string]float64{"{}": 1}))
-	group := testGroup{"interval": h.interval.String(), "input_series": h.render(phase), "promql_expr_test": tests}
+	group := testGroup{"interval": h.Interval.String(), "input_series": h.Render(phase), "promql_expr_test": tests}
 	if phase > 0 {
 		group["start_timestamp"] = int(phase.Seconds())
 	}

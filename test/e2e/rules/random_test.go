@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/test/promdoc"
+	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
 // TestRandomHistories compares the statements of 70 random fleets with a walk through their samples: reboots, moves, scrape
-// gaps, exporters that are away, fail-over of the scraper, pods of all ages, with and without an allocation. Every second
+// gaps, exporters that are away, fail-over of the scraper, pods and units of all ages, with and without an allocation. Every second
 // history has two clusters with the same nodes, boards and namespaces in one store.
 func TestRandomHistories(t *testing.T) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
@@ -32,7 +33,7 @@ func TestRandomHistories(t *testing.T) {
 					check(t, err)
 					tests = append(tests, expect("round("+text+", 0.001)", q.at, rounded(q.want)))
 				}
-				groups = append(groups, h.group(0, tests))
+				groups = append(groups, groupOf(h, 0, tests))
 			}
 			promtoolTest(t, map[string]any{"evaluation_interval": "15m"}, groups)
 		})
@@ -47,90 +48,51 @@ func rounded(values map[string]float64) map[string]float64 {
 	return values
 }
 
-const randomHours = 6
-
-func randomHistory(seed uint64) (*history, []question) {
+func randomHistory(seed uint64) (*worlds.History, []question) {
 	random := rand.New(rand.NewPCG(seed, 7))
-	all := newHistory(15 * time.Second)
+	all := worlds.New(15 * time.Second)
 	clusters := []string{""}
 	if seed%2 == 1 {
 		clusters = []string{"east", "west"}
 	}
-	var fleets []*fleet
+	var fleets []*worlds.Fleet
 	for _, cluster := range clusters {
-		f := randomFleet(random, cluster)
+		f := worlds.RandomFleet(random, cluster)
 		fleets = append(fleets, f)
-		maps.Copy(all.series, f.series)
+		maps.Copy(all.Series, f.Series)
 	}
-	counted := span{time.Hour, randomHours * time.Hour}
-	ask := func(title string, of span, metric string, scale float64, names ...string) question {
+	counted := worlds.Span{From: time.Hour, To: worlds.RandomHours * time.Hour}
+	ask := func(title string, of worlds.Span, metric string, scale float64, names ...string) question {
 		want := make(map[string]float64)
 		for _, f := range fleets {
-			for labels, sum := range f.sum(metric, of, by(names...)) {
+			for labels, sum := range f.Sum(metric, of, worlds.By(names...)) {
 				want[labels] = sum / scale
 			}
 		}
-		return question{title, of.to, map[string]string{"window": (of.to - of.from).String(), "cluster": ".*"}, want}
+		return question{title, of.To, map[string]string{"window": (of.To - of.From).String(), "cluster": ".*"}, want}
 	}
-	hour := span{counted.to - time.Hour, counted.to}
-	unattributed := ask("Energy of each board that no pod was charged for", counted, boardEnergy, 1, "cluster", "UUID", "serial")
+	hour := worlds.Span{From: counted.To - time.Hour, To: counted.To}
+	unattributed := ask("Energy of each board that no pod or unit was charged for", counted, worlds.BoardEnergy, 1, "cluster", "UUID", "serial")
 	for _, f := range fleets {
-		for labels, joules := range f.sum(allocationEnergy, counted, by("cluster", "UUID", "serial")) {
-			unattributed.want[labels] -= joules
+		for _, metric := range []string{worlds.AllocationEnergy, worlds.UnitEnergy} {
+			for labels, joules := range f.Sum(metric, counted, worlds.By("cluster", "UUID", "serial")) {
+				unattributed.want[labels] -= joules
+			}
 		}
 	}
 	return all, []question{
-		ask("Energy of each namespace", counted, allocationEnergy, 1, "cluster", "namespace"),
-		ask("Energy of each namespace", hour, allocationEnergy, 1, "cluster", "namespace"),
-		ask("Idle energy of each namespace", counted, allocationIdle, 1, "cluster", "namespace"),
-		ask("GPU hours of each namespace", counted, allocationGPU, 3600, "cluster", "namespace"),
-		ask("Active GPU hours of each namespace", counted, allocationActive, 3600, "cluster", "namespace"),
-		ask("Energy of each board", counted, boardEnergy, 1, "cluster", "UUID", "serial"),
+		ask("Energy of each namespace", counted, worlds.AllocationEnergy, 1, "cluster", "namespace"),
+		ask("Energy of each namespace", hour, worlds.AllocationEnergy, 1, "cluster", "namespace"),
+		ask("Idle energy of each namespace", counted, worlds.AllocationIdle, 1, "cluster", "namespace"),
+		ask("GPU hours of each namespace", counted, worlds.AllocationGPU, 3600, "cluster", "namespace"),
+		ask("Active GPU hours of each namespace", counted, worlds.AllocationActive, 3600, "cluster", "namespace"),
+		ask("Energy of each unit", counted, worlds.UnitEnergy, 1, "cluster", "manager", "unit"),
+		ask("Energy of each unit", hour, worlds.UnitEnergy, 1, "cluster", "manager", "unit"),
+		ask("Energy of each manager", counted, worlds.UnitEnergy, 1, "cluster", "manager"),
+		ask("Idle energy of each unit", counted, worlds.UnitIdle, 1, "cluster", "manager", "unit"),
+		ask("GPU hours of each unit", counted, worlds.UnitGPU, 3600, "cluster", "manager", "unit"),
+		ask("Active GPU hours of each unit", counted, worlds.UnitActive, 3600, "cluster", "manager", "unit"),
+		ask("Energy of each board", counted, worlds.BoardEnergy, 1, "cluster", "UUID", "serial"),
 		unattributed,
 	}
-}
-
-func randomFleet(random *rand.Rand, cluster string) *fleet {
-	const end = (randomHours + 2) * time.Hour
-	f := &fleet{history: newHistory(15 * time.Second), cluster: cluster, off: make(map[string][]span), silent: make(map[string][]span)}
-	moment := func() time.Duration {
-		return time.Duration(random.IntN(int(randomHours*time.Hour/time.Second))) * time.Second
-	}
-	spell := func(most time.Duration) span {
-		from := moment()
-		return span{from, from + time.Duration(1+random.IntN(int(most/time.Second)))*time.Second}
-	}
-	nodes := []string{"a", "b", "c"}
-	for i := range 4 {
-		b := board{uuid: fmt.Sprint("GPU-", i), serial: fmt.Sprint("S", i), watts: 100 + random.IntN(600)}
-		from, to := nodes[random.IntN(3)], nodes[random.IntN(3)]
-		if moved := moment(); from != to {
-			b.stays = map[string]span{from: {0, moved}, to: {moved + 10*time.Minute, end}}
-		} else {
-			b.stays = map[string]span{from: {0, end}}
-		}
-		f.boards = append(f.boards, b)
-	}
-	for i := range 12 {
-		p := pod{
-			namespace: fmt.Sprint("team-", random.IntN(3)), name: fmt.Sprint("pod-", i), uid: fmt.Sprint("u", i),
-			board: f.boards[random.IntN(4)].uuid, span: spell(4 * time.Hour), share: 0.25, bare: random.IntN(4) == 0,
-		}
-		if i%4 == 0 {
-			p.from, p.age = 0, time.Duration(random.IntN(20*24))*time.Hour
-		}
-		f.pods = append(f.pods, p)
-	}
-	for _, node := range nodes {
-		for range random.IntN(3) {
-			f.off[node] = append(f.off[node], spell(15*time.Minute))
-		}
-		for range random.IntN(3) {
-			f.silent[node] = append(f.silent[node], spell(50*time.Minute))
-		}
-	}
-	f.blind = append(f.blind, spell(40*time.Minute))
-	f.second = append(f.second, spell(time.Hour))
-	f.simulate(end, span{}, random)
-	return f
 }

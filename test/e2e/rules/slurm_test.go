@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/test/prometheus"
+	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
 // slurmRules are the optional rules for sites with Slurm.
@@ -19,20 +20,20 @@ const slurmRules = "../../../dashboards/rules/slurm/*.yaml"
 func TestSlurmRules(t *testing.T) {
 	promtool(t, append([]string{"check", "rules", "--lint=all", "--lint-fatal"}, glob(t, slurmRules)...)...)
 	const end = 20 * time.Minute
-	h := newHistory(30 * time.Second)
+	h := worlds.New(30 * time.Second)
 	for i := range 2 {
 		on := map[string]string{"cluster": "alps", "node": "gpu-1", "instance": "gpu-1:9840", "UUID": fmt.Sprintf("GPU-%d", i)}
-		h.constant(series("gpuledger_gpu_info", with(on, "gpu", fmt.Sprint(i), "device", fmt.Sprintf("nvidia%d", 7-i), "model", "H100")), 0, end, 1)
-		h.constant(series("gpuledger_unit_gpu_info", with(on, "manager", "slurm", "unit", "4711", "sharing", "exclusive")), 0, end, 1)
-		h.constant(series("gpuledger_gpu_utilization_ratio", on), 0, end, 0.25*float64(i+1))
-		h.constant(series("gpuledger_gpu_memory_used_bytes", on), 0, end, float64(i+1)*1e9)
-		h.constant(series("gpuledger_gpu_memory_total_bytes", on), 0, end, 80e9)
+		h.Constant(worlds.Series("gpuledger_gpu_info", worlds.With(on, "gpu", fmt.Sprint(i), "device", fmt.Sprintf("nvidia%d", 7-i), "model", "H100")), 0, end, 1)
+		h.Constant(worlds.Series("gpuledger_unit_gpu_info", worlds.With(on, "manager", "slurm", "unit", "4711", "sharing", "exclusive")), 0, end, 1)
+		h.Constant(worlds.Series("gpuledger_gpu_utilization_ratio", on), 0, end, 0.25*float64(i+1))
+		h.Constant(worlds.Series("gpuledger_gpu_memory_used_bytes", on), 0, end, float64(i+1)*1e9)
+		h.Constant(worlds.Series("gpuledger_gpu_memory_total_bytes", on), 0, end, 80e9)
 	}
 	info := map[string]string{"cluster": "alps", "node": "gpu-1", "instance": "gpu-1:9840", "manager": "slurm", "unit": "4711", "uid": "1001"}
-	h.constant(series("gpuledger_unit_info", info), 0, end, 1)
+	h.Constant(worlds.Series("gpuledger_unit_info", info), 0, end, 1)
 	file, err := filepath.Abs(rules("slurm/jobstats.yaml"))
 	check(t, err)
-	url := h.serve(t, []string{file, file}) // a backfill does not read its own results
+	url := serve(t, h, []string{file, file}) // a backfill does not read its own results
 	for query, want := range map[string]map[string]float64{
 		`avg_over_time(nvidia_gpu_duty_cycle{cluster='alps',jobid='4711'}[600s:])`:            {"7": 25, "6": 50},
 		`max_over_time(nvidia_gpu_memory_total_bytes{cluster='alps',jobid='4711'}[600s:])`:    {"7": 80e9, "6": 80e9},

@@ -1,0 +1,58 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
+)
+
+// TestAskRules checks that statements by recording rules have the amounts of those by samples, for pods and
+// units.
+func TestAskRules(t *testing.T) {
+	// Until after the swap, the loss, and the end of a job.
+	const ruled = 32 * time.Hour
+	server := prometheus.Server{
+		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: program.OpenFor(t), Name: "store", Address: program.AddressFor(t),
+		Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},
+	}
+	check(t, server.Load(t.Context(), newLife(false).OpenMetrics()))
+	for range 2 { // some rules read others
+		check(t, server.Evaluate(t.Context(), "../../../dashboards/rules/energy.yaml", began, began.Add(ruled+2*time.Hour)))
+	}
+	_, err := server.Start(t.Context())
+	check(t, err)
+	end := began.Add(ruled).Format(time.RFC3339)
+	for _, question := range []string{
+		"statement", "statement --by=namespace", "statement --by=workload", "statement --by=team", "statement --by=user", "statement --by=team,user",
+		"statement --by=unit", "statement --by=unit,serial", "statement --by=serial", "statement --by=pod", "statement --by=cluster", "idle", "idle --by=unit",
+	} {
+		var answers [2][]map[string]any
+		for i, read := range []string{"samples", "rules"} {
+			a := ask(t, append(until(question, end), "-o", "json", "--store.url="+server.URL(), "--store.read="+read, "--from=2026-03-01T01")...)
+			if a.status != 0 || len(a.Rows) < 2 {
+				t.Errorf("%s from %s: exit status %d: %s", question, read, a.status, a.errors)
+			}
+			if strings.Contains(question, "user") && !strings.Contains(a.out, `"alice"`) {
+				t.Errorf("%s from %s: the user of the job is missing:\n%s", question, read, a.out)
+			}
+			if notices := strings.Join(a.Notices, "\n"); strings.Contains(notices, "unit") || strings.Contains(notices, "differ") {
+				t.Errorf("%s from %s: %s", question, read, notices)
+			}
+			for _, row := range a.Rows {
+				delete(row, "exclusive_mj")
+				delete(row, "measured_share")
+			}
+			answers[i] = a.Rows
+		}
+		if diff := cmp.Diff(answers[0], answers[1]); diff != "" {
+			t.Errorf("%s (-samples +rules):\n%s", question, diff)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+// Package worlds has simulated histories of GPU fleets, as the samples of a Prometheus: boards that move, nodes that
+// reboot, scrapers that are down. The tests of the rules, of the documented queries and of the archive's questions read them.
+package worlds
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// History has the scraped series of a Prometheus, with a sample, a staleness marker or nothing at
+// each multiple of an interval.
+type History struct {
+	Interval time.Duration
+	Series   map[string]map[int]string // by name and labels, then by slot
+}
+
+// Began is the start of histories on a server.
+var Began = time.Date(2026, time.March, 1, 0, 0, 0, 0, time.UTC)
+
+const stale = "stale"
+
+// New returns an empty history with samples at multiples of an interval.
+func New(interval time.Duration) *History {
+	return &History{Interval: interval, Series: make(map[string]map[int]string)}
+}
+
+// Add writes a sample.
+func (h *History) Add(series string, at time.Duration, value float64) {
+	h.write(series, at, strconv.FormatFloat(value, 'f', -1, 64))
+}
+
+// End writes a staleness marker.
+func (h *History) End(series string, at time.Duration) {
+	h.write(series, at, stale)
+}
+
+func (h *History) write(series string, at time.Duration, value string) {
+	if at%h.Interval != 0 {
+		panic(fmt.Sprintf("%s at %s is between two slots", series, at))
+	}
+	if h.Series[series] == nil {
+		h.Series[series] = make(map[int]string)
+	}
+	h.Series[series][int(at/h.Interval)] = value
+}
+
+// Constant writes a sample at each interval from one moment until before another one, and a
+// staleness marker there.
+func (h *History) Constant(series string, from, to time.Duration, value float64) {
+	h.Linear(series, from, to, value, 0)
+}
+
+// Linear is Constant with a value that grows at a rate per second.
+func (h *History) Linear(series string, from, to time.Duration, value, slope float64) {
+	for at := from; at < to; at += h.Interval {
+		h.Add(series, at, value+slope*(at-from).Seconds())
+	}
+	h.End(series, to)
+}
+
+// Forget removes samples and markers from one moment to another, as if the scraper had been down.
+func (h *History) Forget(match string, from, to time.Duration) {
+	for name, slots := range h.Series {
+		if strings.Contains(name, match) {
+			maps.DeleteFunc(slots, func(slot int, _ string) bool {
+				at := time.Duration(slot) * h.Interval
+				return from <= at && at < to
+			})
+		}
+	}
+}
+
+// Without returns the history without the series that contain a text.
+func (h *History) Without(match string) *History {
+	some := New(h.Interval)
+	for name, slots := range h.Series {
+		if !strings.Contains(name, match) {
+			some.Series[name] = slots
+		}
+	}
+	return some
+}
+
+// Render writes the series from a moment on in promtool's format.
+func (h *History) Render(from time.Duration) []map[string]string {
+	first := int(from / h.Interval)
+	var all []map[string]string
+	for _, name := range slices.Sorted(maps.Keys(h.Series)) {
+		var values []string
+		next := first
+		for _, slot := range slices.Sorted(maps.Keys(h.Series[name])) {
+			if slot < first {
+				continue
+			}
+			if missing := slot - next; missing > 0 {
+				values = append(values, fmt.Sprintf("_x%d", missing))
+			}
+			values = append(values, h.Series[name][slot])
+			next = slot + 1
+		}
+		all = append(all, map[string]string{"series": name, "values": strings.Join(values, " ")})
+	}
+	return all
+}
+
+// Series formats a name and its sorted labels like promtool.
+func Series(name string, labels map[string]string) string {
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if labels[key] != "" {
+			pairs = append(pairs, fmt.Sprintf("%s=%q", key, labels[key]))
+		}
+	}
+	return name + "{" + strings.Join(pairs, ",") + "}"
+}
+
+// OpenMetrics writes the history as text. It has no staleness markers.
+func (h *History) OpenMetrics() []byte {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(h.Series)) {
+		for _, slot := range slices.Sorted(maps.Keys(h.Series[name])) {
+			if value := h.Series[name][slot]; value != stale {
+				fmt.Fprintf(&text, "%s %s %d\n", name, value, Began.Add(time.Duration(slot)*h.Interval).Unix())
+			}
+		}
+	}
+	return []byte(text.String() + "# EOF\n")
+}
+
+// Length returns the time of the last sample.
+func (h *History) Length() time.Duration {
+	last := 0
+	for _, slots := range h.Series {
+		for slot := range slots {
+			last = max(last, slot)
+		}
+	}
+	return time.Duration(last) * h.Interval
+}
+
+// With returns the labels with changes; an empty value removes a label.
+func With(labels map[string]string, more ...string) map[string]string {
+	all := maps.Clone(labels)
+	for i := 0; i < len(more); i += 2 {
+		all[more[i]] = more[i+1]
+	}
+	return all
+}
+
+// Some returns the named labels as promtool writes them.
+func Some(labels map[string]string, names ...string) string { return By(names...)(labels) }
+
+// Sum walks through the samples of a counter: each adds the growth since the sample before, or its
+// whole value if the counter restarted. A series without a sample in the day before adds its first
+// value if it was created in that day. The key of a series is its group; "" omits the series.
+func (h *History) Sum(metric string, window Span, key func(labels map[string]string) string) map[string]float64 {
+	sums := make(map[string]float64)
+	for name, slots := range h.Series {
+		labels := Parse(name)
+		if labels["__name__"] != metric || key(labels) == "" {
+			continue
+		}
+		var last float64
+		seen := -Daily - time.Second
+		for _, slot := range slices.Sorted(maps.Keys(slots)) {
+			value, err := strconv.ParseFloat(slots[slot], 64)
+			if err != nil { // stale
+				continue
+			}
+			at := time.Duration(slot) * h.Interval
+			if at-seen > Daily && !h.young(labels, slot) {
+				last = value
+			}
+			grown := value - last
+			if grown < 0 {
+				grown = value
+			}
+			last, seen = value, at
+			if window.From < at && at <= window.To {
+				sums[key(labels)] += grown
+			}
+		}
+	}
+	return sums
+}
+
+// young reports whether a counter was created in the day before the hour of a sample.
+func (h *History) young(labels map[string]string, slot int) bool {
+	of := maps.Clone(labels)
+	delete(of, "__name__")
+	created, err := strconv.ParseFloat(h.Series[Series(CreatedOf(labels["__name__"]), of)][slot], 64)
+	hour := (time.Duration(slot)*h.Interval - 1).Truncate(time.Hour)
+	return err == nil && created >= (hour-Daily).Seconds()
+}
+
+var (
+	word = regexp.MustCompile(`^\w+`)
+	pair = regexp.MustCompile(`(\w+)="([^"]*)"`)
+)
+
+// Parse is the inverse of Series.
+func Parse(text string) map[string]string {
+	labels := map[string]string{"__name__": word.FindString(text)}
+	for _, p := range pair.FindAllStringSubmatch(text, -1) {
+		labels[p[1]] = p[2]
+	}
+	return labels
+}
+
+// By returns a key of labels as promtool writes them.
+func By(names ...string) func(map[string]string) string {
+	return func(labels map[string]string) string {
+		Some := make(map[string]string)
+		for _, n := range names {
+			Some[n] = labels[n]
+		}
+		return Series("", Some)
+	}
+}

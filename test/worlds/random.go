@@ -1,0 +1,59 @@
+package worlds
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// RandomHours is the number of hours of a random fleet.
+const RandomHours = 6
+
+// RandomFleet returns a fleet with random events. A cluster is the label of its series.
+func RandomFleet(random *rand.Rand, cluster string) *Fleet {
+	const end = (RandomHours + 2) * time.Hour
+	f := &Fleet{History: New(15 * time.Second), cluster: cluster, off: make(map[string][]Span), silent: make(map[string][]Span)}
+	moment := func() time.Duration {
+		return time.Duration(random.IntN(int(RandomHours*time.Hour/time.Second))) * time.Second
+	}
+	spell := func(most time.Duration) Span {
+		from := moment()
+		return Span{from, from + time.Duration(1+random.IntN(int(most/time.Second)))*time.Second}
+	}
+	nodes := []string{"a", "b", "c"}
+	for i := range 4 {
+		b := board{uuid: fmt.Sprint("GPU-", i), serial: fmt.Sprint("S", i), watts: 100 + random.IntN(600)}
+		from, to := nodes[random.IntN(3)], nodes[random.IntN(3)]
+		if moved := moment(); from != to {
+			b.stays = map[string]Span{from: {0, moved}, to: {moved + 10*time.Minute, end}}
+		} else {
+			b.stays = map[string]Span{from: {0, end}}
+		}
+		f.boards = append(f.boards, b)
+	}
+	for i := range 16 {
+		p := pod{
+			namespace: fmt.Sprint("team-", random.IntN(3)), name: fmt.Sprint("pod-", i), uid: fmt.Sprint("u", i),
+			board: f.boards[random.IntN(4)].uuid, Span: spell(4 * time.Hour), share: 0.25, bare: random.IntN(4) == 0,
+		}
+		if i >= 12 {
+			p.manager, p.namespace = []string{"slurm", "docker"}[i%2], ""
+		}
+		if i%4 == 0 {
+			p.From, p.age = 0, time.Duration(random.IntN(20*24))*time.Hour
+		}
+		f.pods = append(f.pods, p)
+	}
+	for _, node := range nodes {
+		for range random.IntN(3) {
+			f.off[node] = append(f.off[node], spell(15*time.Minute))
+		}
+		for range random.IntN(3) {
+			f.silent[node] = append(f.silent[node], spell(50*time.Minute))
+		}
+	}
+	f.blind = append(f.blind, spell(40*time.Minute))
+	f.second = append(f.second, spell(time.Hour))
+	f.simulate(end, Span{}, random)
+	return f
+}
