@@ -1,11 +1,8 @@
 package unit
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,16 +16,17 @@ const maxContainerFile = 8 << 20
 
 // container has the used data of an engine's files about a container.
 type container struct {
-	name, image, project string
-	devices              []gpu.DeviceName
+	manager, name, image, project string
+	devices                       []gpu.DeviceName
 }
 
 // dockerConfig has the used fields of <data root>/containers/<id>/config.v2.json. The file contains
-// the container's environment, and with it secrets, so nothing else is decoded.
+// the container's environment, and with it secrets, so nothing else is kept.
 type dockerConfig struct {
 	Name   string
 	Config struct {
 		Image  string
+		Env    visibleDevices
 		Labels struct {
 			Project string `json:"com.docker.compose.project"`
 		}
@@ -37,6 +35,7 @@ type dockerConfig struct {
 
 // dockerHostConfig has the used fields of hostconfig.json.
 type dockerHostConfig struct {
+	Runtime        string // the name in the daemon's configuration, such as runc or nvidia
 	DeviceRequests []deviceRequest
 }
 
@@ -50,6 +49,7 @@ type deviceRequest struct {
 
 // readDocker reads the files of a container of Docker.
 func readDocker(root, id string) (c container, err error) {
+	c.manager = Docker
 	dir := filepath.Join(root, "containers", id)
 	var config dockerConfig
 	if err := decode(filepath.Join(dir, "config.v2.json"), &config); err != nil {
@@ -63,6 +63,10 @@ func readDocker(root, id string) (c container, err error) {
 	}
 	for _, r := range host.DeviceRequests {
 		c.devices = append(c.devices, r.devices()...)
+	}
+	// A request sets the variable that this runtime reads. Images set it as well, for every runtime.
+	if len(host.DeviceRequests) == 0 && strings.HasPrefix(host.Runtime, nvidiaRuntime) {
+		c.devices = config.Config.Env.devices()
 	}
 	return c, nil
 }
@@ -84,8 +88,8 @@ func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	switch {
 	case r.Driver == "cdi":
 		for _, id := range r.DeviceIDs {
-			if name, ok := strings.CutPrefix(id, "nvidia.com/gpu="); ok {
-				list = append(list, requested(name)...)
+			if strings.HasPrefix(id, cdiKind) {
+				list = append(list, requested(id)...)
 			}
 		}
 	case r.Driver != "nvidia" && !slices.ContainsFunc(r.Capabilities, func(all []string) bool { return slices.Contains(all, "gpu") }):
@@ -103,8 +107,13 @@ func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	return list
 }
 
-// requested returns the GPU of an id: all, a UUID, an index, or <index>:<index of a MIG device>.
+// cdiKind precedes the name of a GPU in a name of the Container Device Interface.
+const cdiKind = "nvidia.com/gpu="
+
+// requested returns the GPU of an id: all, a UUID, an index, or <index>:<index of a MIG device>,
+// also as a name of the Container Device Interface.
 func requested(id string) []gpu.DeviceName {
+	id = strings.TrimPrefix(id, cdiKind)
 	if id == "all" {
 		return []gpu.DeviceName{{All: true}}
 	}
@@ -118,52 +127,4 @@ func requested(id string) []gpu.DeviceName {
 		d.Partition = &gpu.PartitionName{Ordinal: &ordinal}
 	}
 	return []gpu.DeviceName{d}
-}
-
-// podmanContainer has the used fields of a row of containers.json of containers/storage. Metadata is
-// itself JSON.
-type podmanContainer struct {
-	ID       string   `json:"id"`
-	Names    []string `json:"names"`
-	Metadata string   `json:"metadata"`
-}
-
-// readPodman returns Podman's containers by id. The file of containers that are removed when they
-// end may be in the run root.
-func readPodman(roots []string) (map[string]container, error) {
-	all := make(map[string]container)
-	var missing, first error
-	read := 0
-	for _, root := range roots {
-		for _, file := range []string{"containers.json", "volatile-containers.json"} {
-			var rows []podmanContainer
-			switch err := decode(filepath.Join(root, "overlay-containers", file), &rows); {
-			case errors.Is(err, fs.ErrNotExist):
-				missing = cmp.Or(missing, err)
-				continue
-			case err != nil:
-				first = cmp.Or(first, err)
-				continue
-			}
-			read++
-			for _, r := range rows {
-				if len(r.Names) > 0 {
-					all[r.ID] = container{name: r.Names[0], image: imageOf(r.Metadata)}
-				}
-			}
-		}
-	}
-	if read == 0 {
-		first = cmp.Or(first, missing)
-	}
-	return all, first
-}
-
-// imageOf returns the name of the image in a container's metadata.
-func imageOf(metadata string) string {
-	var m struct {
-		Image string `json:"image-name"`
-	}
-	_ = json.Unmarshal([]byte(metadata), &m) // without metadata the image is unknown
-	return m.Image
 }

@@ -17,7 +17,7 @@ func TestReadDocker(t *testing.T) {
 	write(t, filepath.Join(dir, "config.v2.json"), `{"ID":"x","Name":"/train","Config":{"Image":"vision:3","Env":["TOKEN=secret"],"Labels":{"com.docker.compose.project":"vision","a":"b"}}}`)
 	write(t, filepath.Join(dir, "hostconfig.json"), `{"Memory":5,"DeviceRequests":[{"Driver":"nvidia","Count":0,"DeviceIDs":["GPU-7","0:1"],"Capabilities":[["gpu"]]}]}`)
 	got, err := readDocker(root, containerID)
-	want := container{name: "train", image: "vision:3", project: "vision", devices: []gpu.DeviceName{
+	want := container{manager: Docker, name: "train", image: "vision:3", project: "vision", devices: []gpu.DeviceName{
 		{UUID: "GPU-7"}, {Index: new(0), Partition: &gpu.PartitionName{Ordinal: new(1)}},
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(container{})); diff != "" || err != nil {
@@ -55,17 +55,34 @@ func TestDeviceRequests(t *testing.T) {
 	}
 }
 
-func TestReadPodman(t *testing.T) {
-	root, run := t.TempDir(), t.TempDir()
-	write(t, filepath.Join(root, "overlay-containers/containers.json"), `[{"id":"1","names":["a","b"],"metadata":"{\"image-name\":\"docker.io/library/a:1\"}"},{"id":"2"}]`)
-	write(t, filepath.Join(run, "overlay-containers/volatile-containers.json"), `[{"id":"3","names":["c"]}]`)
-	got, err := readPodman([]string{root, run})
-	want := map[string]container{"1": {name: "a", image: "docker.io/library/a:1"}, "3": {name: "c"}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(container{})); diff != "" || err != nil {
-		t.Errorf("error %v, containers (-want +got):\n%s", err, diff)
+// TestVisibleDevices checks the GPUs of containers with NVIDIA's runtime, which reads a variable.
+func TestVisibleDevices(t *testing.T) {
+	all := []gpu.DeviceName{{All: true}}
+	tests := []struct {
+		name, host, env string
+		want            []gpu.DeviceName
+	}{
+		{"all", `{"Runtime":"nvidia"}`, `["NVIDIA_VISIBLE_DEVICES=all"]`, all},
+		{"a list", `{"Runtime":"nvidia-legacy"}`, `["A=b","NVIDIA_VISIBLE_DEVICES=1,GPU-7,0:1,nvidia.com/gpu=2"]`, []gpu.DeviceName{
+			{Index: new(1)}, {UUID: "GPU-7"}, {Index: new(0), Partition: &gpu.PartitionName{Ordinal: new(1)}}, {Index: new(2)},
+		}},
+		{"none", `{"Runtime":"nvidia"}`, `["NVIDIA_VISIBLE_DEVICES=none"]`, nil},
+		{"void", `{"Runtime":"nvidia"}`, `["NVIDIA_VISIBLE_DEVICES=void"]`, nil},
+		{"no variable", `{"Runtime":"nvidia"}`, `["NVIDIA_VISIBLE_DEVICES_=all"]`, nil},
+		{"an image with the variable in another runtime", `{"Runtime":"runc"}`, `["NVIDIA_VISIBLE_DEVICES=all"]`, nil},
+		{"a request as well", `{"Runtime":"nvidia","DeviceRequests":[{"Count":1,"Driver":"nvidia"}]}`, `["NVIDIA_VISIBLE_DEVICES=all"]`, []gpu.DeviceName{{Index: new(0)}}},
 	}
-	if _, err := readPodman([]string{t.TempDir()}); err == nil {
-		t.Error("no error without any file")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			dir := filepath.Join(root, "containers", containerID)
+			write(t, filepath.Join(dir, "config.v2.json"), `{"Name":"/train","Config":{"Env":`+tt.env+`}}`)
+			write(t, filepath.Join(dir, "hostconfig.json"), tt.host)
+			c, err := readDocker(root, containerID)
+			if diff := cmp.Diff(tt.want, c.devices); diff != "" || err != nil {
+				t.Errorf("error %v, devices (-want +got):\n%s", err, diff)
+			}
+		})
 	}
 }
 

@@ -259,14 +259,16 @@ func (m *Mapper) readContainers(ids map[string]string) (map[string]container, er
 	for id, manager := range ids {
 		var c container
 		var err error
-		switch {
-		case manager == Docker:
+		switch manager {
+		case Docker:
 			c, err = readDocker(m.cfg.DockerRoot, id)
-		case podman == nil:
-			podman, err = readPodman(m.cfg.PodmanRoots)
-			c = podman[id]
 		default:
-			c = podman[id]
+			if podman == nil {
+				podman, err = readPodman(m.cfg.PodmanRoots)
+			}
+			if c = podman[id]; c.name != "" {
+				c.devices, err = readPodmanDevices(m.cfg.PodmanRoots, id)
+			}
 		}
 		if err != nil && c.name == "" {
 			first = cmp.Or(first, err)

@@ -124,8 +124,9 @@ func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.containers)) {
 		if name := m.names[id].name; name != "" {
-			for _, d := range m.containers[id].devices {
-				add(gpu.Unit{Manager: Docker, Name: name}, d)
+			c := m.containers[id]
+			for _, d := range c.devices {
+				add(gpu.Unit{Manager: c.manager, Name: name}, d)
 			}
 		}
 	}

@@ -204,7 +204,12 @@ func TestSlurm(t *testing.T) {
 	eventually(t, "the job holds nothing after its end", func() bool { return m.page().Sum("gpuledger_unit_gpu_info", of) == 0 })
 }
 
-// TestPodman runs a container of root's Podman from a folder with one program.
+// cdiSpec lists a GPU for Podman (Container Device Interface) as NVIDIA's toolkit does, with the
+// number of the device node of the simulated GPU.
+const cdiSpec = `{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": "0", "containerEdits": {"deviceNodes": [
+	{"path": "/dev/nvidia0", "type": "c", "major": 195, "minor": 0}]}}]}`
+
+// TestPodman runs a container of root's Podman, with a GPU, from a folder with one program.
 func TestPodman(t *testing.T) {
 	root := t.TempDir()
 	source := filepath.Join(t.TempDir(), "main.go")
@@ -217,9 +222,18 @@ func TestPodman(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	name := fmt.Sprintf("gpuledger-test-%d", os.Getpid())
+	const folder = "/run/cdi"
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	spec := filepath.Join(folder, name+".json")
+	if err := os.WriteFile(spec, []byte(cdiSpec), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(spec) })
 	pidfile := filepath.Join(t.TempDir(), "pid")
 	cmd := exec.CommandContext(t.Context(), "podman", "--cgroup-manager=cgroupfs", "run", "--rm", "--detach", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--name="+name,
-		"--pidfile="+pidfile, "--rootfs", root, "/sleeper")
+		"--device=nvidia.com/gpu=0", "--pidfile="+pidfile, "--rootfs", root, "/sleeper")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -234,4 +248,6 @@ func TestPodman(t *testing.T) {
 	t.Logf("cgroup of the container:\n%s", cgroup)
 	m := start(t, pid)
 	eventually(t, "the container has energy under its name", func() bool { return m.energy(gpu.Unit{Manager: "podman", Name: name}) > 0 })
+	held := map[string]string{"manager": "podman", "unit": name, "sharing": string(gpu.SharingExclusive)}
+	eventually(t, "the container holds its GPU", func() bool { return m.page().Sum("gpuledger_unit_gpu_info", held) == 1 })
 }
