@@ -42,7 +42,7 @@ var Names = []Name{Driver, AMDGPU, DCGM, XID, PCI, DMI, GPUProcesses, Processes,
 // About describes a stage; it is empty for an unknown name.
 func About(n Name) string {
 	return map[Name]string{
-		Driver:        "reads the GPUs",
+		Driver:        "reads NVIDIA's GPUs",
 		AMDGPU:        "reads AMD's GPUs (experimental)",
 		DCGM:          "reads the DCGM host engine, if configured",
 		XID:           "receives XID errors from the driver",

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -49,8 +50,9 @@ func Archive(w io.Writer, sys, proc string) error {
 		}
 		a.addDevice(c.number, folder, renderMinor(c.folder))
 	}
-	for minor, name := range readPlatforms(sys) {
-		a.addDevice(-1, "sys/devices/platform/"+name, minor)
+	platforms := readPlatforms(sys)
+	for _, minor := range slices.Sorted(maps.Keys(platforms)) {
+		a.addDevice(-1, "sys/devices/platform/"+platforms[minor], minor)
 	}
 	for _, pattern := range archived {
 		a.addAll(sys, "sys", pattern)

@@ -23,11 +23,15 @@ func partitioning(mode, address string, nodes []node, platforms map[string]strin
 		if n.number > 0 {
 			name = platforms[n.minor]
 		}
+		device := gpu.PartitionDevice{UUID: name, Index: n.number}
+		if n.minor != "" {
+			device.Node = "dri/renderD" + n.minor
+		}
 		slices := max(n.xcc, 1)
 		p.Slices += slices
 		p.Instances = append(p.Instances, gpu.Partition{
 			ID: strconv.Itoa(n.number), Profile: mode, ProfileID: -1, Start: -1, Slices: slices,
-			Devices: []gpu.PartitionDevice{{UUID: name, Index: n.number}},
+			Devices: []gpu.PartitionDevice{device},
 		})
 	}
 	return p

@@ -35,7 +35,7 @@ func (d *tree) divide(mode string, partitions int) {
 func partition(n int, mode, device string, slices int) gpu.Partition {
 	return gpu.Partition{
 		ID: fmt.Sprint(n), Profile: mode, ProfileID: -1, Start: -1, Slices: slices,
-		Devices: []gpu.PartitionDevice{{UUID: device, Index: n}},
+		Devices: []gpu.PartitionDevice{{UUID: device, Index: n, Node: fmt.Sprint("dri/renderD", 128+n)}},
 	}
 }
 

@@ -18,14 +18,14 @@ import (
 
 // A tree is a directory with the driver's files.
 type tree struct {
-	t    *testing.T
+	t    testing.TB
 	root string
 	log  strings.Builder // of the source
 	// generation counts the changes of amdkfd's topology.
 	generation int
 }
 
-func newTree(t *testing.T) *tree {
+func newTree(t testing.TB) *tree {
 	d := &tree{t: t, root: t.TempDir()}
 	d.load()
 	return d
