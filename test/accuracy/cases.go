@@ -133,7 +133,7 @@ func sharedJobs() Case {
 	smooth := simnode.SlurmJob("4712", "s8FXKTA79XAR01", 1002, simnode.GPUs(0),
 		simnode.Work{Watts: 430, Load: simnode.Constant(30), Memory: 8 << 30})
 	for _, u := range []simnode.Unit{bursts, smooth} {
-		u.Files["held/1"] = "4711 1001\n4712 1002\n"
+		u.Files["held/0"] = "4711 1001\n4712 1002\n"
 	}
 	c.Scenario.NoKubelet, c.Scenario.Units, c.Limit = true, []simnode.Unit{bursts, smooth}, 0.035
 	return c
