@@ -17,6 +17,7 @@ func place(node, machine, uuid, serial, chassis, slot string) map[string]string 
 	}
 }
 
+// The stays of the boards: a serial number, and a letter of its node if it has several.
 var (
 	S1a = place("a", "machine-a", "GPU-1", "S1", "C1", "1")
 	S1b = place("b", "machine-b", "GPU-1", "S1", "C2", "3")
@@ -59,6 +60,7 @@ func Boards() *History {
 	return h
 }
 
+// Pods, with the labels of their boards.
 var (
 	Trainer = With(S1a, "namespace", "alpha", "pod", "train", "pod_uid", "u1")
 	Server1 = With(S1b, "namespace", "beta", "pod", "serve", "pod_uid", "u2")
