@@ -138,9 +138,9 @@ func TestChartValues(t *testing.T) {
 		case "devicePlugin", "exporter", "sidecar":
 			args = []string{valuesOf("sidecar-everything")}
 		case "service":
-			args = []string{"--set=service.enable=true"}
+			args = []string{"--set-json=service.enable=true"} // --set has precedence over --set-json
 		case "serviceMonitor":
-			args = []string{"--set=serviceMonitor.enabled=true"}
+			args = []string{"--set-json=serviceMonitor.enabled=true"}
 		case "dashboards", "prometheusRule":
 		default: // helm is faster without the largest objects
 			args = append(args, "--set=dashboards.enabled=false,prometheusRule.enabled=false")
