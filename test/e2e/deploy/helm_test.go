@@ -3,12 +3,16 @@
 package deploy_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const (
@@ -54,10 +58,15 @@ func TestHelmReadme(t *testing.T) {
 }
 
 // TestHelm checks for some files of values that a second apply changes no object, that a server-side
-// diff like that of Argo CD and Flux finds no change, that a change of a value changes one object,
-// and that no object is left at the end.
+// diff like that of Argo CD and Flux finds no change, that another image changes the objects with
+// it only, and that no object is left at the end.
 func TestHelm(t *testing.T) {
-	for _, values := range []string{"everything", "sidecar-everything", "openshift"} {
+	withImage := map[string][]string{
+		"everything":         {"DaemonSet gpuledger", "DaemonSet gpuledger-prepull"},
+		"sidecar-everything": {"ConfigMap gpuledger-sidecar", "DaemonSet gpuledger-prepull"},
+		"openshift":          {"DaemonSet gpuledger"},
+	}
+	for values, objects := range withImage {
 		t.Run(values, func(t *testing.T) {
 			before := settled(t)
 			t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
@@ -66,7 +75,7 @@ func TestHelm(t *testing.T) {
 			shell(t, "", upgrade)
 			first := versions(t)
 			shell(t, "", upgrade)
-			wantChanged(t, first, versions(t), "")
+			wantChanged(t, first, versions(t), nil)
 			rendered := filepath.Join(t.TempDir(), "rendered.yaml")
 			shell(t, "", "helm template --skip-tests --kube-version=1.37.0 "+arguments+" >"+rendered)
 			for _, manager := range []string{flux, argo} {
@@ -75,11 +84,9 @@ func TestHelm(t *testing.T) {
 				}
 			}
 			shell(t, "", upgrade+" --set=image.tag=v9")
+			wantChanged(t, first, versions(t), objects)
 			if strings.HasPrefix(values, "sidecar") {
-				wantChanged(t, first, versions(t), "ConfigMap gpuledger-sidecar")
 				shell(t, "", "kubectl --namespace gpuledger delete configmap gpuledger-sidecar")
-			} else {
-				wantChanged(t, first, versions(t), "DaemonSet gpuledger")
 			}
 			shell(t, "", "helm uninstall gpuledger --namespace gpuledger", "kubectl delete namespace gpuledger")
 			nothingLeft(t, before)
@@ -116,16 +123,16 @@ func versions(t *testing.T) map[string]string {
 	return found
 }
 
-// wantChanged checks that one object changed, or none if the name is empty.
-func wantChanged(t *testing.T, before, after map[string]string, name string) {
+// wantChanged checks which objects changed, by kind and name.
+func wantChanged(t *testing.T, before, after map[string]string, want []string) {
 	t.Helper()
-	changed := make(map[string]bool)
-	for object, version := range after {
-		if before[object] != version {
-			changed[object] = true
+	var got []string
+	for _, object := range slices.Sorted(maps.Keys(after)) {
+		if before[object] != after[object] {
+			got = append(got, object)
 		}
 	}
-	if name == "" != (len(changed) == 0) || name != "" && (len(changed) != 1 || !changed[name]) {
-		t.Errorf("changed objects: %v, want %q", changed, name)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("changed objects (-want +got):\n%s", diff)
 	}
 }
