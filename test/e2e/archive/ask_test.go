@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -190,6 +191,10 @@ func (l *life) scrape(board, node, address string, minute int, at time.Time, sil
 		charge("gpuledger_allocation_", p.name, p.share, "namespace", p.namespace, "pod", p.name, "pod_uid", "uid-"+p.name)
 	}
 	if runsJob(board, minute) {
+		if !runsJob(board, minute-1) { // the account of its last run has retired
+			maps.DeleteFunc(l.counters, func(series string, _ float64) bool { return strings.HasPrefix(series, key+" gpuledger_unit_") })
+			delete(l.created, key+" job")
+		}
 		charge("gpuledger_unit_allocation_", "job", 0.75, "manager", "slurm", "unit", "4711")
 	}
 	count("gpuledger_board_unattributed_energy_joules_total", energy, "reason", "idle")

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -82,11 +81,11 @@ func TestYear(t *testing.T) {
 	check(t, run.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- run.Wait() }()
-	if err := watch(t, run.Process.Pid, folder, ended); err != nil {
+	resident, err := watch(t, run.Process.Pid, folder, ended)
+	if err != nil {
 		t.Fatalf("%v\n%s", err, log)
 	}
-	usage := run.ProcessState.SysUsage().(*syscall.Rusage)
-	used, resident := run.ProcessState.UserTime()+run.ProcessState.SystemTime(), float64(usage.Maxrss)/1024
+	used := run.ProcessState.UserTime() + run.ProcessState.SystemTime()
 	fmt.Printf("%d GPUs, %d hours in %v: %v of processor time, at most %.0f MiB, %d MB of files\n", *yearGPUs, *yearHours,
 		time.Since(began).Round(time.Second), used.Round(time.Second), resident, size(t, folder)/1e6)
 	if resident > maxResident {
@@ -119,21 +118,26 @@ func manifest(t *testing.T, folder string) string {
 	return fmt.Sprintf("%d | %d", count, sum)
 }
 
-// watch prints the memory of the archive every minute, until it ends.
-func watch(t *testing.T, pid int, folder string, ended <-chan error) error {
+// watch prints the memory of the archive every minute, until it ends, and returns the maximum in MiB. The
+// kernel's account of a process that has ended begins with the memory of its parent.
+func watch(t *testing.T, pid int, folder string, ended <-chan error) (most float64, err error) {
 	t.Helper()
 	p, err := procfs.NewProc(pid)
 	check(t, err)
+	look, report := time.Tick(100*time.Millisecond), time.Tick(time.Minute)
+	var status procfs.ProcStatus
 	for {
 		select {
 		case err := <-ended:
-			return err
-		case <-time.After(time.Minute):
+			return most, err
+		case <-look:
+			if now, err := p.NewStatus(); err == nil && now.VmHWM > 0 { // a process that ends has none
+				status, most = now, float64(now.VmHWM)/(1<<20)
+			}
+		case <-report:
 			days, err := filepath.Glob(filepath.Join(folder, "hours", "*", "*"))
 			check(t, err)
-			if status, err := p.NewStatus(); err == nil {
-				fmt.Printf("%d days are filed; resident memory %d MiB, at most %d MiB\n", len(days), status.VmRSS>>20, status.VmHWM>>20)
-			}
+			fmt.Printf("%d days are filed; resident memory %d MiB, at most %.0f MiB\n", len(days), status.VmRSS>>20, most)
 		}
 	}
 }
