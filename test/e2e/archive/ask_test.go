@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -355,7 +356,7 @@ func checkViews(t *testing.T, db query, url, end string) {
 	check(t, err)
 	_, after, _ := strings.Cut(string(text), "```sql\n")
 	statement, _, _ := strings.Cut(after, ";\n```")
-	job := fmt.Sprintf("4711 | alice | physics | %.2f | %.1f", energy/kilowattHour, held/3600000)
+	job := fmt.Sprintf("4711 | alice | physics | %.2f | %.1f", energy/kilowattHour, math.Round(held/360000)/10)
 	if diff := cmp.Diff([]string{job}, db.rows(t, statement)); diff != "" {
 		t.Errorf("docs/slurm.md (-program +view allocations):\n%s", diff)
 	}
