@@ -31,7 +31,7 @@ func TestRandomHistories(t *testing.T) {
 				for _, q := range questions {
 					text, err := doc.Query(q.title, q.variables)
 					check(t, err)
-					tests = append(tests, expect("round("+text+", 0.001)", q.at, rounded(q.want)))
+					tests = append(tests, expect("round("+text+", 0.001) != 0", q.at, rounded(q.want)))
 				}
 				groups = append(groups, groupOf(h, 0, tests))
 			}
@@ -40,10 +40,13 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// rounded rounds values as PromQL does.
+// rounded rounds values as PromQL does, without those that are 0: until Prometheus 3.0 a range includes its
+// start, so an owner whose last sample is there has a row of 0.
 func rounded(values map[string]float64) map[string]float64 {
 	for of, v := range values {
-		values[of] = math.Floor(v*1000+0.5) / 1000
+		if values[of] = math.Floor(v*1000+0.5) / 1000; values[of] == 0 {
+			delete(values, of)
+		}
 	}
 	return values
 }
