@@ -19,7 +19,7 @@ var never = []struct {
 	{[]string{"internal/ledger"}, allBut("internal/gpu"), "is pure: it gets all data as arguments"},
 	{[]string{"internal/metric"}, allBut("internal/labelvalue"), "has no metric of its own"},
 	{[]string{"internal/record"}, allBut("internal/gpu"), "computes rows only, and has no page and no archive"},
-	{[]string{"internal/source/amd"}, allBut("internal/gpu", "internal/lane"), "reads files only"},
+	{[]string{"internal/source/amd"}, allBut("internal/gpu", "internal/lane", "internal/source"), "reads files only"},
 	{[]string{"internal/owner"}, allBut("internal/gpu", "internal/proc"), "uses its resolvers through their interface"},
 	{
 		[]string{"internal/source", "internal/host", "podmapper"},

@@ -2,8 +2,8 @@ package gpu
 
 import "time"
 
-// maxMilliwatts exceeds the power of any board.
-const maxMilliwatts = 100_000_000
+// MaxMilliwatts exceeds the power of any board.
+const MaxMilliwatts = 100_000_000
 
 // maxInterval is the longest time between two power readings that is integrated; power in a longer
 // one is unknown.
@@ -27,7 +27,7 @@ const halfUnits = 2 * int64(time.Second)
 func (i *PowerIntegral) Add(mw uint32, at time.Duration) Millijoules {
 	if dt := at - i.at; i.begun && dt > 0 && dt <= maxInterval {
 		// At most 2·2³²·10¹⁰, which could overflow.
-		i.rest += (int64(min(i.power, maxMilliwatts)) + int64(min(mw, maxMilliwatts))) * int64(dt)
+		i.rest += (int64(min(i.power, MaxMilliwatts)) + int64(min(mw, MaxMilliwatts))) * int64(dt)
 		i.energy += Millijoules(i.rest / halfUnits)
 		i.rest %= halfUnits
 	}

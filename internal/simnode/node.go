@@ -89,7 +89,7 @@ func (n *Node) begin() error {
 	if err := writeSys(filepath.Join(n.dir, "sys"), &w.scenario); err != nil {
 		return fmt.Errorf("write /sys: %w", err)
 	}
-	if err := writeNodeFiles(n.dir, w.scenario.Files); err != nil {
+	if err := writeFiles(n.dir, w.scenario.Files); err != nil {
 		return err
 	}
 	for _, p := range w.daemons {
@@ -201,7 +201,7 @@ func (n *Node) apply(ch change) error {
 
 func (n *Node) start(p *pod) error {
 	if u := p.spec.Unit; u != nil {
-		return errors.Join(writeNodeFiles(n.dir, u.Files), n.startProcesses(p))
+		return errors.Join(writeFiles(n.dir, u.Files), n.startProcesses(p))
 	}
 	for _, c := range p.containers {
 		if err := n.logs.start(c); err != nil {

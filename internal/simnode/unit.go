@@ -47,20 +47,6 @@ func (u *Unit) cgroup(below string) string {
 	return u.Cgroup + below
 }
 
-// writeNodeFiles writes files, given by their path below the node's directory.
-func writeNodeFiles(dir string, files map[string]string) error {
-	for name, content := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // removeNodeFiles removes files; another unit may have removed them before.
 func removeNodeFiles(dir string, files map[string]string) error {
 	for name := range files {

@@ -23,9 +23,9 @@ var models = map[string]string{
 // aldebaran_ppt.c). An MI300A has processor cores beside the GPU.
 var shared = []string{"0x7408", "0x740c", "0x74a0"}
 
-// scope returns what the GPU's energy covers.
-func (r *reader) scope() gpu.EnergyScope {
-	if slices.Contains(shared, readText(r.card.folder, "device")) {
+// scopeOf returns what the energy of a GPU covers, by its PCI device id.
+func scopeOf(device string) gpu.EnergyScope {
+	if slices.Contains(shared, device) {
 		return gpu.ScopeModule
 	}
 	return gpu.ScopeGPU

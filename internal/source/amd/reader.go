@@ -23,6 +23,7 @@ type reader struct {
 	device gpu.Device
 	again  time.Duration // boot clock at which the identity is read again
 	hwmon  string        // folder, empty if unknown
+	scope  gpu.EnergyScope
 	meter  meter
 	last   sums // of the last reading
 	// logged has the problems that were logged for the GPU.
@@ -57,7 +58,7 @@ func (r *reader) read() (*gpu.Reading, error) {
 	out.Took = out.At.Sub(began)
 	h, hwmonErr := r.readHwmon(m)
 	if metricsErr != nil && hwmonErr != nil {
-		return nil, errors.Join(metricsErr, hwmonErr)
+		return nil, fmt.Errorf("GPU cannot be read: %w", errors.Join(metricsErr, hwmonErr))
 	}
 	r.readGauges(out, m, h)
 	r.readEnergy(out, m, metricsErr == nil || errors.Is(metricsErr, errUnknown))
@@ -149,7 +150,7 @@ func (r *reader) readEnergy(out *gpu.Reading, m metrics, definite bool) {
 	out.Energy = r.meter.read(m.energy, power, definite, out.At)
 	r.device.EnergySource, r.device.EnergyScope = r.meter.kind, ""
 	if r.meter.kind != gpu.EnergyNone {
-		r.device.EnergyScope = r.scope()
+		r.device.EnergyScope = r.scope
 	}
 }
 
@@ -169,7 +170,8 @@ func (r *reader) identify() error {
 	}
 	d := &r.device
 	d.UUID, d.Index, d.Vendor, d.PCIBusID = uuid, r.card.number, Vendor, busID(r.card.address)
-	d.Model = cmp.Or(text("product_name"), models[text("device")])
+	model := text("device")
+	d.Model, r.scope = cmp.Or(text("product_name"), models[model]), scopeOf(model)
 	d.Serial, d.BoardPartNumber, d.VBIOSVersion = text("serial_number"), text("product_number"), text("vbios_version")
 	minor := renderMinor(r.card.folder)
 	if minor == "" && len(r.nodes) > 0 {

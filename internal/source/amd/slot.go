@@ -1,13 +1,13 @@
 package amd
 
 import (
-	"cmp"
 	"context"
-	"log/slog"
+	"errors"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/lane"
+	"github.com/gpuledger/gpuledger/internal/source"
 )
 
 // A slot is the place of a GPU on the PCI bus, and its lane.
@@ -23,7 +23,7 @@ type slot struct {
 	device  gpu.Device   // as of the last look; without a UUID before
 	reading *gpu.Reading // of this tick, nil if there is none
 	err     error        // of the last look
-	state   state
+	health  source.Health
 }
 
 // look is the result of one call on a GPU.
@@ -35,10 +35,6 @@ type look struct {
 	err     error
 }
 
-// maxLate is the maximum age of a late reading, counted from its start: a slower one would combine
-// old energy with current processes.
-const maxLate = 2500 * time.Millisecond
-
 // drain accepts a result that arrived after its Read had ended, and reports whether there was one.
 func (x *slot) drain(now time.Duration) bool {
 	x.reading = nil
@@ -49,15 +45,12 @@ func (x *slot) drain(now time.Duration) bool {
 	if !ok {
 		return false
 	}
-	if now-l.began > maxLate {
-		l.drop()
+	if now-l.began > source.MaxLate {
+		l.reading = nil
 	}
 	x.accept(l)
 	return true
 }
-
-// drop discards the reading of a look. The next samples begin after it.
-func (l *look) drop() { l.reading = nil }
 
 // begin starts a call on the GPU, unless the last one has not returned.
 func (x *slot) begin(cfg Config) {
@@ -87,7 +80,9 @@ func (x *slot) take(ctx context.Context) bool {
 		return false
 	}
 	x.accept(l)
-	x.reading = latest(early, x.reading)
+	if early == nil || x.reading == nil || early.UUID == x.reading.UUID {
+		x.reading = source.Latest(early, x.reading)
+	}
 	return true
 }
 
@@ -95,58 +90,18 @@ func (x *slot) accept(l look) {
 	x.device, x.reader, x.reading, x.err = l.device, l.reader, l.reading, l.err
 }
 
-// latest returns the newer of two readings of a GPU, one of which may be nil, with the samples of
-// both.
-func latest(old, young *gpu.Reading) *gpu.Reading {
-	if old == nil || young == nil || old.UUID != young.UUID {
-		return cmp.Or(young, old)
-	}
-	young.Samples = append(old.Samples, young.Samples...)
-	if old.SamplesKnown && young.SamplesKnown {
-		young.Sampled.From = old.Sampled.From
-	}
-	young.Instances = append(old.Instances, young.Instances...)
-	return young
-}
+// errUnlisted is the error of a lost GPU.
+var errUnlisted = errors.New("driver does not list it")
 
-// state is the last logged state of a slot.
-type state int
-
-const (
-	silent    state = iota // nothing yet
-	answering              // the GPU is well
-	late                   // it is quarantined
-	missing                // the driver no longer lists it
-	failing                // it cannot be identified or read
-)
-
-// logState logs when a slot's state changes.
-func (x *slot) logState(log *slog.Logger) {
-	was := x.state
+// condition returns the present health of a slot's GPU, with the reason.
+func (x *slot) condition() (source.Health, error) {
 	switch {
 	case x.lane.Busy():
-		x.state = late
+		return source.Late, nil
 	case !x.present:
-		x.state = missing
+		return source.Missing, errUnlisted
 	case x.err != nil:
-		x.state = failing
-	default:
-		x.state = answering
+		return source.Failing, x.err
 	}
-	if x.state == was {
-		return
-	}
-	log = log.With("gpu", x.device.UUID, "pci", x.address)
-	switch x.state {
-	case late:
-		log.Warn("GPU call timed out, quarantined until it returns")
-	case missing:
-		log.Warn("GPU is missing, retrying")
-	case failing:
-		log.Warn("GPU cannot be read, retrying", "err", x.err)
-	case answering:
-		if was != silent {
-			log.Info("GPU recovered")
-		}
-	}
+	return source.Well, nil
 }

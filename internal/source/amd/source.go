@@ -128,7 +128,9 @@ func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 		if x.take(ctx) {
 			answers++
 		}
-		x.logState(s.cfg.Log)
+		if now, err := x.condition(); now != x.health {
+			x.health.Log(s.cfg.Log.With("gpu", x.device.UUID, "pci", x.address), now, err)
+		}
 		if !x.present {
 			continue
 		}

@@ -127,7 +127,7 @@ func (g *gpuReader) field(q *inquiry, id, scope uint32) (uint64, error) {
 func (g *gpuReader) modulePower(q *inquiry) gpu.ModulePower {
 	power := func(scope uint32) gpu.Watts {
 		mw, err := g.field(q, gonvml.FI_DEV_POWER_AVERAGE, scope)
-		if err != nil || mw > maxMilliwatts {
+		if err != nil || mw > gpu.MaxMilliwatts {
 			return 0
 		}
 		return gpu.Watts(mw) / 1000
@@ -158,6 +158,3 @@ func fieldInteger(f gonvml.FieldValue) (uint64, ret) {
 	}
 	return 0, gonvml.ERROR_NO_DATA
 }
-
-// maxMilliwatts exceeds the power of any board.
-const maxMilliwatts = 100_000_000

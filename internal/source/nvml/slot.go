@@ -1,15 +1,14 @@
 package nvml
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/lane"
+	"github.com/gpuledger/gpuledger/internal/source"
 )
 
 // A slot is one of the driver's indices and the GPU behind it.
@@ -26,7 +25,7 @@ type slot struct {
 	again     time.Duration // boot clock; a slot without a reader rests until then
 	// belated is a reading that arrived after its Read had ended. The next Read reports it.
 	belated *gpu.Reading
-	state   state
+	health  source.Health
 }
 
 // look is the result of one call on a GPU.
@@ -39,11 +38,6 @@ type look struct {
 	oversized error
 	err       error
 }
-
-// maxLate is the maximum age of a late reading, counted from its start. A GPU that always takes up
-// to two seconds is thus read at every or every second tick. A slower reading would combine old
-// energy with current processes.
-const maxLate = 2500 * time.Millisecond
 
 // look identifies the GPU at an index unless its reader is known, and reads it. It runs in a lane.
 func (d *session) look(index int, g *gpuReader) look {
@@ -85,7 +79,7 @@ func (d *session) drain(t *tally) {
 		if !ok {
 			continue
 		}
-		if now-l.began > maxLate {
+		if now-l.began > source.MaxLate {
 			l.drop()
 		}
 		t.add(l.err)
@@ -107,7 +101,9 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 				reading = latest(reading, l.reading)
 			}
 		}
-		s.logState(d.cfg.Log)
+		if now := s.condition(); now != s.health {
+			s.health.Log(d.cfg.Log.With("gpu", s.device.UUID, "index", s.index), now, s.err)
+		}
 		if s.reader == nil {
 			continue
 		}
@@ -131,63 +127,26 @@ func (d *session) accept(s *slot, l look) {
 	}
 }
 
-// latest returns the newer of two readings of a GPU, one of which may be nil, with the samples of
-// both.
+// latest joins two readings of a GPU. Activity of instances comes at most every [gpmRefresh].
 func latest(old, young *gpu.Reading) *gpu.Reading {
-	if old == nil || young == nil {
-		return cmp.Or(young, old)
+	joined := source.Latest(old, young)
+	if old != nil && young != nil && young.At.Sub(old.At) <= 2*gpmRefresh { // too soon for new activity
+		joined.InstancesKnown = young.InstancesKnown || old.InstancesKnown
 	}
-	young.Samples = append(old.Samples, young.Samples...)
-	if old.SamplesKnown && young.SamplesKnown {
-		young.Sampled.From = old.Sampled.From
-	}
-	young.Instances = append(old.Instances, young.Instances...)
-	if young.At.Sub(old.At) <= 2*gpmRefresh { // too soon for new activity
-		young.InstancesKnown = young.InstancesKnown || old.InstancesKnown
-	}
-	return young
+	return joined
 }
 
-// state is the last logged state of a slot.
-type state int
-
-const (
-	silent    state = iota // nothing yet
-	answering              // the GPU is well
-	late                   // it is quarantined
-	missing                // it is lost, or was never identified
-	failing                // every call on it fails
-)
-
-// logState logs when a slot's state changes.
-func (s *slot) logState(log *slog.Logger) {
-	was := s.state
+// condition returns the present health of a slot's GPU.
+func (s *slot) condition() source.Health {
 	switch {
 	case s.lane.Busy():
-		s.state = late
+		return source.Late
 	case s.reader == nil:
-		s.state = missing
+		return source.Missing
 	case s.err != nil:
-		s.state = failing
-	default:
-		s.state = answering
+		return source.Failing
 	}
-	if s.state == was {
-		return
-	}
-	log = log.With("gpu", s.device.UUID, "index", s.index)
-	switch s.state {
-	case late:
-		log.Warn("GPU call timed out, quarantined until it returns")
-	case missing:
-		log.Warn("GPU is missing, retrying", "err", s.err)
-	case failing:
-		log.Warn("all calls on GPU fail, retrying", "err", s.err)
-	case answering:
-		if was != silent {
-			log.Info("GPU recovered")
-		}
-	}
+	return source.Well
 }
 
 // find identifies the GPU at an index, and loads its memory. It rejects a GPU of another slot,

@@ -1,0 +1,57 @@
+package source
+
+import (
+	"cmp"
+	"log/slog"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// MaxLate is the maximum age of a late reading, counted from its start. A GPU that always takes up
+// to two seconds is thus read at every or every second tick. A slower reading would combine old
+// energy with current processes.
+const MaxLate = 2500 * time.Millisecond
+
+// Latest returns the newer of two readings of a GPU, with the samples of both. One may be nil.
+func Latest(old, young *gpu.Reading) *gpu.Reading {
+	if old == nil || young == nil {
+		return cmp.Or(young, old)
+	}
+	young.Samples = append(old.Samples, young.Samples...)
+	if old.SamplesKnown && young.SamplesKnown {
+		young.Sampled.From = old.Sampled.From
+	}
+	young.Instances = append(old.Instances, young.Instances...)
+	return young
+}
+
+// Health is the last logged health of a GPU. The zero value is that of a GPU without a reading.
+type Health int
+
+// The healths of a GPU.
+const (
+	silent  Health = iota // nothing yet
+	Well                  // it responds
+	Late                  // it is quarantined
+	Missing               // it is lost, or was never identified
+	Failing               // it cannot be read
+)
+
+// Log sets and logs another health, with its reason.
+func (h *Health) Log(log *slog.Logger, now Health, err error) {
+	before := *h
+	*h = now
+	switch now {
+	case Late:
+		log.Warn("GPU call timed out, quarantined until it returns")
+	case Missing:
+		log.Warn("GPU is missing, retrying", "err", err)
+	case Failing:
+		log.Warn("all calls on GPU fail, retrying", "err", err)
+	case Well:
+		if before != silent {
+			log.Info("GPU recovered")
+		}
+	}
+}
