@@ -62,7 +62,7 @@ func testScenario(t *testing.T, scenario string) {
 	}
 }
 
-// undivided returns the spans without those of divided GPUs.
+// undivided returns the spans of GPUs that are not divided.
 func undivided(t *testing.T, scenario string, spans map[string]span) map[string]span {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)

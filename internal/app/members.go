@@ -13,8 +13,8 @@ import (
 )
 
 // members returns the sources that the flags select. With auto, a vendor without a GPU on the PCI bus
-// is not read. NVIDIA is read if no other vendor is: its GPUs may be invisible there, and a node
-// without any GPU is a node whose driver does not respond.
+// is not read. NVIDIA is read if no other vendor is: its GPUs may be invisible on the bus. A node
+// without a GPU then has the status of a driver that does not respond.
 func (c *Config) members(library *nvml.Source, machine host.Host, now gpu.Clock, log *slog.Logger) []source.Member {
 	nvidia := source.Member{Stage: stage.Driver, Source: library}
 	other := source.Member{Stage: stage.AMDGPU, Source: amd.New(amd.Config{

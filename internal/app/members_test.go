@@ -104,7 +104,7 @@ func TestTwoVendors(t *testing.T) {
 	}
 }
 
-// TestVendorHangs checks that a GPU of one vendor that hangs does not affect those of the other.
+// TestVendorHangs checks that a hanging GPU of one vendor does not affect the other vendor's GPUs.
 func TestVendorHangs(t *testing.T) {
 	b := newBench(t, "dgx-h100", false)
 	b.addInstinct()

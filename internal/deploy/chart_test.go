@@ -281,7 +281,7 @@ func TestChartTests(t *testing.T) {
 	}
 }
 
-// TestChartImages checks that the images that Artifact Hub scans are those of the values.
+// TestChartImages checks that Artifact Hub scans the images of the values.
 func TestChartImages(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "Chart.yaml")
 	check(t, err)

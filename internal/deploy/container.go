@@ -54,8 +54,8 @@ func Container(image string) corev1.Container {
 	return c
 }
 
-// nvidiaEnv are the variables for which NVIDIA's container toolkit adds the driver's library and the
-// GPUs, and nvidiaEnvAt is their place among the container's variables.
+// nvidiaEnv has the variables that make NVIDIA's container toolkit add the driver's library and the
+// GPUs. nvidiaEnvAt is their place among the container's variables.
 var nvidiaEnv = []corev1.EnvVar{
 	{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"},
 	{Name: "NVIDIA_DRIVER_CAPABILITIES", Value: "utility"},
@@ -136,7 +136,7 @@ func webMount() corev1.VolumeMount {
 }
 
 // nriAnnotation is the annotation that requests all GPUs for the container from the GPU Operator's
-// NRI plugin, for the mode in which no runtime class provides them.
+// NRI plugin, for its mode without a runtime class.
 const (
 	nriAnnotation = "nvidia.cdi.k8s.io/container." + Name
 	nriGPUs       = "management.nvidia.com/gpu=all"

@@ -187,7 +187,7 @@ func TestParseStageErrors(t *testing.T) {
 	}
 }
 
-// TestSource checks which files stand for those of the builder.
+// TestSource checks which local files replace the builder's files.
 func TestSource(t *testing.T) {
 	repository, programs := t.TempDir(), t.TempDir()
 	files := map[string]string{"/src/LICENSE": filepath.Join(repository, "LICENSE"), "/src/bin/p": filepath.Join(programs, "p")}

@@ -98,8 +98,8 @@ func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	}
 }
 
-// indexed is the vendor whose device plugin can name GPUs by index. GPUs of other vendors may have
-// the same index.
+// indexed is the vendor of GPUs that a device plugin can name by index. GPUs of other vendors may
+// have the same index.
 const indexed = "NVIDIA"
 
 // named reports whether a device name is the GPU's.

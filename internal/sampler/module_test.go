@@ -43,8 +43,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestModuleOfOneCounter checks a module, such as an MI250, whose counter one of its GPUs reports: that
-// GPU has all of the energy.
+// TestModuleOfOneCounter checks a module with one counter, such as an MI250: the GPU that reports it
+// has all of the energy.
 func TestModuleOfOneCounter(t *testing.T) {
 	w := newWorld(t)
 	for i := range w.devices {

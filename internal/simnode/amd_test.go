@@ -85,8 +85,7 @@ func TestGPUMetrics(t *testing.T) {
 	}
 }
 
-// TestPartitionActivity checks the sums of activity of a divided GPU: those of the partitions, and
-// that of the whole GPU.
+// TestPartitionActivity checks the sums of activity of a divided GPU and of its partitions.
 func TestPartitionActivity(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, 2*time.Second, time.Second)
@@ -165,8 +164,8 @@ func kfdProcesses(t *testing.T, n *simnode.Node) map[string]map[string]string {
 	return out
 }
 
-// TestKFD checks that amdkfd's processes are those of the truth, by nodes of its topology, and that
-// a program for monitoring is listed without queues.
+// TestKFD checks that amdkfd lists the processes of the truth, by nodes of its topology, and a
+// program for monitoring without queues.
 func TestKFD(t *testing.T) {
 	n := open(t, "mi300x")
 	run(t, n, 0, time.Second, time.Second)

@@ -10,7 +10,7 @@ import (
 )
 
 // kfdTree is the directory of amdkfd's processes, /sys/class/kfd/kfd/proc. Processes appear and
-// disappear atomically, as in [procTree]. The PIDs are those of the initial namespace.
+// disappear atomically, as in [procTree]. Its PIDs are from the initial namespace.
 type kfdTree struct {
 	dir, scratch string
 	// running has the paths of the occupancies that are not 0.

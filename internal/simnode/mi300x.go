@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// mi300x is a machine of eight GPUs of AMD, of which the last is divided into eight partitions. A
+// mi300x is a machine with eight GPUs of AMD. The last one is divided into eight partitions. A
 // program for monitoring has opened all of them. Serial numbers and ids are invented.
 func mi300x() Scenario {
 	sc := withoutNVIDIA("mi300x")

@@ -50,7 +50,7 @@ func pciFolder(address string) string {
 	return filepath.Join("devices", "pci"+address[:len("0000:00")], address)
 }
 
-// managementDisplay is the class of the display of a management controller, which is card0.
+// managementDisplay is the PCI class of a management controller's display. It is card0.
 const managementDisplay = "0x030000"
 
 // sysfsAddress converts NVML's format of an address to the kernel's: a domain of four digits, in

@@ -26,7 +26,7 @@ func Latest(old, young *gpu.Reading) *gpu.Reading {
 	return young
 }
 
-// Health is the last logged health of a GPU. The zero value is that of a GPU without a reading.
+// Health is the last logged health of a GPU. The zero value means that the GPU has no reading.
 type Health int
 
 // The healths of a GPU.

@@ -159,7 +159,7 @@ func amdJobs() Case {
 	return c
 }
 
-// amdPartitions is [divided] on a GPU of AMD in DPX mode, whose driver measures the activity of each
+// amdPartitions is [divided] on a GPU of AMD in DPX mode. The driver measures the activity of each
 // partition.
 func amdPartitions(length time.Duration) Case {
 	c := divided("AMD: MI300X in DPX mode, each half idle at times", length, true)

@@ -68,7 +68,7 @@ func (s *Summary) add(r *Result) {
 const saturated = 0.15
 
 // Summarize returns the averages over the cases with idle time and over the saturated ones. It
-// omits GPUs without samples of processes, for which the rules cannot be compared.
+// omits GPUs without samples of processes: the rules cannot be compared there.
 func Summarize(results []Result) (idle, busy Summary) {
 	for i := range results {
 		switch r := &results[i]; {

@@ -27,7 +27,7 @@ type Fleet struct {
 	boards  []board
 	pods    []pod
 	off     map[string][]Span // nodes that are down: their counters restart
-	silent  map[string][]Span // nodes whose exporter is unreachable; it continues to count
+	silent  map[string][]Span // nodes with an unreachable exporter; it continues to count
 	blind   []Span            // without scrapes
 	second  []Span            // the second of two scrapers, which scrapes at another moment
 
@@ -65,7 +65,7 @@ type pod struct {
 	manager string // of a unit
 }
 
-// metric returns the metric of a pod or unit for that of a pod.
+// metric returns the metric of the pod or unit that corresponds to a metric of pods.
 func (p pod) metric(name string) string {
 	if p.manager != "" {
 		return strings.Replace(name, "_allocation_", "_unit_allocation_", 1)
@@ -163,7 +163,7 @@ func (f *Fleet) draw(b board, node string, joules float64, at time.Duration, cou
 	}
 }
 
-// meter returns the meter of a pod on a board or, without a pod, that of the board.
+// meter returns the meter of a pod on a board, or of the board if the pod is empty.
 func (f *Fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 	a := account{node, b.uuid, p.uid}
 	if f.meters[a] == nil {
@@ -278,7 +278,7 @@ func (f *Fleet) vanish(m *meter, at time.Duration) {
 	f.End(m.created, at)
 }
 
-// Uncharged returns the energy of boards minus that of their pods and units.
+// Uncharged returns the energy of boards minus the energy of their pods and units.
 func (f *Fleet) Uncharged(counted Span, key func(map[string]string) string) map[string]float64 {
 	rest := f.Sum(BoardEnergy, counted, key)
 	for _, metric := range []string{AllocationEnergy, UnitEnergy} {

@@ -2,9 +2,9 @@ package worlds
 
 import "time"
 
-// Late returns counters of 100 W whose start was not scraped: of nodes that join late, are not
-// scraped for more than a day, reboot meanwhile, or reboot again soon after, and of pods whose GPU
-// has no serial number at first.
+// Late returns counters of 100 W with a start that was not scraped: of nodes that join late, are not
+// scraped for more than a day, reboot during that day, or reboot again soon after, and of pods on a
+// GPU without a serial number at first.
 func Late() *History {
 	const (
 		end = 32 * time.Hour

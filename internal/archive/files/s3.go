@@ -39,7 +39,7 @@ func (c *S3) Register(fs *flag.FlagSet) {
 	fs.TextVar(&c.Formats, "s3.format", c.Formats, "comma-separated `formats` of the files in the bucket: "+strings.Join(Formats(), ", "))
 }
 
-// RegisterStore adds the flags of the store, without those of the files in it.
+// RegisterStore adds the flags of the store, but not of the files in it.
 func (c *S3) RegisterStore(fs *flag.FlagSet) {
 	fs.StringVar(&c.Endpoint, "s3.endpoint", "https://s3.amazonaws.com", "`URL` of the S3-compatible store")
 	fs.StringVar(&c.Region, "s3.region", "", "`region` of the bucket; default is AWS_REGION, or the store's answer")

@@ -55,7 +55,7 @@ type GPU struct {
 // Run runs the whole contract.
 func Run(t *testing.T, open Open) { Limits{}.Run(t, open) }
 
-// Limits adapt the contract to a vendor whose GPUs report less than the described ones.
+// Limits adapts the contract to a vendor. Its GPUs may report less than the described ones.
 type Limits struct {
 	// GPU changes a described GPU to what a GPU of the vendor reports. It must not change what the
 	// GPU refers to. Nil changes nothing.

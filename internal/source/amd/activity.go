@@ -58,7 +58,7 @@ func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy) 
 	weigh(out, occupied, span)
 }
 
-// maxSpan is the longest time between two readings whose activity is known.
+// maxSpan is the longest time between two readings. The activity of a longer time is unknown.
 const maxSpan = 10 * time.Second
 
 // readInstances fills in the average activity of the partitions. It is unknown for all if it is
@@ -82,8 +82,8 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 	out.Instances, out.InstancesKnown = instances, true
 }
 
-// weigh divides the GPU's activity between its processes by their occupancy, which is a sample of
-// one moment. If no process was seen at work although the GPU was, the activity is unknown.
+// weigh divides the GPU's activity between its processes by their occupancy at one moment. If the
+// GPU worked but no process had work at that moment, the activity is unknown.
 func weigh(out *gpu.Reading, occupied []occupancy, span gpu.Span) {
 	busy := out.Gauges[gpu.Utilization]
 	if busy == nil || !out.ContextsKnown {

@@ -31,8 +31,8 @@ var ofDevice = []string{
 }
 
 // Archive writes a tar archive of the files that the source reads on this machine, so that the
-// machine can be replayed by a test. Unique ids and serial numbers are replaced by numbers in the
-// order in which they are found. A file that cannot be read is omitted. It fails if the driver is not
+// machine can be replayed by a test. Unique ids and serial numbers are replaced by invented ones,
+// numbered as they are found. A file that cannot be read is omitted. It fails if the driver is not
 // loaded, and hangs if a GPU does.
 func Archive(w io.Writer, sys, proc string) error {
 	cards, err := scan(sys)
@@ -110,7 +110,7 @@ func (a *archive) write(h tar.Header, content []byte) {
 	}
 }
 
-// uniqueID matches the line of a topology's properties with the unique id, which is decimal there.
+// uniqueID matches the line with the unique id, in decimal, of a node's properties in the topology.
 var uniqueID = regexp.MustCompile(`(?m)^unique_id [1-9][0-9]*$`)
 
 // masked returns the content of a file without unique ids and serial numbers.
@@ -135,7 +135,7 @@ func (a *archive) masked(name string, content []byte) []byte {
 	return content
 }
 
-// mask returns the replacement of a unique id or serial number, which is always the same one.
+// mask returns the replacement of a unique id or serial number. An original has one replacement.
 func (a *archive) mask(original string) string {
 	if a.masks[original] == "" {
 		a.masks[original] = fmt.Sprintf("5a1f%012x", len(a.masks)+1)

@@ -50,7 +50,7 @@ func asAMD(g *gputest.GPU) {
 // place returns the number of a described GPU on the PCI bus. A GPU keeps it when its index changes.
 func place(uuid string) int { return 0x1b + int(uuid[len(uuid)-1]-'0') }
 
-// change makes the tree that of a node, whose GPUs are AMD's.
+// change makes the tree describe a node with AMD GPUs.
 func (d *tree) change(n gputest.Node) {
 	d.t.Helper()
 	d.remove("sys/class/drm")

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter is the way in which a GPU's energy is read. It changes seldom: the ledger continues from
-// another counter as after a reset.
+// A meter is the source of a GPU's energy. It seldom changes: the ledger continues from another
+// counter as after a reset.
 type meter struct {
 	kind gpu.EnergySource
 	// missed counts the readings since the last one with a counter, found the readings with one

@@ -18,7 +18,7 @@ type hwmon struct {
 // errNoHwmon is the error while no value of hwmon can be read.
 var errNoHwmon = errors.New("read hwmon: no value")
 
-// findHwmon finds the folder, whose number changes when the driver is reloaded.
+// findHwmon finds the folder. Its number changes when the driver is reloaded.
 func (r *reader) findHwmon() {
 	folders, _ := filepath.Glob(filepath.Join(r.card.folder, "hwmon", "hwmon*")) // the pattern is valid
 	r.hwmon = ""

@@ -14,7 +14,7 @@ import (
 type metrics struct {
 	edge, hotspot value // °C
 	power         value // W
-	activity      value // % of time in which the compute units were busy, averaged by the firmware
+	activity      value // % of time with busy compute units, averaged by the firmware
 	energy        value // 2⁻¹⁶ J since the driver was loaded
 	activitySum   value // sum of activity over all samples of the firmware, 32 bits, wraps
 	samples       value // number of these samples, 32 bits, wraps
@@ -93,7 +93,7 @@ func discrete(size int) layout {
 	}
 }
 
-// errUnknown is wrapped by the error of a file whose revision is not known.
+// errUnknown is wrapped by the error of a file of an unknown revision.
 var errUnknown = errors.New("unknown revision of gpu_metrics")
 
 // headerSize is the length of the header: u16 size, u8 format, u8 content.
@@ -156,7 +156,7 @@ func (f field) read(file []byte) value {
 }
 
 // clean drops impossible values. Newer firmware withdraws the energy by 32 ones in the field of 64
-// bits. Energy and power of 0 are those of an MI250's second die, whose power the first one has.
+// bits. An MI250's second die has energy and power of 0: the first one has the power of both.
 func (m *metrics) clean() {
 	drop := func(v *value, valid bool) {
 		if !valid {

@@ -18,9 +18,9 @@ var models = map[string]string{
 	"0x74b5": "AMD Instinct MI300X VF",
 }
 
-// shared has the PCI device ids of modules whose power and energy cover more than one GPU. An MI250
-// has two GPUs; its firmware reports the module's values on the first one and 0 on the other (Linux,
-// aldebaran_ppt.c). An MI300A has processor cores beside the GPU.
+// shared has the PCI device ids of modules that report one power and energy for more than a GPU. An
+// MI250 has two GPUs; its firmware reports the module's values on the first one and 0 on the other
+// (Linux, aldebaran_ppt.c). An MI300A has processor cores beside the GPU.
 var shared = []string{"0x7408", "0x740c", "0x74a0"}
 
 // scopeOf returns what the energy of a GPU covers, by its PCI device id.
@@ -32,7 +32,7 @@ func scopeOf(device string) gpu.EnergyScope {
 }
 
 // divideModules marks the energy of a GPU as its module's if another GPU of the board has none. It
-// covers modules whose device id is not known.
+// covers modules with an unknown device id.
 func divideModules(report *gpu.Report) {
 	for i := range report.Devices {
 		d := &report.Devices[i]

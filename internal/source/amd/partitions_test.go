@@ -14,7 +14,7 @@ import (
 )
 
 // divide divides the GPU into partitions of a mode, and its compute dies. The partitions' render
-// nodes follow that of the GPU, and their platform devices are numbered from 3.
+// nodes follow the GPU's render node, and their platform devices are numbered from 3.
 func (d *tree) divide(mode string, partitions int) {
 	d.t.Helper()
 	d.remove("sys/class/kfd/kfd/topology/nodes")
@@ -67,7 +67,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestNumberedByMinor checks partitions whose locations have no number.
+// TestNumberedByMinor checks partitions without a number in their locations.
 func TestNumberedByMinor(t *testing.T) {
 	d := one(t)
 	d.divide("DPX", 2)
@@ -159,8 +159,8 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
-// TestHangsAlone checks that a GPU whose gpu_metrics hangs delays no other, is logged once, and keeps
-// its place in the list.
+// TestHangsAlone checks that a GPU with a hanging gpu_metrics delays no other, is logged once, and
+// keeps its place in the list.
 func TestHangsAlone(t *testing.T) {
 	d := one(t)
 	d.addCard(2, bus2, id2)

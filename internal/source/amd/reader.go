@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A reader reads one GPU. It is used within the GPU's lane only, except for nodes and platforms,
-// which are set while the lane is idle.
+// A reader reads one GPU. It is used within the GPU's lane only. Nodes and platforms are set from
+// outside while the lane is idle.
 type reader struct {
 	cfg       Config
 	card      card

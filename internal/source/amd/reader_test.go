@@ -90,7 +90,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestUnreadable checks a GPU whose files cannot be read: it stays listed, and the log has one line.
+// TestUnreadable checks a GPU with unreadable files: it stays listed, and the log has one line.
 func TestUnreadable(t *testing.T) {
 	d := one(t)
 	got := energies(t, d, func() {}, func() { d.remove(metrics1) }, func() {}, func() { d.write(metrics1, string(mi300(12, 500))) })
@@ -163,7 +163,7 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// TestRecordedFolder checks a tree whose devices are folders instead of links.
+// TestRecordedFolder checks a tree of folders instead of links to devices.
 func TestRecordedFolder(t *testing.T) {
 	d := newTree(t)
 	d.mkdir("sys/class/drm")

@@ -175,7 +175,7 @@ func (d *tree) open(now gpu.Clock) *amd.Source {
 // A blob is the content of gpu_metrics.
 type blob []byte
 
-// newBlob returns a blob of a revision in which every field is missing.
+// newBlob returns a blob of a revision without values.
 func newBlob(format, content uint8, size int) blob {
 	b := make(blob, size)
 	for i := range b {

@@ -58,7 +58,7 @@ func TestHelmReadme(t *testing.T) {
 }
 
 // TestHelm checks for some files of values that a second apply changes no object, that a server-side
-// diff like that of Argo CD and Flux finds no change, that another image changes the objects with
+// diff, as in Argo CD and Flux, finds no change, that another image changes the objects with
 // it only, and that no object is left at the end.
 func TestHelm(t *testing.T) {
 	withImage := map[string][]string{

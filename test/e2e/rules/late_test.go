@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// late returns the statements of counters whose start was not scraped.
+// late returns the statements of counters with a start that was not scraped.
 func late() world {
 	return world{name: "late", history: worlds.Late(), evaluate: 15 * time.Minute, questions: lateQuestions()}
 }

@@ -40,8 +40,8 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// rounded rounds values as PromQL does, without those that are 0: until Prometheus 3.0 a range includes its
-// start, so an owner whose last sample is there has a row of 0.
+// rounded rounds values as PromQL does, and omits zeros: until Prometheus 3.0 a range includes its start, so an
+// owner with a last sample there has a row of 0.
 func rounded(values map[string]float64) map[string]float64 {
 	for of, v := range values {
 		if values[of] = math.Floor(v*1000+0.5) / 1000; values[of] == 0 {
