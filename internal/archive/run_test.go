@@ -1,15 +1,12 @@
 package archive
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,195 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
-
-// listener accepts connections in memory, so that time can be simulated.
-type listener struct{ conns chan net.Conn }
-
-func (l listener) Accept() (net.Conn, error) {
-	c, ok := <-l.conns
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-func (l listener) Close() error   { close(l.conns); return nil }
-func (l listener) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
-
-// world is an archive that runs in simulated time over simulated fleets.
-type world struct {
-	*testing.T
-	begin   time.Time
-	samples *foldtest.Store
-	api     http.Handler
-	conns   chan net.Conn
-	log     *lockedBuffer
-	stops   []func()
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
-}
-
-// logged returns how many lines contain a text.
-func (b *lockedBuffer) logged(text string) (n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for line := range strings.Lines(b.String()) {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
-
-// simulate runs a test in simulated time, half an hour after the clusters east and west have run for
-// five hours. Their fleets continue until an hour after midnight.
-func simulate(t *testing.T, test func(w *world)) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, begin: time.Now().UTC(), samples: foldtest.NewStore(), conns: make(chan net.Conn), log: &lockedBuffer{}}
-		w.api = foldtest.API{Store: w.samples}
-		for i, cluster := range []string{"east", "west"} {
-			foldtest.NewFleet(w.samples, w.begin, uint64(i), 2, "cluster", cluster).Run(25 * 60)
-		}
-		server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.api.ServeHTTP(rw, r) })}
-		go func() { _ = server.Serve(listener{w.conns}) }()
-		w.until(5, 30)
-		test(w)
-		for _, stop := range w.stops {
-			stop()
-		}
-		_ = server.Close()
-	})
-}
-
-// until sleeps until a time after the beginning.
-func (w *world) until(hours, minutes int) {
-	time.Sleep(time.Until(w.begin.Add(time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute)))
-	synctest.Wait()
-}
-
-// start runs an archive with some sinks, until the returned function is called.
-func (w *world) start(args []string, sinks ...destination) (*archive, func()) {
-	w.Helper()
-	c, err := Parse(append([]string{"run", "--folder=unused", "--store.url=http://store", "--from=" + w.begin.Format(time.RFC3339)}, args...))
-	if err != nil {
-		w.Fatal(err)
-	}
-	c.Folder = ""
-	c.Store.Dial = func(context.Context, string, string) (net.Conn, error) {
-		client, server := net.Pipe()
-		w.conns <- server
-		return client, nil
-	}
-	a, err := newArchive(c, slog.New(slog.NewTextHandler(w.log, nil)))
-	if err != nil {
-		w.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(w.Context())
-	var running sync.WaitGroup
-	for _, d := range sinks {
-		a.filers = append(a.filers, newFiler(a, d))
-	}
-	for _, f := range a.filers {
-		running.Go(func() { f.run(ctx, settle) })
-	}
-	stop := func() { cancel(); running.Wait() }
-	w.stops = append(w.stops, stop)
-	return a, stop
-}
-
-// folder returns a sink in a new folder.
-func (w *world) folder(name string) (destination, string) {
-	dir := w.TempDir()
-	return destination{name, nil, func(context.Context, *Config) (sink, error) { return files.Open(dir, []string{"csv"}) }}, dir
-}
-
-// faulty is a sink that fails with an error, unless it is nil.
-type faulty struct {
-	sink
-	fault func(ctx context.Context) error
-}
-
-func (s faulty) Replace(ctx context.Context, h *table.Hour) error {
-	if err := s.fault(ctx); err != nil {
-		return err
-	}
-	return s.sink.Replace(ctx, h)
-}
-
-// faultyFolder returns a sink in a new folder with faults.
-func (w *world) faultyFolder(name string, fault func(ctx context.Context) error) (destination, string) {
-	d, dir := w.folder(name)
-	open := d.open
-	d.open = func(ctx context.Context, c *Config) (sink, error) {
-		s, err := open(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		return faulty{s, fault}, nil
-	}
-	return d, dir
-}
-
-// filed returns the revisions of the hours of a cluster in a folder, by the hour since the beginning.
-func (w *world) filed(dir, cluster string) map[int]int64 {
-	revisions := make(map[int]int64)
-	for hour, found := range w.manifest(dir, cluster) {
-		revisions[hour] = found.Revision
-	}
-	return revisions
-}
-
-// digests returns the digests of the hours.
-func (w *world) digests(dir, cluster string) map[int]string {
-	digests := make(map[int]string)
-	for hour, found := range w.manifest(dir, cluster) {
-		digests[hour] = found.Digest
-	}
-	return digests
-}
-
-// manifest returns the filed hours of a folder, which must not be in use.
-func (w *world) manifest(dir, cluster string) map[int]table.Filed {
-	w.Helper()
-	s, err := files.Open(dir, []string{"csv"})
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer s.Close()
-	hours := make(map[int]table.Filed)
-	for i := range 25 {
-		found, err := s.Filed(w.Context(), cluster, w.begin.Add(time.Duration(i)*time.Hour))
-		if err != nil {
-			w.Fatal(err)
-		}
-		if found != (table.Filed{}) {
-			hours[i] = found
-		}
-	}
-	return hours
-}
-
-// first returns the revision 1 of the first hours.
-func first(hours int) map[int]int64 {
-	all := make(map[int]int64)
-	for i := range hours {
-		all[i] = 1
-	}
-	return all
-}
 
 // TestRun checks that an archive catches up in every sink, files each hour some minutes after its
 // end, and ends at once.

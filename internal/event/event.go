@@ -17,6 +17,9 @@ import (
 const (
 	Path             = "/api/v1/events"
 	ClusterParameter = "cluster"
+	// RepeatHeader is "true" in a response that asks the sender to repeat the current state, because
+	// a sink may have lost events.
+	RepeatHeader = "Gpuledger-Repeat"
 )
 
 // Snapshot is the kind of an event with the pod itself.

@@ -10,8 +10,12 @@ const family = "Events"
 
 var (
 	eventsMetric = metric.Metric{
-		Family: family, Name: "gpuledger_archive_events_total", Type: prometheus.CounterValue, Flag: "--events.receive",
-		Help: "Events that were filed in all sinks, repetitions included.",
+		Family: family, Name: "gpuledger_archive_events_total", Type: prometheus.CounterValue, Flag: "--events.receive", Labels: []string{"sink", "outcome"},
+		Help: "Events by sink, repetitions included.",
+	}
+	queueMetric = metric.Metric{
+		Family: family, Name: "gpuledger_archive_event_queue_bytes", Type: prometheus.GaugeValue, Flag: "--events.receive", Unit: "bytes", Labels: []string{"sink"},
+		Help: "Size of the events that wait for a sink that fails.",
 	}
 	requestsMetric = metric.Metric{
 		Family: family, Name: "gpuledger_archive_event_requests_total", Type: prometheus.CounterValue, Flag: "--events.receive", Labels: []string{"outcome"},
@@ -21,43 +25,53 @@ var (
 
 // The values of the label outcome.
 const (
-	resultFiled   = "filed"
-	resultRefused = "refused"
-	resultFailed  = "failed"
+	outcomeFiled   = "filed"
+	outcomeRefused = "refused"
+	outcomeFailed  = "failed"
+	outcomeDropped = "dropped"
 )
 
 // Catalogue returns every metric of this package.
-func Catalogue() []metric.Metric { return []metric.Metric{eventsMetric, requestsMetric} }
+func Catalogue() []metric.Metric { return []metric.Metric{eventsMetric, queueMetric, requestsMetric} }
 
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label {
 	return []metric.Label{{
-		Name: "outcome", Help: "`refused`: the request is invalid or not authorized. `failed`: a sink failed, and the sender retries.",
-		Values: []string{resultFiled, resultRefused, resultFailed}, Complete: true,
+		Name: "outcome", Help: "`refused`: the request is invalid or not authorized. `failed`: no sink filed the events, and the sender retries. `dropped`: the queue of a sink was full.",
+		Values: []string{outcomeFiled, outcomeRefused, outcomeFailed, outcomeDropped}, Complete: true,
 	}}
 }
 
 // counts are the metrics of a receiver.
 type counts struct {
-	events   prometheus.Counter
+	events   *prometheus.CounterVec
+	queue    *prometheus.GaugeVec
 	requests *prometheus.CounterVec
 }
 
 func newCounts() counts {
 	c := counts{
-		events:   prometheus.NewCounter(prometheus.CounterOpts{Name: eventsMetric.Name, Help: eventsMetric.Help}),
+		events:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: eventsMetric.Name, Help: eventsMetric.Help}, eventsMetric.Labels),
+		queue:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: queueMetric.Name, Help: queueMetric.Help}, queueMetric.Labels),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: requestsMetric.Name, Help: requestsMetric.Help}, requestsMetric.Labels),
 	}
-	for _, result := range Labels()[0].Values {
-		c.requests.WithLabelValues(result)
+	for _, outcome := range []string{outcomeFiled, outcomeRefused, outcomeFailed} {
+		c.requests.WithLabelValues(outcome)
 	}
 	return c
 }
 
-// filed counts a request whose events are filed.
-func (c *counts) filed(events int) {
-	c.events.Add(float64(events))
-	c.requests.WithLabelValues(resultFiled).Inc()
+// sinkCounts are the metrics of a sink.
+type sinkCounts struct {
+	filed, dropped prometheus.Counter
+	queue          prometheus.Gauge
+}
+
+func (c *counts) sink(name string) sinkCounts {
+	return sinkCounts{
+		filed: c.events.WithLabelValues(name, outcomeFiled), dropped: c.events.WithLabelValues(name, outcomeDropped),
+		queue: c.queue.WithLabelValues(name),
+	}
 }
 
 // Describe implements [prometheus.Collector].
@@ -66,5 +80,6 @@ func (r *Receiver) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByC
 // Collect implements [prometheus.Collector].
 func (r *Receiver) Collect(ch chan<- prometheus.Metric) {
 	r.counts.events.Collect(ch)
+	r.counts.queue.Collect(ch)
 	r.counts.requests.Collect(ch)
 }

@@ -1,5 +1,6 @@
 // Package events receives the events of pods and workloads that gpuledger-reconciler sends, and
-// files them in sinks. It responds after that, so a sender repeats what was not filed.
+// files them in sinks. It responds when each sink has them or failed, so a sender repeats what no
+// sink has. What some sinks have waits for the others in bounded queues.
 package events
 
 import (
@@ -14,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,15 +62,40 @@ type Receiver struct {
 	log     *slog.Logger
 	turn    chan struct{} // has room for the only request that is read and filed
 	outlets []*outlet
+
+	mu sync.Mutex
+	// repeated has the clusters that were asked to repeat their state since a sink may have lost events.
+	repeated map[string]bool
 }
 
-// New returns a receiver that files events in all destinations.
+// New returns a receiver that files events in all destinations. Run must run as well.
 func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 	r := &Receiver{config: c, counts: newCounts(), log: log, turn: make(chan struct{}, 1)}
+	r.repeat()
 	for _, d := range destinations {
-		r.outlets = append(r.outlets, &outlet{Destination: d, log: log.With("sink", d.Name)})
+		r.outlets = append(r.outlets, &outlet{
+			Destination: d, log: log.With("sink", d.Name), counts: r.counts.sink(d.Name), repeat: r.repeat, wake: make(chan struct{}, 1),
+		})
 	}
 	return r
+}
+
+// repeat lets every cluster repeat its state: at the start, because the queues of the last run were
+// lost, and after events were dropped.
+func (r *Receiver) repeat() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.repeated = make(map[string]bool)
+}
+
+// ask asks the sender of a cluster to repeat its state, once.
+func (r *Receiver) ask(w http.ResponseWriter, cluster string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.repeated[cluster] {
+		r.repeated[cluster] = true
+		w.Header().Set(event.RepeatHeader, "true")
+	}
 }
 
 // refusal is the status of a request that is not accepted.
@@ -83,54 +110,59 @@ func refuse(status int, format string, args ...any) error {
 
 // ServeHTTP implements [http.Handler].
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	n, err := r.receive(w, req)
+	err := r.receive(w, req)
 	refused := new(refusal)
 	switch {
 	case err == nil:
-		r.counts.filed(n)
+		r.counts.requests.WithLabelValues(outcomeFiled).Inc()
 	case errors.As(err, &refused):
-		r.counts.requests.WithLabelValues(resultRefused).Inc()
+		r.counts.requests.WithLabelValues(outcomeRefused).Inc()
 		if refused.status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
 		http.Error(w, err.Error(), refused.status)
 	default:
-		r.counts.requests.WithLabelValues(resultFailed).Inc()
+		r.counts.requests.WithLabelValues(outcomeFailed).Inc()
 		w.Header().Set("Retry-After", retryAfter)
-		http.Error(w, "the events are not filed in all sinks: the log has the reason", http.StatusServiceUnavailable)
+		http.Error(w, "no sink filed the events: the log has the reason", http.StatusServiceUnavailable)
 	}
 }
 
-// receive files the events of a request, and returns their number.
-func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) (n int, err error) {
+// receive files the events of a request.
+func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	if req.Method != http.MethodPost {
-		return 0, refuse(http.StatusMethodNotAllowed, "method %s: must be POST", req.Method)
+		return refuse(http.StatusMethodNotAllowed, "method %s: must be POST", req.Method)
 	}
 	if err := r.authorize(req); err != nil {
-		return 0, err
+		return err
 	}
 	cluster := req.URL.Query().Get(event.ClusterParameter)
 	if cluster == "" || len(cluster) > maxCluster || !utf8.ValidString(cluster) || strings.ContainsRune(cluster, 0) {
-		return 0, refuse(http.StatusBadRequest, "the parameter %s must be the name of the cluster, with at most %d bytes", event.ClusterParameter, maxCluster)
+		return refuse(http.StatusBadRequest, "the parameter %s must be the name of the cluster, with at most %d bytes", event.ClusterParameter, maxCluster)
 	}
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-req.Context().Done():
-		return 0, req.Context().Err()
+		return req.Context().Err()
 	}
 	control := http.NewResponseController(w)
 	now := time.Now()
 	// Errors mean that the connection has no deadlines, as in tests.
 	_ = control.SetReadDeadline(now.Add(readTime))
 	_ = control.SetWriteDeadline(now.Add(readTime + fileTime + time.Second))
-	events, err := read(w, req)
+	b, err := read(w, req)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	b.cluster = cluster
 	ctx, cancel := context.WithTimeout(req.Context(), fileTime)
 	defer cancel()
-	return len(events), r.file(ctx, cluster, events)
+	if err := r.file(ctx, b); err != nil {
+		return err
+	}
+	r.ask(w, cluster)
+	return nil
 }
 
 // authorize checks the token of a request.
@@ -154,31 +186,32 @@ func (r *Receiver) authorize(req *http.Request) error {
 }
 
 // read returns the events in the body of a request.
-func read(w http.ResponseWriter, req *http.Request) (events []event.Event, err error) {
+func read(w http.ResponseWriter, req *http.Request) (b batch, err error) {
 	var body io.Reader = http.MaxBytesReader(w, req.Body, maxBody)
 	switch encoding := req.Header.Get("Content-Encoding"); encoding {
 	case "", "identity":
 	case "gzip":
 		if body, err = gzip.NewReader(body); err != nil {
-			return nil, unreadable(err)
+			return b, unreadable(err)
 		}
 	default:
-		return nil, refuse(http.StatusUnsupportedMediaType, "content encoding %q: must be gzip or none", encoding)
+		return b, refuse(http.StatusUnsupportedMediaType, "content encoding %q: must be gzip or none", encoding)
 	}
 	text := &io.LimitedReader{R: body, N: maxText}
 	for e, err := range event.Decode(text) {
 		switch {
 		case text.N <= 0:
-			return nil, refuse(http.StatusRequestEntityTooLarge, "the text has more than %d bytes", maxText)
+			return b, refuse(http.StatusRequestEntityTooLarge, "the text has more than %d bytes", maxText)
 		case err != nil:
-			return nil, unreadable(err)
+			return b, unreadable(err)
 		}
-		events = append(events, e)
+		b.events = append(b.events, e)
 	}
 	if text.N <= 0 {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "the text has more than %d bytes", maxText)
+		return b, refuse(http.StatusRequestEntityTooLarge, "the text has more than %d bytes", maxText)
 	}
-	return events, nil
+	b.size = int(maxText - text.N)
+	return b, nil
 }
 
 // unreadable returns the refusal of a body, or the error of the connection.
@@ -192,19 +225,34 @@ func unreadable(err error) error {
 	return err
 }
 
-// file files events in all sinks at the same time. A sink that fails or is slow does not stop the others.
-func (r *Receiver) file(ctx context.Context, cluster string, events []event.Event) error {
+// file files events in all sinks at the same time. A sink that fails gets them later. It fails if
+// no sink has them.
+func (r *Receiver) file(ctx context.Context, b batch) error {
 	errs := make([]error, len(r.outlets))
 	var all sync.WaitGroup
 	for i, o := range r.outlets {
-		all.Go(func() { errs[i] = o.file(ctx, cluster, events) })
+		all.Go(func() { errs[i] = o.file(ctx, b) })
 	}
 	all.Wait()
-	return errors.Join(errs...)
+	if len(errs) > 0 && !slices.Contains(errs, nil) {
+		return errors.Join(errs...)
+	}
+	for i, o := range r.outlets {
+		if errs[i] != nil {
+			o.keep(b)
+		}
+	}
+	return nil
 }
 
-// Run closes the sinks when the context ends, unless a request takes longer.
+// Run files what waits for sinks that failed. When the context ends it closes the sinks, unless a
+// request takes longer.
 func (r *Receiver) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, o := range r.outlets {
+		all.Go(func() { o.run(ctx) })
+	}
+	all.Wait()
 	<-ctx.Done()
 	select {
 	case r.turn <- struct{}{}: // and no request is read any more

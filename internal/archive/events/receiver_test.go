@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -182,35 +184,77 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestSinkFails checks that a request fails until all sinks have its events, that a sink that fails
-// is opened again, and that equal failures are logged once.
+// TestSinkFails checks that a request fails if the only sink does, that the sink is opened again, and
+// that equal failures are logged once.
 func TestSinkFails(t *testing.T) {
-	a, b, log := &memory{}, &memory{}, new(bytes.Buffer)
-	r := events.New(events.Config{}, []events.Destination{a.destination("a"), b.destination("b")}, slog.New(slog.NewTextHandler(log, nil)))
+	m, log := &memory{}, new(bytes.Buffer)
+	r := events.New(events.Config{}, []events.Destination{m.destination("m")}, slog.New(slog.NewTextHandler(log, nil)))
 	for i, fault := range []error{nil, errors.New("no disk"), errors.New("no disk"), nil} {
-		a.fault = fault
+		m.fault = fault
 		w := post(r, target, phase)
 		if ok := w.Code == http.StatusOK; ok != (fault == nil) || !ok && (w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "") {
 			t.Errorf("request %d: status %d", i, w.Code)
 		}
-		if n := len(b.rows["events"]); n != i+1 {
-			t.Errorf("request %d: %d events in the other sink, want %d", i, n, i+1)
-		}
 	}
-	if len(a.rows["events"]) != 2 || a.opened != 3 || a.closed != 1 || b.opened != 1 || b.closed != 0 {
-		t.Errorf("sinks are %+v and %+v", a, b)
+	if len(m.rows["events"]) != 2 || m.opened != 3 || m.closed != 1 {
+		t.Errorf("sink is %+v", m)
 	}
 	if n := strings.Count(log.String(), "no disk"); n != 1 || !strings.Contains(log.String(), "filing events again") {
 		t.Errorf("log:\n%s", log)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.Run(ctx); err != nil || b.closed != 1 {
-		t.Errorf("the sink is closed %d times, error %v", b.closed, err)
+	if err := r.Run(ctx); err != nil || m.closed != 2 {
+		t.Errorf("the sink is closed %d times, error %v", m.closed, err)
 	}
 }
 
-// TestSlowSink checks that a sink that does not respond does not delay another one.
+// start runs a receiver until the end of a test in a bubble.
+func start(t *testing.T, r *events.Receiver) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := r.Run(ctx); err != nil {
+			t.Errorf("run: %v", err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// TestSinkRecovers checks that a sink that fails does not hold back another one, and that it has the
+// events in their order soon after it works again.
+func TestSinkRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, log := &memory{}, &memory{}, new(bytes.Buffer)
+		r := events.New(events.Config{}, []events.Destination{a.destination("a"), b.destination("b")}, slog.New(slog.NewTextHandler(log, nil)))
+		start(t, r)
+		a.fault = errors.New("no disk")
+		for i := range 100 {
+			if w := post(r, target, strings.ReplaceAll(phase, "Running", fmt.Sprint(i))); w.Code != http.StatusOK {
+				t.Errorf("request %d: status %d", i, w.Code)
+			}
+			time.Sleep(time.Minute)
+		}
+		if n := len(b.rows["events"]); n != 100 || len(a.rows["events"]) != 0 {
+			t.Errorf("%d events in the sink that works, want 100", n)
+		}
+		a.fault = nil
+		time.Sleep(2 * time.Minute)
+		if diff := cmp.Diff(b.rows, a.rows); diff != "" {
+			t.Errorf("rows (-sink that worked +sink that failed):\n%s", diff)
+		}
+		if n := strings.Count(log.String(), "no disk"); n != 1 || !strings.Contains(log.String(), "filing events again") {
+			t.Errorf("log:\n%s", log)
+		}
+		post(r, target, phase)
+		if n := len(a.rows["events"]); n != 101 {
+			t.Errorf("after another request the sink has %d events", n)
+		}
+	})
+}
+
+// TestSlowSink checks that a sink that does not respond delays one request, and no other sink.
 func TestSlowSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -218,17 +262,89 @@ func TestSlowSink(t *testing.T) {
 			{Name: "slow", Open: func(ctx context.Context) (events.Sink, error) { <-ctx.Done(); return nil, ctx.Err() }},
 			m.destination("m"),
 		}, slog.New(slog.DiscardHandler))
+		start(t, r)
 		go func() {
 			time.Sleep(time.Second)
-			synctest.Wait()
 			if len(m.rows["events"]) != 1 || len(m.rows["snapshots"]) != 1 {
 				t.Errorf("after a second the other sink has %v", m.rows)
 			}
 		}()
-		if w := post(r, target, phase+snapshot); w.Code != http.StatusServiceUnavailable {
-			t.Errorf("status %d, although a sink has no events", w.Code)
+		for i, limit := range []time.Duration{20 * time.Second, 0, 0} {
+			began := time.Now()
+			if w := post(r, target, phase+snapshot); w.Code != http.StatusOK {
+				t.Errorf("request %d: status %d", i, w.Code)
+			}
+			if took := time.Since(began); took > limit {
+				t.Errorf("request %d took %v, want at most %v", i, took, limit)
+			}
 		}
 	})
+}
+
+// TestDropped checks that a full queue drops events and counts them, and that each cluster is asked
+// to repeat its state once at the start, and once when the sink has what waited.
+func TestDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &memory{}, &memory{}
+		r := events.New(events.Config{}, []events.Destination{a.destination("a"), b.destination("b")}, slog.New(slog.DiscardHandler))
+		start(t, r)
+		large := strings.Replace(snapshot, `"Pod"`, `"`+strings.Repeat("p", 3<<20)+`"`, 1)
+		asked := func(cluster, body string) bool {
+			t.Helper()
+			w := post(r, event.Path+"?cluster="+cluster, body)
+			if w.Code != http.StatusOK {
+				t.Errorf("status %d: %s", w.Code, w.Body)
+			}
+			return w.Header().Get(event.RepeatHeader) == "true"
+		}
+		if !asked("east", phase) || asked("east", phase) || !asked("west", phase) {
+			t.Error("at the start each cluster must be asked once to repeat its state")
+		}
+		a.fault = errors.New("no disk")
+		for range 7 {
+			if asked("east", large) {
+				t.Error("asked to repeat the state while the sink fails")
+			}
+		}
+		if diff := cmp.Diff(map[string]float64{"a/filed": 3, "a/dropped": 2, "a": 5 * float64(len(large)), "b/filed": 10, "b/dropped": 0, "b": 0}, counted(t, r)); diff != "" {
+			t.Errorf("metrics (-want +got):\n%s", diff)
+		}
+		a.fault = nil
+		time.Sleep(time.Minute)
+		if !asked("east", phase) || asked("east", phase) || !asked("west", phase) {
+			t.Error("after drops each cluster must be asked once to repeat its state")
+		}
+		if n := len(a.rows["snapshots"]); n != 5 {
+			t.Errorf("%d snapshots waited, want 5", n)
+		}
+	})
+}
+
+// counted returns the metrics of the sinks: by sink and outcome, and the size of the queue by sink.
+func counted(t *testing.T, r *events.Receiver) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(r)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	for _, family := range families {
+		for _, m := range family.Metric {
+			labels := make(map[string]string)
+			for _, l := range m.Label {
+				labels[l.GetName()] = l.GetValue()
+			}
+			switch sink := labels["sink"]; family.GetName() {
+			case "gpuledger_archive_events_total":
+				values[sink+"/"+labels["outcome"]] = m.GetCounter().GetValue()
+			case "gpuledger_archive_event_queue_bytes":
+				values[sink] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return values
 }
 
 // TestConfig checks that a token alone is an error.

@@ -1,6 +1,6 @@
 // Package outbox sends events to the archive. Events wait in a bounded queue while the archive is
 // not reachable; a full queue drops new ones, and the current state of the cluster is sent again
-// afterwards.
+// afterwards, and when the archive asks for it.
 package outbox
 
 import (
@@ -73,6 +73,13 @@ func (o *Outbox) Repeat(current iter.Seq[[]byte]) {
 	defer o.mu.Unlock()
 	o.current, o.repeat, o.repeatAfter = current, current != nil, time.Time{}
 	o.signal()
+}
+
+// again requests that the current state is sent once more.
+func (o *Outbox) again() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.repeat = true
 }
 
 func (o *Outbox) signal() {

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gpuledger/gpuledger/internal/event"
 	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 )
 
@@ -30,6 +31,7 @@ type archive struct {
 	mu       sync.Mutex
 	respond  http.HandlerFunc // nil responds with 200
 	down     bool             // whether connections are refused
+	ask      bool             // whether the next response asks for the current state
 	requests int
 	lines    []string
 }
@@ -90,6 +92,10 @@ func (a *archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.lines = append(a.lines, strings.Fields(string(text))...)
+	if a.ask {
+		w.Header().Set(event.RepeatHeader, "true")
+		a.ask = false
+	}
 }
 
 // posts returns the number of requests so far.
@@ -305,6 +311,25 @@ func TestRepeat(t *testing.T) {
 		if diff := cmp.Diff([]string{"0000", "new0", "1111", "new1", "2222", "new2"}, order); diff != "" {
 			t.Errorf("order (-want +received):\n%s", diff)
 		}
+	})
+}
+
+// TestAsked checks that the current state is sent once more when the archive asks for it, but not
+// sooner than some minutes after the last time.
+func TestAsked(t *testing.T) {
+	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
+		a.ask = true
+		o.Repeat(slices.Values([][]byte{[]byte("state\n")}))
+		time.Sleep(4 * time.Minute)
+		a.expect("at the begin of a term", "state")
+		time.Sleep(2 * time.Minute)
+		a.expect("after the request for it", "state")
+		time.Sleep(time.Hour)
+		a.expect("much later")
+		a.ask = true
+		send(o, "new")
+		time.Sleep(time.Minute)
+		a.expect("after another request for it", "new", "state")
 	})
 }
 

@@ -15,6 +15,8 @@ import (
 
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/version"
+
+	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 const (
@@ -112,6 +114,9 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 	defer resp.Body.Close()
 	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // also lets the connection be used again
 	if resp.StatusCode/100 == 2 {
+		if resp.Header.Get(event.RepeatHeader) == "true" {
+			o.again()
+		}
 		return nil
 	}
 	r := &refusal{status: resp.Status, reason: string(reason)}

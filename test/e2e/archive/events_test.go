@@ -60,7 +60,12 @@ func TestEvents(t *testing.T) {
 	db.stop()
 	w.restart("a")
 	r.awaitLogged(w.id("a", "failure/main/137"))
-	r.awaitLogged("cannot send events to the archive", "503")
+	await(t, func() string {
+		if failure := w.id("a", "failure/main/137"); !slices.ContainsFunc(ids(rows(t, archive.folder, "events")), func(id string) bool { return strings.HasPrefix(id, failure) }) {
+			return "while the database is down the folder does not have " + failure
+		}
+		return ""
+	})
 	db.start(t)
 	r.awaitFiled(query)
 
