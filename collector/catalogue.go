@@ -107,6 +107,7 @@ const (
 	allocationActive
 	allocationGPUTime
 	allocationCreated
+	allocationUnitEnergy
 	unitAllocationEnergy
 	unitAllocationExclusive
 	unitAllocationIdle
@@ -479,6 +480,11 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofAllocation,
 		Help:   "Time when the counters of a pod on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
+	},
+	allocationUnitEnergy: {
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_unit_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: plus(ofAllocation, "manager", "unit"),
+		Help:   "Part of a pod's energy on a GPU that is charged to processes of a job in the pod.",
 	},
 	unitAllocationEnergy: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_energy_joules_total", Type: counter, Unit: "joules",

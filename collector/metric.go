@@ -32,6 +32,7 @@ var perLabels = []struct {
 	{[]string{"pid", "unit"}, "process of a unit"},
 	{[]string{"pid"}, "process"},
 	{[]string{"container", "unit"}, "job in a container and GPU"},
+	{[]string{"pod_uid", "unit"}, "job in a pod and GPU"},
 	{[]string{"container"}, "container and GPU"},
 	{[]string{"sluid"}, "unit"},
 	{[]string{"unit"}, "unit and GPU"},

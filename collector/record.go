@@ -96,10 +96,16 @@ var (
 
 // allocation renders a pod's part of a GPU.
 func (p *page) allocation(r *record.Allocation) {
-	p.amounts(&r.Amounts, &podAmounts, p.labels(
+	pod := p.labels(
 		"node", r.Node, "UUID", r.UUID, "serial", r.Serial, "chassis_serial", r.ChassisSerial,
 		"namespace", r.Namespace, "pod", r.Pod, "pod_uid", r.PodUID,
-	))
+	)
+	p.amounts(&r.Amounts, &podAmounts, pod)
+	for _, u := range r.Units {
+		if l := p.with(pod, "manager", u.Manager, "unit", u.Name); p.first(allocationUnitEnergy, l) {
+			p.counter(allocationUnitEnergy, u.Energy.Joules(), u.Since, l)
+		}
+	}
 }
 
 // unitAllocation renders a unit's part of a GPU.

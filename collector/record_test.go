@@ -22,6 +22,7 @@ var records = []struct {
 	{"held_accounts", heldAccounts},
 	{"hostile", hostile},
 	{"pod_on_instances", podOnInstances},
+	{"slurm_node", slurmNode},
 }
 
 func TestRecords(t *testing.T) {

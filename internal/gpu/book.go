@@ -1,6 +1,9 @@
 package gpu
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Book holds the settled energy of one GPU. At every moment
 //
@@ -59,6 +62,8 @@ type GroupAccount struct {
 	Allocated, Active time.Duration
 	// GPUTime is Allocated weighted by the share of the GPU.
 	GPUTime time.Duration
+	// Units are the parts of Energy that are charged to units in the group.
+	Units []UnitAccount
 }
 
 // Groups returns the accounts of the groups.
@@ -84,8 +89,25 @@ func (b *Book) Groups() []GroupAccount {
 		g.Allocated += a.Allocated
 		g.Active += a.Active
 		g.GPUTime += a.GPUTime
+		g.addUnits(a.Units)
 	}
 	return groups
+}
+
+// addUnits adds the accounts of units in a container.
+func (g *GroupAccount) addUnits(units []UnitAccount) {
+	for _, u := range units {
+		i := slices.IndexFunc(g.Units, func(k UnitAccount) bool { return k.Unit == u.Unit })
+		if i < 0 {
+			g.Units = append(g.Units, u)
+			continue
+		}
+		sum := &g.Units[i]
+		sum.Energy += u.Energy
+		if u.Opened.Before(sum.Opened) {
+			sum.Opened = u.Opened
+		}
+	}
 }
 
 // AccountKey names the account of an owner on a GPU; together with the GPU's UUID it is the

@@ -132,16 +132,29 @@ func (b *book) dropProcesses() {
 
 // retire drops the accounts of processes that ended before the retention time, and moves the
 // amounts of groups to Retired once all their accounts ended. The accounts of a group retire
-// together, so that its sums never fall before. A folded account ends with its owner's account.
+// together, so that its sums never fall before. A unit in a group retires in the same way. A folded
+// account ends with its owner's account.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention
+	type unit struct {
+		gpu.Unit
+		group gpu.Owner
+	}
 	alive := make(map[gpu.Owner]bool)
+	aliveUnits := make(map[unit]bool)
+	for i := range b.Accounts {
+		for _, u := range b.Accounts[i].Units {
+			if u.LastAlive >= limit {
+				aliveUnits[unit{u.Unit, b.Accounts[i].Group()}] = true
+			}
+		}
+	}
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
 		a.Processes = slices.DeleteFunc(a.Processes, func(p gpu.ProcessAccount) bool {
 			return !p.Folded && p.LastAlive < limit
 		})
-		a.Units = slices.DeleteFunc(a.Units, func(u gpu.UnitAccount) bool { return u.LastAlive < limit })
+		a.Units = slices.DeleteFunc(a.Units, func(u gpu.UnitAccount) bool { return !aliveUnits[unit{u.Unit, a.Group()}] })
 		if a.LastAlive >= limit {
 			alive[a.Group()] = true
 		}

@@ -183,3 +183,31 @@ func TestJobInPod(t *testing.T) {
 		}
 	}
 }
+
+// TestJobInContainers checks that the parts of a job in two containers of a pod end together, so that
+// their sum never falls while one of them runs.
+func TestJobInContainers(t *testing.T) {
+	job := gpu.Unit{Manager: "slurm", Name: "4711"}
+	side := train
+	side.Part = "side"
+	first, second := process(31, train), process(32, side)
+	first.Unit, second.Unit = job, job
+	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute})
+	sum := gpu.Millijoules(0)
+	for s := range 200 {
+		all := []*gpu.Process{second}
+		if s < 2 {
+			all = append(all, first)
+		}
+		b := ask(t, l, look(float64(s), all, holds(train, 1)))
+		for _, g := range b.Groups() {
+			if len(g.Units) != 1 || g.Units[0].Unit != job || g.Units[0].Energy < sum {
+				t.Fatalf("second %d: jobs %+v after %d mJ", s, g.Units, sum)
+			}
+			sum = g.Units[0].Energy
+		}
+	}
+	if sum == 0 {
+		t.Error("the job has no energy")
+	}
+}

@@ -50,6 +50,7 @@ type Health struct {
 type Allocation struct {
 	Node, UUID, Serial, ChassisSerial, Namespace, Pod, PodUID string
 	Amounts
+	Units []UnitPart
 }
 
 // UnitAllocation is the part of a GPU of a unit outside pods. Its metrics begin with
@@ -58,6 +59,14 @@ type UnitAllocation struct {
 	Node, UUID, Serial, ChassisSerial string
 	gpu.Unit
 	Amounts
+}
+
+// UnitPart is the part of a pod's energy on a GPU that is charged to processes of a unit in the pod,
+// such as a Slurm job (gpuledger_allocation_unit_energy_joules_total).
+type UnitPart struct {
+	gpu.Unit
+	Energy gpu.Millijoules
+	Since  time.Time // as in Board
 }
 
 // Amounts are what an owner is charged for a part of a GPU. All are counters.
@@ -112,7 +121,7 @@ func New(s *gpu.Snapshot) (rows Rows) {
 			case a.Kind == gpu.OwnerPod && a.Known():
 				rows.Allocations = append(rows.Allocations, Allocation{
 					Node: s.Node.Name, UUID: g.UUID, Serial: serial, ChassisSerial: chassis, Namespace: a.Scope, Pod: a.Name, PodUID: a.UID,
-					Amounts: amounts,
+					Amounts: amounts, Units: unitParts(g, a.Units),
 				})
 			case a.Kind == gpu.OwnerUnit:
 				rows.Units = append(rows.Units, UnitAllocation{
@@ -122,6 +131,13 @@ func New(s *gpu.Snapshot) (rows Rows) {
 		}
 	}
 	return rows
+}
+
+func unitParts(g *gpu.GPU, units []gpu.UnitAccount) (parts []UnitPart) {
+	for _, u := range units {
+		parts = append(parts, UnitPart{Unit: u.Unit, Energy: u.Energy, Since: began(g, u.Opened)})
+	}
+	return parts
 }
 
 func health(node, serial string, g *gpu.GPU) Health {

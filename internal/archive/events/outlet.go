@@ -37,9 +37,9 @@ type outlet struct {
 	// repeat is called when the sink has all batches that waited, after others were dropped.
 	repeat func()
 
-	// sink and said are used by run while batches wait, and else by one request at a time.
-	sink Sink   // nil while it is not open
-	said string // the failure that was logged
+	// sink and logged are used by run while batches wait, and else by one request at a time.
+	sink   Sink   // nil while it is not open
+	logged string // the last failure
 
 	wake chan struct{} // has an element if the first batch is new
 
@@ -152,13 +152,13 @@ func (o *outlet) append(ctx context.Context, b batch) error {
 	switch {
 	case err == nil:
 		o.counts.filed.Add(float64(len(b.events)))
-		if o.said != "" {
+		if o.logged != "" {
 			o.log.Info("filing events again")
 		}
-		o.said = ""
+		o.logged = ""
 		return nil
-	case err.Error() != o.said:
-		o.said = err.Error()
+	case err.Error() != o.logged:
+		o.logged = err.Error()
 		o.log.Error("cannot file events", "err", err)
 	}
 	o.close()

@@ -64,7 +64,7 @@ type Receiver struct {
 	outlets []*outlet
 
 	mu sync.Mutex
-	// repeated has the clusters that were asked to repeat their state since a sink may have lost events.
+	// repeated has the clusters with a request to repeat their state since a sink may have lost events.
 	repeated map[string]bool
 }
 

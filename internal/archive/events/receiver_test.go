@@ -281,15 +281,15 @@ func TestSlowSink(t *testing.T) {
 	})
 }
 
-// TestDropped checks that a full queue drops events and counts them, and that each cluster is asked
-// to repeat its state once at the start, and once when the sink has what waited.
+// TestDropped checks that a full queue drops events and counts them, and that each cluster repeats
+// its state once at the start, and once when the sink has what waited.
 func TestDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &memory{}, &memory{}
 		r := events.New(events.Config{}, []events.Destination{a.destination("a"), b.destination("b")}, slog.New(slog.DiscardHandler))
 		start(t, r)
 		large := strings.Replace(snapshot, `"Pod"`, `"`+strings.Repeat("p", 3<<20)+`"`, 1)
-		asked := func(cluster, body string) bool {
+		repeats := func(cluster, body string) bool {
 			t.Helper()
 			w := post(r, event.Path+"?cluster="+cluster, body)
 			if w.Code != http.StatusOK {
@@ -297,13 +297,13 @@ func TestDropped(t *testing.T) {
 			}
 			return w.Header().Get(event.RepeatHeader) == "true"
 		}
-		if !asked("east", phase) || asked("east", phase) || !asked("west", phase) {
-			t.Error("at the start each cluster must be asked once to repeat its state")
+		if !repeats("east", phase) || repeats("east", phase) || !repeats("west", phase) {
+			t.Error("at the start each cluster must repeat its state once")
 		}
 		a.fault = errors.New("no disk")
 		for range 7 {
-			if asked("east", large) {
-				t.Error("asked to repeat the state while the sink fails")
+			if repeats("east", large) {
+				t.Error("the state is repeated while the sink fails")
 			}
 		}
 		if diff := cmp.Diff(map[string]float64{"a/filed": 3, "a/dropped": 2, "a": 5 * float64(len(large)), "b/filed": 10, "b/dropped": 0, "b": 0}, counted(t, r)); diff != "" {
@@ -311,8 +311,8 @@ func TestDropped(t *testing.T) {
 		}
 		a.fault = nil
 		time.Sleep(time.Minute)
-		if !asked("east", phase) || asked("east", phase) || !asked("west", phase) {
-			t.Error("after drops each cluster must be asked once to repeat its state")
+		if !repeats("east", phase) || repeats("east", phase) || !repeats("west", phase) {
+			t.Error("after drops each cluster must repeat its state once")
 		}
 		if n := len(a.rows["snapshots"]); n != 5 {
 			t.Errorf("%d snapshots waited, want 5", n)

@@ -75,7 +75,7 @@ func (o *Outbox) Repeat(current iter.Seq[[]byte]) {
 	o.signal()
 }
 
-// again requests that the current state is sent once more.
+// again requests that the current state is sent again.
 func (o *Outbox) again() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -314,7 +314,7 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
-// TestAsked checks that the current state is sent once more when the archive asks for it, but not
+// TestAsked checks that the current state is sent again when the archive asks for it, but not
 // sooner than some minutes after the last time.
 func TestAsked(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
