@@ -2,6 +2,7 @@ package unit
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -157,4 +158,35 @@ func FuzzDeviceName(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkPrologFiles reads the files of eight GPUs and of the jobs that hold them, and of a
+// directory that is never cleaned.
+func BenchmarkPrologFiles(b *testing.B) {
+	for _, jobs := range []int{8, 1000} {
+		b.Run(fmt.Sprintf("%d jobs", jobs), func(b *testing.B) {
+			dir := b.TempDir()
+			if err := os.Mkdir(filepath.Join(dir, "jobs"), 0o755); err != nil {
+				b.Fatal(err)
+			}
+			files := make(map[string]string)
+			for i := range 8 {
+				files[fmt.Sprintf("GPU-%08d-0000-4000-8000-000000000000", i)] = fmt.Sprintf("%d 1001\n", 4711+i)
+			}
+			for i := range jobs {
+				files[fmt.Sprintf("jobs/%d", 4711+i)] = "user=ada\nuid=1001\naccount=physics\npartition=gpu\n"
+			}
+			for name, text := range files {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for b.Loop() {
+				got, err := readPrologFiles([]string{dir}, Index)
+				if err != nil || len(got.claims) != 8 || len(got.infos) != jobs {
+					b.Fatalf("%d claims and %d jobs, error %v", len(got.claims), len(got.infos), err)
+				}
+			}
+		})
+	}
 }

@@ -267,7 +267,7 @@ func (m *Mapper) readContainers(ids map[string]string) (map[string]container, er
 				podman, err = readPodman(m.cfg.PodmanRoots)
 			}
 			if c = podman[id]; c.name != "" {
-				c.devices, err = readPodmanDevices(m.cfg.PodmanRoots, id)
+				c.devices, err = readPodmanDevices(m.cfg.PodmanRoots, id, m.cfg.ProcFS)
 			}
 		}
 		if err != nil && c.name == "" {

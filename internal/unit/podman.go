@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -79,13 +82,13 @@ type deviceNode struct {
 }
 
 // readPodmanDevices returns the GPUs of a container.
-func readPodmanDevices(roots []string, id string) ([]gpu.DeviceName, error) {
+func readPodmanDevices(roots []string, id, procFS string) ([]gpu.DeviceName, error) {
 	var first error
 	for _, root := range roots {
 		var spec runtimeSpec
 		err := decode(filepath.Join(root, "overlay-containers", id, "userdata", "config.json"), &spec)
 		if err == nil {
-			return spec.devices(), nil
+			return spec.devices(procFS)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			first = cmp.Or(first, err)
@@ -103,21 +106,60 @@ const (
 	migConfig, migMonitor = 1, 2
 )
 
-// devices returns the GPUs of a container. The nodes of a MIG device do not name it, so its
-// container holds nothing. NVIDIA's hook adds devices later, by the environment.
-func (s runtimeSpec) devices() (list []gpu.DeviceName) {
+// devices returns the GPUs of a container. NVIDIA's hook adds devices later, by the environment. The
+// container of a MIG device also has the node of the GPU, which it does not hold.
+func (s runtimeSpec) devices(procFS string) (list []gpu.DeviceName, err error) {
 	for _, h := range s.Hooks.Prestart {
 		if strings.HasPrefix(filepath.Base(h.Path), "nvidia-container-") {
-			return s.Process.Env.devices()
+			return s.Process.Env.devices(), nil
 		}
 	}
+	var instances []int64
 	for _, d := range s.Linux.Devices {
-		if strings.HasPrefix(d.Path, "/dev/nvidia-caps/") && d.Minor != migConfig && d.Minor != migMonitor {
-			return nil
-		}
-		if d.Major == nvidiaMajor && 0 <= d.Minor && d.Minor <= lastGPU && len(list) < maxHeldLines {
+		switch {
+		case strings.HasPrefix(d.Path, "/dev/nvidia-caps/") && d.Minor != migConfig && d.Minor != migMonitor:
+			instances = append(instances, d.Minor)
+		case d.Major == nvidiaMajor && 0 <= d.Minor && d.Minor <= lastGPU && len(list) < maxHeldLines:
 			list = append(list, gpu.DeviceName{Node: fmt.Sprintf("nvidia%d", d.Minor)})
 		}
 	}
-	return list
+	if len(instances) == 0 {
+		return list, nil
+	}
+	partitions, err := readMIGMinors(procFS)
+	if err != nil {
+		return nil, err
+	}
+	var held []gpu.DeviceName
+	for _, minor := range instances {
+		p, ok := partitions[minor]
+		if !ok || len(list)+len(held) >= maxHeldLines { // a compute instance, after its GPU instance
+			continue
+		}
+		held = append(held, p)
+		list = slices.DeleteFunc(list, func(d gpu.DeviceName) bool { return d.Partition == nil && d.Node == p.Node })
+	}
+	return append(list, held...), nil
+}
+
+// migAccess matches the right to use a GPU instance in the driver's list: the minor number of the
+// GPU, the instance, and the minor number of the right's device node.
+var migAccess = regexp.MustCompile(`(?m)^gpu([0-9]{1,3})/gi([0-9]{1,3})/access ([0-9]{1,6})$`)
+
+// maxMIGMinors limits the driver's list, in bytes. It has a line for each instance that any GPU could have.
+const maxMIGMinors = 1 << 20
+
+// readMIGMinors returns the MIG instances by the minor numbers of their device nodes
+// (/proc/driver/nvidia-caps/mig-minors).
+func readMIGMinors(procFS string) (map[int64]gpu.DeviceName, error) {
+	data, _, err := readTrusted(filepath.Join(procFS, "driver/nvidia-caps/mig-minors"), maxMIGMinors)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[int64]gpu.DeviceName)
+	for _, m := range migAccess.FindAllStringSubmatch(string(data), -1) {
+		minor, _ := strconv.ParseInt(m[3], 10, 64) // a number of at most six digits
+		all[minor] = gpu.DeviceName{Node: "nvidia" + m[1], Partition: &gpu.PartitionName{Instance: m[2]}}
+	}
+	return all, nil
 }

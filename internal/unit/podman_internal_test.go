@@ -28,6 +28,10 @@ func TestReadPodman(t *testing.T) {
 // TestPodmanDevices checks the GPUs in a container's configuration for its runtime.
 func TestPodmanDevices(t *testing.T) {
 	const driver = `{"path":"/dev/nvidiactl","type":"c","major":195,"minor":255},{"path":"/dev/nvidia-uvm","type":"c","major":235,"minor":0}`
+	const mig = `{"path":"/dev/nvidia0","major":195,"minor":0},{"path":"/dev/nvidia-caps/nvidia-cap21","major":238,"minor":21},{"path":"/dev/nvidia-caps/nvidia-cap22","major":238,"minor":22}`
+	procFS := t.TempDir()
+	write(t, filepath.Join(procFS, "driver/nvidia-caps/mig-minors"),
+		"config 1\nmonitor 2\ngpu0/gi0/access 3\ngpu0/gi0/ci0/access 4\ngpu0/gi2/access 21\ngpu0/gi2/ci0/access 22\n")
 	tests := []struct {
 		name, spec string
 		want       []gpu.DeviceName
@@ -38,7 +42,17 @@ func TestPodmanDevices(t *testing.T) {
 			[]gpu.DeviceName{{Node: "nvidia0"}, {Node: "nvidia3"}},
 		},
 		{"under another name", `{"linux":{"devices":[{"path":"/dev/gpu","major":195,"minor":5}]}}`, []gpu.DeviceName{{Node: "nvidia5"}}},
-		{"a MIG device", `{"linux":{"devices":[{"path":"/dev/nvidia0","major":195,"minor":0},{"path":"/dev/nvidia-caps/nvidia-cap21","major":238,"minor":21}]}}`, nil},
+		{
+			"a MIG device", `{"linux":{"devices":[` + driver + `,` + mig + `]}}`,
+			[]gpu.DeviceName{{Node: "nvidia0", Partition: &gpu.PartitionName{Instance: "2"}}},
+		},
+		{
+			"a MIG device and a GPU", `{"linux":{"devices":[{"path":"/dev/nvidia3","major":195,"minor":3},` + mig + `]}}`,
+			[]gpu.DeviceName{{Node: "nvidia3"}, {Node: "nvidia0", Partition: &gpu.PartitionName{Instance: "2"}}},
+		},
+		{
+			"an unknown right", `{"linux":{"devices":[{"path":"/dev/nvidia-caps/nvidia-cap999","major":238,"minor":999}]}}`, nil,
+		},
 		{
 			"the rights of all MIG devices", `{"linux":{"devices":[{"path":"/dev/nvidia0","major":195,"minor":0},{"path":"/dev/nvidia-caps/nvidia-cap1","major":238,"minor":1}]}}`,
 			[]gpu.DeviceName{{Node: "nvidia0"}},
@@ -54,13 +68,18 @@ func TestPodmanDevices(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
 			write(t, filepath.Join(root, "overlay-containers", containerID, "userdata/config.json"), tt.spec)
-			got, err := readPodmanDevices([]string{t.TempDir(), root}, containerID)
+			got, err := readPodmanDevices([]string{t.TempDir(), root}, containerID, procFS)
 			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 				t.Errorf("error %v, devices (-want +got):\n%s", err, diff)
 			}
 		})
 	}
-	if got, err := readPodmanDevices([]string{t.TempDir()}, containerID); got != nil || err != nil {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "overlay-containers", containerID, "userdata/config.json"), `{"linux":{"devices":[`+mig+`]}}`)
+	if got, err := readPodmanDevices([]string{root}, containerID, t.TempDir()); got != nil || err == nil {
+		t.Errorf("devices %v and error %v of a MIG device without the driver's list, want an error", got, err)
+	}
+	if got, err := readPodmanDevices([]string{t.TempDir()}, containerID, procFS); got != nil || err != nil {
 		t.Errorf("devices %v and error %v without the file, want neither", got, err)
 	}
 }
@@ -72,7 +91,7 @@ func FuzzRuntimeSpec(f *testing.F) {
 	f.Fuzz(func(t *testing.T, spec []byte) {
 		root := t.TempDir()
 		write(t, filepath.Join(root, "overlay-containers", containerID, "userdata/config.json"), string(spec))
-		list, err := readPodmanDevices([]string{root}, containerID)
+		list, err := readPodmanDevices([]string{root}, containerID, t.TempDir())
 		if err == nil && !json.Valid(spec) || len(list) > maxHeldLines {
 			t.Errorf("%d devices and error %v", len(list), err)
 		}
