@@ -190,21 +190,24 @@ check: tidy lint generated rendered binary unit race real fuzz ## run what CI ru
 	@echo "all checks passed"
 
 .PHONY: e2e
-e2e: ## run everything against real servers: Kubernetes, Prometheus, Thanos
-	@$(MAKE) --no-print-directory e2e-uninstall & failed=0; \
-		$(MAKE) --no-print-directory e2e-suites check-rules-oldest || failed=1; wait $$! && exit $$failed
+e2e: build chart ## run everything against real servers: Kubernetes, Prometheus, Thanos
+	@part="$(MAKE) --no-print-directory -o build -o chart"; \
+		$$part e2e-installs & failed=0; $$part e2e-suites check-rules-oldest || failed=1; wait $$! && exit $$failed
 
 # The parts of e2e. Each can be run alone.
 
 .PHONY: e2e-suites
 e2e-suites: build chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='^TestUninstall$$' $(addprefix ./test/e2e/, \
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
 		deploy reconciler history rules rulers queries dashboards archive cluster) ./test/alerts
 
-# It has its own cluster, because it waits a dozen times until namespaces are deleted.
-.PHONY: e2e-uninstall
-e2e-uninstall:
-	@$(IN_SERVERS) $(IN_KUBECTL) $(E2E) -run='^TestUninstall$$' ./test/e2e/deploy
+# The tests that install and remove everything have a cluster of their own: they wait dozens of times
+# until namespaces are deleted.
+INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|Flux|ArgoCD)$$
+
+.PHONY: e2e-installs
+e2e-installs: chart
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(E2E) -run='$(INSTALLS)' ./test/e2e/deploy
 
 .PHONY: check-rules
 check-rules: ## check the rules and alerts, and run the queries about boards on simulated histories
