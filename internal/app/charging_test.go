@@ -163,6 +163,36 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// TestPartitions checks the division of a GPU of AMD whose partitions work evenly, so that its idle
+// power is never seen. It is estimated from an idle GPU of the node.
+func TestPartitions(t *testing.T) {
+	b := newBench(t, "mi300x", false)
+	b.run(60)
+	b.balanced()
+	rows, err := simnode.ReadTruth(filepath.Join(b.world.Dir(), "truth.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := b.gpus()[7]
+	if g.Partitions == nil {
+		t.Fatalf("%s is not divided", g.UUID)
+	}
+	settled := slices.IndexFunc(rows, func(row simnode.Truth) bool { return row.Boot >= int64(g.Book.Settled.Boot) })
+	truth, first := rows[settled].GPU(g.UUID), rows[0].GPU(g.UUID)
+	for owner, want := range truth.Since(first) {
+		var got gpu.Millijoules
+		for i := range g.Book.Accounts {
+			if a := &g.Book.Accounts[i]; a.Owner == owner {
+				got += a.Energy.Sum()
+			}
+		}
+		off := float64(got-want) / float64(g.Book.Energy)
+		if math.Abs(off) > 0.015 {
+			t.Errorf("%s is charged %d mJ, want %d: the error is %.1f %% of the GPU's energy", owner.Name, got, want, 100*off)
+		}
+	}
+}
+
 // sharingPod returns a pod that holds a replica of the GPU, or no GPU if replica is negative.
 func sharingPod(name string, replica int, processes ...simnode.Process) simnode.Pod {
 	c := simnode.Container{Name: "main", Processes: append([]simnode.Process{{Comm: "sleep"}}, processes...)}

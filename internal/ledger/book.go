@@ -32,9 +32,10 @@ type book struct {
 	// observation had none; left has the processes that recently left.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
-	// meter learns the GPU's idle power; limit is the GPU's power limit.
+	// meter learns the GPU's idle power; limit is the GPU's power limit, model its model.
 	meter idleMeter
 	limit gpu.Watts
+	model string
 	// rest is the fraction of a millijoule that ownShare carries over.
 	rest float64
 }
@@ -107,7 +108,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	if o.At.Boot <= b.seen || b.open() && o.At.Boot <= b.last.At.Boot {
 		return
 	}
-	b.seen, b.limit = o.At.Boot, o.PowerLimit
+	b.seen, b.limit, b.model = o.At.Boot, o.PowerLimit, o.Model
 	o.Allocations = inOrder(o.Allocations)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
 		b.since = newSighting(nil) // over a gap only its ends count

@@ -15,7 +15,7 @@ func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	if iv.gap && !iv.unchanged(parts) {
 		b.Unattributed[gpu.Gap] += iv.energy
 	} else {
-		iv.price(parts, l.idleEnergy(iv, b.meter.atRest(l), b.idlePower()))
+		iv.price(parts, l.idleEnergy(iv, b.meter.atRest(l), b.idlePower(st.peers[b.model])))
 		for i := range parts {
 			b.chargePart(st, &parts[i])
 		}
@@ -25,11 +25,11 @@ func (b *book) charge(st *settlement, iv *interval, parts []part) {
 }
 
 // idlePower returns the learned idle power of the GPU, or an estimate.
-func (b *book) idlePower() gpu.Watts {
+func (b *book) idlePower(of peers) gpu.Watts {
 	if b.IdlePower > 0 {
 		return b.IdlePower
 	}
-	return b.meter.guess(b.limit)
+	return b.meter.guess(b.limit, of)
 }
 
 func (b *book) learnIdlePower(iv *interval, l load) {

@@ -89,8 +89,9 @@ type idleMeter struct {
 	quiet []float64 // W, power of the consecutive quiet intervals so far
 	// last is the previous load; unknown at first and after a gap.
 	last load
-	// lowest is the lowest power of two intervals in a row.
-	lowest float64
+	// lowest is the lowest power of two intervals in a row, resting that of two quiet ones, with or
+	// without contexts; 0 before the first.
+	lowest, resting float64
 	// Exponentially weighted sums over the intervals: count, busy share u, power p and their
 	// products.
 	n, u, p, uu, up float64
@@ -107,6 +108,9 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 		low := max(l.power, m.last.power)
 		if m.lowest == 0 || low < m.lowest {
 			m.lowest = low
+		}
+		if l.quiet && m.last.quiet && (m.resting == 0 || low < m.resting) {
+			m.resting = low
 		}
 	}
 	m.remember(l)
@@ -143,17 +147,17 @@ func (m *idleMeter) remember(l load) {
 }
 
 // guess estimates the idle power before it is learned. It returns the least of: the lowest
-// power of two consecutive intervals, the mean power times the mean idle share, an eighth of
-// the power limit, and the intercept of a regression of power on busy share. An intercept
-// below a quarter of the others is ignored: processes with different power cause it.
-func (m *idleMeter) guess(limit gpu.Watts) gpu.Watts {
+// power of two consecutive intervals, the mean power times the mean idle share, the power that
+// the peers or the power limit suggest, and the intercept of a regression of power on busy share.
+// An intercept below a quarter of the others is ignored: processes with different power cause it.
+func (m *idleMeter) guess(limit gpu.Watts, of peers) gpu.Watts {
 	if m.n == 0 {
 		return 0
 	}
 	u, p := m.u/m.n, m.p/m.n
 	least := min(m.lowest, p*(1-u))
-	if limit > 0 {
-		least = min(least, float64(limit)/8)
+	if usual := of.idlePower(limit); usual > 0 {
+		least = min(least, float64(usual))
 	}
 	if variance := m.uu/m.n - u*u; variance > spread*spread {
 		if begins := p - (m.up/m.n-u*p)/variance*u; begins > least/4 {
@@ -161,4 +165,35 @@ func (m *idleMeter) guess(limit gpu.Watts) gpu.Watts {
 		}
 	}
 	return gpu.Watts(least)
+}
+
+// peers has what is known of the idle power of a node's GPUs of one model: the least learned power,
+// and the least power of a GPU at rest, with or without contexts. 0 means unknown.
+type peers struct{ learned, resting gpu.Watts }
+
+// peersByModel returns the peers of each model.
+func (l *Ledger) peersByModel() map[string]peers {
+	least := func(a, b gpu.Watts) gpu.Watts {
+		if a == 0 || b > 0 && b < a {
+			return b
+		}
+		return a
+	}
+	all := make(map[string]peers)
+	for _, b := range l.books {
+		if p := all[b.model]; b.model != "" {
+			all[b.model] = peers{least(p.learned, b.IdlePower), least(p.resting, gpu.Watts(b.meter.resting))}
+		}
+	}
+	return all
+}
+
+// idlePower returns the idle power that is usual for the model; without a learned power an eighth of
+// the power limit, or the power of a GPU at rest if that is higher. Without contexts a GPU may draw
+// less.
+func (p peers) idlePower(limit gpu.Watts) gpu.Watts {
+	if p.learned > 0 {
+		return p.learned
+	}
+	return max(limit/8, p.resting)
 }

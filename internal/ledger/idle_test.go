@@ -31,6 +31,7 @@ func newMeter(t *testing.T) *meter {
 func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.Activity) *gpu.Book {
 	m.t.Helper()
 	o := look(m.seconds, processes, holds(train, 2), holds(serve, 2))
+	o.Model = "AMD Instinct MI300X OAM"
 	m.counter += gpu.Millijoules(w * 1000)
 	o.Energy, o.Utilization, o.Activity = new(m.counter), new(0.0), activity
 	if len(activity) > 0 {
@@ -183,6 +184,47 @@ func TestGuess(t *testing.T) {
 	}
 	if part := b.Accounts[0].Energy.Sum().Joules() / b.Energy.Joules(); math.Abs(part-0.5) > 0.03 {
 		t.Errorf("train pays %.3f of the energy, want about 0.5", part)
+	}
+}
+
+// TestPeers checks that the idle power of a GPU that is never idle is estimated from GPUs of its
+// model: from a learned power, else from the power at rest if it is more than an eighth of the power
+// limit.
+func TestPeers(t *testing.T) {
+	const model, work = "AMD Instinct MI300X OAM", 0.5
+	for _, tt := range []struct {
+		name  string
+		peer  string // the other GPU's model
+		watts gpu.Watts
+		open  bool // whether it has contexts
+		want  gpu.Watts
+	}{
+		{"at rest without contexts", model, 140, false, 140},
+		{"at rest below an eighth of the limit", model, 60, false, 700.0 / 8},
+		{"learned", model, 150, true, 150},
+		{"learned below an eighth of the limit", model, 60, true, 60},
+		{"another model", "AMD Instinct MI210", 140, true, 700.0 / 8},
+		{"unknown model", "", 140, true, 700.0 / 8},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMeter(t)
+			var before, after *gpu.Book
+			for s := range 20 {
+				o := look(float64(s), nil)
+				o.UUID, o.Model = "peer", tt.peer
+				o.Energy, o.Utilization = new(gpu.Millijoules(float64(s)*float64(tt.watts)*1000)), new(0.0)
+				if tt.open {
+					o.Processes = both
+				}
+				m.l.Observe(o)
+				b := m.draw(300, both, worked(ofTrain, work*1000))
+				before, after = after, b
+			}
+			got := after.Accounts[0].Idle + after.Accounts[1].Idle - before.Accounts[0].Idle - before.Accounts[1].Idle
+			if want := gpu.Millijoules(float64(tt.want) * (1 - work) * 1000); got != want {
+				t.Errorf("idle part is %d mJ, want %d", got, want)
+			}
+		})
 	}
 }
 

@@ -44,7 +44,9 @@ func New(cfg Config) *Ledger {
 // Observation is one reading of one GPU.
 type Observation struct {
 	UUID string
-	At   gpu.Instant
+	// Model is the GPU's model, empty if unknown. GPUs of one model have about the same idle power.
+	Model string
+	At    gpu.Instant
 	// Took is the time by which the counter may have been read before At.
 	Took time.Duration
 	// Energy is the board's counter, nil if it could not be read.
@@ -126,11 +128,13 @@ type settlement struct {
 	owners Owners
 	// room is the number of process accounts that may still be opened.
 	room int
+	// peers has the idle power of the node's GPUs by model.
+	peers map[string]peers
 }
 
 // Settle charges every complete interval and retires ended accounts.
 func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
-	st := &settlement{now: now, owners: owners, room: l.room()}
+	st := &settlement{now: now, owners: owners, room: l.room(), peers: l.peersByModel()}
 	for _, uuid := range slices.Sorted(maps.Keys(l.books)) {
 		b := l.books[uuid]
 		b.copyOnWrite()
