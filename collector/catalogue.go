@@ -90,6 +90,7 @@ const (
 	lastReading
 	rowRemapPending
 	rowRemapFailure
+	rasErrors
 	stageUp
 	stageDuration
 	stageFailures
@@ -399,6 +400,11 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_failure", Type: gauge,
 		Labels: ofGPU,
 		Help:   "1 if a row of the GPU's memory could not be remapped because no spare row was left; absent in MIG mode and where the GPU does not report it.",
+	},
+	rasErrors: {
+		Family: familyHealth, Name: "gpuledger_gpu_ras_errors_total", Type: counter,
+		Labels: plus(ofGPU, "block", "type"),
+		Help:   "Errors that an AMD GPU counted since its driver was loaded; absent where the GPU does not count them.",
 	},
 	stageUp: {
 		Family: familyStages, Name: "gpuledger_stage_up", Type: gauge,

@@ -192,6 +192,7 @@ func TestCardinality(t *testing.T) {
 			"process":                    more(collector.MainPage, crowd(1, 1, 3), crowd(1, 1, 2)),
 			"MIG device":                 more(collector.MainPage, withMIG(2), withMIG(1)),
 			"GPU and XID code seen":      more(collector.MainPage, withXIDs(2), withXIDs(1)),
+			"GPU and block":              more(collector.MainPage, withRAS(2), withRAS(1)),
 			"stage":                      more(collector.MainPage, withStages(2), withStages(1)),
 		},
 		collector.RecordPage: {
@@ -234,6 +235,17 @@ func withXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for code := range n {
 		s.GPUs[0].Events.Add(gpu.DriverEvent{Code: code, At: now})
+	}
+	return s
+}
+
+// withRAS returns a node with a GPU that counts the errors of n blocks.
+func withRAS(n int) *gpu.Snapshot {
+	s := crowd(1, 0, 0)
+	for i := range n {
+		for _, kind := range []gpu.RASType{gpu.RASCorrectable, gpu.RASDeferred, gpu.RASUncorrectable} {
+			s.GPUs[0].Reading.RASErrors = append(s.GPUs[0].Reading.RASErrors, gpu.RASErrors{Block: fmt.Sprint("block", i), Type: kind})
+		}
 	}
 	return s
 }

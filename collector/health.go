@@ -19,9 +19,15 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 		p.moment(xidLast, g.Events.Last[code], p.with(uuid, "xid", strconv.FormatUint(code, 10)))
 	}
 	p.moment(lastReading, g.LastReading, uuid)
-	if r := g.Reading; g.Present && r != nil && r.RowRemap != nil {
-		p.flag(rowRemapPending, r.RowRemap.Pending, uuid)
-		p.flag(rowRemapFailure, r.RowRemap.Failed, uuid)
+	if !g.Present || g.Reading == nil {
+		return
+	}
+	if r := g.Reading.RowRemap; r != nil {
+		p.flag(rowRemapPending, r.Pending, uuid)
+		p.flag(rowRemapFailure, r.Failed, uuid)
+	}
+	for _, e := range g.Reading.RASErrors {
+		p.counter(rasErrors, float64(e.Count), time.Time{}, p.with(uuid, "block", e.Block, "type", string(e.Type)))
 	}
 }
 

@@ -79,6 +79,11 @@ var labelCatalogue = []metric.Label{
 	{Name: "container_id", Help: "Container id of the container runtime."},
 	{Name: "xid", Help: "XID code."},
 	{Name: "error", Help: "Kind of memory error that a row was remapped for.", Values: []string{"correctable", "uncorrectable"}, Complete: true},
+	{Name: "block", Help: "Block of the GPU, by AMD's driver: `umc` is its memory, `gfx` its compute units."},
+	{
+		Name: "type", Help: "Type of error: `deferred` is an uncorrectable error in data that was not used yet.",
+		Values: []string{string(gpu.RASCorrectable), string(gpu.RASDeferred), string(gpu.RASUncorrectable)}, Complete: true,
+	},
 	{
 		Name: "stage", Help: "Dependency of the exporter, or step of its tick.",
 		Values: []string{"driver", "amdgpu", "dcgm", "xid", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "units", "state"},

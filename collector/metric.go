@@ -38,6 +38,7 @@ var perLabels = []struct {
 	{[]string{"unit"}, "unit and GPU"},
 	{[]string{"pod_uid"}, "pod and GPU"},
 	{[]string{"xid"}, "GPU and XID code seen"},
+	{[]string{"block"}, "GPU and block"},
 	{[]string{"mig_uuid"}, "MIG device"},
 	{[]string{"UUID"}, "GPU"},
 	{[]string{"stage"}, "stage"},

@@ -56,6 +56,9 @@ func fullNode() *gpu.Snapshot {
 
 	divided := newGPU(2)
 	divided.Partitions, divided.ReportsEvents = newMIG(2), false
+	divided.Reading.RASErrors = []gpu.RASErrors{
+		{Block: "gfx", Type: gpu.RASUncorrectable}, {Block: "umc", Type: gpu.RASCorrectable, Count: 12}, {Block: "umc", Type: gpu.RASDeferred, Count: 1},
+	}
 
 	return &gpu.Snapshot{
 		At: gpu.Instant{Wall: now, Boot: 90 * time.Minute},

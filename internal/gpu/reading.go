@@ -42,6 +42,9 @@ type Reading struct {
 	PowerLimit *Watts // enforced limit
 	// RowRemap is nil if the GPU cannot remap rows of its memory, and in MIG mode.
 	RowRemap *RowRemap
+	// RASErrors are the errors that an AMD GPU counted, by block and type. A count that is unknown is
+	// missing.
+	RASErrors []RASErrors
 
 	// Contexts are the processes with a context on the GPU, one entry per process. They are valid
 	// only if ContextsKnown is set.
@@ -78,6 +81,26 @@ type RowRemap struct {
 	// kind of memory error.
 	Correctable, Uncorrectable int
 }
+
+// RASErrors counts the errors of one type in one block of a GPU, such as umc, the controllers of its
+// memory, since the driver was loaded (amdgpu, ras/<block>_err_count). RAS stands for reliability,
+// availability and serviceability.
+type RASErrors struct {
+	Block string
+	Type  RASType
+	Count uint64
+}
+
+// RASType is the type of an error.
+type RASType string
+
+// The types of errors.
+const (
+	RASCorrectable   RASType = "correctable"
+	RASUncorrectable RASType = "uncorrectable"
+	// RASDeferred is an uncorrectable error in data that was not used yet.
+	RASDeferred RASType = "deferred"
+)
 
 // Span is an interval on the boot clock.
 type Span struct{ From, To time.Duration }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // AMD has the properties of a GPU of AMD, which the driver amdgpu shows in files. Its UUID is the
@@ -19,6 +20,8 @@ type AMD struct {
 	Dies int
 	// Hive is the id of its XGMI hive in 16 hex digits, empty without one.
 	Hive string
+	// MemoryErrors is the interval of correctable errors of its memory, 0 for none.
+	MemoryErrors time.Duration
 }
 
 // hasAMD reports whether the machine has a GPU of AMD.
@@ -102,6 +105,17 @@ func (g *GPU) unitsOf(part int) int {
 		return g.AMD.Units
 	}
 	return g.AMD.Units * g.MIG.Instances[part].Slices / g.MIG.Slices
+}
+
+// errorCounts returns the files of the counts of errors after some time since the driver was loaded.
+func (a *AMD) errorCounts(elapsed time.Duration) map[string]string {
+	var n time.Duration
+	if a.MemoryErrors > 0 {
+		n = elapsed / a.MemoryErrors
+	}
+	return map[string]string{
+		"ras/umc_err_count": fmt.Sprintf("ue: 0\nce: %d\nde: 0\n", n), "ras/gfx_err_count": "ue: 0\nce: 0\n",
+	}
 }
 
 // checkAMD checks that the model can represent a GPU of AMD.

@@ -111,6 +111,28 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
+// TestErrorCounts checks the counts of errors of the GPU that has some.
+func TestErrorCounts(t *testing.T) {
+	n := open(t, "mi300x")
+	run(t, n, 0, 9*time.Second, time.Second)
+	sc, err := simnode.Lookup("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range sc.GPUs {
+		g, want := &sc.GPUs[i], "ue: 0\nce: 0\nde: 0"
+		if i == 2 {
+			want = "ue: 0\nce: 2\nde: 0"
+		}
+		if got := sysFile(t, n, ofGPU(g, "ras/umc_err_count")); got != want {
+			t.Errorf("%s: umc %q, want %q", g.UUID, got, want)
+		}
+		if got := sysFile(t, n, ofGPU(g, "ras/gfx_err_count")); got != "ue: 0\nce: 0" {
+			t.Errorf("%s: gfx %q", g.UUID, got)
+		}
+	}
+}
+
 // TestCards checks the links of a GPU: from its card to its PCI device, from the driver, and the
 // devices of its parts.
 func TestCards(t *testing.T) {

@@ -92,8 +92,8 @@ func (g *GPU) amdIdentity(position int) map[string]string {
 	files := map[string]string{
 		"unique_id": g.UUID, "serial_number": g.Serial, "product_name": g.Model, "product_number": g.Part,
 		"manufacturer": "AMD", "vbios_version": g.VBIOS, "numa_node": strconv.Itoa(position / 4),
-		"mem_info_vram_total": strconv.FormatUint(g.Memory, 10),
-		"ras/umc_err_count":   "ue: 0\nce: 0", "ras/gfx_err_count": "ue: 0\nce: 0",
+		"mem_info_vram_total":         strconv.FormatUint(g.Memory, 10),
+		"ras/features":                "feature mask: 0x5",
 		"hwmon/hwmon0/name":           "amdgpu",
 		"hwmon/hwmon0/temp2_label":    "junction",
 		"hwmon/hwmon0/temp3_label":    "mem",
@@ -137,6 +137,9 @@ func amdState(w *world, position int) map[string][]byte {
 	files := map[string][]byte{"gpu_metrics": metrics(w, b)}
 	for name, n := range state {
 		files[name] = []byte(strconv.Itoa(n) + "\n")
+	}
+	for name, counts := range b.AMD.errorCounts(w.elapsed()) {
+		files[name] = []byte(counts)
 	}
 	return files
 }

@@ -12,10 +12,11 @@ import (
 // program for monitoring has opened all of them. Serial numbers and ids are invented.
 func mi300x() Scenario {
 	sc := withoutNVIDIA("mi300x")
-	sc.Description = "8 MI300X; pods of 4, 1 and 1 GPUs, one GPU idle, one in CPX mode with 3 pods"
+	sc.Description = "8 MI300X; pods of 4, 1 and 1 GPUs, one GPU idle, one in CPX mode with 3 pods; one GPU has correctable errors"
 	for i, bus := range []string{"05", "26", "46", "65", "85", "A6", "C6", "E5"} {
 		sc.GPUs = append(sc.GPUs, instinctMI300X(i, bus))
 	}
+	sc.GPUs[2].AMD.MemoryErrors = 4 * time.Second
 	sc.GPUs[7].MIG = &MIG{Slices: 8}
 	for i := range 8 {
 		sc.GPUs[7].MIG.Instances = append(sc.GPUs[7].MIG.Instances, Instance{ID: i, Profile: "CPX", Slices: 1})

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -144,6 +145,12 @@ func facts(p *Page, g *GPU) []fact {
 		add("Memory rows", rows)
 	default:
 		out = append(out, fact{"Memory rows", rows, "warn"})
+	}
+	switch {
+	case g.Uncorrectable() != "":
+		out = append(out, fact{"RAS errors", g.RAS(), "warn"})
+	case len(g.RASErrors) > 0 && g.Answers:
+		add("RAS errors", cmp.Or(g.RAS(), "none since the driver was loaded"))
 	}
 	if g.MIG != nil {
 		add("Instances", g.instances())

@@ -151,6 +151,33 @@ func (g *GPU) Rows() string {
 	return rowsGood
 }
 
+// RAS lists the counted errors by type and block, empty if there are none.
+func (g *GPU) RAS() string {
+	return g.counted(gpu.RASUncorrectable, gpu.RASDeferred, gpu.RASCorrectable)
+}
+
+// Uncorrectable lists the counted errors that cannot be corrected, empty if there are none.
+func (g *GPU) Uncorrectable() string {
+	errors := g.counted(gpu.RASUncorrectable, gpu.RASDeferred)
+	if errors == "" {
+		return ""
+	}
+	return "RAS errors since the driver was loaded: " + errors
+}
+
+// counted lists the counted errors of some types.
+func (g *GPU) counted(types ...gpu.RASType) string {
+	var parts []string
+	for _, kind := range types {
+		for _, e := range g.RASErrors {
+			if e.Type == kind && e.Count > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s in %s", e.Count, kind, printable(e.Block)))
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // Others describes processes that belong to no container.
 func (g *GPU) Others() string {
 	var others, on []string

@@ -74,8 +74,10 @@ func (g *GPU) trouble() string {
 	if rows := g.Rows(); rows != "" && rows != rowsGood {
 		what = append(what, rows)
 	}
-	if had := g.Errors(); had != "" {
-		what = append(what, had)
+	for _, had := range []string{g.Errors(), g.Uncorrectable()} {
+		if had != "" {
+			what = append(what, had)
+		}
 	}
 	if !g.Present || what == nil {
 		return ""

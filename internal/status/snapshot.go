@@ -96,6 +96,9 @@ func (g *GPU) measure(r *gpu.Reading) {
 	if r.RowRemap != nil {
 		g.RowRemapPending, g.RowRemapFailed = &r.RowRemap.Pending, &r.RowRemap.Failed
 	}
+	for _, e := range r.RASErrors {
+		g.RASErrors = append(g.RASErrors, RASErrors{Block: shown(e.Block), Type: e.Type, Count: e.Count})
+	}
 }
 
 // newEnergy adds up a book. Sums are taken in millijoules, so that they are exact.

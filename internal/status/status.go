@@ -76,6 +76,9 @@ type GPU struct {
 	RowRemapPending *bool `json:"row_remap_pending,omitempty"`
 	RowRemapFailed  *bool `json:"row_remap_failed,omitempty"`
 
+	// RASErrors are the errors that an AMD GPU counted since its driver was loaded, by block and type.
+	RASErrors []RASErrors `json:"ras_errors,omitempty"`
+
 	// MIG lists the MIG instances or partitions, nil while the GPU is not divided.
 	MIG *[]Instance `json:"mig,omitempty"`
 
@@ -95,6 +98,13 @@ type GPU struct {
 	// EnergySource is empty if the GPU reports neither energy nor power.
 	EnergySource gpu.EnergySource `json:"energy_source"`
 	EnergyScope  gpu.EnergyScope  `json:"energy_scope"`
+}
+
+// RASErrors counts errors of one type in one block of a GPU.
+type RASErrors struct {
+	Block string      `json:"block"`
+	Type  gpu.RASType `json:"type"`
+	Count uint64      `json:"count"`
 }
 
 // Instance is a MIG instance.

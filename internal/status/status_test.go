@@ -63,6 +63,12 @@ func busyNode() *gpu.Snapshot {
 	stray.Reading.RowRemap = &gpu.RowRemap{Failed: true}
 	whole.Reading.RowRemap = &gpu.RowRemap{}
 	shared.Reading.RowRemap = &gpu.RowRemap{Pending: true}
+	divided.Reading.RASErrors = []gpu.RASErrors{
+		{Block: "gfx", Type: gpu.RASUncorrectable, Count: 0},
+		{Block: "umc", Type: gpu.RASCorrectable, Count: 12}, {Block: "umc", Type: gpu.RASUncorrectable, Count: 1},
+	}
+	shared.Reading.RASErrors = []gpu.RASErrors{{Block: "sdma", Type: gpu.RASCorrectable, Count: 2}}
+	whole.Reading.RASErrors = []gpu.RASErrors{{Block: "umc", Type: gpu.RASDeferred}}
 	stray.Events.Count, stray.Events.Last = 3, map[uint64]time.Time{31: at(time.Hour).Wall, 13: at(2 * time.Hour).Wall}
 	return node(whole, shared, divided, stray)
 }

@@ -46,6 +46,9 @@ func gpuTable(p *Page) *table {
 		if load := g.load(); load != "" {
 			t.note(load)
 		}
+		if errors := g.RAS(); errors != "" {
+			t.note("RAS errors: " + errors)
+		}
 		if g.MIG != nil {
 			t.note("instances: " + g.profiles())
 		}

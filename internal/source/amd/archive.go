@@ -13,8 +13,7 @@ import (
 	"strings"
 )
 
-// archived has the patterns of the files that the source reads, below sysfs. RAS counts are for
-// later use.
+// archived has the patterns of the files that the source reads, below sysfs.
 var archived = []string{
 	"module/amdgpu/version",
 	"class/kfd/kfd/topology/generation_id",

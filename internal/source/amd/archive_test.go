@@ -67,6 +67,7 @@ func machine(t *testing.T) *tree {
 		d.write(folder(bus)+"/hwmon/hwmon3/power1_cap", "750000000\n")
 		d.write(folder(bus)+"/hwmon/hwmon3/temp2_label", "junction\n")
 		d.write(folder(bus)+"/hwmon/hwmon3/temp2_input", "48000\n")
+		d.write(folder(bus)+"/ras/umc_err_count", fmt.Sprintf("ue: 0\nce: %d\nde: 0\n", i))
 	}
 	d.write("sys/class/kfd/kfd/topology/nodes/9/properties", "location_id 7168\ndomain 0\ndrm_render_minor 136\nnum_xcc 8\nunique_id 6493716418264924188\n")
 	d.write(kfdProc+"100/vram_40013", "4096\n")

@@ -26,12 +26,15 @@ type reader struct {
 	scope  gpu.EnergyScope
 	meter  meter
 	last   sums // of the last reading
+	// ras has the counts of errors, as of the last identification, errors their states.
+	ras    []gpu.RASErrors
+	errors map[rasKey]*errorCount
 	// logged has the problems that were logged for the GPU.
 	logged map[string]bool
 }
 
 // identityAge is the time after which the identity is read again: a part may have been unreadable,
-// and power limits change.
+// and power limits change. Errors are counted as often: the read asks registers of the GPU.
 const identityAge = 10 * time.Second
 
 // look identifies the GPU if necessary, and reads it.
@@ -42,6 +45,7 @@ func (r *reader) look() look {
 		if l.err = r.identify(); l.err != nil && r.device.UUID == "" {
 			return l
 		}
+		r.ras = r.readRAS()
 		r.again = now + identityAge
 	}
 	l.reading, l.err = r.read()
@@ -51,7 +55,7 @@ func (r *reader) look() look {
 
 // read returns one reading, or an error if neither gpu_metrics nor hwmon could be read.
 func (r *reader) read() (*gpu.Reading, error) {
-	out := &gpu.Reading{UUID: r.device.UUID}
+	out := &gpu.Reading{UUID: r.device.UUID, RASErrors: r.ras}
 	began := r.cfg.Now()
 	m, metricsErr := r.readMetrics()
 	out.At = r.cfg.Now()
@@ -162,7 +166,7 @@ func (r *reader) identify() error {
 		return fmt.Errorf("identify GPU: unique_id is %q", uuid)
 	}
 	if old := r.former; old != nil && old.device.UUID == uuid {
-		r.meter, r.last, r.device = old.meter, old.last, old.device
+		r.meter, r.last, r.device, r.errors = old.meter, old.last, old.device, old.errors
 	}
 	r.former = nil
 	if r.device.UUID != "" && r.device.UUID != uuid { // another GPU is at the address

@@ -1,0 +1,123 @@
+package amd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// rasFile matches the files of error counts in the folder ras of a GPU. Each has a line for each type
+// of error, such as "ue: 0" (Linux, amdgpu_ras.c).
+var rasFile = regexp.MustCompile(`^([a-z0-9_]{1,32})_err_count$`)
+
+// rasTypes has the types of errors by their name in the files. Errors are deferred on newer GPUs.
+var rasTypes = map[string]gpu.RASType{"ce": gpu.RASCorrectable, "ue": gpu.RASUncorrectable, "de": gpu.RASDeferred}
+
+const (
+	// maxBlocks exceeds the number of blocks of any GPU.
+	maxBlocks = 64
+	// maxErrors is the largest plausible rise of a count between two looks.
+	maxErrors = 1 << 20
+)
+
+// errorCount is the state of one count. It continues from the accepted number; a number that does
+// not is held until the next one continues from it, as after a reload of the driver.
+type errorCount struct {
+	accepted uint64
+	held     *uint64
+}
+
+// see adds a number and reports whether it is plausible.
+func (c *errorCount) see(n uint64) bool {
+	continues := func(last uint64) bool { return n >= last && n-last <= maxErrors }
+	if continues(c.accepted) || c.held != nil && continues(*c.held) {
+		c.accepted, c.held = n, nil
+		return true
+	}
+	c.held = &n
+	return false
+}
+
+// rasKey names one count.
+type rasKey struct {
+	block string
+	kind  gpu.RASType
+}
+
+// readRAS reads the counts of errors. A block with a file that cannot be read or is malformed is
+// omitted; the log has one line.
+func (r *reader) readRAS() []gpu.RASErrors {
+	folder := filepath.Join(r.card.folder, "ras")
+	entries, _ := os.ReadDir(folder) // missing without RAS
+	var out []gpu.RASErrors
+	blocks := 0
+	for _, e := range entries {
+		match := rasFile.FindStringSubmatch(e.Name())
+		if match == nil {
+			continue
+		}
+		if blocks++; blocks > maxBlocks {
+			break
+		}
+		counts, err := readCounts(filepath.Join(folder, e.Name()))
+		if err != nil {
+			r.logOnce("some counts of errors are unknown", err)
+			continue
+		}
+		for kind, n := range counts {
+			if r.plausible(rasKey{match[1], kind}, n) {
+				out = append(out, gpu.RASErrors{Block: match[1], Type: kind, Count: n})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b gpu.RASErrors) int {
+		return cmp.Or(cmp.Compare(a.Block, b.Block), cmp.Compare(a.Type, b.Type))
+	})
+	return out
+}
+
+// plausible reports whether a count can be reported. The first one is.
+func (r *reader) plausible(key rasKey, n uint64) bool {
+	c := r.errors[key]
+	if c == nil {
+		if r.errors == nil {
+			r.errors = make(map[rasKey]*errorCount)
+		}
+		r.errors[key] = &errorCount{accepted: n}
+		return true
+	}
+	return c.see(n)
+}
+
+// errNoCount is the error of a file of counts without content.
+var errNoCount = errors.New("no count")
+
+// readCounts returns the counts in a file by type. Each line must be valid.
+func readCounts(path string) (map[gpu.RASType]uint64, error) {
+	content, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[gpu.RASType]uint64)
+	for line := range strings.Lines(strings.TrimSpace(string(content))) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		kind, known := rasTypes[name]
+		n, err := strconv.ParseUint(number, 10, 32)
+		if _, twice := counts[kind]; !known || err != nil || twice || n == 1<<32-1 {
+			return nil, fmt.Errorf("parse %s: malformed line %q", path, strings.TrimSpace(line))
+		}
+		counts[kind] = n
+	}
+	if len(counts) == 0 {
+		return nil, fmt.Errorf("parse %s: %w", path, errNoCount)
+	}
+	return counts, nil
+}
