@@ -25,7 +25,7 @@ type Device struct {
 	VBIOSVersion    string `json:"vbios_version"`
 
 	Platform Platform `json:"platform"`
-	// Fabric is nil if the GPU is not part of an NVLink fabric.
+	// Fabric is nil if the GPU is not part of an NVLink fabric or XGMI hive.
 	Fabric *Fabric `json:"fabric,omitempty"`
 
 	// Partitions is nil while the GPU is not in MIG mode.
@@ -56,7 +56,8 @@ type Platform struct {
 }
 
 // Fabric is the NVLink domain of a GPU (NVML nvmlDeviceGetGpuFabricInfo, DCGM
-// fields 170-173).
+// fields 170-173), or the XGMI hive of an AMD GPU, which is within one machine (amdgpu,
+// xgmi_hive_info/xgmi_hive_id).
 type Fabric struct {
 	ClusterUUID string `json:"cluster_uuid"`
 	CliqueID    uint32 `json:"clique_id"`

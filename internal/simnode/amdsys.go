@@ -105,7 +105,7 @@ func (g *GPU) amdIdentity(position int) map[string]string {
 	}
 	if g.AMD.Hive != "" {
 		maps.Copy(files, map[string]string{
-			"xgmi_device_id": hexID(g.UUID, "xgmi")[:16], "xgmi_hive_info/xgmi_hive_id": g.AMD.Hive,
+			"xgmi_device_id": decimal(hexID(g.UUID, "xgmi")[:16]), "xgmi_hive_info/xgmi_hive_id": decimal(g.AMD.Hive),
 		})
 	}
 	if g.AMD.Dies > 1 {

@@ -27,11 +27,12 @@ var ofDevice = []string{
 	"current_compute_partition", "available_compute_partition", "current_memory_partition",
 	"gpu_metrics", "gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total",
 	"hwmon/hwmon*/name", "hwmon/hwmon*/power1_*", "hwmon/hwmon*/temp*", "hwmon/hwmon*/freq*", "ras/*_err_count",
+	"xgmi_hive_info/xgmi_hive_id",
 }
 
 // Archive writes a tar archive of the files that the source reads on this machine, so that the
-// machine can be replayed by a test. Unique ids and serial numbers are replaced by invented ones,
-// numbered as they are found. A file that cannot be read is omitted. It fails if the driver is not
+// machine can be replayed by a test. Unique ids, also of hives, and serial numbers are replaced by
+// invented ones, numbered as they are found. A file that cannot be read is omitted. It fails if the driver is not
 // loaded, and hangs if a GPU does.
 func Archive(w io.Writer, sys, proc string) error {
 	cards, err := scan(sys)
@@ -109,8 +110,9 @@ func (a *archive) write(h tar.Header, content []byte) {
 	}
 }
 
-// uniqueID matches the line with the unique id, in decimal, of a node's properties in the topology.
-var uniqueID = regexp.MustCompile(`(?m)^unique_id [1-9][0-9]*$`)
+// topologyID matches the lines with the unique ids of a node's GPU and hive, in decimal, in its
+// properties in the topology.
+var topologyID = regexp.MustCompile(`(?m)^(unique_id|hive_id) [1-9][0-9]*$`)
 
 // masked returns the content of a file without unique ids and serial numbers.
 func (a *archive) masked(name string, content []byte) []byte {
@@ -121,17 +123,25 @@ func (a *archive) masked(name string, content []byte) []byte {
 			return content
 		}
 		return []byte(a.mask(strings.ToLower(text)) + "\n")
+	case "xgmi_hive_id":
+		return []byte(a.maskDecimal(text) + "\n")
 	case "properties":
-		return uniqueID.ReplaceAllFunc(content, func(line []byte) []byte {
-			id, err := strconv.ParseUint(strings.TrimPrefix(string(line), "unique_id "), 10, 64)
-			if err != nil {
-				return []byte("unique_id 0")
-			}
-			masked, _ := strconv.ParseUint(a.mask(fmt.Sprintf("%016x", id)), 16, 64) // a mask is hexadecimal
-			return []byte("unique_id " + strconv.FormatUint(masked, 10))
+		return topologyID.ReplaceAllFunc(content, func(line []byte) []byte {
+			name, id, _ := strings.Cut(string(line), " ")
+			return []byte(name + " " + a.maskDecimal(id))
 		})
 	}
 	return content
+}
+
+// maskDecimal is [archive.mask] for a number in decimal, 0 if it is none.
+func (a *archive) maskDecimal(original string) string {
+	id, err := strconv.ParseUint(original, 10, 64)
+	if err != nil || id == 0 {
+		return "0"
+	}
+	masked, _ := strconv.ParseUint(a.mask(fmt.Sprintf("%016x", id)), 16, 64) // a mask is hexadecimal
+	return strconv.FormatUint(masked, 10)
 }
 
 // mask returns the replacement of a unique id or serial number. An original has one replacement.

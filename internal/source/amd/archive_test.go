@@ -51,6 +51,9 @@ func extract(t *testing.T, archive io.Reader) *tree {
 	}
 }
 
+// hive is the id of an XGMI hive, as the driver writes it.
+const hive = "6566135270000634472"
+
 // machine returns a tree with a GPU in eight partitions and a whole one, and processes.
 func machine(t *testing.T) *tree {
 	d := one(t)
@@ -67,9 +70,10 @@ func machine(t *testing.T) *tree {
 		d.write(folder(bus)+"/hwmon/hwmon3/power1_cap", "750000000\n")
 		d.write(folder(bus)+"/hwmon/hwmon3/temp2_label", "junction\n")
 		d.write(folder(bus)+"/hwmon/hwmon3/temp2_input", "48000\n")
+		d.write(folder(bus)+"/xgmi_hive_info/xgmi_hive_id", hive+"\n")
 		d.write(folder(bus)+"/ras/umc_err_count", fmt.Sprintf("ue: 0\nce: %d\nde: 0\n", i))
 	}
-	d.write("sys/class/kfd/kfd/topology/nodes/9/properties", "location_id 7168\ndomain 0\ndrm_render_minor 136\nnum_xcc 8\nunique_id 6493716418264924188\n")
+	d.write("sys/class/kfd/kfd/topology/nodes/9/properties", "location_id 7168\ndomain 0\ndrm_render_minor 136\nnum_xcc 8\nhive_id "+hive+"\nunique_id 6493716418264924188\n")
 	d.write(kfdProc+"100/vram_40013", "4096\n")
 	d.write(kfdProc+"200/vram_40099", "0\n")
 	d.write(kfdProc+"200/queues/0/gpuid", "40099\n")
@@ -84,7 +88,7 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	content := archive.String()
-	for _, secret := range []string{id1, id2, "69225100000", "6493716418264924188"} {
+	for _, secret := range []string{id1, id2, "69225100000", "6493716418264924188", hive} {
 		if strings.Contains(content, secret) {
 			t.Errorf("the archive has %s", secret)
 		}
@@ -99,7 +103,10 @@ func TestReplay(t *testing.T) {
 	if len(want.Devices) != 2 || len(want.Readings) != 2 || len(want.Devices[0].Partitions.Instances) != 8 || len(want.Readings[0].Contexts) != 1 || len(want.Readings[1].Contexts) != 1 {
 		t.Fatalf("the machine is read as %+v", want)
 	}
-	rename(&want, map[string]string{id1: "5a1f000000000001", id2: "5a1f000000000003", "692251000000": "5a1f000000000002", "692251000001": "5a1f000000000004"})
+	rename(&want, map[string]string{
+		id1: "5a1f000000000001", id2: "5a1f000000000004", "692251000000": "5a1f000000000002", "692251000001": "5a1f000000000005",
+		"5b1f993d3b8d2a68": "5a1f000000000003",
+	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("replayed report (-want +got):\n%s", diff)
 	}
@@ -157,6 +164,7 @@ func TestTrees(t *testing.T) {
 func rename(r *gpu.Report, names map[string]string) {
 	for i := range r.Devices {
 		r.Devices[i].UUID, r.Devices[i].Serial = names[r.Devices[i].UUID], names[r.Devices[i].Serial]
+		r.Devices[i].Fabric.ClusterUUID = names[r.Devices[i].Fabric.ClusterUUID]
 		r.Readings[i].UUID = names[r.Readings[i].UUID]
 	}
 }

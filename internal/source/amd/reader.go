@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -187,7 +188,17 @@ func (r *reader) identify() error {
 	}
 	r.findHwmon()
 	d.MaxPower = r.maxPower()
+	d.Fabric = r.hive()
 	return nil
+}
+
+// hive returns the GPU's XGMI hive, nil without one. All GPUs of a hive are connected.
+func (r *reader) hive() *gpu.Fabric {
+	id := r.number("xgmi_hive_info/xgmi_hive_id")
+	if !id.ok || id.n == 0 || id.n == math.MaxUint64 {
+		return nil
+	}
+	return &gpu.Fabric{ClusterUUID: fmt.Sprintf("%016x", id.n), State: "completed"}
 }
 
 // busID converts an address to the format of [gpu.Device].

@@ -136,6 +136,24 @@ func TestOtherDevices(t *testing.T) {
 	}
 }
 
+// TestHive checks the XGMI hive of a GPU.
+func TestHive(t *testing.T) {
+	for content, want := range map[string]string{
+		"6566135270000634472\n": "5b1f993d3b8d2a68 0 completed", "81985529216486895": "0123456789abcdef 0 completed",
+		"0": "", "": "", "18446744073709551615": "", "5b1f": "", "-1": "",
+	} {
+		d := one(t)
+		d.optional(folder(bus1)+"/xgmi_hive_info/xgmi_hive_id", content)
+		got := ""
+		if f := gputest.Read(t, d.open(gputest.NewClock().Now)).Devices[0].Fabric; f != nil {
+			got = fmt.Sprint(f.ClusterUUID, " ", f.CliqueID, " ", f.State)
+		}
+		if got != want {
+			t.Errorf("%q: fabric %q, want %q", content, got, want)
+		}
+	}
+}
+
 // TestModule checks an MI250: both GPUs have the serial number of the module, and the first one has
 // its energy.
 func TestModule(t *testing.T) {
