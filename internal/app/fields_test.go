@@ -23,6 +23,7 @@ import (
 var unshown = map[string]string{
 	"At.Boot":                                "for calculations",
 	"GPUs.Renamed":                           "matters if it is later than a counter's start, see record",
+	"GPUs.Device.Position":                   "for the numbers of prologs",
 	"GPUs.Reading.UUID":                      "equal to the GPU's",
 	"GPUs.Reading.At":                        "on the page as LastReading",
 	"GPUs.Reading.Took":                      "for the ledger",

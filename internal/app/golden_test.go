@@ -52,8 +52,8 @@ func newBench(t testing.TB, scenario string, engine bool) *bench {
 	return benchOf(t, sc, engine)
 }
 
-// benchOf creates a bench of any scenario.
-func benchOf(t testing.TB, sc simnode.Scenario, engine bool) *bench {
+// benchOf creates a bench of any scenario, with more flags.
+func benchOf(t testing.TB, sc simnode.Scenario, engine bool, flags ...string) *bench {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "node") // a short path, because it contains a socket
 	if err != nil {
@@ -68,6 +68,7 @@ func benchOf(t testing.TB, sc simnode.Scenario, engine bool) *bench {
 		t.Setenv(name, value)
 	}
 	args := append(b.world.Flags(), "--nvml.library="+library, "--nvml.call-timeout=5m")
+	args = append(args, flags...)
 	if engine {
 		args = append(args, b.world.EngineFlags(client)...)
 	}

@@ -1,10 +1,13 @@
 package app_test
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
@@ -139,6 +142,42 @@ func TestMPSInJobs(t *testing.T) {
 			}
 			if strays := page.Sum("gpuledger_gpu_processes_without_allocation", nil); strays != 0 {
 				t.Errorf("%v processes without an allocation, want none", strays)
+			}
+		})
+	}
+}
+
+// TestJobsOnAMD checks the GPUs that jobs hold according to prologs: an undivided one by the number of
+// its render node or by position, and a partition.
+func TestJobsOnAMD(t *testing.T) {
+	for _, tt := range []struct {
+		numbers, whole, partition string
+	}{
+		{"index", "136", "186"}, {"amd", "1", "9"}, // the GPUs before the divided one have one position each
+	} {
+		t.Run(tt.numbers, func(t *testing.T) {
+			sc, err := simnode.Lookup("mi300x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sc.NoKubelet, sc.Pods = true, nil
+			work := simnode.Work{GPU: 1, Watts: 500, Load: simnode.Constant(50), Memory: 1 << 30}
+			user, holder := simnode.SlurmJob("4711", "s8FXKTA79XAR00", 1001, simnode.GPUs(1), work), simnode.SlurmJob("4712", "s8FXKTA79XAR01", 1002, simnode.Parts(7, 2))
+			user.Files = map[string]string{"held/" + tt.whole: "4711 1001\n"}
+			holder.Files = map[string]string{"held/" + tt.partition: "4712 1002\n"}
+			sc.Units = []simnode.Unit{user, holder}
+			b := benchOf(t, sc, false, "--units.held-numbers="+tt.numbers)
+			b.run(20)
+			b.balanced()
+			got := make(map[string]string)
+			for i, g := range b.gpus() {
+				for _, h := range g.Holders {
+					got[h.Owner.UID] = fmt.Sprintf("GPU %d %s %s", i, h.GPUInstance, h.Sharing)
+				}
+			}
+			want := map[string]string{"slurm/4711": "GPU 1  exclusive", "slurm/4712": "GPU 7 2 mig"}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("holders (-want +got):\n%s", diff)
 			}
 		})
 	}

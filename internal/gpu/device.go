@@ -11,6 +11,10 @@ type Device struct {
 	// Index is the position in the driver's enumeration order. It shifts when a GPU dies, so it
 	// is never used as a key.
 	Index int `json:"index"`
+	// Position is the position of the GPU, or of its first partition, among all GPUs and partitions
+	// of its driver, by device node; nil for NVIDIA. The partitions of a GPU follow each other. It
+	// shifts like the index. It is not saved: a lost GPU has none after a restart.
+	Position *int `json:"-"`
 	// DeviceNode is the path of the device node below /dev, such as nvidia0 (minor number);
 	// empty if unknown. It shifts like the index.
 	DeviceNode string `json:"device"`

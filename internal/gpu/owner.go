@@ -226,9 +226,11 @@ type DeviceName struct {
 	// UUID is the UUID of a GPU or of a partition's device, such as GPU-… or MIG-…. If it is
 	// empty, another field names the GPU: Index is the position in the driver's order, Node the
 	// path of the device node below /dev, PCIBusID the address in the driver's format. A node or an
-	// address that is also the one of a partition names the partition.
+	// address that is also the one of a partition names the partition. Position is a
+	// [Device.Position], also of a partition.
 	UUID     string `json:",omitempty"`
 	Index    *int   `json:",omitempty"`
+	Position *int   `json:",omitempty"`
 	Node     string `json:",omitempty"`
 	PCIBusID string `json:",omitempty"`
 	// Partition names a partition of that GPU. It is nil for the GPU itself.

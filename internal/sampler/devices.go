@@ -70,6 +70,9 @@ func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	if name.UUID != "" && name.Partition == nil {
 		return name.UUID, ""
 	}
+	if name.Position != nil {
+		return ds.at(*name.Position)
+	}
 	i := slices.IndexFunc(ds, func(d gpu.Device) bool { return named(d, name) })
 	if i < 0 {
 		return "", ""
@@ -78,6 +81,22 @@ func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 		return ds[i].UUID, ""
 	}
 	return ds[i : i+1].findInstance(meant(name.Partition))
+}
+
+// at returns the GPU or partition at a [gpu.Device.Position].
+func (ds devices) at(position int) (uuid, instance string) {
+	for _, d := range ds {
+		if d.Position == nil {
+			continue
+		}
+		switch k := position - *d.Position; {
+		case d.Partitions == nil && k == 0:
+			return d.UUID, ""
+		case d.Partitions != nil && k >= 0 && k < len(d.Partitions.Instances):
+			return d.UUID, d.Partitions.Instances[k].ID
+		}
+	}
+	return "", ""
 }
 
 // owned returns a function that matches the partition with a device of that name. The address of a

@@ -1,6 +1,7 @@
 package sampler_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,5 +109,32 @@ func TestIndexOfVendor(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{w.devices[1].UUID}, got); diff != "" {
 		t.Errorf("accounts (-want +got):\n%s", diff)
+	}
+}
+
+// TestPosition checks the GPUs and partitions of AMD by position, beside a GPU of NVIDIA.
+func TestPosition(t *testing.T) {
+	w := newWorld(t)
+	w.devices[0].Position = new(1)
+	w.devices[0].Partitions = &gpu.Partitioning{Slices: 2, Instances: []gpu.Partition{{ID: "0", Slices: 1}, {ID: "1", Slices: 1}}}
+	whole := w.devices[0]
+	whole.UUID, whole.PCIBusID, whole.Index, whole.Position, whole.Partitions = "5a1f00000000001b", "00000000:E5:00.0", 7, new(3), nil
+	w.devices = append(w.devices, whole)
+	for i := range 5 {
+		w.allocations.List = append(w.allocations.List, gpu.Allocation{
+			Device: gpu.DeviceName{Position: &i}, Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: fmt.Sprint("at-", i), UID: fmt.Sprint("uid-", i)},
+			Sharing: gpu.SharingExclusive, Replicas: 1, Live: true,
+		})
+	}
+	got := make(map[string]string)
+	for _, g := range w.ticks(w.sampler(), 1).GPUs {
+		for _, h := range g.Holders {
+			got[h.Owner.Name] = g.UUID + " " + h.GPUInstance
+		}
+	}
+	divided := w.devices[0].UUID
+	want := map[string]string{"at-1": divided + " 0", "at-2": divided + " 1", "at-3": whole.UUID + " "} // none at 0 and 4
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("holders (-want +got):\n%s", diff)
 	}
 }

@@ -20,9 +20,14 @@ type Numbers int
 const (
 	Index Numbers = iota // the driver's order, as with AutoDetect=nvml in gres.conf
 	Minor                // the number of the device node, as with File=/dev/nvidia[0-7]
+	AMD                  // the position among the GPUs and partitions of AMD
 )
 
-var numbers = []string{"index", "minor"}
+var numbers = []string{"index", "minor", "amd"}
+
+// firstRender is the minor number of the first render node. Slurm numbers a device file by the digits
+// in its name, so a GPU of /dev/dri/renderD128 can have the number 128. No node has as many GPUs.
+const firstRender = 128
 
 // MarshalText implements [encoding.TextMarshaler].
 func (n Numbers) MarshalText() ([]byte, error) { return []byte(numbers[n]), nil }
@@ -140,7 +145,7 @@ func parseHolders(text string) (jobs []heldBy, err error) {
 }
 
 // parseDevice parses the name of a GPU: GPU-<uuid>, MIG-<uuid>, <number>, or
-// <number>.<GPU instance id>.
+// <number>.<GPU instance id>. Partitions of AMD's GPUs have numbers of their own.
 func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 	if strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-") {
 		return gpu.DeviceName{UUID: name}, validName(name)
@@ -158,10 +163,15 @@ func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 
 // numbered returns the name of the GPU with a valid number.
 func numbered(number string, n Numbers) gpu.DeviceName {
-	if n == Minor {
-		return gpu.DeviceName{Node: "nvidia" + number}
-	}
 	i, _ := strconv.Atoi(number)
+	switch {
+	case i >= firstRender:
+		return gpu.DeviceName{Node: "dri/renderD" + strconv.Itoa(i)}
+	case n == Minor:
+		return gpu.DeviceName{Node: "nvidia" + number}
+	case n == AMD:
+		return gpu.DeviceName{Position: &i}
+	}
 	return gpu.DeviceName{Index: &i}
 }
 

@@ -75,6 +75,26 @@ func TestPrologFiles(t *testing.T) {
 	}
 }
 
+// TestNumbersOfAMD checks the names of AMD's GPUs: by position, and by the number of the render node,
+// which NVIDIA's GPUs never have.
+func TestNumbersOfAMD(t *testing.T) {
+	position := func(n int) gpu.DeviceName { return gpu.DeviceName{Position: &n} }
+	render := func(n string) gpu.DeviceName { return gpu.DeviceName{Node: "dri/renderD" + n} }
+	for _, tt := range []struct {
+		name    string
+		numbers Numbers
+		want    gpu.DeviceName
+	}{
+		{"0", AMD, position(0)}, {"127", AMD, position(127)}, {"128", AMD, render("128")}, {"0136", AMD, gpu.DeviceName{}},
+		{"128", Index, render("128")}, {"135", Minor, render("135")}, {"127", Minor, gpu.DeviceName{Node: "nvidia127"}},
+		{"3", Index, gpu.DeviceName{Index: new(3)}}, {"GPU-77", AMD, gpu.DeviceName{UUID: "GPU-77"}},
+	} {
+		if got, _ := parseDevice(tt.name, tt.numbers); !cmp.Equal(got, tt.want) {
+			t.Errorf("%s, %v: %+v, want %+v", tt.name, tt.numbers, got, tt.want)
+		}
+	}
+}
+
 // TestBadPrologFiles checks that a bad file is reported and affects no other file.
 func TestBadPrologFiles(t *testing.T) {
 	tests := []struct {
@@ -147,7 +167,7 @@ func FuzzDeviceName(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		for _, n := range []Numbers{Index, Minor} {
+		for _, n := range []Numbers{Index, Minor, AMD} {
 			if d, ok := parseDevice(name, n); ok && (d == gpu.DeviceName{}) || ok && strings.ContainsAny(name, "/\n") && d.UUID == "" {
 				t.Errorf("parseDevice(%q) = %+v, %v", name, d, ok)
 			}

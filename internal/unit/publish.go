@@ -167,6 +167,9 @@ func deviceKey(d gpu.DeviceName) string {
 	if d.Index != nil {
 		key += " " + strconv.Itoa(*d.Index)
 	}
+	if d.Position != nil {
+		key += "@" + strconv.Itoa(*d.Position)
+	}
 	if d.Partition != nil {
 		key += "." + d.Partition.Instance
 		if d.Partition.Ordinal != nil {

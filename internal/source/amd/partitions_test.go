@@ -198,3 +198,22 @@ func TestAllHang(t *testing.T) {
 		}
 	}
 }
+
+// TestPositions checks that a GPU counts as many positions as it has partitions, also while it cannot
+// be identified.
+func TestPositions(t *testing.T) {
+	d := one(t)
+	d.divide("CPX", 8)
+	d.addCard(9, bus2, "")
+	d.addNode(9, "40099", 0x1c00, 136, 8)
+	d.addCard(10, "0000:1d:00.0", "5a1f00000000001d")
+	d.addNode(10, "40100", 0x1d00, 137, 8)
+	d.renumbered()
+	got := make(map[string]int)
+	for _, g := range gputest.Read(t, d.open(gputest.NewClock().Now)).Devices {
+		got[g.UUID] = *g.Position
+	}
+	if diff := cmp.Diff(map[string]int{id1: 0, "5a1f00000000001d": 9}, got); diff != "" {
+		t.Errorf("positions (-want +got):\n%s", diff)
+	}
+}

@@ -193,7 +193,7 @@ func TestRecordedFolder(t *testing.T) {
 	}
 	r := gputest.Read(t, d.open(gputest.NewClock().Now))
 	want := []gpu.Device{{
-		UUID: id1, Index: 7, DeviceNode: "dri/card7", PCIBusID: "00000000:1B:00.0", Vendor: "AMD", Model: "AMD Instinct MI210",
+		UUID: id1, Index: 7, Position: new(0), DeviceNode: "dri/card7", PCIBusID: "00000000:1B:00.0", Vendor: "AMD", Model: "AMD Instinct MI210",
 		EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU,
 	}}
 	if diff := cmp.Diff(want, r.Devices); diff != "" {

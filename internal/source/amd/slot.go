@@ -14,6 +14,7 @@ import (
 type slot struct {
 	card
 	present   bool
+	position  int // see [gpu.Device.Position]
 	nodes     []node
 	platforms map[string]string
 

@@ -82,12 +82,13 @@ func (s *Source) refresh() {
 	s.topology.at = now
 }
 
-// place gives each GPU its slot. A slot remains after its GPU was lost: a call may be in flight, and
+// place gives each GPU its slot and its position, by the number of its card. A slot remains after its GPU was lost: a call may be in flight, and
 // the GPU may return.
 func (s *Source) place(cards []card) {
 	for _, x := range s.slots {
 		x.present = false
 	}
+	position := 0
 	for _, c := range cards {
 		x := s.slotOf(c.address)
 		if x == nil {
@@ -96,6 +97,8 @@ func (s *Source) place(cards []card) {
 		}
 		x.card, x.present = c, true
 		x.nodes, x.platforms = s.topology.nodes[c.address], s.platforms
+		x.position = position
+		position += max(len(x.nodes), 1)
 	}
 }
 
@@ -139,6 +142,7 @@ func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 			continue
 		}
 		uuids[x.device.UUID] = true
+		x.device.Position = new(x.position)
 		report.Devices = append(report.Devices, x.device)
 		if x.reading != nil {
 			report.Readings = append(report.Readings, *x.reading)
