@@ -43,6 +43,8 @@ type Config struct {
 	MaxProcesses int
 	Collector    collector.Options
 
+	// AMDClients makes the AMD source read clients of DRM.
+	AMDClients bool
 	// Sandbox enables the restrictions of [Config.SandboxRules].
 	Sandbox bool
 

@@ -42,6 +42,7 @@ type DCGM struct {
 
 func (c *Config) registerSource(fs *flag.FlagSet) {
 	fs.StringVar(&c.Source, "source", sourceAuto, "`source` of the readings: nvml, amd (experimental), or auto for the vendors of the GPUs on the PCI bus")
+	fs.BoolVar(&c.AMDClients, "amd.fdinfo", false, "list graphics and media processes on AMD GPUs by their files in /proc; needs CAP_SYS_PTRACE and --sandbox=false")
 	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine for --dcgm.fields and --dcgm.profiling: the path of its unix socket, host:port, a URI, or embedded to run one in this process")
 	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; the loader finds it by default")
 	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "measure the activity of MIG instances on GPUs before Hopper by the host engine, which reserves their profiling counters")
@@ -56,6 +57,9 @@ func (c *Config) validateSource() error {
 		return errors.New("--source=dcgm: readings come from NVML, to which a host engine only adds; remove --source and keep --dcgm.address")
 	default:
 		return fmt.Errorf("--source=%s: must be auto, nvml or amd", c.Source)
+	}
+	if c.AMDClients && c.Sandbox {
+		return errors.New("--amd.fdinfo: must be used with --sandbox=false, since Landlock denies reading /proc/<pid>/fdinfo")
 	}
 	if l := c.DCGM.HostnameLabel; l != collector.Hostname && l != collector.HostnameLower {
 		return fmt.Errorf("--dcgm.hostname-label=%s: must be Hostname or hostname", l)

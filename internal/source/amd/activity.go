@@ -1,6 +1,8 @@
 package amd
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -42,7 +44,7 @@ func (s sums) count(later sums) uint64 {
 
 // readActivity fills in the activity since the last reading: of the GPU, and of its partitions or
 // processes.
-func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy) {
+func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy, uses map[uint32]use) {
 	samples := r.last.count(now)
 	if share, known := average(r.last.activity, now.activity, samples); known {
 		out.Gauges[gpu.Utilization] = &share
@@ -55,7 +57,7 @@ func (r *reader) readActivity(out *gpu.Reading, now sums, occupied []occupancy) 
 		r.readInstances(out, p, now, samples, span)
 		return
 	}
-	weigh(out, occupied, span)
+	weigh(out, occupied, uses, span)
 }
 
 // maxSpan is the longest time between two readings. The activity of a longer time is unknown.
@@ -82,9 +84,13 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 	out.Instances, out.InstancesKnown = instances, true
 }
 
-// weigh divides the GPU's activity between its processes by their occupancy at one moment. If the
-// GPU worked but no process had work at that moment, the activity is unknown.
-func weigh(out *gpu.Reading, occupied []occupancy, span gpu.Span) {
+// engines is the number of engines in the busy time of a client: graphics and compute.
+const engines = 2
+
+// weigh divides the GPU's activity between its processes: clients of DRM have their busy time, the
+// others the rest by their occupancy at one moment. If the GPU worked and no process had work, or if a
+// busy time is impossible, the activity is unknown.
+func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu.Span) {
 	busy := out.Gauges[gpu.Utilization]
 	if busy == nil || !out.ContextsKnown {
 		return
@@ -96,13 +102,26 @@ func weigh(out *gpu.Reading, occupied []occupancy, span gpu.Span) {
 		}
 		all += o.units.n
 	}
-	if all == 0 && *busy > 0 {
+	shares, rest := make(map[uint32]float64), *busy
+	for pid, u := range uses {
+		if u.busy > engines*span.Len()+span.Len()/2 {
+			return
+		}
+		if share := min(u.busy.Seconds()/span.Len().Seconds(), 1); share > 0 {
+			shares[pid] = share
+			rest -= share
+		}
+	}
+	if all == 0 && *busy > 0 && len(shares) == 0 {
 		return
 	}
 	for _, o := range occupied {
-		if share := *busy * float64(o.units.n) / float64(max(all, 1)); share > 0 {
-			out.Samples = append(out.Samples, gpu.Sample{PID: o.pid, Span: span, SM: share})
+		if share := rest * float64(o.units.n) / float64(max(all, 1)); share > 0 {
+			shares[o.pid] += share
 		}
+	}
+	for _, pid := range slices.Sorted(maps.Keys(shares)) {
+		out.Samples = append(out.Samples, gpu.Sample{PID: pid, Span: span, SM: min(shares[pid], 1)})
 	}
 	out.Sampled, out.SamplesKnown, out.WeightedSamples = span, true, true
 }

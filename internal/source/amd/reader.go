@@ -18,6 +18,10 @@ type reader struct {
 	card      card
 	nodes     []node
 	platforms map[string]string
+	// files are the open files of the GPU's device nodes, if clients of DRM are read, and busy the
+	// busy time by client of the last reading.
+	files []clientFile
+	busy  map[string]time.Duration
 	// former is the reader of the slot's last GPU, until this one is identified.
 	former *reader
 
@@ -69,8 +73,10 @@ func (r *reader) read() (*gpu.Reading, error) {
 	r.readEnergy(out, m, metricsErr == nil || errors.Is(metricsErr, errUnknown))
 	r.device.Partitions = partitioning(readText(r.card.folder, "current_compute_partition"), r.card.address, r.nodes, r.platforms)
 	occupied := r.readContexts(out)
+	uses := r.readClients()
+	r.addClients(out, uses)
 	now := sumsOf(m, out.At)
-	r.readActivity(out, now, occupied)
+	r.readActivity(out, now, occupied, uses)
 	r.last = now
 	return out, nil
 }

@@ -17,6 +17,7 @@ type slot struct {
 	position  int // see [gpu.Device.Position]
 	nodes     []node
 	platforms map[string]string
+	files     []clientFile
 
 	lane lane.Lane[look]
 	// reader is nil before the first look. While the lane is busy, it belongs to the lane.
@@ -66,7 +67,7 @@ func (x *slot) begin(cfg Config) {
 		}
 	}
 	r := x.reader
-	r.nodes, r.platforms = x.nodes, x.platforms
+	r.nodes, r.platforms, r.files = x.nodes, x.platforms, x.files
 	x.lane.Begin(r.look)
 }
 

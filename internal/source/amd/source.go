@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -18,6 +20,8 @@ const Vendor = "AMD"
 type Config struct {
 	// Sys and Proc are the directories where sysfs and procfs are mounted.
 	Sys, Proc string
+	// Clients makes the source read clients of DRM, which are unknown to amdkfd.
+	Clients bool
 	// CallTimeout is the time that a Read waits for late GPUs. It must be positive.
 	CallTimeout time.Duration
 	// Now is called from several goroutines.
@@ -34,7 +38,11 @@ type Source struct {
 	topology topology
 	// platforms has the names of the partitions' devices, as of the topology.
 	platforms map[string]string
-	closed    bool
+	// files has the open files of device nodes by node, as of the topology; unread is set once some
+	// could not be listed.
+	files  map[string][]clientFile
+	unread bool
+	closed bool
 }
 
 // New returns a source. It reads nothing before the first Read.
@@ -80,6 +88,14 @@ func (s *Source) refresh() {
 	}
 	s.topology, s.platforms = readTopology(s.cfg.Sys), readPlatforms(s.cfg.Sys)
 	s.topology.at = now
+	if !s.cfg.Clients {
+		return
+	}
+	var err error
+	if s.files, err = listClientFiles(s.cfg.Proc); err != nil && !s.unread {
+		s.unread = true
+		s.cfg.Log.Warn("some clients of DRM are unknown", "err", err)
+	}
 }
 
 // place gives each GPU its slot and its position, by the number of its card. A slot remains after its GPU was lost: a call may be in flight, and
@@ -97,6 +113,9 @@ func (s *Source) place(cards []card) {
 		}
 		x.card, x.present = c, true
 		x.nodes, x.platforms = s.topology.nodes[c.address], s.platforms
+		if s.cfg.Clients {
+			x.files = slices.Concat(s.files["card"+strconv.Itoa(c.number)], s.files["renderD"+renderMinor(c.folder)])
+		}
 		x.position = position
 		position += max(len(x.nodes), 1)
 	}

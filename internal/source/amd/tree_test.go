@@ -23,6 +23,8 @@ type tree struct {
 	log  strings.Builder // of the source
 	// generation counts the changes of amdkfd's topology.
 	generation int
+	// clients is set if clients of DRM are read.
+	clients bool
 }
 
 func newTree(t testing.TB) *tree {
@@ -161,7 +163,7 @@ func (d *tree) addNode(n int, gpuID string, location uint32, minor, xcc int) {
 // open returns a source that reads the tree.
 func (d *tree) open(now gpu.Clock) *amd.Source {
 	s := amd.New(amd.Config{
-		Sys: d.path("sys"), Proc: d.path("proc"), CallTimeout: gputest.HangTimeout, Now: now,
+		Sys: d.path("sys"), Proc: d.path("proc"), Clients: d.clients, CallTimeout: gputest.HangTimeout, Now: now,
 		Log: slog.New(slog.NewTextHandler(&d.log, nil)),
 	})
 	d.t.Cleanup(func() {

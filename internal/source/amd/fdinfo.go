@@ -1,0 +1,136 @@
+package amd
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Graphics, media and Vulkan use a GPU through DRM and are unknown to amdkfd. Their open files of
+// device nodes describe them in /proc/<pid>/fdinfo (Linux, drm-usage-stats). Reading it needs
+// CAP_SYS_PTRACE for other users' processes, and Landlock denies it.
+
+// A clientFile is an open file of a device node.
+type clientFile struct {
+	pid  uint32
+	path string // of its description
+}
+
+// maxClientFiles is the number of open files of device nodes that are read.
+const maxClientFiles = 4096
+
+// listClientFiles returns the open files of device nodes by the name of the node, such as renderD128.
+// Nothing asks a GPU. It omits processes that cannot be read, and returns the first error.
+func listClientFiles(proc string) (files map[string][]clientFile, first error) {
+	files = make(map[string][]clientFile)
+	entries, first := os.ReadDir(proc)
+	n := 0
+	for _, e := range entries {
+		pid, err := strconv.ParseUint(e.Name(), 10, 32)
+		if err != nil {
+			continue
+		}
+		open, err := os.ReadDir(filepath.Join(proc, e.Name(), "fd"))
+		if refused(err) && first == nil {
+			first = err
+		}
+		for _, fd := range open {
+			target, _ := os.Readlink(filepath.Join(proc, e.Name(), "fd", fd.Name())) // may have been closed
+			if node, ok := strings.CutPrefix(target, "/dev/dri/"); ok && n < maxClientFiles {
+				files[node] = append(files[node], clientFile{uint32(pid), filepath.Join(proc, e.Name(), "fdinfo", fd.Name())})
+				n++
+			}
+		}
+	}
+	return files, first
+}
+
+// A client is the use of a GPU through one client of DRM.
+type client struct {
+	id, address string
+	memory      uint64        // bytes
+	busy        time.Duration // of the engines gfx and compute
+}
+
+// parseClient parses a description. Several files may describe one client.
+func parseClient(text string) (c client, ok bool) {
+	driver := ""
+	resident := uint64(0)
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		value = strings.TrimSpace(value)
+		number, unit, _ := strings.Cut(value, " ")
+		n, err := strconv.ParseUint(number, 10, 63)
+		switch key {
+		case "drm-driver":
+			driver = value
+		case "drm-pdev":
+			c.address = value
+		case "drm-client-id":
+			c.id = value
+		case "drm-engine-gfx", "drm-engine-compute":
+			if err != nil || unit != "ns" {
+				return client{}, false
+			}
+			c.busy += time.Duration(n)
+		case "drm-memory-vram", "drm-resident-vram":
+			if err == nil && unit == "KiB" && n < 1<<40 {
+				resident = max(resident, n<<10)
+			}
+		}
+	}
+	c.memory = resident
+	return c, driver == "amdgpu" && c.id != "" && c.busy >= 0
+}
+
+// use is the use of the GPU by a process through DRM since the last reading.
+type use struct {
+	memory uint64
+	busy   time.Duration
+}
+
+// readClients returns the use of the GPU by process. Busy time may fall for a moment, so the larger
+// value counts. A client that was unknown before has none.
+func (r *reader) readClients() map[uint32]use {
+	uses := make(map[uint32]use)
+	busy := make(map[string]time.Duration)
+	for _, f := range r.files {
+		text, err := readFile(f.path)
+		if err != nil { // the process has ended, or closed the file
+			continue
+		}
+		c, ok := parseClient(string(text))
+		if _, twice := busy[c.id]; !ok || twice || c.address != r.card.address {
+			continue
+		}
+		last, known := r.busy[c.id]
+		busy[c.id] = max(c.busy, last)
+		u := uses[f.pid]
+		u.memory += c.memory
+		if known {
+			u.busy += busy[c.id] - last
+		}
+		uses[f.pid] = u
+	}
+	r.busy = busy
+	return uses
+}
+
+// addClients adds the processes that use the GPU through DRM only.
+func (r *reader) addClients(out *gpu.Reading, uses map[uint32]use) {
+	if !out.ContextsKnown || r.device.Partitions != nil {
+		return
+	}
+	for pid, u := range uses {
+		if !slices.ContainsFunc(out.Contexts, func(c gpu.Context) bool { return c.PID == pid }) {
+			out.Contexts = append(out.Contexts, gpu.Context{PID: pid, MemoryUsed: new(u.memory)})
+		}
+	}
+	slices.SortFunc(out.Contexts, func(a, b gpu.Context) int { return cmp.Compare(a.PID, b.PID) })
+}
