@@ -65,7 +65,8 @@ func busyNode() *gpu.Snapshot {
 	shared.Reading.RowRemap = &gpu.RowRemap{Pending: true}
 	divided.Reading.RASErrors = []gpu.RASErrors{
 		{Block: "gfx", Type: gpu.RASUncorrectable, Count: 0},
-		{Block: "umc", Type: gpu.RASCorrectable, Count: 12}, {Block: "umc", Type: gpu.RASUncorrectable, Count: 1},
+		{Block: "umc", Type: gpu.RASCorrectable, Count: 12},
+		{Block: "umc", Type: gpu.RASUncorrectable, Count: 1},
 	}
 	shared.Reading.RASErrors = []gpu.RASErrors{{Block: "sdma", Type: gpu.RASCorrectable, Count: 2}}
 	whole.Reading.RASErrors = []gpu.RASErrors{{Block: "umc", Type: gpu.RASDeferred}}

@@ -85,9 +85,15 @@ func TestNumbersOfAMD(t *testing.T) {
 		numbers Numbers
 		want    gpu.DeviceName
 	}{
-		{"0", AMD, position(0)}, {"127", AMD, position(127)}, {"128", AMD, render("128")}, {"0136", AMD, gpu.DeviceName{}},
-		{"128", Index, render("128")}, {"135", Minor, render("135")}, {"127", Minor, gpu.DeviceName{Node: "nvidia127"}},
-		{"3", Index, gpu.DeviceName{Index: new(3)}}, {"GPU-77", AMD, gpu.DeviceName{UUID: "GPU-77"}},
+		{"0", AMD, position(0)},
+		{"127", AMD, position(127)},
+		{"128", AMD, render("128")},
+		{"0136", AMD, gpu.DeviceName{}},
+		{"128", Index, render("128")},
+		{"135", Minor, render("135")},
+		{"127", Minor, gpu.DeviceName{Node: "nvidia127"}},
+		{"3", Index, gpu.DeviceName{Index: new(3)}},
+		{"GPU-77", AMD, gpu.DeviceName{UUID: "GPU-77"}},
 	} {
 		if got, _ := parseDevice(tt.name, tt.numbers); !cmp.Equal(got, tt.want) {
 			t.Errorf("%s, %v: %+v, want %+v", tt.name, tt.numbers, got, tt.want)
