@@ -172,7 +172,7 @@ func TestJobsOnAMD(t *testing.T) {
 			got := make(map[string]string)
 			for i, g := range b.gpus() {
 				for _, h := range g.Holders {
-					got[h.Owner.UID] = fmt.Sprintf("GPU %d %s %s", i, h.GPUInstance, h.Sharing)
+					got[h.UID] = fmt.Sprintf("GPU %d %s %s", i, h.GPUInstance, h.Sharing)
 				}
 			}
 			want := map[string]string{"slurm/4711": "GPU 1  exclusive", "slurm/4712": "GPU 7 2 mig"}

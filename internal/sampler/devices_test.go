@@ -129,7 +129,7 @@ func TestPosition(t *testing.T) {
 	got := make(map[string]string)
 	for _, g := range w.ticks(w.sampler(), 1).GPUs {
 		for _, h := range g.Holders {
-			got[h.Owner.Name] = g.UUID + " " + h.GPUInstance
+			got[h.Name] = g.UUID + " " + h.GPUInstance
 		}
 	}
 	divided := w.devices[0].UUID
