@@ -237,13 +237,39 @@ func TestChartKubernetes(t *testing.T) {
 		{[]string{"--kube-version=1.36.2", valuesOf("operator")}, ""},
 		{[]string{"--kube-version=1.35.0", valuesOf("operator")}, "exporter.mode=daemonset"},
 		{[]string{"--kube-version=1.35.0", "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy", valuesOf("operator")}, ""},
-		{[]string{valuesOf("operator"), "--set=platform=gke"}, "platform is gke"},
+		{[]string{valuesOf("operator"), "--set=platform=gke"}, "platform is gke: use exporter.mode=daemonset"},
 		{[]string{"--set=podMonitor.enabled=true,serviceMonitor.enabled=true"}, "scrape every exporter twice"},
 	}
 	for _, tt := range tests {
 		_, err := template(t, tt.args...)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want the error %q", tt.args, err, tt.want)
+		}
+	}
+}
+
+// TestChartDevicePlugin checks the network policy of the device plugin's pods: by default it is the
+// component's, and labels of the values replace the platform's.
+func TestChartDevicePlugin(t *testing.T) {
+	tests := []struct{ values, namespace, component string }{
+		{"operator", "gpu-operator", "isolation-operator"},
+		{"amd-sidecar", "kube-system", "isolation-amd"},
+	}
+	for _, tt := range tests {
+		policy := func(args ...string) any {
+			text, err := template(t, append(args, valuesOf(tt.values), "--set=networkPolicy.enabled=true")...)
+			check(t, err)
+			return objects(t, text)["NetworkPolicy"+tt.namespace+"gpuledger-sidecar"]
+		}
+		component, err := os.ReadFile("../../manifests/components/" + tt.component + "/networkpolicy.yaml")
+		check(t, err)
+		want := objects(t, string(component))["NetworkPolicy"+tt.namespace+"gpuledger-sidecar"]
+		if diff := cmp.Diff(want, policy()); diff != "" || want == nil {
+			t.Errorf("%s (-component +chart):\n%s", tt.values, diff)
+		}
+		labels := at(policy("--set=devicePlugin.podLabels.app=another"), "spec", "podSelector", "matchLabels")
+		if diff := cmp.Diff(map[string]any{"app": "another"}, labels); diff != "" {
+			t.Errorf("%s: labels (-want +got):\n%s", tt.values, diff)
 		}
 	}
 }

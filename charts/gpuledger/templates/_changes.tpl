@@ -172,8 +172,9 @@
 {{- $_ := set .namespaceSelector "matchLabels" (dict $name $namespace) }}
 {{- end }}{{ end }}{{ end }}
 {{- if eq .object.metadata.name "gpuledger-sidecar" }}
-{{- $_ := set .object.metadata "namespace" $v.devicePlugin.namespace }}
-{{- $_ := set .object.spec.podSelector "matchLabels" $v.devicePlugin.podLabels }}
+{{- $plugin := include "gpuledger.devicePlugin" .root | fromYaml }}
+{{- $_ := set .object.metadata "namespace" $plugin.namespace }}
+{{- $_ := set .object.spec.podSelector "matchLabels" $plugin.podLabels }}
 {{- else if eq .object.metadata.name "gpuledger-dcgm" }}
 {{- $rule := first .object.spec.egress }}
 {{- $to := first $rule.to }}
@@ -239,7 +240,7 @@ same pods, with one more label.
 {{- if eq .object.kind "MutatingAdmissionPolicy" }}
 {{- $_ := set .object "apiVersion" (include "gpuledger.policyVersion" .root) }}
 {{- $selector := first .object.spec.matchConstraints.namespaceSelector.matchExpressions }}
-{{- $_ := set $selector "values" (list $v.devicePlugin.namespace) }}
+{{- $_ := set $selector "values" (list (include "gpuledger.devicePlugin" .root | fromYaml).namespace) }}
 {{- else }}
 {{- $condition := first .object.spec.matchConditions }}
 {{- $_ := set $condition "expression" ($condition.expression | replace "serviceaccount:gpuledger:" (printf "serviceaccount:%s:" (include "gpuledger.namespace" .root))) }}

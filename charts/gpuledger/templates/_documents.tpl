@@ -2,7 +2,7 @@
 {{- define "gpuledger.documents" -}}
 {{- $overlay := .Values.platform | default "standalone" }}
 {{- if eq .Values.exporter.mode "sidecar" }}
-{{- if .Values.platform }}{{ fail (printf "exporter.mode=sidecar works without platform, but platform is %s" .Values.platform) }}{{ end }}
+{{- if not (has .Values.platform (list "" "gpu-operator" "amd")) }}{{ fail (printf "exporter.mode=sidecar works with the platforms gpu-operator and amd and without one, but platform is %s: use exporter.mode=daemonset" .Values.platform) }}{{ end }}
 {{- $overlay = "operator" }}
 {{- else if eq $overlay "gpu-operator" }}
 {{- $overlay = "operator-standalone" }}

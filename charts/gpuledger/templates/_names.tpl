@@ -3,10 +3,20 @@
 {{ .Values.namespaceOverride | default .Release.Namespace }}
 {{- end }}
 
+{{/* The device plugin of the platform, changed by the values, as YAML. */}}
+{{- define "gpuledger.devicePlugin" -}}
+{{- $plugin := dict "namespace" "gpu-operator" "daemonSet" "nvidia-device-plugin-daemonset" "podLabels" (dict "app" "nvidia-device-plugin-daemonset") }}
+{{- if eq .Values.platform "amd" }}
+{{- $plugin = dict "namespace" "kube-system" "daemonSet" "amdgpu-device-plugin-daemonset" "podLabels" (dict "name" "amdgpu-dp-ds") }}
+{{- end }}
+{{- range $key, $value := .Values.devicePlugin }}{{ if $value }}{{ $_ := set $plugin $key $value }}{{ end }}{{ end }}
+{{- toYaml $plugin }}
+{{- end }}
+
 {{/* The DaemonSet whose pods contain the exporters, as namespace/name. */}}
 {{- define "gpuledger.exporters" -}}
 {{- if eq .Values.exporter.mode "sidecar" -}}
-{{ .Values.devicePlugin.namespace }}/{{ .Values.devicePlugin.daemonSet }}
+{{- with include "gpuledger.devicePlugin" . | fromYaml }}{{ .namespace }}/{{ .daemonSet }}{{ end }}
 {{- else -}}
 {{ include "gpuledger.namespace" . }}/gpuledger
 {{- end }}
