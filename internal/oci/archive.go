@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -25,8 +27,8 @@ const (
 // Image is the image of one architecture.
 type Image struct {
 	Architecture string // as Go names it
-	// Open opens a file that a stage copies.
-	Open func(Copy) (io.ReadCloser, error)
+	// Path returns the path on this machine of a file or folder that a stage copies.
+	Path func(Copy) string
 }
 
 type descriptor struct {
@@ -177,22 +179,14 @@ func (a *archive) layer(s *Stage, i Image) ([]byte, error) {
 	w := tar.NewWriter(&out)
 	made := make(map[string]bool)
 	for _, c := range s.Copies {
-		if err := a.folders(w, path.Dir(c.To), made); err != nil {
-			return nil, err
+		var err error
+		if c.Folder() {
+			err = a.tree(w, i.Path(c), c.To, made)
+		} else {
+			err = a.file(w, i.Path(c), c.To, len(s.Entrypoint) > 0 && s.Entrypoint[0] == c.To, made)
 		}
-		content, err := read(i, c)
 		if err != nil {
-			return nil, err
-		}
-		mode := int64(0o644)
-		if len(s.Entrypoint) > 0 && s.Entrypoint[0] == c.To {
-			mode = 0o755
-		}
-		if err := w.WriteHeader(a.header(strings.TrimPrefix(c.To, "/"), mode, len(content))); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(content); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("copy to %s: %w", c.To, err)
 		}
 	}
 	if err := w.Close(); err != nil {
@@ -214,29 +208,73 @@ func (a *archive) folders(w *tar.Writer, folder string, made map[string]bool) er
 	return w.WriteHeader(h)
 }
 
-func read(i Image, c Copy) ([]byte, error) {
-	f, err := i.Open(c)
+// file writes a file and its folders.
+func (a *archive) file(w *tar.Writer, from, to string, executable bool, made map[string]bool) error {
+	content, err := os.ReadFile(from)
 	if err != nil {
-		return nil, fmt.Errorf("copy %s: %w", c.To, err)
+		return err
 	}
-	content, err := io.ReadAll(f)
-	if closed := f.Close(); err == nil {
-		err = closed
+	if err := a.folders(w, path.Dir(to), made); err != nil {
+		return err
 	}
-	return content, err
+	mode := int64(0o644)
+	if executable {
+		mode = 0o755
+	}
+	if err := w.WriteHeader(a.header(strings.TrimPrefix(to, "/"), mode, len(content))); err != nil {
+		return err
+	}
+	_, err = w.Write(content)
+	return err
 }
 
-// Source returns a function that opens the files of the Dockerfile's builder on this machine:
-// /src is the repository, /src/bin the folder with the programs of an architecture, and other
-// files, such as Debian's certificate authorities, are this machine's own.
-func Source(repository, programs string) func(Copy) (io.ReadCloser, error) {
-	return func(c Copy) (io.ReadCloser, error) {
-		name := c.From
-		if program, ok := strings.CutPrefix(name, "/src/bin/"); ok {
-			name = path.Join(programs, program)
-		} else if file, ok := strings.CutPrefix(name, "/src/"); ok {
-			name = path.Join(repository, file)
+// tree writes the files, folders and symbolic links of a folder, in the order of their names.
+func (a *archive) tree(w *tar.Writer, from, to string, made map[string]bool) error {
+	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
 		}
-		return os.Open(name)
+		relative, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		to := path.Join(to, relative)
+		if relative == "." && !entry.IsDir() {
+			return fmt.Errorf("%s is not a folder", from)
+		}
+		switch entry.Type() {
+		case fs.ModeDir:
+			return a.folders(w, to, made)
+		case fs.ModeSymlink:
+			h := a.header(strings.TrimPrefix(to, "/"), 0o777, 0)
+			h.Typeflag = tar.TypeSymlink
+			if h.Linkname, err = os.Readlink(name); err != nil {
+				return err
+			}
+			return w.WriteHeader(h)
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return a.file(w, name, to, info.Mode()&0o111 != 0, made)
+	})
+}
+
+// Source returns a function that finds the files of the Dockerfile's builder on this machine: /src
+// is the repository, /src/bin the folder with the programs of an architecture, and /root-filesystem
+// a folder beside them. Other files, such as Debian's certificate authorities, are this machine's own.
+func Source(repository, programs string) func(Copy) string {
+	return func(c Copy) string {
+		if program, ok := strings.CutPrefix(c.From, "/src/bin/"); ok {
+			return filepath.Join(programs, program)
+		}
+		if file, ok := strings.CutPrefix(c.From, "/src/"); ok {
+			return filepath.Join(repository, file)
+		}
+		if c.From == "/root-filesystem" {
+			return filepath.Join(programs, c.From)
+		}
+		return c.From
 	}
 }

@@ -23,7 +23,7 @@ import (
 var created = time.Unix(1_790_000_000, 0)
 
 // archive writes the archive of a target of the project's Dockerfile, with files that contain their
-// names.
+// names. The folder has a folder, a program and a symbolic link.
 func archive(t *testing.T, target string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../Dockerfile")
@@ -36,9 +36,18 @@ func archive(t *testing.T, target string) []byte {
 	}
 	var images []oci.Image
 	for _, arch := range []string{"amd64", "arm64"} {
-		images = append(images, oci.Image{Architecture: arch, Open: func(c oci.Copy) (io.ReadCloser, error) {
-			return io.NopCloser(strings.NewReader(arch + " " + c.From)), nil
-		}})
+		folder := t.TempDir()
+		for _, c := range stage.Copies {
+			name, mode := filepath.Join(folder, c.From), os.FileMode(0o600)
+			if c.Folder() {
+				check(t, os.MkdirAll(filepath.Join(name, "usr/lib"), 0o700))
+				check(t, os.Symlink("usr/lib", filepath.Join(name, "lib")))
+				name, mode = filepath.Join(name, "usr/lib/loader"), 0o700
+			}
+			check(t, os.MkdirAll(filepath.Dir(name), 0o700))
+			check(t, os.WriteFile(name, []byte(arch+" "+c.From), mode))
+		}
+		images = append(images, oci.Image{Architecture: arch, Path: func(c oci.Copy) string { return filepath.Join(folder, c.From) }})
 	}
 	var out bytes.Buffer
 	if err := oci.WriteArchive(&out, stage, images, "v9", created); err != nil {
@@ -47,7 +56,15 @@ func archive(t *testing.T, target string) []byte {
 	return out.Bytes()
 }
 
-// unpack returns the files of a tar, with their modes as a suffix of the name; folders end in /.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// unpack returns the content of a tar's files or the targets of its links, with their modes as a
+// suffix of the name; folders end in /.
 func unpack(t *testing.T, r io.Reader) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -66,7 +83,7 @@ func unpack(t *testing.T, r io.Reader) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files[fmt.Sprintf("%s %o", h.Name, h.Mode)] = string(content)
+		files[fmt.Sprintf("%s %o", h.Name, h.Mode)] = h.Linkname + string(content)
 	}
 }
 
@@ -158,6 +175,27 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// TestFolder checks that the exporter's image has the files of the C library's stage.
+func TestFolder(t *testing.T) {
+	l := layout(unpack(t, bytes.NewReader(archive(t, "exporter"))))
+	all := l.object(t, items(object(t, l["index.json 644"])["manifests"])[0])
+	m := l.object(t, items(all["manifests"])[0])
+	z, err := gzip.NewReader(strings.NewReader(l.get(t, items(m["layers"])[0])))
+	check(t, err)
+	want := map[string]string{
+		"usr/ 755": "", "usr/lib/ 755": "", "usr/lib/loader 755": "amd64 /root-filesystem", "lib 777": "usr/lib",
+		"LICENSE 644":   "amd64 /src/LICENSE",
+		"gpuledger 755": "amd64 /src/bin/gpuledger",
+	}
+	if diff := cmp.Diff(want, unpack(t, z)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	settings := l.object(t, m["config"].(map[string]any))["config"].(map[string]any)
+	if diff := cmp.Diff([]any{"NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=utility"}, settings["Env"]); diff != "" {
+		t.Errorf("variables (-want +got):\n%s", diff)
+	}
+}
+
 // TestSameBytes checks that two archives of the same files are equal.
 func TestSameBytes(t *testing.T) {
 	if !bytes.Equal(archive(t, "gpuledger-reconciler"), archive(t, "gpuledger-reconciler")) {
@@ -171,7 +209,6 @@ func TestParseStageErrors(t *testing.T) {
 		{"no such stage", "FROM scratch AS b\n", "no stage a"},
 		{"another base", "FROM debian AS a\n", "not from scratch"},
 		{"program", "FROM scratch AS a\nRUN make\n", "unknown instruction"},
-		{"folder", "FROM scratch AS a\nCOPY --from=b /root /\n", "COPY --from=STAGE FILE FILE"},
 		{"build context", "FROM scratch AS a\nCOPY x /x\n", "COPY --from=STAGE FILE FILE"},
 		{"option", "FROM scratch AS a\nCOPY --chmod=755 --from=b /x /x\n", "COPY --from=STAGE FILE FILE"},
 		{"unknown argument", "FROM scratch AS a\nLABEL v=\"$V\"\n", "no ARG V"},
@@ -189,22 +226,12 @@ func TestParseStageErrors(t *testing.T) {
 
 // TestSource checks which local files replace the builder's files.
 func TestSource(t *testing.T) {
-	repository, programs := t.TempDir(), t.TempDir()
-	files := map[string]string{"/src/LICENSE": filepath.Join(repository, "LICENSE"), "/src/bin/p": filepath.Join(programs, "p")}
-	files[filepath.Join(repository, "own")] = filepath.Join(repository, "own")
-	for from, file := range files {
-		if err := os.WriteFile(file, []byte(from), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		f, err := oci.Source(repository, programs)(oci.Copy{From: from})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := io.ReadAll(f); err != nil || string(got) != from {
-			t.Errorf("%s: %q, %v", from, got, err)
-		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
+	files := map[string]string{
+		"/src/LICENSE": "repository/LICENSE", "/src/bin/p": "programs/p", "/root-filesystem": "programs/root-filesystem", "/etc/own": "/etc/own",
+	}
+	for from, want := range files {
+		if got := oci.Source("repository", "programs")(oci.Copy{From: from}); got != want {
+			t.Errorf("%s is %s, want %s", from, got, want)
 		}
 	}
 }

@@ -16,18 +16,20 @@ type Stage struct {
 	Env, Ports []string
 	User       string
 	Entrypoint []string
-	// Copies are the files of the image.
+	// Copies are the files and folders of the image.
 	Copies []Copy
 
 	args, given map[string]string
 }
 
-// Copy is one COPY of a file from another stage.
+// Copy is one COPY of a file or folder from another stage.
 type Copy struct {
-	From    string // path in the other stage
-	To      string // path in the image
-	OfStage string
+	From string // path in the other stage
+	To   string // path in the image
 }
+
+// Folder reports whether From is a folder, whose content is copied.
+func (c Copy) Folder() bool { return strings.HasSuffix(c.To, "/") }
 
 // ParseStage returns the stage of a Dockerfile with the given values of its build arguments. The
 // stage must start from scratch. Any instruction or option that it cannot reproduce is an error.
@@ -118,10 +120,10 @@ func (s *Stage) add(word, rest string) error {
 
 func (s *Stage) copy(rest string) error {
 	fields := strings.Fields(rest)
-	if len(fields) != 3 || !strings.HasPrefix(fields[0], "--from=") || strings.HasSuffix(fields[2], "/") {
-		return errors.New("must be COPY --from=STAGE FILE FILE")
+	if len(fields) != 3 || !strings.HasPrefix(fields[0], "--from=") {
+		return errors.New("must be COPY --from=STAGE FILE FILE or COPY --from=STAGE FOLDER FOLDER/")
 	}
-	s.Copies = append(s.Copies, Copy{OfStage: strings.TrimPrefix(fields[0], "--from="), From: fields[1], To: fields[2]})
+	s.Copies = append(s.Copies, Copy{From: fields[1], To: fields[2]})
 	return nil
 }
 

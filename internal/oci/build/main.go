@@ -3,7 +3,7 @@
 //	build TARGET TAG REVISION FILE ARCH=PROGRAMS...
 //
 // It runs in the root of the repository. PROGRAMS is the folder with the programs of an
-// architecture. The image has the time SOURCE_DATE_EPOCH.
+// architecture and, for the exporter, root-filesystem: the output of tools/image/libc. The image has the time SOURCE_DATE_EPOCH.
 package main
 
 import (
@@ -43,7 +43,7 @@ func run(target, tag, revision, file string, architectures []string) error {
 	var images []oci.Image
 	for _, a := range architectures {
 		arch, programs, _ := strings.Cut(a, "=")
-		images = append(images, oci.Image{Architecture: arch, Open: oci.Source(".", programs)})
+		images = append(images, oci.Image{Architecture: arch, Path: oci.Source(".", programs)})
 	}
 	out, err := os.Create(file)
 	if err != nil {
