@@ -25,18 +25,23 @@ const (
 	controllerManager   = "system:kube-controller-manager"
 )
 
-// TestInjection checks for each installer that the pods of the DaemonSet controller get the
-// container, and that nothing else in them changes.
+// TestInjection checks for each installer that the commands of docs/install.md add the container to
+// the pods of the DaemonSet controller, and that nothing else in them changes.
 func TestInjection(t *testing.T) {
 	for _, i := range installers {
 		t.Run(i.name, func(t *testing.T) {
 			apply(t, "-f", i.file())
 			before := podsOf(t, i.namespace, i.daemonSet)
-			apply(t, "-k", overlay(i.name))
-			chooseAll(t)
+			install := documented(t, "## Install", "")
+			variables := install[0] + "; " // for the GPU Operator
+			if i.name != "operator" {
+				variables = "O=" + i.name + " N=" + i.namespace + " D=" + i.daemonSet + "; "
+			}
+			t.Cleanup(func() { remove(t, "-k", overlay(i.name)) })
+			shell(t, "", variables+containing(t, install, "kubectl apply"), containing(t, install, "patch configmap"))
 			policyActs(t, i, &before[0])
 
-			kubectl(t, "rollout", "restart", "--namespace="+i.namespace, "daemonset/"+i.daemonSet)
+			shell(t, "", variables+containing(t, install, "rollout restart"))
 			var after []core.Pod
 			eventually(t, "the pods are replaced", func() bool {
 				after = podsOf(t, i.namespace, i.daemonSet)

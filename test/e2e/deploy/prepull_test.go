@@ -39,6 +39,24 @@ func TestGPUNodes(t *testing.T) {
 	}
 }
 
+// TestRuntimeClass runs the commands of docs/install.md for nodes without a label whose GPU pods need
+// a runtime class.
+func TestRuntimeClass(t *testing.T) {
+	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
+	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")
+	folder := t.TempDir()
+	t.Cleanup(func() { remove(t, "-k", folder) })
+	nodes := strings.NewReplacer("gpu-001", "gpu-1", "gpu-002", "gpu-2")
+	for _, command := range documented(t, "### Nodes of the overlay standalone", folder) {
+		shell(t, folder, nodes.Replace(command))
+	}
+	for _, pod := range podsOf(t, "gpuledger", "gpuledger") {
+		if class := pod.Spec.RuntimeClassName; class == nil || *class != "nvidia" {
+			t.Errorf("the runtime class of %s is %v, want nvidia", pod.Name, class)
+		}
+	}
+}
+
 // TestPrepull checks that the commands of docs/install.md detect that every GPU node has the image,
 // and do not report success for a cluster without chosen nodes.
 func TestPrepull(t *testing.T) {

@@ -1,0 +1,70 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestReadme runs the commands for Kubernetes in the README's table of installations, with every
+// variant. The addresses of the chart and of the manifest are replaced by paths.
+func TestReadme(t *testing.T) {
+	release := regexp.MustCompile(`https://\S+/releases/download/v[0-9.]+/(\S+)`)
+	for _, command := range readmeCommands(t) {
+		t.Run(command, func(t *testing.T) {
+			before := settled(t)
+			t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
+			command := published.ReplaceAllString(command, absolute(t, chart))
+			command = release.ReplaceAllString(command, filepath.Join(filepath.Dir(absolute(t, chart)), "../manifests/$1"))
+			shell(t, "", command)
+			if added := len(everything(t)) - len(before); added < 15 {
+				t.Errorf("%d more objects, want at least 15", added)
+			}
+			if manifest, ok := strings.CutPrefix(command, "kubectl apply --server-side "); ok {
+				shell(t, "", "kubectl delete "+manifest)
+			} else {
+				shell(t, "", "kubectl --namespace gpuledger delete --ignore-not-found configmap gpuledger-sidecar", "helm uninstall gpuledger --namespace gpuledger", "kubectl delete namespace gpuledger")
+			}
+			nothingLeft(t, before)
+		})
+	}
+}
+
+// readmeCommands returns the commands of the table's rows. A row "the same with `--set key=a`, `b`"
+// has two variants of the first row's command.
+func readmeCommands(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../../README.md")
+	check(t, err)
+	_, table, _ := strings.Cut(string(text), "\n| cluster or machine | command |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	quoted := regexp.MustCompile("`([^`]+)`")
+	var commands []string
+	variants := 0
+	for line := range strings.Lines(table) {
+		_, same, ok := strings.Cut(line, "the same with ")
+		switch spans := quoted.FindAllStringSubmatch(line, -1); {
+		case ok:
+			var key string
+			for _, span := range quoted.FindAllStringSubmatch(same, -1) {
+				if name, _, ok := strings.Cut(strings.TrimPrefix(span[1], "--set "), "="); ok {
+					key = name
+				} else {
+					span[1] = "--set " + key + "=" + span[1]
+				}
+				commands = append(commands, commands[0]+" "+span[1])
+				variants++
+			}
+		case len(spans) == 1 && (strings.HasPrefix(spans[0][1], "helm ") || strings.HasPrefix(spans[0][1], "kubectl ")):
+			commands = append(commands, spans[0][1])
+		}
+	}
+	if len(commands) != variants+2 || variants < 10 {
+		t.Fatalf("%d commands, %d of them variants; want at least 10 variants of the first, and another one: %q", len(commands), variants, commands)
+	}
+	return commands
+}
