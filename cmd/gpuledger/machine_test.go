@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,9 +31,29 @@ func unitFlags(t *testing.T) []string {
 	return nil
 }
 
+// machineCommands returns the commands of docs/machine.md: one that starts the exporter, and two for
+// a second terminal.
+func machineCommands(t *testing.T) []string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/machine.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var commands []string
+	for line := range strings.Lines(string(page)) {
+		if command, ok := strings.CutPrefix(line, "$ "); ok {
+			commands = append(commands, command)
+		}
+	}
+	if len(commands) != 3 {
+		t.Fatalf("docs/machine.md has the commands %q, want 3", commands)
+	}
+	return commands
+}
+
 // TestWithoutKubernetes checks the exporter on a machine without Kubernetes, with the flags of the
 // systemd unit: every board and joule is reported, energy of services has its unit, no
-// stage is down, and the log has no warning.
+// stage is down, and the log has no warning. The commands of docs/machine.md work.
 func TestWithoutKubernetes(t *testing.T) {
 	if _, err := app.Parse(unitFlags(t), os.Getenv); err != nil {
 		t.Error(err)
@@ -49,6 +70,19 @@ func TestWithoutKubernetes(t *testing.T) {
 	out, err := exec.Command(binary, "status", "--url="+e.url).CombinedOutput()
 	if s := string(out); err != nil || !strings.HasPrefix(s, "gpu-host-1: 8 GPUs present") || strings.Contains(s, "\n! ") || strings.Contains(s, "DOWN") {
 		t.Errorf("gpuledger status: %v\n%s", err, s)
+	}
+	commands := machineCommands(t)
+	for flag := range strings.FieldsSeq(strings.Replace(commands[0], `"$(hostname)"`, "gpu-host-1", 1)) {
+		if strings.HasPrefix(flag, "-") && !slices.Contains(unitFlags(t), flag) {
+			t.Errorf("docs/machine.md: the service runs without %s", flag)
+		}
+	}
+	here := strings.NewReplacer("./gpuledger status", binary+" status --url="+e.url, "http://localhost:9840", e.url)
+	for _, command := range commands[1:] {
+		out, err := exec.Command("bash", "-c", here.Replace(command)).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "GPU") {
+			t.Errorf("docs/machine.md: %s: %v\n%s", command, err, out)
+		}
 	}
 	if first := e.logged()[0]; !strings.Contains(first, `"msg":"starting","version":`) {
 		t.Errorf("the log begins with %s", first)
