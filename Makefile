@@ -203,7 +203,7 @@ e2e-suites: build chart
 
 # The tests that install and remove everything have a cluster of their own: they wait dozens of times
 # until namespaces are deleted.
-INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|Flux|ArgoCD)$$
+INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|Readme|Flux|ArgoCD)$$
 
 .PHONY: e2e-installs
 e2e-installs: chart

@@ -14,10 +14,10 @@ import (
 // variant. The addresses of the chart and of the manifest are replaced by paths.
 func TestReadme(t *testing.T) {
 	release := regexp.MustCompile(`https://\S+/releases/download/v[0-9.]+/(\S+)`)
+	before := settled(t)
+	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
 	for _, command := range readmeCommands(t) {
 		t.Run(command, func(t *testing.T) {
-			before := settled(t)
-			t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
 			command := published.ReplaceAllString(command, absolute(t, chart))
 			command = release.ReplaceAllString(command, filepath.Join(filepath.Dir(absolute(t, chart)), "../manifests/$1"))
 			shell(t, "", command)
@@ -27,11 +27,12 @@ func TestReadme(t *testing.T) {
 			if manifest, ok := strings.CutPrefix(command, "kubectl apply --server-side "); ok {
 				shell(t, "", "kubectl delete "+manifest)
 			} else {
-				shell(t, "", "kubectl --namespace gpuledger delete --ignore-not-found configmap gpuledger-sidecar", "helm uninstall gpuledger --namespace gpuledger", "kubectl delete namespace gpuledger")
+				shell(t, "", "kubectl --namespace gpuledger delete --ignore-not-found configmap gpuledger-sidecar", "helm uninstall gpuledger --namespace gpuledger")
 			}
-			nothingLeft(t, before)
 		})
 	}
+	remove(t, "namespace", "gpuledger")
+	nothingLeft(t, before)
 }
 
 // readmeCommands returns the commands of the table's rows. A row "the same with `--set key=a`, `b`"
