@@ -31,7 +31,7 @@ func unitFlags(t *testing.T) []string {
 	return nil
 }
 
-// machineCommands returns the commands of docs/machine.md: one that starts the exporter, and two for
+// machineCommands returns the commands of docs/machine.md: the first starts the exporter, two are for
 // a second terminal.
 func machineCommands(t *testing.T) []string {
 	t.Helper()
