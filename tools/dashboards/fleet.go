@@ -21,8 +21,9 @@ func fleet() *dashboard.DashboardBuilder {
 		noGPU     = "no GPU is present, or the record is not scraped"
 		noFailure = "no failure, or the rules are not loaded"
 	)
-	hourlyGPUs, hourlyHeld := modelHour("gpuledger:fleet_gpus:present1h"), modelHour("gpuledger:namespace_gpu_seconds:increase1h")
+	hourlyGPUs, hourlyHeld := modelHour("gpuledger:fleet_gpus:present1h"), `sum(`+hour(`{__name__=~"gpuledger:(namespace|user)_gpu_seconds:increase1h", cluster=~"$cluster", model=~"$model"}`)+`)`
 	board1h, pods1h, idle1h := fleetHour("gpuledger:fleet_energy_joules:increase1h"), fleetHour("gpuledger:namespace_energy_joules:increase1h"), fleetHour("gpuledger:namespace_idle_energy_joules:increase1h")
+	units1h := fleetHour("gpuledger:user_energy_joules:increase1h")
 	byModel := func(expr string) string {
 		return fill(`sum by (model) ((EXPR) * on (UUID) group_left (model) topk by (UUID) (1, group by (UUID, model) (gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})))`, "EXPR", expr)
 	}
@@ -39,9 +40,9 @@ func fleet() *dashboard.DashboardBuilder {
 			allocated+` or 0 * `+present).Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"GPUs free", "GPUs present less GPUs allocated.", noGPU}, sixth, "short",
 			present+` - (`+allocated+` or 0 * `+present+`)`).Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"GPUs free at the peak", "GPUs that no pod held in the busiest full hour of the time range, on average over that hour.", noRules}, sixth, "short",
+		WithPanel(number(words{"GPUs free at the peak", "GPUs that no pod and no unit held in the busiest full hour of the time range, on average over that hour.", noRules}, sixth, "short",
 			fill(`min_over_time((GPUS - (HELD or vector(0)) / 3600)[$__range:1h])`, "GPUS", hourlyGPUs, "HELD", hourlyHeld)).Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Allocated share", "GPU hours that pods held in the full hours of the time range, of the GPU hours that were present.", noRules}, sixth, "percentunit",
+		WithPanel(number(words{"Allocated share", "GPU hours that pods and units held in the full hours of the time range, of the GPU hours that were present.", noRules}, sixth, "percentunit",
 			fill(`sum_over_time(HELD[$__range:1h]) / 3600 / sum_over_time(GPUS[$__range:1h])`, "GPUS", hourlyGPUs, "HELD", hourlyHeld)).
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"GPUs active", "GPUs on which pods work now. The driver does not report activity of MPS clients, nor of MIG instances before Hopper.", noGPU}, sixth, "short",
@@ -82,8 +83,9 @@ func fleet() *dashboard.DashboardBuilder {
 			{field: "Value #B", title: "Losses", width: 100},
 		}, failed("gpuledger:board_xid_errors:increase1h", "chassis_serial, chassis_slot"), failed("gpuledger:board_losses:increase1h", "chassis_serial, chassis_slot")).
 			SortBy(descending("XID errors")).Decimals(0)).
-		WithPanel(stacked(words{"Power by use", "Power charged to pods, its idle part, and power that no pod is charged for, on average over each full hour.", noRules}, half, "watt",
+		WithPanel(stacked(words{"Power by use", "Power charged to pods, its idle part, power charged to units, and the rest, on average over each full hour.", noRules}, half, "watt",
 			fill(`(PODS - IDLE) / 3600`, "PODS", pods1h, "IDLE", idle1h), "pods at work").
 			WithTarget(over("B", idle1h+` / 3600`, "held by pods, idle")).
-			WithTarget(over("C", fill(`(BOARDS - (PODS or vector(0))) / 3600`, "BOARDS", board1h, "PODS", pods1h), "no pod")).Interval("1h"))
+			WithTarget(over("C", fill(`(BOARDS - (PODS or vector(0)) - (UNITS or vector(0))) / 3600`, "BOARDS", board1h, "PODS", pods1h, "UNITS", units1h), "no owner")).
+			WithTarget(over("D", units1h+` / 3600`, "units")).Interval("1h"))
 }

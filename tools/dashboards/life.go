@@ -15,9 +15,11 @@ const (
 	boardPlace  = `gpuledger_placement_info` + ofBoard
 	boardEnergy = `gpuledger_board_energy_joules_total` + ofBoard
 	podEnergy   = allocationEnergy + ofBoard
+	unitEnergy  = `gpuledger_unit_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial", UUID=~"$UUID", manager=~"$manager", unit=~"$unit"}`
 
 	boardCreated = `gpuledger_board_created_timestamp_seconds` + ofBoard
 	podCreated   = `gpuledger_allocation_created_timestamp_seconds` + ofBoard
+	unitCreated  = `gpuledger_unit_allocation_created_timestamp_seconds` + ofBoard
 )
 
 const noRecord = "never present in the time range, or no record"
@@ -27,6 +29,8 @@ func gpuLife() *dashboard.DashboardBuilder {
 		Link(commands("Commands", "gpuledger-archive where, history and report print the life of a board, also to attach to an RMA")).
 		WithVariable(one("serial", "Serial number", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial!=""}, serial)`)).
 		WithVariable(variable("UUID", "GPU", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial="$serial"}, UUID)`)).
+		WithVariable(variable("manager", "Manager of units", `label_values(gpuledger_unit_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial"}, manager)`)).
+		WithVariable(variable("unit", "Unit", `label_values(gpuledger_unit_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial", manager=~"$manager"}, unit)`)).
 		WithPanel(number(words{"Places", "Slots of the board in the time range; more than one means that it was moved.", noRecord}, quarter, "short",
 			fill(`count(group by (cluster, node, chassis_serial, chassis_slot) (present_over_time(PLACE[$__range])))`, "PLACE", boardPlace)).
 			Thresholds(from("text", step(2, "orange")))).
@@ -61,11 +65,25 @@ func gpuLife() *dashboard.DashboardBuilder {
 			fill(`sum by (LABELS) (SECONDS)`, "LABELS", podLabels, "SECONDS", counted(allocationGPU+ofBoard, podCreated)),
 			workloads(fill(`(sum by (LABELS) (JOULES) / `+kWh+`)`, "LABELS", podLabels, "JOULES", counted(podEnergy, podCreated))))...).
 			Interval("1m").SortBy(descending("Until")).Height(9)).
-		WithPanel(stacked(words{"Power by pod", "Power of the board by pod. The unattributed rest was idle or used outside of pods.", noRecord}, full, "watt",
+		WithPanel(rows(words{"Units", "Jobs, containers, services and users outside pods that held or used a GPU of the board in the time range, latest first.", "no unit used it"}, full, []column{
+			{field: "Value #A", title: "From", unit: "dateTimeAsIso", width: 170},
+			{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},
+			{field: "manager", title: "Manager", width: 110},
+			{field: "unit", title: "Unit"},
+			{field: "node", title: "Node", link: toNode},
+			{field: "Value #C", title: "Energy", unit: "kwatth"},
+		}, append(seen(unitEnergy, unitLabels, ""),
+			fill(`sum by (LABELS) (JOULES) / `+kWh, "LABELS", unitLabels, "JOULES", counted(unitEnergy, unitCreated)))...).
+			Interval("1m").SortBy(descending("Until")).Height(7)).
+		WithPanel(stacked(words{"Power by pod", "Power of the board by pod and unit. The unattributed rest was idle or used by other processes.", noRecord}, full, "watt",
 			fill(`sum by (namespace, pod) (rate(ENERGY[$__rate_interval]))`, "ENERGY", podEnergy), "{{namespace}}/{{pod}}").
-			WithTarget(over("B", fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)), 0)`,
-				"BOARD", boardEnergy, "ENERGY", podEnergy), "unattributed")))
+			WithTarget(over("B", fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)) - (sum(rate(UNITS[$__rate_interval])) or vector(0)), 0)`,
+				"BOARD", boardEnergy, "ENERGY", podEnergy, "UNITS", `gpuledger_unit_allocation_energy_joules_total`+ofBoard), "unattributed")).
+			WithTarget(over("C", fill(`sum by (manager, unit) (rate(ENERGY[$__rate_interval]))`, "ENERGY", unitEnergy), "{{manager}}/{{unit}}")))
 }
+
+// unitLabels identify a unit on a node.
+const unitLabels = "cluster, node, manager, unit"
 
 // podLabels identify a pod on a node.
 const podLabels = "cluster, node, namespace, pod, pod_uid"

@@ -22,10 +22,18 @@ func ofNamespace(amount string) string {
 	return fill(`sum by (cluster, namespace) (HOURS)`, "HOURS", sumOfHours(`gpuledger:namespace_`+amount+`:increase1h{cluster=~"$cluster", namespace=~"$namespace"}`))
 }
 
+// ofUser returns the sum of a rule of users over the full hours of the time range.
+func ofUser(amount string) string {
+	return fill(`sum by (cluster, manager, account, user) (HOURS)`, "HOURS", sumOfHours(`gpuledger:user_`+amount+`:increase1h{cluster=~"$cluster", manager=~"$manager", user=~"$user"}`))
+}
+
 // statement is a month by team and namespace, whose command is gpuledger-archive statement.
 func statement() *dashboard.DashboardBuilder {
 	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	charged := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
+	units := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:user_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
+	usersEnergy, usersIdle := `(`+ofUser("energy_joules")+`) / `+kWh, `(`+ofUser("idle_energy_joules")+`) / `+kWh
+	usersHours, usersActive := `(`+ofUser("gpu_seconds")+`) / 3600`, `(`+ofUser("active_seconds")+`) / 3600`
 	energy, idle := `(`+ofNamespace("energy_joules")+`) / `+kWh, `(`+ofNamespace("idle_energy_joules")+`) / `+kWh
 	hours, active := `(`+ofNamespace("gpu_seconds")+`) / 3600`, `(`+ofNamespace("active_seconds")+`) / 3600`
 	return board(uidStatement, "gpuledger / Statement", "A month by team and namespace, as gpuledger-archive statement prints it. It is the energy of the boards; CPUs, network and losses are at most in the PUE.", "now-1M/M").
@@ -33,11 +41,13 @@ func statement() *dashboard.DashboardBuilder {
 		Refresh("1h").
 		Link(commands("Commands", "gpuledger-archive statement --month=2026-10 --by=team prints this statement, with money, carbon, FOCUS rows and the hours that it lacks")).
 		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}, namespace)`)).
+		WithVariable(variable("manager", "Manager of units", `label_values(gpuledger:user_energy_joules:increase1h{cluster=~"$cluster"}, manager)`)).
+		WithVariable(variable("user", "User of units", `label_values(gpuledger:user_energy_joules:increase1h{cluster=~"$cluster", manager=~"$manager"}, user)`)).
 		WithVariable(text("price", "Price of a kWh", "0.20")).
 		WithVariable(text("pue", "PUE", "1.3")).
 		WithPanel(number(words{"Energy of all boards", "Energy of all boards in the full hours of the month: the total of the statement.", noRules}, quarter, "kwatth", boards).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Unattributed", "Energy of all boards that no pod is charged for: the line (unattributed) of the statement.", noRules}, quarter, "kwatth", boards+` - (`+charged+` or vector(0))`).
+		WithPanel(number(words{"Unattributed", "Energy of all boards that no pod or unit is charged for: the line (unattributed) of the statement.", noRules}, quarter, "kwatth", boards+` - (`+charged+` or vector(0)) - (`+units+` or vector(0))`).
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Cost of the pods", "Energy charged to the pods of all namespaces × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
@@ -61,5 +71,16 @@ func statement() *dashboard.DashboardBuilder {
 			{field: "Value #C", title: "GPU hours"},
 			{field: "Value #D", title: "Active GPU hours"},
 			{field: "Value #E", title: "Cost"},
-		}, energy, idle, hours, active, cost(energy)).SortBy(descending("Energy")).Decimals(2).Height(12))
+		}, energy, idle, hours, active, cost(energy)).SortBy(descending("Energy")).Decimals(2).Height(12)).
+		WithPanel(rows(words{"Users of units", "Energy, its idle part, GPU hours and cost of the users and accounts of jobs, containers and services outside pods, in the full hours of the month.", noRules}, full, []column{
+			{field: "cluster", title: "Cluster"},
+			{field: "manager", title: "Manager"},
+			{field: "account", title: "Account"},
+			{field: "user", title: "User"},
+			{field: "Value #A", title: "Energy", unit: "kwatth"},
+			{field: "Value #B", title: "Idle", unit: "kwatth"},
+			{field: "Value #C", title: "GPU hours"},
+			{field: "Value #D", title: "Active GPU hours"},
+			{field: "Value #E", title: "Cost"},
+		}, usersEnergy, usersIdle, usersHours, usersActive, cost(usersEnergy)).SortBy(descending("Energy")).Decimals(2))
 }

@@ -5,6 +5,7 @@ package dashboards_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -123,6 +124,54 @@ func TestMoney(t *testing.T) {
 	}
 }
 
+// TestStatement checks the values of the dashboard Statement: teams, namespaces and users of units add up to the boards.
+func TestStatement(t *testing.T) {
+	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
+	check(t, err)
+	var h history
+	for namespace, team := range map[string]string{"alpha": "red", "beta": "red"} {
+		h.counter(fmt.Sprintf(`kube_namespace_labels{namespace="%s",label_team="%s"}`, namespace, team), 0, end, 1, 0)
+	}
+	h.counter(`gpuledger_unit_info{node="a",manager="slurm",unit="4711",account="physics",user="alice",uid="1000"}`, 0, end, 1, 0)
+	h.counter(`gpuledger_unit_info{node="a",manager="user",unit="1001",uid="1001"}`, 150*time.Minute, end, 1, 0)
+	address := backfilled(t, "statement", append([]byte(h.String()), money()...), rules)
+	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000
+	const job, user, boards, price = 3 * 30.0 / 1000, 2.5 * 10 / 1000, 0.6 + 0.25, 1.5 * 1.5
+	want := map[string][]map[string]float64{ // one for each query
+		"Energy of all boards": {{"": boards}},
+		"Unattributed":         {{"": boards - train - short - reset - old - job - user}},
+		"Cost of the pods":     {{"": (train + short + reset + old) * price}},
+		"Hours counted":        {{"": 3}},
+		"Teams":                {{"red": train + short + reset, "": old}, {"red": (train + short + reset) / 4, "": old / 4}},
+		"Namespaces":           {{"alpha": train, "beta": short + reset, "gamma": old}, {"alpha": train / 4, "beta": (short + reset) / 4, "gamma": old / 4}},
+		"Users of units":       {{"slurm physics alice": job, "user 1001": user}},
+	}
+	got := make(map[string][]map[string]float64)
+	for _, p := range read(t, "../../../dashboards/statement.json").Panels {
+		for i := range want[p.Title] {
+			expr := filled(p.Targets[i].Expr, "statement", map[string]string{"__range": "10800s"})
+			samples, err := prometheus.Query(t.Context(), address, expr, began.Add(5*time.Hour-time.Millisecond))
+			check(t, err)
+			values := make(map[string]float64)
+			for _, s := range samples {
+				l := s.Labels
+				values[strings.Join(strings.Fields(l["label_team"]+" "+l["namespace"]+" "+l["manager"]+" "+l["account"]+" "+l["user"]), " ")] = s.Value
+			}
+			got[p.Title] = append(got[p.Title], values)
+		}
+		if cost := p.Targets[len(p.Targets)-1]; p.Title == "Users of units" {
+			samples, err := prometheus.Query(t.Context(), address, filled(cost.Expr, "statement", map[string]string{"__range": "10800s", "manager": "slurm"}), began.Add(5*time.Hour-time.Millisecond))
+			check(t, err)
+			if len(samples) != 1 || math.Abs(samples[0].Value-job*price) > 1e-9 {
+				t.Errorf("cost of the users of slurm: %v, want %v", samples, job*price)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-9, 1e-9)); diff != "" {
+		t.Errorf("kilowatt-hours (-want +got):\n%s", diff)
+	}
+}
+
 // capacity returns the history of three boards of 100 W, two of one model. The first one is held all
 // the time, the second one for an hour. The second one has an XID error, the third one is lost once.
 func capacity() []byte {
@@ -163,7 +212,7 @@ func TestFleet(t *testing.T) {
 		{"Failures by model", ".*", []map[string]float64{{"H100": 1}, {"H100": 1}}},
 		{"Failures by model", "A100", []map[string]float64{{}, {}}},
 		{"Failures by slot", ".*", []map[string]float64{{"C 2": 1}, {"C 3": 1}}},
-		{"Power by use", ".*", []map[string]float64{{"": 0.75 * 90}, {"": 0.25 * 90}, {"": 300 - 90}}},
+		{"Power by use", ".*", []map[string]float64{{"": 0.75 * 90}, {"": 0.25 * 90}, {"": 300 - 90}, {}}},
 	}
 	for _, tt := range tests {
 		for _, p := range read(t, "../../../dashboards/fleet.json").Panels {
@@ -203,6 +252,7 @@ func lives() []byte {
 	h.board("S2", "GPU-2", 0, end, oldJoules, 50)
 	h.pod("S2", "GPU-2", "beta/left", 241*time.Minute, end, 3000, 50)
 	h.board("S2", "GPU-3", 0, 5*time.Hour, oldJoules, 50)
+	h.unit("S2", "GPU-3", "slurm/4711", 241*time.Minute, 5*time.Hour, 20)
 	return h.bytes()
 }
 
@@ -246,7 +296,8 @@ func TestLife(t *testing.T) {
 					2: {"beta/both": 2 * 4 * 3600, "beta/left": 3570},
 					3: {"beta/both": 0.4, "beta/left": 0.05},
 				},
-				"Power by pod": {{"beta/left": 50}, {"": 50}},
+				"Units":        {2: {"slurm/4711": 0.02 * 59 / 60}},
+				"Power by pod": {{"beta/left": 50}, {"": 30}, {"slurm/4711": 20}},
 			},
 		},
 		{
