@@ -141,7 +141,7 @@ func TestDashboards(t *testing.T) {
 }
 
 // rateOfRecord matches counters that only the record has.
-var rateOfRecord = regexp.MustCompile(`gpuledger_(board|allocation)_`)
+var rateOfRecord = regexp.MustCompile(`gpuledger_(board|allocation|unit_allocation)_`)
 
 func TestPanels(t *testing.T) {
 	files, _ := dashboards(t)

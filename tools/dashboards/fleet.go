@@ -12,18 +12,24 @@ func modelHour(rule string) string {
 	return `sum(` + hour(rule+`{cluster=~"$cluster", model=~"$model"}`) + `)`
 }
 
+// GPU seconds per second of each pod and unit, and the part with work.
+const (
+	heldNow   = `rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[$__rate_interval]) or rate(gpuledger_unit_allocation_gpu_seconds_total{cluster=~"$cluster"}[$__rate_interval])`
+	activeNow = `rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[$__rate_interval]) or rate(gpuledger_unit_allocation_active_seconds_total{cluster=~"$cluster"}[$__rate_interval])`
+)
+
 // fleet shows capacity and condition of all GPUs, for planning.
 func fleet() *dashboard.DashboardBuilder {
 	const (
 		present   = `count(gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
-		allocated = `sum(rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[$__rate_interval]) and on (UUID) gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
-		active    = `sum(clamp_max(sum by (UUID) (rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[$__rate_interval])), 1) and on (UUID) gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
+		allocated = `sum((` + heldNow + `) and on (UUID) gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
+		active    = `sum(clamp_max(sum by (UUID) (` + activeNow + `), 1) and on (UUID) gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
 		noGPU     = "no GPU is present, or the record is not scraped"
 		noFailure = "no failure, or the rules are not loaded"
 	)
 	hourlyGPUs, hourlyHeld := modelHour("gpuledger:fleet_gpus:present1h"), `sum(`+hour(`{__name__=~"gpuledger:(namespace|user)_gpu_seconds:increase1h", cluster=~"$cluster", model=~"$model"}`)+`)`
 	board1h, pods1h, idle1h := fleetHour("gpuledger:fleet_energy_joules:increase1h"), fleetHour("gpuledger:namespace_energy_joules:increase1h"), fleetHour("gpuledger:namespace_idle_energy_joules:increase1h")
-	units1h := fleetHour("gpuledger:user_energy_joules:increase1h")
+	units1h, unitsIdle1h := fleetHour("gpuledger:user_energy_joules:increase1h"), fleetHour("gpuledger:user_idle_energy_joules:increase1h")
 	byModel := func(expr string) string {
 		return fill(`sum by (model) ((EXPR) * on (UUID) group_left (model) topk by (UUID) (1, group by (UUID, model) (gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})))`, "EXPR", expr)
 	}
@@ -36,7 +42,7 @@ func fleet() *dashboard.DashboardBuilder {
 		Refresh("15m").
 		WithVariable(variable("model", "Model", `label_values(gpuledger_placement_info{cluster=~"$cluster"}, model)`)).
 		WithPanel(number(words{"GPUs present", "GPUs that a driver lists now.", noGPU}, sixth, "short", present).Thresholds(from("text"))).
-		WithPanel(number(words{"GPUs allocated", "GPUs that pods hold now; a shared GPU counts by the share that is held.", noGPU}, sixth, "short",
+		WithPanel(number(words{"GPUs allocated", "GPUs that pods and units hold now; a shared GPU counts by the share that is held.", noGPU}, sixth, "short",
 			allocated+` or 0 * `+present).Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"GPUs free", "GPUs present less GPUs allocated.", noGPU}, sixth, "short",
 			present+` - (`+allocated+` or 0 * `+present+`)`).Thresholds(from("text")).Decimals(1)).
@@ -45,7 +51,7 @@ func fleet() *dashboard.DashboardBuilder {
 		WithPanel(number(words{"Allocated share", "GPU hours that pods and units held in the full hours of the time range, of the GPU hours that were present.", noRules}, sixth, "percentunit",
 			fill(`sum_over_time(HELD[$__range:1h]) / 3600 / sum_over_time(GPUS[$__range:1h])`, "GPUS", hourlyGPUs, "HELD", hourlyHeld)).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"GPUs active", "GPUs on which pods work now. The driver does not report activity of MPS clients, nor of MIG instances before Hopper.", noGPU}, sixth, "short",
+		WithPanel(number(words{"GPUs active", "GPUs on which pods or units work now. The driver does not report activity of MPS clients, nor of MIG instances before Hopper.", noGPU}, sixth, "short",
 			active+` or 0 * `+present).Thresholds(from("text")).Decimals(1)).
 		WithPanel(rows(words{"Models", "GPUs of each model now.", noGPU}, half, []column{
 			{field: "model", title: "Model"},
@@ -55,8 +61,8 @@ func fleet() *dashboard.DashboardBuilder {
 			{field: "Value #D", title: "Power", unit: "watt", width: 110},
 		},
 			`count by (model) (gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`,
-			byModel(`sum by (UUID) (rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[$__rate_interval]))`),
-			byModel(`clamp_max(sum by (UUID) (rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[$__rate_interval])), 1)`),
+			byModel(`sum by (UUID) (`+heldNow+`)`),
+			byModel(`clamp_max(sum by (UUID) (`+activeNow+`), 1)`),
 			byModel(`max by (UUID) (rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`)).
 			SortBy(descending("Present")).Decimals(1)).
 		WithPanel(lines(words{"GPUs present and allocated", "GPUs present and GPUs allocated, on average over each full hour.", noRules}, half, "short",
@@ -83,9 +89,10 @@ func fleet() *dashboard.DashboardBuilder {
 			{field: "Value #B", title: "Losses", width: 100},
 		}, failed("gpuledger:board_xid_errors:increase1h", "chassis_serial, chassis_slot"), failed("gpuledger:board_losses:increase1h", "chassis_serial, chassis_slot")).
 			SortBy(descending("XID errors")).Decimals(0)).
-		WithPanel(stacked(words{"Power by use", "Power charged to pods, its idle part, power charged to units, and the rest, on average over each full hour.", noRules}, half, "watt",
+		WithPanel(stacked(words{"Power by use", "Power charged to pods and units, its idle part, and the rest, on average over each full hour.", noRules}, half, "watt",
 			fill(`(PODS - IDLE) / 3600`, "PODS", pods1h, "IDLE", idle1h), "pods at work").
 			WithTarget(over("B", idle1h+` / 3600`, "held by pods, idle")).
 			WithTarget(over("C", fill(`(BOARDS - (PODS or vector(0)) - (UNITS or vector(0))) / 3600`, "BOARDS", board1h, "PODS", pods1h, "UNITS", units1h), "no owner")).
-			WithTarget(over("D", units1h+` / 3600`, "units")).Interval("1h"))
+			WithTarget(over("D", fill(`(UNITS - IDLE) / 3600`, "UNITS", units1h, "IDLE", unitsIdle1h), "units at work")).
+			WithTarget(over("E", unitsIdle1h+` / 3600`, "held by units, idle")).Interval("1h"))
 }

@@ -7,15 +7,19 @@ import (
 // kWh is a kilowatt-hour in joules.
 const kWh = "3.6e6"
 
-// ofBoard selects the record of one board.
-const ofBoard = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
+// ofBoard selects the record of one board, ofPods and ofUnits select the record of its chosen pods and units.
+const (
+	ofBoard = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
+	ofPods  = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID", namespace=~"$namespace"}`
+	ofUnits = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID", manager=~"$manager", unit=~"$unit"}`
+)
 
 // The record of one board.
 const (
 	boardPlace  = `gpuledger_placement_info` + ofBoard
 	boardEnergy = `gpuledger_board_energy_joules_total` + ofBoard
-	podEnergy   = allocationEnergy + ofBoard
-	unitEnergy  = `gpuledger_unit_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial", UUID=~"$UUID", manager=~"$manager", unit=~"$unit"}`
+	podEnergy   = allocationEnergy + ofPods
+	unitEnergy  = `gpuledger_unit_allocation_energy_joules_total` + ofUnits
 
 	boardCreated = `gpuledger_board_created_timestamp_seconds` + ofBoard
 	podCreated   = `gpuledger_allocation_created_timestamp_seconds` + ofBoard
@@ -25,10 +29,11 @@ const (
 const noRecord = "never present in the time range, or no record"
 
 func gpuLife() *dashboard.DashboardBuilder {
-	return board(uidLife, "gpuledger / GPU life", "The history of one board: its places, its pods and their energy.", "now-7d").
+	return board(uidLife, "gpuledger / GPU life", "The history of one board: its places, its pods and units, and their energy.", "now-7d").
 		Link(commands("Commands", "gpuledger-archive where, history and report print the life of a board, also to attach to an RMA")).
 		WithVariable(one("serial", "Serial number", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial!=""}, serial)`)).
 		WithVariable(variable("UUID", "GPU", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial="$serial"}, UUID)`)).
+		WithVariable(variable("namespace", "Namespace", `label_values(gpuledger_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial"}, namespace)`)).
 		WithVariable(variable("manager", "Manager of units", `label_values(gpuledger_unit_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial"}, manager)`)).
 		WithVariable(variable("unit", "Unit", `label_values(gpuledger_unit_allocation_energy_joules_total{cluster=~"$cluster", serial="$serial", manager=~"$manager"}, unit)`)).
 		WithPanel(number(words{"Places", "Slots of the board in the time range; more than one means that it was moved.", noRecord}, quarter, "short",
@@ -62,7 +67,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 			{field: "Value #C", title: "GPU time", unit: "s"},
 			{field: "Value #D", title: "Energy", unit: "kwatth"},
 		}, append(seen(podEnergy, podLabels, ""),
-			fill(`sum by (LABELS) (SECONDS)`, "LABELS", podLabels, "SECONDS", counted(allocationGPU+ofBoard, podCreated)),
+			fill(`sum by (LABELS) (SECONDS)`, "LABELS", podLabels, "SECONDS", counted(allocationGPU+ofPods, podCreated)),
 			workloads(fill(`(sum by (LABELS) (JOULES) / `+kWh+`)`, "LABELS", podLabels, "JOULES", counted(podEnergy, podCreated))))...).
 			Interval("1m").SortBy(descending("Until")).Height(9)).
 		WithPanel(rows(words{"Units", "Jobs, containers, services and users outside pods that held or used a GPU of the board in the time range, latest first.", "no unit used it"}, full, []column{
@@ -70,15 +75,19 @@ func gpuLife() *dashboard.DashboardBuilder {
 			{field: "Value #B", title: "Until", unit: "dateTimeAsIso", width: 170},
 			{field: "manager", title: "Manager", width: 110},
 			{field: "unit", title: "Unit"},
+			{field: "account", title: "Account"},
+			{field: "user", title: "User"},
 			{field: "node", title: "Node", link: toNode},
-			{field: "Value #C", title: "Energy", unit: "kwatth"},
+			{field: "Value #C", title: "GPU time", unit: "s"},
+			{field: "Value #D", title: "Energy", unit: "kwatth"},
 		}, append(seen(unitEnergy, unitLabels, ""),
-			fill(`sum by (LABELS) (JOULES) / `+kWh, "LABELS", unitLabels, "JOULES", counted(unitEnergy, unitCreated)))...).
+			fill(`sum by (LABELS) (SECONDS)`, "LABELS", unitLabels, "SECONDS", counted(`gpuledger_unit_allocation_gpu_seconds_total`+ofUnits, unitCreated)),
+			describedOver(fill(`(sum by (LABELS) (JOULES) / `+kWh+`)`, "LABELS", unitLabels, "JOULES", counted(unitEnergy, unitCreated))))...).
 			Interval("1m").SortBy(descending("Until")).Height(7)).
-		WithPanel(stacked(words{"Power by pod", "Power of the board by pod and unit. The unattributed rest was idle or used by other processes.", noRecord}, full, "watt",
+		WithPanel(stacked(words{"Power by pod and unit", "Power of the board by pod and unit. The unattributed rest was idle or used by other processes.", noRecord}, full, "watt",
 			fill(`sum by (namespace, pod) (rate(ENERGY[$__rate_interval]))`, "ENERGY", podEnergy), "{{namespace}}/{{pod}}").
 			WithTarget(over("B", fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)) - (sum(rate(UNITS[$__rate_interval])) or vector(0)), 0)`,
-				"BOARD", boardEnergy, "ENERGY", podEnergy, "UNITS", `gpuledger_unit_allocation_energy_joules_total`+ofBoard), "unattributed")).
+				"BOARD", boardEnergy, "ENERGY", allocationEnergy+ofBoard, "UNITS", `gpuledger_unit_allocation_energy_joules_total`+ofBoard), "unattributed")).
 			WithTarget(over("C", fill(`sum by (manager, unit) (rate(ENERGY[$__rate_interval]))`, "ENERGY", unitEnergy), "{{manager}}/{{unit}}")))
 }
 

@@ -91,7 +91,7 @@ func over(id, expr, legend string) *prometheus.DataqueryBuilder {
 }
 
 // ofRecord matches the counters of the record.
-var ofRecord = regexp.MustCompile(`gpuledger_(board|allocation)_\w+_total`)
+var ofRecord = regexp.MustCompile(`gpuledger_(board|allocation|unit_allocation)_\w+_total`)
 
 // query returns a query of the data source. The record is scraped once a minute; with a shorter step Grafana would compute
 // rates over less than two samples.

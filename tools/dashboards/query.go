@@ -62,6 +62,16 @@ func described(series string) string {
   or on (cluster, node, manager, unit) SERIES`, "SERIES", series)
 }
 
+// describedOver adds the latest user and account in the time range to series of units, if they are known. A user without a
+// name is a uid.
+func describedOver(series string) string {
+	return fill(`(SERIES * on (cluster, node, manager, unit) group_left (user, account)
+    topk by (cluster, node, manager, unit) (1, max by (cluster, node, manager, unit, user, account) (
+      last_over_time(timestamp(INFO{cluster=~"$cluster", user!=""})[$__range:1m])
+      or label_replace(last_over_time(timestamp(INFO{cluster=~"$cluster", user=""})[$__range:1m]), "user", "$1", "uid", "(.*)"))) ^ 0)
+  or on (cluster, node, manager, unit) SERIES`, "SERIES", series, "INFO", `gpuledger_unit_info`)
+}
+
 // seen returns the first and the last time of series of the record in the time range; only
 // restricts the result. The step is the record's, so that no short stay is missed. Grafana
 // formats milliseconds as dates.

@@ -10,11 +10,14 @@ func commands(title, tooltip string) *dashboard.DashboardLinkBuilder {
 		Tooltip(tooltip).Url("https://github.com/gpuledger/gpuledger/blob/main/docs/ask.md")
 }
 
-// byTeam adds up values of namespaces by the label team of kube-state-metrics.
-func byTeam(ofNamespaces string) string {
-	return fill(`sum by (cluster, label_team) (VALUES * on (cluster, namespace) group_left (label_team) (
+// byTeam adds up an amount of namespaces by the label team of kube-state-metrics, and of units by their account.
+func byTeam(amount string) string {
+	return fill(`sum by (cluster, label_team) (
+  VALUES * on (cluster, namespace) group_left (label_team) (
     topk by (cluster, namespace) (1, max by (cluster, namespace, label_team) (timestamp(LABELS) or count_over_time(LABELS[$__range]))) ^ 0
-    or on (cluster, namespace) 0 * VALUES + 1))`, "VALUES", ofNamespaces, "LABELS", `kube_namespace_labels{cluster=~"$cluster"}`)
+    or on (cluster, namespace) 0 * VALUES + 1)
+  or label_replace(UNITS, "label_team", "$1", "account", "(.+)"))`,
+		"VALUES", ofNamespace(amount), "UNITS", ofUser(amount), "LABELS", `kube_namespace_labels{cluster=~"$cluster"}`)
 }
 
 // ofNamespace returns the sum of a rule of namespaces over the full hours of the time range.
@@ -27,16 +30,19 @@ func ofUser(amount string) string {
 	return fill(`sum by (cluster, manager, account, user) (HOURS)`, "HOURS", sumOfHours(`gpuledger:user_`+amount+`:increase1h{cluster=~"$cluster", manager=~"$manager", user=~"$user"}`))
 }
 
+// amounts are the energy and its idle part in kilowatt-hours, the GPU hours, those with work, and the cost of each group.
+func amounts(of func(amount string) string) []string {
+	energy := `(` + of("energy_joules") + `) / ` + kWh
+	return []string{energy, `(` + of("idle_energy_joules") + `) / ` + kWh, `(` + of("gpu_seconds") + `) / 3600`, `(` + of("active_seconds") + `) / 3600`, cost(energy)}
+}
+
 // statement is a month by team and namespace, whose command is gpuledger-archive statement.
 func statement() *dashboard.DashboardBuilder {
 	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
-	charged := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
+	pods := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	units := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:user_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
-	usersEnergy, usersIdle := `(`+ofUser("energy_joules")+`) / `+kWh, `(`+ofUser("idle_energy_joules")+`) / `+kWh
-	usersHours, usersActive := `(`+ofUser("gpu_seconds")+`) / 3600`, `(`+ofUser("active_seconds")+`) / 3600`
-	energy, idle := `(`+ofNamespace("energy_joules")+`) / `+kWh, `(`+ofNamespace("idle_energy_joules")+`) / `+kWh
-	hours, active := `(`+ofNamespace("gpu_seconds")+`) / 3600`, `(`+ofNamespace("active_seconds")+`) / 3600`
-	return board(uidStatement, "gpuledger / Statement", "A month by team and namespace, as gpuledger-archive statement prints it. It is the energy of the boards; CPUs, network and losses are at most in the PUE.", "now-1M/M").
+	charged := `((` + pods + ` or vector(0)) + (` + units + ` or vector(0)))`
+	return board(uidStatement, "gpuledger / Statement", "A month by team, namespace and user of units, as gpuledger-archive statement prints it. It is the energy of the boards; CPUs, network and losses are at most in the PUE.", "now-1M/M").
 		Time("now-1M/M", "now-1M/M").
 		Refresh("1h").
 		Link(commands("Commands", "gpuledger-archive statement --month=2026-10 --by=team prints this statement, with money, carbon, FOCUS rows and the hours that it lacks")).
@@ -47,14 +53,14 @@ func statement() *dashboard.DashboardBuilder {
 		WithVariable(text("pue", "PUE", "1.3")).
 		WithPanel(number(words{"Energy of all boards", "Energy of all boards in the full hours of the month: the total of the statement.", noRules}, quarter, "kwatth", boards).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Unattributed", "Energy of all boards that no pod or unit is charged for: the line (unattributed) of the statement.", noRules}, quarter, "kwatth", boards+` - (`+charged+` or vector(0)) - (`+units+` or vector(0))`).
+		WithPanel(number(words{"Unattributed", "Energy of all boards that no pod or unit is charged for: the line (unattributed) of the statement.", noRules}, quarter, "kwatth", boards+` - `+charged).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Cost of the pods", "Energy charged to the pods of all namespaces × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
+		WithPanel(number(words{"Cost of pods and units", "Energy charged to all pods and units × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
 		WithPanel(number(words{"Hours counted", "Full hours of the month that the rules have; of several clusters, the lowest. If it is less than the month, the statement is not complete.", noRules}, quarter, "none",
 			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
-		WithPanel(rows(words{"Teams", "Energy, its idle part, GPU hours and cost of each team, by the label team of its namespaces (kube-state-metrics).", noRules}, full, []column{
+		WithPanel(rows(words{"Teams", "Energy, its idle part, GPU hours and cost of each team: the label team of namespaces (kube-state-metrics), or the account of Slurm jobs.", noRules}, full, []column{
 			{field: "cluster", title: "Cluster"},
 			{field: "label_team", title: "Team"},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
@@ -62,7 +68,7 @@ func statement() *dashboard.DashboardBuilder {
 			{field: "Value #C", title: "GPU hours"},
 			{field: "Value #D", title: "Active GPU hours"},
 			{field: "Value #E", title: "Cost"},
-		}, byTeam(energy), byTeam(idle), byTeam(hours), byTeam(active), cost(byTeam(energy))).SortBy(descending("Energy")).Decimals(2)).
+		}, amounts(byTeam)...).SortBy(descending("Energy")).Decimals(2)).
 		WithPanel(rows(words{"Namespaces", "Energy, its idle part, GPU hours and cost of each namespace in the full hours of the month.", noRules}, full, []column{
 			{field: "cluster", title: "Cluster"},
 			{field: "namespace", title: "Namespace", link: toEnergy},
@@ -71,7 +77,7 @@ func statement() *dashboard.DashboardBuilder {
 			{field: "Value #C", title: "GPU hours"},
 			{field: "Value #D", title: "Active GPU hours"},
 			{field: "Value #E", title: "Cost"},
-		}, energy, idle, hours, active, cost(energy)).SortBy(descending("Energy")).Decimals(2).Height(12)).
+		}, amounts(ofNamespace)...).SortBy(descending("Energy")).Decimals(2).Height(12)).
 		WithPanel(rows(words{"Users of units", "Energy, its idle part, GPU hours and cost of the users and accounts of jobs, containers and services outside pods, in the full hours of the month.", noRules}, full, []column{
 			{field: "cluster", title: "Cluster"},
 			{field: "manager", title: "Manager"},
@@ -82,5 +88,5 @@ func statement() *dashboard.DashboardBuilder {
 			{field: "Value #C", title: "GPU hours"},
 			{field: "Value #D", title: "Active GPU hours"},
 			{field: "Value #E", title: "Cost"},
-		}, usersEnergy, usersIdle, usersHours, usersActive, cost(usersEnergy)).SortBy(descending("Energy")).Decimals(2))
+		}, amounts(ofUser)...).SortBy(descending("Energy")).Decimals(2))
 }

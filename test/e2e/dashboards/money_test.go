@@ -5,7 +5,7 @@ package dashboards_test
 import (
 	"context"
 	"fmt"
-	"math"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,7 +46,7 @@ func (h *history) board(serial, gpu string, from, to time.Duration, start, watts
 	h.created("board", labels, from, to, start)
 }
 
-// pod adds the energy, a quarter of it idle, and the seconds that a pod is charged on a GPU that it
+// pod adds the energy, a quarter of it idle, and the seconds, half of them active, that a pod is charged on a GPU that it
 // holds. The age of the pod at the first sample is its seconds.
 func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, watts float64) {
 	namespace, pod, _ := strings.Cut(name, "/")
@@ -54,14 +54,19 @@ func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, w
 	h.counter("gpuledger_allocation_energy_joules_total"+labels, from, to, start, watts)
 	h.counter("gpuledger_allocation_idle_energy_joules_total"+labels, from, to, start/4, watts/4)
 	h.counter("gpuledger_allocation_gpu_seconds_total"+labels, from, to, start/100, 1)
+	h.counter("gpuledger_allocation_active_seconds_total"+labels, from, to, start/200, 0.5)
 	h.created("allocation", labels, from, to, start)
 }
 
-// unit adds the energy that a unit is charged on a GPU.
-func (h *history) unit(serial, gpu, name string, from, to time.Duration, watts float64) {
+// unit adds the energy, a quarter of it idle, and the seconds, half of them active, that a unit is charged on a GPU, a share of
+// which it holds.
+func (h *history) unit(serial, gpu, name string, from, to time.Duration, watts, held float64) {
 	manager, unit, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",manager="%s",unit="%s"}`, gpu, serial, manager, unit)
 	h.counter("gpuledger_unit_allocation_energy_joules_total"+labels, from, to, 0, watts)
+	h.counter("gpuledger_unit_allocation_idle_energy_joules_total"+labels, from, to, 0, watts/4)
+	h.counter("gpuledger_unit_allocation_gpu_seconds_total"+labels, from, to, 0, held)
+	h.counter("gpuledger_unit_allocation_active_seconds_total"+labels, from, to, 0, held/2)
 	h.created("unit_allocation", labels, from, to, 0)
 }
 
@@ -78,8 +83,8 @@ func money() []byte {
 	var h history
 	h.board("S1", "GPU-1", 0, end, 0, 100)
 	h.pod("S1", "GPU-1", "alpha/train", 0, end, 0, 60)
-	h.unit("S1", "GPU-1", "slurm/4711", 0, end, 30)
-	h.unit("S1", "GPU-1", "user/1001", 150*time.Minute, end, 10)
+	h.unit("S1", "GPU-1", "slurm/4711", 0, end, 30, 0.5)
+	h.unit("S1", "GPU-1", "user/1001", 150*time.Minute, end, 10, 0)
 	h.board("S2", "GPU-2", 0, end, 0, 100)
 	h.pod("S2", "GPU-2", "beta/short", 150*time.Minute, end, 0, 30)
 	h.pod("S2", "GPU-2", "beta/reset", 0, 210*time.Minute, 0, 20)
@@ -124,56 +129,110 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// TestStatement checks the values of the dashboard Statement: teams, namespaces and users of units add up to the boards.
-func TestStatement(t *testing.T) {
-	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
-	check(t, err)
+// owned returns the teams of two namespaces, and the owners of two units.
+func owned() string {
 	var h history
-	for namespace, team := range map[string]string{"alpha": "red", "beta": "red"} {
-		h.counter(fmt.Sprintf(`kube_namespace_labels{namespace="%s",label_team="%s"}`, namespace, team), 0, end, 1, 0)
+	for _, namespace := range []string{"alpha", "beta"} {
+		h.counter(fmt.Sprintf(`kube_namespace_labels{namespace="%s",label_team="red"}`, namespace), 0, end, 1, 0)
 	}
 	h.counter(`gpuledger_unit_info{node="a",manager="slurm",unit="4711",account="physics",user="alice",uid="1000"}`, 0, end, 1, 0)
 	h.counter(`gpuledger_unit_info{node="a",manager="user",unit="1001",uid="1001"}`, 150*time.Minute, end, 1, 0)
-	address := backfilled(t, "statement", append([]byte(h.String()), money()...), rules)
+	return h.String()
+}
+
+// TestStatement checks the values of the dashboard Statement: teams, namespaces and users of units add up to the boards, and
+// the variables choose pods and units.
+func TestStatement(t *testing.T) {
+	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
+	check(t, err)
+	address := backfilled(t, "statement", append([]byte(owned()), money()...), rules)
 	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000
 	const job, user, boards, price = 3 * 30.0 / 1000, 2.5 * 10 / 1000, 0.6 + 0.25, 1.5 * 1.5
-	want := map[string][]map[string]float64{ // one for each query
-		"Energy of all boards": {{"": boards}},
-		"Unattributed":         {{"": boards - train - short - reset - old - job - user}},
-		"Cost of the pods":     {{"": (train + short + reset + old) * price}},
-		"Hours counted":        {{"": 3}},
-		"Teams":                {{"red": train + short + reset, "": old}, {"red": (train + short + reset) / 4, "": old / 4}},
-		"Namespaces":           {{"alpha": train, "beta": short + reset, "gamma": old}, {"alpha": train / 4, "beta": (short + reset) / 4, "gamma": old / 4}},
-		"Users of units":       {{"slurm physics alice": job, "user 1001": user}},
-	}
-	got := make(map[string][]map[string]float64)
-	for _, p := range read(t, "../../../dashboards/statement.json").Panels {
-		for i := range want[p.Title] {
-			expr := filled(p.Targets[i].Expr, "statement", map[string]string{"__range": "10800s"})
-			samples, err := prometheus.Query(t.Context(), address, expr, began.Add(5*time.Hour-time.Millisecond))
-			check(t, err)
-			values := make(map[string]float64)
-			for _, s := range samples {
-				l := s.Labels
-				values[strings.Join(strings.Fields(l["label_team"]+" "+l["namespace"]+" "+l["manager"]+" "+l["account"]+" "+l["user"]), " ")] = s.Value
-			}
-			got[p.Title] = append(got[p.Title], values)
+	const trainHours, shortHours, resetHours, oldHours = 3.0, 2.5, 3 - 1.0/60, 2.5
+	const jobHours, userHours = 3 * 0.5, 0.0
+	pods, units := train+short+reset+old, job+user
+	// amounts are the values of each query of a table: energy, its idle part, GPU hours, active GPU hours, and cost.
+	amounts := func(energy, hours, active map[string]float64) []map[string]float64 {
+		idle, cost := make(map[string]float64), make(map[string]float64)
+		for name, kWh := range energy {
+			idle[name], cost[name] = kWh/4, kWh*price
 		}
-		if cost := p.Targets[len(p.Targets)-1]; p.Title == "Users of units" {
-			samples, err := prometheus.Query(t.Context(), address, filled(cost.Expr, "statement", map[string]string{"__range": "10800s", "manager": "slurm"}), began.Add(5*time.Hour-time.Millisecond))
-			check(t, err)
-			if len(samples) != 1 || math.Abs(samples[0].Value-job*price) > 1e-9 {
-				t.Errorf("cost of the users of slurm: %v, want %v", samples, job*price)
-			}
-		}
+		return []map[string]float64{energy, idle, hours, active, cost}
 	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-9, 1e-9)); diff != "" {
-		t.Errorf("kilowatt-hours (-want +got):\n%s", diff)
+	namespaces := amounts(map[string]float64{"alpha": train, "beta": short + reset, "gamma": old},
+		map[string]float64{"alpha": trainHours, "beta": shortHours + resetHours, "gamma": oldHours},
+		map[string]float64{"alpha": trainHours / 2, "beta": (shortHours + resetHours) / 2, "gamma": oldHours / 2})
+	users := amounts(map[string]float64{"slurm physics alice": job, "user 1001": user},
+		map[string]float64{"slurm physics alice": jobHours, "user 1001": userHours}, map[string]float64{"slurm physics alice": jobHours / 2, "user 1001": userHours})
+	tests := []struct {
+		name      string
+		variables map[string]string
+		want      map[string][]map[string]float64 // one for each query
+	}{
+		{"all", nil, map[string][]map[string]float64{
+			"Energy of all boards":   {{"": boards}},
+			"Unattributed":           {{"": boards - pods - units}},
+			"Cost of pods and units": {{"": (pods + units) * price}},
+			"Hours counted":          {{"": 3}},
+			"Teams": amounts(map[string]float64{"red": train + short + reset, "physics": job, "": old + user},
+				map[string]float64{"red": trainHours + shortHours + resetHours, "physics": jobHours, "": oldHours},
+				map[string]float64{"red": (trainHours + shortHours + resetHours) / 2, "physics": jobHours / 2, "": oldHours / 2}),
+			"Namespaces":     namespaces,
+			"Users of units": users,
+		}},
+		{"the pods of a namespace", map[string]string{"namespace": "alpha", "manager": "none"}, map[string][]map[string]float64{
+			"Energy of all boards": {{"": boards}},
+			"Unattributed":         {{"": boards - pods - units}},
+			"Teams":                amounts(map[string]float64{"red": train}, map[string]float64{"red": trainHours}, map[string]float64{"red": trainHours / 2}),
+			"Namespaces":           amounts(map[string]float64{"alpha": train}, map[string]float64{"alpha": trainHours}, map[string]float64{"alpha": trainHours / 2}),
+			"Users of units":       {{}, {}, {}, {}, {}},
+		}},
+		{"the units of Slurm", map[string]string{"namespace": "none", "manager": "slurm"}, map[string][]map[string]float64{
+			"Teams":      amounts(map[string]float64{"physics": job}, map[string]float64{"physics": jobHours}, map[string]float64{"physics": jobHours / 2}),
+			"Namespaces": {{}, {}, {}, {}, {}},
+			"Users of units": amounts(map[string]float64{"slurm physics alice": job}, map[string]float64{"slurm physics alice": jobHours},
+				map[string]float64{"slurm physics alice": jobHours / 2}),
+		}},
+		{"the units of a user", map[string]string{"namespace": "none", "user": "1001"}, map[string][]map[string]float64{
+			"Users of units": amounts(map[string]float64{"user 1001": user}, map[string]float64{"user 1001": userHours}, map[string]float64{"user 1001": userHours}),
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := make(map[string][]map[string]float64)
+			for _, p := range read(t, "../../../dashboards/statement.json").Panels {
+				for i := range tt.want[p.Title] {
+					got[p.Title] = append(got[p.Title], statementOf(t, address, p.Targets[i].Expr, tt.variables))
+				}
+				if n := len(tt.want[p.Title]); n > 0 && n != len(p.Targets) {
+					t.Errorf("%s: %d queries are checked, of %d", p.Title, n, len(p.Targets))
+				}
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateApprox(1e-9, 1e-9)); diff != "" {
+				t.Errorf("kilowatt-hours, hours, money (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
+// statementOf returns the values of a query of the dashboard Statement by team, namespace, or manager, account and user.
+func statementOf(t *testing.T, address, query string, variables map[string]string) map[string]float64 {
+	t.Helper()
+	given := map[string]string{"__range": "10800s"}
+	maps.Copy(given, variables)
+	samples, err := prometheus.Query(t.Context(), address, filled(query, "statement", given), began.Add(5*time.Hour-time.Millisecond))
+	check(t, err)
+	values := make(map[string]float64)
+	for _, s := range samples {
+		l := s.Labels
+		values[strings.Join(strings.Fields(l["label_team"]+" "+l["namespace"]+" "+l["manager"]+" "+l["account"]+" "+l["user"]), " ")] = s.Value
+	}
+	return values
+}
+
 // capacity returns the history of three boards of 100 W, two of one model. The first one is held all
-// the time, the second one for an hour. The second one has an XID error, the third one is lost once.
+// the time by a pod and the second one for an hour; half of the third one is held by a job for an hour. The second one has an XID
+// error, the third one is lost once.
 func capacity() []byte {
 	var h history
 	for i, model := range []string{"A100", "H100", "H100"} {
@@ -183,6 +242,7 @@ func capacity() []byte {
 	}
 	h.pod("S1", "GPU-1", "alpha/train", 0, end, 0, 60)
 	h.pod("S2", "GPU-2", "beta/short", 2*time.Hour, 3*time.Hour, 0, 30)
+	h.unit("S3", "GPU-3", "slurm/4711", 2*time.Hour, 3*time.Hour, 20, 0.5)
 	h.counter(`gpuledger_board_xid_errors_total{node="a",UUID="GPU-2",serial="S2",xid="79"}`, 150*time.Minute, end, 1, 0)
 	h.counter(`gpuledger_board_losses_total{node="a",UUID="GPU-2",serial="S2"}`, 0, end, 0, 0)
 	h.counter(`gpuledger_board_losses_total{node="a",UUID="GPU-3",serial="S3"}`, 0, 149*time.Minute, 0, 0)
@@ -190,7 +250,7 @@ func capacity() []byte {
 	return h.bytes()
 }
 
-// TestFleet checks what the dashboard Fleet shows of full hours, an hour after the busiest one.
+// TestFleet checks what the dashboard Fleet shows in the busiest hour, and of full hours one and two hours after it.
 func TestFleet(t *testing.T) {
 	var rules []string
 	for _, name := range []string{"energy", "placement"} {
@@ -199,20 +259,29 @@ func TestFleet(t *testing.T) {
 		rules = append(rules, file)
 	}
 	address := backfilled(t, "fleet", capacity(), rules...)
+	const now, peak, later = 150 * time.Minute, 4*time.Hour + 2*time.Minute, 5*time.Hour + 2*time.Minute
 	tests := []struct {
 		panel, model string
+		at           time.Duration
 		want         []map[string]float64 // one for each query
 	}{
-		{"GPUs free at the peak", ".*", []map[string]float64{{"": 1}}},
-		{"GPUs free at the peak", "H100", []map[string]float64{{"": 1}}},
-		{"GPUs free at the peak", "A100", []map[string]float64{{"": 0}}},
-		{"Allocated share", ".*", []map[string]float64{{"": 3.0 / 6}}},
-		{"Allocated share", "H100", []map[string]float64{{"": 1.0 / 4}}},
-		{"GPUs present and allocated", ".*", []map[string]float64{{"": 3}, {"": 2}}},
-		{"Failures by model", ".*", []map[string]float64{{"H100": 1}, {"H100": 1}}},
-		{"Failures by model", "A100", []map[string]float64{{}, {}}},
-		{"Failures by slot", ".*", []map[string]float64{{"C 2": 1}, {"C 3": 1}}},
-		{"Power by use", ".*", []map[string]float64{{"": 0.75 * 90}, {"": 0.25 * 90}, {"": 300 - 90}, {}}},
+		{"GPUs present", ".*", now, []map[string]float64{{"": 3}}},
+		{"GPUs allocated", ".*", now, []map[string]float64{{"": 2.5}}},
+		{"GPUs free", ".*", now, []map[string]float64{{"": 0.5}}},
+		{"GPUs active", ".*", now, []map[string]float64{{"": 1.25}}},
+		{"GPUs allocated", "H100", now, []map[string]float64{{"": 1.5}}},
+		{"Models", ".*", now, []map[string]float64{{"A100": 1, "H100": 2}, {"A100": 1, "H100": 1.5}, {"A100": 0.5, "H100": 0.75}, {"A100": 100, "H100": 200}}},
+		{"GPUs free at the peak", ".*", peak, []map[string]float64{{"": 0.5}}},
+		{"GPUs free at the peak", "H100", peak, []map[string]float64{{"": 0.5}}},
+		{"GPUs free at the peak", "A100", peak, []map[string]float64{{"": 0}}},
+		{"Allocated share", ".*", peak, []map[string]float64{{"": 3.5 / 6}}},
+		{"Allocated share", "H100", peak, []map[string]float64{{"": 1.5 / 4}}},
+		{"GPUs present and allocated", ".*", peak, []map[string]float64{{"": 3}, {"": 2.5}}},
+		{"Failures by model", ".*", peak, []map[string]float64{{"H100": 1}, {"H100": 1}}},
+		{"Failures by model", "A100", peak, []map[string]float64{{}, {}}},
+		{"Failures by slot", ".*", peak, []map[string]float64{{"C 2": 1}, {"C 3": 1}}},
+		{"Power by use", ".*", peak, []map[string]float64{{"": 0.75 * 90}, {"": 0.25 * 90}, {"": 300 - 90 - 20}, {"": 0.75 * 20}, {"": 0.25 * 20}}},
+		{"Power by use", ".*", later, []map[string]float64{{"": 0.75 * 60}, {"": 0.25 * 60}, {"": 300 - 60}, {}, {}}},
 	}
 	for _, tt := range tests {
 		for _, p := range read(t, "../../../dashboards/fleet.json").Panels {
@@ -221,8 +290,8 @@ func TestFleet(t *testing.T) {
 			}
 			var got []map[string]float64
 			for _, q := range p.Targets {
-				expr := filled(q.Expr, "fleet", map[string]string{"__range": "2h", "model": tt.model})
-				samples, err := prometheus.Query(t.Context(), address, expr, began.Add(4*time.Hour+2*time.Minute))
+				expr := filled(q.Expr, "fleet", map[string]string{"__range": "2h", "__rate_interval": "4m", "model": tt.model})
+				samples, err := prometheus.Query(t.Context(), address, expr, began.Add(tt.at))
 				check(t, err)
 				values := make(map[string]float64)
 				for _, s := range samples {
@@ -252,7 +321,8 @@ func lives() []byte {
 	h.board("S2", "GPU-2", 0, end, oldJoules, 50)
 	h.pod("S2", "GPU-2", "beta/left", 241*time.Minute, end, 3000, 50)
 	h.board("S2", "GPU-3", 0, 5*time.Hour, oldJoules, 50)
-	h.unit("S2", "GPU-3", "slurm/4711", 241*time.Minute, 5*time.Hour, 20)
+	h.counter(`gpuledger_unit_info{node="a",manager="slurm",unit="4711",account="physics",user="alice",uid="1000"}`, 241*time.Minute, 5*time.Hour, 1, 0)
+	h.unit("S2", "GPU-3", "slurm/4711", 241*time.Minute, 5*time.Hour, 20, 0.5)
 	return h.bytes()
 }
 
@@ -264,63 +334,83 @@ func TestLife(t *testing.T) {
 	tests := []struct {
 		name, serial string
 		at           time.Duration
+		variables    map[string]string
 		want         map[string][]map[string]float64 // by panel, one for each query
 	}{
 		{
-			"an old board and pod", "S1", end,
+			"an old board and pod", "S1", end, nil,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.2 + 0.2 + 6000/3.6e6}},
 				"Pods and workloads": {
 					2: {"alpha/old": 7200, "alpha/young": 7200 + 60},
 					3: {"alpha/old": 0.12, "alpha/young": 0.2 + 6000/3.6e6},
 				},
-				"Power by pod": {{"alpha/young": 100}, {"": 0}},
+				"Power by pod and unit": {{"alpha/young": 100}, {"": 0}},
 			},
 		},
 		{
-			"a board whose GPUs have one pod", "S2", 4 * time.Hour,
+			"a board whose GPUs have one pod", "S2", 4 * time.Hour, nil,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.4}},
 				"Pods and workloads": {
 					2: {"beta/both": 2 * 4 * 3600},
 					3: {"beta/both": 0.4},
 				},
-				"Power by pod": {{"beta/both": 100}, {"": 0}},
+				"Power by pod and unit": {{"beta/both": 100}, {"": 0}},
 			},
 		},
 		{
-			"a board of which half is used", "S2", 5 * time.Hour,
+			"a board of which half is used", "S2", 5 * time.Hour, nil,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.5}},
 				"Pods and workloads": {
 					2: {"beta/both": 2 * 4 * 3600, "beta/left": 3570},
 					3: {"beta/both": 0.4, "beta/left": 0.05},
 				},
-				"Units":        {2: {"slurm/4711": 0.02 * 59 / 60}},
-				"Power by pod": {{"beta/left": 50}, {"": 30}, {"slurm/4711": 20}},
+				"Units":                 {2: {"slurm/4711": 0.5 * 3540}, 3: {"slurm/4711 alice": 0.02 * 59 / 60}},
+				"Power by pod and unit": {{"beta/left": 50}, {"": 30}, {"slurm/4711": 20}},
 			},
 		},
 		{
-			"a board of which half is lost", "S2", end,
+			"the pods of a namespace", "S2", 5 * time.Hour, map[string]string{"manager": "none"},
+			map[string][]map[string]float64{
+				"Energy":                {{"": 0.5}},
+				"Pods":                  {{"": 2}},
+				"Units":                 {{}, {}, {}, {}},
+				"Power by pod and unit": {{"beta/left": 50}, {"": 30}, {}},
+			},
+		},
+		{
+			"the units of Slurm", "S2", 5 * time.Hour, map[string]string{"namespace": "none", "manager": "slurm", "unit": "4711"},
+			map[string][]map[string]float64{
+				"Energy":                {{"": 0.5}},
+				"Pods and workloads":    {{}, {}, {}, {}},
+				"Units":                 {2: {"slurm/4711": 0.5 * 3540}, 3: {"slurm/4711 alice": 0.02 * 59 / 60}},
+				"Power by pod and unit": {{}, {"": 30}, {"slurm/4711": 20}},
+			},
+		},
+		{
+			"a board of which half is lost", "S2", end, nil,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.55}},
 				"Pods and workloads": {
 					2: {"beta/both": 2 * 4 * 3600, "beta/left": 7170},
 					3: {"beta/both": 0.4, "beta/left": 0.1},
 				},
-				"Power by pod": {{"beta/left": 50}, {"": 0}},
+				"Power by pod and unit": {{"beta/left": 50}, {"": 0}},
 			},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := make(map[string][]map[string]float64)
+			given := map[string]string{"__range": "10h", "__rate_interval": "4m", "serial": tt.serial}
+			maps.Copy(given, tt.variables)
 			for _, p := range life.Panels {
 				for i, want := range tt.want[p.Title] {
 					var values map[string]float64
 					if want != nil {
-						values = ask(t, address, "gpu-life", p.Targets[i].Expr, began.Add(tt.at),
-							map[string]string{"__range": "10h", "__rate_interval": "4m", "serial": tt.serial})
+						values = ask(t, address, "gpu-life", p.Targets[i].Expr, began.Add(tt.at), given)
 					}
 					got[p.Title] = append(got[p.Title], values)
 				}
@@ -375,7 +465,7 @@ func filled(query, file string, given map[string]string) string {
 	})
 }
 
-// values runs an instant query and returns the values by namespace and pod, or manager and unit.
+// values runs an instant query and returns the values by namespace and pod, or manager, unit and user.
 func values(ctx context.Context, address, expr string, at time.Time) (map[string]float64, error) {
 	samples, err := prometheus.Query(ctx, address, expr, at)
 	if err != nil {
@@ -384,7 +474,7 @@ func values(ctx context.Context, address, expr string, at time.Time) (map[string
 	all := make(map[string]float64)
 	for _, s := range samples {
 		scope, name := s.Labels["namespace"]+s.Labels["manager"], s.Labels["pod"]+s.Labels["unit"]
-		all[strings.TrimSuffix(scope+"/"+name, "/")] = s.Value
+		all[strings.TrimSuffix(strings.TrimSpace(scope+"/"+name+" "+s.Labels["user"]), "/")] = s.Value
 	}
 	return all, nil
 }
