@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -436,26 +435,6 @@ func TestDocumented(t *testing.T) {
 			if !strings.Contains(string(text), "`"+column+"`") {
 				t.Errorf("column %s of %s is not documented", column, args[0])
 			}
-		}
-	}
-}
-
-// TestCompletion checks the completion of bash.
-func TestCompletion(t *testing.T) {
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Fatal(err)
-	}
-	script := run(t, "completion", "bash").out
-	for words, want := range map[string]string{"gpuledger-archive sta": "statement\n", "gpuledger-archive statement --mon": "--month=\n"} {
-		fields := strings.Fields(words)
-		out, err := exec.CommandContext(t.Context(), "bash", "-c", script+"\nCOMP_WORDS=("+words+"); COMP_CWORD="+strconv.Itoa(len(fields)-1)+"; _gpuledger_archive; printf '%s\\n' \"${COMPREPLY[@]}\"").CombinedOutput()
-		if err != nil || string(out) != want {
-			t.Errorf("%s: %v, got %q, want %q", words, err, out, want)
-		}
-	}
-	for _, shell := range []string{"zsh", "fish"} {
-		if r := run(t, "completion", shell); r.status != 0 || !strings.Contains(r.out, "statement") {
-			t.Errorf("%s: exit status %d", shell, r.status)
 		}
 	}
 }

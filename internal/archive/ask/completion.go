@@ -15,6 +15,7 @@ var completions = map[string]string{
 	local words
 	if [ "$COMP_CWORD" = 1 ]; then
 		words="%[3]s"
+		compopt +o nospace 2> /dev/null
 	else
 		case "${COMP_WORDS[1]}" in
 %[4]s		esac
@@ -32,9 +33,21 @@ complete -o default -o nospace -F %[2]s %[1]s
 		case "$words[2]" in
 %[4]s		esac
 	fi
-	compadd -S '' -- ${=words_}
+	if [[ $PREFIX == -*=* ]]; then
+		compset -P '*='
+		_files
+	elif (( CURRENT == 2 )); then
+		compadd -- ${=words_}
+	else
+		compadd -S '' -- ${=words_}
+	fi
 }
-compdef %[2]s %[1]s
+if [[ $funcstack[1] == _%[1]s ]]; then # the file is in a folder of $fpath
+	%[2]s "$@"
+else
+	(( $+functions[compdef] )) || { autoload -U compinit && compinit -i }
+	compdef %[2]s %[1]s
+fi
 `,
 	"fish": `complete -c %[1]s -f -n __fish_use_subcommand -a "%[3]s"
 %[4]s`,
@@ -53,9 +66,13 @@ func Completion(w io.Writer, shell, program string) error {
 		flags, _ := c.flags()
 		var all []string
 		flags.VisitAll(func(f *flag.Flag) {
-			all = append(all, "--"+f.Name+"=")
+			dashes, option := "--", "-l"
+			if len(f.Name) == 1 {
+				dashes, option = "-", "-s"
+			}
+			all = append(all, dashes+f.Name+"=")
 			if shell == "fish" {
-				fmt.Fprintf(&cases, "complete -c %s -n '__fish_seen_subcommand_from %s' -l %s -r\n", program, c.name, f.Name)
+				fmt.Fprintf(&cases, "complete -c %s -n '__fish_seen_subcommand_from %s' %s %s -r\n", program, c.name, option, f.Name)
 			}
 		})
 		slices.Sort(all)
