@@ -57,8 +57,9 @@ type account struct {
 	rest, total line
 	boards      int64 // energy of all boards, in mJ
 	notices     []string
-	unpriced    int // hours of groups without a price, and without an intensity
-	unknown     int
+	known       map[string]*line
+	unpriced    books.Charge // the use without a price, and without an intensity
+	unknown     books.Charge
 	incomplete  bool
 }
 
@@ -87,7 +88,7 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &account{by: columns, rest: line{kind: "unattributed"}, total: line{kind: "total"}}
+	a := &account{by: columns, known: make(map[string]*line), rest: line{kind: "unattributed"}, total: line{kind: "total"}}
 	a.of, a.notices = q.billed()
 	a.incomplete = len(a.notices) > 0
 	if !a.of.From.Before(a.of.Until) {
@@ -99,6 +100,7 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	}
 	if q.factors.Timed() {
 		read = append(read, "hour")
+		a.of.Parts = q.factors.Parts(a.of.From, a.of.Until)
 	}
 	if q.factors.Prices.ByModel() {
 		read = append(read, "model")
@@ -138,10 +140,10 @@ func (a *account) add(c books.Charge, f factors.Factors) {
 	idle, _ := f.Cost(factors.Use{Cluster: c.Cluster, Model: c.Model, Hour: c.Hour, Energy: c.Idle, GPUTime: max(c.GPUTime-c.Active, 0)})
 	grams, known := f.Grams(factors.Use{Cluster: c.Cluster, Hour: c.Hour, Energy: c.Energy})
 	if f.Money() && !priced {
-		a.unpriced++
+		a.unpriced.Add(c)
 	}
 	if f.Carbon != nil && !known {
-		a.unknown++
+		a.unknown.Add(c)
 	}
 	for _, l := range []*line{to, &a.total} {
 		l.Add(c)
@@ -151,15 +153,20 @@ func (a *account) add(c books.Charge, f factors.Factors) {
 
 // line returns the line of a charge.
 func (a *account) line(c books.Charge) *line {
-	l := &line{kind: "group"}
+	var key strings.Builder
 	for _, name := range a.by {
-		books.SetText(&l.Charge, name, books.Text(&c, name))
+		key.WriteString(books.Text(&c, name))
+		key.WriteByte(0)
 	}
-	i, found := slices.BinarySearchFunc(a.lines, l, func(x, y *line) int { return slices.Compare(x.values(a.by), y.values(a.by)) })
-	if !found {
-		a.lines = slices.Insert(a.lines, i, l)
+	l := a.known[key.String()]
+	if l == nil {
+		l = &line{kind: "group"}
+		for _, name := range a.by {
+			books.SetText(&l.Charge, name, books.Text(&c, name))
+		}
+		a.lines, a.known[key.String()] = append(a.lines, l), l
 	}
-	return a.lines[i]
+	return l
 }
 
 // complete compares the account with the boards, and adds notices about hours that are missing.
@@ -214,11 +221,11 @@ func (q *question) complete(ctx context.Context, a *account) error {
 	if a.total.Energy != a.boards {
 		notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
 	}
-	if a.unpriced > 0 {
-		notice("incomplete: %d hours of groups have no price in --prices", a.unpriced)
+	if use := a.unpriced; use.Energy != 0 || use.GPUTime != 0 {
+		notice("incomplete: %.3f kWh and %.2f GPU hours have no price in --prices", float64(use.Energy)/3.6e9, float64(use.GPUTime)/3.6e6)
 	}
-	if a.unknown > 0 {
-		notice("incomplete: %d hours of groups have no intensity in --carbon", a.unknown)
+	if use := a.unknown; use.Energy != 0 {
+		notice("incomplete: %.3f kWh have no intensity in --carbon", float64(use.Energy)/3.6e9)
 	}
 	return nil
 }

@@ -42,6 +42,9 @@ type Selection struct {
 	Named string
 	// Energy also reads the energy of the boards in [Source.Hours].
 	Energy bool
+	// Parts are the starts of parts of the time in their order, the first one is From. If they are set, the column hour of a
+	// charge is the start of its part.
+	Parts []time.Time
 	// Places reads only the places of GPUs, without their energy and health, which is faster.
 	Places bool
 }
@@ -197,15 +200,22 @@ type sums struct {
 	by     []string
 	texts  []func(*Charge) *string // of by
 	hourly bool
-	all    map[Charge]*Charge
-	// key and of belong to the last charge, since equal charges follow each other. row is the last charge. They are
-	// here, because as variables they would be allocated for each charge.
-	key, row Charge
-	of       *Charge
+	parts  []time.Time // of the selection
+	all    map[Charge]*hours
+	// key and of belong to the last charge, since equal charges follow each other.
+	key Charge
+	of  *hours
 }
 
-func newSums(by []string) *sums {
-	s := &sums{hourly: slices.Contains(by, hourColumn), all: make(map[Charge]*Charge)}
+// hours has the sums of charges with equal texts by hour, or only one sum.
+type hours struct {
+	all  map[int64]*Charge // by seconds
+	last int64             // hour of sum
+	sum  *Charge           // the last one
+}
+
+func newSums(of Selection, by []string) *sums {
+	s := &sums{hourly: slices.Contains(by, hourColumn), parts: of.Parts, all: make(map[Charge]*hours)}
 	s.by = slices.DeleteFunc(slices.Clone(by), func(name string) bool { return name == hourColumn })
 	for _, name := range s.by {
 		s.texts = append(s.texts, chargeTexts[name])
@@ -213,34 +223,52 @@ func newSums(by []string) *sums {
 	return s
 }
 
-// add adds a charge to the sum of its columns.
-func (s *sums) add(c Charge) {
-	s.row = c
-	same := s.of != nil && (!s.hourly || s.key.Hour.Equal(c.Hour))
+// add adds a charge to the sum of its columns. It does not keep the charge.
+func (s *sums) add(c *Charge) {
+	same := s.of != nil
 	for _, text := range s.texts {
-		known, now := text(&s.key), text(&s.row)
+		known, now := text(&s.key), text(c)
 		if *known != *now {
 			*known, same = *now, false
 		}
 	}
-	if s.hourly {
-		s.key.Hour = c.Hour
-	}
 	if !same {
 		if s.of = s.all[s.key]; s.of == nil {
-			first := s.key
-			s.of = &first
-			s.all[first] = s.of
+			s.of = &hours{all: make(map[int64]*Charge)}
+			s.all[s.key] = s.of
 		}
 	}
-	s.of.add(&s.row)
+	var hour time.Time
+	if s.hourly {
+		hour = s.part(c.Hour)
+	}
+	h := s.of
+	if at := hour.Unix(); h.sum == nil || h.last != at {
+		if h.sum, h.last = h.all[at], at; h.sum == nil {
+			first := s.key
+			first.Hour = hour
+			h.sum, h.all[at] = &first, &first
+		}
+	}
+	h.sum.add(c)
+}
+
+// part returns the start of the part of an hour, or the hour.
+func (s *sums) part(hour time.Time) time.Time {
+	i, found := slices.BinarySearchFunc(s.parts, hour, time.Time.Compare)
+	if found || i == 0 {
+		return hour
+	}
+	return s.parts[i-1]
 }
 
 // sorted returns the sums in the order of their columns.
 func (s *sums) sorted() []Charge {
 	all := make([]Charge, 0, len(s.all))
-	for _, c := range s.all {
-		all = append(all, *c)
+	for _, h := range s.all {
+		for _, c := range h.all {
+			all = append(all, *c)
+		}
 	}
 	slices.SortFunc(all, func(a, b Charge) int {
 		for _, name := range s.by {

@@ -240,7 +240,7 @@ func (d *database) Charges(ctx context.Context, of Selection, by ...string) (fou
 	for range amounts {
 		columns = append(columns, table.Column{Type: table.Int})
 	}
-	all := newSums(by) // it sorts
+	all := newSums(of, by) // it sorts
 	err = d.rows(ctx, s, columns, func(row []table.Cell) bool {
 		var c Charge
 		for i, name := range by {
@@ -253,7 +253,7 @@ func (d *database) Charges(ctx context.Context, of Selection, by ...string) (fou
 		for i, a := range amounts {
 			*a.of(&c) = row[len(names)+i].Int
 		}
-		all.add(c)
+		all.add(&c)
 		return true
 	})
 	return all.sorted(), err

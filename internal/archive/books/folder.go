@@ -132,7 +132,7 @@ func (g GPU) compare(h GPU) int {
 
 // Charges implements [Source].
 func (f *folder) Charges(ctx context.Context, of Selection, by ...string) ([]Charge, error) {
-	all := newSums(by)
+	all := newSums(of, by)
 	columns := chargeColumns(of, all.by)
 	err := f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
 		models := make(map[string]string)
@@ -184,7 +184,7 @@ func (f *folder) charges(ctx context.Context, t table.Table, day files.Day, hour
 			*a.of(&c) = row[len(columns)-len(amounts)+i].Int
 		}
 		c.Model = models[c.UUID]
-		to.add(c)
+		to.add(&c)
 	})
 }
 

@@ -100,37 +100,54 @@ var ruleColumns = []string{"cluster", "namespace", "serial", "uuid", "manager", 
 
 const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
 
-// hourly calls each with the value of a rule in every hour, in thousandths. A rule has the value of an
-// hour in the next one.
-func (s *samples) hourly(ctx context.Context, of Selection, rule, by string, each func(l fold.Labels, hour time.Time, value int64)) error {
+// reading reads a rule. It calls of for each series, and the returned function with each hour and value, in thousandths.
+type reading func(ctx context.Context, of Selection, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error
+
+// hourly reads the value of a rule in every hour. A rule has the value of an hour in the next one.
+func (s *samples) hourly(ctx context.Context, of Selection, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
 	text := "sum by (" + by + ") (last_over_time(" + selector(rule, s.matchers(of, ruleColumns...)...) + "[59m]))"
 	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
 	s.Progress("reading " + rule)
 	defer s.Progress("")
 	return s.store.Hourly(ctx, text, first.Add(2*time.Hour), last.Add(2*time.Hour), func(found fold.Series) {
+		add := series(found.Labels)
 		for _, x := range found.Samples {
-			each(found.Labels, time.UnixMilli(x.Time).UTC().Add(-2*time.Hour), thousandths(x.Value))
+			add(time.UnixMilli(x.Time).UTC().Add(-2*time.Hour), thousandths(x.Value))
 		}
 	})
 }
 
 func thousandths(value float64) int64 { return int64(math.Round(value * 1000)) }
 
-// total calls each with the sum of a rule over a time.
-func (s *samples) total(ctx context.Context, of Selection, rule, by string, each func(l fold.Labels, hour time.Time, value int64)) error {
-	text := fmt.Sprintf("sum by (%s) (sum_over_time(last_over_time(%s[59m])[%ds:1h] offset -61m))", by,
-		selector(rule, s.matchers(of, ruleColumns...)...), int(of.Until.Sub(of.From).Seconds()))
+// total reads the sum of a rule over each part of a time, without the hours of the parts.
+func (s *samples) total(ctx context.Context, of Selection, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
 	s.Progress("reading " + rule)
 	defer s.Progress("")
-	return s.store.Query(ctx, text, of.Until, func(found fold.Series) {
-		each(found.Labels, time.Time{}, thousandths(found.Samples[len(found.Samples)-1].Value))
-	})
+	parts := of.Parts
+	if parts == nil {
+		parts = []time.Time{of.From}
+	}
+	for i, from := range parts {
+		until := of.Until
+		if i+1 < len(parts) {
+			until = parts[i+1]
+		}
+		text := fmt.Sprintf("sum by (%s) (sum_over_time(last_over_time(%s[59m])[%ds:1h] offset -61m))", by,
+			selector(rule, s.matchers(of, ruleColumns...)...), int(until.Sub(from).Seconds()))
+		err := s.store.Query(ctx, text, until, func(found fold.Series) {
+			series(found.Labels)(from, thousandths(found.Samples[len(found.Samples)-1].Value))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // chargesByRules returns charges as recording rules have them. Energy that no pod or unit is charged for has
 // the reason [Unattributed]. The measured parts are unknown.
 func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string) ([]Charge, error) {
-	all := newSums(by)
+	all := newSums(of, by)
 	if s.elsewhere(of) {
 		return nil, nil
 	}
@@ -150,25 +167,26 @@ func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string)
 	return all.sorted(), nil
 }
 
+// maxParts is the number of parts of a time up to which sums of parts are read, in place of hours. Each part is a query.
+const maxParts = 32
+
 // charged adds the charges of a family of rules.
 func (s *samples) charged(ctx context.Context, of Selection, f family, teams *teams, to *sums) error {
-	read := s.hourly
-	if f.name != "namespace" && !to.hourly {
+	read := reading(s.hourly)
+	if few := of.Parts != nil && len(of.Parts) <= maxParts; few || f.name != "namespace" && !to.hourly {
 		read = s.total // the hours of each board or workload would be too many values
 	}
 	for _, a := range ruled {
 		rule := "gpuledger:" + f.name + "_" + a.name + ":increase1h"
-		err := read(ctx, of, rule, strings.Join(f.labels(), ", "), func(l fold.Labels, hour time.Time, value int64) {
-			c := Charge{Cluster: s.cluster(l), Hour: hour, Model: l.Get("model")}
-			c.Node, c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
-			c.WorkloadKind, c.WorkloadName, c.WorkloadUID = l.Get("workload_kind"), l.Get("workload_name"), l.Get("workload_uid")
-			c.Manager, c.Unit, c.Username, c.Team = l.Get("manager"), l.Get("unit"), l.Get("user"), l.Get("account")
-			if c.Manager == "" {
-				c.Team = teams.of(c)
+		err := read(ctx, of, rule, strings.Join(f.labels(), ", "), func(l fold.Labels) func(time.Time, int64) {
+			c := s.ownedBy(l, teams)
+			if !of.matchesCharge(&c) {
+				return func(time.Time, int64) {}
 			}
-			*a.of(&c) = value
-			if of.matchesCharge(&c) {
-				to.add(c)
+			amount := a.of(&c)
+			return func(hour time.Time, value int64) {
+				c.Hour, *amount = hour, value
+				to.add(&c)
 			}
 		})
 		if err != nil {
@@ -176,6 +194,18 @@ func (s *samples) charged(ctx context.Context, of Selection, f family, teams *te
 		}
 	}
 	return nil
+}
+
+// ownedBy returns a charge without an amount, by the labels of a rule.
+func (s *samples) ownedBy(l fold.Labels, teams *teams) Charge {
+	c := Charge{Cluster: s.cluster(l), Model: l.Get("model")}
+	c.Node, c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
+	c.WorkloadKind, c.WorkloadName, c.WorkloadUID = l.Get("workload_kind"), l.Get("workload_name"), l.Get("workload_uid")
+	c.Manager, c.Unit, c.Username, c.Team = l.Get("manager"), l.Get("unit"), l.Get("user"), l.Get("account")
+	if c.Manager == "" {
+		c.Team = teams.of(c)
+	}
+	return c
 }
 
 // unattributed adds the energy of all boards that no namespace and no unit is charged for.
@@ -188,10 +218,13 @@ func (s *samples) unattributed(ctx context.Context, of Selection, units family, 
 	for rule, sign := range map[string]int64{
 		fleetRule: 1, "gpuledger:namespace_energy_joules:increase1h": -1, "gpuledger:" + units.name + "_energy_joules:increase1h": -1,
 	} {
-		err := s.hourly(ctx, of, rule, "cluster", func(l fold.Labels, hour time.Time, value int64) {
-			c := Charge{Cluster: s.cluster(l), Hour: hour}
-			c.Reason, c.Energy = Unattributed, sign*value
-			to.add(c)
+		err := s.hourly(ctx, of, rule, "cluster", func(l fold.Labels) func(time.Time, int64) {
+			c := Charge{Cluster: s.cluster(l)}
+			c.Reason = Unattributed
+			return func(hour time.Time, value int64) {
+				c.Hour, c.Energy = hour, sign*value
+				to.add(&c)
+			}
 		})
 		if err != nil {
 			return err
@@ -203,8 +236,10 @@ func (s *samples) unattributed(ctx context.Context, of Selection, units family, 
 // hoursByRules calls each with the hours that the rules have.
 func (s *samples) hoursByRules(ctx context.Context, of Selection, each func(Hour) bool) error {
 	var all []Hour
-	err := s.hourly(ctx, of, fleetRule, "cluster", func(l fold.Labels, hour time.Time, value int64) {
-		all = append(all, Hour{Cluster: s.cluster(l), Hour: hour, Energy: value})
+	err := s.hourly(ctx, of, fleetRule, "cluster", func(l fold.Labels) func(time.Time, int64) {
+		return func(hour time.Time, value int64) {
+			all = append(all, Hour{Cluster: s.cluster(l), Hour: hour, Energy: value})
+		}
 	})
 	if err != nil {
 		return err

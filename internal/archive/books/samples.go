@@ -250,7 +250,7 @@ func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]Ch
 		}
 		return s.chargesByRules(ctx, of, by)
 	}
-	all := newSums(by)
+	all := newSums(of, by)
 	energy := make(map[Hour]int64)
 	err := s.fold(ctx, of, false, func(hours []*fold.Hour) error {
 		if err := s.name(ctx, hours); err != nil {
@@ -265,7 +265,7 @@ func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]Ch
 			for _, c := range h.Charges {
 				row := Charge{h.Cluster, h.Start, models[c.UUID], c}
 				if of.matchesCharge(&row) {
-					all.add(row)
+					all.add(&row)
 				}
 			}
 		}

@@ -102,12 +102,26 @@ func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	if i < 0 {
 		return 0, false
 	}
-	until := all[i].until
-	if until.IsZero() {
-		until = all[i].from.Add(openEnd)
-		if i+1 == len(all) && i > 0 { // the last one is as long as the one before
-			until = all[i].from.Add(all[i].from.Sub(all[i-1].from))
+	return all[i].grams, at.Before(end(all, i))
+}
+
+// end returns the end of an intensity. Without one, the last one is as long as the one before.
+func end(all []intensity, i int) time.Time {
+	switch {
+	case !all[i].until.IsZero():
+		return all[i].until
+	case i+1 == len(all) && i > 0:
+		return all[i].from.Add(all[i].from.Sub(all[i-1].from))
+	}
+	return all[i].from.Add(openEnd)
+}
+
+// changes calls add with the moments at which an intensity begins or ends.
+func (c *Carbon) changes(add func(time.Time)) {
+	for _, all := range c.zones {
+		for i, x := range all {
+			add(x.from)
+			add(end(all, i))
 		}
 	}
-	return all[i].grams, at.Before(until)
 }

@@ -55,12 +55,31 @@ func (f Factors) Timed() bool {
 	return f.Carbon != nil || slices.ContainsFunc(f.Prices, func(p Price) bool { return !p.From.IsZero() || !p.Until.IsZero() })
 }
 
+// Parts returns the starts of the parts of a time in which factors are the same, the first one is from. Starts are full hours.
+func (f Factors) Parts(from, until time.Time) []time.Time {
+	parts := []time.Time{from}
+	add := func(at time.Time) {
+		if at = at.Add(time.Hour - 1).Truncate(time.Hour); at.After(from) && at.Before(until) {
+			parts = append(parts, at)
+		}
+	}
+	for _, p := range f.Prices {
+		add(p.From)
+		add(p.Until)
+	}
+	if f.Carbon != nil {
+		f.Carbon.changes(add)
+	}
+	slices.SortFunc(parts, time.Time.Compare)
+	return slices.CompactFunc(parts, time.Time.Equal)
+}
+
 // Use is an amount of energy and time that is priced.
 type Use struct {
 	Cluster, Model string
-	Hour           time.Time
-	Energy         int64 // mJ
-	GPUTime        int64 // ms
+	Hour           time.Time // or the start of a part, see [Factors.Parts]
+	Energy         int64     // mJ
+	GPUTime        int64     // ms
 }
 
 // The units of prices.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
 )
 
@@ -160,4 +162,42 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestParts checks the hours at which factors change, and that each use within a part has the same factors.
+func TestParts(t *testing.T) {
+	from, until := at("2026-10-01T00:00:00Z"), at("2026-10-03T00:00:00Z")
+	prices := file(t, "from,until,per_kwh\n2026-09-01,2026-10-01 12:30,0.2\n2026-10-01 12:30,,0.3\n2026-10-02,2026-10-09,0.4\n")
+	carbon := file(t, "from,until,zone,grams_per_kwh\n2026-10-01,2026-10-01 06:00,DE,300\n2026-10-02 07:00,,DE,50\n")
+	hour := func(day, n int) time.Time { return from.AddDate(0, 0, day-1).Add(time.Duration(n) * time.Hour) }
+	for _, tt := range []struct {
+		files factors.Files
+		want  []time.Time
+	}{
+		{factors.Files{}, []time.Time{from}},
+		{factors.Files{Prices: file(t, "per_kwh\n1\n")}, []time.Time{from}},
+		{factors.Files{Prices: prices}, []time.Time{from, hour(1, 13), hour(2, 0)}},
+		{factors.Files{Carbon: carbon}, []time.Time{from, hour(1, 6), hour(2, 7)}},
+		{factors.Files{Prices: prices, Carbon: carbon}, []time.Time{from, hour(1, 6), hour(1, 13), hour(2, 0), hour(2, 7)}},
+	} {
+		f := read(t, tt.files)
+		got := f.Parts(from, until)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", tt.files, diff)
+		}
+		for i, start := range got {
+			end := until
+			if i+1 < len(got) {
+				end = got[i+1]
+			}
+			price, priced := f.Cost(factors.Use{Hour: start, Energy: 3_600_000_000})
+			grams, known := f.Grams(factors.Use{Hour: start, Energy: 3_600_000_000})
+			for now := start; now.Before(end); now = now.Add(time.Hour) {
+				p, ok := f.Cost(factors.Use{Hour: now, Energy: 3_600_000_000})
+				if g, found := f.Grams(factors.Use{Hour: now, Energy: 3_600_000_000}); p != price || ok != priced || g != grams || found != known {
+					t.Errorf("%+v: %s has %v and %v, its part %s has %v and %v", tt.files, now, p, g, start, price, grams)
+				}
+			}
+		}
+	}
 }

@@ -1,0 +1,81 @@
+package books_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+)
+
+// ruled answers queries of rules: each of 400 workloads in 40 namespaces uses 1 J and 1 s in each hour, and the fleet 500 J. No
+// unit uses anything.
+func ruled(w http.ResponseWriter, r *http.Request) {
+	text, labels, value := r.FormValue("query"), []string{}, 1.0
+	switch {
+	case strings.Contains(text, "gpuledger:workload_labels"):
+		for n := range 400 {
+			labels = append(labels, fmt.Sprintf(`"workload_uid":"w%d","team":"t%d"`, n, n%8))
+		}
+	case strings.Contains(text, "gpuledger:workload_"):
+		for n := range 400 {
+			labels = append(labels, fmt.Sprintf(`"namespace":"n%d","workload_kind":"Job","workload_name":"w%d","workload_uid":"w%d"`, n%40, n, n))
+		}
+	case strings.Contains(text, "gpuledger:namespace_"):
+		for n := range 40 {
+			labels = append(labels, fmt.Sprintf(`"namespace":"n%d"`, n))
+		}
+		value = 10
+	case strings.Contains(text, "gpuledger:fleet_"):
+		labels, value = []string{`"none":""`}, 500
+	}
+	// An instant query adds up the hours of its range.
+	if _, window, ok := strings.Cut(text, "[59m])["); ok {
+		seconds, _ := strconv.Atoi(window[:strings.Index(window, "s")])
+		value *= float64(seconds) / 3600
+	}
+	begin, _ := strconv.ParseInt(r.FormValue("start"), 10, 64)
+	end, _ := strconv.ParseInt(r.FormValue("end"), 10, 64)
+	for i, l := range labels {
+		if begin == 0 {
+			labels[i] = fmt.Sprintf(`{"metric":{%s},"value":[1,"%g"]}`, l, value)
+			continue
+		}
+		var values []string
+		for at := begin; at <= end; at += 3600 {
+			values = append(values, fmt.Sprintf(`[%d,"%g"]`, at, value))
+		}
+		labels[i] = fmt.Sprintf(`{"metric":{%s},"values":[%s]}`, l, strings.Join(values, ","))
+	}
+	kind := "vector"
+	if begin > 0 {
+		kind = "matrix"
+	}
+	fmt.Fprintf(w, `{"status":"success","data":{"resultType":"%s","result":[%s]}}`, kind, strings.Join(labels, ","))
+}
+
+func openRules(t testing.TB) books.Source {
+	server := httptest.NewServer(http.HandlerFunc(ruled))
+	t.Cleanup(server.Close)
+	source, err := books.OpenStore(store.Config{URL: server.URL, Type: "prometheus", Cluster: "east", Timeout: time.Minute}, books.Reading{Read: "rules", Team: "team"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
+// BenchmarkHours reads a month of 400 workloads, hour by hour. The time includes the simulated store.
+func BenchmarkHours(b *testing.B) {
+	source := openRules(b)
+	of := books.Selection{From: begin, Until: begin.AddDate(0, 1, 0)}
+	for b.Loop() {
+		if charges, err := source.Charges(b.Context(), of, "cluster", "hour", "reason", "team"); err != nil || len(charges) == 0 {
+			b.Fatalf("%d charges, %v", len(charges), err)
+		}
+	}
+}
