@@ -9,10 +9,12 @@ import (
 // The counters of the record.
 const (
 	AllocationEnergy = "gpuledger_allocation_energy_joules_total"
+	AllocationAlone  = "gpuledger_allocation_exclusive_energy_joules_total"
 	AllocationIdle   = "gpuledger_allocation_idle_energy_joules_total"
 	AllocationGPU    = "gpuledger_allocation_gpu_seconds_total"
 	AllocationActive = "gpuledger_allocation_active_seconds_total"
 	UnitEnergy       = "gpuledger_unit_allocation_energy_joules_total"
+	UnitAlone        = "gpuledger_unit_allocation_exclusive_energy_joules_total"
 	UnitIdle         = "gpuledger_unit_allocation_idle_energy_joules_total"
 	UnitGPU          = "gpuledger_unit_allocation_gpu_seconds_total"
 	UnitActive       = "gpuledger_unit_allocation_active_seconds_total"
@@ -100,10 +102,11 @@ func (m *meter) count(metric string, amount float64) {
 	m.values[metric].amount += amount
 }
 
-// charge adds energy, a part of it idle, and seconds, half of them active.
+// charge adds energy, parts of it idle and measured, and seconds, half of them active.
 func (m *meter) charge(p pod, joules, seconds float64) {
 	m.count(p.metric(AllocationEnergy), joules)
 	m.count(p.metric(AllocationIdle), joules/8)
+	m.count(p.metric(AllocationAlone), joules/4)
 	m.count(p.metric(AllocationActive), seconds/2)
 	if p.bare {
 		seconds = 0

@@ -124,7 +124,7 @@ func (b *block) addHours(gpu, node, d int) {
 }
 
 // hourly lists the amounts for which rules have hours.
-var hourly = []string{"energy_joules", "idle_energy_joules", "gpu_seconds", "active_seconds"}
+var hourly = []string{"energy_joules", "idle_energy_joules", "exclusive_energy_joules", "gpu_seconds", "active_seconds"}
 
 // model is the model of all GPUs.
 const model = "NVIDIA H100 80GB HBM3"
@@ -149,14 +149,14 @@ func (b *block) addRules() {
 	always := shape{kind: "hour", to: b.days * day, every: 15}
 	for c := range clusters {
 		always.curve++
-		b.add("gpuledger:fleet_energy_joules:increase1h", always, "cluster", cluster(c))
+		b.add("gpuledger:fleet_energy_joules:increase1h", always, "cluster", cluster(c), "model", model)
 		b.add("gpuledger:fleet_gpus:present1h", always, "cluster", cluster(c), "model", model)
 	}
 	for ns := range 40 {
 		always.curve++
 		who := []string{"cluster", cluster(ns), "namespace", namespace(ns)}
 		for _, of := range hourly {
-			b.add("gpuledger:namespace_"+of+":increase1h", always, append(ofModel(of), who...)...)
+			b.add("gpuledger:namespace_"+of+":increase1h", always, append([]string{"model", model}, who...)...)
 		}
 		b.add("kube_namespace_labels", shape{kind: "one", to: b.days * day, every: 1}, append([]string{"label_team", "team-" + strconv.Itoa(ns%8)}, who...)...)
 		for w := range 10 {
@@ -166,17 +166,10 @@ func (b *block) addRules() {
 				"workload_uid", namespace(ns) + name, "label_team", "team-" + strconv.Itoa(ns%8),
 			}, who...)...)
 			for _, of := range hourly {
-				b.add("gpuledger:workload_"+of+":increase1h", always, append(append(ofModel(of),
-					"workload_kind", "Job", "workload_name", name, "workload_uid", namespace(ns)+name), who...)...)
+				b.add("gpuledger:workload_"+of+":increase1h", always, append([]string{
+					"model", model, "workload_kind", "Job", "workload_name", name, "workload_uid", namespace(ns) + name,
+				}, who...)...)
 			}
 		}
 	}
-}
-
-// ofModel returns the label model of the rules that have it.
-func ofModel(of string) []string {
-	if of == "gpu_seconds" {
-		return []string{"model", model}
-	}
-	return nil
 }

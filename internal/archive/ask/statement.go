@@ -2,7 +2,6 @@ package ask
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,8 +56,9 @@ type account struct {
 	rest, total line
 	boards      int64 // energy of all boards, in mJ
 	notices     []string
-	known       map[string]*line
-	unpriced    books.Charge // the use without a price, and without an intensity
+	known       map[string]*line // the groups by their values
+	last        *line            // of the last charge
+	unpriced    books.Charge     // the use without a price, and without an intensity
 	unknown     books.Charge
 	incomplete  bool
 }
@@ -109,11 +109,8 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !q.source.Measured() && slices.Contains(columns, "model") {
-		return nil, errors.New("the rules do not have the energy of each model: set --store.read=samples, or read an archive with --books")
-	}
-	for _, c := range charges {
-		a.add(c, q.factors)
+	for i := range charges {
+		a.add(&charges[i], q.factors)
 	}
 	slices.SortStableFunc(a.lines, func(x, y *line) int { return slices.Compare(x.values(columns), y.values(columns)) })
 	if err := q.complete(ctx, a); err != nil {
@@ -131,7 +128,7 @@ func (l *line) values(columns []string) (texts []string) {
 }
 
 // add adds a charge to its line.
-func (a *account) add(c books.Charge, f factors.Factors) {
+func (a *account) add(c *books.Charge, f factors.Factors) {
 	to := &a.rest
 	if c.Reason == "" || slices.Contains(a.by, "reason") {
 		to = a.line(c)
@@ -140,33 +137,32 @@ func (a *account) add(c books.Charge, f factors.Factors) {
 	idle, _ := f.Cost(factors.Use{Cluster: c.Cluster, Model: c.Model, Hour: c.Hour, Energy: c.Idle, GPUTime: max(c.GPUTime-c.Active, 0)})
 	grams, known := f.Grams(factors.Use{Cluster: c.Cluster, Hour: c.Hour, Energy: c.Energy})
 	if f.Money() && !priced {
-		a.unpriced.Add(c)
+		a.unpriced.Add(*c)
 	}
 	if f.Carbon != nil && !known {
-		a.unknown.Add(c)
+		a.unknown.Add(*c)
 	}
 	for _, l := range []*line{to, &a.total} {
-		l.Add(c)
+		l.Add(*c)
 		l.cost, l.grams, l.idleCost = l.cost+cost, l.grams+grams, l.idleCost+idle
 	}
 }
 
-// line returns the line of a charge.
-func (a *account) line(c books.Charge) *line {
-	var key strings.Builder
+// line returns the line of a charge. Most charges of a line follow each other.
+func (a *account) line(c *books.Charge) *line {
+	if a.last != nil && !slices.ContainsFunc(a.by, func(name string) bool { return books.Text(&a.last.Charge, name) != books.Text(c, name) }) {
+		return a.last
+	}
+	l := &line{kind: "group"}
 	for _, name := range a.by {
-		key.WriteString(books.Text(&c, name))
-		key.WriteByte(0)
+		books.SetText(&l.Charge, name, books.Text(c, name))
 	}
-	l := a.known[key.String()]
-	if l == nil {
-		l = &line{kind: "group"}
-		for _, name := range a.by {
-			books.SetText(&l.Charge, name, books.Text(&c, name))
-		}
-		a.lines, a.known[key.String()] = append(a.lines, l), l
+	key := strings.Join(l.values(a.by), "\x00")
+	if a.known[key] == nil {
+		a.lines, a.known[key] = append(a.lines, l), l
 	}
-	return l
+	a.last = a.known[key]
+	return a.last
 }
 
 // complete compares the account with the boards, and adds notices about hours that are missing.
@@ -257,7 +253,7 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	}
 	answer := print.Answer{Notices: a.notices, Columns: q.statementColumns(a)}
 	if !q.source.Measured() {
-		answer.Notices = append(answer.Notices, "the measured part is not in the rules: set --store.read=samples, or read an archive with --books")
+		answer.Notices = append(answer.Notices, "the measured part is not in the rules of this time: set --store.read=samples, or read an archive with --books")
 	}
 	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.total) {
 		if l == &a.rest && slices.Contains(a.by, "reason") {

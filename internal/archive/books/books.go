@@ -4,6 +4,7 @@ package books
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -262,22 +263,23 @@ func (s *sums) part(hour time.Time) time.Time {
 	return s.parts[i-1]
 }
 
-// sorted returns the sums in the order of their columns.
+// sorted returns the sums in the order of their columns, then of their hours.
 func (s *sums) sorted() []Charge {
-	all := make([]Charge, 0, len(s.all))
-	for _, h := range s.all {
-		for _, c := range h.all {
-			all = append(all, *c)
-		}
-	}
-	slices.SortFunc(all, func(a, b Charge) int {
-		for _, name := range s.by {
-			if c := strings.Compare(*chargeTexts[name](&a), *chargeTexts[name](&b)); c != 0 {
+	groups := slices.SortedFunc(maps.Keys(s.all), func(a, b Charge) int {
+		for _, text := range s.texts {
+			if c := strings.Compare(*text(&a), *text(&b)); c != 0 {
 				return c
 			}
 		}
-		return a.Hour.Compare(b.Hour)
+		return 0
 	})
+	all := make([]Charge, 0, len(groups))
+	for _, key := range groups {
+		hours := s.all[key].all
+		for _, at := range slices.Sorted(maps.Keys(hours)) {
+			all = append(all, *hours[at])
+		}
+	}
 	return all
 }
 

@@ -31,8 +31,7 @@ type families struct {
 	foreign []string
 }
 
-// podFamilies and unitFamilies are all families of rules. Those of namespaces, workloads and users have the model in
-// their GPU seconds.
+// podFamilies and unitFamilies are all families of rules.
 var (
 	podFamilies = families{[]family{
 		{"namespace", []string{"cluster", "namespace", modelColumn}},
@@ -45,9 +44,12 @@ var (
 	}, []string{"namespace", "pod", "pod_uid", "workload_kind", "workload_name", "workload_uid"}}
 )
 
+const exclusive = "exclusive_energy_joules"
+
 // ruled are the amounts that rules have, in units of 1,000.
 var ruled = []amount{
 	{"energy_joules", func(c *Charge) *int64 { return &c.Energy }},
+	{exclusive, func(c *Charge) *int64 { return &c.Exclusive }},
 	{"idle_energy_joules", func(c *Charge) *int64 { return &c.Idle }},
 	{"gpu_seconds", func(c *Charge) *int64 { return &c.GPUTime }},
 	{"active_seconds", func(c *Charge) *int64 { return &c.Active }},
@@ -145,9 +147,10 @@ func (s *samples) total(ctx context.Context, of Selection, rule, by string, seri
 }
 
 // chargesByRules returns charges as recording rules have them. Energy that no pod or unit is charged for has
-// the reason [Unattributed]. The measured parts are unknown.
+// the reason [Unattributed]. The measured parts are unknown if the rules do not have them.
 func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string) ([]Charge, error) {
 	all := newSums(of, by)
+	s.unmeasured = false
 	if s.elsewhere(of) {
 		return nil, nil
 	}
@@ -161,7 +164,11 @@ func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string)
 			return nil, err
 		}
 	}
-	if err := s.unattributed(ctx, of, units, all); err != nil {
+	labels := []string{"cluster"}
+	if slices.Contains(by, modelColumn) {
+		labels = append(labels, modelColumn)
+	}
+	if err := s.unattributed(ctx, of, units, strings.Join(labels, ", "), all); err != nil {
 		return nil, err
 	}
 	return all.sorted(), nil
@@ -176,9 +183,11 @@ func (s *samples) charged(ctx context.Context, of Selection, f family, teams *te
 	if few := of.Parts != nil && len(of.Parts) <= maxParts; few || f.name != "namespace" && !to.hourly {
 		read = s.total // the hours of each board or workload would be too many values
 	}
+	series := make(map[string]int)
 	for _, a := range ruled {
 		rule := "gpuledger:" + f.name + "_" + a.name + ":increase1h"
 		err := read(ctx, of, rule, strings.Join(f.labels(), ", "), func(l fold.Labels) func(time.Time, int64) {
+			series[a.name]++
 			c := s.ownedBy(l, teams)
 			if !of.matchesCharge(&c) {
 				return func(time.Time, int64) {}
@@ -193,6 +202,7 @@ func (s *samples) charged(ctx context.Context, of Selection, f family, teams *te
 			return err
 		}
 	}
+	s.unmeasured = s.unmeasured || series[exclusive] == 0 && series["energy_joules"] > 0
 	return nil
 }
 
@@ -209,7 +219,7 @@ func (s *samples) ownedBy(l fold.Labels, teams *teams) Charge {
 }
 
 // unattributed adds the energy of all boards that no namespace and no unit is charged for.
-func (s *samples) unattributed(ctx context.Context, of Selection, units family, to *sums) error {
+func (s *samples) unattributed(ctx context.Context, of Selection, units family, labels string, to *sums) error {
 	for name := range of.Where {
 		if name != "cluster" {
 			return nil
@@ -218,8 +228,8 @@ func (s *samples) unattributed(ctx context.Context, of Selection, units family, 
 	for rule, sign := range map[string]int64{
 		fleetRule: 1, "gpuledger:namespace_energy_joules:increase1h": -1, "gpuledger:" + units.name + "_energy_joules:increase1h": -1,
 	} {
-		err := s.hourly(ctx, of, rule, "cluster", func(l fold.Labels) func(time.Time, int64) {
-			c := Charge{Cluster: s.cluster(l)}
+		err := s.hourly(ctx, of, rule, labels, func(l fold.Labels) func(time.Time, int64) {
+			c := Charge{Cluster: s.cluster(l), Model: l.Get(modelColumn)}
 			c.Reason = Unattributed
 			return func(hour time.Time, value int64) {
 				c.Hour, c.Energy = hour, sign*value

@@ -33,8 +33,8 @@ type samples struct {
 	Reading
 	// energy has the energy of boards that was read with charges, by selection and hour.
 	energy map[string]map[Hour]int64
-	// byRules is set if the last charges came from rules, which lack the measured parts.
-	byRules bool
+	// byRules is set if the last charges came from rules, and unmeasured if these rules lack the measured parts.
+	byRules, unmeasured bool
 }
 
 // OpenStore returns the books in a store. It does not connect.
@@ -53,7 +53,7 @@ func (s *samples) Name() string { return s.store.URL() }
 
 func (s *samples) Close() error { return nil }
 
-func (s *samples) Measured() bool { return !s.byRules }
+func (s *samples) Measured() bool { return !s.byRules || !s.unmeasured }
 
 const (
 	placementMetric  = "gpuledger_placement_info"

@@ -4,8 +4,10 @@ package rules_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -32,8 +34,9 @@ func TestAsk(t *testing.T) {
 	until := began.Add(worlds.Day.To)
 	args := []string{"--store.read=rules", "--store.url=" + url, "--from=" + began.Add(worlds.Day.From).Format(time.RFC3339), "--to=" + until.Format(time.RFC3339)}
 	lines := make(map[string]map[string]int64)
+	binary := filepath.Join(dir, "gpuledger-archive")
 	for _, by := range []string{"namespace", "workload_name", "serial", "unit", "username"} {
-		lines[by] = statementOf(t, filepath.Join(dir, "gpuledger-archive"), by, args...)
+		lines[by] = statementOf(t, binary, by, "energy_mj", args...)
 	}
 	groups := func(by string) map[string]int64 {
 		found := maps.Clone(lines[by])
@@ -75,11 +78,58 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestAskByModel checks that statements by the rules have the energy and the measured part of each model and namespace, and that
+// prices by model are applied to them.
+func TestAskByModel(t *testing.T) {
+	dir := t.TempDir()
+	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
+	binary, energy := filepath.Join(dir, "gpuledger-archive"), rules("energy.yaml")
+	url := serve(t, worlds.Statements().History, []string{energy, energy})
+	args := []string{"--store.read=rules", "--store.url=" + url, "--from=" + began.Add(worlds.Day.From).Format(time.RFC3339), "--to=" + began.Add(worlds.Day.To).Format(time.RFC3339)}
+	// sum adds up the hours of pods and units on each GPU.
+	sum := func(amount string, by func(labels map[string]string) string) map[string]float64 {
+		all := make(map[string]float64)
+		for _, of := range []string{"allocation", "unit_allocation"} {
+			text := fmt.Sprintf(`sum by (UUID, namespace) (sum_over_time(last_over_time(gpuledger:%s_%s:increase1h[59m])[24h:1h] offset -61m))`, of, amount)
+			samples, err := prometheus.Query(t.Context(), url, text, began.Add(worlds.Day.To))
+			check(t, err)
+			for _, s := range samples {
+				all[by(s.Labels)] += s.Value
+			}
+		}
+		return all
+	}
+	ofModel := func(labels map[string]string) string { return worlds.Model(labels["UUID"]) }
+	ofNamespace := func(labels map[string]string) string { return labels["namespace"] }
+	same := func(name string, want map[string]float64, got map[string]int64) {
+		t.Helper()
+		delete(got, total)
+		delete(got, unattributed)
+		if len(want) != len(got) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+		for group, amount := range want {
+			if math.Abs(float64(got[group])-1000*amount) > 24 { // each hour is rounded
+				t.Errorf("%s of %q: %d, want %.0f", name, group, got[group], 1000*amount)
+			}
+		}
+	}
+	charged := sum("energy_joules", ofModel)
+	same("energy of models", charged, statementOf(t, binary, "model", "energy_mj", args...))
+	same("measured energy of models", sum("exclusive_energy_joules", ofModel), statementOf(t, binary, "model", "exclusive_mj", args...))
+	same("measured energy of namespaces", sum("exclusive_energy_joules", ofNamespace), statementOf(t, binary, "namespace", "exclusive_mj", args...))
+	// A hundred for a kilowatt-hour of an A100, and two hundred for that of an H100.
+	prices := filepath.Join(dir, "prices.csv")
+	check(t, os.WriteFile(prices, []byte("model,per_kwh\nA100,100\nH100,200\n"), 0o600))
+	same("cost of models", map[string]float64{"A100": charged["A100"] / 3.6e6 * 100 / 1000, "H100": charged["H100"] / 3.6e6 * 200 / 1000},
+		statementOf(t, binary, "model", "cost", append(args, "--prices="+prices)...))
+}
+
 // The lines of a statement that are no groups.
 const total, unattributed = "total", "unattributed"
 
-// statementOf returns the energy of the lines of a statement in millijoules.
-func statementOf(t *testing.T, program, column string, args ...string) map[string]int64 {
+// statementOf returns an amount of the lines of a statement by a column, such as their energy in millijoules.
+func statementOf(t *testing.T, program, column, amount string, args ...string) map[string]int64 {
 	t.Helper()
 	by := strings.TrimSuffix(strings.TrimSuffix(column, "_name"), "name")
 	c := exec.CommandContext(t.Context(), program, append([]string{"statement", "-o", "json", "--by=" + by}, args...)...)
@@ -97,7 +147,7 @@ func statementOf(t *testing.T, program, column string, args ...string) map[strin
 		if kind := row["line"].(string); kind != "group" {
 			name = kind
 		}
-		lines[name] += int64(row["energy_mj"].(float64))
+		lines[name] += int64(row[amount].(float64))
 	}
 	return lines
 }
