@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func ruled(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.Contains(text, "gpuledger:workload_labels"):
 		for n := range 400 {
-			labels = append(labels, fmt.Sprintf(`"workload_uid":"w%d","team":"t%d"`, n, n%8))
+			labels = append(labels, fmt.Sprintf(`"workload_uid":"w%d","label_team":"t%d"`, n, n%8))
 		}
 	case strings.Contains(text, "gpuledger:workload_"):
 		for n := range 400 {
@@ -67,6 +68,42 @@ func openRules(t testing.TB) books.Source {
 		t.Fatal(err)
 	}
 	return source
+}
+
+// TestParts checks that the hours of each part of a time are added up: few parts are read as sums, many hour by hour.
+func TestParts(t *testing.T) {
+	source := openRules(t)
+	of := books.Selection{From: begin, Until: begin.Add(72 * time.Hour)}
+	for _, n := range []int{1, 2, 32, 33, 50} {
+		of.Parts = []time.Time{begin}
+		for i := 1; i < n; i++ {
+			of.Parts = append(of.Parts, begin.Add(time.Duration(20+i)*time.Hour))
+		}
+		got, err := source.Charges(t.Context(), of, "hour", "reason", "team")
+		check(t, err)
+		if len(got) != 9*n {
+			t.Fatalf("%d parts: %d charges, want 9 in each: 8 teams and the rest", n, len(got))
+		}
+		for _, c := range got {
+			i := slices.Index(of.Parts, c.Hour)
+			if i < 0 {
+				t.Fatalf("%d parts: a charge of %s", n, c.Hour)
+			}
+			hours, energy := int64(of.Until.Sub(c.Hour).Hours()), int64(50_000) // 50 workloads of a team
+			if i+1 < n {
+				hours = int64(of.Parts[i+1].Sub(c.Hour).Hours())
+			}
+			if c.Reason != "" {
+				energy = 100_000
+			}
+			if c.Energy != hours*energy {
+				t.Errorf("%d parts, %s %q %q: %d mJ in %d hours, want %d", n, c.Hour, c.Team, c.Reason, c.Energy, hours, hours*energy)
+			}
+		}
+	}
+	if !source.Measured() {
+		t.Error("the rules have the measured part")
+	}
 }
 
 // BenchmarkHours reads a month of 400 workloads, hour by hour. The time includes the simulated store.
