@@ -3,6 +3,8 @@
 package archive_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestAskRules checks that statements by recording rules have the amounts of those by samples, for pods and
+// TestAskRules checks that statements by recording rules have the amounts and costs of those by samples, for pods and
 // units.
 func TestAskRules(t *testing.T) {
 	// Until after the swap, the loss, and the end of a job.
@@ -29,9 +31,13 @@ func TestAskRules(t *testing.T) {
 	_, err := server.Start(t.Context())
 	check(t, err)
 	end := began.Add(ruled).Format(time.RFC3339)
+	list := filepath.Join(t.TempDir(), "prices.csv")
+	check(t, os.WriteFile(list, []byte("from,model,per_kwh,per_gpu_hour,currency\n2026-03-01,,0.2,1,EUR\n2026-03-01,NVIDIA H100 80GB HBM3,0.4,2,EUR\n2026-03-01T12:00:00Z,,0.3,,EUR\n"), 0o600))
+	prices := " --prices=" + list
 	for _, question := range []string{
 		"statement", "statement --by=namespace", "statement --by=workload", "statement --by=team", "statement --by=user", "statement --by=team,user",
 		"statement --by=unit", "statement --by=unit,serial", "statement --by=serial", "statement --by=pod", "statement --by=cluster", "idle", "idle --by=unit",
+		"statement --by=model", "statement --by=namespace,model", "statement --by=team" + prices, "statement --by=user" + prices, "idle --by=model" + prices,
 	} {
 		var answers [2][]map[string]any
 		for i, read := range []string{"samples", "rules"} {
@@ -44,10 +50,6 @@ func TestAskRules(t *testing.T) {
 			}
 			if notices := strings.Join(a.Notices, "\n"); strings.Contains(notices, "unit") || strings.Contains(notices, "differ") {
 				t.Errorf("%s from %s: %s", question, read, notices)
-			}
-			for _, row := range a.Rows {
-				delete(row, "exclusive_mj")
-				delete(row, "measured_share")
 			}
 			answers[i] = a.Rows
 		}
