@@ -37,7 +37,8 @@ func ruled(w http.ResponseWriter, r *http.Request) {
 	}
 	// An instant query adds up the hours of its range.
 	if _, window, ok := strings.Cut(text, "[59m])["); ok {
-		seconds, _ := strconv.Atoi(window[:strings.Index(window, "s")])
+		window, _, _ = strings.Cut(window, "s")
+		seconds, _ := strconv.Atoi(window)
 		value *= float64(seconds) / 3600
 	}
 	begin, _ := strconv.ParseInt(r.FormValue("start"), 10, 64)
