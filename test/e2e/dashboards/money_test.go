@@ -140,12 +140,15 @@ func owned() string {
 	return h.String()
 }
 
-// TestStatement checks the values of the dashboard Statement: teams, namespaces and users of units add up to the boards, and
-// the variables choose pods and units.
-func TestStatement(t *testing.T) {
-	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
-	check(t, err)
-	address := backfilled(t, "statement", append([]byte(owned()), money()...), rules)
+// statementTest is what the dashboard Statement shows for some values of its variables.
+type statementTest struct {
+	name      string
+	variables map[string]string
+	want      map[string][]map[string]float64 // one for each query
+}
+
+// statementTests returns the values of three hours of the histories money and owned.
+func statementTests() []statementTest {
 	const train, short, reset, old = 3 * 60.0 / 1000, 2.5 * 30 / 1000, (3*60 - 1) * 20.0 / 60 / 1000, 2.5 * 50 / 1000
 	const job, user, boards, price = 3 * 30.0 / 1000, 2.5 * 10 / 1000, 0.6 + 0.25, 1.5 * 1.5
 	const trainHours, shortHours, resetHours, oldHours = 3.0, 2.5, 3 - 1.0/60, 2.5
@@ -164,11 +167,7 @@ func TestStatement(t *testing.T) {
 		map[string]float64{"alpha": trainHours / 2, "beta": (shortHours + resetHours) / 2, "gamma": oldHours / 2})
 	users := amounts(map[string]float64{"slurm physics alice": job, "user 1001": user},
 		map[string]float64{"slurm physics alice": jobHours, "user 1001": userHours}, map[string]float64{"slurm physics alice": jobHours / 2, "user 1001": userHours})
-	tests := []struct {
-		name      string
-		variables map[string]string
-		want      map[string][]map[string]float64 // one for each query
-	}{
+	return []statementTest{
 		{"all", nil, map[string][]map[string]float64{
 			"Energy of all boards":   {{"": boards}},
 			"Unattributed":           {{"": boards - pods - units}},
@@ -197,7 +196,15 @@ func TestStatement(t *testing.T) {
 			"Users of units": amounts(map[string]float64{"user 1001": user}, map[string]float64{"user 1001": userHours}, map[string]float64{"user 1001": userHours}),
 		}},
 	}
-	for _, tt := range tests {
+}
+
+// TestStatement checks the values of the dashboard Statement: teams, namespaces and users of units add up to the boards, and
+// the variables choose pods and units.
+func TestStatement(t *testing.T) {
+	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")
+	check(t, err)
+	address := backfilled(t, "statement", append([]byte(owned()), money()...), rules)
+	for _, tt := range statementTests() {
 		t.Run(tt.name, func(t *testing.T) {
 			got := make(map[string][]map[string]float64)
 			for _, p := range read(t, "../../../dashboards/statement.json").Panels {
