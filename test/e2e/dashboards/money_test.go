@@ -379,7 +379,8 @@ func TestLife(t *testing.T) {
 			},
 		},
 		{
-			"the pods of a namespace", "S2", 5 * time.Hour, map[string]string{"manager": "none"},
+			"the pods of a namespace", "S2", 5 * time.Hour,
+			map[string]string{"manager": "none"},
 			map[string][]map[string]float64{
 				"Energy":                {{"": 0.5}},
 				"Pods":                  {{"": 2}},
@@ -388,7 +389,8 @@ func TestLife(t *testing.T) {
 			},
 		},
 		{
-			"the units of Slurm", "S2", 5 * time.Hour, map[string]string{"namespace": "none", "manager": "slurm", "unit": "4711"},
+			"the units of Slurm", "S2", 5 * time.Hour,
+			map[string]string{"namespace": "none", "manager": "slurm", "unit": "4711"},
 			map[string][]map[string]float64{
 				"Energy":                {{"": 0.5}},
 				"Pods and workloads":    {{}, {}, {}, {}},
