@@ -41,7 +41,7 @@ func statement() *dashboard.DashboardBuilder {
 	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	pods := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	units := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:user_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
-	charged := `((` + pods + ` or vector(0)) + (` + units + ` or vector(0)))`
+	charged := fill(`((PODS or 0 * BOARDS) + (UNITS or 0 * BOARDS))`, "PODS", pods, "UNITS", units, "BOARDS", boards)
 	return board(uidStatement, "gpuledger / Statement", "A month by team, namespace and user of units, as gpuledger-archive statement prints it. It is the energy of the boards; CPUs, network and losses are at most in the PUE.", "now-1M/M").
 		Time("now-1M/M", "now-1M/M").
 		Refresh("1h").
