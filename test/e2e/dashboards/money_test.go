@@ -140,7 +140,7 @@ func owned() string {
 	return h.String()
 }
 
-// statementTest is what the dashboard Statement shows for some values of its variables.
+// statementTest has the values of panels of the dashboard Statement for some values of its variables.
 type statementTest struct {
 	name      string
 	variables map[string]string
