@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -286,8 +287,10 @@ func TestMetrics(t *testing.T) {
 		sink, _ := w.folder("one")
 		a, _ := w.start(nil, sink)
 		w.until(5, 31)
+		c := a.config
+		c.Folder = "opened for the first event"
 		registry := prometheus.NewRegistry()
-		registry.MustRegister(append(a.metrics.collectors(), newReceiver(a.config, a.log))...)
+		registry.MustRegister(append(a.metrics.collectors(), newReceiver(c, a.log))...)
 		families, err := registry.Gather()
 		if err != nil {
 			w.Fatal(err)
@@ -301,7 +304,7 @@ func TestMetrics(t *testing.T) {
 		}
 		for _, m := range Catalogue() {
 			if m.Name != serve.Metric.Name {
-				want[m.Name] = m.Labels
+				want[m.Name] = slices.Sorted(slices.Values(m.Labels))
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
