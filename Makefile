@@ -174,7 +174,7 @@ page-check: build ## look at the page in a browser and draw it into bin/page; ne
 test: needs ## run the deterministic tests; needs no GPU and no cluster
 	@echo "test: build the packages (a few minutes the first time), then run their tests (one to two minutes)"
 	@go build $(LIBRARIES)
-	go test -vet=off -ldflags "$(TESTS)" $(LONGEST) ./...
+	go test -vet=off -ldflags "$(TESTS)" $(LONGEST) ./test/accuracy ./...
 
 .PHONY: test-realtime
 test-realtime: needs ## run the tests of whole programs in real time; takes some minutes
