@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,12 +36,29 @@ const (
 
 // memory is a sink with the ids of its rows.
 type memory struct {
+	mu             sync.Mutex
 	opened, closed int
 	fault          error
 	rows           map[string][]string // by table
 }
 
+// fail lets the sink fail, or with nil work.
+func (m *memory) fail(fault error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fault = fault
+}
+
+// filed returns the rows so far.
+func (m *memory) filed() map[string][]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.rows)
+}
+
 func (m *memory) Append(_ context.Context, t table.Table, rows [][]any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.fault != nil {
 		return m.fault
 	}
@@ -50,11 +69,18 @@ func (m *memory) Append(_ context.Context, t table.Table, rows [][]any) error {
 	return nil
 }
 
-func (m *memory) Close() error { m.closed++; return nil }
+func (m *memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed++
+	return nil
+}
 
 func (m *memory) destination(name string) events.Destination {
 	m.rows = make(map[string][]string)
 	return events.Destination{Name: name, Open: func(context.Context) (events.Sink, error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		m.opened++
 		return m, m.fault
 	}}
@@ -229,26 +255,26 @@ func TestSinkRecovers(t *testing.T) {
 		a, b, log := &memory{}, &memory{}, new(bytes.Buffer)
 		r := events.New(events.Config{}, []events.Destination{a.destination("a"), b.destination("b")}, slog.New(slog.NewTextHandler(log, nil)))
 		start(t, r)
-		a.fault = errors.New("no disk")
+		a.fail(errors.New("no disk"))
 		for i := range 100 {
 			if w := post(r, target, strings.ReplaceAll(phase, "Running", fmt.Sprint(i))); w.Code != http.StatusOK {
 				t.Errorf("request %d: status %d", i, w.Code)
 			}
 			time.Sleep(time.Minute)
 		}
-		if n := len(b.rows["events"]); n != 100 || len(a.rows["events"]) != 0 {
+		if n := len(b.filed()["events"]); n != 100 || len(a.filed()["events"]) != 0 {
 			t.Errorf("%d events in the sink that works, want 100", n)
 		}
-		a.fault = nil
+		a.fail(nil)
 		time.Sleep(2 * time.Minute)
-		if diff := cmp.Diff(b.rows, a.rows); diff != "" {
+		if diff := cmp.Diff(b.filed(), a.filed()); diff != "" {
 			t.Errorf("rows (-sink that worked +sink that failed):\n%s", diff)
 		}
 		if n := strings.Count(log.String(), "no disk"); n != 1 || !strings.Contains(log.String(), "filing events again") {
 			t.Errorf("log:\n%s", log)
 		}
 		post(r, target, phase)
-		if n := len(a.rows["events"]); n != 101 {
+		if n := len(a.filed()["events"]); n != 101 {
 			t.Errorf("after another request the sink has %d events", n)
 		}
 	})
@@ -265,8 +291,8 @@ func TestSlowSink(t *testing.T) {
 		start(t, r)
 		go func() {
 			time.Sleep(time.Second)
-			if len(m.rows["events"]) != 1 || len(m.rows["snapshots"]) != 1 {
-				t.Errorf("after a second the other sink has %v", m.rows)
+			if len(m.filed()["events"]) != 1 || len(m.filed()["snapshots"]) != 1 {
+				t.Errorf("after a second the other sink has %v", m.filed())
 			}
 		}()
 		for i, limit := range []time.Duration{20 * time.Second, 0, 0} {
@@ -300,7 +326,7 @@ func TestDropped(t *testing.T) {
 		if !repeats("east", phase) || repeats("east", phase) || !repeats("west", phase) {
 			t.Error("at the start each cluster must repeat its state once")
 		}
-		a.fault = errors.New("no disk")
+		a.fail(errors.New("no disk"))
 		for range 7 {
 			if repeats("east", large) {
 				t.Error("the state is repeated while the sink fails")
@@ -309,12 +335,12 @@ func TestDropped(t *testing.T) {
 		if diff := cmp.Diff(map[string]float64{"a/filed": 3, "a/dropped": 2, "a": 5 * float64(len(large)), "b/filed": 10, "b/dropped": 0, "b": 0}, counted(t, r)); diff != "" {
 			t.Errorf("metrics (-want +got):\n%s", diff)
 		}
-		a.fault = nil
+		a.fail(nil)
 		time.Sleep(time.Minute)
 		if !repeats("east", phase) || repeats("east", phase) || !repeats("west", phase) {
 			t.Error("after drops each cluster must repeat its state once")
 		}
-		if n := len(a.rows["snapshots"]); n != 5 {
+		if n := len(a.filed()["snapshots"]); n != 5 {
 			t.Errorf("%d snapshots waited, want 5", n)
 		}
 	})
