@@ -196,10 +196,11 @@ e2e: build chart ## run everything against real servers: Kubernetes, Prometheus,
 
 # The parts of e2e. Each can be run alone.
 
+# The longest suites start first.
 .PHONY: e2e-suites
 e2e-suites: build chart
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
-		deploy reconciler history rules rulers queries dashboards archive cluster) ./test/alerts
+		deploy rules archive history reconciler dashboards queries rulers cluster) ./test/alerts
 
 # The tests that install and remove everything have a cluster of their own: they wait dozens of times
 # until namespaces are deleted.
