@@ -30,7 +30,7 @@ func ofUser(amount string) string {
 	return fill(`sum by (cluster, manager, account, user) (HOURS)`, "HOURS", sumOfHours(`gpuledger:user_`+amount+`:increase1h{cluster=~"$cluster", manager=~"$manager", user=~"$user"}`))
 }
 
-// amounts are the energy and its idle part in kilowatt-hours, the GPU hours, those with work, and the cost of each group.
+// amounts are the energy and its idle part in kilowatt-hours, the GPU hours, the active GPU hours, and the cost of each group.
 func amounts(of func(amount string) string) []string {
 	energy := `(` + of("energy_joules") + `) / ` + kWh
 	return []string{energy, `(` + of("idle_energy_joules") + `) / ` + kWh, `(` + of("gpu_seconds") + `) / 3600`, `(` + of("active_seconds") + `) / 3600`, cost(energy)}
@@ -60,33 +60,29 @@ func statement() *dashboard.DashboardBuilder {
 		WithPanel(number(words{"Hours counted", "Full hours of the month that the rules have; of several clusters, the lowest. If it is less than the month, the statement is not complete.", noRules}, quarter, "none",
 			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
-		WithPanel(rows(words{"Teams", "Energy, its idle part, GPU hours and cost of each team: the label team of namespaces (kube-state-metrics), or the account of Slurm jobs.", noRules}, full, []column{
+		WithPanel(rows(words{"Teams", "Energy, its idle part, GPU hours and cost of each team: the label team of namespaces (kube-state-metrics), or the account of Slurm jobs.", noRules}, full, billed([]column{
 			{field: "cluster", title: "Cluster"},
 			{field: "label_team", title: "Team"},
-			{field: "Value #A", title: "Energy", unit: "kwatth"},
-			{field: "Value #B", title: "Idle", unit: "kwatth"},
-			{field: "Value #C", title: "GPU hours"},
-			{field: "Value #D", title: "Active GPU hours"},
-			{field: "Value #E", title: "Cost"},
-		}, amounts(byTeam)...).SortBy(descending("Energy")).Decimals(2)).
-		WithPanel(rows(words{"Namespaces", "Energy, its idle part, GPU hours and cost of each namespace in the full hours of the month.", noRules}, full, []column{
+		}), amounts(byTeam)...).SortBy(descending("Energy")).Decimals(2)).
+		WithPanel(rows(words{"Namespaces", "Energy, its idle part, GPU hours and cost of each namespace in the full hours of the month.", noRules}, full, billed([]column{
 			{field: "cluster", title: "Cluster"},
 			{field: "namespace", title: "Namespace", link: toEnergy},
-			{field: "Value #A", title: "Energy", unit: "kwatth"},
-			{field: "Value #B", title: "Idle", unit: "kwatth"},
-			{field: "Value #C", title: "GPU hours"},
-			{field: "Value #D", title: "Active GPU hours"},
-			{field: "Value #E", title: "Cost"},
-		}, amounts(ofNamespace)...).SortBy(descending("Energy")).Decimals(2).Height(12)).
-		WithPanel(rows(words{"Users of units", "Energy, its idle part, GPU hours and cost of the users and accounts of jobs, containers and services outside pods, in the full hours of the month.", noRules}, full, []column{
+		}), amounts(ofNamespace)...).SortBy(descending("Energy")).Decimals(2).Height(12)).
+		WithPanel(rows(words{"Users of units", "Energy, its idle part, GPU hours and cost of the users and accounts of jobs, containers and services outside pods, in the full hours of the month.", noRules}, full, billed([]column{
 			{field: "cluster", title: "Cluster"},
 			{field: "manager", title: "Manager"},
 			{field: "account", title: "Account"},
 			{field: "user", title: "User"},
-			{field: "Value #A", title: "Energy", unit: "kwatth"},
-			{field: "Value #B", title: "Idle", unit: "kwatth"},
-			{field: "Value #C", title: "GPU hours"},
-			{field: "Value #D", title: "Active GPU hours"},
-			{field: "Value #E", title: "Cost"},
-		}, amounts(ofUser)...).SortBy(descending("Energy")).Decimals(2))
+		}), amounts(ofUser)...).SortBy(descending("Energy")).Decimals(2))
+}
+
+// billed adds the columns of [amounts] to the columns of the owners.
+func billed(owners []column) []column {
+	return append(owners,
+		column{field: "Value #A", title: "Energy", unit: "kwatth"},
+		column{field: "Value #B", title: "Idle", unit: "kwatth"},
+		column{field: "Value #C", title: "GPU hours"},
+		column{field: "Value #D", title: "Active GPU hours"},
+		column{field: "Value #E", title: "Cost"},
+	)
 }
