@@ -163,8 +163,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestPartitions checks the division of a GPU of AMD whose partitions work evenly, so that its idle
-// power is never seen. It is estimated from an idle GPU of the node.
+// TestPartitions checks the division of an AMD GPU with even work on its partitions. It is never idle,
+// so its idle power is estimated from an idle GPU of the node.
 func TestPartitions(t *testing.T) {
 	b := newBench(t, "mi300x", false)
 	b.run(60)

@@ -89,8 +89,8 @@ type idleMeter struct {
 	quiet []float64 // W, power of the consecutive quiet intervals so far
 	// last is the previous load; unknown at first and after a gap.
 	last load
-	// lowest is the lowest power of two intervals in a row, resting that of two quiet ones, with or
-	// without contexts; 0 before the first.
+	// lowest is the lowest power of two intervals in a row, resting the lowest of two quiet ones, with
+	// or without contexts; 0 before the first.
 	lowest, resting float64
 	// Exponentially weighted sums over the intervals: count, busy share u, power p and their
 	// products.

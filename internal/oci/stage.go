@@ -28,7 +28,7 @@ type Copy struct {
 	To   string // path in the image
 }
 
-// Folder reports whether From is a folder, whose content is copied.
+// Folder reports whether From is a folder. Its content is copied.
 func (c Copy) Folder() bool { return strings.HasSuffix(c.To, "/") }
 
 // ParseStage returns the stage of a Dockerfile with the given values of its build arguments. The

@@ -55,7 +55,7 @@ func (f Factors) Timed() bool {
 	return f.Carbon != nil || slices.ContainsFunc(f.Prices, func(p Price) bool { return !p.From.IsZero() || !p.Until.IsZero() })
 }
 
-// Parts returns the starts of the parts of a time in which factors are the same, the first one is from. Starts are full hours.
+// Parts divides a time into parts with constant factors, and returns their starts: from, and full hours.
 func (f Factors) Parts(from, until time.Time) []time.Time {
 	parts := []time.Time{from}
 	add := func(at time.Time) {

@@ -110,7 +110,7 @@ func TestClients(t *testing.T) {
 }
 
 // TestNoClients checks that clients of DRM are ignored by default, and on a divided GPU, and that
-// processes whose files cannot be listed are logged once.
+// processes with unreadable lists of files are logged once.
 func TestNoClients(t *testing.T) {
 	d := media(t)
 	d.clients = false

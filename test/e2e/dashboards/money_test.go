@@ -356,7 +356,7 @@ func TestLife(t *testing.T) {
 			},
 		},
 		{
-			"a board whose GPUs have one pod", "S2", 4 * time.Hour, nil,
+			"a board with one pod on its GPUs", "S2", 4 * time.Hour, nil,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.4}},
 				"Pods and workloads": {
@@ -367,7 +367,7 @@ func TestLife(t *testing.T) {
 			},
 		},
 		{
-			"a board of which half is used", "S2", 5 * time.Hour, nil,
+			"a board in half use", "S2", 5 * time.Hour, nil,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.5}},
 				"Pods and workloads": {
@@ -399,7 +399,7 @@ func TestLife(t *testing.T) {
 			},
 		},
 		{
-			"a board of which half is lost", "S2", end, nil,
+			"a board that lost one of its GPUs", "S2", end, nil,
 			map[string][]map[string]float64{
 				"Energy": {{"": 0.55}},
 				"Pods and workloads": {

@@ -39,8 +39,8 @@ func TestGPUNodes(t *testing.T) {
 	}
 }
 
-// TestRuntimeClass runs the commands of docs/install.md for nodes without a label whose GPU pods need
-// a runtime class.
+// TestRuntimeClass runs the commands of docs/install.md for GPU nodes without a label that need a
+// runtime class.
 func TestRuntimeClass(t *testing.T) {
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
 	defer kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present=true")

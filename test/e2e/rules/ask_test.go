@@ -118,7 +118,7 @@ func TestAskByModel(t *testing.T) {
 	same("energy of models", charged, statementOf(t, binary, "model", "energy_mj", args...))
 	same("measured energy of models", sum("exclusive_energy_joules", ofModel), statementOf(t, binary, "model", "exclusive_mj", args...))
 	same("measured energy of namespaces", sum("exclusive_energy_joules", ofNamespace), statementOf(t, binary, "namespace", "exclusive_mj", args...))
-	// A hundred for a kilowatt-hour of an A100, and two hundred for that of an H100.
+	// A kilowatt-hour costs 100 on an A100, and 200 on an H100.
 	prices := filepath.Join(dir, "prices.csv")
 	check(t, os.WriteFile(prices, []byte("model,per_kwh\nA100,100\nH100,200\n"), 0o600))
 	same("cost of models", map[string]float64{"A100": charged["A100"] / 3.6e6 * 100 / 1000, "H100": charged["H100"] / 3.6e6 * 200 / 1000},
