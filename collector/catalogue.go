@@ -166,7 +166,7 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	gpuFabric: {
 		Family: familyIdentity, Name: "gpuledger_gpu_fabric_info", Type: gauge,
 		Labels: plus(ofGPU, "cluster_uuid", "clique_id", "state"),
-		Help:   "NVLink domain of a GPU.",
+		Help:   "NVLink domain or XGMI hive of a GPU.",
 	},
 	migInfo: {
 		Family: familyIdentity, Name: "gpuledger_mig_info", Type: gauge,
