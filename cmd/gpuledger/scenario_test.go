@@ -56,7 +56,7 @@ func testScenario(t *testing.T, scenario string) {
 		checkTruth(t, n, p, spans)
 	case "churn":
 		checkChurn(e)
-	case "timeslice", "accounting", "mps", "mig", "mig-a100", "dra", "no-hostpid", "hog":
+	case "timeslice", "accounting", "mps", "mig", "mig-a100", "dra", "no-hostpid", "hog", "vulkan":
 		checkWho(t, n, p)
 		checkPods(t, scenario, p)
 	}
@@ -176,6 +176,9 @@ func checkPods(t *testing.T, scenario string, p page) {
 	case "mixed":
 		expect("both vendors are read", count("gpuledger_gpu_info", map[string]string{"vendor": "NVIDIA"}) == 2 && count("gpuledger_gpu_info", map[string]string{"vendor": "AMD"}) == 2)
 		expect("both drivers are named", count("gpuledger_driver_info", nil) == 2)
+	case "vulkan":
+		expect("graphics and the program of ROCm share", energy("shared") > 0 && energy("exclusive") == 0)
+		expect("no pod was given the GPU", strays == 2)
 	case "hog":
 		expect("one process on a GPU that its pod was not given", strays == 1)
 		expect("one allocation without a process", unused == 1)

@@ -87,7 +87,7 @@ func (b *board) occupy(step int64, how Sampling, loads []load, random *rand.Rand
 	for part := range b.running {
 		var on []load
 		for _, l := range loads {
-			if l.instance == part {
+			if l.instance == part && l.context != Graphics {
 				on = append(on, l)
 			}
 		}

@@ -17,13 +17,14 @@ type kfdTree struct {
 	running map[string]bool
 }
 
-// start adds a process that uses GPUs of AMD. As in the kernel, it has files for only these GPUs.
+// start adds a process that uses GPUs of AMD, other than for graphics. As in the kernel, it has files
+// for only these GPUs.
 func (t *kfdTree) start(sc *Scenario, p *process) error {
 	files := make(map[string]string)
 	queues := 0
 	for _, k := range p.work {
 		g := &sc.GPUs[k.GPU]
-		if g.AMD == nil {
+		if g.AMD == nil || k.Context == Graphics {
 			continue
 		}
 		id := g.kfdID(k.Instance)
@@ -63,7 +64,7 @@ func (t *kfdTree) update(w *world) error {
 	for _, p := range w.processes() {
 		for _, k := range p.work {
 			b := w.boards[k.GPU]
-			if b.AMD == nil {
+			if b.AMD == nil || k.Context == Graphics {
 				continue
 			}
 			path, occupied := filepath.Join(t.dir, p.name(), "stats_"+b.kfdID(k.Instance), "cu_occupancy"), 0

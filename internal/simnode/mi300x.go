@@ -87,6 +87,25 @@ func mixed() Scenario {
 	return sc
 }
 
+// vulkan is a machine with a GPU of AMD that graphics and a program of ROCm share. Their pods were not
+// given it: they mount its device nodes.
+func vulkan() Scenario {
+	sc := withoutNVIDIA("vulkan")
+	sc.Description = "1 MI210 that no pod holds; graphics in one pod, and a program of ROCm in another one"
+	sc.GPUs = []GPU{instinctMI210(0, "A3")}
+	sc.Pods = []Pod{
+		amdDevicePlugin(true),
+		sharer("embed-0", nil, Work{GPU: 0, Watts: 210, Load: Constant(40), Memory: 11 * gib}),
+		{Namespace: "design", Name: "viewer-0", QoS: "burstable", Containers: []Container{{
+			Name: "main",
+			Processes: []Process{{Comm: "viewer", Work: []Work{
+				{GPU: 0, Watts: 190, Load: Duty(50, 4*time.Second, 10*time.Second), Memory: 2 * gib, Context: Graphics},
+			}}},
+		}}},
+	}
+	return sc
+}
+
 // withoutNVIDIA is a machine without GPUs and without NVIDIA's daemon.
 func withoutNVIDIA(name string) Scenario {
 	sc := Scenario{

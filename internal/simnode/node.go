@@ -222,7 +222,7 @@ func (n *Node) startProcesses(p *pod) error {
 
 // startProcess adds a process to /proc, and then to the drivers that show processes in files.
 func (n *Node) startProcess(p *process) error {
-	return errors.Join(n.proc.start(p), n.amd.kfd.start(&n.world.scenario, p))
+	return errors.Join(n.proc.start(&n.world.scenario, p), n.amd.kfd.start(&n.world.scenario, p))
 }
 
 func (n *Node) endProcess(p *process) error {
@@ -262,6 +262,9 @@ func (n *Node) publish() error {
 	}
 	if err := n.amd.update(n.world, n.faults); err != nil {
 		return fmt.Errorf("write the files of amdgpu: %w", err)
+	}
+	if err := n.proc.updateFiles(n.world); err != nil {
+		return fmt.Errorf("write fdinfo: %w", err)
 	}
 	for _, log := range []string{n.driverCalls(), n.engineCalls()} {
 		if info, err := os.Stat(log); err == nil && info.Size() > maxLog {
@@ -328,6 +331,9 @@ func (n *Node) Flags() []string {
 	}
 	if n.world.scenario.NoKubelet {
 		flags[4] = "--kubelet.pod-resources-socket="
+	}
+	if n.world.scenario.hasAMD() {
+		flags = append(flags, "--amd.fdinfo")
 	}
 	if len(n.world.scenario.Units) > 0 {
 		flags = append(flags, n.unitFlags()...)

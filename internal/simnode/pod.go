@@ -37,6 +37,8 @@ type process struct {
 	work      []Work
 	startStep int64         // a step
 	lifetime  time.Duration // zero for no end
+	// rendered is the busy time of its graphics on each GPU of AMD, by position.
+	rendered map[int]time.Duration
 }
 
 // newPod creates a pod with processes that started at the given time on the boot clock.
@@ -86,7 +88,7 @@ func (w *world) newContainer(p *pod, spec *Container, began time.Duration) *cont
 
 // spawn gives a process its identity. The start is counted in hundredths of a second since boot.
 func (w *world) spawn(p process, began time.Duration) *process {
-	p.startStep = w.steps
+	p.startStep, p.rendered = w.steps, nil
 	p.id = gpu.ProcessID{PID: w.nextPID, Start: uint64(began / (10 * time.Millisecond))}
 	if w.nextPID += 1 + w.random.Uint32N(40); w.nextPID >= 1<<22 {
 		w.nextPID = 10_000

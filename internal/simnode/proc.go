@@ -55,7 +55,7 @@ func (t procTree) view(p *process) (shown *process, ok bool) {
 	return &inside, p.comm == exporter
 }
 
-func (t procTree) start(p *process) error {
+func (t procTree) start(sc *Scenario, p *process) error {
 	p, ok := t.view(p)
 	if !ok {
 		return nil
@@ -79,6 +79,9 @@ func (t procTree) start(p *process) error {
 		return err
 	}
 	if err := os.Symlink(namespace, filepath.Join(dir, "ns", "pid")); err != nil {
+		return err
+	}
+	if err := sc.addFiles(dir, p); err != nil {
 		return err
 	}
 	if err := os.Rename(dir, filepath.Join(t.dir, p.name())); err != nil {

@@ -210,7 +210,7 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		dgxH100(), gb200(), gb200Module(), idle(), churn(), jobs(), lost(),
 		timeslice(), accounted(), mps(), mig(), migA100(), dra(), hog(), noHostPID(), cheats(),
-		slurm(), slurmV1(), workstation(), mi300x(), mixed(),
+		slurm(), slurmV1(), workstation(), mi300x(), mixed(), vulkan(),
 	}
 }
 

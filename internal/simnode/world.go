@@ -96,6 +96,7 @@ func (w *world) advance() change {
 		switch {
 		case b.AMD != nil:
 			b.occupy(w.steps, w.scenario.Sampling, loads[i], w.random)
+			render(i, loads[i])
 		case b.MIG == nil: // a GPU in MIG mode has no such samples
 			taken := b.ring.record(w.scenario.Sampling, until, loads[i], w.random)
 			if b.Accounting {

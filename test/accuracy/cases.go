@@ -83,6 +83,7 @@ func Cases(length time.Duration) []Case {
 		idleJob(),
 		amdJobs(),
 		amdPartitions(length),
+		amdGraphics(),
 	}
 }
 
@@ -168,6 +169,20 @@ func amdPartitions(length time.Duration) Case {
 	c.Scenario.GPUs[0].MIG = &simnode.MIG{Slices: 8, Instances: []simnode.Instance{
 		{ID: 0, Profile: "DPX", Slices: 4}, {ID: 1, Profile: "DPX", Slices: 4},
 	}}
+	return c
+}
+
+// amdGraphics is a GPU of AMD that graphics and a program of ROCm use. The driver has the busy time of
+// graphics; the rest of the GPU's is the other's.
+func amdGraphics() Case {
+	c := sliced("AMD: graphics beside a program of ROCm on one MI300X",
+		pod("rocm", 560, simnode.Constant(40)),
+		pod("graphics", 430, simnode.Duty(50, 4*time.Second, 10*time.Second)))
+	c.Scenario.GPUs = instinct()
+	for i := range c.Scenario.Pods {
+		c.Scenario.Pods[i].Containers[0].Devices = nil
+	}
+	c.Scenario.Pods[1].Containers[0].Processes[0].Work[0].Context = simnode.Graphics
 	return c
 }
 

@@ -87,9 +87,13 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 // engines is the number of engines in the busy time of a client: graphics and compute.
 const engines = 2
 
+// noise is the largest share of a GPU's time by which the activity of the GPU and the busy times of its
+// clients may differ without other work.
+const noise = 0.05
+
 // weigh divides the GPU's activity between its processes: clients of DRM have their busy time, the
-// others the rest by their occupancy at one moment. If the GPU worked and no process had work, or if a
-// busy time is impossible, the activity is unknown.
+// others the rest by their occupancy at one moment; the only other one has the rest. If the GPU worked
+// and no process had work, or if a busy time is impossible, the activity is unknown.
 func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu.Span) {
 	busy := out.Gauges[gpu.Utilization]
 	if busy == nil || !out.ContextsKnown {
@@ -112,7 +116,11 @@ func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu
 			rest -= share
 		}
 	}
-	if all == 0 && *busy > 0 && len(shares) == 0 {
+	switch {
+	case all > 0 || *busy == 0 || len(uses) > 0 && rest <= noise:
+	case len(uses) > 0 && len(occupied) == 1:
+		occupied[0].units.n, all = 1, 1
+	default:
 		return
 	}
 	for _, o := range occupied {

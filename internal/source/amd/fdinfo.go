@@ -56,6 +56,8 @@ type client struct {
 	id, address string
 	memory      uint64        // bytes
 	busy        time.Duration // of the engines gfx and compute
+	// used is set if an engine was ever busy. Programs for monitoring open a device node, too.
+	used bool
 }
 
 // parseClient parses a description. Several files may describe one client.
@@ -67,6 +69,7 @@ func parseClient(text string) (c client, ok bool) {
 		value = strings.TrimSpace(value)
 		number, unit, _ := strings.Cut(value, " ")
 		n, err := strconv.ParseUint(number, 10, 63)
+		c.used = c.used || strings.HasPrefix(key, "drm-engine-") && err == nil && n > 0
 		switch key {
 		case "drm-driver":
 			driver = value
@@ -99,26 +102,30 @@ type use struct {
 // value counts. A client that was unknown before has none.
 func (r *reader) readClients() map[uint32]use {
 	uses := make(map[uint32]use)
-	busy := make(map[string]time.Duration)
+	clients := make(map[string]client)
 	for _, f := range r.files {
 		text, err := readFile(f.path)
 		if err != nil { // the process has ended, or closed the file
 			continue
 		}
 		c, ok := parseClient(string(text))
-		if _, twice := busy[c.id]; !ok || twice || c.address != r.card.address {
+		if _, twice := clients[c.id]; !ok || twice || c.address != r.card.address {
 			continue
 		}
-		last, known := r.busy[c.id]
-		busy[c.id] = max(c.busy, last)
+		last, known := r.clients[c.id]
+		c.busy, c.used = max(c.busy, last.busy), c.used || last.used
+		clients[c.id] = c
+		if !c.used {
+			continue
+		}
 		u := uses[f.pid]
 		u.memory += c.memory
 		if known {
-			u.busy += busy[c.id] - last
+			u.busy += c.busy - last.busy
 		}
 		uses[f.pid] = u
 	}
-	r.busy = busy
+	r.clients = clients
 	return uses
 }
 

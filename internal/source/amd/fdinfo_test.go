@@ -24,7 +24,7 @@ func (d *tree) addClient(pid, fd int, node, id, address string, busy time.Durati
 		d.t.Fatal(err)
 	}
 	d.write(fmt.Sprintf("%sfdinfo/%d", f, fd), fmt.Sprintf(
-		"pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t%s\ndrm-pdev:\t%s\ndrm-memory-vram:\t2048 KiB\ndrm-engine-gfx:\t%d ns\ndrm-engine-dec:\t77 ns\n",
+		"pos:\t0\ndrm-driver:\tamdgpu\ndrm-client-id:\t%s\ndrm-pdev:\t%s\ndrm-memory-vram:\t2048 KiB\ndrm-engine-gfx:\t%d ns\n",
 		id, address, busy.Nanoseconds()))
 }
 
@@ -45,10 +45,13 @@ func media(t *testing.T) *tree {
 	d.addClient(100, 3, "/dev/dri/renderD128", "1", bus1, 0) // every process of amdkfd has one
 	d.work(time.Second)
 	d.addClient(200, 5, "/dev/dri/renderD128", "3", bus1, time.Minute)
+	d.addClient(201, 3, "/dev/dri/renderD128", "9", bus1, 0)    // never worked
 	d.addClient(300, 3, "/dev/dri/renderD129", "4", bus1, 0)    // another node
 	d.addClient(301, 3, "/dev/dri/renderD128", "5", bus2, 0)    // another GPU
 	d.addClient(302, 3, "/dev/nvidia0", "6", bus1, 0)           // no device of DRM
 	d.addClient(303, 3, "/dev/dri/renderD128", "", bus1, 0)     // no id
+	d.addClient(202, 3, "/dev/dri/renderD128", "10", bus1, 0)
+	d.write("proc/202/fdinfo/3", "drm-driver:\tamdgpu\ndrm-client-id:\t10\ndrm-pdev:\t"+bus1+"\ndrm-engine-dec:\t77 ns\n")
 	d.write("proc/self/fdinfo/3", "drm-driver:\tamdgpu\n")      // no process
 	d.write("proc/304/fdinfo/3", "drm-driver:\ti915\n")         // not open
 	d.addClient(305, 3, "/dev/dri/renderD128", "8", bus1, -1e9) // malformed
@@ -92,20 +95,40 @@ func TestClients(t *testing.T) {
 		"amdkfd's is waiting": {func(d *tree) {
 			d.write(kfdProc+"100/stats_40011/cu_occupancy", "0\n")
 			d.work(1700 * time.Millisecond)
-		}, map[uint32]float64{200: 0.7}},
+		}, map[uint32]float64{100: 0.1, 200: 0.7}},
+		"amdkfd's rests": {func(d *tree) {
+			d.write(kfdProc+"100/stats_40011/cu_occupancy", "0\n")
+			d.work(1760 * time.Millisecond)
+		}, map[uint32]float64{200: 0.76}},
 		"a file is closed": {func(d *tree) { d.remove("proc/200/fdinfo/4") }, map[uint32]float64{100: 0.8}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			d := media(t)
 			memory, activity := usesOf(t, d, func() { tt.step(d) })
-			if diff := cmp.Diff(map[uint32]uint64{100: 4096, 200: 4 << 20}, memory); diff != "" {
+			if diff := cmp.Diff(map[uint32]uint64{100: 4096, 200: 4 << 20, 202: 0}, memory); diff != "" {
 				t.Errorf("memory (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.want, activity, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 				t.Errorf("activity (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestTwoWaiting checks that the rest of the GPU's activity is unknown if neither of two processes of
+// amdkfd occupies it at the moment.
+func TestTwoWaiting(t *testing.T) {
+	d := media(t)
+	_, activity := usesOf(t, d, func() {
+		for _, pid := range []string{"100", "101"} {
+			d.write(kfdProc+pid+"/vram_40011", "4096\n")
+			d.write(kfdProc+pid+"/stats_40011/cu_occupancy", "0\n")
+		}
+		d.work(1300 * time.Millisecond)
+	})
+	if activity != nil {
+		t.Errorf("activity is %v, want none", activity)
 	}
 }
 

@@ -18,10 +18,10 @@ type reader struct {
 	card      card
 	nodes     []node
 	platforms map[string]string
-	// files are the open files of the GPU's device nodes, if clients of DRM are read, and busy the
-	// busy time by client of the last reading.
-	files []clientFile
-	busy  map[string]time.Duration
+	// files are the open files of the GPU's device nodes, if clients of DRM are read, and clients those of
+	// the last reading by their ids.
+	files   []clientFile
+	clients map[string]client
 	// former is the reader of the slot's last GPU, until this one is identified.
 	former *reader
 
