@@ -58,7 +58,7 @@ func (g *GPU) loss() string {
 	if g.Present {
 		return ""
 	}
-	return fmt.Sprintf("GPU LOST: %s (%s, %s).", g.Name(), g.answered(), cmp.Or(g.Errors(), "no known XID errors"))
+	return fmt.Sprintf("GPU LOST: %s (%s, %s).", g.Name(), g.answered(), cmp.Or(g.Errors(), "no known errors"))
 }
 
 func (g *GPU) silence() string {
