@@ -105,6 +105,11 @@ IN_HISTORY    = GPULEDGER_E2E_HISTORY=$$($(HISTORY))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
 E2E           = go test -tags e2e -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
 
+# The temporary files of these targets are in memory, if there is enough of it.
+IN_MEMORY := test test-realtime check rendered race real fuzz e2e e2e-suites e2e-installs e2e-rulers e2e-queries \
+	e2e-history e2e-archive e2e-dashboards check-rules check-rules-oldest
+$(IN_MEMORY): export TMPDIR := $(shell tools/tempdir)
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

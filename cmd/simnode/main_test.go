@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
 func TestBadFlags(t *testing.T) {
@@ -42,8 +44,8 @@ func TestList(t *testing.T) {
 	if got := status(run(t.Context(), []string{"--list"}, output{&out, &out})); got != 0 {
 		t.Errorf("status %d, want 0", got)
 	}
-	if n := strings.Count(out.String(), "\n"); n != 21 {
-		t.Errorf("%d lines, want 21:\n%s", n, &out)
+	if n, want := strings.Count(out.String(), "\n"), len(simnode.Scenarios()); n != want {
+		t.Errorf("%d lines, want %d:\n%s", n, want, &out)
 	}
 }
 

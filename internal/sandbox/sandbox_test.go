@@ -107,7 +107,11 @@ func code(err error) string {
 // newWorld creates a world for one program.
 func newWorld(t *testing.T) world {
 	t.Helper()
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("/var/tmp", "sandbox") // t.TempDir may be in /dev, which the sandbox allows
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	w := world{State: dir + "/state", Files: dir + "/files", Socket: dir + "/socket", Abstract: "@" + dir}
 	if err := os.Mkdir(w.Files, 0o700); err != nil {
 		t.Fatal(err)
