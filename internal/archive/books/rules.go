@@ -88,13 +88,28 @@ func (s *samples) useRules(ctx context.Context, of Selection, by []string) (use 
 	case s.Read == "samples" || !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil:
 		return false, nil
 	}
-	boards, err := s.Boards(ctx, of)
-	if err != nil || float64(len(boards))*of.Until.Sub(of.From).Hours() <= maxSampleHours {
+	if few, err := s.hasFew(ctx, of); few || err != nil {
 		return false, err
 	}
 	text := "group(last_over_time(" + selector(fleetRule, s.matchers(of, "cluster")...) + fmt.Sprintf("[%ds]))", int(of.Until.Sub(of.From).Seconds()))
 	err = s.store.Query(ctx, text, of.Until.Add(time.Hour), func(fold.Series) { use = true })
 	return use, err
+}
+
+// seriesPerBoard is the number of placements of a board in a time, because of moves, replicas and
+// restarts of the exporter, up to which the boards are counted.
+const seriesPerBoard = 32
+
+// hasFew reports whether the samples of a selection are few enough to read them.
+func (s *samples) hasFew(ctx context.Context, of Selection) (bool, error) {
+	most := int(maxSampleHours / of.Until.Sub(of.From).Hours())
+	limit := seriesPerBoard * (most + 1)
+	found, err := s.store.SomeSeries(ctx, selector(placementMetric, s.matchers(of, "cluster")...), of.From, of.Until, limit)
+	boards := make(map[[2]string]bool)
+	for _, l := range found {
+		boards[[2]string{s.cluster(l), l.Get("UUID")}] = true
+	}
+	return len(found) < limit && len(boards) <= most, err
 }
 
 // ruleColumns are the columns of a selection that rules have as labels.

@@ -66,13 +66,22 @@ func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, 
 
 // Series returns the labels of the series of a selector that have samples in a time, or a little
 // earlier. The store reads its index only.
-func (s *Store) Series(ctx context.Context, selector string, from, until time.Time) (found []fold.Labels, err error) {
+func (s *Store) Series(ctx context.Context, selector string, from, until time.Time) ([]fold.Labels, error) {
+	return s.SomeSeries(ctx, selector, from, until, 0)
+}
+
+// SomeSeries returns the labels of at most limit series, or of all if limit is 0. A store may ignore
+// the limit.
+func (s *Store) SomeSeries(ctx context.Context, selector string, from, until time.Time, limit int) (found []fold.Labels, err error) {
 	at := *s.query
 	at.Path = strings.TrimSuffix(at.Path, "query") + "series"
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	form := url.Values{"match[]": {selector}, "start": {seconds(from)}, "end": {seconds(until)}}
+	if limit > 0 {
+		form.Set("limit", strconv.Itoa(limit))
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err
@@ -96,6 +105,7 @@ func (s *Store) Series(ctx context.Context, selector string, from, until time.Ti
 	switch err := json.NewDecoder(response.Body).Decode(&body); {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
+	case limit > 0 && len(body.Data) >= limit: // Prometheus warns of the limit
 	case len(body.Warnings) > 0 || body.IsPartial:
 		return nil, fmt.Errorf("%s: %w: %s", at.Redacted(), ErrIncomplete, strings.Join(body.Warnings, "; "))
 	}
