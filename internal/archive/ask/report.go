@@ -22,14 +22,14 @@ func (q *question) report(ctx context.Context, w io.Writer, style print.Style) e
 	if err != nil {
 		return err
 	}
+	used, err := q.ran(ctx) // next to the stays: the source keeps the hours that it read last
+	if err != nil {
+		return err
+	}
 	if err := q.successors(ctx, all, of); err != nil {
 		return err
 	}
 	place, err := q.where(ctx)
-	if err != nil {
-		return err
-	}
-	used, err := q.ran(ctx)
 	if err != nil {
 		return err
 	}

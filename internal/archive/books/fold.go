@@ -29,9 +29,43 @@ type group struct {
 	before  fold.Openings // the closing values of the last batch, nil if it was not read
 }
 
-// fold reads some hours of the GPUs of a selection at once, and calls each with the folded hours of a
-// batch. With places it reads the places only.
+// folded is the result of a fold.
+type folded struct {
+	selection string
+	batches   [][]*fold.Hour
+}
+
+// fold calls each with the folded hours of the GPUs of a selection, in batches. With places it reads the
+// places only. It keeps the hours of few GPUs for the next call with the same selection.
 func (s *samples) fold(ctx context.Context, of Selection, places bool, each func([]*fold.Hour) error) error {
+	now := folded{selection: fmt.Sprint(of.From, of.Until, of.Where, places)}
+	if s.last.selection != now.selection {
+		gpuHours := 0
+		err := s.read(ctx, of, places, func(hours []*fold.Hour) error {
+			for _, h := range hours {
+				gpuHours += len(h.GPUs)
+			}
+			if now.batches = append(now.batches, hours); gpuHours > maxSampleHours {
+				now.batches = nil
+			}
+			return each(hours)
+		})
+		if s.last = (folded{}); err == nil && gpuHours <= maxSampleHours {
+			s.last = now
+		}
+		return err
+	}
+	for _, hours := range s.last.batches {
+		if err := each(hours); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads some hours of the GPUs of a selection at once, and calls each with the folded hours of a
+// batch.
+func (s *samples) read(ctx context.Context, of Selection, places bool, each func([]*fold.Hour) error) error {
 	groups, err := s.groups(ctx, of)
 	if err != nil || len(groups) == 0 {
 		return err

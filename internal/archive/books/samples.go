@@ -33,6 +33,8 @@ type samples struct {
 	Reading
 	// energy has the energy of boards that was read with charges, by selection and hour.
 	energy map[string]map[Hour]int64
+	// last is the last fold of few hours: a report has the stays and the charges of a board.
+	last folded
 	// byRules is set if the last charges came from rules, and unmeasured if these rules lack the measured parts.
 	byRules, unmeasured bool
 }
