@@ -176,7 +176,7 @@ func amdPartitions(length time.Duration) Case {
 // graphics; the rest of the GPU's is the other's.
 func amdGraphics() Case {
 	c := sliced("AMD: graphics beside a program of ROCm on one MI300X",
-		pod("rocm", 560, simnode.Constant(40)),
+		pod("rocm", 560, simnode.Duty(50, 5300*time.Millisecond, 9700*time.Millisecond)),
 		pod("graphics", 430, simnode.Duty(50, 4*time.Second, 10*time.Second)))
 	c.Scenario.GPUs = instinct()
 	for i := range c.Scenario.Pods {
