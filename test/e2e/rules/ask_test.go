@@ -22,19 +22,26 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestAsk checks that statements of the shipped program by the rules have the values of the documented
-// queries, to the millijoule.
+// TestAsk checks statements of the shipped program by the rules.
 func TestAsk(t *testing.T) {
 	dir := t.TempDir()
 	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
+	binary, energy := filepath.Join(dir, "gpuledger-archive"), rules("energy.yaml")
+	url := serve(t, worlds.Statements().History, []string{energy, energy}) // some rules read others
+	args := []string{
+		"--store.read=rules", "--store.url=" + url,
+		"--from=" + began.Add(worlds.Day.From).Format(time.RFC3339), "--to=" + began.Add(worlds.Day.To).Format(time.RFC3339),
+	}
+	t.Run("documented queries", func(t *testing.T) { askQueries(t, url, binary, args) })
+	t.Run("models", func(t *testing.T) { askModels(t, url, binary, args) })
+}
+
+// askQueries checks that statements have the values of the documented queries, to the millijoule.
+func askQueries(t *testing.T, url, binary string, args []string) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
-	energy := rules("energy.yaml")
-	url := serve(t, worlds.Statements().History, []string{energy, energy}) // some rules read others
 	until := began.Add(worlds.Day.To)
-	args := []string{"--store.read=rules", "--store.url=" + url, "--from=" + began.Add(worlds.Day.From).Format(time.RFC3339), "--to=" + until.Format(time.RFC3339)}
 	lines := make(map[string]map[string]int64)
-	binary := filepath.Join(dir, "gpuledger-archive")
 	for _, by := range []string{"namespace", "workload_name", "serial", "unit", "username"} {
 		lines[by] = statementOf(t, binary, by, "energy_mj", args...)
 	}
@@ -78,14 +85,9 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestAskByModel checks that statements by the rules have the energy and the measured part of each model and namespace, and that
-// prices by model are applied to them.
-func TestAskByModel(t *testing.T) {
-	dir := t.TempDir()
-	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
-	binary, energy := filepath.Join(dir, "gpuledger-archive"), rules("energy.yaml")
-	url := serve(t, worlds.Statements().History, []string{energy, energy})
-	args := []string{"--store.read=rules", "--store.url=" + url, "--from=" + began.Add(worlds.Day.From).Format(time.RFC3339), "--to=" + began.Add(worlds.Day.To).Format(time.RFC3339)}
+// askModels checks that statements have the energy and the measured part of each model and namespace, and that prices by model
+// are applied to them.
+func askModels(t *testing.T, url, binary string, args []string) {
 	// sum adds up the hours of pods and units on each GPU.
 	sum := func(amount string, by func(labels map[string]string) string) map[string]float64 {
 		all := make(map[string]float64)
@@ -119,7 +121,7 @@ func TestAskByModel(t *testing.T) {
 	same("measured energy of models", sum("exclusive_energy_joules", ofModel), statementOf(t, binary, "model", "exclusive_mj", args...))
 	same("measured energy of namespaces", sum("exclusive_energy_joules", ofNamespace), statementOf(t, binary, "namespace", "exclusive_mj", args...))
 	// A kilowatt-hour costs 100 on an A100, and 200 on an H100.
-	prices := filepath.Join(dir, "prices.csv")
+	prices := filepath.Join(t.TempDir(), "prices.csv")
 	check(t, os.WriteFile(prices, []byte("model,per_kwh\nA100,100\nH100,200\n"), 0o600))
 	same("cost of models", map[string]float64{"A100": charged["A100"] / 3.6e6 * 100 / 1000, "H100": charged["H100"] / 3.6e6 * 200 / 1000},
 		statementOf(t, binary, "model", "cost", append(args, "--prices="+prices)...))
