@@ -45,11 +45,11 @@ func media(t *testing.T) *tree {
 	d.addClient(100, 3, "/dev/dri/renderD128", "1", bus1, 0) // every process of amdkfd has one
 	d.work(time.Second)
 	d.addClient(200, 5, "/dev/dri/renderD128", "3", bus1, time.Minute)
-	d.addClient(201, 3, "/dev/dri/renderD128", "9", bus1, 0)    // never worked
-	d.addClient(300, 3, "/dev/dri/renderD129", "4", bus1, 0)    // another node
-	d.addClient(301, 3, "/dev/dri/renderD128", "5", bus2, 0)    // another GPU
-	d.addClient(302, 3, "/dev/nvidia0", "6", bus1, 0)           // no device of DRM
-	d.addClient(303, 3, "/dev/dri/renderD128", "", bus1, 0)     // no id
+	d.addClient(201, 3, "/dev/dri/renderD128", "9", bus1, 0) // never worked
+	d.addClient(300, 3, "/dev/dri/renderD129", "4", bus1, 0) // another node
+	d.addClient(301, 3, "/dev/dri/renderD128", "5", bus2, 0) // another GPU
+	d.addClient(302, 3, "/dev/nvidia0", "6", bus1, 0)        // no device of DRM
+	d.addClient(303, 3, "/dev/dri/renderD128", "", bus1, 0)  // no id
 	d.addClient(202, 3, "/dev/dri/renderD128", "10", bus1, 0)
 	d.write("proc/202/fdinfo/3", "drm-driver:\tamdgpu\ndrm-client-id:\t10\ndrm-pdev:\t"+bus1+"\ndrm-engine-dec:\t77 ns\n")
 	d.write("proc/self/fdinfo/3", "drm-driver:\tamdgpu\n")      // no process
