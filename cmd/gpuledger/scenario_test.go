@@ -177,7 +177,7 @@ func checkPods(t *testing.T, scenario string, p page) {
 		expect("both vendors are read", count("gpuledger_gpu_info", map[string]string{"vendor": "NVIDIA"}) == 2 && count("gpuledger_gpu_info", map[string]string{"vendor": "AMD"}) == 2)
 		expect("both drivers are named", count("gpuledger_driver_info", nil) == 2)
 	case "vulkan":
-		expect("graphics and the program of ROCm share", energy("shared") > 0 && energy("exclusive") == 0)
+		expect("graphics and the program of ROCm share", energy("shared") > 0)
 		expect("no pod was given the GPU", strays == 2)
 	case "hog":
 		expect("one process on a GPU that its pod was not given", strays == 1)

@@ -173,9 +173,12 @@ func (b *bench) render(c prometheus.Collector) string {
 }
 
 // TestGolden checks both pages of every scenario after half a minute. To update the golden files,
-// run go test ./internal/app -update and review the diff.
+// run go test ./internal/app -update and review the diff. A short test plays one scenario of each kind.
 func TestGolden(t *testing.T) {
 	for _, sc := range simnode.Scenarios() {
+		if testing.Short() && !slices.Contains([]string{"lost", "mig", "slurm", "mixed"}, sc.Name) {
+			continue
+		}
 		t.Run(sc.Name, func(t *testing.T) {
 			got := play(t, sc.Name, false)
 			golden.Check(t, sc.Name+".prom", []byte(got.page()))
