@@ -104,7 +104,7 @@ IN_OLDEST     = GPULEDGER_E2E_PROMETHEUS_OLDEST=$$($(PROMETHEUS_OLDEST))
 IN_VICTORIA   = GPULEDGER_E2E_VICTORIA=$$($(VICTORIA))
 IN_HISTORY    = GPULEDGER_E2E_HISTORY=$$($(HISTORY))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
-E2E           = go test -tags e2e -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
+E2E           = go test -tags e2e -trimpath -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
 
 # The temporary files of these targets are in memory, if there is enough of it.
 IN_MEMORY := test test-realtime check rendered race real fuzz e2e e2e-suites e2e-installs e2e-rulers e2e-queries \
@@ -179,13 +179,13 @@ page-check: build ## look at the page in a browser and draw it into bin/page; ne
 .PHONY: test
 test: needs ## run the deterministic tests; needs no GPU and no cluster
 	@echo "test: build the packages (a few minutes the first time), then run their tests (one to two minutes)"
-	@go build $(LIBRARIES)
-	go test -vet=off -ldflags "$(TESTS)" $(LONGEST) ./test/accuracy ./...
+	@go build -trimpath $(LIBRARIES)
+	go test -vet=off $(TESTS) $(LONGEST) ./test/accuracy ./...
 
 .PHONY: test-realtime
 test-realtime: needs ## run the tests of whole programs in real time; takes some minutes
 	@echo "test-realtime: build the programs, then run their tests, two at a time (about three minutes)"
-	@tools/realtime -ldflags "$(TESTS)"
+	@tools/realtime $(TESTS)
 
 .PHONY: test-stress
 test-stress: ## run both ten times beside four busy loops, and print a table; takes two hours
@@ -332,7 +332,7 @@ chart: manifests ## assemble the Helm chart in bin/chart/gpuledger
 
 .PHONY: chart-helm3
 chart-helm3: chart ## compare the chart's objects with the overlays in Helm 3; builds it once (some minutes)
-	@GPULEDGER_E2E_HELM=$$($(HELM3)) go test -tags e2e -vet=off -ldflags=-w -count=1 -run='^TestChart' ./internal/deploy
+	@GPULEDGER_E2E_HELM=$$($(HELM3)) go test -tags e2e -vet=off -trimpath -ldflags=-w -count=1 -run='^TestChart' ./internal/deploy
 
 .PHONY: format
 format: ## format the Go files
@@ -361,7 +361,7 @@ generated:
 .PHONY: rendered
 rendered: chart
 	@echo "rendered: the overlays use valid flags and keep their guarantees; the chart has the same objects"
-	@$(IN_HELM) go test -tags e2e -vet=off -ldflags=-w -count=1 ./internal/deploy
+	@$(IN_HELM) go test -tags e2e -vet=off -trimpath -ldflags=-w -count=1 ./internal/deploy
 
 .PHONY: binary
 binary:
@@ -382,13 +382,13 @@ unit:
 .PHONY: race
 race:
 	@echo "race: the deterministic tests of concurrent packages under the race detector"
-	@go build -race $(LIBRARIES)
-	@go test -race -vet=off -ldflags "$(TESTS)" $(LONGEST) $$(go list ./... | grep -Ev '/($(SEQUENTIAL))(/|$$)')
+	@go build -race -trimpath $(LIBRARIES)
+	@go test -race -short -vet=off $(TESTS) $(LONGEST) $$(go list ./... | grep -Ev '/($(SEQUENTIAL))(/|$$)')
 
 .PHONY: real
 real:
 	@echo "real: processes in real cgroups; a skipped test prints the reason"
-	@go test -count=1 -ldflags "$(TESTS)" -run='^TestRealCgroups$$' -v ./podmapper | grep -E '^ *(--- |ok|FAIL|real_test.go)'
+	@go test -count=1 $(TESTS) -run='^TestRealCgroups$$' -v ./podmapper | grep -E '^ *(--- |ok|FAIL|real_test.go)'
 
 .PHONY: fuzz
 fuzz:
