@@ -4,6 +4,7 @@ package prometheus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -84,13 +85,27 @@ func (s Server) Load(ctx context.Context, openMetrics []byte) error {
 }
 
 // Evaluate adds the results of a rule file over the server's history. It starts the server and
-// stops it. Rules that read results of others need another Evaluate after that.
+// stops it. Rules that read results of others need another Evaluate after that: the results are added at
+// the end, because rules that see a part of them choose other labels.
 func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) error {
+	results := s.data() + ".rules"
+	if err := s.evaluate(ctx, rules, from, to, results); err != nil {
+		return err
+	}
+	blocks, err := os.ReadDir(results)
+	for _, b := range blocks {
+		err = errors.Join(err, os.Rename(filepath.Join(results, b.Name()), filepath.Join(s.data(), b.Name())))
+	}
+	return errors.Join(err, os.Remove(results))
+}
+
+// evaluate writes the results of a rule file as blocks.
+func (s Server) evaluate(ctx context.Context, rules string, from, to time.Time, results string) error {
 	p, err := s.Start(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.Stop()
-	return s.Promtool(ctx, "tsdb", "create-blocks-from", "rules", "--url="+s.URL(), "--output-dir="+s.data(),
+	return s.Promtool(ctx, "tsdb", "create-blocks-from", "rules", "--url="+s.URL(), "--output-dir="+results,
 		fmt.Sprintf("--start=%d", from.Unix()), fmt.Sprintf("--end=%d", to.Unix()), rules)
 }
