@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -23,7 +24,10 @@ func startExporter(ctx context.Context, opts options, node *simnode.Node, out ou
 	if err != nil {
 		return nil, err
 	}
-	args := append(node.Flags(), "--nvml.library="+library, "--sandbox") // enabled as in a release
+	args := append(node.Flags(), "--nvml.library="+library)
+	if !slices.Contains(args, "--amd.fdinfo") { // the sandbox denies it
+		args = append(args, "--sandbox") // enabled as in a release
+	}
 	if opts.dcgm {
 		if library, err = libraryPath(opts.engine); err != nil {
 			return nil, err

@@ -29,6 +29,20 @@ func (sc *Scenario) hasAMD() bool {
 	return slices.ContainsFunc(sc.GPUs, func(g GPU) bool { return g.AMD != nil })
 }
 
+// hasGraphics reports whether a process uses a GPU of AMD for graphics.
+func (sc *Scenario) hasGraphics() bool {
+	for _, p := range sc.Pods {
+		for _, c := range p.Containers {
+			for _, process := range c.Processes {
+				if slices.ContainsFunc(process.Work, func(k Work) bool { return k.Context == Graphics && sc.GPUs[k.GPU].AMD != nil }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // mode returns the compute partition mode.
 func (g *GPU) mode() string {
 	if g.MIG == nil {

@@ -332,7 +332,7 @@ func (n *Node) Flags() []string {
 	if n.world.scenario.NoKubelet {
 		flags[4] = "--kubelet.pod-resources-socket="
 	}
-	if n.world.scenario.hasAMD() {
+	if n.world.scenario.hasGraphics() {
 		flags = append(flags, "--amd.fdinfo")
 	}
 	if len(n.world.scenario.Units) > 0 {
