@@ -7,8 +7,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"slices"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
