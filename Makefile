@@ -48,8 +48,10 @@ LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 # The packages with the longest tests start first, so that none of them runs alone at the end.
 LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app
 
-# Packages that start no goroutine. Their tests take half of the race detector's time.
+# Packages that start no goroutine, and tests that repeat the same calls with dozens of faults and
+# scenarios. They would take most of the race detector's time.
 SEQUENTIAL := ledger|archive/fold|test/accuracy|test/words
+REPEATED   := ^Test(OldDriver|OthersAreUnharmed|DriverFaults|Bills|Cheats|UnitCheats)$$
 
 # The linters also check files with the build tags e2e and realtime.
 TAGS := -tags e2e,realtime
@@ -84,6 +86,8 @@ RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vm
 VICTORIA := tools/servers victoriametrics $(addprefix github.com/VictoriaMetrics/VictoriaMetrics/app/,victoria-metrics vmagent)
 HISTORY := tools/servers history history=.
 KUBECTL := tools/servers kubectl kubectl=.
+COREDNS := tools/servers coredns coredns=.
+CRANE := tools/servers crane github.com/google/go-containerregistry/cmd/crane
 HELM := tools/servers helm helm.sh/helm/v4/cmd/helm
 # Helm 3 gets security fixes until February 2027.
 HELM3 := tools/servers helm3 helm.sh/helm/v3/cmd/helm
@@ -94,6 +98,8 @@ SBOM := tools/servers sbom github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-go
 IN_SERVERS    = GPULEDGER_E2E_SERVERS=$$($(SERVERS))
 IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
 IN_HELM       = GPULEDGER_E2E_HELM=$$($(HELM))
+IN_COREDNS    = GPULEDGER_E2E_COREDNS=$$($(COREDNS))
+IN_CRANE      = GPULEDGER_E2E_CRANE=$$($(CRANE))
 IN_STATE      = GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS))
 IN_PROMETHEUS = GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS))
 IN_THANOS     = GPULEDGER_E2E_THANOS=$$($(THANOS))
@@ -196,21 +202,30 @@ check: tidy lint generated rendered binary unit race real fuzz ## run what CI ru
 	@echo "all checks passed"
 
 .PHONY: e2e
-e2e: build chart ## run everything against real servers: Kubernetes, Prometheus, Thanos
+e2e: build chart ## run everything against real servers: Kubernetes, Prometheus, Thanos; takes a quarter of an hour
 	@part="$(MAKE) --no-print-directory -o build -o chart"; \
 		$$part e2e-installs & failed=0; $$part e2e-suites check-rules-oldest || failed=1; wait $$! && exit $$failed
+
+.PHONY: e2e-short
+e2e-short: SKIPPED = $(LONG)
+e2e-short: E2EFLAGS += -short
+e2e-short: e2e-suites ## run what CI runs of it for each change: all suites without the longest tests
 
 # The parts of e2e. Each can be run alone.
 
 # The longest suites start first.
 .PHONY: e2e-suites
 e2e-suites: build chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='$(SKIPPED)' $(addprefix ./test/e2e/, \
 		deploy rules archive history reconciler dashboards queries rulers cluster) ./test/alerts
 
 # The tests that install and remove everything have a cluster of their own: they wait dozens of times
 # until namespaces are deleted.
 INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|Readme|Flux|ArgoCD)$$
+SKIPPED = $(INSTALLS)
+
+# The longest of the other tests. With them e2e takes three times as long.
+LONG = $(INSTALLS)|^Test(Components|Shapes|AskWorlds|AskRules|Life|RulesOfCentralRuler)$$
 
 .PHONY: e2e-installs
 e2e-installs: chart
@@ -267,8 +282,9 @@ bench-year: ## file a year of 1,000 GPUs from a simulated store; takes an hour
 	@$(E2E) -timeout=4h -v -run='^TestYear$$' ./test/e2e/archive -year.gpus=1000 -year.hours=8760 $(BENCHFLAGS)
 
 .PHONY: e2e-kubelet
-e2e-kubelet: ## run the exporter beside a real kubelet; needs root, installs containerd and runc
-	@test/e2e/kubelet/run
+e2e-kubelet: ## run the exporter beside a real kubelet, and install a release in a cluster; needs root, installs containerd and runc
+	@$(MAKE) --no-print-directory release VERSION=v0.1.0 ARCHITECTURES=$$(go env GOARCH)
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_COREDNS) $(IN_CRANE) GPULEDGER_E2E_RELEASE="$(CURDIR)/bin/release" test/e2e/kubelet/run
 
 .PHONY: e2e-units
 e2e-units: exporter ## map a job of a real Slurm and a container of a real Podman; needs root and Debian's slurmd, slurmctld, munge, slurm-client, podman, runc
@@ -383,7 +399,7 @@ unit:
 race:
 	@echo "race: the deterministic tests of concurrent packages under the race detector"
 	@go build -race -trimpath $(LIBRARIES)
-	@go test -race -short -vet=off $(TESTS) $(LONGEST) $$(go list ./... | grep -Ev '/($(SEQUENTIAL))(/|$$)')
+	@go test -race -short -skip='$(REPEATED)' -vet=off $(TESTS) $(LONGEST) $$(go list ./... | grep -Ev '/($(SEQUENTIAL))(/|$$)')
 
 .PHONY: real
 real:

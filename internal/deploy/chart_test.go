@@ -296,7 +296,7 @@ func TestChartTests(t *testing.T) {
 		if got := len(c.Env) == 0; got != (name == "amd") {
 			t.Errorf("%s: variables %v, want none only for AMD", name, c.Env)
 		}
-		selector, _ := at(all["Servicegpuledgergpuledger-test"], "spec", "selector").(map[string]any)
+		selector, _ := at(all["Servicegpuledgergpuledger-test-exporters"], "spec", "selector").(map[string]any)
 		labels, _ := at(all["DaemonSetgpuledgergpuledger"], "spec", "template", "metadata", "labels").(map[string]any)
 		if diff := cmp.Diff(labels, selector); diff != "" || len(selector) == 0 {
 			t.Errorf("%s: selector (-pods +Service):\n%s", name, diff)

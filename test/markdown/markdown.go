@@ -1,4 +1,4 @@
-// Package markdown writes the tables of measurements into the documents.
+// Package markdown reads the commands of the documents, and writes the tables of measurements into them.
 package markdown
 
 import (

@@ -54,3 +54,13 @@ func TestPut(t *testing.T) {
 	}
 	holds("before\n<!-- make x: begin -->\nnew\n<!-- make x: end -->\nafter\n")
 }
+
+// TestCommands checks that output and text outside the blocks is left out, and here-documents are
+// complete.
+func TestCommands(t *testing.T) {
+	text := "```console\n$ first --flag\nits output\n$ cat > file <<EOF\na: line\n\nlast\nEOF\n$ third\n```\n\n```sh\n$ other\n```\n"
+	want := []string{"first --flag", "cat > file <<EOF\na: line\n\nlast\nEOF\n", "third"}
+	if diff := cmp.Diff(want, markdown.Commands(text)); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}

@@ -35,7 +35,7 @@ func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*
 func WriteKubeconfig(file string, config *rest.Config) error {
 	const name = "e2e"
 	return clientcmd.WriteToFile(api.Config{
-		Clusters:       map[string]*api.Cluster{name: {Server: config.Host, CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData}},
+		Clusters:       map[string]*api.Cluster{name: {Server: config.Host, CertificateAuthority: config.CAFile, TLSServerName: config.ServerName, CertificateAuthorityData: config.CAData}},
 		AuthInfos:      map[string]*api.AuthInfo{name: {Token: config.BearerToken}},
 		Contexts:       map[string]*api.Context{name: {Cluster: name, AuthInfo: name}},
 		CurrentContext: name,

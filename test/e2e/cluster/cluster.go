@@ -31,6 +31,9 @@ const ProgramsEnv = "GPULEDGER_E2E_SERVERS"
 // startTimeout is the timeout of a program's start, long enough for a busy machine.
 const startTimeout = 2 * time.Minute
 
+// serverName is in the API server's certificate at any address.
+const serverName = "kubernetes.default.svc"
+
 // Cluster is a running control plane.
 type Cluster struct {
 	// Admin has all rights.
@@ -106,7 +109,7 @@ func (c *Cluster) startServer(ctx context.Context, flags []string) error {
 		err = c.serverReady(ctx, p, &rest.Config{
 			Host:            "https://" + address,
 			BearerToken:     token,
-			TLSClientConfig: rest.TLSClientConfig{CAFile: c.path("cert", "apiserver.crt")},
+			TLSClientConfig: rest.TLSClientConfig{CAFile: c.certificate(), ServerName: serverName},
 			QPS:             -1, // the tests' own requests are not limited
 			WarningHandler:  rest.NoWarnings{},
 		})
@@ -171,5 +174,8 @@ func protobuf(config *rest.Config) *rest.Config {
 func (c *Cluster) start(name string, args ...string) (*program.Program, error) {
 	return c.group.Start(name, filepath.Join(c.programs, name), args...)
 }
+
+// certificate returns the path of the API server's certificate and its authority.
+func (c *Cluster) certificate() string { return c.path("cert", "apiserver.crt") }
 
 func (c *Cluster) path(name ...string) string { return c.group.Path(name...) }

@@ -17,7 +17,7 @@ func (c *Cluster) StartControllers(names ...string) (stop func(), err error) {
 	}
 	p, err := c.start("kube-controller-manager",
 		"--kubeconfig="+kubeconfig, "--controllers="+strings.Join(names, ","),
-		"--use-service-account-credentials", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000")
+		"--root-ca-file="+c.certificate(), "--use-service-account-credentials", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=500", "--kube-api-burst=1000")
 	if err != nil {
 		return nil, err
 	}

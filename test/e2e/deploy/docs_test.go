@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
 // documented returns the commands of a section of docs/install.md. It replaces only the references
@@ -29,29 +31,7 @@ func documented(t *testing.T, section, folder string) []string {
 	check(t, err)
 	here := strings.NewReplacer("$M/", tree+"/", "?ref=$V", "", "${M:?}/", tree+"/", "?ref=${V:?}", "", "https://github.com/gpuledger/gpuledger//manifests", relative, "?ref=v0.1.0", "")
 
-	return commands(here.Replace(text))
-}
-
-// commands returns the commands in the console blocks of a text.
-func commands(text string) []string {
-	var found []string
-	for _, block := range strings.Split(text, "```console\n")[1:] {
-		block, _, _ = strings.Cut(block, "```")
-		for _, text := range strings.Split("\n"+block, "\n$ ")[1:] {
-			found = append(found, command(text))
-		}
-	}
-	return found
-}
-
-// command returns the first command of a text without its output: one line, and its here-document
-// if it has one.
-func command(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	if document, _, ok := strings.Cut(text+"\n", "\nEOF\n"); ok && strings.HasSuffix(line, "<<EOF") {
-		return document + "\nEOF\n"
-	}
-	return line
+	return markdown.Commands(here.Replace(text))
 }
 
 // containing returns the only command that contains a text.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
 const (
@@ -32,7 +34,7 @@ var published = regexp.MustCompile(`oci://ghcr\.io/gpuledger/charts/gpuledger --
 func TestHelmReadme(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "README.md")
 	check(t, err)
-	steps := commands(published.ReplaceAllString(string(text), absolute(t, chart)))
+	steps := markdown.Commands(published.ReplaceAllString(string(text), absolute(t, chart)))
 	if len(steps) != 5 {
 		t.Fatalf("%d commands in the README, want 5: %q", len(steps), steps)
 	}

@@ -37,6 +37,11 @@ runtime_type = "io.containerd.runc.v2"
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
 SystemdCgroup = false
+BinaryName = "DIR/toolkit"
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "/usr/lib/cni"
+conf_dir = "DIR/network"
 `
 
 // startContainerd starts containerd and loads the images.

@@ -3,9 +3,6 @@
 package kubelet_test
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"syscall"
 
 	deviceplugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
@@ -18,7 +15,7 @@ const (
 	nodeName      = "e2e-node"
 )
 
-// kubeletConfig makes the kubelet run without an API server: it authorizes every request, and reads
+// kubeletConfig makes the kubelet run with or without an API server: it authorizes every request, and reads
 // pods from a folder. It supports both versions of cgroups.
 const kubeletConfig = `{
 	"apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -31,21 +28,22 @@ const kubeletConfig = `{
 	"failSwapOn": false,
 	"authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
 	"authorization": {"mode": "AlwaysAllow"},
-	"address": "127.0.0.1",
+	"address": "` + nodeIP + `",
 	"resolvConf": "",
+	"clusterDomain": "cluster.local",
+	"clusterDNS": ["` + nodeIP + `"],
 	"imageGCHighThresholdPercent": 100,
 	"imageGCLowThresholdPercent": 99,
 	"evictionHard": {"memory.available": "1Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%"}
 }`
 
-// startKubelet starts the kubelet and waits for its new sockets.
-func (n *node) startKubelet() {
+// startKubelet starts the kubelet with more flags, and waits for its new sockets.
+func (n *node) startKubelet(args ...string) {
 	n.t.Helper()
 	before, beforePlugins := inode(podResources), inode(deviceplugin.KubeletSocket)
-	config := filepath.Join(n.dir, "kubelet.json")
-	check(n.t, os.WriteFile(config, []byte(strings.ReplaceAll(kubeletConfig, "DIR", n.dir)), 0o644))
-	n.kubelet = start(n.t, n.dir, n.program("kubelet"),
-		"--config="+config, "--hostname-override="+nodeName, "--node-ip="+nodeIP, "--v=2")
+	n.writeFile("kubelet.json", kubeletConfig)
+	n.kubelet = start(n.t, n.dir, n.program("kubelet"), append(args,
+		"--config="+n.path("kubelet.json"), "--hostname-override="+nodeName, "--node-ip="+nodeIP, "--v=2")...)
 	eventually(n.t, "the kubelet responds", func() bool {
 		_, err := listPodResources()
 		return err == nil && inode(podResources) != before && inode(deviceplugin.KubeletSocket) != beforePlugins

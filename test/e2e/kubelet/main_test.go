@@ -95,8 +95,9 @@ func build(dir string) error {
 	const module = "github.com/gpuledger/gpuledger/"
 	exporter := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-extldflags=-Wl,-z,lazy", "-o", filepath.Join(dir, "gpuledger"), module+"cmd/gpuledger")
 	workload := exec.Command("go", "build", "-tags=e2e", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "workload"), module+"test/e2e/kubelet/workload")
+	toolkit := exec.Command("go", "build", "-tags=e2e", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "toolkit"), module+"test/e2e/kubelet/toolkit")
 	workload.Env = append(os.Environ(), "CGO_ENABLED=0") // its image has no C library
-	for _, cmd := range []*exec.Cmd{exporter, workload} {
+	for _, cmd := range []*exec.Cmd{exporter, workload, toolkit} {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
 		}

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// node is a Kubernetes node without a cluster.
+// node is a Kubernetes node.
 type node struct {
 	t       *testing.T
 	dir     string
@@ -19,16 +19,33 @@ type node struct {
 	plugin  *plugin
 }
 
-// startNode starts containerd, the kubelet and a device plugin.
-func startNode(t *testing.T) *node {
+// newNode returns a node without programs.
+func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{t: t, dir: os.Getenv(insideEnv), plugin: &plugin{}}
-	check(t, os.Mkdir(filepath.Join(n.dir, "manifests"), 0o755))
+	check(t, os.MkdirAll(n.path("manifests"), 0o755))
 	t.Cleanup(func() { showLogs(t, n.dir) }) // runs last
+	return n
+}
+
+// startNode starts containerd, the kubelet and a device plugin, without a cluster.
+func startNode(t *testing.T) *node {
+	t.Helper()
+	n := newNode(t)
 	startContainerd(t, n.dir)
 	t.Cleanup(n.plugin.stop)
 	n.startKubelet()
 	return n
+}
+
+// path returns a path in the work folder.
+func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
+
+// writeFile writes a file into the work folder, whose path replaces DIR.
+func (n *node) writeFile(name, text string) {
+	n.t.Helper()
+	check(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
+	check(n.t, os.WriteFile(n.path(name), []byte(strings.ReplaceAll(text, "DIR", n.dir)), 0o644))
 }
 
 // program returns the path of a program that the script run built.

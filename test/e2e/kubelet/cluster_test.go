@@ -1,0 +1,66 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/test/e2e/cluster"
+)
+
+// podNetwork connects the pods of the node with each other and with the node.
+const podNetwork = `{
+	"cniVersion": "1.0.0",
+	"name": "e2e",
+	"plugins": [{
+		"type": "bridge", "bridge": "e2e0", "isGateway": true,
+		"ipam": {"type": "host-local", "dataDir": "DIR/addresses", "ranges": [[{"subnet": "198.51.100.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}
+	}]
+}`
+
+// dnsConfig makes CoreDNS respond for the cluster's names only.
+const dnsConfig = `.:53 {
+	bind ` + nodeIP + `
+	errors
+	kubernetes cluster.local {
+		kubeconfig KUBECONFIG
+	}
+}`
+
+// startCluster starts a cluster of one node: everything that schedules pods, runs them, and connects
+// them with services.
+func startCluster(t *testing.T) (n *node, kubeconfig string) {
+	t.Helper()
+	n = newNode(t)
+	c, err := cluster.Start(t.Context(), "--bind-address=0.0.0.0", "--advertise-address="+nodeIP, "--endpoint-reconciler-type=lease", "--kubelet-preferred-address-types=InternalIP",
+		"--runtime-config=admissionregistration.k8s.io/v1beta1=true")
+	check(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			c.Logs(t.Output())
+		}
+		c.Stop()
+	})
+	kubeconfig = filepath.Join(n.dir, "kubeconfig")
+	check(t, cluster.WriteKubeconfig(kubeconfig, c.Admin))
+	_, err = c.StartControllers("serviceaccount-controller", "root-ca-certificate-publisher-controller", "node-lifecycle-controller",
+		"daemonset-controller", "deployment-controller", "replicaset-controller", "job-controller", "endpointslice-controller",
+		"clusterrole-aggregation-controller", "garbage-collector-controller", "namespace-controller")
+	check(t, err)
+	_, err = c.StartScheduler()
+	check(t, err)
+
+	n.writeFile("network/e2e.conflist", podNetwork)
+	startContainerd(t, n.dir)
+	t.Cleanup(n.plugin.stop)
+	n.startKubelet("--kubeconfig="+kubeconfig, "--node-labels=nvidia.com/gpu.present=true")
+	start(t, n.dir, n.program("kube-proxy"), "--kubeconfig="+kubeconfig, "--hostname-override="+nodeName, "--proxy-mode=nftables",
+		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0", // the machine's
+		"--healthz-bind-address=127.0.0.1:10256", "--metrics-bind-address=127.0.0.1:10249")
+	n.writeFile("Corefile", strings.ReplaceAll(dnsConfig, "KUBECONFIG", kubeconfig))
+	start(t, n.dir, filepath.Join(os.Getenv("GPULEDGER_E2E_COREDNS"), "coredns"), "-conf="+filepath.Join(n.dir, "Corefile"))
+	return n, kubeconfig
+}

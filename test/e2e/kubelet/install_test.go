@@ -1,0 +1,165 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/markdown"
+)
+
+// version is the version in the documents.
+const version = "v0.1.0"
+
+// TestInstall installs the files of a release on a node of a cluster by the documented commands, as
+// they are written, and removes them. The pods pull the release's images and read the fake driver.
+func TestInstall(t *testing.T) {
+	release, err := filepath.Abs(os.Getenv("GPULEDGER_E2E_RELEASE"))
+	check(t, err)
+	crane := filepath.Join(os.Getenv("GPULEDGER_E2E_CRANE"), "crane")
+	startInternet(t, os.Getenv(insideEnv), crane, release)
+	n, kubeconfig := startCluster(t)
+	n.startDriver(t, nil)
+	t.Setenv("KUBECONFIG", kubeconfig)
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("PATH", strings.Join([]string{
+		os.Getenv("GPULEDGER_E2E_KUBECTL"), os.Getenv("GPULEDGER_E2E_HELM"), filepath.Dir(crane), os.Getenv("PATH"),
+	}, ":"))
+	publish(t, release)
+	checkDownloads(t)
+	run(t, "", "kubectl apply --filename testdata/training.yaml")
+
+	t.Run("Helm", n.testHelm)
+	t.Run("manifest", n.testManifest)
+	t.Run("sidecar", n.testSidecar)
+}
+
+// publish pushes the images and the chart of a release to the registries, as the release's workflow
+// does, and one image by the commands of docs/packages.md.
+func publish(t *testing.T, release string) {
+	t.Helper()
+	documented := section(t, "docs/packages.md", "## Images without a registry")
+	run(t, release, "rm -rf image; "+strings.Join(documented, "\n"))
+	for _, image := range []string{"gpuledger", "gpuledger-reconciler", "gpuledger-archive"} {
+		layout := t.TempDir()
+		run(t, release, fmt.Sprintf("tar -xf %s-%s.oci.tar -C %s; crane push %[3]s ghcr.io/gpuledger/%[1]s:%[4]s", image, version[1:], layout, version))
+	}
+	run(t, release, "helm push gpuledger-"+version[1:]+".tgz oci://ghcr.io/gpuledger/charts")
+}
+
+// checkDownloads downloads the files of docs/packages.md, and checks them by its command. What is done with
+// the files is tested by make packages-test.
+func checkDownloads(t *testing.T) {
+	t.Helper()
+	folder := t.TempDir()
+	downloads := slices.DeleteFunc(section(t, "docs/packages.md", "## Install"), func(c string) bool { return !strings.HasPrefix(c, "curl ") })
+	if len(downloads) != 3 {
+		t.Fatalf("docs/packages.md has %d downloads, want 3: %q", len(downloads), downloads)
+	}
+	run(t, folder, append(downloads, section(t, "docs/packages.md", "## Verify")[:2]...)...)
+}
+
+// testHelm installs the chart by the first command of the README, and tests and removes it by the
+// commands of the chart's README.
+func (n *node) testHelm(t *testing.T) {
+	page := read(t, "charts/gpuledger/README.md")
+	steps := markdown.Commands(page)
+	run(t, "", quoted(t, read(t, "README.md"), "helm install"))
+	ready(t, "daemonset/gpuledger", "deployment/gpuledger-reconciler")
+	t.Logf("%s", run(t, "", quoted(t, page, "helm test")))
+	checkInstalled(t)
+	run(t, "", steps[len(steps)-2:]...)
+}
+
+// testManifest installs the manifest of the release by the command of the README.
+func (n *node) testManifest(t *testing.T) {
+	run(t, "", quoted(t, read(t, "README.md"), "kubectl apply"))
+	ready(t, "daemonset/gpuledger", "deployment/gpuledger-reconciler")
+	checkInstalled(t)
+	run(t, "", strings.NewReplacer("kubectl apply --server-side", "kubectl delete").Replace(quoted(t, read(t, "README.md"), "kubectl apply")))
+}
+
+// testSidecar runs the sections Install and Uninstall of docs/install.md.
+func (n *node) testSidecar(t *testing.T) {
+	run(t, "", "kubectl apply --filename testdata/plugin.yaml")
+	run(t, "", section(t, "docs/install.md", "## Install")...)
+	ready(t, "deployment/gpuledger-reconciler")
+	checkInstalled(t)
+	run(t, "", section(t, "docs/install.md", "## Uninstall")...)
+}
+
+// ready waits until the pods of some objects are ready.
+func ready(t *testing.T, objects ...string) {
+	t.Helper()
+	for _, o := range objects {
+		run(t, "", "kubectl --namespace gpuledger rollout status --timeout=1m "+o)
+	}
+}
+
+// checkInstalled checks the exporter's page: it charges the pod that holds a GPU.
+func checkInstalled(t *testing.T) {
+	t.Helper()
+	address := run(t, "", `kubectl get pods --all-namespaces --output jsonpath='{range .items[?(@.spec.containers[*].name=="gpuledger")]}{.status.podIP}{end}'`)
+	var last page
+	eventually(t, "the exporter charges the pod that holds a GPU", func() bool {
+		response, err := http.Get("http://" + address + ":9840/metrics")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		last, err = exposition.Parse(response.Body)
+		return err == nil && last.Sum("gpuledger_container_energy_joules_total", map[string]string{"pod": "training"}) > 0
+	})
+	checkBalance(t, last)
+}
+
+// read returns the text of a document.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../..", name))
+	check(t, err)
+	return string(text)
+}
+
+// section returns the commands of a section of a document.
+func section(t *testing.T, name, heading string) []string {
+	t.Helper()
+	_, text, ok := strings.Cut(read(t, name), "\n"+heading+"\n")
+	if !ok {
+		t.Fatalf("%s has no section %s", name, heading)
+	}
+	text, _, _ = strings.Cut(text, "\n#")
+	return markdown.Commands(text)
+}
+
+// quoted returns the first command in a text that begins with some words and is quoted in a line.
+func quoted(t *testing.T, text, words string) string {
+	t.Helper()
+	found := regexp.MustCompile("`(" + words + "[^`]*)`").FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("no command %q", words)
+	}
+	return found[1]
+}
+
+// run runs commands with bash in a folder, and returns their output.
+func run(t *testing.T, folder string, commands ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", strings.Join(commands, "\n"))
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		logs, _ := exec.Command("bash", "-c", "kubectl get pods --all-namespaces --output wide; kubectl --namespace gpuledger logs --all-containers --prefix --tail 20 --selector app.kubernetes.io/part-of=gpuledger").CombinedOutput()
+		t.Fatalf("%s: %v\n%s\n%s", strings.Join(commands, "\n"), err, out, logs)
+	}
+	return string(out)
+}

@@ -1,0 +1,89 @@
+//go:build e2e
+
+package kubelet_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/cgi"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// The hosts that the documented commands name.
+const (
+	codeHost     = "github.com"
+	imageHost    = "ghcr.io"
+	registryHost = "registry.example.com"
+)
+
+// startInternet serves the hosts of the documented commands at the node's address, as if the version
+// had been released: an empty registry, the files of the release, and the repository with the tag.
+// Every program that starts afterwards finds and trusts them.
+func startInternet(t *testing.T, dir, crane, release string) {
+	t.Helper()
+	registry := program.AddressFor(t)
+	start(t, dir, crane, "registry", "serve", "--address="+registry)
+
+	repository := filepath.Join(dir, "code", "gpuledger", "gpuledger")
+	for _, args := range [][]string{{"clone", "--quiet", "--bare", "../../..", repository}, {"-C", repository, "tag", version}} {
+		_, err := output("git", args...)
+		check(t, err)
+	}
+	const files = "/gpuledger/gpuledger/releases/download/" + version + "/"
+	mux := http.NewServeMux()
+	mux.Handle("/", httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: registry}))
+	mux.Handle(codeHost+"/", &cgi.Handler{
+		Path: "/usr/lib/git-core/git-http-backend",
+		Env:  []string{"GIT_PROJECT_ROOT=" + filepath.Join(dir, "code"), "GIT_HTTP_EXPORT_ALL=1"},
+	})
+	mux.Handle(codeHost+files, http.StripPrefix(files, http.FileServer(http.Dir(release))))
+
+	certificate := newCertificate(t, codeHost, imageHost, registryHost)
+	listener, err := tls.Listen("tcp", net.JoinHostPort(nodeIP, "443"), &tls.Config{Certificates: []tls.Certificate{certificate}})
+	check(t, err)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	t.Cleanup(func() { check(t, server.Close()) })
+	go func() { _ = server.Serve(listener) }() // returns on Close
+
+	authority, hosts := filepath.Join(dir, "authority.pem"), filepath.Join(dir, "hosts")
+	check(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}), 0o644))
+	for _, variable := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"} {
+		t.Setenv(variable, authority)
+	}
+	t.Setenv("NO_PROXY", "*")
+	check(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"+nodeIP+" "+codeHost+" "+imageHost+" "+registryHost+"\n"), 0o644))
+	check(t, unix.Mount(hosts, "/etc/hosts", "", unix.MS_BIND, ""))
+	t.Cleanup(func() { check(t, unix.Unmount("/etc/hosts", unix.MNT_DETACH)) })
+}
+
+// newCertificate returns a certificate for some names, which is its own authority.
+func newCertificate(t *testing.T, names ...string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "e2e"}, DNSNames: names, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	check(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}

@@ -1,0 +1,25 @@
+package markdown
+
+import "strings"
+
+// Commands returns the commands in the console blocks of a text, without their output. A command is one line, and its
+// here-document if it has one.
+func Commands(text string) []string {
+	var found []string
+	for _, block := range strings.Split(text, "```console\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		for _, text := range strings.Split("\n"+block, "\n$ ")[1:] {
+			found = append(found, command(text))
+		}
+	}
+	return found
+}
+
+// command returns the first command of a text.
+func command(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	if document, _, ok := strings.Cut(text+"\n", "\nEOF\n"); ok && strings.HasSuffix(line, "<<EOF") {
+		return document + "\nEOF\n"
+	}
+	return line
+}
