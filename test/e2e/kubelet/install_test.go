@@ -108,7 +108,7 @@ func ready(t *testing.T, objects ...string) {
 // checkInstalled checks the exporter's page: it charges the pod that holds a GPU.
 func checkInstalled(t *testing.T) {
 	t.Helper()
-	address := run(t, "", `kubectl get pods --all-namespaces --output jsonpath='{range .items[?(@.spec.containers[*].name=="gpuledger")]}{.status.podIP}{end}'`)
+	address := strings.TrimSpace(run(t, "", `kubectl get pods --all-namespaces --output jsonpath='{range .items[*]}{.status.podIP} {.spec.containers[*].name}{"\n"}{end}' | sed -n 's/ .*\bgpuledger\b.*//p'`))
 	var last page
 	eventually(t, "the exporter charges the pod that holds a GPU", func() bool {
 		response, err := http.Get("http://" + address + ":9840/metrics")
