@@ -38,9 +38,9 @@ func TestInstall(t *testing.T) {
 	checkDownloads(t)
 	run(t, "", "kubectl apply --filename testdata/training.yaml")
 
-	t.Run("Helm", n.testHelm)
-	t.Run("manifest", n.testManifest)
-	t.Run("sidecar", n.testSidecar)
+	t.Run("Helm", testHelm)
+	t.Run("manifest", testManifest)
+	t.Run("sidecar", testSidecar)
 }
 
 // publish pushes the images and the chart of a release to the registries, as the release's workflow
@@ -70,38 +70,44 @@ func checkDownloads(t *testing.T) {
 
 // testHelm installs the chart by the first command of the README, and tests and removes it by the
 // commands of the chart's README.
-func (n *node) testHelm(t *testing.T) {
+func testHelm(t *testing.T) {
 	page := read(t, "charts/gpuledger/README.md")
 	steps := markdown.Commands(page)
 	run(t, "", quoted(t, read(t, "README.md"), "helm install"))
 	ready(t, "daemonset/gpuledger", "deployment/gpuledger-reconciler")
-	t.Logf("%s", run(t, "", quoted(t, page, "helm test")))
+	run(t, "", quoted(t, page, "helm test"))
 	checkInstalled(t)
 	run(t, "", steps[len(steps)-2:]...)
 }
 
 // testManifest installs the manifest of the release by the command of the README.
-func (n *node) testManifest(t *testing.T) {
-	run(t, "", quoted(t, read(t, "README.md"), "kubectl apply"))
+func testManifest(t *testing.T) {
+	apply := quoted(t, read(t, "README.md"), "kubectl apply")
+	run(t, "", apply)
 	ready(t, "daemonset/gpuledger", "deployment/gpuledger-reconciler")
 	checkInstalled(t)
-	run(t, "", strings.NewReplacer("kubectl apply --server-side", "kubectl delete").Replace(quoted(t, read(t, "README.md"), "kubectl apply")))
+	run(t, "", strings.Replace(apply, "kubectl apply --server-side", "kubectl delete", 1))
 }
 
 // testSidecar runs the sections Install and Uninstall of docs/install.md.
-func (n *node) testSidecar(t *testing.T) {
+func testSidecar(t *testing.T) {
 	run(t, "", "kubectl apply --filename testdata/plugin.yaml")
 	run(t, "", section(t, "docs/install.md", "## Install")...)
 	ready(t, "deployment/gpuledger-reconciler")
 	checkInstalled(t)
+	status := section(t, "docs/install.md", "### Looking at a node")[0]
+	t.Logf("%s", run(t, "", "N=gpu-operator POD=daemonset/nvidia-device-plugin-daemonset", strings.ReplaceAll(status, "POD", `"$POD"`)))
 	run(t, "", section(t, "docs/install.md", "## Uninstall")...)
+	if books, _ := os.ReadDir(stateFolder); len(books) > 0 {
+		t.Errorf("%d files are left in %s, want none", len(books), stateFolder)
+	}
 }
 
 // ready waits until the pods of some objects are ready.
 func ready(t *testing.T, objects ...string) {
 	t.Helper()
 	for _, o := range objects {
-		run(t, "", "kubectl --namespace gpuledger rollout status --timeout=1m "+o)
+		run(t, "", "kubectl --namespace gpuledger rollout status --timeout=3m "+o)
 	}
 }
 
@@ -151,14 +157,14 @@ func quoted(t *testing.T, text, words string) string {
 	return found[1]
 }
 
-// run runs commands with bash in a folder, and returns their output.
+// run runs commands with bash in a folder, and returns their output. A failure shows the pods of the cluster.
 func run(t *testing.T, folder string, commands ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", strings.Join(commands, "\n"))
 	cmd.Dir = folder
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		logs, _ := exec.Command("bash", "-c", "kubectl get pods --all-namespaces --output wide; kubectl --namespace gpuledger logs --all-containers --prefix --tail 20 --selector app.kubernetes.io/part-of=gpuledger").CombinedOutput()
+		logs, _ := output("bash", "-c", "kubectl get pods --all-namespaces --output wide; kubectl --namespace gpuledger logs --prefix --tail 20 --selector app.kubernetes.io/part-of=gpuledger")
 		t.Fatalf("%s: %v\n%s\n%s", strings.Join(commands, "\n"), err, out, logs)
 	}
 	return string(out)

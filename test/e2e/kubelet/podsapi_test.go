@@ -15,6 +15,8 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // apiPod is the part of a core/v1 Pod that is of use to gpuledger.
@@ -78,15 +80,17 @@ func (n *node) testPodsAPI(t *testing.T) {
 			want = append(want, r)
 		}
 	}
-	var got []running
+	var diff string
+	defer func() {
+		if diff != "" {
+			t.Errorf("containers (-containerd +Pods API):\n%s", diff)
+		}
+	}()
 	// The status of a pod is up to a second older than its containers.
 	eventually(t, "the Pods API has all containers", func() bool {
-		got = n.apiContainers(t)
-		return gocmp.Equal(want, got)
+		diff = gocmp.Diff(want, n.apiContainers(t))
+		return diff == ""
 	})
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("containers (-containerd +Pods API):\n%s", diff)
-	}
 }
 
 // apiContainers returns the running containers that the kubelet's Pods API lists.
@@ -102,10 +106,10 @@ func (n *node) apiContainers(t *testing.T) []running {
 			if c.State.Running == nil {
 				continue
 			}
-			r := running{ID: strings.TrimPrefix(c.ContainerID, "containerd://"), Devices: c.devices()}
-			r.Scope, r.Name, r.UID = p.Metadata.Namespace, p.Metadata.Name, p.Metadata.UID
-			r.Part = c.Name
-			list = append(list, r)
+			list = append(list, running{
+				ID: strings.TrimPrefix(c.ContainerID, "containerd://"), Devices: c.devices(),
+				Owner: gpu.Owner{Kind: gpu.OwnerPod, Scope: p.Metadata.Namespace, Name: p.Metadata.Name, UID: p.Metadata.UID, Part: c.Name},
+			})
 		}
 	}
 	slices.SortFunc(list, compareRunning)
