@@ -51,7 +51,7 @@ LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app
 # Packages that start no goroutine, and tests that repeat the same calls with dozens of faults and
 # scenarios. They would take most of the race detector's time.
 SEQUENTIAL := ledger|archive/fold|test/accuracy|test/words
-REPEATED   := ^Test(OldDriver|OthersAreUnharmed|DriverFaults|Bills|Cheats|UnitCheats)$$
+REPEATED   := ^Test(OldDriver|OthersAreUnharmed|CallFails|DriverCallFails|DriverFaults|Bills|Cheats|UnitCheats|TruthRotates|TruthBalances|StepIsDeterministic|ReadAgain|Mixed|Crash)$$
 
 # The linters also check files with the build tags e2e and realtime.
 TAGS := -tags e2e,realtime
@@ -216,16 +216,16 @@ e2e-short: e2e-suites ## run what CI runs of it for each change: all suites with
 # The longest suites start first.
 .PHONY: e2e-suites
 e2e-suites: build chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 3 -skip='$(SKIPPED)' $(addprefix ./test/e2e/, \
-		deploy rules archive history reconciler dashboards queries rulers cluster) ./test/alerts
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 4 -skip='$(SKIPPED)' $(addprefix ./test/e2e/, \
+		reconciler deploy rules archive history dashboards queries rulers cluster) ./test/alerts
 
 # The tests that install and remove everything have a cluster of their own: they wait dozens of times
 # until namespaces are deleted.
 INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|Readme|Flux|ArgoCD)$$
 SKIPPED = $(INSTALLS)
 
-# The longest of the other tests. With them e2e takes three times as long.
-LONG = $(INSTALLS)|^Test(Components|Shapes|AskWorlds|AskRules|Life|RulesOfCentralRuler)$$
+# The other tests that take most time. Shorter ones check the same programs.
+LONG = $(INSTALLS)|^Test(Components|Shapes|Prepull|Patched|AnotherNamespace|Reinstall|UninstallHost|Life|RulesOfCentralRuler|StatementsByRules|Ask|AskRules|AskWorlds|Replicas)$$
 
 .PHONY: e2e-installs
 e2e-installs: chart

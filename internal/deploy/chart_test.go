@@ -275,7 +275,7 @@ func TestChartDevicePlugin(t *testing.T) {
 }
 
 // TestChartTests checks the objects of "helm test": the pod's command and rights, and that its Service
-// selects the exporters. No kubelet runs here, so the pod itself is not run.
+// selects the exporters. make e2e-kubelet runs it.
 func TestChartTests(t *testing.T) {
 	for _, name := range []string{"standalone", "amd", "everything"} {
 		text, err := helm(t, "template", "gpuledger", chart, "--namespace=gpuledger", "--kube-version=1.37.0", valuesOf(name), "--set=web.existingSecret=")

@@ -22,8 +22,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestAsk checks statements of the shipped program by the rules.
-func TestAsk(t *testing.T) {
+// TestStatementsByRules checks statements of the shipped program by the rules.
+func TestStatementsByRules(t *testing.T) {
 	dir := t.TempDir()
 	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
 	binary, energy := filepath.Join(dir, "gpuledger-archive"), rules("energy.yaml")
