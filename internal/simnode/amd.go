@@ -31,16 +31,10 @@ func (sc *Scenario) hasAMD() bool {
 
 // hasGraphics reports whether a process uses a GPU of AMD for graphics.
 func (sc *Scenario) hasGraphics() bool {
-	for _, p := range sc.Pods {
-		for _, c := range p.Containers {
-			for _, process := range c.Processes {
-				if slices.ContainsFunc(process.Work, func(k Work) bool { return k.Context == Graphics && sc.GPUs[k.GPU].AMD != nil }) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	isGraphics := func(w Work) bool { return w.Context == Graphics && sc.GPUs[w.GPU].AMD != nil }
+	inProcess := func(p Process) bool { return slices.ContainsFunc(p.Work, isGraphics) }
+	inContainer := func(c Container) bool { return slices.ContainsFunc(c.Processes, inProcess) }
+	return slices.ContainsFunc(sc.Pods, func(p Pod) bool { return slices.ContainsFunc(p.Containers, inContainer) })
 }
 
 // mode returns the compute partition mode.

@@ -26,7 +26,7 @@ func TestInstall(t *testing.T) {
 	release, err := filepath.Abs(os.Getenv("GPULEDGER_E2E_RELEASE"))
 	check(t, err)
 	crane := filepath.Join(os.Getenv("GPULEDGER_E2E_CRANE"), "crane")
-	startInternet(t, os.Getenv(insideEnv), crane, release)
+	serveRelease(t, os.Getenv(insideEnv), crane, release)
 	n, kubeconfig := startCluster(t)
 	n.startDriver(t, nil)
 	t.Setenv("KUBECONFIG", kubeconfig)

@@ -33,10 +33,10 @@ const (
 	registryHost = "registry.example.com"
 )
 
-// startInternet serves the hosts of the documented commands at the node's address, as if the version
-// had been released: an empty registry, the files of the release, and the repository with the tag.
-// Every program that starts afterwards finds and trusts them.
-func startInternet(t *testing.T, dir, crane, release string) {
+// serveRelease serves the hosts of the documented commands at the address of the node: an empty registry, the
+// files of the release, and the repository with its tag. Programs that start afterwards find and trust
+// them.
+func serveRelease(t *testing.T, dir, crane, release string) {
 	t.Helper()
 	registry := program.AddressFor(t)
 	start(t, dir, crane, "registry", "serve", "--address="+registry)
