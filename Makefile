@@ -86,6 +86,7 @@ RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vm
 VICTORIA := tools/servers victoriametrics $(addprefix github.com/VictoriaMetrics/VictoriaMetrics/app/,victoria-metrics vmagent)
 HISTORY := tools/servers history history=.
 KUBECTL := tools/servers kubectl kubectl=.
+KUBELET := tools/servers kubelet k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-proxy ./podsapi
 COREDNS := tools/servers coredns coredns=.
 CRANE := tools/servers crane github.com/google/go-containerregistry/cmd/crane
 HELM := tools/servers helm helm.sh/helm/v4/cmd/helm
@@ -98,6 +99,7 @@ SBOM := tools/servers sbom github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-go
 IN_SERVERS    = GPULEDGER_E2E_SERVERS=$$($(SERVERS))
 IN_KUBECTL    = GPULEDGER_E2E_KUBECTL=$$($(KUBECTL))
 IN_HELM       = GPULEDGER_E2E_HELM=$$($(HELM))
+IN_KUBELET    = GPULEDGER_E2E_KUBELET=$$($(KUBELET))
 IN_COREDNS    = GPULEDGER_E2E_COREDNS=$$($(COREDNS))
 IN_CRANE      = GPULEDGER_E2E_CRANE=$$($(CRANE))
 IN_STATE      = GPULEDGER_E2E_STATE_METRICS=$$($(STATE_METRICS))
@@ -283,8 +285,13 @@ bench-year: ## file a year of 1,000 GPUs from a simulated store; takes an hour
 
 .PHONY: e2e-kubelet
 e2e-kubelet: ## run the exporter beside a real kubelet, and install a release in a cluster; needs root, installs containerd and runc
+	@test/e2e/kubelet/run $(MAKE) --no-print-directory e2e-kubelet-tests
+
+.PHONY: e2e-kubelet-tests
+e2e-kubelet-tests:
 	@$(MAKE) --no-print-directory release VERSION=v0.1.0 ARCHITECTURES=$$(go env GOARCH)
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_COREDNS) $(IN_CRANE) GPULEDGER_E2E_RELEASE="$(CURDIR)/bin/release" test/e2e/kubelet/run
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_KUBELET) $(IN_COREDNS) $(IN_CRANE) GPULEDGER_E2E_RELEASE="$(CURDIR)/bin/release" \
+		$(E2E) -v ./test/e2e/kubelet
 
 .PHONY: e2e-units
 e2e-units: exporter ## map a job of a real Slurm and a container of a real Podman; needs root and Debian's slurmd, slurmctld, munge, slurm-client, podman, runc

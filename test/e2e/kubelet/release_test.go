@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,13 +63,19 @@ func serveRelease(t *testing.T, dir, crane, release string) {
 	t.Cleanup(func() { check(t, server.Close()) })
 	go func() { _ = server.Serve(listener) }() // returns on Close
 
+	trust(t, dir, certificate.Certificate[0], codeHost, imageHost, registryHost)
+}
+
+// trust makes programs that start afterwards find hosts at the node's address, and trust their certificate.
+func trust(t *testing.T, dir string, certificate []byte, names ...string) {
+	t.Helper()
 	authority, hosts := filepath.Join(dir, "authority.pem"), filepath.Join(dir, "hosts")
-	check(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}), 0o644))
+	check(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), 0o644))
 	for _, variable := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"} {
 		t.Setenv(variable, authority)
 	}
 	t.Setenv("NO_PROXY", "*")
-	check(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"+nodeIP+" "+codeHost+" "+imageHost+" "+registryHost+"\n"), 0o644))
+	check(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"+nodeIP+" "+strings.Join(names, " ")+"\n"), 0o644))
 	check(t, unix.Mount(hosts, "/etc/hosts", "", unix.MS_BIND, ""))
 	t.Cleanup(func() { check(t, unix.Unmount("/etc/hosts", unix.MNT_DETACH)) })
 }
