@@ -8,6 +8,7 @@
 package fakes
 
 import (
+	"bytes"
 	"embed"
 	"errors"
 	"fmt"
@@ -38,19 +39,34 @@ var (
 // Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library.
 // It requires gcc, as cgo does, and the go command to find the header of the binding. It must be
 // called from within this module. The header comment of nvml.c describes how the library is
-// configured. The library lacks the functions in without, like an older driver.
-func Compile(dir string, without ...string) (path string, err error) {
-	return nvml.compile(dir, without)
+// configured.
+func Compile(dir string) (path string, err error) {
+	return nvml.compile(dir)
 }
 
 // CompileDCGM is [Compile] for the fake libdcgm.so.4, which dcgm.c describes.
-func CompileDCGM(dir string, without ...string) (path string, err error) {
-	return dcgm.compile(dir, without)
+func CompileDCGM(dir string) (path string, err error) {
+	return dcgm.compile(dir)
 }
 
-func (l library) compile(dir string, without []string) (path string, err error) {
+// Without copies a compiled library into another directory and returns the path of the copy, which lacks some
+// functions, like an older driver: they have another name. The loader finds a symbol by a hash of its
+// name, which no longer fits.
+func Without(library, dir string, functions ...string) (path string, err error) {
+	content, err := os.ReadFile(library)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range functions {
+		content = bytes.ReplaceAll(content, []byte(f+"\x00"), []byte("_"+f[1:]+"\x00"))
+	}
+	path = filepath.Join(dir, filepath.Base(library))
+	return path, os.WriteFile(path, content, 0o755)
+}
+
+func (l library) compile(dir string) (path string, err error) {
 	if path, err = filepath.Abs(filepath.Join(dir, l.name)); err == nil {
-		err = l.build(path, without)
+		err = l.build(path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("compile fake %s: %w", l.name, err)
@@ -58,7 +74,7 @@ func (l library) compile(dir string, without []string) (path string, err error) 
 	return path, nil
 }
 
-func (l library) build(path string, without []string) error {
+func (l library) build(path string) error {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		return fmt.Errorf("gcc is required, as for cgo; install gcc and the C library's headers: %w", err)
@@ -78,17 +94,10 @@ func (l library) build(path string, without []string) error {
 	if err := os.CopyFS(src, sources); err != nil {
 		return err
 	}
-	optimise := "-O1"
-	if len(without) > 0 { // a library for a single test
-		optimise = "-O0"
-	}
 	args := []string{
-		"-shared", "-fPIC", optimise, "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
+		"-shared", "-fPIC", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
 		"-DNVML_NO_UNVERSIONED_FUNC_DEFS", "-I" + filepath.Join(module, l.headers),
-		"-Wl,-soname," + l.name, "-o", path, filepath.Join(src, l.source),
-	}
-	for _, symbol := range without {
-		args = append(args, "-D"+symbol+"=without_"+symbol) // under an unused name
+		"-Wl,-soname," + l.name, "-Wl,-Bsymbolic-functions", "-o", path, filepath.Join(src, l.source),
 	}
 	_, err = output(exec.Command(gcc, args...))
 	return err

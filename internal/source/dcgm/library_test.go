@@ -41,7 +41,7 @@ func TestLibrary(t *testing.T) {
 	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lacking, err := fakes.CompileDCGM(t.TempDir(), "dcgmEntitiesGetLatestValues")
+	lacking, err := fakes.Without(library(), t.TempDir(), "dcgmEntitiesGetLatestValues")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func TestOldDriver(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			path, err := fakes.Compile(t.TempDir(), tt.without...)
+			path, err := fakes.Without(libraryPath, t.TempDir(), tt.without...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: compile DIR")
 		os.Exit(2)
 	}
-	for _, compile := range []func(dir string, without ...string) (string, error){fakes.Compile, fakes.CompileDCGM} {
+	for _, compile := range []func(string) (string, error){fakes.Compile, fakes.CompileDCGM} {
 		path, err := compile(os.Args[1])
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
