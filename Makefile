@@ -11,6 +11,7 @@ SCENARIO ?= dgx-h100
 DCGM     ?= false
 ADDRESS  ?= 127.0.0.1:9840
 FUZZTIME ?= 3s
+RACEFLAGS ?= -short
 KILLS    ?= 200
 RUNS     ?= 10
 LOOPS    ?= 4
@@ -46,12 +47,10 @@ BUILD := go build -trimpath -buildvcs=false
 LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 
 # The packages with the longest tests start first, so that none of them runs alone at the end.
-LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app
+LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app ./internal/archive
 
-# Packages that start no goroutine, and tests that repeat the same calls with dozens of faults and
-# scenarios. They would take most of the race detector's time.
-SEQUENTIAL := ledger|archive/fold|test/accuracy|test/words
-REPEATED   := ^Test(OldDriver|OthersAreUnharmed|CallFails|DriverCallFails|DriverFaults|Bills|Cheats|UnitCheats|TruthRotates|TruthBalances|StepIsDeterministic|ReadAgain|Mixed|Crash)$$
+# Packages that start no goroutine. Their tests take half of the race detector's time.
+SEQUENTIAL := ledger|archive/fold|internal/deploy|dashboards|docs|test/accuracy|test/words
 
 # The linters also check files with the build tags e2e and realtime.
 TAGS := -tags e2e,realtime
@@ -126,6 +125,7 @@ help: ## list the targets
 	@echo "  make run SCENARIO=gb200  another simulated node"
 	@echo "  make run DCGM=true       with a DCGM host engine and its fields"
 	@echo "  make check FUZZTIME=1m   fuzz for longer"
+	@echo "  make race RACEFLAGS=     all tests under the race detector"
 	@echo "  make soak HOURS=3 KILLS=2000   a shorter day, kill more often"
 	@echo "  make test-stress RUNS=1  once, beside four busy loops"
 	@echo "  make bench-reconciler NODES=500 PODS=5000 STEADY=1m   a smaller cluster"
@@ -209,7 +209,6 @@ e2e: build chart ## run everything against real servers: Kubernetes, Prometheus,
 		$$part e2e-installs & failed=0; $$part e2e-suites check-rules-oldest || failed=1; wait $$! && exit $$failed
 
 .PHONY: e2e-short
-e2e-short: SKIPPED = $(LONG)
 e2e-short: E2EFLAGS += -short
 e2e-short: e2e-suites ## run what CI runs of it for each change: all suites without the longest tests
 
@@ -218,16 +217,12 @@ e2e-short: e2e-suites ## run what CI runs of it for each change: all suites with
 # The longest suites start first.
 .PHONY: e2e-suites
 e2e-suites: build chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 4 -skip='$(SKIPPED)' $(addprefix ./test/e2e/, \
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
 		reconciler deploy rules archive history dashboards queries rulers cluster) ./test/alerts
 
 # The tests that install and remove everything have a cluster of their own: they wait dozens of times
 # until namespaces are deleted.
 INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|Readme|Flux|ArgoCD)$$
-SKIPPED = $(INSTALLS)
-
-# The other tests that take most time. Shorter ones check the same programs.
-LONG = $(INSTALLS)|^Test(Components|Shapes|Prepull|Patched|AnotherNamespace|Reinstall|UninstallHost|Life|RulesOfCentralRuler|StatementsByRules|Ask|AskRules|AskWorlds|Replicas)$$
 
 .PHONY: e2e-installs
 e2e-installs: chart
@@ -404,9 +399,9 @@ unit:
 
 .PHONY: race
 race:
-	@echo "race: the deterministic tests of concurrent packages under the race detector"
+	@echo "race: the short tests of concurrent packages under the race detector"
 	@go build -race -trimpath $(LIBRARIES)
-	@go test -race -short -skip='$(REPEATED)' -vet=off $(TESTS) $(LONGEST) $$(go list ./... | grep -Ev '/($(SEQUENTIAL))(/|$$)')
+	@go test -race $(RACEFLAGS) -vet=off $(TESTS) $(LONGEST) $$(go list ./... | grep -Ev '/($(SEQUENTIAL))(/|$$)')
 
 .PHONY: real
 real:

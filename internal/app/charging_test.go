@@ -28,6 +28,9 @@ type share struct {
 // TestBills checks how the energy of a GPU is divided between pods that hold it, work steadily or
 // in bursts, or only have a context. It covers the path from the driver's library to the page.
 func TestBills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it only adds scenarios")
+	}
 	const server = "nvidia-cuda-mps"
 	idle, tenth := simnode.Constant(0), simnode.Constant(10)
 	tests := []struct {

@@ -16,12 +16,18 @@ const cheatLimit = 0.02
 // TestCheats checks that tricks change neither the charge of the pod that uses them nor the charge
 // of any other owner on the GPU.
 func TestCheats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it only adds scenarios")
+	}
 	cheating, honest, names := simnode.Cheats()
 	checkCheats(t, cheating, honest, names)
 }
 
 // TestUnitCheats does the same on a machine without Kubernetes.
 func TestUnitCheats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it only adds scenarios")
+	}
 	cheating, honest, names := simnode.UnitCheats()
 	checkCheats(t, cheating, honest, names)
 }

@@ -55,6 +55,9 @@ var (
 // every GPU is read again, and its book has the energy that its counter counted. Calls that hang or
 // are late need real time: see internal/source/nvml and cmd/gpuledger.
 func TestDriverFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats other tests with every fault")
+	}
 	for _, scenario := range []string{"timeslice", "mig"} {
 		t.Run(scenario, func(t *testing.T) {
 			b := newBench(t, scenario, false)

@@ -16,6 +16,9 @@ import (
 // TestLate checks that an hour of a cluster whose samples are late is refused, logged once and filed
 // when they arrive, and that the other cluster is filed in time.
 func TestLate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats other tests with more histories")
+	}
 	simulate(t, func(w *world) {
 		var arrived atomic.Bool
 		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {
@@ -51,6 +54,9 @@ func TestLate(t *testing.T) {
 // TestLostCluster checks that a cluster that the store has lost before the archive starts is missed, because
 // its manifest has the cluster.
 func TestLostCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats other tests with more histories")
+	}
 	simulate(t, func(w *world) {
 		sink, dir := w.folder("one")
 		_, stop := w.start(nil, sink)
@@ -132,6 +138,9 @@ func TestNewStore(t *testing.T) {
 
 // TestReplica checks that a second replica waits for the folder of the first.
 func TestReplica(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats other tests with more histories")
+	}
 	simulate(t, func(w *world) {
 		sink, dir := w.folder("folder")
 		_, stop := w.start(nil, sink)

@@ -113,6 +113,9 @@ func TestSinkDown(t *testing.T) {
 // TestReadAgain checks that hours of which more samples arrive are filed again once a day, and that
 // others are not.
 func TestReadAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats other tests with more histories")
+	}
 	simulate(t, func(w *world) {
 		var arrived atomic.Bool
 		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {
@@ -165,6 +168,9 @@ func (s *mixed) Replace(ctx context.Context, h *table.Hour) error {
 
 // TestMixed checks that an hour with rows that differ from its manifest is filed again once a day.
 func TestMixed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats other tests with more histories")
+	}
 	simulate(t, func(w *world) {
 		d, dir := w.folder("one")
 		open, s := d.open, &mixed{hour: w.begin.Add(3 * time.Hour)}

@@ -14,6 +14,9 @@ import (
 )
 
 func TestTruthBalances(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, without concurrency")
+	}
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
 			n := open(t, sc.Name)
@@ -169,6 +172,9 @@ func TestModuleCounter(t *testing.T) {
 // TestStepIsDeterministic checks that the result depends only on the scenario and the time, not
 // on the steps.
 func TestStepIsDeterministic(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, without concurrency")
+	}
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
 			slow, fast := open(t, sc.Name), open(t, sc.Name)
@@ -206,6 +212,9 @@ func TestStepNeverGoesBack(t *testing.T) {
 }
 
 func TestTruthRotates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, without concurrency")
+	}
 	n := open(t, "gb200")
 	older := filepath.Join(n.Dir(), "truth.1.jsonl")
 	var d time.Duration

@@ -199,6 +199,9 @@ func TestOlder(t *testing.T) {
 // TestDamaged checks that a damaged file is no panic, and that a Parquet file that is cut off is an
 // error, and not replaced.
 func TestDamaged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats other tests with more histories")
+	}
 	for _, format := range files.Formats() {
 		dir := t.TempDir()
 		f := open(t, dir, format)

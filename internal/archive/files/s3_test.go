@@ -229,6 +229,9 @@ func TestWriters(t *testing.T) {
 // TestCrash checks that a program that ends before any of its writes leaves an hour that the next
 // run completes as if nothing had happened.
 func TestCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats other tests with more histories")
+	}
 	steps := func(sink *files.Sink) error {
 		for _, energy := range []int64{7, 9} {
 			filed, err := sink.Filed(t.Context(), sinktest.Cluster, noon)
@@ -379,6 +382,9 @@ func TestCredentials(t *testing.T) {
 // same day before one of the writes: another hour is kept, other data of the same hour are
 // replaced.
 func TestOtherProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats other tests with more histories")
+	}
 	next := noon.Add(time.Hour)
 	tests := []struct {
 		name        string

@@ -14,6 +14,9 @@ import (
 // TestCallFails breaks each call on one GPU of eight, with codes that do not disable it
 // permanently. Only values of this call are absent, and all of them return with the call.
 func TestCallFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats the calls of other tests with every fault")
+	}
 	for name, call := range calls {
 		if call.gpu == none {
 			continue
@@ -73,6 +76,9 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 // TestDriverCallFails breaks the calls that do not concern a single GPU. A driver that opens
 // although one call fails has all GPUs; any other driver is opened as soon as possible.
 func TestDriverCallFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats the calls of other tests with every fault")
+	}
 	for name, call := range calls {
 		if call.gpu != none {
 			continue
@@ -115,6 +121,9 @@ func complete(r gpu.Report, err error) bool {
 // empty responses and lists, wrong energy. The seven others are read exactly, and after a driver
 // reload also the broken one.
 func TestOthersAreUnharmed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats the calls of other tests with every fault")
+	}
 	for name, call := range calls {
 		if call.gpu == none {
 			continue

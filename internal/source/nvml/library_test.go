@@ -42,6 +42,9 @@ func printReport(path string) {
 // TestOldDriver reads libraries that lack functions, each in its own process, because a call of a
 // missing function would end the process.
 func TestOldDriver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: it repeats the calls of other tests with every fault")
+	}
 	tests := []struct {
 		name    string
 		node    func() gputest.Node

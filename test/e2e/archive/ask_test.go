@@ -250,6 +250,9 @@ func (l *life) owners(minute int) {
 
 // TestAsk checks that all questions have the same answers from a Prometheus and from the archive.
 func TestAsk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	server := prometheus.Server{
 		Programs: prometheus.Programs(programs(t, prometheus.Env)), Group: program.OpenFor(t), Name: "store", Address: program.AddressFor(t),
 		Config: []byte("global: {external_labels: {replica: a}}"), Flags: []string{"--storage.tsdb.retention.time=100y", "--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"},

@@ -118,6 +118,9 @@ func TestOvercharged(t *testing.T) {
 // TestReplicas checks that the samples of two replicas of Prometheus are refused unless the store
 // deduplicates them.
 func TestReplicas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	t.Parallel()
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 5, 2).Run(hours * 60)

@@ -18,6 +18,9 @@ import (
 // TestAskRules checks that statements by recording rules have the amounts and costs of those by samples, for pods and
 // units.
 func TestAskRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	// Until after the swap, the loss, and the end of a job.
 	const ruled = 32 * time.Hour
 	server := prometheus.Server{

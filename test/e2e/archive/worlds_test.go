@@ -50,6 +50,9 @@ func onWorlds() []subject {
 // TestAskWorlds checks that the questions about boards have the same answers from a Prometheus with all its duplicates, and
 // from the archive's PostgreSQL and Parquet, also in a bucket, on the histories of the documented queries: moves, swaps, gaps, restarts.
 func TestAskWorlds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	group := program.OpenFor(t)
 	database := startPostgres(t)
 	_, endpoint := bucket(t, group)

@@ -156,6 +156,9 @@ func TestOneContainer(t *testing.T) {
 // and the commands that remove the patch, for each installer that they support. The files that the
 // commands download are in testdata.
 func TestPatched(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	for n, i := range installers[:2] {
 		t.Run(i.name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -274,6 +277,9 @@ func TestBeforeRelease(t *testing.T) {
 // in another namespace. The policy, the reconciler and Prometheus select this device plugin and no
 // other.
 func TestAnotherNamespace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	kubectl(t, "create", "namespace", "gpus")
 	t.Cleanup(func() { remove(t, "namespace", "gpus") })
 	helm := installers[1]

@@ -124,6 +124,9 @@ func absolute(t *testing.T, path string) string {
 // TestComponents checks that every component can be added to an overlay that it supports, and that
 // the API server accepts every resulting object.
 func TestComponents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	kubectl(t, "create", "namespace", "gpuledger")
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
 	folders, err := filepath.Glob(manifests + "components/*")

@@ -60,6 +60,9 @@ func TestRuntimeClass(t *testing.T) {
 // TestPrepull checks that the commands of docs/install.md detect that every GPU node has the image,
 // and do not report success for a cluster without chosen nodes.
 func TestPrepull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	apply(t, "-k", overlay("example"))
 	for _, pod := range podsOf(t, "gpuledger", "gpuledger-prepull") {
 		if got := pod.Spec.ImagePullSecrets; len(got) != 1 || got[0].Name != "registry" {

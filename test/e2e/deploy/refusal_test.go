@@ -124,6 +124,9 @@ func windows(p *core.Pod, system *core.PodOS, nodes map[string]string) {
 // TestShapes checks that the pods of each installer get the container with and without volumes and
 // annotations, to which the policy adds its own.
 func TestShapes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	shapes := map[string]func(*core.Pod){
 		"as it is":       func(*core.Pod) {},
 		"no volumes":     func(p *core.Pod) { p.Spec.Volumes = nil },

@@ -58,6 +58,9 @@ func TestUninstall(t *testing.T) {
 // docs/install.md. After a removal in another order the API server ignores changes of the
 // parameters.
 func TestReinstall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	static := installers[0]
 	pod := example(t, static)
 	asked := func() *core.Pod {
@@ -165,6 +168,9 @@ func runJob(t *testing.T, binary string) (ended <-chan struct{}) {
 // TestUninstallHost checks the program of the DaemonSet that cleans the nodes. It runs with the
 // arguments of the DaemonSet, on a folder in place of the host's root.
 func TestUninstallHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	exporter := build(t, "gpuledger")
 	for _, name := range []string{"host", "host-openshift"} {
 		t.Run(name, func(t *testing.T) {

@@ -25,6 +25,9 @@ const lag = float64(2*scrape/time.Second) * 700
 // TestLife causes outages, moves and the death of a node, and compares the results of Thanos with
 // them.
 func TestLife(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	l := begin(t)
 	pass(t, 2*scrape)
 	missed := l.prometheusDown()

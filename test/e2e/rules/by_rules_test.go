@@ -24,6 +24,9 @@ import (
 
 // TestStatementsByRules checks statements of the shipped program by the rules.
 func TestStatementsByRules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	dir := t.TempDir()
 	check(t, program.Build(t.Context(), dir, "gpuledger-archive"))
 	binary, energy := filepath.Join(dir, "gpuledger-archive"), rules("energy.yaml")

@@ -14,6 +14,9 @@ import (
 // series, as under a central ruler, or a Prometheus that adds it to its targets. Each alert must
 // fire as before, for its cluster.
 func TestRulesOfCentralRuler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	var files []string
 	for _, file := range glob(t, filepath.Join(filepath.Dir(ruleTests), "alerts_*.yaml")) {
 		text, err := os.ReadFile(file)
