@@ -56,11 +56,11 @@ func TestOversizedList(t *testing.T) {
 			return []*podresources.PodResources{{Name: strings.Repeat("x", 64<<20)}}
 		}, "larger than max"},
 		{"a long pod", func() []*podresources.PodResources { return holders(1, 100_000) }, "pod of"},
-		{"empty pods", func() []*podresources.PodResources { return make([]*podresources.PodResources, 1_000_000) }, "more than 50000 pods"},
+		{"empty pods", func() []*podresources.PodResources { return make([]*podresources.PodResources, 100_000) }, "more than 50000 pods"},
 		{"empty containers", func() []*podresources.PodResources {
-			return []*podresources.PodResources{{Containers: make([]*podresources.ContainerResources, 200_000)}}
+			return []*podresources.PodResources{{Containers: make([]*podresources.ContainerResources, 100_000)}}
 		}, "more than 50000 pods, containers"},
-		{"200,000 devices", func() []*podresources.PodResources { return holders(200, 1000) }, "more than 50000 pods, containers and devices"},
+		{"60,000 devices", func() []*podresources.PodResources { return holders(60, 1000) }, "more than 50000 pods, containers and devices"},
 		{"20,000 devices", func() []*podresources.PodResources { return holders(20, 1000) }, "more than 8192 GPUs"},
 	}
 	for _, tt := range tests {
