@@ -218,7 +218,7 @@ e2e-short: e2e-suites ## run what CI runs of it for each change: all suites with
 .PHONY: e2e-suites
 e2e-suites: build chart
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
-		reconciler deploy rules archive history dashboards queries rulers cluster) ./test/alerts
+		deploy reconciler rulers archive rules history dashboards queries cluster) ./test/alerts
 
 # The tests that install and remove everything have a cluster of their own: they wait dozens of times
 # until namespaces are deleted.

@@ -56,6 +56,9 @@ func taken(t *testing.T, text string) {
 
 // TestWarnings checks that kubectl prints no Pod Security warning for our namespaces.
 func TestWarnings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make e2e runs it")
+	}
 	for _, folder := range []string{"overlays/standalone", "overlays/example", "uninstall/host"} {
 		t.Run(folder, func(t *testing.T) {
 			t.Cleanup(func() { remove(t, "-k", manifests+folder) })
