@@ -61,7 +61,12 @@ func TestRun(t *testing.T) {
 	for _, row := range rows(t, folder, "hours") {
 		digests = append(digests, row["digest"]+" | "+row["revision"])
 	}
-	if diff := cmp.Diff(digests, db.rows(t, "select digest, revision from hours order by hour")); diff != "" || len(digests) < past-1 {
+	filed := db.rows(t, "select digest, revision from hours order by hour")
+	const both = past - 1 // the last hour may be in one of them only
+	if len(digests) < both || len(filed) < both {
+		t.Fatalf("%d hours in the folder and %d in the database, want at least %d", len(digests), len(filed), both)
+	}
+	if diff := cmp.Diff(digests[:both], filed[:both]); diff != "" {
 		t.Errorf("hours (-folder +database):\n%s", diff)
 	}
 }
