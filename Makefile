@@ -63,6 +63,8 @@ STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=
 
 # Tools have their own modules. Go builds them once and keeps them in its build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
+# It prints the reasons of skipped tests.
+GOTESTSUM     := go tool -modfile=tools/gotestsum/go.mod gotestsum --format=pkgname --format-hide-empty-pkg --format-icons=text --
 KUSTOMIZE     := go tool -modfile="$(CURDIR)/tools/kustomize/go.mod" kustomize
 GOVULNCHECK   := go tool -modfile=tools/govulncheck/go.mod govulncheck
 ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
@@ -111,7 +113,8 @@ IN_OLDEST     = GPULEDGER_E2E_PROMETHEUS_OLDEST=$$($(PROMETHEUS_OLDEST))
 IN_VICTORIA   = GPULEDGER_E2E_VICTORIA=$$($(VICTORIA))
 IN_HISTORY    = GPULEDGER_E2E_HISTORY=$$($(HISTORY))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
-E2E           = go test -tags e2e -trimpath -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
+E2EARGS       = -tags e2e -trimpath -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
+E2E           = go test $(E2EARGS)
 
 # The temporary files of these targets are in memory, if there is enough of it. Those of e2e are not:
 # Prometheus reserves space in its files, which memory has to fill.
@@ -210,14 +213,14 @@ e2e: build chart ## run everything against real servers: Kubernetes, Prometheus,
 
 .PHONY: e2e-short
 e2e-short: E2EFLAGS += -short
-e2e-short: e2e-suites ## run what CI runs of it for each change: all suites without the longest tests
+e2e-short: e2e-suites ## run all suites without the longest tests, as CI does for each change
 
 # The parts of e2e. Each can be run alone.
 
 # The longest suites start first.
 .PHONY: e2e-suites
 e2e-suites: build chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(GOTESTSUM) $(E2EARGS) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
 		deploy reconciler rulers archive rules history dashboards queries cluster) ./test/alerts
 
 # The tests that install and remove everything have a cluster of their own: they wait dozens of times
@@ -226,7 +229,7 @@ INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|Readme|Flux|ArgoCD)$$
 
 .PHONY: e2e-installs
 e2e-installs: chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(E2E) -run='$(INSTALLS)' ./test/e2e/deploy
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(GOTESTSUM) $(E2EARGS) -run='$(INSTALLS)' ./test/e2e/deploy
 
 .PHONY: check-rules
 check-rules: ## check the rules and alerts, and run the queries about boards on simulated histories
@@ -401,7 +404,7 @@ unit:
 race:
 	@echo "race: the short tests of concurrent packages under the race detector"
 	@go build -race -trimpath $(LIBRARIES)
-	@go test -race $(RACEFLAGS) -vet=off $(TESTS) $(LONGEST) $$(go list ./... | grep -Ev '/($(SEQUENTIAL))(/|$$)')
+	@$(GOTESTSUM) -race $(RACEFLAGS) -vet=off $(TESTS) $(LONGEST) $$(go list ./... | grep -Ev '/($(SEQUENTIAL))(/|$$)')
 
 .PHONY: real
 real:

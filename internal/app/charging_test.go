@@ -29,7 +29,7 @@ type share struct {
 // in bursts, or only have a context. It covers the path from the driver's library to the page.
 func TestBills(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it only adds scenarios")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	const server = "nvidia-cuda-mps"
 	idle, tenth := simnode.Constant(0), simnode.Constant(10)

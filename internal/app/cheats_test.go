@@ -17,7 +17,7 @@ const cheatLimit = 0.02
 // of any other owner on the GPU.
 func TestCheats(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it only adds scenarios")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	cheating, honest, names := simnode.Cheats()
 	checkCheats(t, cheating, honest, names)
@@ -26,7 +26,7 @@ func TestCheats(t *testing.T) {
 // TestUnitCheats does the same on a machine without Kubernetes.
 func TestUnitCheats(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it only adds scenarios")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	cheating, honest, names := simnode.UnitCheats()
 	checkCheats(t, cheating, honest, names)

@@ -56,7 +56,7 @@ var (
 // are late need real time: see internal/source/nvml and cmd/gpuledger.
 func TestDriverFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats other tests with every fault")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	for _, scenario := range []string{"timeslice", "mig"} {
 		t.Run(scenario, func(t *testing.T) {

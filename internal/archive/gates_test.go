@@ -17,7 +17,7 @@ import (
 // when they arrive, and that the other cluster is filed in time.
 func TestLate(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats other tests with more histories")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	simulate(t, func(w *world) {
 		var arrived atomic.Bool
@@ -55,7 +55,7 @@ func TestLate(t *testing.T) {
 // its manifest has the cluster.
 func TestLostCluster(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats other tests with more histories")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	simulate(t, func(w *world) {
 		sink, dir := w.folder("one")
@@ -138,9 +138,6 @@ func TestNewStore(t *testing.T) {
 
 // TestReplica checks that a second replica waits for the folder of the first.
 func TestReplica(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: it repeats other tests with more histories")
-	}
 	simulate(t, func(w *world) {
 		sink, dir := w.folder("folder")
 		_, stop := w.start(nil, sink)

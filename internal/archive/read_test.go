@@ -18,9 +18,6 @@ import (
 // TestAhead checks that hours that are read at once have the same rows as hours that are read one by
 // one, with fewer queries, and that a cluster that is gone has no hours.
 func TestAhead(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: it repeats other tests with more histories")
-	}
 	const hours = 15
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, noon, 9, 6).Run(hours * 60)

@@ -114,7 +114,7 @@ func TestSinkDown(t *testing.T) {
 // others are not.
 func TestReadAgain(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats other tests with more histories")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	simulate(t, func(w *world) {
 		var arrived atomic.Bool
@@ -169,7 +169,7 @@ func (s *mixed) Replace(ctx context.Context, h *table.Hour) error {
 // TestMixed checks that an hour with rows that differ from its manifest is filed again once a day.
 func TestMixed(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats other tests with more histories")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	simulate(t, func(w *world) {
 		d, dir := w.folder("one")

@@ -15,7 +15,7 @@ import (
 
 func TestTruthBalances(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, without concurrency")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestModuleCounter(t *testing.T) {
 // on the steps.
 func TestStepIsDeterministic(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, without concurrency")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	for _, sc := range simnode.Scenarios() {
 		t.Run(sc.Name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestStepNeverGoesBack(t *testing.T) {
 
 func TestTruthRotates(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, without concurrency")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	n := open(t, "gb200")
 	older := filepath.Join(n.Dir(), "truth.1.jsonl")

@@ -200,7 +200,7 @@ func TestOlder(t *testing.T) {
 // error, and not replaced.
 func TestDamaged(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats other tests with more histories")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	for _, format := range files.Formats() {
 		dir := t.TempDir()

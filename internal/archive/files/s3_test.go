@@ -230,7 +230,7 @@ func TestWriters(t *testing.T) {
 // run completes as if nothing had happened.
 func TestCrash(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats other tests with more histories")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	steps := func(sink *files.Sink) error {
 		for _, energy := range []int64{7, 9} {
@@ -382,9 +382,6 @@ func TestCredentials(t *testing.T) {
 // same day before one of the writes: another hour is kept, other data of the same hour are
 // replaced.
 func TestOtherProgram(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long: it repeats other tests with more histories")
-	}
 	next := noon.Add(time.Hour)
 	tests := []struct {
 		name        string

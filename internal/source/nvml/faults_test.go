@@ -15,7 +15,7 @@ import (
 // permanently. Only values of this call are absent, and all of them return with the call.
 func TestCallFails(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats the calls of other tests with every fault")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	for name, call := range calls {
 		if call.gpu == none {
@@ -77,7 +77,7 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 // although one call fails has all GPUs; any other driver is opened as soon as possible.
 func TestDriverCallFails(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats the calls of other tests with every fault")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	for name, call := range calls {
 		if call.gpu != none {
@@ -122,7 +122,7 @@ func complete(r gpu.Report, err error) bool {
 // reload also the broken one.
 func TestOthersAreUnharmed(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats the calls of other tests with every fault")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	for name, call := range calls {
 		if call.gpu == none {

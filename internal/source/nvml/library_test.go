@@ -43,7 +43,7 @@ func printReport(path string) {
 // missing function would end the process.
 func TestOldDriver(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long: it repeats the calls of other tests with every fault")
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
 	}
 	tests := []struct {
 		name    string

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestRandomHistories compares the statements of 70 random fleets with a walk through their samples: reboots, moves, scrape
+// TestRandomHistories compares the statements of 70 random fleets, or of ten in a short run, with a walk through their samples: reboots, moves, scrape
 // gaps, exporters that are away, fail-over of the scraper, pods and units of all ages, with and without an allocation. Every second
 // history has two clusters with the same nodes, boards and namespaces in one store.
 func TestRandomHistories(t *testing.T) {
