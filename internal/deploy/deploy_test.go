@@ -14,6 +14,7 @@ import (
 	syaml "sigs.k8s.io/yaml"
 
 	"github.com/gpuledger/gpuledger/internal/deploy"
+	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
 const manifests = "../../manifests/"
@@ -150,8 +151,8 @@ func TestVariables(t *testing.T) {
 	page, err := os.ReadFile("../../docs/install.md")
 	check(t, err)
 	for _, heading := range []string{"### Canary", "## Uninstall"} {
-		_, text, _ := strings.Cut(string(page), "\n"+heading+"\n")
-		text, _, _ = strings.Cut(text, "\n#")
+		text, err := markdown.Section(string(page), heading)
+		check(t, err)
 		variables := 0
 		for _, line := range regexp.MustCompile(`(?m)^\$ .*`).FindAllString(text, -1) {
 			for _, variable := range regexp.MustCompile(`\$\{?[A-Z]+\S?\S?`).FindAllString(line, -1) {

@@ -1,9 +1,12 @@
 package markdown
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
-// Commands returns the commands in the console blocks of a text, without their output. A command is one line, and its
-// here-document if it has one.
+// Commands returns the commands in the console blocks of a text, without their output. A command is one
+// line, and its here-document if it has one.
 func Commands(text string) []string {
 	var found []string
 	for _, block := range strings.Split(text, "```console\n")[1:] {
@@ -22,4 +25,15 @@ func command(text string) string {
 		return document + "\nEOF\n"
 	}
 	return line
+}
+
+// Section returns the text between a heading, such as "## Install", and the next heading. A missing heading
+// is an error.
+func Section(text, heading string) (string, error) {
+	_, section, ok := strings.Cut(text, "\n"+heading+"\n")
+	if !ok {
+		return "", fmt.Errorf("no section %q", heading)
+	}
+	section, _, _ = strings.Cut(section, "\n#")
+	return section, nil
 }

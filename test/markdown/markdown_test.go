@@ -64,3 +64,16 @@ func TestCommands(t *testing.T) {
 		t.Errorf("commands (-want +got):\n%s", diff)
 	}
 }
+
+// TestSection checks that a section ends at a heading of any level, and that a missing one is an error.
+func TestSection(t *testing.T) {
+	const text = "# Page\n\n## One\n\nfirst\n\n### Part\n\npart\n\n## Two\n\nsecond\n"
+	for heading, want := range map[string]string{"## One": "\nfirst\n", "### Part": "\npart\n", "## Two": "\nsecond\n"} {
+		if got, err := markdown.Section(text, heading); err != nil || got != want {
+			t.Errorf("Section(%q) = %q, %v; want %q", heading, got, err, want)
+		}
+	}
+	if got, err := markdown.Section(text, "## Three"); err == nil {
+		t.Errorf("a missing section is %q, want an error", got)
+	}
+}

@@ -18,11 +18,8 @@ func documented(t *testing.T, section, folder string) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/install.md")
 	check(t, err)
-	_, text, ok := strings.Cut(string(page), "\n"+section+"\n")
-	if !ok {
-		t.Fatalf("docs/install.md has no section %s", section)
-	}
-	text, _, _ = strings.Cut(text, "\n#")
+	text, err := markdown.Section(string(page), section)
+	check(t, err)
 	tree, err := filepath.Abs(manifests)
 	check(t, err)
 	folder, err = filepath.Abs(folder)

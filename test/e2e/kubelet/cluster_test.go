@@ -54,7 +54,7 @@ func startCluster(t *testing.T) (n *node, kubeconfig string) {
 	check(t, err)
 
 	n.writeFile("network/e2e.conflist", podNetwork)
-	startContainerd(t, n.dir)
+	n.startContainerd()
 	t.Cleanup(n.plugin.stop)
 	n.startKubelet("--kubeconfig="+kubeconfig, "--node-labels=nvidia.com/gpu.present=true")
 	start(t, n.dir, n.program("kube-proxy"), "--kubeconfig="+kubeconfig, "--hostname-override="+nodeName, "--proxy-mode=nftables",

@@ -45,19 +45,18 @@ conf_dir = "DIR/network"
 `
 
 // startContainerd starts containerd and loads the images.
-func startContainerd(t *testing.T, dir string) {
-	t.Helper()
-	config := filepath.Join(dir, "containerd.toml")
-	check(t, os.WriteFile(config, []byte(strings.ReplaceAll(containerdConfig, "DIR", dir)), 0o644))
-	start(t, dir, "containerd", "--config", config)
-	eventually(t, "containerd responds", func() bool {
+func (n *node) startContainerd() {
+	n.t.Helper()
+	n.writeFile("containerd.toml", containerdConfig)
+	start(n.t, n.dir, "containerd", "--config="+n.path("containerd.toml"))
+	eventually(n.t, "containerd responds", func() bool {
 		_, err := ctr("version")
 		return err == nil
 	})
 	image{
 		tags: []string{pauseImage, workloadImage}, entrypoint: "/workload",
-		files: map[string]string{"workload": filepath.Join(dir, "workload")},
-	}.load(t)
+		files: map[string]string{"workload": n.path("workload")},
+	}.load(n.t)
 }
 
 // ctr runs the program ctr in containerd's namespace for Kubernetes.

@@ -15,11 +15,11 @@ import (
 	"testing"
 )
 
-// Names of the images. The first two have the same program.
+// Names of the images. The first two have the same program, the third is of the release.
 const (
 	pauseImage    = "gpuledger.test/pause:1"
 	workloadImage = "gpuledger.test/workload:1"
-	exporterImage = "gpuledger.test/gpuledger:1"
+	exporterImage = "ghcr.io/gpuledger/gpuledger:" + version
 )
 
 // image describes the content of a container image. The tests build images without a registry and

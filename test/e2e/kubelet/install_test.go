@@ -23,10 +23,8 @@ const version = "v0.1.0"
 // TestInstall installs the files of a release on a node of a cluster by the documented commands, as
 // they are written, and removes them. The pods pull the release's images and read the fake driver.
 func TestInstall(t *testing.T) {
-	release, err := filepath.Abs(os.Getenv("GPULEDGER_E2E_RELEASE"))
-	check(t, err)
 	crane := filepath.Join(os.Getenv("GPULEDGER_E2E_CRANE"), "crane")
-	serveRelease(t, os.Getenv(insideEnv), crane, release)
+	serveRelease(t, os.Getenv(insideEnv), crane)
 	n, kubeconfig := startCluster(t)
 	n.startDriver(t, nil)
 	t.Setenv("KUBECONFIG", kubeconfig)
@@ -34,7 +32,7 @@ func TestInstall(t *testing.T) {
 	t.Setenv("PATH", strings.Join([]string{
 		os.Getenv("GPULEDGER_E2E_KUBECTL"), os.Getenv("GPULEDGER_E2E_HELM"), filepath.Dir(crane), os.Getenv("PATH"),
 	}, ":"))
-	publish(t, release)
+	publish(t)
 	checkDownloads(t)
 	run(t, "", "kubectl apply --filename testdata/training.yaml")
 
@@ -43,21 +41,30 @@ func TestInstall(t *testing.T) {
 	t.Run("sidecar", testSidecar)
 }
 
-// publish pushes the images and the chart of a release to the registries, as the release's workflow
-// does, and one image by the commands of docs/packages.md.
-func publish(t *testing.T, release string) {
+// release returns the folder of the release's files.
+func release(t *testing.T) string {
 	t.Helper()
-	documented := section(t, "docs/packages.md", "## Images without a registry")
-	run(t, release, "rm -rf image; "+strings.Join(documented, "\n"))
-	for _, image := range []string{"gpuledger", "gpuledger-reconciler", "gpuledger-archive"} {
-		layout := t.TempDir()
-		run(t, release, fmt.Sprintf("tar -xf %s-%s.oci.tar -C %s; crane push %[3]s ghcr.io/gpuledger/%[1]s:%[4]s", image, version[1:], layout, version))
-	}
-	run(t, release, "helm push gpuledger-"+version[1:]+".tgz oci://ghcr.io/gpuledger/charts")
+	folder, err := filepath.Abs(os.Getenv("GPULEDGER_E2E_RELEASE"))
+	check(t, err)
+	return folder
 }
 
-// checkDownloads downloads the files of docs/packages.md, and checks them by its command. What is done with
-// the files is tested by make packages-test.
+// publish pushes the images and the chart of a release to the registries, as the release's workflow
+// does, and one image by the commands of docs/packages.md.
+func publish(t *testing.T) {
+	t.Helper()
+	folder := t.TempDir()
+	run(t, folder, "ln -s "+release(t)+"/* .")
+	run(t, folder, section(t, "docs/packages.md", "## Images without a registry")...)
+	for _, image := range []string{"gpuledger", "gpuledger-reconciler", "gpuledger-archive"} {
+		layout := t.TempDir()
+		run(t, folder, fmt.Sprintf("tar -xf %s-%s.oci.tar -C %s; crane push %[3]s ghcr.io/gpuledger/%[1]s:%[4]s", image, version[1:], layout, version))
+	}
+	run(t, folder, "helm push gpuledger-"+version[1:]+".tgz oci://ghcr.io/gpuledger/charts")
+}
+
+// checkDownloads downloads the files of docs/packages.md, and checks them by its command. make packages-test
+// installs them.
 func checkDownloads(t *testing.T) {
 	t.Helper()
 	folder := t.TempDir()
@@ -139,11 +146,8 @@ func read(t *testing.T, name string) string {
 // section returns the commands of a section of a document.
 func section(t *testing.T, name, heading string) []string {
 	t.Helper()
-	_, text, ok := strings.Cut(read(t, name), "\n"+heading+"\n")
-	if !ok {
-		t.Fatalf("%s has no section %s", name, heading)
-	}
-	text, _, _ = strings.Cut(text, "\n#")
+	text, err := markdown.Section(read(t, name), heading)
+	check(t, err)
 	return markdown.Commands(text)
 }
 

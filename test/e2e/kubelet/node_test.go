@@ -32,7 +32,7 @@ func newNode(t *testing.T) *node {
 func startNode(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t)
-	startContainerd(t, n.dir)
+	n.startContainerd()
 	t.Cleanup(n.plugin.stop)
 	n.startKubelet()
 	return n
@@ -41,7 +41,7 @@ func startNode(t *testing.T) *node {
 // path returns a path in the work folder.
 func (n *node) path(name string) string { return filepath.Join(n.dir, name) }
 
-// writeFile writes a file into the work folder, whose path replaces DIR.
+// writeFile writes a file into the work folder. The path of the folder replaces DIR in the text.
 func (n *node) writeFile(name, text string) {
 	n.t.Helper()
 	check(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))

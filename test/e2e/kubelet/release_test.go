@@ -37,7 +37,7 @@ const (
 // serveRelease serves the hosts of the documented commands at the address of the node: an empty registry, the
 // files of the release, and the repository with its tag. Programs that start afterwards find and trust
 // them.
-func serveRelease(t *testing.T, dir, crane, release string) {
+func serveRelease(t *testing.T, dir, crane string) {
 	t.Helper()
 	registry := program.AddressFor(t)
 	start(t, dir, crane, "registry", "serve", "--address="+registry)
@@ -54,7 +54,7 @@ func serveRelease(t *testing.T, dir, crane, release string) {
 		Path: "/usr/lib/git-core/git-http-backend",
 		Env:  []string{"GIT_PROJECT_ROOT=" + filepath.Join(dir, "code"), "GIT_HTTP_EXPORT_ALL=1"},
 	})
-	mux.Handle(codeHost+files, http.StripPrefix(files, http.FileServer(http.Dir(release))))
+	mux.Handle(codeHost+files, http.StripPrefix(files, http.FileServer(http.Dir(release(t)))))
 
 	certificate := newCertificate(t, codeHost, imageHost, registryHost)
 	listener, err := tls.Listen("tcp", net.JoinHostPort(nodeIP, "443"), &tls.Config{Certificates: []tls.Certificate{certificate}})

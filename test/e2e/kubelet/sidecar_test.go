@@ -141,7 +141,7 @@ func isKilled(s corev1.ContainerState) bool {
 // exporter runs with the rights of the manifests, and the container runtime creates its folder on
 // the host, which is missing at first.
 func (n *node) testReplacedPod(t *testing.T) {
-	n.exporterImage(t).load(t)
+	loadExporter(t)
 	n.run(t, trainer())
 	n.startDriver(t, holders(containers(t)))
 	check(t, os.RemoveAll(stateFolder)) // left by earlier tests
@@ -179,15 +179,7 @@ func exclusive(p page) float64 {
 // It returns the last page of the exporter.
 func (n *node) runExporter(t *testing.T, ok func(page) bool) page {
 	t.Helper()
-	driver := filepath.Dir(n.driverState())
-	p, manifest := pluginPod(func(c *corev1.Container) {
-		c.ImagePullPolicy = corev1.PullNever
-		c.Env = append(c.Env, corev1.EnvVar{Name: "GPULEDGER_FAKE_NVML_STATE", Value: n.driverState()})
-		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "driver", MountPath: driver, ReadOnly: true})
-	})
-	manifest.Spec.Volumes = append(manifest.Spec.Volumes, corev1.Volume{Name: "driver", VolumeSource: corev1.VolumeSource{
-		HostPath: &corev1.HostPathVolumeSource{Path: driver},
-	}})
+	p, manifest := pluginPod(func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullNever })
 	n.runPlugin(t, p, manifest)
 	var last page
 	eventually(t, "the exporter in the pod charges a container", func() bool {
@@ -199,20 +191,10 @@ func (n *node) runExporter(t *testing.T, ok func(page) bool) page {
 	return last
 }
 
-// exporterImage returns an image with the exporter and the C library that it was built with. The
-// fake driver's library is in the folder where the container toolkit puts the real one.
-func (n *node) exporterImage(t *testing.T) image {
+// loadExporter loads the image of the release. The container runtime adds the driver.
+func loadExporter(t *testing.T) {
 	t.Helper()
-	driver, program := filepath.Join(n.dir, "libnvidia-ml.so.1"), filepath.Join(n.dir, "gpuledger")
-	files := map[string]string{"gpuledger": program, "usr/lib/libnvidia-ml.so.1": driver}
-	for _, file := range []string{program, driver} {
-		out, err := output("ldd", file)
-		check(t, err)
-		for word := range strings.FieldsSeq(out) {
-			if filepath.IsAbs(word) {
-				files[strings.TrimPrefix(word, "/")] = word
-			}
-		}
-	}
-	return image{tags: []string{exporterImage}, entrypoint: "/gpuledger", files: files}
+	name, _, _ := strings.Cut(exporterImage, ":")
+	_, err := ctr("images", "import", "--snapshotter=native", "--base-name="+name, filepath.Join(release(t), "gpuledger-"+version[1:]+".oci.tar"))
+	check(t, err)
 }

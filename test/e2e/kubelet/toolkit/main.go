@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Toolkit is a container runtime in place of NVIDIA's container toolkit: runc, which first gives the
-// driver's library to every container that asks for GPUs by NVIDIA_VISIBLE_DEVICES. The library is
-// the fake driver beside this program, whose state is in the same folder.
+// Toolkit is a container runtime that replaces NVIDIA's container toolkit: it adds the driver's library to every
+// container with NVIDIA_VISIBLE_DEVICES, and runs runc. The library is the fake driver beside this
+// program, with its state in the same folder.
 package main
 
 import (
