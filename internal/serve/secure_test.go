@@ -2,23 +2,17 @@ package serve_test
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/gpuledger/gpuledger/internal/serve"
+	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
 // TestNoHTTP2 checks that the server negotiates HTTP/1.1 with a client that offers HTTP/2, even if
@@ -101,29 +95,11 @@ func TestPasswordsWait(t *testing.T) {
 // webConfig writes a web configuration with TLS and more lines, and returns its path.
 func webConfig(t *testing.T, more string) string {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The time in a synctest bubble starts in 2000.
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"gpu-node"}, NotAfter: time.Now().AddDate(1, 0, 0)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	for name, content := range map[string][]byte{
-		"cert.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
-		"key.pem":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-		"web.yml":  []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n" + more),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	certificate.Write(t, dir, "gpu-node") // in a synctest bubble, in the year 2000
+	file := filepath.Join(dir, "web.yml")
+	if err := os.WriteFile(file, []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"+more), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return filepath.Join(dir, "web.yml")
+	return file
 }

@@ -3,14 +3,7 @@
 package kubelet_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/cgi"
@@ -24,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gpuledger/gpuledger/test/certificate"
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
@@ -56,41 +50,28 @@ func serveRelease(t *testing.T, dir, crane string) {
 	})
 	mux.Handle(codeHost+files, http.StripPrefix(files, http.FileServer(http.Dir(release(t)))))
 
-	certificate := newCertificate(t, codeHost, imageHost, registryHost)
-	listener, err := tls.Listen("tcp", net.JoinHostPort(nodeIP, "443"), &tls.Config{Certificates: []tls.Certificate{certificate}})
+	certificate.Write(t, dir, codeHost, imageHost, registryHost)
+	authority := filepath.Join(dir, "cert.pem")
+	pair, err := tls.LoadX509KeyPair(authority, filepath.Join(dir, "key.pem"))
+	check(t, err)
+	listener, err := tls.Listen("tcp", net.JoinHostPort(nodeIP, "443"), &tls.Config{Certificates: []tls.Certificate{pair}})
 	check(t, err)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
 	t.Cleanup(func() { check(t, server.Close()) })
 	go func() { _ = server.Serve(listener) }() // returns on Close
 
-	trust(t, dir, certificate.Certificate[0], codeHost, imageHost, registryHost)
+	trust(t, authority, codeHost, imageHost, registryHost)
 }
 
-// trust makes programs that start afterwards find hosts at the node's address, and trust their certificate.
-func trust(t *testing.T, dir string, certificate []byte, names ...string) {
+// trust makes programs that start afterwards find hosts at the node's address, and trust their authority.
+func trust(t *testing.T, authority string, names ...string) {
 	t.Helper()
-	authority, hosts := filepath.Join(dir, "authority.pem"), filepath.Join(dir, "hosts")
-	check(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}), 0o644))
 	for _, variable := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"} {
 		t.Setenv(variable, authority)
 	}
 	t.Setenv("NO_PROXY", "*")
+	hosts := filepath.Join(t.TempDir(), "hosts")
 	check(t, os.WriteFile(hosts, []byte("127.0.0.1 localhost\n"+nodeIP+" "+strings.Join(names, " ")+"\n"), 0o644))
 	check(t, unix.Mount(hosts, "/etc/hosts", "", unix.MS_BIND, ""))
 	t.Cleanup(func() { check(t, unix.Unmount("/etc/hosts", unix.MNT_DETACH)) })
-}
-
-// newCertificate returns a certificate for some names, which is its own authority.
-func newCertificate(t *testing.T, names ...string) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "e2e"}, DNSNames: names, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	check(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
