@@ -5,7 +5,6 @@ package kubelet_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
@@ -26,17 +25,17 @@ const dnsConfig = `.:53 {
 	bind ` + nodeIP + `
 	errors
 	kubernetes cluster.local {
-		kubeconfig KUBECONFIG
+		kubeconfig DIR/kubeconfig
 	}
 }`
 
-// startCluster starts a cluster of one node: everything that schedules pods, runs them, and connects
-// them with services.
-func startCluster(t *testing.T) (n *node, kubeconfig string) {
+// startCluster starts a cluster of one node with scheduler, services and DNS. The file kubeconfig in the work
+// folder has all rights.
+func startCluster(t *testing.T) *node {
 	t.Helper()
-	n = newNode(t)
-	c, err := cluster.Start(t.Context(), "--bind-address=0.0.0.0", "--advertise-address="+nodeIP, "--endpoint-reconciler-type=lease", "--kubelet-preferred-address-types=InternalIP",
-		"--runtime-config=admissionregistration.k8s.io/v1beta1=true")
+	n := newNode(t)
+	c, err := cluster.Start(t.Context(), "--bind-address=0.0.0.0", "--advertise-address="+nodeIP,
+		"--endpoint-reconciler-type=lease", "--kubelet-preferred-address-types=InternalIP", "--runtime-config=admissionregistration.k8s.io/v1beta1=true")
 	check(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -44,7 +43,7 @@ func startCluster(t *testing.T) (n *node, kubeconfig string) {
 		}
 		c.Stop()
 	})
-	kubeconfig = filepath.Join(n.dir, "kubeconfig")
+	kubeconfig := n.path("kubeconfig")
 	check(t, cluster.WriteKubeconfig(kubeconfig, c.Admin))
 	_, err = c.StartControllers("serviceaccount-controller", "root-ca-certificate-publisher-controller", "node-lifecycle-controller",
 		"daemonset-controller", "deployment-controller", "replicaset-controller", "job-controller", "endpointslice-controller",
@@ -60,7 +59,7 @@ func startCluster(t *testing.T) (n *node, kubeconfig string) {
 	start(t, n.dir, n.program("kube-proxy"), "--kubeconfig="+kubeconfig, "--hostname-override="+nodeName, "--proxy-mode=nftables",
 		"--conntrack-max-per-core=0", "--conntrack-tcp-timeout-established=0", "--conntrack-tcp-timeout-close-wait=0", // the machine's
 		"--healthz-bind-address=127.0.0.1:10256", "--metrics-bind-address=127.0.0.1:10249")
-	n.writeFile("Corefile", strings.ReplaceAll(dnsConfig, "KUBECONFIG", kubeconfig))
-	start(t, n.dir, filepath.Join(os.Getenv("GPULEDGER_E2E_COREDNS"), "coredns"), "-conf="+filepath.Join(n.dir, "Corefile"))
-	return n, kubeconfig
+	n.writeFile("Corefile", dnsConfig)
+	start(t, n.dir, filepath.Join(os.Getenv("GPULEDGER_E2E_COREDNS"), "coredns"), "-conf="+n.path("Corefile"))
+	return n
 }

@@ -25,9 +25,9 @@ const version = "v0.1.0"
 func TestInstall(t *testing.T) {
 	crane := filepath.Join(os.Getenv("GPULEDGER_E2E_CRANE"), "crane")
 	serveRelease(t, os.Getenv(insideEnv), crane)
-	n, kubeconfig := startCluster(t)
+	n := startCluster(t)
 	n.startDriver(t, nil)
-	t.Setenv("KUBECONFIG", kubeconfig)
+	t.Setenv("KUBECONFIG", n.path("kubeconfig"))
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("PATH", strings.Join([]string{
 		os.Getenv("GPULEDGER_E2E_KUBECTL"), os.Getenv("GPULEDGER_E2E_HELM"), filepath.Dir(crane), os.Getenv("PATH"),
