@@ -60,23 +60,26 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.User.Name, r.Verb, r.URI, r.Status.Code)
 }
 
-// Audit is a position in the audit log.
+// Audit is the audit log from a time on.
 type Audit struct {
 	file  string
 	start int64
+	since time.Time
 }
 
-// Audit returns the end of the audit log.
+// Audit returns the audit log from now on.
 func (c *Cluster) Audit() (*Audit, error) {
 	info, err := os.Stat(c.path("audit"))
 	if err != nil {
 		return nil, err
 	}
-	return &Audit{file: c.path("audit"), start: info.Size()}, nil
+	// The log has microseconds.
+	return &Audit{file: c.path("audit"), start: info.Size(), since: time.Now().Truncate(time.Microsecond)}, nil
 }
 
-// Requests returns the matching requests since the position. The API server logs a request before
-// it completes the response, so every completed request is included.
+// Requests returns the matching requests that the API server received since then. It logs a request
+// before it completes the response, so every completed request is included. A write is visible to
+// other clients before it is logged.
 func (a *Audit) Requests(match func(*Request) bool) ([]Request, error) {
 	file, err := os.Open(a.file)
 	if err != nil {
@@ -100,7 +103,7 @@ func (a *Audit) Requests(match func(*Request) bool) ([]Request, error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, fmt.Errorf("audit log: %w", err)
 		}
-		if match(&r) {
+		if !r.Time.Before(a.since) && match(&r) {
 			found = append(found, r)
 		}
 	}
