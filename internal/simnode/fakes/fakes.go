@@ -49,9 +49,9 @@ func CompileDCGM(dir string) (path string, err error) {
 	return dcgm.compile(dir)
 }
 
-// Without copies a compiled library into another directory and returns the path of the copy, which lacks some
-// functions, like an older driver: they have another name. The loader finds a symbol by a hash of its
-// name, which no longer fits.
+// Without copies a compiled library into another directory and returns the path of the copy, which
+// lacks some functions, like an older driver: they have another name. The loader finds a symbol by a
+// hash of its name, which no longer fits.
 func Without(library, dir string, functions ...string) (path string, err error) {
 	content, err := os.ReadFile(library)
 	if err != nil {

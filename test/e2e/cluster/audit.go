@@ -63,7 +63,7 @@ func (r Request) String() string {
 // Audit is the audit log from a time on.
 type Audit struct {
 	file  string
-	start int64
+	start int64 // in the file: earlier requests come before it
 	since time.Time
 }
 

@@ -29,8 +29,8 @@ const dnsConfig = `.:53 {
 	}
 }`
 
-// startCluster starts a cluster of one node with scheduler, services and DNS. The file kubeconfig in the work
-// folder has all rights.
+// startCluster starts a cluster of one node with scheduler, services and DNS. The file kubeconfig in
+// the work folder has all rights.
 func startCluster(t *testing.T) *node {
 	t.Helper()
 	n := newNode(t)

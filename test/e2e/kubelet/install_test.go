@@ -63,8 +63,8 @@ func publish(t *testing.T) {
 	run(t, folder, "helm push gpuledger-"+version[1:]+".tgz oci://ghcr.io/gpuledger/charts")
 }
 
-// checkDownloads downloads the files of docs/packages.md, and checks them by its command. make packages-test
-// installs them.
+// checkDownloads downloads the files of docs/packages.md, and checks them by its command. make
+// packages-test installs them.
 func checkDownloads(t *testing.T) {
 	t.Helper()
 	folder := t.TempDir()
@@ -161,7 +161,8 @@ func quoted(t *testing.T, text, words string) string {
 	return found[1]
 }
 
-// run runs commands with bash in a folder, and returns their output. A failure shows the pods of the cluster.
+// run runs commands with bash in a folder, and returns their output. A failure shows the pods of the
+// cluster.
 func run(t *testing.T, folder string, commands ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", strings.Join(commands, "\n"))

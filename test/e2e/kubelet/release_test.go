@@ -28,9 +28,9 @@ const (
 	registryHost = "registry.example.com"
 )
 
-// serveRelease serves the hosts of the documented commands at the address of the node: an empty registry, the
-// files of the release, and the repository with its tag. Programs that start afterwards find and trust
-// them.
+// serveRelease serves the hosts of the documented commands at the address of the node: an empty
+// registry, the files of the release, and the repository with its tag. Programs that start afterwards
+// find and trust them.
 func serveRelease(t *testing.T, dir, crane string) {
 	t.Helper()
 	registry := program.AddressFor(t)
@@ -63,7 +63,8 @@ func serveRelease(t *testing.T, dir, crane string) {
 	trust(t, authority, codeHost, imageHost, registryHost)
 }
 
-// trust makes programs that start afterwards find hosts at the node's address, and trust their authority.
+// trust makes programs that start afterwards find hosts at the node's address, and trust their
+// authority.
 func trust(t *testing.T, authority string, names ...string) {
 	t.Helper()
 	for _, variable := range []string{"SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO"} {

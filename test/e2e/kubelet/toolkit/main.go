@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Toolkit is a container runtime that replaces NVIDIA's container toolkit: it adds the driver's library to every
-// container with NVIDIA_VISIBLE_DEVICES, and runs runc. The library is the fake driver beside this
-// program, with its state in the same folder.
+// Toolkit is a container runtime that replaces NVIDIA's container toolkit: it adds the driver's
+// library to every container with NVIDIA_VISIBLE_DEVICES, and runs runc. The library is the fake
+// driver beside this program, with its state in the same folder.
 package main
 
 import (
