@@ -260,6 +260,10 @@ e2e-archive: build
 e2e-outage: ## stop the database of a running archive for an hour
 	@$(IN_PROMETHEUS) $(E2E) -timeout=2h -v -run='^TestDatabaseOutage$$' ./test/e2e/archive -outage=65m
 
+.PHONY: chaos-archive
+chaos-archive: ## attack the archive for ten minutes: hostile events and stores, a full disk, a killed database; needs root
+	@$(E2E) -timeout=1h -v -run='^TestChaos$$' ./test/e2e/archive -chaos=10m
+
 .PHONY: e2e-dashboards
 e2e-dashboards: build
 	@$(IN_BIN) $(IN_PROMETHEUS) $(E2E) ./test/e2e/dashboards

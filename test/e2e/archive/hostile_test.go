@@ -1,0 +1,175 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// hostileStore is a store of which some responses are hostile.
+type hostileStore struct {
+	honest    http.Handler
+	hostile   atomic.Bool
+	responses atomic.Int64 // hostile ones
+	mu        sync.Mutex
+	rand      *rand.Rand
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *hostileStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	kind := s.rand.IntN(8 * len(corruptions))
+	s.mu.Unlock()
+	if !s.hostile.Load() || kind >= len(corruptions) {
+		s.honest.ServeHTTP(w, r)
+		return
+	}
+	s.responses.Add(1)
+	recorded := httptest.NewRecorder()
+	s.honest.ServeHTTP(recorded, r)
+	corruptions[kind](w, recorded.Body.Bytes())
+}
+
+// values are the values of all samples of a response.
+var values = regexp.MustCompile(`,"[0-9.]+"\]`)
+
+// replaced returns a corruption that replaces all values.
+func replaced(value string) func(http.ResponseWriter, []byte) {
+	return func(w http.ResponseWriter, body []byte) {
+		_, _ = w.Write(values.ReplaceAll(body, []byte(`,"`+value+`"]`)))
+	}
+}
+
+// one returns a corruption that replaces the value in the middle of a response.
+func one(value string) func(http.ResponseWriter, []byte) {
+	return func(w http.ResponseWriter, body []byte) {
+		found := values.FindAllIndex(body, -1)
+		if len(found) == 0 {
+			_, _ = w.Write(body)
+			return
+		}
+		at := found[len(found)/2]
+		_, _ = w.Write(body[:at[0]])
+		_, _ = io.WriteString(w, `,"`+value+`"]`)
+		_, _ = w.Write(body[at[1]:])
+	}
+}
+
+// endless writes a text until the client closes the connection, or for a while.
+func endless(text string) func(http.ResponseWriter, []byte) {
+	return func(w http.ResponseWriter, body []byte) {
+		_, _ = w.Write(bytes.TrimSuffix(body[:len(body)/2], []byte{'"'}))
+		chunk := []byte(strings.Repeat(text, 1<<16/len(text)))
+		for until := time.Now().Add(3 * time.Second); time.Now().Before(until); {
+			if _, err := w.Write(chunk); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// corruptions write a hostile response in place of an honest one.
+var corruptions = []func(w http.ResponseWriter, body []byte){
+	replaced("NaN"), replaced("+Inf"), replaced("1e308"), replaced("-1"), replaced("1e18"),
+	one("0"), one("-1"), one("9.3e18"), one("1e308"), one("+Inf"), one("1e999999"),
+	endless("x"), endless(`{"metric":{"a":"`), endless("["), endless(`\`),
+	func(w http.ResponseWriter, body []byte) { _, _ = w.Write(body[:len(body)*2/3]) },
+	func(w http.ResponseWriter, _ []byte) { http.Error(w, "no", http.StatusInternalServerError) },
+	func(w http.ResponseWriter, body []byte) {
+		_, _ = io.WriteString(w, `{"isPartial":true,`+string(body[1:]))
+	},
+	func(w http.ResponseWriter, body []byte) {
+		_, _ = io.WriteString(w, `{"warnings":["a store is missing"],`+string(body[1:]))
+	},
+	func(w http.ResponseWriter, _ []byte) {
+		_, _ = io.WriteString(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
+	},
+	func(w http.ResponseWriter, _ []byte) { <-time.After(6 * time.Second) },
+}
+
+// attack posts hostile requests.
+type attack struct {
+	counter
+	archive *chaosArchive
+}
+
+func (a *attack) run(random *rand.Rand, stop <-chan struct{}) {
+	for n := 0; ; n++ {
+		a.add(a.one(random, n))
+		select {
+		case <-stop:
+			return
+		case <-time.After(time.Duration(random.IntN(100)) * time.Millisecond):
+		}
+	}
+}
+
+func hostileEvent(id, at string) string {
+	return fmt.Sprintf(`{"event":"phase","id":%q,"at":%q,"namespace":"ml","pod":"p"}`+"\n", id, at)
+}
+
+// one sends a hostile request, and returns its status.
+func (a *attack) one(random *rand.Rand, n int) int {
+	now, id := time.Now().UTC().Format(time.RFC3339), fmt.Sprintf("hostile-%d-%d", random.Uint64(), n)
+	good := hostileEvent(id, now)
+	post := func(cluster, token, encoding, body string) int {
+		return a.archive.post(cluster, token, encoding, strings.NewReader(body))
+	}
+	switch random.IntN(14) {
+	case 0:
+		return post(strings.Repeat("A", 253), chaosToken, "", good)
+	case 1:
+		return post(strings.Repeat("%25", 100), chaosToken, "", good)
+	case 2:
+		return post("west", chaosToken, "", good)
+	case 3:
+		return post("east", "wrong", "", good)
+	case 4:
+		return post("east", chaosToken, "gzip", zipped(good)[:10])
+	case 5:
+		return post("east", chaosToken, "gzip", "")
+	case 6: // grows by a factor of a thousand
+		return post("east", chaosToken, "gzip", zipped(strings.Repeat(" ", 32<<20)))
+	case 7:
+		return post("east", chaosToken, "", strings.Repeat(" ", 9<<20))
+	case 8: // one event a month
+		var text strings.Builder
+		for month := range 200 {
+			text.WriteString(hostileEvent(fmt.Sprint(id, "-", month), time.Date(2015, time.Month(month), 1, 0, 0, 0, 0, time.UTC).Format(time.RFC3339)))
+		}
+		return post("east", chaosToken, "", text.String())
+	case 9:
+		return post("east", chaosToken, "", strings.Replace(good, `"pod":"p"`, `"restarts":1e999999,"pod":"p"`, 1))
+	case 10:
+		return post("east", chaosToken, "", strings.Repeat("[", 1<<16))
+	case 11:
+		return post("east", chaosToken, "", hostileEvent(strings.Repeat("i", 300), now))
+	case 12: // texts that sinks may reject
+		return post("east", chaosToken, "", strings.Replace(good, `"pod":"p"`, `"pod":"\u0000\ud800\u202e"`, 1))
+	default: // many at once
+		var text strings.Builder
+		for i := range 25_000 {
+			text.WriteString(hostileEvent(fmt.Sprint("many-", i), now))
+		}
+		return post("east", chaosToken, "gzip", zipped(text.String()))
+	}
+}
+
+func zipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return b.String()
+}
