@@ -25,10 +25,12 @@ var (
 
 // The values of the label outcome.
 const (
-	outcomeFiled   = "filed"
-	outcomeRefused = "refused"
-	outcomeFailed  = "failed"
-	outcomeDropped = "dropped"
+	outcomeFiled        = "filed"
+	outcomeRefused      = "refused"
+	outcomeFailed       = "failed"
+	outcomeUnauthorized = "unauthorized"
+	outcomeForbidden    = "forbidden"
+	outcomeDropped      = "dropped"
 )
 
 // Catalogue returns every metric of this package.
@@ -37,8 +39,8 @@ func Catalogue() []metric.Metric { return []metric.Metric{eventsMetric, queueMet
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label {
 	return []metric.Label{{
-		Name: "outcome", Help: "`refused`: the request is invalid or not authorized. `failed`: no sink filed the events, and the sender retries. `dropped`: the queue of a sink was full.",
-		Values: []string{outcomeFiled, outcomeRefused, outcomeFailed, outcomeDropped}, Complete: true,
+		Name: "outcome", Help: "`refused`: the request is invalid. `unauthorized`: its token is missing or unknown. `forbidden`: its token belongs to another cluster. `failed`: no sink filed the events, and the sender retries. `dropped`: the queue of a sink was full.",
+		Values: []string{outcomeFiled, outcomeRefused, outcomeUnauthorized, outcomeForbidden, outcomeFailed, outcomeDropped}, Complete: true,
 	}}
 }
 
@@ -55,7 +57,7 @@ func newCounts() counts {
 		queue:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: queueMetric.Name, Help: queueMetric.Help}, queueMetric.Labels),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: requestsMetric.Name, Help: requestsMetric.Help}, requestsMetric.Labels),
 	}
-	for _, outcome := range []string{outcomeFiled, outcomeRefused, outcomeFailed} {
+	for _, outcome := range []string{outcomeFiled, outcomeRefused, outcomeUnauthorized, outcomeForbidden, outcomeFailed} {
 		c.requests.WithLabelValues(outcome)
 	}
 	return c

@@ -7,14 +7,11 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -57,7 +54,7 @@ type Destination struct {
 
 // Receiver is the handler of requests with events.
 type Receiver struct {
-	config  Config
+	access  *access
 	counts  counts
 	log     *slog.Logger
 	turn    chan struct{} // has room for the only request that is read and filed
@@ -70,7 +67,7 @@ type Receiver struct {
 
 // New returns a receiver that files events in all destinations. Run must run as well.
 func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
-	r := &Receiver{config: c, counts: newCounts(), log: log, turn: make(chan struct{}, 1)}
+	r := &Receiver{access: newAccess(c.TokenFile, log), counts: newCounts(), log: log, turn: make(chan struct{}, 1)}
 	r.repeat()
 	for _, d := range destinations {
 		r.outlets = append(r.outlets, &outlet{
@@ -116,7 +113,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case err == nil:
 		r.counts.requests.WithLabelValues(outcomeFiled).Inc()
 	case errors.As(err, &refused):
-		r.counts.requests.WithLabelValues(outcomeRefused).Inc()
+		r.counts.requests.WithLabelValues(outcomeOf(refused.status)).Inc()
 		if refused.status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
@@ -133,7 +130,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	if req.Method != http.MethodPost {
 		return refuse(http.StatusMethodNotAllowed, "method %s: must be POST", req.Method)
 	}
-	if err := r.authorize(req); err != nil {
+	if err := r.access.check(req); err != nil {
 		return err
 	}
 	cluster := req.URL.Query().Get(event.ClusterParameter)
@@ -162,26 +159,6 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 		return err
 	}
 	r.ask(w, cluster)
-	return nil
-}
-
-// authorize checks the token of a request.
-func (r *Receiver) authorize(req *http.Request) error {
-	if r.config.TokenFile == "" {
-		return nil
-	}
-	want, err := os.ReadFile(r.config.TokenFile)
-	if err != nil {
-		r.log.Error("cannot read the token of senders", "err", err)
-		return err
-	}
-	token := strings.TrimSpace(string(want))
-	got, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
-	// Digests have the same length, so the time does not depend on the texts.
-	a, b := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(got))
-	if !ok || token == "" || subtle.ConstantTimeCompare(a[:], b[:]) != 1 {
-		return refuse(http.StatusUnauthorized, "the bearer token is missing or wrong")
-	}
 	return nil
 }
 

@@ -5,15 +5,12 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -172,41 +169,6 @@ func TestMethod(t *testing.T) {
 	events.New(events.Config{}, nil, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("status %d", w.Code)
-	}
-}
-
-// TestToken checks that requests without the current token are refused, and that none is valid while
-// the file is missing or empty.
-func TestToken(t *testing.T) {
-	file, m := filepath.Join(t.TempDir(), "token"), &memory{}
-	r := events.New(events.Config{Receive: true, TokenFile: file}, []events.Destination{m.destination("m")}, slog.New(slog.DiscardHandler))
-	steps := []struct {
-		file, header string
-		status       int
-	}{
-		{"", "Bearer ", 401},
-		{"one\n", "Bearer one", 200},
-		{"one\n", "Bearer On", 401},
-		{"one\n", "Bearer one ", 401},
-		{"one\n", "Basic one", 401},
-		{"one\n", "one", 401},
-		{"one\n", "", 401},
-		{"two", "Bearer one", 401},
-		{"two", "Bearer two", 200},
-	}
-	if w := post(r, target, phase, "Authorization", "Bearer "); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("status %d without the file", w.Code)
-	}
-	for _, step := range steps {
-		if err := os.WriteFile(file, []byte(step.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if w := post(r, target, phase, "Authorization", step.header); w.Code != step.status {
-			t.Errorf("token %q, authorization %q: status %d, want %d", step.file, step.header, w.Code, step.status)
-		}
-	}
-	if n := len(m.rows["events"]); n != 2 {
-		t.Errorf("%d events are filed, want 2", n)
 	}
 }
 
@@ -371,16 +333,4 @@ func counted(t *testing.T, r *events.Receiver) map[string]float64 {
 		}
 	}
 	return values
-}
-
-// TestConfig checks that a token alone is an error.
-func TestConfig(t *testing.T) {
-	for args, valid := range map[string]bool{"": true, "--events.receive": true, "--events.receive --events.token-file=t": true, "--events.token-file=t": false} {
-		var c events.Config
-		fs := flag.NewFlagSet("test", flag.ContinueOnError)
-		c.Register(fs)
-		if err := errors.Join(fs.Parse(strings.Fields(args)), c.Validate()); (err == nil) != valid {
-			t.Errorf("%s: %v", args, err)
-		}
-	}
 }
