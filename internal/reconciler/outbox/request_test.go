@@ -57,6 +57,56 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// TestOpenToken checks that a token that other users may read, or that is no token, is not sent, and
+// that the log has the reason but not the token.
+func TestOpenToken(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("sent with the authorization %q", r.Header.Get("Authorization"))
+	}))
+	defer server.Close()
+	tests := []struct {
+		text string
+		mode os.FileMode
+		want string
+	}{
+		{"hunter2", 0o644, "0644"},
+		{"hunter2", 0o666, "0666"},
+		{"", 0o600, "one line"},
+		{"hunter2\nhunter2", 0o600, "one line"},
+	}
+	for _, tt := range tests {
+		file := filepath.Join(t.TempDir(), "token")
+		write(t, file, tt.text)
+		if err := os.Chmod(file, tt.mode); err != nil {
+			t.Fatal(err)
+		}
+		logged := make(lines, 10)
+		o := outbox.New(outbox.Options{URL: server.URL, Cluster: "east", TokenFile: file}, slog.New(slog.NewTextHandler(logged, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- o.Run(ctx) }()
+		send(o, strings.Repeat("1", 1<<20)) // a full batch
+		if line := await(t, logged, "a failure"); !strings.Contains(line, tt.want) || !strings.Contains(line, file) || strings.Contains(line, "hunter2") {
+			t.Errorf("mode %o: %s", tt.mode, line)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// lines is a writer of lines to a channel.
+type lines chan string
+
+func (l lines) Write(text []byte) (int, error) {
+	select {
+	case l <- string(text):
+	default:
+	}
+	return len(text), nil
+}
+
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
