@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestEventAddresses checks on which addresses run receives events without credentials of senders:
-// on those that only this machine reaches.
+// TestEventAddresses checks that run receives events without credentials of senders only on addresses
+// that no other machine reaches.
 func TestEventAddresses(t *testing.T) {
 	tests := []struct {
 		addresses string // separated by spaces; empty for the default

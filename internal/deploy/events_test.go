@@ -194,7 +194,7 @@ func TestChartToken(t *testing.T) {
 	if len(first) < 40 || first == second || tokens != "east "+first+"\n" {
 		t.Errorf("tokens %q and %q, for the archive %q", first, second, tokens)
 	}
-	only := t.TempDir() // the chart's Secret only: the cluster knows no other kind
+	only := t.TempDir() // the chart's Secret only: the cluster has no other kind
 	for _, file := range []string{"Chart.yaml", "values.yaml", "templates/_names.tpl", "templates/events.yaml"} {
 		text, err := os.ReadFile(filepath.Join(chart, file))
 		check(t, err)

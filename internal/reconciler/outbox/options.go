@@ -20,6 +20,8 @@ type Options struct {
 	Cluster string
 	// TokenFile and CAFile may be missing at first, and are read again when they change.
 	TokenFile, CAFile string
+	// CertFile and KeyFile are the client certificate, if the archive requires one.
+	CertFile, KeyFile string
 	// TokenOverHTTP sends the token also without TLS.
 	TokenOverHTTP bool
 	// Dial connects to the archive; nil dials TCP.
@@ -33,13 +35,15 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.TokenFile, "events.token-file", "", "`file` with the bearer token for the archive; requires TLS, except on loopback or with --events.token-over-http")
 	fs.BoolVar(&o.TokenOverHTTP, "events.token-over-http", false, "send the token without TLS: everyone who can read the network between the pods learns it; for an archive in the same cluster")
 	fs.StringVar(&o.CAFile, "events.tls.ca-file", "", "CA bundle `file` that verifies the certificate of the archive")
+	fs.StringVar(&o.CertFile, "events.tls.cert-file", "", "client certificate `file`, if the archive requires one")
+	fs.StringVar(&o.KeyFile, "events.tls.key-file", "", "client key `file`")
 }
 
 // Validate checks what the flag package cannot.
 func (o *Options) Validate() error {
 	if o.URL == "" {
-		if o.Cluster+o.TokenFile+o.CAFile != "" || o.TokenOverHTTP {
-			return errors.New("--events.cluster, --events.token-file, --events.token-over-http and --events.tls.ca-file require --events.url")
+		if o.Cluster+o.TokenFile+o.CAFile+o.CertFile+o.KeyFile != "" || o.TokenOverHTTP {
+			return errors.New("--events.cluster, --events.token-file, --events.token-over-http and --events.tls.* require --events.url")
 		}
 		return nil
 	}
@@ -54,7 +58,10 @@ func (o *Options) Validate() error {
 	if o.TokenFile != "" && base.Scheme != "https" && !loopback(base.Hostname()) && !o.TokenOverHTTP {
 		errs = append(errs, errors.New("--events.token-file requires an --events.url with https, or --events.token-over-http to send the token unencrypted"))
 	}
-	return errors.Join(append(errs, cli.CheckSecret("events.token-file", o.TokenFile))...)
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		errs = append(errs, errors.New("--events.tls.cert-file and --events.tls.key-file must be set together"))
+	}
+	return errors.Join(append(errs, cli.CheckSecret("events.token-file", o.TokenFile), cli.CheckSecret("events.tls.key-file", o.KeyFile))...)
 }
 
 // address returns the URL of requests. Options are valid.

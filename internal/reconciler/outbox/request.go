@@ -160,7 +160,7 @@ func compress(lines [][]byte) []byte {
 
 // newClient returns a client that does not follow redirects: they could lead the token elsewhere.
 func newClient(o Options) (*http.Client, error) {
-	cfg := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: o.CAFile}}
+	cfg := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}}
 	options := []config.HTTPClientOption{config.WithUserAgent("gpuledger-reconciler/" + version.Version)}
 	if o.Dial != nil {
 		options = append(options, config.WithDialContextFunc(o.Dial))

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/pem"
 	"io"
 	"log"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
+	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
 // TestToken checks that the token is sent over verified TLS only, also if its file and the CA bundle
@@ -50,6 +52,35 @@ func TestToken(t *testing.T) {
 	write(t, opts.CAFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	if token := await(t, got, "the event"); token != "Bearer secret" {
 		t.Errorf("authorization is %q", token)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestClientCertificate checks that the outbox presents its certificate to an archive that requires one.
+func TestClientCertificate(t *testing.T) {
+	dir := t.TempDir()
+	certificate.Write(t, dir, "reconciler")
+	got := make(chan []string, 10)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got <- r.TLS.PeerCertificates[0].DNSNames
+	}))
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}
+	server.StartTLS()
+	defer server.Close()
+	authority := filepath.Join(dir, "ca.pem")
+	write(t, authority, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	o := outbox.New(outbox.Options{
+		URL: server.URL, Cluster: "east", CAFile: authority, CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"),
+	}, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- o.Run(ctx) }()
+	send(o, strings.Repeat("1", 1<<20)) // a full batch
+	if names := await(t, got, "the event"); len(names) != 1 || names[0] != "reconciler" {
+		t.Errorf("the certificate has the names %q", names)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -124,12 +124,12 @@ func ids(rows []map[string]string) (all []string) {
 
 // receiver is a gpuledger-archive that receives events. It has no store.
 type receiver struct {
-	t                           *testing.T
-	group                       *program.Group
+	t                            *testing.T
+	group                        *program.Group
 	binary, address, url, tokens string
-	folder, target              string
-	running                     *program.Program
-	logs                        []string
+	folder, target               string
+	running                      *program.Program
+	logs                         []string
 }
 
 func (r *receiver) start() {
