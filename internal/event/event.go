@@ -33,6 +33,12 @@ const (
 	MaxID = 255
 	// MaxText limits the other texts, without details and object.
 	MaxText = 1024
+	// MaxDetails limits the details. They are rows of a table that people query.
+	MaxDetails = 256 << 10
+	// MaxNumber limits the text of a number, MaxDepth the objects and lists within each other. A pod has about ten;
+	// some databases cannot read JSON of more than a hundred.
+	MaxNumber = 40
+	MaxDepth  = 32
 )
 
 // Event is a change of a pod or of a workload.
