@@ -12,6 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -135,6 +136,8 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	}
 	for _, cluster := range clusters {
 		switch e := f.file(ctx, cluster, j); {
+		case permanent.Is(e): // it would hold up all later hours
+			err = f.refuse(cluster, j.hour, &refusal{fmt.Errorf("the sink %s rejects the hour: %w", f.name, e)})
 		case errors.As(e, new(*sinkError)):
 			return f.fail(ctx, e)
 		case errors.As(e, new(*refusal)):

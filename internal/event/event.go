@@ -83,6 +83,9 @@ func ID(parts ...string) string {
 // Append appends the line of an event, with its end. Details must not have the name of another
 // field.
 func (e *Event) Append(b []byte) ([]byte, error) {
+	if len(e.Details) > MaxDetails {
+		return b, fmt.Errorf("encode event %s: the details have %d bytes, more than %d", e.ID, len(e.Details), MaxDetails)
+	}
 	head, err := encode(e)
 	if err != nil {
 		return b, fmt.Errorf("encode event %s: %w", e.ID, err)

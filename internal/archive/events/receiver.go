@@ -137,6 +137,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 		defer func() { <-r.turn }()
 	case <-req.Context().Done():
 		return req.Context().Err()
+	case <-r.stopping.Done():
+		return errStopped
 	}
 	control := http.NewResponseController(w)
 	now := time.Now()
@@ -188,6 +190,7 @@ func (r *Receiver) Run(ctx context.Context) error {
 	}
 	all.Wait()
 	<-ctx.Done()
+	defer r.stop()
 	if r.quiet() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
 		defer cancel()

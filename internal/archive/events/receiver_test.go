@@ -137,7 +137,13 @@ func TestReceive(t *testing.T) {
 		{"an invalid line", target, phase + snapshot + "{}", nil, 400, "line 3: invalid event"},
 		{"not gzip", target, phase, zipped, 400, "gzip"},
 		{"damaged gzip", target, both[:40] + "damage" + both[46:], zipped, 400, ""},
-		{"the start of gzip", target, both[:len(both)/2], zipped, 503, ""},
+		{"the start of gzip", target, both[:len(both)/2], zipped, 400, "unexpected EOF"},
+		{"no gzip at all", target, "", zipped, 400, "gzip"},
+		{"a long cluster", event.Path + "?cluster=" + strings.Repeat("A", 201), phase, nil, 400, "at most 200 bytes"},
+		{"an escaped cluster", event.Path + "?cluster=" + strings.Repeat("%25", 67), phase, nil, 400, "at most 200 bytes"},
+		{"a cluster of emoji", event.Path + "?cluster=" + strings.Repeat("%F0%9F%98%80", 17), phase, nil, 400, "at most 200 bytes"},
+		{"many events", target, strings.Repeat(phase, 20_001), nil, 413, "more than 20000 events"},
+		{"a large number", target, strings.Replace(phase, `"to"`, `"n":1e999999,"to"`, 1), nil, 400, "number"},
 		{"another encoding", target, phase, []string{"Content-Encoding", "br"}, 415, "br"},
 		{"a large body", target, strings.Repeat(" \n", 5<<20), nil, 413, "body has more than"},
 		{"a gzip bomb", target, compress(t, io.LimitReader(zeros{}, 64<<20)), zipped, 413, "text has more than"},
@@ -151,7 +157,7 @@ func TestReceive(t *testing.T) {
 				t.Errorf("status %d: %s, want %d with %q", w.Code, w.Body, tt.status, tt.want)
 			}
 			want := map[string][]string{}
-			if tt.status == 200 && tt.body != "" {
+			if tt.status == http.StatusOK && tt.body != "" {
 				want = map[string][]string{"events": {"east u/phase/Running"}, "snapshots": {"east u/snapshot/7"}}
 			}
 			for _, m := range []*memory{a, b} {
@@ -294,7 +300,7 @@ func TestDropped(t *testing.T) {
 				t.Error("the state is repeated while the sink fails")
 			}
 		}
-		if diff := cmp.Diff(map[string]float64{"a/filed": 3, "a/dropped": 2, "a": 5 * float64(len(large)), "b/filed": 10, "b/dropped": 0, "b": 0}, counted(t, r)); diff != "" {
+		if diff := cmp.Diff(map[string]float64{"a/filed": 3, "a/rejected": 0, "a/dropped": 2, "a": 5 * float64(len(large)), "b/filed": 10, "b/rejected": 0, "b/dropped": 0, "b": 0}, counted(t, r)); diff != "" {
 			t.Errorf("metrics (-want +got):\n%s", diff)
 		}
 		a.fail(nil)
@@ -333,4 +339,24 @@ func counted(t *testing.T, r *events.Receiver) map[string]float64 {
 		}
 	}
 	return values
+}
+
+// gathered returns the value of a gauge of a sink.
+func gathered(t *testing.T, r *events.Receiver, name, sink string) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(r)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			if family.GetName() == name && m.Label[0].GetValue() == sink {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	t.Fatalf("%s has no sink %s", name, sink)
+	return 0
 }
