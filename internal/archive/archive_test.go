@@ -128,6 +128,7 @@ func TestParse(t *testing.T) {
 		{"once", "--folder=x", "--events.receive"},
 		{"run", "--stdout=csv", "--stdout.table=charges", "--events.receive"},
 		{"run", "--folder=x", "--events.token-file=token"},
+		{"run", "--folder=x", "--events.insecure"},
 		{"--folder=x", "--folder.format=xls"},
 		{"run", "--folder=x", "--web.max-requests=0"},
 		{"--s3.url=assets"},
@@ -168,7 +169,7 @@ func TestEventSinks(t *testing.T) {
 		{[]string{"--http.url=https://x", "--http.format=gpuid"}, nil},
 	}
 	for _, tt := range tests {
-		c, err := Parse(append([]string{"run", "--events.receive"}, tt.args...))
+		c, err := Parse(append([]string{"run", "--events.receive", "--events.token-file=tokens"}, tt.args...))
 		if (err == nil) != (tt.want != nil) {
 			t.Errorf("%s: %v", tt.args, err)
 		}
@@ -195,7 +196,7 @@ func TestBasicAuth(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := Parse([]string{"run", "--folder=x", "--events.receive", "--web.config.file=" + file})
+		_, err := Parse([]string{"run", "--folder=x", "--events.receive", "--events.insecure", "--web.config.file=" + file})
 		if (err == nil) != valid || err != nil && !strings.Contains(err.Error(), "basic_auth_users") {
 			t.Errorf("error with %q is %v", text, err)
 		}

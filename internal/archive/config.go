@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v2"
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
@@ -142,7 +139,8 @@ func Parse(args []string) (Config, error) {
 	if !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }) && c.Schema == "" && !c.Version {
 		return *c, errors.New("nowhere to file: set --" + strings.Join(flags(destinations), " or --"))
 	}
-	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.S3.Validate(), c.HTTP.Validate(), c.Stdout.Validate(), c.validate())
+	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.S3.Validate(), c.HTTP.Validate(), c.Stdout.Validate(), c.validate(),
+		c.Serve.ValidateKey(), cli.CheckSecret("mysql.password-file", c.MySQLPassword))
 }
 
 func (c *Config) validate() error {
@@ -164,23 +162,17 @@ func (c *Config) validate() error {
 	return c.validateEvents()
 }
 
-// validateEvents rejects passwords in the web configuration: they apply to all paths, and the senders of
-// events have none.
+// validateEvents requires credentials of senders. It rejects passwords in the web configuration: they
+// apply to all paths, and the senders of events have none.
 func (c *Config) validateEvents() error {
-	if !c.Events.Receive || c.Serve.WebConfigFile == "" {
+	if !c.Events.Receive {
 		return nil
 	}
-	text, err := os.ReadFile(c.Serve.WebConfigFile)
-	if err != nil {
-		return nil // Serve has the error
+	web := c.Serve.Web()
+	if len(web.Users) > 0 {
+		return fmt.Errorf("--events.receive: %s has basic_auth_users, with which every request of the reconciler is rejected: remove them, and set --events.token-file", c.Serve.WebConfigFile)
 	}
-	var web struct {
-		Users map[string]string `yaml:"basic_auth_users"`
-	}
-	if err := yaml.Unmarshal(text, &web); err != nil || len(web.Users) == 0 {
-		return nil
-	}
-	return fmt.Errorf("--events.receive: %s has basic_auth_users, with which every request of the reconciler is rejected: remove them, and set --events.token-file", c.Serve.WebConfigFile)
+	return c.Events.ValidateAddresses(c.Serve.ListenAddresses, web.VerifiesClients())
 }
 
 // flags returns the flags that turn sinks on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
@@ -63,5 +64,8 @@ func eventDestinations(c *Config) (all []events.Destination) {
 
 // newReceiver returns the handler of events.
 func newReceiver(c Config, log *slog.Logger) *events.Receiver {
+	if c.Events.DeadLetter == "" && c.Folder != "" {
+		c.Events.DeadLetter = filepath.Join(c.Folder, "dead-letters.jsonl")
+	}
 	return events.New(c.Events, eventDestinations(&c), log)
 }

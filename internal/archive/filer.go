@@ -12,6 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -135,6 +136,8 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	}
 	for _, cluster := range clusters {
 		switch e := f.file(ctx, cluster, j); {
+		case permanent.Is(e): // it would hold up all later hours
+			err = f.refuse(cluster, j.hour, f.rejection(e))
 		case errors.As(e, new(*sinkError)):
 			return f.fail(ctx, e)
 		case errors.As(e, new(*refusal)):
@@ -169,6 +172,14 @@ func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) 
 	}
 	slices.Sort(found)
 	return found, nil
+}
+
+// rejection returns the refusal of an hour that the sink rejects.
+func (f *filer) rejection(err error) error {
+	if of, ok := errors.AsType[*sinkError](err); ok {
+		err = of.error
+	}
+	return &refusal{fmt.Errorf("the sink %s rejects the hour: %w", f.name, err)}
 }
 
 // refuse records a refused hour.

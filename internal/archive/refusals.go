@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
@@ -26,6 +27,7 @@ var refusalReasons = []refusalReason{
 	{"replicas", fold.ErrReplicas},
 	{"overcharged", fold.ErrOvercharged},
 	{"incomplete", store.ErrIncomplete},
+	{"rejected", permanent.Err},
 	{"other", nil},
 }
 

@@ -18,6 +18,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -106,6 +107,33 @@ func TestSinkDown(t *testing.T) {
 			if diff := cmp.Diff(first(7), w.filed(dir, "east")); diff != "" {
 				w.Errorf("hours (-want +filed):\n%s", diff)
 			}
+		}
+	})
+}
+
+// TestRejectedHour checks that an hour that a sink rejects is refused, and holds up no later hour of the sink.
+func TestRejectedHour(t *testing.T) {
+	simulate(t, func(w *world) {
+		attempts := 0
+		picky, dir := w.faultyFolder("picky", func(context.Context) error {
+			if attempts++; attempts <= 2 || attempts > 10 { // the first hour of east and west, and its repetitions
+				return permanent.Error(errors.New("value too long"))
+			}
+			return nil
+		})
+		a, stop := w.start(nil, picky)
+		w.until(5, 40)
+		stop()
+		want := first(5)
+		delete(want, 0)
+		if diff := cmp.Diff(want, w.filed(dir, "east")); diff != "" {
+			w.Errorf("hours (-want +filed):\n%s", diff)
+		}
+		if got := number(a.metrics.refused.WithLabelValues("east", "rejected")); got != 1 {
+			w.Errorf("%v hours are refused as rejected, want 1", got)
+		}
+		if got := w.log.logged("value too long"); got != 2 {
+			w.Errorf("the reason is logged %d times, want once for each cluster:\n%s", got, w.log)
 		}
 	})
 }

@@ -77,7 +77,11 @@ func decode(line []byte) (e Event, err error) {
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
 		return e, errors.New("more than one value in the line")
 	}
-	all = clean(all).(map[string]any)
+	cleaned, err := clean(all, 0)
+	if err != nil {
+		return e, err
+	}
+	all = cleaned.(map[string]any)
 	for name, text := range e.fields() {
 		if *text, err = take(all, name); err != nil {
 			return e, err
@@ -107,6 +111,9 @@ func decode(line []byte) (e Event, err error) {
 		if e.Details, err = encode(all); err != nil {
 			return e, err
 		}
+		if len(e.Details) > MaxDetails {
+			return e, fmt.Errorf("the details have %d bytes, more than %d", len(e.Details), MaxDetails)
+		}
 	}
 	return e, e.check()
 }
@@ -125,24 +132,38 @@ func take(from map[string]any, name string) (string, error) {
 	return text, nil
 }
 
-// clean replaces zero bytes, which databases reject. Invalid UTF-8 was replaced before.
-func clean(value any) any {
+// clean replaces zero bytes, which databases reject. Invalid UTF-8 was replaced before. Numbers that no
+// program can read, and values at a greater depth than [MaxDepth], are errors.
+func clean(value any, depth int) (_ any, err error) {
+	if depth > MaxDepth {
+		return nil, fmt.Errorf("more than %d objects within each other", MaxDepth)
+	}
 	switch v := value.(type) {
 	case string:
-		return strings.ReplaceAll(v, "\x00", "\ufffd")
+		return printable(v), nil
+	case json.Number:
+		if _, err := v.Float64(); err != nil || len(v) > MaxNumber {
+			return nil, fmt.Errorf("number %.50q is out of range", string(v))
+		}
 	case []any:
 		for i := range v {
-			v[i] = clean(v[i])
+			if v[i], err = clean(v[i], depth+1); err != nil {
+				return nil, err
+			}
 		}
 	case map[string]any:
 		cleaned := make(map[string]any, len(v))
 		for name, value := range v {
-			cleaned[clean(name).(string)] = clean(value)
+			if cleaned[printable(name)], err = clean(value, depth+1); err != nil {
+				return nil, err
+			}
 		}
-		return cleaned
+		return cleaned, nil
 	}
-	return value
+	return value, nil
 }
+
+func printable(text string) string { return strings.ReplaceAll(text, "\x00", "\ufffd") }
 
 // encode encodes a value like [json.Marshal], without escapes of HTML.
 func encode(value any) ([]byte, error) {

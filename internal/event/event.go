@@ -33,6 +33,12 @@ const (
 	MaxID = 255
 	// MaxText limits the other texts, without details and object.
 	MaxText = 1024
+	// MaxDetails limits the details. They are rows of a table that people query.
+	MaxDetails = 256 << 10
+	// MaxNumber limits the text of a number, MaxDepth the objects and lists within each other. A pod has about ten;
+	// some databases cannot read JSON of more than a hundred.
+	MaxNumber = 40
+	MaxDepth  = 32
 )
 
 // Event is a change of a pod or of a workload.
@@ -77,6 +83,9 @@ func ID(parts ...string) string {
 // Append appends the line of an event, with its end. Details must not have the name of another
 // field.
 func (e *Event) Append(b []byte) ([]byte, error) {
+	if len(e.Details) > MaxDetails {
+		return b, fmt.Errorf("encode event %s: the details have %d bytes, more than %d", e.ID, len(e.Details), MaxDetails)
+	}
 	head, err := encode(e)
 	if err != nil {
 		return b, fmt.Errorf("encode event %s: %w", e.ID, err)

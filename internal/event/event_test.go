@@ -59,6 +59,11 @@ func TestInvalid(t *testing.T) {
 		{"a time before time", `{"event":"phase","id":"u","at":"0001-01-01T00:00:00+02:00"}`, "at: year 0"},
 		{"a long id", `{"event":"phase","id":"` + strings.Repeat("x", 256) + `","at":"2026-03-01T12:00:00Z"}`, "id has 256 bytes"},
 		{"a long name", `{"event":"phase","id":"u","pod":"` + strings.Repeat("x", 1025) + `","at":"2026-03-01T12:00:00Z"}`, "pod has 1025 bytes"},
+		{"a large number", `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z","n":1e999999}`, "number"},
+		{"a long number", `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z","n":0.` + strings.Repeat("1", 1000) + `}`, "number"},
+		{"a large number in an object", `{"event":"snapshot","id":"u","at":"2026-03-01T12:00:00Z","object":{"n":[-1e400]}}`, "number"},
+		{"nested lists", `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z","x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, "within each other"},
+		{"long details", `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z","x":"` + strings.Repeat("x", 256<<10) + `"}`, "details have"},
 		{"a long line", `{"event":"phase","id":"u","x":"` + strings.Repeat("x", event.MaxLine) + `"}`, "more than"},
 	}
 	for _, tt := range tests {

@@ -90,7 +90,7 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf("--enable: %q is not a part; must be labels, workloads or both", part))
 		}
 	}
-	return errors.Join(append(errs, c.Log.Validate(), c.Serve.Validate(), c.Lease.validate(), c.Labels.Validate(), c.Workloads.Validate(), c.validateEvents())...)
+	return errors.Join(append(errs, c.Log.Validate(), c.Serve.Validate(), c.Serve.ValidateKey(), c.Lease.validate(), c.Labels.Validate(), c.Workloads.Validate(), c.validateEvents())...)
 }
 
 func (c *Config) validateEvents() error {

@@ -6,9 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/prometheus/exporter-toolkit/web"
+	"go.yaml.in/yaml/v2"
+
+	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
 // Config is the configuration of the server.
@@ -42,6 +47,44 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("--web.config.file=%s: %s", c.WebConfigFile, oneLine(err))
 	}
 	return nil
+}
+
+// Web is the part of the file of --web.config.file that programs check themselves.
+type Web struct {
+	Users map[string]string `yaml:"basic_auth_users"`
+	TLS   struct {
+		Key        string `yaml:"key"`
+		KeyFile    string `yaml:"key_file"`
+		ClientAuth string `yaml:"client_auth_type"`
+	} `yaml:"tls_server_config"`
+}
+
+// VerifiesClients reports whether a connection requires a verified certificate of the client.
+func (w *Web) VerifiesClients() bool { return w.TLS.ClientAuth == "RequireAndVerifyClientCert" }
+
+// Web reads --web.config.file. It is empty if there is no file; [Config.Validate] has the errors of an
+// invalid one.
+func (c *Config) Web() (web Web) {
+	if c.WebConfigFile == "" {
+		return web
+	}
+	text, err := os.ReadFile(c.WebConfigFile)
+	if err != nil || yaml.Unmarshal(text, &web) != nil {
+		return Web{}
+	}
+	return web
+}
+
+// ValidateKey returns an error if other users may read or change the private key of the server.
+func (c *Config) ValidateKey() error {
+	switch web := c.Web(); {
+	case web.TLS.Key != "":
+		return cli.CheckSecret("web.config.file", c.WebConfigFile)
+	case web.TLS.KeyFile == "" || filepath.IsAbs(web.TLS.KeyFile):
+		return cli.CheckSecret("web.config.file", web.TLS.KeyFile)
+	default:
+		return cli.CheckSecret("web.config.file", filepath.Join(filepath.Dir(c.WebConfigFile), web.TLS.KeyFile))
+	}
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -106,15 +106,28 @@
 {{- $url := printf "http://gpuledger-archive.%s:9841" (include "gpuledger.namespace" .root) }}
 {{- $env = concat (list (dict "name" "EVENTS_URL" "value" $url) (dict "name" "EVENTS_CLUSTER" "value" $archive.events.cluster)) $env }}
 {{- $args = concat $args (list "--events.url=$(EVENTS_URL)" "--events.cluster=$(EVENTS_CLUSTER)") }}
+{{- $args = concat $args (list "--events.token-file=/etc/gpuledger/events/token" "--events.token-over-http") }}
+{{- $_ := set .pod.securityContext "fsGroup" .pod.securityContext.runAsGroup }}
+{{- include "gpuledger.eventsSecret" (dict "root" .root "pod" .pod "container" .container "key" "token") }}
 {{- end }}
 {{- with $v.expectedInventory.existingConfigMap }}
 {{- $folder := "/etc/gpuledger/expected" }}
-{{- $_ := set $.container "volumeMounts" (list (dict "name" "expected" "mountPath" $folder "readOnly" true)) }}
-{{- $_ := set $.pod "volumes" (list (dict "name" "expected" "configMap" (dict "name" . "optional" true))) }}
+{{- $mounts := list (dict "name" "expected" "mountPath" $folder "readOnly" true) }}
+{{- $volumes := list (dict "name" "expected" "configMap" (dict "name" . "optional" true)) }}
+{{- $_ := set $.container "volumeMounts" (concat $mounts (default list $.container.volumeMounts)) }}
+{{- $_ := set $.pod "volumes" (concat $volumes (default list $.pod.volumes)) }}
 {{- $args = append $args (printf "--expected-inventory=%s" $folder) }}
 {{- end }}
 {{- $_ := set .container "env" $env }}
 {{- $_ := set .container "args" (concat $args $v.extraArgs) }}
+{{- end }}
+
+{{/* Mounts a key of the Secret with the token of events. Arguments: root, pod, container, key. */}}
+{{- define "gpuledger.eventsSecret" -}}
+{{- $secret := dict "secretName" (include "gpuledger.eventsSecretName" .root) "items" (list (dict "key" .key "path" .key)) "defaultMode" 288 "optional" true }}
+{{- $mount := dict "name" "events" "mountPath" "/etc/gpuledger/events" "readOnly" true }}
+{{- $_ := set .pod "volumes" (prepend (default list .pod.volumes) (dict "name" "events" "secret" $secret)) }}
+{{- $_ := set .container "volumeMounts" (prepend (default list .container.volumeMounts) $mount) }}
 {{- end }}
 
 {{- define "gpuledger.change.archive" -}}
@@ -130,7 +143,10 @@
 {{- with $v.s3.endpoint }}{{ $args = append $args (printf "--s3.endpoint=%s" .) }}{{ end }}
 {{- with $v.s3.region }}{{ $args = append $args (printf "--s3.region=%s" .) }}{{ end }}
 {{- with $v.teamLabel }}{{ $args = append $args (printf "--team.label=%s" .) }}{{ end }}
-{{- if $v.events.enabled }}{{ $args = append $args "--events.receive" }}{{ end }}
+{{- if $v.events.enabled }}
+{{- $args = concat $args (list "--events.receive" "--events.token-file=/etc/gpuledger/events/tokens") }}
+{{- include "gpuledger.eventsSecret" (dict "root" .root "pod" .pod "container" .container "key" "tokens") }}
+{{- end }}
 {{- $_ := set .container "env" (concat .container.env $v.extraEnv) }}
 {{- $_ := set .container "args" (concat $args $v.extraArgs) }}
 {{- end }}

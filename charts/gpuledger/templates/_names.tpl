@@ -28,6 +28,11 @@
 {{- if .image.digest -}}@{{ .image.digest }}{{- else -}}:{{ .image.tag | default .root.Chart.AppVersion }}{{- end }}
 {{- end }}
 
+{{/* The Secret with the token of events. */}}
+{{- define "gpuledger.eventsSecretName" -}}
+{{ .Values.archive.events.existingSecret | default "gpuledger-events" }}
+{{- end }}
+
 {{/* Helm's own labels. */}}
 {{- define "gpuledger.labels" -}}
 app.kubernetes.io/managed-by: {{ .Release.Service }}

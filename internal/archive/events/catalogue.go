@@ -17,6 +17,10 @@ var (
 		Family: family, Name: "gpuledger_archive_event_queue_bytes", Type: prometheus.GaugeValue, Flag: "--events.receive", Unit: "bytes", Labels: []string{"sink"},
 		Help: "Size of the events that wait for a sink that fails.",
 	}
+	ageMetric = metric.Metric{
+		Family: family, Name: "gpuledger_archive_event_queue_age_seconds", Type: prometheus.GaugeValue, Flag: "--events.receive", Unit: "seconds", Labels: []string{"sink"},
+		Help: "Time since the oldest event arrived that waits for a sink, 0 if none waits.",
+	}
 	requestsMetric = metric.Metric{
 		Family: family, Name: "gpuledger_archive_event_requests_total", Type: prometheus.CounterValue, Flag: "--events.receive", Labels: []string{"outcome"},
 		Help: "Requests with events.",
@@ -25,20 +29,25 @@ var (
 
 // The values of the label outcome.
 const (
-	outcomeFiled   = "filed"
-	outcomeRefused = "refused"
-	outcomeFailed  = "failed"
-	outcomeDropped = "dropped"
+	outcomeFiled        = "filed"
+	outcomeRefused      = "refused"
+	outcomeFailed       = "failed"
+	outcomeUnauthorized = "unauthorized"
+	outcomeForbidden    = "forbidden"
+	outcomeRejected     = "rejected"
+	outcomeDropped      = "dropped"
 )
 
 // Catalogue returns every metric of this package.
-func Catalogue() []metric.Metric { return []metric.Metric{eventsMetric, queueMetric, requestsMetric} }
+func Catalogue() []metric.Metric {
+	return []metric.Metric{eventsMetric, queueMetric, ageMetric, requestsMetric}
+}
 
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label {
 	return []metric.Label{{
-		Name: "outcome", Help: "`refused`: the request is invalid or not authorized. `failed`: no sink filed the events, and the sender retries. `dropped`: the queue of a sink was full.",
-		Values: []string{outcomeFiled, outcomeRefused, outcomeFailed, outcomeDropped}, Complete: true,
+		Name: "outcome", Help: "`refused`: the request is invalid. `unauthorized`: its token is missing or unknown. `forbidden`: its token belongs to another cluster. `failed`: no sink filed the events, and the sender retries. `rejected`: the sink does not accept the event, or the program ended first; the event is in the file of dead letters. `dropped`: the queue of a sink was full, or the event could not be made a dead letter.",
+		Values: []string{outcomeFiled, outcomeRefused, outcomeUnauthorized, outcomeForbidden, outcomeFailed, outcomeRejected, outcomeDropped}, Complete: true,
 	}}
 }
 
@@ -46,6 +55,7 @@ func Labels() []metric.Label {
 type counts struct {
 	events   *prometheus.CounterVec
 	queue    *prometheus.GaugeVec
+	age      *prometheus.GaugeVec
 	requests *prometheus.CounterVec
 }
 
@@ -53,9 +63,10 @@ func newCounts() counts {
 	c := counts{
 		events:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: eventsMetric.Name, Help: eventsMetric.Help}, eventsMetric.Labels),
 		queue:    prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: queueMetric.Name, Help: queueMetric.Help}, queueMetric.Labels),
+		age:      prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: ageMetric.Name, Help: ageMetric.Help}, ageMetric.Labels),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: requestsMetric.Name, Help: requestsMetric.Help}, requestsMetric.Labels),
 	}
-	for _, outcome := range []string{outcomeFiled, outcomeRefused, outcomeFailed} {
+	for _, outcome := range []string{outcomeFiled, outcomeRefused, outcomeUnauthorized, outcomeForbidden, outcomeFailed} {
 		c.requests.WithLabelValues(outcome)
 	}
 	return c
@@ -63,13 +74,13 @@ func newCounts() counts {
 
 // sinkCounts are the metrics of a sink.
 type sinkCounts struct {
-	filed, dropped prometheus.Counter
-	queue          prometheus.Gauge
+	filed, rejected, dropped prometheus.Counter
+	queue                    prometheus.Gauge
 }
 
 func (c *counts) sink(name string) sinkCounts {
 	return sinkCounts{
-		filed: c.events.WithLabelValues(name, outcomeFiled), dropped: c.events.WithLabelValues(name, outcomeDropped),
+		filed: c.events.WithLabelValues(name, outcomeFiled), rejected: c.events.WithLabelValues(name, outcomeRejected), dropped: c.events.WithLabelValues(name, outcomeDropped),
 		queue: c.queue.WithLabelValues(name),
 	}
 }
@@ -81,5 +92,9 @@ func (r *Receiver) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByC
 func (r *Receiver) Collect(ch chan<- prometheus.Metric) {
 	r.counts.events.Collect(ch)
 	r.counts.queue.Collect(ch)
+	for _, o := range r.outlets {
+		r.counts.age.WithLabelValues(o.Name).Set(o.age().Seconds())
+	}
+	r.counts.age.Collect(ch)
 	r.counts.requests.Collect(ch)
 }

@@ -3,25 +3,71 @@ package events
 import (
 	"errors"
 	"flag"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
 )
 
 // Config is the configuration from the flags.
 type Config struct {
 	Receive bool
-	// TokenFile is read for each request; empty accepts requests without a token.
+	// TokenFile has the tokens of the clusters; empty accepts requests without a token.
 	TokenFile string
+	// DeadLetter is the file of events that a sink rejects, or that wait at the end; empty drops these.
+	DeadLetter string
+	// Insecure accepts requests without credentials from other machines.
+	Insecure bool
 }
 
 // Register adds the flags with their defaults.
 func (c *Config) Register(fs *flag.FlagSet) {
-	fs.BoolVar(&c.Receive, "events.receive", false, "receive events from gpuledger-reconciler; for run")
-	fs.StringVar(&c.TokenFile, "events.token-file", "", "`file` with the bearer token that senders of events must have; default accepts all senders")
+	fs.BoolVar(&c.Receive, "events.receive", false, "receive events from gpuledger-reconciler; for run; requires credentials of senders, except on loopback")
+	fs.StringVar(&c.TokenFile, "events.token-file", "", "`file` with the bearer tokens of senders of events, read for every request: on each line the name of a cluster and a token")
+	fs.StringVar(&c.DeadLetter, "events.dead-letter", "", "`file` for events that a sink rejects, and for those that wait for a sink when the program ends; default is dead-letters.jsonl in --folder, without which they are dropped")
+	fs.BoolVar(&c.Insecure, "events.insecure", false, "receive events without credentials: everyone who reaches the address may write events of any cluster")
 }
 
-// Validate checks what the flag package cannot.
+// Validate checks what the flag package cannot. A token file that is missing may be created later.
 func (c *Config) Validate() error {
-	if c.TokenFile != "" && !c.Receive {
-		return errors.New("--events.token-file requires --events.receive")
+	switch {
+	case (c.TokenFile != "" || c.Insecure) && !c.Receive:
+		return errors.New("--events.token-file and --events.insecure require --events.receive")
+	case c.TokenFile != "" && c.Insecure:
+		return errors.New("--events.insecure and --events.token-file exclude each other")
+	case c.TokenFile == "":
+		return nil
+	}
+	err := newAccess(c.TokenFile, nil).read()
+	if err == nil || errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("--events.token-file: %w", err)
+}
+
+// ValidateAddresses returns an error if events could be received from another machine without
+// credentials. certificates is set if the server requires verified certificates of clients.
+func (c *Config) ValidateAddresses(addresses []string, certificates bool) error {
+	if !c.Receive || c.TokenFile != "" || c.Insecure || certificates {
+		return nil
+	}
+	for _, address := range addresses {
+		if !loopback(address) {
+			return fmt.Errorf("--events.receive on --web.listen-address=%s would let everyone in the network write events: "+
+				"set --events.token-file, client_auth_type: RequireAndVerifyClientCert in --web.config.file, or --events.insecure", address)
+		}
 	}
 	return nil
+}
+
+// loopback reports whether only this machine reaches an address. Other names than localhost are not
+// resolved, because their addresses may change.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }

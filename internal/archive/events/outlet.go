@@ -7,33 +7,41 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
-	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 const (
 	// maxQueue limits the size of the batches that wait for a sink, in bytes.
 	maxQueue = 16 << 20
+	// maxChunk limits the events that are added to a sink at once.
+	maxChunk = 5000
 	// minRetry and maxRetry limit the time until a sink that failed is tried again.
 	minRetry = 5 * time.Second
 	maxRetry = time.Minute
 )
 
-// errBehind means that earlier batches wait for the sink.
-var errBehind = errors.New("earlier events wait")
+var (
+	// errBehind means that earlier batches wait for the sink.
+	errBehind = errors.New("earlier events wait")
+	// errStopped is the reason of events that wait when the program ends.
+	errStopped = errors.New("the archive stopped before the sink had the event")
+)
 
-// batch has the events of a request.
+// batch has the events of a request that a sink lacks.
 type batch struct {
 	cluster string
-	events  []event.Event
-	size    int // of the text, in bytes
+	events  []table.Event
+	size    int // of the text of the request, in bytes
+	arrived time.Time
 }
 
 // outlet is a sink, and the batches that wait for it because it failed. They are in another sink.
 type outlet struct {
 	Destination
-	log    *slog.Logger
-	counts sinkCounts
+	log     *slog.Logger
+	counts  sinkCounts
+	letters *letters
 	// repeat is called when the sink has all batches that waited, after others were dropped.
 	repeat func()
 
@@ -44,24 +52,29 @@ type outlet struct {
 	wake chan struct{} // has an element if the first batch is new
 
 	mu      sync.Mutex
-	queue   []batch
+	queue   []*batch
 	size    int
 	dropped bool
+	ended   bool // the program stops
 }
 
 // file adds a batch to the sink, unless earlier ones wait.
-func (o *outlet) file(ctx context.Context, b batch) error {
-	if _, waits := o.next(); waits {
+func (o *outlet) file(ctx context.Context, b *batch) error {
+	if o.waits() {
 		return errBehind
 	}
 	return o.append(ctx, b)
 }
 
 // keep queues a batch until the sink works. If the queue is full, the batch is dropped.
-func (o *outlet) keep(b batch) {
+func (o *outlet) keep(b *batch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) > 0 && o.size+b.size > maxQueue {
+	switch {
+	case o.ended:
+		o.bury(b.cluster, b.events, errStopped)
+		return
+	case len(o.queue) > 0 && o.size+b.size > maxQueue:
 		o.dropped = true
 		o.counts.dropped.Add(float64(len(b.events)))
 		return
@@ -74,14 +87,29 @@ func (o *outlet) keep(b batch) {
 	}
 }
 
-// next returns the first batch that waits.
-func (o *outlet) next() (b batch, waits bool) {
+// waits reports whether the sink gets later events after earlier ones, or no more.
+func (o *outlet) waits() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ended || len(o.queue) > 0
+}
+
+// next returns the first batch that waits, or nil.
+func (o *outlet) next() *batch {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.queue) == 0 {
-		return batch{}, false
+		return nil
 	}
-	return o.queue[0], true
+	return o.queue[0]
+}
+
+// age returns the time since the arrival of the first batch that waits.
+func (o *outlet) age() time.Duration {
+	if b := o.next(); b != nil {
+		return time.Since(b.arrived)
+	}
+	return 0
 }
 
 // remove removes the first batch.
@@ -113,9 +141,6 @@ func (o *outlet) run(ctx context.Context) {
 		case <-o.wake:
 		}
 		if !o.drain(ctx) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.log.Error("stopping before all events are filed", "requests", len(o.queue))
 			return
 		}
 	}
@@ -125,8 +150,8 @@ func (o *outlet) run(ctx context.Context) {
 func (o *outlet) drain(ctx context.Context) bool {
 	retry := minRetry
 	for {
-		b, waits := o.next()
-		if !waits {
+		b := o.next()
+		if b == nil {
 			return true
 		}
 		select {
@@ -146,29 +171,90 @@ func (o *outlet) drain(ctx context.Context) bool {
 	}
 }
 
-// append adds a batch to the sink. The first of several equal failures is logged.
-func (o *outlet) append(ctx context.Context, b batch) error {
-	err := o.try(ctx, b)
-	switch {
-	case err == nil:
-		o.counts.filed.Add(float64(len(b.events)))
-		if o.logged != "" {
-			o.log.Info("filing events again")
-		}
-		o.logged = ""
-		return nil
-	case err.Error() != o.logged:
-		o.logged = err.Error()
-		o.log.Error("cannot file events", "err", err)
+// last tries to file the batches that wait once more, and closes the sink.
+func (o *outlet) last(ctx context.Context) {
+	for b := o.next(); b != nil && o.append(ctx, b) == nil; b = o.next() {
+		o.remove()
 	}
 	o.close()
-	return err
 }
 
-// try adds the rows of a batch to the sink, which may change them.
-func (o *outlet) try(ctx context.Context, b batch) error {
+// end makes the events that wait, and all later ones, dead letters.
+func (o *outlet) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = true
+	n := 0
+	for _, b := range o.queue {
+		n += len(b.events)
+		o.bury(b.cluster, b.events, errStopped)
+		o.resize(-b.size)
+	}
+	o.queue = nil
+	if n > 0 {
+		o.log.Error("stopping before the sink has all events: they are dead letters", "events", n, "file", o.letters.path)
+	}
+}
+
+// append adds the events of a batch to the sink, and removes them from the batch. An event that the sink
+// rejects is made a dead letter: halves of a batch find it. The first of several equal failures is logged.
+func (o *outlet) append(ctx context.Context, b *batch) error {
+	for size := maxChunk; len(b.events) > 0; {
+		n := min(size, len(b.events))
+		err := o.try(ctx, b.cluster, b.events[:n])
+		switch {
+		case err == nil:
+			o.counts.filed.Add(float64(n))
+			o.works()
+			b.events, size = b.events[n:], min(2*size, maxChunk)
+		case permanent.Is(err) && n > 1:
+			size = n / 2
+		case permanent.Is(err):
+			o.fail("the sink rejects events: they are dead letters", err)
+			o.bury(b.cluster, b.events[:1], err)
+			b.events = b.events[1:]
+		default:
+			o.fail("cannot file events", err)
+			return err
+		}
+	}
+	return nil
+}
+
+// bury makes events that the sink does not get dead letters, and counts them. Without dead letters they
+// are dropped.
+func (o *outlet) bury(cluster string, events []table.Event, reason error) {
+	n := float64(len(events))
+	if err := o.letters.write(o.Name, cluster, events, reason); err != nil {
+		o.counts.dropped.Add(n)
+		o.log.Error("events are dropped: cannot write dead letters", "events", n, "reason", reason, "err", err)
+		return
+	}
+	o.counts.rejected.Add(n)
+}
+
+// fail logs a failure unless it was the last one, and closes the sink, which is opened again for the next
+// events.
+func (o *outlet) fail(message string, err error) {
+	if text := message + err.Error(); text != o.logged {
+		o.logged = text
+		o.log.Error(message, "err", err)
+	}
+	o.close()
+}
+
+// works logs the end of a failure.
+func (o *outlet) works() {
+	if o.logged != "" {
+		o.log.Info("filing events again")
+	}
+	o.logged = ""
+}
+
+// try adds the rows of events to the sink, which may change them.
+func (o *outlet) try(ctx context.Context, cluster string, events []table.Event) error {
 	for _, t := range table.Appended {
-		rows := table.EventRows(t, b.cluster, b.events)
+		rows := table.EventRows(t, cluster, events)
 		if len(rows) == 0 {
 			continue
 		}

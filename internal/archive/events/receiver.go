@@ -4,40 +4,27 @@
 package events
 
 import (
-	"compress/flate"
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 const (
-	// maxBody limits the body of a request, maxText the text in it, in bytes. A sender has at most
-	// a megabyte and one line in a request.
-	maxBody = 8 << 20
-	maxText = 16 << 20
-	// maxCluster limits the name of a cluster, in bytes.
-	maxCluster = 253
 	// readTime limits the reading of a request, fileTime the filing. Together they are shorter
 	// than a sender waits.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// farewell is the time for the last request at shutdown.
+	// farewell is the time for the last request at shutdown, lastTry the time for what waits.
 	farewell = 500 * time.Millisecond
+	lastTry  = 3 * time.Second
 	// retryAfter is when a sender tries again, in seconds.
 	retryAfter = "5"
 )
@@ -57,11 +44,14 @@ type Destination struct {
 
 // Receiver is the handler of requests with events.
 type Receiver struct {
-	config  Config
+	access  *access
 	counts  counts
 	log     *slog.Logger
 	turn    chan struct{} // has room for the only request that is read and filed
 	outlets []*outlet
+	// stopping ends the filing of the last request.
+	stopping context.Context
+	stop     context.CancelFunc
 
 	mu sync.Mutex
 	// repeated has the clusters with a request to repeat their state since a sink may have lost events.
@@ -70,11 +60,13 @@ type Receiver struct {
 
 // New returns a receiver that files events in all destinations. Run must run as well.
 func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
-	r := &Receiver{config: c, counts: newCounts(), log: log, turn: make(chan struct{}, 1)}
+	r := &Receiver{access: newAccess(c.TokenFile, log), counts: newCounts(), log: log, turn: make(chan struct{}, 1)}
+	r.stopping, r.stop = context.WithCancel(context.Background())
 	r.repeat()
+	dead := &letters{path: c.DeadLetter}
 	for _, d := range destinations {
 		r.outlets = append(r.outlets, &outlet{
-			Destination: d, log: log.With("sink", d.Name), counts: r.counts.sink(d.Name), repeat: r.repeat, wake: make(chan struct{}, 1),
+			Destination: d, log: log.With("sink", d.Name), counts: r.counts.sink(d.Name), letters: dead, repeat: r.repeat, wake: make(chan struct{}, 1),
 		})
 	}
 	return r
@@ -116,7 +108,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case err == nil:
 		r.counts.requests.WithLabelValues(outcomeFiled).Inc()
 	case errors.As(err, &refused):
-		r.counts.requests.WithLabelValues(outcomeRefused).Inc()
+		r.counts.requests.WithLabelValues(outcomeOf(refused.status)).Inc()
 		if refused.status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
@@ -133,96 +125,38 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	if req.Method != http.MethodPost {
 		return refuse(http.StatusMethodNotAllowed, "method %s: must be POST", req.Method)
 	}
-	if err := r.authorize(req); err != nil {
+	if err := r.access.check(req); err != nil {
 		return err
 	}
 	cluster := req.URL.Query().Get(event.ClusterParameter)
-	if cluster == "" || len(cluster) > maxCluster || !utf8.ValidString(cluster) || strings.ContainsRune(cluster, 0) {
-		return refuse(http.StatusBadRequest, "the parameter %s must be the name of the cluster, with at most %d bytes", event.ClusterParameter, maxCluster)
+	if err := table.CheckCluster(cluster); err != nil {
+		return refuse(http.StatusBadRequest, "parameter %s: %w", event.ClusterParameter, err)
 	}
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-req.Context().Done():
 		return req.Context().Err()
+	case <-r.stopping.Done():
+		return errStopped
 	}
 	control := http.NewResponseController(w)
 	now := time.Now()
 	// Errors mean that the connection has no deadlines, as in tests.
 	_ = control.SetReadDeadline(now.Add(readTime))
 	_ = control.SetWriteDeadline(now.Add(readTime + fileTime + time.Second))
-	b, err := read(w, req)
+	text, events, err := read(req)
 	if err != nil {
 		return err
 	}
-	b.cluster = cluster
 	ctx, cancel := context.WithTimeout(req.Context(), fileTime)
 	defer cancel()
-	if err := r.file(ctx, b); err != nil {
+	defer context.AfterFunc(r.stopping, cancel)()
+	if err := r.file(ctx, batch{cluster, table.Place(events, now), text, now}); err != nil {
 		return err
 	}
 	r.ask(w, cluster)
 	return nil
-}
-
-// authorize checks the token of a request.
-func (r *Receiver) authorize(req *http.Request) error {
-	if r.config.TokenFile == "" {
-		return nil
-	}
-	want, err := os.ReadFile(r.config.TokenFile)
-	if err != nil {
-		r.log.Error("cannot read the token of senders", "err", err)
-		return err
-	}
-	token := strings.TrimSpace(string(want))
-	got, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
-	// Digests have the same length, so the time does not depend on the texts.
-	a, b := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(got))
-	if !ok || token == "" || subtle.ConstantTimeCompare(a[:], b[:]) != 1 {
-		return refuse(http.StatusUnauthorized, "the bearer token is missing or wrong")
-	}
-	return nil
-}
-
-// read returns the events in the body of a request.
-func read(w http.ResponseWriter, req *http.Request) (b batch, err error) {
-	var body io.Reader = http.MaxBytesReader(w, req.Body, maxBody)
-	switch encoding := req.Header.Get("Content-Encoding"); encoding {
-	case "", "identity":
-	case "gzip":
-		if body, err = gzip.NewReader(body); err != nil {
-			return b, unreadable(err)
-		}
-	default:
-		return b, refuse(http.StatusUnsupportedMediaType, "content encoding %q: must be gzip or none", encoding)
-	}
-	text := &io.LimitedReader{R: body, N: maxText}
-	for e, err := range event.Decode(text) {
-		switch {
-		case text.N <= 0:
-			return b, refuse(http.StatusRequestEntityTooLarge, "the text has more than %d bytes", maxText)
-		case err != nil:
-			return b, unreadable(err)
-		}
-		b.events = append(b.events, e)
-	}
-	if text.N <= 0 {
-		return b, refuse(http.StatusRequestEntityTooLarge, "the text has more than %d bytes", maxText)
-	}
-	b.size = int(maxText - text.N)
-	return b, nil
-}
-
-// unreadable returns the refusal of a body, or the error of the connection.
-func unreadable(err error) error {
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", maxBody)
-	case errors.Is(err, event.ErrInvalid), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
-		return &refusal{err, http.StatusBadRequest}
-	}
-	return err
 }
 
 // file files events in all sinks at the same time. A sink that fails gets them later. It fails if
@@ -230,8 +164,10 @@ func unreadable(err error) error {
 func (r *Receiver) file(ctx context.Context, b batch) error {
 	errs := make([]error, len(r.outlets))
 	var all sync.WaitGroup
+	lacks := make([]batch, len(r.outlets))
 	for i, o := range r.outlets {
-		all.Go(func() { errs[i] = o.file(ctx, b) })
+		lacks[i] = b
+		all.Go(func() { errs[i] = o.file(ctx, &lacks[i]) })
 	}
 	all.Wait()
 	if len(errs) > 0 && !slices.Contains(errs, nil) {
@@ -239,14 +175,14 @@ func (r *Receiver) file(ctx context.Context, b batch) error {
 	}
 	for i, o := range r.outlets {
 		if errs[i] != nil {
-			o.keep(b)
+			o.keep(&lacks[i])
 		}
 	}
 	return nil
 }
 
-// Run files what waits for sinks that failed. When the context ends it closes the sinks, unless a
-// request takes longer.
+// Run files what waits for sinks that failed. When the context ends it tries once more, and makes the
+// events that wait dead letters.
 func (r *Receiver) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, o := range r.outlets {
@@ -254,13 +190,31 @@ func (r *Receiver) Run(ctx context.Context) error {
 	}
 	all.Wait()
 	<-ctx.Done()
-	select {
-	case r.turn <- struct{}{}: // and no request is read any more
-	case <-time.After(farewell):
-		return nil
+	defer r.stop()
+	if r.quiet() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
+		defer cancel()
+		for _, o := range r.outlets {
+			all.Go(func() { o.last(limited) })
+		}
+		all.Wait()
 	}
 	for _, o := range r.outlets {
-		o.close()
+		o.end()
 	}
 	return nil
+}
+
+// quiet waits for the last request, and then ends its filing. It reports false if the request takes longer. No
+// other request is read afterwards.
+func (r *Receiver) quiet() bool {
+	for _, end := range []context.CancelFunc{r.stop, func() {}} {
+		select {
+		case r.turn <- struct{}{}:
+			return true
+		case <-time.After(farewell):
+			end()
+		}
+	}
+	return false
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 )
 
 // ErrLocked means that another process has the folder open.
@@ -79,11 +81,12 @@ func (f *folder) folders(_ context.Context, name string) (names []string, err er
 func (f *folder) write(_ context.Context, name string, data []byte, _ string) (string, error) {
 	path := filepath.Join(f.path, name)
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = create(path+".next", data)
 	}
-	if err := create(path+".next", data); err != nil {
-		return "", err
+	if err != nil {
+		return "", permanent.If(permanent.Path(err), err)
 	}
 	if err := os.Rename(path+".next", path); err != nil {
 		return "", err

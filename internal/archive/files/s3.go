@@ -20,6 +20,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
@@ -219,7 +220,7 @@ func (o *objects) write(ctx context.Context, name string, data []byte, tag strin
 	if missing(err) || status(err) == http.StatusPreconditionFailed || status(err) == http.StatusConflict {
 		return "", fmt.Errorf("%w: %w", errChanged, err)
 	}
-	return info.ETag, err
+	return info.ETag, permanent.If(permanent.Status(status(err)), err)
 }
 
 // status returns the status of a response with an error, 0 if there was no response.

@@ -34,7 +34,7 @@ func (d *Database) Append(ctx context.Context, t table.Table, rows [][]any) erro
 		// update" would require the right to update.
 		text = strings.Replace(text, "insert", "insert ignore", 1)
 		if _, err := tx.ExecContext(ctx, text, values...); err != nil {
-			return fmt.Errorf("table %s: %w", t.Name, err)
+			return fmt.Errorf("table %s: %w", t.Name, rejected(err))
 		}
 	}
 	return tx.Commit()

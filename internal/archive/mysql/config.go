@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
 // parse returns the configuration of the driver for a URL such as
@@ -32,7 +33,7 @@ func parse(text, passwordFile string) (*mysql.Config, error) {
 	config.User = u.User.Username()
 	config.Passwd, _ = u.User.Password()
 	if passwordFile != "" {
-		password, err := os.ReadFile(passwordFile)
+		password, err := cli.ReadSecret(passwordFile)
 		if err != nil {
 			return nil, fmt.Errorf("read the password: %w", err)
 		}

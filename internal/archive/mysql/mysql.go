@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -137,11 +138,20 @@ func replace(ctx context.Context, tx *sql.Tx, t table.Table, h *table.Hour) erro
 	for rows := range slices.Chunk(t.Rows(h), batch) {
 		text, values := insert(t, first, rows)
 		if _, err := tx.ExecContext(ctx, text, values...); err != nil {
-			return err
+			return rejected(err)
 		}
 		first += len(rows)
 	}
 	return nil
+}
+
+// badText is the code of a text that the character set of its column lacks. It has no SQLSTATE of its own.
+const badText = 1366
+
+// rejected marks an error of values that the database rejects.
+func rejected(err error) error {
+	of, ok := errors.AsType[*mysql.MySQLError](err)
+	return permanent.If(ok && (permanent.SQLState(string(of.SQLState[:])) || of.Number == badText) || errors.Is(err, mysql.ErrPktTooLarge), err)
 }
 
 // insert returns a statement that inserts rows, and its values. The rows of an hour are numbered,

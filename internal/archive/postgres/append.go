@@ -37,7 +37,7 @@ func (d *Database) Append(ctx context.Context, t table.Table, rows [][]any) erro
 	_, err := d.conn.Exec(ctx, fmt.Sprintf("insert into %s.%s (%s) select * from unnest(%s) as added (%[3]s) order by %[5]s on conflict do nothing",
 		schemaName, t.Name, strings.Join(t.Names(), ", "), strings.Join(parameters, ", "), strings.Join(t.Key, ", ")), columns...)
 	if err != nil {
-		return fmt.Errorf("table %s.%s: %w", schemaName, t.Name, err)
+		return fmt.Errorf("table %s.%s: %w", schemaName, t.Name, rejected(err))
 	}
 	return nil
 }

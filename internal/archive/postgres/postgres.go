@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -132,11 +134,17 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables []table.Table
 				}
 			}
 			if _, err := tx.CopyFrom(ctx, pgx.Identifier{schemaName, t.Name}, t.Names(), pgx.CopyFromRows(values(t.Rows(h)))); err != nil {
-				return fmt.Errorf("table %s.%s: %w", schemaName, t.Name, err)
+				return fmt.Errorf("table %s.%s: %w", schemaName, t.Name, rejected(err))
 			}
 		}
 		return nil
 	})
+}
+
+// rejected marks an error of values that the database rejects.
+func rejected(err error) error {
+	of, ok := errors.AsType[*pgconn.PgError](err)
+	return permanent.If(ok && permanent.SQLState(of.Code), err)
 }
 
 // values replaces values that PostgreSQL does not support: unknown times become null, and texts

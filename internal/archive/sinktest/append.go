@@ -20,8 +20,8 @@ type Appender interface {
 }
 
 // Events returns an event, a snapshot of the same version, and events in other hours, days, months and
-// without a time, with texts that need quotes.
-func Events() []event.Event {
+// without a time, with texts that need quotes. They arrived at the time of the first one.
+func Events() []table.Event {
 	at := Noon.Add(30*time.Minute + 5*time.Millisecond)
 	e := event.Event{
 		Kind: "condition", ID: "u/condition/é", At: at, Namespace: "ml", Pod: "p, \"q\" \\ 'r'", PodUID: "u", ResourceVersion: "7", Node: "a", OwnerKind: "Job", OwnerName: "j",
@@ -36,7 +36,8 @@ func Events() []event.Event {
 	for id, at := range map[string]time.Time{"hour": at.Add(time.Hour), "day": at.AddDate(0, 0, 1), "future": at.AddDate(70, 0, 0), "unknown": {}} {
 		all = append(all, event.Event{Kind: "phase", ID: id, At: at})
 	}
-	return append(all, event.Event{Kind: "phase", ID: strings.Repeat("x", event.MaxID), At: at, OwnerName: strings.Repeat("é", event.MaxText/2)})
+	all = append(all, event.Event{Kind: "phase", ID: strings.Repeat("x", event.MaxID), At: at, OwnerName: strings.Repeat("é", event.MaxText/2)})
+	return table.Place(all, at)
 }
 
 // TestAppend checks that a sink adds each event once. The function rows returns all rows of a table as
@@ -47,7 +48,7 @@ func TestAppend(t *testing.T, open func(t *testing.T) (s Appender, rows func(t t
 	half := all[:len(all)/2]
 	late := slices.Clone(all)
 	late[0].Node = "another" // the first of two events with the same id is kept
-	for _, events := range [][]event.Event{half, append(slices.Clone(half), half...), late, all} {
+	for _, events := range [][]table.Event{half, append(slices.Clone(half), half...), late, all} {
 		for _, cluster := range []string{Cluster, "west"} {
 			for _, of := range table.Appended {
 				check(t, s.Append(t.Context(), of, table.EventRows(of, cluster, events)))

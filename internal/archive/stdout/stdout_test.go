@@ -123,13 +123,13 @@ func TestAppend(t *testing.T) {
 		want   string
 		keeps  bool
 	}{
-		{stdout.Config{Format: "json"}, `{"table":"snapshots","cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","at":"2026-03-01T12:00:00.000Z","id":"u/snapshot/7","namespace":"ml","pod":"p","pod_uid":"u","resource_version":"7","node":"","object":"{}"}` + "\n", true},
+		{stdout.Config{Format: "json"}, `{"table":"snapshots","cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","at":"2026-03-01T12:00:00.000Z","id":"u/snapshot/7","namespace":"ml","pod":"p","pod_uid":"u","resource_version":"7","node":"","object":"{}","filed_by":""}` + "\n", true},
 		{stdout.Config{Format: "json", Table: "charges"}, "", false},
-		{stdout.Config{Format: "csv", Table: "snapshots"}, "cluster,hour,at,id,namespace,pod,pod_uid,resource_version,node,object\neast/1,2026-03-01T12:00:00.000Z,2026-03-01T12:00:00.000Z,u/snapshot/7,ml,p,u,7,,{}\n", true},
+		{stdout.Config{Format: "csv", Table: "snapshots"}, "cluster,hour,at,id,namespace,pod,pod_uid,resource_version,node,object,filed_by\neast/1,2026-03-01T12:00:00.000Z,2026-03-01T12:00:00.000Z,u/snapshot/7,ml,p,u,7,,{},\n", true},
 	}
-	rows := table.EventRows(table.Snapshots, "east/1", []event.Event{{
+	rows := table.EventRows(table.Snapshots, "east/1", table.Place([]event.Event{{
 		Kind: event.Snapshot, ID: "u/snapshot/7", At: noon, Namespace: "ml", Pod: "p", PodUID: "u", ResourceVersion: "7",
-	}})
+	}}, noon))
 	for _, tt := range tests {
 		var out strings.Builder
 		tt.config.Output = &stdout.Output{}

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/common/config"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // parameters are the query parameters with which a store rejects a query that it cannot answer
@@ -93,7 +94,7 @@ func New(c Config) (*Store, error) {
 // Clusters returns the clusters that have boards in an hour or in the hour before.
 func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string, err error) {
 	if cluster := s.config.Cluster; cluster != "" {
-		if err := checkCluster(cluster); err != nil {
+		if err := table.CheckCluster(cluster); err != nil {
 			return nil, err
 		}
 		err = s.ask(ctx, `group(last_over_time(`+boardEnergy+`[2h]))`, hour.Add(time.Hour), func(fold.Series) { clusters = []string{cluster} })
@@ -107,19 +108,9 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 	}
 	slices.Sort(clusters)
 	for _, cluster := range clusters {
-		err = errors.Join(err, checkCluster(cluster))
+		err = errors.Join(err, table.CheckCluster(cluster))
 	}
 	return clusters, err
-}
-
-// maxCluster limits the name of a cluster, in bytes, so that folders and databases can have it.
-const maxCluster = 200
-
-func checkCluster(name string) error {
-	if len(url.PathEscape(name)) > maxCluster || strings.ContainsRune(name, 0) {
-		return fmt.Errorf("the name of the cluster %.50q… must have at most %d bytes: change the external label", name, maxCluster)
-	}
-	return nil
 }
 
 const boardEnergy = "gpuledger_board_energy_joules_total"

@@ -9,63 +9,113 @@ import (
 
 // Events has a row for each event of a pod or workload.
 var Events = build("events", "a change of a GPU pod or of a workload", []string{"id"},
-	func(h *Hour) []event.Event { return h.Events },
-	moment("at", "time of the change", func(e *event.Event) time.Time { return e.At }),
-	long("id", "identifies the event in its cluster", func(e *event.Event) string { return e.ID }),
-	long("event", "kind of event: phase, condition, failure, spec, deleted, workload_created, workload_ended", func(e *event.Event) string { return e.Kind }),
-	long("namespace", "namespace of the pod or workload", func(e *event.Event) string { return e.Namespace }),
-	long("pod", "name of the pod, empty for a workload", func(e *event.Event) string { return e.Pod }),
-	long("pod_uid", "UID of the pod", func(e *event.Event) string { return e.PodUID }),
-	long("resource_version", "version of the pod in which the change was seen", func(e *event.Event) string { return e.ResourceVersion }),
-	long("node", "node of the pod", func(e *event.Event) string { return e.Node }),
-	long("owner_kind", "kind of the controller of the pod or workload", func(e *event.Event) string { return e.OwnerKind }),
-	long("owner_name", "name of the controller", func(e *event.Event) string { return e.OwnerName }),
-	long("workload_kind", "kind of the workload, empty for a pod", func(e *event.Event) string { return e.WorkloadKind }),
-	long("workload_name", "name of the workload", func(e *event.Event) string { return e.WorkloadName }),
-	long("workload_uid", "UID of the workload", func(e *event.Event) string { return e.WorkloadUID }),
-	long("detail", "JSON object with the fields of this kind of event", func(e *event.Event) string { return object(e.Details) }),
+	func(h *Hour) []Event { return h.Events },
+	moment("at", "time of the change, according to the sender", func(e *Event) time.Time { return e.At }),
+	long("id", "identifies the event in its cluster", func(e *Event) string { return e.ID }),
+	long("event", "kind of event: phase, condition, failure, spec, deleted, workload_created, workload_ended", func(e *Event) string { return e.Kind }),
+	long("namespace", "namespace of the pod or workload", func(e *Event) string { return e.Namespace }),
+	long("pod", "name of the pod, empty for a workload", func(e *Event) string { return e.Pod }),
+	long("pod_uid", "UID of the pod", func(e *Event) string { return e.PodUID }),
+	long("resource_version", "version of the pod in which the change was seen", func(e *Event) string { return e.ResourceVersion }),
+	long("node", "node of the pod", func(e *Event) string { return e.Node }),
+	long("owner_kind", "kind of the controller of the pod or workload", func(e *Event) string { return e.OwnerKind }),
+	long("owner_name", "name of the controller", func(e *Event) string { return e.OwnerName }),
+	long("workload_kind", "kind of the workload, empty for a pod", func(e *Event) string { return e.WorkloadKind }),
+	long("workload_name", "name of the workload", func(e *Event) string { return e.WorkloadName }),
+	long("workload_uid", "UID of the workload", func(e *Event) string { return e.WorkloadUID }),
+	long("detail", "JSON object with the fields of this kind of event", func(e *Event) string { return object(e.Details) }),
+	text("filed_by", "arrival if the hour is that of the arrival, because the time was more than 13 months old or a day ahead, or of a third new month of its request; else empty", filedBy),
 )
 
 // Snapshots has a row for each version of a pod that was sent.
 var Snapshots = build("snapshots", "a GPU pod at a version, without commands, arguments and environment values", []string{"id"},
-	func(h *Hour) []event.Event { return h.Snapshots },
-	moment("at", "time of the version", func(e *event.Event) time.Time { return e.At }),
-	long("id", "identifies the version in its cluster", func(e *event.Event) string { return e.ID }),
-	long("namespace", "namespace of the pod", func(e *event.Event) string { return e.Namespace }),
-	long("pod", "name of the pod", func(e *event.Event) string { return e.Pod }),
-	long("pod_uid", "UID of the pod", func(e *event.Event) string { return e.PodUID }),
-	long("resource_version", "version of the pod", func(e *event.Event) string { return e.ResourceVersion }),
-	long("node", "node of the pod", func(e *event.Event) string { return e.Node }),
-	long("object", "the pod as JSON", func(e *event.Event) string { return object(e.Object) }),
+	func(h *Hour) []Event { return h.Snapshots },
+	moment("at", "time of the version", func(e *Event) time.Time { return e.At }),
+	long("id", "identifies the version in its cluster", func(e *Event) string { return e.ID }),
+	long("namespace", "namespace of the pod", func(e *Event) string { return e.Namespace }),
+	long("pod", "name of the pod", func(e *Event) string { return e.Pod }),
+	long("pod_uid", "UID of the pod", func(e *Event) string { return e.PodUID }),
+	long("resource_version", "version of the pod", func(e *Event) string { return e.ResourceVersion }),
+	long("node", "node of the pod", func(e *Event) string { return e.Node }),
+	long("object", "the pod as JSON", func(e *Event) string { return object(e.Object) }),
+	text("filed_by", "arrival if the hour is that of the arrival, because the time was more than 13 months old or a day ahead, or of a third new month of its request; else empty", filedBy),
 )
 
 // Appended are the tables whose rows are only added. Rows with the same key are repetitions. The
 // columns begin with cluster, hour, at and id.
 var Appended = []Table{Events, Snapshots}
 
-// EventRows returns the rows of the events of a cluster in one of these tables.
-func EventRows(t Table, cluster string, events []event.Event) (rows [][]any) {
-	for _, e := range events {
-		h := &Hour{Hour: &fold.Hour{Cluster: cluster, Start: e.At.UTC().Truncate(time.Hour)}}
-		if e.At.Before(firstEvent) || e.At.After(lastEvent) {
-			h.Start, e.At = firstEvent, time.Time{}
-		}
-		if e.Kind == event.Snapshot {
-			h.Snapshots = []event.Event{e}
+// Event is an event with the hour in which it is filed.
+type Event struct {
+	event.Event
+	// Hour is the hour of the event, or of its arrival.
+	Hour time.Time
+	// ByArrival is set if the time of the event is outside of the accepted times.
+	ByArrival bool
+}
+
+const (
+	// maxMonths is the age of accepted times of events in months, maxAhead how far they may be ahead of the
+	// receiver's clock.
+	maxMonths = 13
+	maxAhead  = 24 * time.Hour
+	// maxNewMonths is the number of months of a request besides that of its arrival and the one before: each may be
+	// a new partition of a database, and a new folder.
+	maxNewMonths = 2
+)
+
+// Place returns events that arrived together with the hours in which they are filed. An event of
+// another time, or of too many months, is filed in the hour of its arrival.
+func Place(events []event.Event, arrived time.Time) []Event {
+	arrived = arrived.UTC()
+	months := map[int]bool{month(arrived): true, month(arrived) - 1: true}
+	all := make([]Event, len(events))
+	for i, e := range events {
+		known := months[month(e.At)]
+		accepted := !e.At.Before(arrived.AddDate(0, -maxMonths, 0)) && !e.At.After(arrived.Add(maxAhead)) && (known || len(months) < maxNewMonths+2)
+		all[i] = Event{Event: e, Hour: e.At.UTC().Truncate(time.Hour)}
+		if accepted {
+			months[month(e.At)] = true
 		} else {
-			h.Events = []event.Event{e}
+			all[i].Hour, all[i].ByArrival = arrived.Truncate(time.Hour), true
+		}
+		if e.At.Before(firstEvent) || e.At.After(lastEvent) {
+			all[i].At = time.Time{}
+		}
+	}
+	return all
+}
+
+// month returns the number of a month.
+func month(t time.Time) int { return t.UTC().Year()*12 + int(t.UTC().Month()) }
+
+// EventRows returns the rows of the events of a cluster in one of these tables.
+func EventRows(t Table, cluster string, events []Event) (rows [][]any) {
+	for _, e := range events {
+		h := &Hour{Hour: &fold.Hour{Cluster: cluster, Start: e.Hour}}
+		if e.Kind == event.Snapshot {
+			h.Snapshots = []Event{e}
+		} else {
+			h.Events = []Event{e}
 		}
 		rows = append(rows, t.Rows(h)...)
 	}
 	return rows
 }
 
-// The times of events. The clock of a node may have any other; the event is then filed in the first
-// hour, without a time.
+// The times that every sink can keep. An event with another one has no time.
 var (
 	firstEvent = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 	lastEvent  = time.Date(2100, 1, 1, 0, 0, 0, -1, time.UTC)
 )
+
+// filedBy is the reason of the hour in which an event is filed.
+func filedBy(e *Event) string {
+	if e.ByArrival {
+		return "arrival"
+	}
+	return ""
+}
 
 // object returns a JSON object as text.
 func object(text []byte) string {

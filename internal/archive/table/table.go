@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
-	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 // Type is the type of a column.
@@ -56,7 +55,7 @@ type Hour struct {
 	// Corrections are the differences from what is filed, if the month is closed.
 	Corrections []fold.Charge
 	// Events and Snapshots are rows of the tables of the same name, see [EventRows].
-	Events, Snapshots []event.Event
+	Events, Snapshots []Event
 }
 
 // Filed identifies the data of an hour in a sink. It is zero if the hour is not filed.
@@ -176,7 +175,7 @@ var charge = []column[fold.Charge]{
 var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
 // added are the columns of charges and corrections that earlier versions did not have.
-var added = []string{"manager", "unit", "username"}
+var added = []string{"manager", "unit", "username", "filed_by"}
 
 // Added reports whether earlier versions did not have a column. In their rows it is empty.
 func (c Column) Added() bool { return slices.Contains(added, c.Name) }

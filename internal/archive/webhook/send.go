@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 )
 
 const (
@@ -114,7 +116,7 @@ func check(host string, response *http.Response, body []byte) error {
 	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status/100 == 5:
 		return &temporary{err, retryAfter(response.Header.Get("Retry-After"))}
 	}
-	return err
+	return permanent.If(permanent.Status(status), err)
 }
 
 // retryAfter returns the wait that a header requests in seconds or as a date, 0 if it is invalid.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
 // Config is the configuration from the flags.
@@ -104,7 +105,7 @@ func (c *Config) Validate() error {
 	case c.TokenFile != "" && at.Scheme != "https" && !loopback(at.Hostname()):
 		return errors.New("--http.url must be https with --http.token-file: others could read the token")
 	}
-	return nil
+	return cli.CheckSecret("http.token-file", c.TokenFile)
 }
 
 // loopback reports whether a host is this machine.
@@ -134,7 +135,7 @@ func (s *Sink) token() (string, error) {
 	if s.config.TokenFile == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(s.config.TokenFile)
+	text, err := cli.ReadSecret(s.config.TokenFile)
 	if err != nil {
 		return "", err
 	}

@@ -460,9 +460,9 @@ func TestAppend(t *testing.T) {
 	for _, id := range []string{"1", "2", "3"} {
 		events = append(events, event.Event{Kind: "phase", ID: id, At: noon, Details: json.RawMessage(`{"to":"Running"}`)})
 	}
-	check(t, s.Append(t.Context(), table.Events, table.EventRows(table.Events, "east", events)))
+	check(t, s.Append(t.Context(), table.Events, table.EventRows(table.Events, "east", table.Place(events, noon))))
 	line := func(id string) string {
-		return `{"table":"events","cluster":"east","hour":"2026-03-01T12:00:00.000Z","at":"2026-03-01T12:00:00.000Z","id":"` + id + `","event":"phase","namespace":"","pod":"","pod_uid":"","resource_version":"","node":"","owner_kind":"","owner_name":"","workload_kind":"","workload_name":"","workload_uid":"","detail":"{\"to\":\"Running\"}"}` + "\n"
+		return `{"table":"events","cluster":"east","hour":"2026-03-01T12:00:00.000Z","at":"2026-03-01T12:00:00.000Z","id":"` + id + `","event":"phase","namespace":"","pod":"","pod_uid":"","resource_version":"","node":"","owner_kind":"","owner_name":"","workload_kind":"","workload_name":"","workload_uid":"","detail":"{\"to\":\"Running\"}","filed_by":""}` + "\n"
 	}
 	var bodies, keys []string
 	for _, got := range r.requests {
@@ -478,7 +478,7 @@ func TestAppend(t *testing.T) {
 	r.script = []func(http.ResponseWriter){fails, fails, fails}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	err = s.Append(ctx, table.Events, table.EventRows(table.Events, "east", events))
+	err = s.Append(ctx, table.Events, table.EventRows(table.Events, "east", table.Place(events, noon)))
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "502") {
 		t.Errorf("error is %v, want the deadline and the status", err)
 	}

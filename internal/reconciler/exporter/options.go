@@ -57,6 +57,7 @@ func (o *Options) Validate() error {
 	bad((o.Username == "") != (o.PasswordFile == ""), "--exporter.basic-auth.username and --exporter.basic-auth.password-file must be set together")
 	bad(!o.TLS && o.Username != "", "--exporter.basic-auth.* requires --exporter.tls: a password is never sent unencrypted")
 	bad(o.Timeout < 100*time.Millisecond, "--exporter.timeout=%v: must be at least 100ms", o.Timeout)
+	errs = append(errs, cli.CheckSecret("exporter.tls.key-file", o.KeyFile), cli.CheckSecret("exporter.basic-auth.password-file", o.PasswordFile))
 	return errors.Join(errs...)
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 
+	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
@@ -19,6 +20,10 @@ type Options struct {
 	Cluster string
 	// TokenFile and CAFile may be missing at first, and are read again when they change.
 	TokenFile, CAFile string
+	// CertFile and KeyFile are the client certificate, if the archive requires one.
+	CertFile, KeyFile string
+	// TokenOverHTTP sends the token also without TLS.
+	TokenOverHTTP bool
 	// Dial connects to the archive; nil dials TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -27,15 +32,18 @@ type Options struct {
 func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.URL, "events.url", "", "base `URL` of a gpuledger-archive to which events of GPU pods and workloads are sent; default is none")
 	fs.StringVar(&o.Cluster, "events.cluster", "", "`name` of this cluster in the archive: the external label cluster of its Prometheus")
-	fs.StringVar(&o.TokenFile, "events.token-file", "", "`file` with the bearer token for the archive; requires TLS, except on loopback")
+	fs.StringVar(&o.TokenFile, "events.token-file", "", "`file` with the bearer token for the archive; requires TLS, except on loopback or with --events.token-over-http")
+	fs.BoolVar(&o.TokenOverHTTP, "events.token-over-http", false, "send the token without TLS: everyone who can read the network between the pods learns it; for an archive in the same cluster")
 	fs.StringVar(&o.CAFile, "events.tls.ca-file", "", "CA bundle `file` that verifies the certificate of the archive")
+	fs.StringVar(&o.CertFile, "events.tls.cert-file", "", "client certificate `file`, if the archive requires one")
+	fs.StringVar(&o.KeyFile, "events.tls.key-file", "", "client key `file`")
 }
 
 // Validate checks what the flag package cannot.
 func (o *Options) Validate() error {
 	if o.URL == "" {
-		if o.Cluster+o.TokenFile+o.CAFile != "" {
-			return errors.New("--events.cluster, --events.token-file and --events.tls.ca-file require --events.url")
+		if o.Cluster+o.TokenFile+o.CAFile+o.CertFile+o.KeyFile != "" || o.TokenOverHTTP {
+			return errors.New("--events.cluster, --events.token-file, --events.token-over-http and --events.tls.* require --events.url")
 		}
 		return nil
 	}
@@ -47,10 +55,13 @@ func (o *Options) Validate() error {
 	if o.Cluster == "" {
 		errs = append(errs, errors.New("--events.url requires --events.cluster"))
 	}
-	if o.TokenFile != "" && base.Scheme != "https" && !loopback(base.Hostname()) {
-		errs = append(errs, errors.New("--events.token-file requires an --events.url with https: a token is never sent unencrypted"))
+	if o.TokenFile != "" && base.Scheme != "https" && !loopback(base.Hostname()) && !o.TokenOverHTTP {
+		errs = append(errs, errors.New("--events.token-file requires an --events.url with https, or --events.token-over-http to send the token unencrypted"))
 	}
-	return errors.Join(errs...)
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		errs = append(errs, errors.New("--events.tls.cert-file and --events.tls.key-file must be set together"))
+	}
+	return errors.Join(append(errs, cli.CheckSecret("events.token-file", o.TokenFile), cli.CheckSecret("events.tls.key-file", o.KeyFile))...)
 }
 
 // address returns the URL of requests. Options are valid.

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/version"
 
+	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
@@ -107,6 +108,9 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 	}
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	req.Header.Set("Content-Encoding", "gzip")
+	if err := o.authorize(req); err != nil {
+		return err
+	}
 	resp, err := o.client.Do(req)
 	if err != nil {
 		return err
@@ -127,6 +131,23 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 	return r
 }
 
+// authorize adds the token, whose file is read for each request.
+func (o *Outbox) authorize(req *http.Request) error {
+	if o.opts.TokenFile == "" {
+		return nil
+	}
+	text, err := cli.ReadSecret(o.opts.TokenFile)
+	if err != nil {
+		return fmt.Errorf("--events.token-file: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("--events.token-file: %s must have a bearer token on one line", o.opts.TokenFile)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	return nil
+}
+
 func compress(lines [][]byte) []byte {
 	var body bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&body, gzip.BestSpeed) // the level is valid
@@ -139,10 +160,7 @@ func compress(lines [][]byte) []byte {
 
 // newClient returns a client that does not follow redirects: they could lead the token elsewhere.
 func newClient(o Options) (*http.Client, error) {
-	cfg := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: o.CAFile}}
-	if o.TokenFile != "" {
-		cfg.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: o.TokenFile}
-	}
+	cfg := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}}
 	options := []config.HTTPClientOption{config.WithUserAgent("gpuledger-reconciler/" + version.Version)}
 	if o.Dial != nil {
 		options = append(options, config.WithDialContextFunc(o.Dial))

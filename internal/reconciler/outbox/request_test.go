@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/pem"
 	"io"
 	"log"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
+	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
 // TestToken checks that the token is sent over verified TLS only, also if its file and the CA bundle
@@ -55,6 +57,85 @@ func TestToken(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestClientCertificate checks that the outbox presents its certificate to an archive that requires one.
+func TestClientCertificate(t *testing.T) {
+	dir := t.TempDir()
+	certificate.Write(t, dir, "reconciler")
+	got := make(chan []string, 10)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		got <- r.TLS.PeerCertificates[0].DNSNames
+	}))
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS13}
+	server.StartTLS()
+	defer server.Close()
+	authority := filepath.Join(dir, "ca.pem")
+	write(t, authority, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	o := outbox.New(outbox.Options{
+		URL: server.URL, Cluster: "east", CAFile: authority, CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"),
+	}, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- o.Run(ctx) }()
+	send(o, strings.Repeat("1", 1<<20)) // a full batch
+	if names := await(t, got, "the event"); len(names) != 1 || names[0] != "reconciler" {
+		t.Errorf("the certificate has the names %q", names)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOpenToken checks that a token that other users may read, or that is no token, is not sent, and
+// that the log has the reason but not the token.
+func TestOpenToken(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("sent with the authorization %q", r.Header.Get("Authorization"))
+	}))
+	defer server.Close()
+	tests := []struct {
+		text string
+		mode os.FileMode
+		want string
+	}{
+		{"hunter2", 0o644, "0644"},
+		{"hunter2", 0o666, "0666"},
+		{"", 0o600, "one line"},
+		{"hunter2\nhunter2", 0o600, "one line"},
+	}
+	for _, tt := range tests {
+		file := filepath.Join(t.TempDir(), "token")
+		write(t, file, tt.text)
+		if err := os.Chmod(file, tt.mode); err != nil {
+			t.Fatal(err)
+		}
+		logged := make(lines, 10)
+		o := outbox.New(outbox.Options{URL: server.URL, Cluster: "east", TokenFile: file}, slog.New(slog.NewTextHandler(logged, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- o.Run(ctx) }()
+		send(o, strings.Repeat("1", 1<<20)) // a full batch
+		if line := await(t, logged, "a failure"); !strings.Contains(line, tt.want) || !strings.Contains(line, file) || strings.Contains(line, "hunter2") {
+			t.Errorf("mode %o: %s", tt.mode, line)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// lines is a writer of lines to a channel.
+type lines chan string
+
+func (l lines) Write(text []byte) (int, error) {
+	select {
+	case l <- string(text):
+	default:
+	}
+	return len(text), nil
 }
 
 func write(t *testing.T, path, text string) {

@@ -33,13 +33,14 @@ func TestEvents(t *testing.T) {
 	w := newPods(t)
 	db := startPostgres(t)
 	url, query := db.create(t, "events")
-	token := filepath.Join(t.TempDir(), "token")
+	token, tokens := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "tokens")
 	check(t, os.WriteFile(token, []byte("secret\n"), 0o600))
+	check(t, os.WriteFile(tokens, []byte("east secret\n"), 0o600))
 	group := program.OpenFor(t)
 	batches := &rowReceiver{batches: make(map[string]string)}
 	target := httptest.NewServer(batches)
 	defer target.Close()
-	archive := &receiver{t: t, group: group, binary: binary(), address: program.AddressFor(t), url: url, token: token, folder: t.TempDir(), target: target.URL}
+	archive := &receiver{t: t, group: group, binary: binary(), address: program.AddressFor(t), url: url, tokens: tokens, folder: t.TempDir(), target: target.URL}
 	archive.start()
 	r := &reconciler{t: t, group: group, binary: w.binary, args: []string{
 		"--kubeconfig=" + w.kubeconfig, "--events.url=http://" + archive.address, "--events.token-file=" + token,
@@ -123,19 +124,19 @@ func ids(rows []map[string]string) (all []string) {
 
 // receiver is a gpuledger-archive that receives events. It has no store.
 type receiver struct {
-	t                           *testing.T
-	group                       *program.Group
-	binary, address, url, token string
-	folder, target              string
-	running                     *program.Program
-	logs                        []string
+	t                            *testing.T
+	group                        *program.Group
+	binary, address, url, tokens string
+	folder, target               string
+	running                      *program.Program
+	logs                         []string
 }
 
 func (r *receiver) start() {
 	r.t.Helper()
 	var err error
 	r.running, err = r.group.Start("archive", r.binary, "run", "--store.url=http://127.0.0.1:1", "--cluster=east", "--web.listen-address="+r.address,
-		"--postgres.url="+r.url, "--folder="+r.folder, "--folder.format=csv,parquet", "--http.url="+r.target, "--stdout=json", "--events.receive", "--events.token-file="+r.token)
+		"--postgres.url="+r.url, "--folder="+r.folder, "--folder.format=csv,parquet", "--http.url="+r.target, "--stdout=json", "--events.receive", "--events.token-file="+r.tokens)
 	check(r.t, err)
 	if !slices.Contains(r.logs, r.running.Log) {
 		r.logs = append(r.logs, r.running.Log)

@@ -262,7 +262,7 @@ func TestQuestions(t *testing.T) {
 		check(t, err)
 		fileExample(t, sink)
 		for _, of := range table.Appended {
-			check(t, sink.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, "example", eventsOfExample())))
+			check(t, sink.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, "example", table.Place(eventsOfExample(), eventsOfExample()[0].At))))
 		}
 		check(t, sink.Close())
 		for i, q := range documented {

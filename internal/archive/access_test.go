@@ -1,0 +1,115 @@
+package archive
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/test/certificate"
+)
+
+// TestEventAddresses checks that run receives events without credentials of senders only on addresses
+// that no other machine reaches.
+func TestEventAddresses(t *testing.T) {
+	tests := []struct {
+		addresses string // separated by spaces; empty for the default
+		loopback  bool
+	}{
+		{"", false},
+		{":9841", false},
+		{"0.0.0.0:9841", false},
+		{"[::]:9841", false},
+		{"10.1.2.3:9841", false},
+		{"[fe80::1%eth0]:9841", false},
+		{"archive.example.com:9841", false},
+		{"localhost.example.com:9841", false},
+		{"127.0.0.1.example.com:9841", false},
+		{"127.0.0.1:9841", true},
+		{"127.1.2.3:9841", true},
+		{"localhost:9841", true},
+		{"[::1]:9841", true},
+		{"127.0.0.1:9841 [::1]:9841", true},
+		{"127.0.0.1:9841 :9842", false},
+		{"[::]:9841 localhost:9841", false},
+	}
+	dir := t.TempDir()
+	certificate.Write(t, dir, "archive.example.com")
+	web := func(name, clients string) string {
+		file := filepath.Join(dir, name)
+		text := "tls_server_config: {cert_file: cert.pem, key_file: key.pem, " + clients + "}\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "--web.config.file=" + file
+	}
+	credentials := map[string]bool{ // whether they make every address valid
+		"":                           false,
+		"--events.token-file=tokens": true,
+		"--events.insecure":          true,
+		web("required.yml", "client_ca_file: cert.pem, client_auth_type: RequireAndVerifyClientCert"): true,
+		web("tls.yml", ""): false,
+		web("any.yml", "client_auth_type: RequireAnyClientCert"):                                false,
+		web("given.yml", "client_ca_file: cert.pem, client_auth_type: VerifyClientCertIfGiven"): false,
+		web("request.yml", "client_auth_type: RequestClientCert"):                               false,
+	}
+	for _, tt := range tests {
+		for credential, enough := range credentials {
+			args := []string{"run", "--folder=x", "--events.receive"}
+			for address := range strings.FieldsSeq(tt.addresses) {
+				args = append(args, "--web.listen-address="+address)
+			}
+			if credential != "" {
+				args = append(args, credential)
+			}
+			_, err := Parse(args)
+			if valid := tt.loopback || enough; (err == nil) != valid {
+				t.Errorf("%q: error %v, want none: %v", args, err, valid)
+			}
+			if err == nil {
+				continue
+			}
+			for _, text := range []string{"--events.token-file", "RequireAndVerifyClientCert", "--events.insecure"} {
+				if !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%q: the error %q is not a line with %s", args, err, text)
+				}
+			}
+		}
+	}
+	if _, err := Parse([]string{"run", "--folder=x"}); err != nil {
+		t.Errorf("without events: %v", err)
+	}
+}
+
+// TestSecretFiles checks that the program does not start with a secret that other users may read or
+// change, and that it names the flag and the file.
+func TestSecretFiles(t *testing.T) {
+	dir := t.TempDir()
+	certificate.Write(t, dir, "archive.example.com")
+	key := filepath.Join(dir, "key.pem")
+	web := filepath.Join(dir, "web.yml")
+	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("east one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct{ flag, value, file string }{
+		{"--events.token-file", secret, secret},
+		{"--http.token-file", secret, secret},
+		{"--mysql.password-file", secret, secret},
+		{"--web.config.file", web, key},
+	}
+	for _, tt := range tests {
+		for mode, valid := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o644: false, 0o660: false, 0o666: false} {
+			if err := os.Chmod(tt.file, mode); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Parse([]string{"run", "--folder=x", "--http.url=https://x", "--events.receive", "--web.listen-address=127.0.0.1:9841", tt.flag + "=" + tt.value})
+			if (err == nil) != valid || err != nil && (!strings.HasPrefix(err.Error(), tt.flag+": "+tt.file+" has the mode ") || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("%s with the mode %04o: error %v", tt.flag, mode, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package events
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/cli"
+	"github.com/gpuledger/gpuledger/internal/event"
+)
+
+// logEvery is the minimum interval between two log lines about one cause and cluster.
+const logEvery = time.Hour
+
+// maxLogged limits a cluster's name in the log, in bytes.
+const maxLogged = 100
+
+// grant is a line of the token file: a token that may send the events of a cluster. The digests of
+// all tokens have the same length, so the time of a comparison does not depend on the token.
+type grant struct {
+	cluster string
+	digest  [sha256.Size]byte
+}
+
+// parseTokens parses a token file. A line is a cluster's name and a token, separated by spaces. Empty
+// lines and lines that begin with # are ignored. Errors do not contain the text.
+func parseTokens(text []byte) (grants []grant, err error) {
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		at := strings.LastIndexAny(line, " \t")
+		if at < 0 {
+			return nil, fmt.Errorf("line %d must be a cluster and its token, separated by a space", number)
+		}
+		grants = append(grants, grant{strings.TrimSpace(line[:at]), sha256.Sum256([]byte(line[at+1:]))})
+	}
+	return grants, nil
+}
+
+// access decides which requests may send events of which cluster.
+type access struct {
+	file string // empty accepts all requests
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	text   []byte // content of the file when it was read last
+	grants []grant
+	logged map[cause]time.Time
+}
+
+// cause is what a log line is about. The cluster is empty unless the token file names it, so the
+// number of causes is bounded.
+type cause struct{ outcome, cluster string }
+
+func newAccess(file string, log *slog.Logger) *access {
+	return &access{file: file, log: log, logged: make(map[cause]time.Time)}
+}
+
+// check returns an error unless the request has a token of its cluster. It reads the file for each
+// request, so that a change has effect at once.
+func (a *access) check(req *http.Request) error {
+	if a.file == "" {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.read(); err != nil {
+		if a.due(cause{outcomeFailed, ""}) {
+			a.log.Error("cannot read the tokens of senders of events", "err", err)
+		}
+		return err
+	}
+	cluster := req.URL.Query().Get(event.ClusterParameter)
+	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		token = "" // which no line has
+	}
+	switch known, granted := a.match(token, cluster); {
+	case !known:
+		a.note(outcomeUnauthorized, cluster, req)
+		return refuse(http.StatusUnauthorized, "the bearer token is missing or wrong")
+	case !granted:
+		a.note(outcomeForbidden, cluster, req)
+		return refuse(http.StatusForbidden, "the bearer token belongs to another cluster")
+	}
+	return nil
+}
+
+// read updates the grants from the file.
+func (a *access) read() error {
+	text, err := cli.ReadSecret(a.file)
+	if err != nil {
+		return err
+	}
+	if a.text != nil && bytes.Equal(text, a.text) {
+		return nil
+	}
+	grants, err := parseTokens(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.file, err)
+	}
+	a.text, a.grants = text, grants
+	return nil
+}
+
+// match reports whether a token is in the file, and whether it belongs to a cluster. It compares
+// with all tokens, so its time does not depend on which of them is equal.
+func (a *access) match(token, cluster string) (known, granted bool) {
+	digest := sha256.Sum256([]byte(token))
+	var ofAny, ofCluster int
+	for i := range a.grants {
+		same := subtle.ConstantTimeCompare(a.grants[i].digest[:], digest[:])
+		ofAny |= same
+		if a.grants[i].cluster == cluster {
+			ofCluster |= same
+		}
+	}
+	return ofAny == 1, ofCluster == 1
+}
+
+// note logs a refusal.
+func (a *access) note(outcome, cluster string, req *http.Request) {
+	c := cause{outcome: outcome}
+	for i := range a.grants {
+		if a.grants[i].cluster == cluster {
+			c.cluster = cluster
+		}
+	}
+	if a.due(c) {
+		a.log.Warn("refusing events of a sender", "reason", outcome, "cluster", printable(cluster), "client", req.RemoteAddr)
+	}
+}
+
+// printable returns a cluster's name for the log, shortened and without control characters.
+func printable(cluster string) string {
+	return strings.Trim(strconv.QuoteToASCII(cluster[:min(len(cluster), maxLogged)]), `"`)
+}
+
+// due reports whether a cause is to be logged.
+func (a *access) due(c cause) bool {
+	now := time.Now()
+	if last, ok := a.logged[c]; ok && now.Sub(last) < logEvery {
+		return false
+	}
+	a.logged[c] = now
+	return true
+}
+
+// outcomeOf returns the label of a refusal.
+func outcomeOf(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return outcomeUnauthorized
+	case http.StatusForbidden:
+		return outcomeForbidden
+	}
+	return outcomeRefused
+}

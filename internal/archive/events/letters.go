@@ -1,0 +1,80 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// maxLetters limits the file of dead letters, in bytes.
+const maxLetters = 256 << 20
+
+// errNoLetters means that no file for dead letters is set.
+var errNoLetters = errors.New("no file for dead letters: set --events.dead-letter")
+
+// letters is the file of events that a sink rejects, or that wait when the program ends: a line of JSON
+// for each. All sinks share it.
+type letters struct {
+	path string
+	mu   sync.Mutex
+}
+
+// letter is a line of the file. The event has the format of the reconciler, and can be sent again.
+type letter struct {
+	Time    time.Time       `json:"time"`
+	Sink    string          `json:"sink"`
+	Cluster string          `json:"cluster"`
+	Reason  string          `json:"reason"`
+	Event   json.RawMessage `json:"event"`
+}
+
+// write appends events. They are durable when write returns.
+func (l *letters) write(sink, cluster string, events []table.Event, reason error) error {
+	if l.path == "" {
+		return errNoLetters
+	}
+	var lines bytes.Buffer
+	out := json.NewEncoder(&lines)
+	for i := range events {
+		text, err := events[i].Append(nil)
+		if err != nil {
+			return err
+		}
+		if err := out.Encode(letter{time.Now().UTC(), sink, cluster, reason.Error(), text}); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.append(lines.Bytes())
+}
+
+// append adds lines to the file. If they cannot be written whole, none is added.
+func (l *letters) append(lines []byte) (err error) {
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size()+int64(len(lines)) > maxLetters {
+		return fmt.Errorf("%s has more than %d bytes: file its events again, then remove it", l.path, maxLetters)
+	}
+	if _, err := file.Write(lines); err != nil {
+		return errors.Join(err, file.Truncate(info.Size()))
+	}
+	return file.Sync()
+}

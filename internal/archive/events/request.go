@@ -1,0 +1,92 @@
+package events
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/gpuledger/gpuledger/internal/event"
+)
+
+const (
+	// maxBody limits the body of a request, maxText the text in it, in bytes, and maxEvents its lines. A sender
+	// has at most a megabyte and one line in a request.
+	maxBody   = 8 << 20
+	maxText   = 16 << 20
+	maxEvents = 20_000
+	// maxRest limits the rest of a body that is read before the request is refused, so that the sender reads
+	// the response. A longer body closes the connection.
+	maxRest = 64 << 20
+)
+
+// body is the body of a request. It keeps the error with which reading it ended.
+type body struct {
+	io.Reader
+	read int64
+	err  error
+}
+
+func (b *body) Read(p []byte) (n int, err error) {
+	if b.read > maxBody {
+		return 0, errLargeBody
+	}
+	n, err = b.Reader.Read(p)
+	b.read += int64(n)
+	if err != nil {
+		b.err = err
+	}
+	return n, err
+}
+
+var (
+	errLargeBody  = fmt.Errorf("the body has more than %d bytes", maxBody)
+	errLargeText  = fmt.Errorf("the text has more than %d bytes", maxText)
+	errManyEvents = fmt.Errorf("the request has more than %d events", maxEvents)
+)
+
+// read returns the events in the body of a request, and the size of their text in bytes.
+func read(req *http.Request) (size int, events []event.Event, err error) {
+	in := &body{Reader: req.Body}
+	size, events, err = decode(in, req.Header.Get("Content-Encoding"))
+	switch {
+	case errors.Is(err, errLargeBody), errors.Is(err, errLargeText), errors.Is(err, errManyEvents):
+		_, _ = io.CopyN(io.Discard, req.Body, maxRest)
+		return 0, nil, &refusal{err, http.StatusRequestEntityTooLarge}
+	case errors.As(err, new(*refusal)) || err == nil:
+		return size, events, err
+	case in.err != nil && !errors.Is(in.err, io.EOF): // the connection failed
+		return 0, nil, err
+	}
+	return 0, nil, &refusal{err, http.StatusBadRequest}
+}
+
+// decode returns the events in a body. Errors are those of its content, unless reading it failed.
+func decode(in io.Reader, encoding string) (size int, events []event.Event, err error) {
+	switch encoding {
+	case "", "identity":
+	case "gzip":
+		if in, err = gzip.NewReader(in); err != nil {
+			return 0, nil, fmt.Errorf("gzip: %w", err)
+		}
+	default:
+		return 0, nil, refuse(http.StatusUnsupportedMediaType, "content encoding %q: must be gzip or none", encoding)
+	}
+	text := &io.LimitedReader{R: in, N: maxText + 1}
+	for e, err := range event.Decode(text) {
+		switch {
+		case text.N <= 0:
+			return 0, nil, errLargeText
+		case err != nil:
+			return 0, nil, err
+		case len(events) == maxEvents:
+			return 0, nil, errManyEvents
+		}
+		events = append(events, e)
+	}
+	if text.N <= 0 {
+		return 0, nil, errLargeText
+	}
+	return int(maxText + 1 - text.N), events, nil
+}

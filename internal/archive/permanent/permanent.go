@@ -1,0 +1,61 @@
+// Package permanent marks errors that another attempt with the same data repeats: a sink rejects the
+// data itself. All other errors are temporary, also those that an administrator must repair, such as a
+// wrong password: the data are valid and wait.
+package permanent
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"syscall"
+)
+
+// Err matches all permanent errors in [errors.Is].
+var Err = errors.New("permanent error")
+
+// failure is a permanent error with the text of its cause.
+type failure struct{ error }
+
+func (f failure) Unwrap() error        { return f.error }
+func (f failure) Is(target error) bool { return target == Err }
+
+// Error marks an error as permanent. It returns nil for nil.
+func Error(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{err}
+}
+
+// Is reports whether an error is permanent.
+func Is(err error) bool { return errors.Is(err, Err) }
+
+// If marks an error as permanent if a condition holds.
+func If(condition bool, err error) error {
+	if condition {
+		return Error(err)
+	}
+	return err
+}
+
+// Path reports whether a file system rejects the name of a file.
+func Path(err error) bool {
+	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ) || errors.Is(err, syscall.EINVAL)
+}
+
+// Status reports whether an HTTP status rejects the content of a request. Requests with a wrong
+// credential or address wait for a repair, and conflicts and limits pass.
+func Status(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusProxyAuthRequired,
+		http.StatusRequestTimeout, http.StatusConflict, http.StatusPreconditionFailed, http.StatusLocked, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status/100 == 4
+}
+
+// SQLState reports whether a database rejects values: the classes 22 (data exceptions), 23 (violated
+// constraints) and 54 (a row or its index is too large) of SQLSTATE.
+func SQLState(code string) bool {
+	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || strings.HasPrefix(code, "54")
+}

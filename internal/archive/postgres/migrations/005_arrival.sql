@@ -1,0 +1,3 @@
+-- Events with impossible times are filed in the hour of their arrival.
+alter table events add column if not exists filed_by text not null default '';
+alter table snapshots add column if not exists filed_by text not null default '';

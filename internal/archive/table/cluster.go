@@ -1,0 +1,31 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxCluster limits the name of a cluster in a path, in bytes. A character other than an ASCII letter, a
+// digit or one of "$-_.+!*'(),&=:@" takes three bytes or more there. With "cluster=" a file system must accept it
+// as the name of a folder.
+const MaxCluster = 200
+
+// CheckCluster returns an error if not every sink can keep the name of a cluster. All entrances check
+// it: responses of the store, requests with events, and the command line.
+func CheckCluster(name string) error {
+	switch escaped := url.PathEscape(name); {
+	case name == "":
+		return errors.New("the name of the cluster is empty")
+	case !utf8.ValidString(name):
+		return fmt.Errorf("the name of the cluster %.50q must be valid UTF-8: change the external label", name)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("the name of the cluster %.50q must have no control characters: change the external label", name)
+	case len(escaped) > MaxCluster:
+		return fmt.Errorf("the name of the cluster %.50q… must have at most %d bytes, escaped for a path it has %d: change the external label", name, MaxCluster, len(escaped))
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxSecret limits the size of a file with secrets, in bytes.
+const maxSecret = 1 << 20
+
+// ReadSecret returns the content of a file with a password, tokens or a key. It refuses a file that
+// other users may read or change.
+func ReadSecret(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMode(path, info.Mode()); err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	if err == nil && len(text) > maxSecret {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxSecret)
+	}
+	return text, err
+}
+
+// CheckSecret returns an error that names the flag if other users may read or change its file. A
+// missing file is none: a Secret may be created later.
+func CheckSecret(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil // the reader of the file has the error
+	}
+	if err := checkMode(path, info.Mode()); err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return nil
+}
+
+// checkMode looks at the mode and not at access, which root always has. Only regular files have a
+// content that another user could read.
+func checkMode(path string, mode fs.FileMode) error {
+	rights := "read"
+	switch perm := mode.Perm(); {
+	case !mode.IsRegular():
+		return nil
+	case perm&0o022 != 0:
+		rights = "change"
+	case perm&0o004 == 0, inVolume(path):
+		return nil
+	}
+	return fmt.Errorf("%s has the mode %04o, with which other users may %s it: set 0600, or 0640 for a group", path, mode.Perm(), rights)
+}
+
+// inVolume reports whether a file is in a Secret volume. Its files have the mode 0644 by default,
+// and a program without fsGroup needs it, but only the pod has the volume. The kubelet's files are links
+// into a folder such as ..2026_11_01_12_00_00.123456789.
+func inVolume(path string) bool {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return false
+	}
+	path, err = filepath.EvalSymlinks(path)
+	return err == nil && slices.ContainsFunc(strings.Split(path, string(filepath.Separator)), func(name string) bool {
+		return strings.HasPrefix(name, "..2")
+	})
+}
