@@ -2,8 +2,10 @@ package archive
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -73,8 +75,25 @@ func (r *refusals) add(cluster string, hour time.Time, err error) {
 	}
 	r.hours[key] = why
 	r.count(cluster)
+	if refusal := new(refusal); errors.As(err, &refusal) && refusal.acceptable {
+		err = fmt.Errorf("%w; if the nodes were removed or down, run %s", err, r.command(key))
+	}
 	r.log.Warn("hour refused", "cluster", cluster, "hour", hour, "err", err)
 }
+
+// command returns the command that accepts a refused hour, and the refused hours before it.
+func (r *refusals) command(last refusedHour) string {
+	first := last.hour
+	for r.hours[refusedHour{last.cluster, first.Add(-time.Hour)}] != "" {
+		first = first.Add(-time.Hour)
+	}
+	stamp := func(at time.Time) string { return at.Format("2006-01-02T15") }
+	return fmt.Sprintf("gpuledger-archive accept %s --from=%s --to=%s --reason=REASON with the flags of this program",
+		quoted(last.cluster), stamp(first), stamp(last.hour.Add(time.Hour)))
+}
+
+// quoted quotes a text for a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // remove removes an hour of a cluster, or of all clusters if none is given.
 func (r *refusals) remove(cluster string, hour time.Time) {
