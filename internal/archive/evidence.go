@@ -193,8 +193,7 @@ func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent
 			moved[b.Node] = true
 		}
 		b.Cluster = cluster
-		elsewhere := slices.ContainsFunc(later, func(x store.Place) bool { return x.UUID == b.UUID })
-		if !elsewhere || slices.Contains(later, b) {
+		if slices.Contains(later, b) || !slices.ContainsFunc(later, func(x store.Place) bool { return x.UUID == b.UUID }) {
 			moved[b.Node] = false
 		}
 	}

@@ -26,7 +26,7 @@ type machine struct {
 	name, board string
 	born, end   int
 	offs        [][2]int // maintenance: cordoned and drained ten minutes before
-	undrained   bool     // its pods stay although it is cordoned
+	cordoned    bool     // without being drained or off
 }
 
 // life is the history of a cluster, and which programs report its Nodes.
@@ -92,13 +92,13 @@ func (l life) record() *foldtest.Store {
 			}
 			for i, list := range l.lists {
 				if list == "reconciler" || shard(m.name, len(l.lists)) == i {
-					l.node(add, list, m.name, m.off(minute, 10))
+					l.node(add, list, m.name, m.cordoned || m.off(minute, 10))
 				}
 			}
 			if minute >= m.end {
 				continue
 			}
-			if len(l.lists) > 0 && (!m.off(minute, 8) || m.undrained) {
+			if len(l.lists) > 0 && !m.off(minute, 8) {
 				if l.lists[0] == "reconciler" {
 					add(1, "gpuledger_pod_info", "node", m.name, "pod", "train-"+m.name, "pod_uid", m.name)
 				} else {
@@ -406,7 +406,7 @@ func listed(of func(metric, node, instance string) bool) func(metric, node, inst
 // busy cordons machines whose pods and scrapes continue.
 func busy(all []machine) []machine {
 	for i := range all {
-		all[i].offs, all[i].undrained = [][2]int{{always, always + 1}}, true
+		all[i].cordoned = true
 	}
 	return all
 }

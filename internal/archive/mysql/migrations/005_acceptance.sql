@@ -2,8 +2,8 @@
 
 set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'hours' and column_name = 'reason') > 0, 'do 0', '
 alter table hours
-  add column explained_nodes bigint not null default 0 after digest,
-  add column reason varchar(256) not null default '''' after explained_nodes
+  add column explained_nodes bigint not null after digest,
+  add column reason varchar(256) not null after explained_nodes
 ');
 prepare change_hours from @change;
 execute change_hours;
