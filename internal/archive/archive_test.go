@@ -62,7 +62,7 @@ func TestGates(t *testing.T) {
 			c.explained, c.listed = c.before, true
 		}, "", table.Complete},
 		{"nothing is known", func(c *coverage) { silence(c, "a", "b", "c"); c.before = nil }, "no node has samples", ""},
-		{"nobody is expected", func(c *coverage) { silence(c, "a", "b", "c"); c.before, c.listed = nil, true }, "", table.Complete},
+		{"no node is expected", func(c *coverage) { silence(c, "a", "b", "c"); c.before, c.listed = nil, true }, "", table.Complete},
 		{"gaps are accepted", func(c *coverage) { silence(c, "a", "b"); c.accepted = "reason" }, "", table.Gaps},
 		{"needless acceptance", func(c *coverage) { c.accepted = "reason" }, "", table.Complete},
 		{"an accepted cluster that is gone", func(c *coverage) { gone(c); c.accepted = "reason" }, "", table.Gaps},

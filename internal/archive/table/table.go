@@ -54,7 +54,7 @@ type Hour struct {
 	// State describes how the hour was filed.
 	State State
 	// SilentNodes is the number of nodes without samples and without failed scrapes. ExplainedNodes
-	// is the number of those that were removed, drained or renamed.
+	// is the number of silent nodes that were removed, drained or renamed.
 	SilentNodes, ExplainedNodes int
 	// Corrections are the differences from what is filed, if the month is closed.
 	Corrections []fold.Charge
