@@ -113,7 +113,8 @@ type lastHour struct {
 	of   string // cluster
 	from time.Time
 	at   time.Time
-	// reason is that of the sink whose accepted hour was read.
+	// filed means that the sink had the hour, reason is that of its acceptance.
+	filed  bool
 	reason string
 }
 
@@ -129,12 +130,12 @@ func (a *archive) hour(ctx context.Context, req request) (table.Hour, error) {
 	case <-ctx.Done():
 		return table.Hour{}, ctx.Err()
 	}
-	if r := &a.latest; r.of == req.cluster && r.from.Equal(req.hour) && r.reason == req.before.Reason && time.Since(r.at) < readAgain {
+	if r := &a.latest; r.of == req.cluster && r.from.Equal(req.hour) && r.filed == (req.before != table.Filed{}) && r.reason == req.before.Reason && time.Since(r.at) < readAgain {
 		return r.hour, r.err
 	}
 	h, err := a.read(ctx, req)
 	if len(a.filers) > 1 && !errors.As(err, new(*sinkError)) {
-		a.latest = lastHour{h, err, req.cluster, req.hour, time.Now(), req.before.Reason}
+		a.latest = lastHour{h, err, req.cluster, req.hour, time.Now(), req.before != (table.Filed{}), req.before.Reason}
 	}
 	return h, err
 }

@@ -67,10 +67,6 @@ func TestGates(t *testing.T) {
 		{"needless acceptance", func(c *coverage) { c.accepted = "reason" }, "", table.Complete},
 		{"an accepted cluster that is gone", func(c *coverage) { gone(c); c.accepted = "reason" }, "", table.Gaps},
 		{"an accepted hour loses filed nodes", func(c *coverage) { silence(c, "a", "b"); c.accepted, c.kept = "reason", []string{"b", "c"} }, "b of the filed hour", ""},
-		{"the loss is accepted", func(c *coverage) {
-			silence(c, "a", "b")
-			c.accepted, c.kept, c.forced = "reason", []string{"b", "c"}, true
-		}, "", table.Gaps},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -55,9 +55,9 @@ type coverage struct {
 	// before are the nodes with boards in the hour before, or in the last hour that is filed. kept
 	// are the nodes with boards in the filed rows of this hour.
 	before, kept []string
-	// spacings are those of the samples by node. scrapes are the times of successful scrapes.
+	// spacings are those of the samples by node. scrapes are the times of the successful scrapes of each target.
 	spacings map[string]*spacing
-	scrapes  map[string][]int64
+	scrapes  map[string][][]int64
 	// sampledAfter means that there are samples after the hour, or that all its nodes are gone.
 	sampledAfter bool
 	// listed means that a source that lists Nodes has samples in the hour. explained are the silent
@@ -65,10 +65,10 @@ type coverage struct {
 	listed    bool
 	explained []string
 	now       time.Time
-	// accepted is the reason of an operator who accepts missing samples, empty for none. forced
-	// means that the command is accept: filed rows may be replaced by fewer.
+	// accepted is the reason of an operator who accepts missing samples, empty for none. gone means
+	// that the cluster had no nodes for two days since an accepted hour.
 	accepted string
-	forced   bool
+	gone     bool
 }
 
 func newCoverage() coverage {
@@ -103,7 +103,7 @@ func (c *coverage) check() (table.State, error) {
 			return "", &refusal{error: fmt.Errorf("node %s: %w", node, errDownsampled)}
 		}
 	}
-	if lost := c.silent(c.kept); len(lost) > 0 && !c.forced {
+	if lost := c.silent(c.kept); len(lost) > 0 {
 		return "", &refusal{error: fmt.Errorf("%s of the filed hour have no samples now: %w", some(lost), errSilent)}
 	}
 	switch err := c.missing(); {
@@ -122,10 +122,10 @@ func (c *coverage) missing() error {
 	expected := len(c.before) - len(c.explained)
 	unexplained := slices.DeleteFunc(silent, func(node string) bool { return slices.Contains(c.explained, node) })
 	switch {
+	case !c.sampledAfter && c.empty() && (c.gone || c.now.Sub(c.start) >= maxLag):
+		return errGone
 	case !c.sampledAfter && c.now.Sub(c.start) < maxLag:
 		return &refusal{errLagging, c.empty()}
-	case !c.sampledAfter && c.empty():
-		return errGone
 	case len(c.before) == 0 && c.empty() && !c.listed:
 		return &refusal{fmt.Errorf("no node has samples: %w", errSilent), true}
 	case len(unexplained) > 0 && (len(unexplained) == expected || len(unexplained) > 1 && float64(len(unexplained)) > maxSilent*float64(len(c.before))):

@@ -485,6 +485,48 @@ func TestAcceptedAgain(t *testing.T) {
 	}
 }
 
+// TestGoneCluster checks that the hours after the removal of a cluster was accepted need no other command,
+// and end two days later.
+func TestGoneCluster(t *testing.T) {
+	f := newFiling(t, life{machines: pool(2, 0, 100)})
+	from := "--from=" + noon.Format(time.RFC3339)
+	if err := f.once(190, "once", from); err == nil {
+		t.Error("a removed cluster is not refused")
+	}
+	f.accept(191)
+	const days = 3 * 24
+	for hour := 4; hour < days; hour += 4 {
+		if err := f.once(hour*60+6, "once", from); errors.Is(err, ErrIncomplete) {
+			t.Errorf("%d hours later: %v\n%s", hour, err, f.log.String())
+		}
+	}
+	// Hour 1 is the last one with samples.
+	if got, want := len(f.rows()), 2+48; got != want {
+		t.Errorf("%d hours are filed, want %d", got, want)
+	}
+	for _, row := range f.rows()[1:] {
+		if row["state"] != "gaps" || row["reason"] != "the owner removed nodes" {
+			t.Errorf("an hour has the state %s and the reason %q", row["state"], row["reason"])
+		}
+	}
+}
+
+// TestScrapeInterval checks that a store whose targets are scraped every five minutes is archived.
+func TestScrapeInterval(t *testing.T) {
+	f := newFiling(t, life{machines: pool(3, 0, always)})
+	f.hidden = func(_ map[string]string, at time.Time) bool { return at.Sub(noon)/time.Minute%5 != 0 }
+	if err := f.hours(); err != nil {
+		t.Errorf("%v\n%s", err, f.log.String())
+	}
+	f = newFiling(t, life{machines: pool(3, 0, always)})
+	f.hidden = func(labels map[string]string, at time.Time) bool {
+		return labels["__name__"] != "up" && at.Sub(noon)/time.Minute%5 != 0
+	}
+	if err := f.hours(); err == nil || f.rows() != nil || !strings.Contains(f.log.String(), "downsampled") {
+		t.Errorf("thinned samples: error %v, rows %v\n%s", err, f.rows(), f.log.String())
+	}
+}
+
 // TestUnknownCluster checks that accept files nothing for a name that neither the store nor the archive has.
 func TestUnknownCluster(t *testing.T) {
 	f := newFiling(t, life{machines: pool(2, 0, always)})

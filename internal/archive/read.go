@@ -223,7 +223,7 @@ func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r reque
 // the filed hour, or because the cluster was not scraped since an accepted hour.
 func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err error) {
 	if a.config.Accept != "" {
-		c.accepted, c.forced = a.config.Reason, true
+		c.accepted = a.config.Reason
 		return nil
 	}
 	c.accepted = r.before.Reason
@@ -234,18 +234,32 @@ func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err e
 	if !c.empty() || len(c.before) > 0 {
 		return nil
 	}
-	last, err := r.sink.filed(ctx, r.cluster, r.hour.Add(-time.Hour))
-	if err != nil || last.Reason == "" {
-		return err
+	return inherit(ctx, c, r)
+}
+
+// inherit accepts an empty hour if the last filed hour is an accepted one. After two days of empty
+// hours the cluster is gone.
+func inherit(ctx context.Context, c *coverage, r request) error {
+	var last table.Filed
+	ago := time.Duration(0)
+	for last == (table.Filed{}) && ago < maxAbsence {
+		ago += time.Hour
+		var err error
+		if last, err = r.sink.filed(ctx, r.cluster, r.hour.Add(-ago)); err != nil {
+			return err
+		}
 	}
-	c.accepted = last.Reason
+	if last.Reason == "" {
+		return nil
+	}
 	first, err := r.sink.filed(ctx, r.cluster, r.hour.Add(-maxLag))
-	if err != nil || first.Reason == "" {
+	if err != nil {
 		return err
 	}
 	nodes, err := r.sink.nodes(ctx, r.cluster, r.hour.Add(-maxLag), r.hour.Add(time.Hour-maxLag))
-	if len(nodes) == 0 {
-		c.accepted = "" // the cluster is gone
+	c.gone = ago > maxLag || first.Reason != "" && len(nodes) == 0
+	if !c.gone {
+		c.accepted = last.Reason
 	}
 	return err
 }

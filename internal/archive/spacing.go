@@ -64,17 +64,19 @@ func (s *spacing) add(series fold.Series) {
 // thinned reports whether samples are missing regularly: the timestamps are those of downsampled
 // data, or a series has at most half of the samples of another one, or of the successful scrapes
 // of its target.
-func (s *spacing) thinned(scrapes []int64) bool {
+func (s *spacing) thinned(scrapes [][]int64) bool {
 	if s.gridded || 2*s.onGrid > s.samples {
 		return true
 	}
 	return slices.ContainsFunc(s.sparse, func(x sparse) bool {
-		n := 0
-		for _, at := range scrapes {
-			if at >= x.first && at <= x.last {
-				n++
+		return x.distance >= 2*s.shortest || slices.ContainsFunc(scrapes, func(target []int64) bool {
+			n := 0
+			for _, at := range target {
+				if at >= x.first && at <= x.last {
+					n++
+				}
 			}
-		}
-		return x.distance >= 2*s.shortest || n >= 2*x.samples
+			return n >= 2*x.samples
+		})
 	})
 }

@@ -79,7 +79,7 @@ func TestSpacing(t *testing.T) {
 			for _, x := range tt.up {
 				scrapes = append(scrapes, x.Time)
 			}
-			c.scrapes = map[string][]int64{"a": scrapes}
+			c.scrapes = map[string][][]int64{"a": {scrapes[:0:0], scrapes}}
 			c.start, c.now, c.sampledAfter = noon, noon.Add(2*time.Hour), true
 			if _, err := c.check(); (err != nil) != tt.want {
 				t.Errorf("error %v, want one: %t", err, tt.want)

@@ -148,8 +148,8 @@ func TestAccepted(t *testing.T) {
 		check(t, sink.Replace(t.Context(), filed))
 	}
 	check(t, sink.Close())
-	want := `! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T05 to 2026-10-01T06: the reason is unknown
-! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T04 to 2026-10-01T05: a power cut
+	want := `! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T04 to 2026-10-01T05: a power cut
+! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T05 to 2026-10-01T06: filed by an earlier version
 ! incomplete: 2 hours of east were accepted although samples are missing, 2026-10-01T01 to 2026-10-01T03: rack 7 was moved
 `
 	for _, question := range []string{"statement", "verify"} {

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +14,7 @@ import (
 // gaps are the hours with missing samples that an operator accepted, in the order of time.
 type gaps map[gapReason][]time.Time
 
-// gapReason is the reason of an operator, empty in the hours of earlier versions.
+// gapReason is the reason of an operator.
 type gapReason struct{ cluster, reason string }
 
 // add adds an hour if it has gaps.
@@ -21,7 +22,7 @@ func (g gaps) add(h books.Hour) bool {
 	if h.State != table.Gaps && h.Reason == "" {
 		return false
 	}
-	key := gapReason{h.Cluster, h.Reason}
+	key := gapReason{h.Cluster, cmp.Or(h.Reason, table.EarlierReason)}
 	g[key] = append(g[key], h.Hour)
 	return true
 }
@@ -32,12 +33,9 @@ func (g gaps) notices() (lines []string) {
 		return slices.Compare([]string{a.cluster, a.reason}, []string{b.cluster, b.reason})
 	})
 	for _, key := range keys {
-		of, why := "", "the reason is unknown"
+		of := ""
 		if key.cluster != "" {
 			of = " of " + key.cluster
-		}
-		if key.reason != "" {
-			why = key.reason
 		}
 		filed := make(map[time.Time]bool)
 		for _, hour := range g[key] {
@@ -45,7 +43,7 @@ func (g gaps) notices() (lines []string) {
 		}
 		first, last := g[key][0], g[key][len(g[key])-1]
 		lines = append(lines, fmt.Sprintf("incomplete: %d hours%s were accepted although samples are missing, %s: %s",
-			len(g[key]), of, ranges(first, last.Add(time.Hour), func(hour time.Time) bool { return filed[hour] }), why))
+			len(g[key]), of, ranges(first, last.Add(time.Hour), func(hour time.Time) bool { return filed[hour] }), key.reason))
 	}
 	return lines
 }

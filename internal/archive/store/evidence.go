@@ -24,21 +24,23 @@ func (s *Store) Last(ctx context.Context, selector string, after, until time.Tim
 	return found, err
 }
 
-// Scrapes returns the times of the successful scrapes of each node of a cluster in an hour, in
+// Scrapes returns the times of the successful scrapes of each target in an hour, by node, in
 // milliseconds since the epoch.
-func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (map[string][]int64, error) {
+func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (map[string][][]int64, error) {
 	series, err := s.Raw(ctx, "up"+s.matchers(cluster, recordJob), hour, hour.Add(time.Hour))
 	if err != nil {
 		return nil, err
 	}
-	scrapes := make(map[string][]int64)
+	scrapes := make(map[string][][]int64)
 	for _, x := range series {
-		node := x.Labels.Get("node")
+		var times []int64
 		for _, sample := range x.Samples {
 			if sample.Value == 1 {
-				scrapes[node] = append(scrapes[node], sample.Time)
+				times = append(times, sample.Time)
 			}
 		}
+		node := x.Labels.Get("node")
+		scrapes[node] = append(scrapes[node], times)
 	}
 	return scrapes, nil
 }

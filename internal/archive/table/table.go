@@ -292,9 +292,16 @@ func (t Table) value(row []any, column string) any {
 	return row[slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })]
 }
 
+// EarlierReason is the reason of gaps that earlier versions filed.
+const EarlierReason = "filed by an earlier version"
+
 // FiledIn returns what a row of the manifest identifies.
 func FiledIn(row []any) Filed {
-	return Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string), Hours.value(row, "reason").(string)}
+	f := Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string), Hours.value(row, "reason").(string)}
+	if f.Reason == "" && StateIn(row) == Gaps {
+		f.Reason = EarlierReason
+	}
+	return f
 }
 
 // StateIn returns the state in a row of the manifest.

@@ -8,3 +8,5 @@ alter table hours
 prepare change_hours from @change;
 execute change_hours;
 deallocate prepare change_hours;
+
+update hours set reason = 'filed by an earlier version' where state = 'gaps' and reason = '';
