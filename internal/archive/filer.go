@@ -177,7 +177,7 @@ func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) 
 // refuse records a refused hour.
 func (f *filer) refuse(cluster string, hour time.Time, err error) error {
 	f.failed.Store(true)
-	f.refusals.add(cluster, hour, err)
+	f.refusals.add(cluster, hour, f.newest[cluster], err)
 	return err
 }
 

@@ -230,7 +230,7 @@ type filing struct {
 }
 
 func newFiling(t *testing.T, l life) *filing {
-	l.minutes = lifeHours*60 + 30
+	l.minutes = max(l.minutes, lifeHours*60+30)
 	f := &filing{T: t, dir: t.TempDir()}
 	record := l.record()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -511,6 +511,24 @@ func TestGoneCluster(t *testing.T) {
 	}
 }
 
+// TestLongMaintenance checks that one command files a cluster that was down for more than two days.
+func TestLongMaintenance(t *testing.T) {
+	const down, up, end = 90, 53 * 60, 56
+	l := life{machines: pool(2, 0, always), dark: [2]int{down, up}, minutes: end*60 + 30}
+	f := newFiling(t, l)
+	from := "--from=" + noon.Format(time.RFC3339)
+	for _, minute := range []int{60 + 6, 130, 52 * 60, end*60 + 6} {
+		_ = f.once(minute, "once", from)
+	}
+	if got := len(f.rows()); got == end {
+		t.Error("all hours are filed without a command")
+	}
+	f.accept(end*60 + 7)
+	if got := len(f.rows()); got != end {
+		t.Errorf("%d hours are filed, want %d:\n%s", got, end, f.log.String())
+	}
+}
+
 // TestScrapeInterval checks that a store whose targets are scraped every five minutes is archived.
 func TestScrapeInterval(t *testing.T) {
 	f := newFiling(t, life{machines: pool(3, 0, always)})
@@ -541,12 +559,18 @@ func TestCommand(t *testing.T) {
 	r := newRefusals(newMetrics().refused, slog.New(slog.DiscardHandler))
 	silent := &refusal{errSilent, true}
 	for _, hour := range []int{-4, 0, 1, 2} {
-		r.add(cluster, noon.Add(time.Duration(hour)*time.Hour), silent)
+		r.add(cluster, noon.Add(time.Duration(hour)*time.Hour), time.Time{}, silent)
 	}
-	text, _, _ := strings.Cut(strings.TrimPrefix(r.command(refusedHour{cluster, noon.Add(2 * time.Hour)}), "gpuledger-archive "), " with ")
+	text, _, _ := strings.Cut(strings.TrimPrefix(r.command(refusedHour{cluster, noon.Add(2 * time.Hour)}, time.Time{}), "gpuledger-archive "), " with ")
 	out, err := exec.Command("sh", "-c", `printf '%s\n' `+text).Output()
 	want := "accept\n" + cluster + "\n--from=2026-03-01T12\n--to=2026-03-01T15\n--reason=REASON\n"
 	if string(out) != want || err != nil {
 		t.Errorf("the shell passes %q, error %v, want %q", out, err, want)
+	}
+	for newest, from := range map[int]string{-10: "2026-03-01T03", 1: "2026-03-01T12", -24 * 30: "2026-03-01T12"} {
+		text := r.command(refusedHour{cluster, noon.Add(2 * time.Hour)}, noon.Add(time.Duration(newest)*time.Hour))
+		if !strings.Contains(text, "--from="+from+" ") {
+			t.Errorf("hour %d is filed: %s, want --from=%s", newest, text, from)
+		}
 	}
 }
