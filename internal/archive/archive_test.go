@@ -64,6 +64,8 @@ func TestGates(t *testing.T) {
 		{"nothing is known", func(c *coverage) { silence(c, "a", "b", "c"); c.before = nil }, "no node has samples", ""},
 		{"no node is expected", func(c *coverage) { silence(c, "a", "b", "c"); c.before, c.listed = nil, true }, "", table.Complete},
 		{"gaps are accepted", func(c *coverage) { silence(c, "a", "b"); c.accepted = "reason" }, "", table.Gaps},
+		{"a filed hour has its nodes", func(c *coverage) { silence(c, "a", "b"); c.kept = []string{"c"} }, "", table.Complete},
+		{"a filed hour lags", func(c *coverage) { c.sampledAfter, c.kept = false, []string{"c"} }, "no samples after", ""},
 		{"needless acceptance", func(c *coverage) { c.accepted = "reason" }, "", table.Complete},
 		{"an accepted cluster that is gone", func(c *coverage) { gone(c); c.accepted = "reason" }, "", table.Gaps},
 		{"an accepted hour loses filed nodes", func(c *coverage) { silence(c, "a", "b"); c.accepted, c.kept = "reason", []string{"b", "c"} }, "b of the filed hour", ""},

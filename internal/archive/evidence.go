@@ -15,6 +15,8 @@ const (
 	grace = 15 * time.Minute
 	// maxMove is the time after an hour in which a board must be read again elsewhere.
 	maxMove = 24 * time.Hour
+	// recent is the time for which a removed Node may be in the newest samples of a store.
+	recent = 10 * time.Minute
 )
 
 // The metrics that list Nodes: those of kube-state-metrics and of the reconciler, whose leader also
@@ -115,8 +117,12 @@ func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (boo
 	if until.After(c.now) {
 		until = c.now
 	}
+	from := until.Add(-recent)
+	if from.Before(end) {
+		from = end
+	}
 	scraped := slices.Concat(slices.Collect(maps.Keys(c.nodes)), c.targets)
-	gone, err := a.gone(ctx, cluster, scraped, end, until)
+	gone, err := a.gone(ctx, cluster, scraped, from, until)
 	return gone != nil && !slices.ContainsFunc(scraped, func(node string) bool { return !gone[node] }), err
 }
 

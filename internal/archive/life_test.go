@@ -319,6 +319,9 @@ func (f *filing) accept(minute int) {
 // TestLives checks that the hours of an ordinary life are filed by themselves, or after one command
 // that the log names, with the energy of all boards.
 func TestLives(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
+	}
 	for _, tt := range lives {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFiling(t, tt.life)
@@ -414,6 +417,9 @@ func busy(all []machine) []machine {
 // TestFaults checks that the hours of a fault are refused as long as it lasts, and filed afterwards with
 // the energy of all boards.
 func TestFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
+	}
 	const begin = 125
 	for _, tt := range faults {
 		t.Run(tt.name, func(t *testing.T) {
@@ -488,6 +494,9 @@ func TestAcceptedAgain(t *testing.T) {
 // TestGoneCluster checks that the hours after the removal of a cluster was accepted need no other command,
 // and end two days later.
 func TestGoneCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
+	}
 	f := newFiling(t, life{machines: pool(2, 0, 100)})
 	from := "--from=" + noon.Format(time.RFC3339)
 	if err := f.once(190, "once", from); err == nil {
@@ -511,8 +520,23 @@ func TestGoneCluster(t *testing.T) {
 	}
 }
 
+// TestRemovedAtTheEnd checks that an hour is filed by itself if its last nodes are removed at its end, and
+// their Nodes a moment later.
+func TestRemovedAtTheEnd(t *testing.T) {
+	f := newFiling(t, life{machines: pool(2, 0, 179), lists: ksm})
+	for _, minute := range []int{185, 187, 191, 197} {
+		_ = f.once(minute, "once", "--from="+noon.Format(time.RFC3339))
+	}
+	if err := f.once(246, "once", "--from="+noon.Format(time.RFC3339)); err != nil || len(f.rows()) != 4 {
+		t.Errorf("error %v, %d hours are filed, want 4:\n%s", err, len(f.rows()), f.log.String())
+	}
+}
+
 // TestLongMaintenance checks that one command files a cluster that was down for more than two days.
 func TestLongMaintenance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
+	}
 	const down, up, end = 90, 53 * 60, 56
 	l := life{machines: pool(2, 0, always), dark: [2]int{down, up}, minutes: end*60 + 30}
 	f := newFiling(t, l)
