@@ -17,15 +17,15 @@ const (
 // spacing has the distances between the samples of a node.
 type spacing struct {
 	samples, onGrid int      // of all series
-	shortest        int64    // median distance of the densest series, 0 if unknown
+	most            []int64  // times of the samples of the series with most of them
 	sparse          []sparse // series with distances above dense
 	gridded         bool     // a series has the timestamps of downsampled data
 }
 
 // sparse is a series with long distances between samples.
 type sparse struct {
-	distance, first, last int64
-	samples               int
+	first, last int64
+	samples     int
 }
 
 // add adds a series. A scrape has the last millisecond of a window by chance: the series of a
@@ -48,35 +48,40 @@ func (s *spacing) add(series fold.Series) {
 	s.samples += len(series.Samples)
 	s.onGrid += onGrid
 	s.gridded = s.gridded || onGrid > 1 && 2*onGrid >= far
+	if len(series.Samples) > len(s.most) {
+		s.most = s.most[:0]
+		for _, x := range series.Samples {
+			s.most = append(s.most, x.Time)
+		}
+	}
 	if len(distances) < 2 {
 		return
 	}
 	slices.Sort(distances)
-	median := distances[len(distances)/2]
-	if s.shortest == 0 || median < s.shortest {
-		s.shortest = median
-	}
-	if median > dense {
-		s.sparse = append(s.sparse, sparse{median, series.Samples[0].Time, series.Samples[len(series.Samples)-1].Time, len(series.Samples)})
+	if distances[len(distances)/2] > dense {
+		s.sparse = append(s.sparse, sparse{series.Samples[0].Time, series.Samples[len(series.Samples)-1].Time, len(series.Samples)})
 	}
 }
 
 // thinned reports whether samples are missing regularly: the timestamps are those of downsampled
-// data, or a series has at most half of the samples of another one, or of the successful scrapes
-// of its target.
+// data, or a series has at most half of the samples that another one has in its time, or of the
+// successful scrapes of its target.
 func (s *spacing) thinned(scrapes [][]int64) bool {
 	if s.gridded || 2*s.onGrid > s.samples {
 		return true
 	}
 	return slices.ContainsFunc(s.sparse, func(x sparse) bool {
-		return x.distance >= 2*s.shortest || slices.ContainsFunc(scrapes, func(target []int64) bool {
-			n := 0
-			for _, at := range target {
-				if at >= x.first && at <= x.last {
-					n++
-				}
-			}
-			return n >= 2*x.samples
-		})
+		return x.half(s.most) || slices.ContainsFunc(scrapes, x.half)
 	})
+}
+
+// half reports whether a series has at most half of the samples that there are in its time.
+func (x sparse) half(times []int64) bool {
+	n := 0
+	for _, at := range times {
+		if at >= x.first && at <= x.last {
+			n++
+		}
+	}
+	return n+1 >= 2*x.samples
 }
