@@ -90,6 +90,8 @@ func usage() {
 
 usage: gpuledger-archive run [flags]              file each hour after its end, until SIGTERM
        gpuledger-archive once [flags]             file the hours that are missing, and end
+       gpuledger-archive accept CLUSTER --from=HOUR --to=HOUR --reason=TEXT [flags]
+                                                  file hours although samples are missing
        gpuledger-archive schema [postgres|mysql]  print the statements that create or update the tables
 
 `)

@@ -113,6 +113,9 @@ type lastHour struct {
 	of   string // cluster
 	from time.Time
 	at   time.Time
+	// filed means that the sink had the hour, reason is that of its acceptance.
+	filed  bool
+	reason string
 }
 
 // readAgain is the age from which the last hour is read again. Sinks that file the same hour at about the
@@ -120,19 +123,19 @@ type lastHour struct {
 const readAgain = 30 * time.Second
 
 // hour returns an hour of a cluster. The error is a refusal if the samples may be incomplete.
-func (a *archive) hour(ctx context.Context, cluster string, hour time.Time, filed nodesBefore) (table.Hour, error) {
+func (a *archive) hour(ctx context.Context, req request) (table.Hour, error) {
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()
 	case <-ctx.Done():
 		return table.Hour{}, ctx.Err()
 	}
-	if r := &a.latest; r.of == cluster && r.from.Equal(hour) && time.Since(r.at) < readAgain {
+	if r := &a.latest; r.of == req.cluster && r.from.Equal(req.hour) && r.filed == (req.before != table.Filed{}) && r.reason == req.before.Reason && time.Since(r.at) < readAgain {
 		return r.hour, r.err
 	}
-	h, err := a.read(ctx, cluster, hour, filed)
+	h, err := a.read(ctx, req)
 	if len(a.filers) > 1 && !errors.As(err, new(*sinkError)) {
-		a.latest = lastHour{h, err, cluster, hour, time.Now()}
+		a.latest = lastHour{h, err, req.cluster, req.hour, time.Now(), req.before != (table.Filed{}), req.before.Reason}
 	}
 	return h, err
 }

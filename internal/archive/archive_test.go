@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -17,50 +17,67 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // TestGates checks the conditions under which an hour is refused.
 func TestGates(t *testing.T) {
 	full := func() *coverage {
-		return &coverage{
-			start: noon, now: noon.Add(65 * time.Minute), sampledAfter: true, near: 100, far: 10,
-			nodes: map[string]bool{"a": true, "b": true, "c": true}, before: []string{"a", "b", "c"},
+		c := newCoverage()
+		for _, node := range []string{"a", "b", "c"} {
+			c.nodes[node] = true
+			c.before = append(c.before, node)
 		}
+		c.start, c.now, c.sampledAfter = noon, noon.Add(65*time.Minute), true
+		return &c
 	}
 	silence := func(c *coverage, nodes ...string) {
 		for _, node := range nodes {
 			delete(c.nodes, node)
 		}
 	}
+	gone := func(c *coverage) {
+		silence(c, "a", "b", "c")
+		c.sampledAfter, c.now = false, noon.Add(50*time.Hour)
+	}
 	tests := []struct {
 		name   string
 		change func(c *coverage)
 		want   string // in the refusal; empty if the hour is accepted
+		state  table.State
 	}{
-		{"complete", func(*coverage) {}, ""},
-		{"nothing after the hour", func(c *coverage) { c.sampledAfter = false }, "no samples after"},
-		{"a cluster that is gone", func(c *coverage) { c.sampledAfter, c.now = false, noon.Add(50*time.Hour) }, ""},
-		{"a cluster that was gone before", func(c *coverage) {
-			silence(c, "a", "b", "c")
-			c.sampledAfter, c.now = false, noon.Add(50*time.Hour)
-		}, errGone.Error()},
-		{"a cluster whose scrapes fail", func(c *coverage) {
-			silence(c, "a", "b", "c")
-			c.sampledAfter, c.now, c.targets = false, noon.Add(50*time.Hour), []string{"a", "b", "c"}
-		}, ""},
-		{"downsampled", func(c *coverage) { c.near, c.far = 10, 100 }, "raw data"},
-		{"a node is silent", func(c *coverage) { silence(c, "a") }, ""},
-		{"the only node is silent", func(c *coverage) { silence(c, "a", "b", "c"); c.before = []string{"a"} }, "1 of 1 nodes"},
-		{"two nodes are silent", func(c *coverage) { silence(c, "a", "b") }, "2 of 3 nodes"},
+		{"complete", func(*coverage) {}, "", table.Complete},
+		{"nothing after the hour", func(c *coverage) { c.sampledAfter = false }, "no samples after", ""},
+		{"a cluster that is gone", func(c *coverage) { c.sampledAfter, c.now = false, noon.Add(50*time.Hour) }, "", table.Complete},
+		{"a cluster that was gone before", gone, errGone.Error(), ""},
+		{"a cluster whose scrapes fail", func(c *coverage) { gone(c); c.targets = []string{"a", "b", "c"} }, "", table.Complete},
+		{"a node is silent", func(c *coverage) { silence(c, "a") }, "", table.Complete},
+		{"the only node is silent", func(c *coverage) { silence(c, "a", "b", "c"); c.before = []string{"a"} }, "1 of 1 nodes", ""},
+		{"two nodes are silent", func(c *coverage) { silence(c, "a", "b") }, "2 of 3 nodes", ""},
 		{"two of many are silent", func(c *coverage) {
 			silence(c, "a", "b")
 			for range 60 {
 				c.before = append(c.before, "c")
 			}
-		}, ""},
-		{"their scrapes fail", func(c *coverage) { silence(c, "a", "b"); c.targets = []string{"a", "b"} }, ""},
-		{"gaps are accepted", func(c *coverage) { silence(c, "a", "b"); c.acceptGaps = true }, ""},
+		}, "", table.Complete},
+		{"their scrapes fail", func(c *coverage) { silence(c, "a", "b"); c.targets = []string{"a", "b"} }, "", table.Complete},
+		{"they are explained", func(c *coverage) { silence(c, "a", "b"); c.explained = []string{"a", "b"} }, "", table.Complete},
+		{"all but one are explained", func(c *coverage) { silence(c, "a", "b", "c"); c.explained = []string{"a", "b"} }, "1 of 3 nodes", ""},
+		{"all are explained", func(c *coverage) {
+			silence(c, "a", "b", "c")
+			c.explained, c.listed = c.before, true
+		}, "", table.Complete},
+		{"nothing is known", func(c *coverage) { silence(c, "a", "b", "c"); c.before = nil }, "no node has samples", ""},
+		{"no node is expected", func(c *coverage) { silence(c, "a", "b", "c"); c.before, c.listed = nil, true }, "", table.Complete},
+		{"gaps are accepted", func(c *coverage) { silence(c, "a", "b"); c.accepted = "reason" }, "", table.Gaps},
+		{"a filed hour has its nodes", func(c *coverage) { silence(c, "a", "b"); c.kept = []string{"c"} }, "", table.Complete},
+		{"a filed hour lags", func(c *coverage) { c.sampledAfter, c.kept = false, []string{"c"} }, "no samples after", ""},
+		{"needless acceptance", func(c *coverage) { c.accepted = "reason" }, "", table.Complete},
+		{"an accepted cluster that is gone", func(c *coverage) { gone(c); c.accepted = "reason" }, "", table.Gaps},
+		{"an accepted hour loses filed nodes", func(c *coverage) { silence(c, "a", "b"); c.accepted, c.kept = "reason", []string{"b", "c"} }, "b of the filed hour", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := full()
 			tt.change(c)
-			_, err := c.check()
+			state, err := c.check()
+			if state != tt.state {
+				t.Errorf("state %q, want %q", state, tt.state)
+			}
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error is %v, want an error with %q", err, tt.want)
 			}
@@ -71,23 +88,6 @@ func TestGates(t *testing.T) {
 				t.Errorf("error %v is not a refusal", err)
 			}
 		})
-	}
-}
-
-// TestIntervals checks which intervals between samples are counted as those of raw data.
-func TestIntervals(t *testing.T) {
-	series := func(node string, seconds ...int) fold.Series {
-		s := fold.Series{Labels: fold.Labels{{Name: "node", Value: node}}}
-		for _, at := range seconds {
-			s.Samples = append(s.Samples, fold.Sample{Time: noon.Add(time.Duration(at) * time.Second).UnixMilli()})
-		}
-		return s
-	}
-	c := coverage{nodes: make(map[string]bool)}
-	c.add([]fold.Series{series("a", 1)})
-	c.add([]fold.Series{series("b", 0, 60, 240, 421), series("b", 0, 300), series("c")})
-	if c.near != 2 || c.far != 2 || len(c.nodes) != 3 {
-		t.Errorf("%d near samples, %d far ones, nodes %v; want 2, 2 and 3 nodes", c.near, c.far, c.nodes)
 	}
 }
 
@@ -118,6 +118,15 @@ func TestSpan(t *testing.T) {
 func TestParse(t *testing.T) {
 	for _, args := range [][]string{
 		{"twice"},
+		{"accept"},
+		{"accept", "--reason=x"},
+		{"accept", "east", "--from=2026-03-01", "--reason=x"},
+		{"accept", "east", "--from=2026-03-01", "--to=2026-03-02", "--reason= "},
+		{"accept", "east", "--from=2026-03-01", "--to=2026-03-02", "--reason=two\nlines"},
+		{"accept", "east", "--from=2026-03-01", "--to=2026-03-02", "--reason=x", "--again"},
+		{"accept", "east", "--from=2026-03-01", "--to=2026-03-02", "--reason=x", "--cluster=west"},
+		{"accept", "east", "--from=2026-03-02", "--to=2026-03-01", "--reason=x", "--folder=x"},
+		{"once", "--reason=x"},
 		{"once", "more"},
 		{"--from=yesterday"},
 		{"--from=2026-03-02", "--until=2026-03-01"},

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
@@ -39,6 +41,7 @@ type Config struct {
 	// From is the first hour, zero for the last full one. Until is the end of the last hour,
 	// zero for now.
 	From, Until moment
+	to          moment
 	// Again also replaces hours that are filed.
 	Again bool
 	// CloseAfter is the time after the end of a month at which it is closed; zero for never. The
@@ -46,8 +49,9 @@ type Config struct {
 	CloseAfter time.Duration
 	// Team is the label of pods or namespaces with the name of a team.
 	Team string
-	// AcceptGaps files hours in which nodes are silent.
-	AcceptGaps bool
+	// Accept is the cluster of the command "accept": its hours are filed although samples are missing.
+	// Reason is filed with them.
+	Accept, Reason string
 
 	// Run is set by the command "run": file each hour after its end.
 	Run bool
@@ -104,7 +108,8 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.BoolVar(&c.Again, "again", false, "also replace hours that are already filed; not for run, which reads the last 48 hours again each day")
 	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` after the end of a month from which its hours are not replaced, but corrected by separate rows; 0 never closes a month")
 	fs.StringVar(&c.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, from gpuledger_pod_labels or kube_namespace_labels")
-	fs.BoolVar(&c.AcceptGaps, "accept-gaps", false, "file hours although more than 5 % of the nodes have no samples and no failed scrapes")
+	fs.TextVar(&c.to, "to", moment{}, "`end` of the last hour to accept, for accept")
+	fs.StringVar(&c.Reason, "reason", "", "`text` that is filed with accepted hours, for accept")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }
@@ -117,13 +122,18 @@ func Parse(args []string) (Config, error) {
 		case "once":
 		case "run":
 			c.Run = true
+		case "accept":
+			if len(args) < 2 || args[1] == "" || strings.HasPrefix(args[1], "-") {
+				return *c, errors.New("accept: must be followed by the name of a cluster")
+			}
+			c.Accept, args = args[1], args[1:]
 		case "schema":
 			c.Schema = "postgres"
 			if len(args) > 1 && slices.Contains(dialects, args[1]) {
 				c.Schema, args = args[1], args[1:]
 			}
 		default:
-			return *c, fmt.Errorf("unknown command %q: must be run, once or schema", args[0])
+			return *c, fmt.Errorf("unknown command %q: must be run, once, accept or schema", args[0])
 		}
 		args = args[1:]
 	}
@@ -132,6 +142,9 @@ func Parse(args []string) (Config, error) {
 	}
 	if fs.NArg() > 0 {
 		return *c, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	if err := c.accept(); err != nil {
+		return *c, err
 	}
 	if !c.From.IsZero() && !c.Until.IsZero() && !c.From.Before(c.Until.Time) {
 		return *c, fmt.Errorf("--from=%s is not before --until=%s", c.From.Format(time.RFC3339), c.Until.Format(time.RFC3339))
@@ -160,6 +173,29 @@ func (c *Config) validate() error {
 		return errors.New("--events.receive requires a sink that keeps events: set --" + strings.Join(slices.Sorted(maps.Keys(keepers)), " or --"))
 	}
 	return c.validateEvents()
+}
+
+// maxReason limits the reason of an acceptance, in bytes.
+const maxReason = 256
+
+// accept checks and sets the flags of the command accept.
+func (c *Config) accept() error {
+	switch {
+	case c.Accept == "" && (c.Reason != "" || !c.to.IsZero()):
+		return errors.New("--reason and --to are for accept only")
+	case c.Accept == "":
+		return nil
+	case c.From.IsZero() || c.to.IsZero():
+		return errors.New("accept requires --from and --to")
+	case !c.Until.IsZero() || c.Again:
+		return errors.New("--until and --again are not for accept")
+	case strings.TrimSpace(c.Reason) == "" || len(c.Reason) > maxReason || !utf8.ValidString(c.Reason) || strings.ContainsFunc(c.Reason, unicode.IsControl):
+		return fmt.Errorf("--reason=%q: must be a text of one line with at most %d bytes", c.Reason, maxReason)
+	case c.Store.Cluster != "" && c.Store.Cluster != c.Accept:
+		return fmt.Errorf("accept %s: --cluster=%s is another cluster", c.Accept, c.Store.Cluster)
+	}
+	c.Until = c.to
+	return nil
 }
 
 // validateEvents requires credentials of senders. It rejects passwords in the web configuration: they

@@ -171,6 +171,9 @@ func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) 
 		}
 	}
 	slices.Sort(found)
+	if only := f.config.Accept; only != "" {
+		found = slices.DeleteFunc(found, func(cluster string) bool { return cluster != only })
+	}
 	return found, nil
 }
 
@@ -179,13 +182,13 @@ func (f *filer) rejection(err error) error {
 	if of, ok := errors.AsType[*sinkError](err); ok {
 		err = of.error
 	}
-	return &refusal{fmt.Errorf("the sink %s rejects the hour: %w", f.name, err)}
+	return &refusal{error: fmt.Errorf("the sink %s rejects the hour: %w", f.name, err)}
 }
 
 // refuse records a refused hour.
 func (f *filer) refuse(cluster string, hour time.Time, err error) error {
 	f.failed.Store(true)
-	f.refusals.add(cluster, hour, err)
+	f.refusals.add(cluster, hour, f.newest[cluster], err)
 	return err
 }
 
@@ -193,7 +196,7 @@ func (f *filer) refuse(cluster string, hour time.Time, err error) error {
 func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	before, err := f.filed(ctx, cluster, j.hour)
 	if err != nil {
-		return &sinkError{err}
+		return err
 	}
 	if before != (table.Filed{}) && !j.again {
 		f.has(cluster, j.hour)
@@ -203,7 +206,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		return &sinkError{err}
 	}
 	began := time.Now()
-	h, err := f.hour(ctx, cluster, j.hour, f.nodes)
+	h, err := f.hour(ctx, request{cluster, j.hour, before, f})
 	if errors.Is(err, errGone) {
 		return nil
 	}
@@ -241,7 +244,11 @@ func (f *filer) has(cluster string, hour time.Time) {
 func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
-	return f.sink.Filed(ctx, cluster, hour)
+	filed, err := f.sink.Filed(ctx, cluster, hour)
+	if err != nil {
+		return filed, &sinkError{err}
+	}
+	return filed, nil
 }
 
 // checkFiled removes the digest of a filed hour if the rows in the sink are others.
@@ -263,15 +270,16 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 // maxAbsence is the time for which the nodes of the last filed hour are expected.
 const maxAbsence = 7 * 24 * time.Hour
 
-// nodes returns the nodes of a cluster in the last filed hour before another one.
-func (f *filer) nodes(ctx context.Context, cluster string, hour time.Time) ([]string, error) {
+// nodes returns the nodes of a cluster in the last hour that is filed in a period, the end not
+// included.
+func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	r, ok := f.sink.(reader)
 	if !ok {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
-	nodes, err := r.Nodes(ctx, cluster, hour.Add(-maxAbsence), hour)
+	nodes, err := r.Nodes(ctx, cluster, from, until)
 	if err != nil {
 		return nil, &sinkError{err}
 	}
@@ -318,7 +326,11 @@ func (f *filer) recall(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	clusters, err := l.Clusters(ctx, f.now().Add(-maxAbsence))
+	since := f.now()
+	if from := f.config.From; !from.IsZero() && from.Before(since) {
+		since = from.Time
+	}
+	clusters, err := l.Clusters(ctx, since.Add(-maxAbsence))
 	if err != nil {
 		return fmt.Errorf("--%s: clusters: %w", f.flag, err)
 	}

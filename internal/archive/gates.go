@@ -3,23 +3,28 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // refusal is the reason why the data of an hour may be incomplete. The hour is not filed.
-type refusal struct{ error }
+type refusal struct {
+	error
+	acceptable bool // by an operator
+}
 
 func (r *refusal) Unwrap() error { return r.error }
 
 // refused returns an error of the store as a refusal, if the store has incomplete data.
 func refused(err error) error {
 	if errors.Is(err, store.ErrIncomplete) {
-		return &refusal{err}
+		return &refusal{error: err}
 	}
 	return err
 }
@@ -30,16 +35,14 @@ var errGone = errors.New("the cluster has no samples in the hour and after it")
 // The reasons of refusals, besides those of the packages fold and store.
 var (
 	errLagging     = errors.New("no samples after the hour: remote write lags, or the cluster is down")
-	errDownsampled = errors.New("the samples are more than three minutes apart: query raw data")
-	errSilent      = errors.New("check the store, or set --accept-gaps")
+	errDownsampled = errors.New("the samples are downsampled: query raw data")
+	errSilent      = errors.New("check the store")
 )
 
 const (
 	// maxLag is the maximum delay of samples. After that a cluster without later samples is gone.
 	maxLag = 48 * time.Hour
-	// maxInterval is the maximum interval of most raw samples. Failed scrapes make longer ones.
-	maxInterval = 3 * time.Minute
-	// maxSilent is the part of a cluster's nodes that may be silent.
+	// maxSilent is the part of a cluster's nodes that may be silent without an explanation.
 	maxSilent = 0.05
 )
 
@@ -49,60 +52,97 @@ type coverage struct {
 	// nodes have samples. targets were scraped, successfully or not.
 	nodes   map[string]bool
 	targets []string
-	// before are the nodes with boards in the hour before, or in the last hour that is filed.
-	before []string
-	// near and far are the numbers of samples at most maxInterval after the previous one of their
-	// series, and of those later than that.
-	near, far    int
-	sampledAfter bool // there are samples after the hour
-	now          time.Time
-	acceptGaps   bool
+	// before are the nodes with boards in the hour before, or in the last hour that is filed. kept
+	// are the nodes with boards in the filed rows of this hour.
+	before, kept []string
+	// spacings are those of the samples by node. scrapes are the times of the successful scrapes of each target.
+	spacings map[string]*spacing
+	scrapes  map[string][][]int64
+	// sampledAfter means that there are samples after the hour, or that all its nodes are gone.
+	sampledAfter bool
+	// listed means that a source that lists Nodes has samples in the hour. explained are the silent
+	// nodes for which it, or another reading of their boards, shows why they are silent.
+	listed    bool
+	explained []string
+	now       time.Time
+	// accepted is the reason of an operator who accepts missing samples, empty for none. gone means
+	// that the cluster had no nodes for two days since an accepted hour.
+	accepted string
+	gone     bool
+}
+
+func newCoverage() coverage {
+	return coverage{nodes: make(map[string]bool), spacings: make(map[string]*spacing)}
 }
 
 // add adds series of GPUs.
 func (c *coverage) add(series []fold.Series) {
 	for _, s := range series {
-		c.nodes[s.Labels.Get("node")] = true
-		for i := 1; i < len(s.Samples); i++ {
-			if s.Samples[i].Time-s.Samples[i-1].Time <= maxInterval.Milliseconds() {
-				c.near++
-			} else {
-				c.far++
-			}
+		node := s.Labels.Get("node")
+		c.nodes[node] = true
+		if c.spacings[node] == nil {
+			c.spacings[node] = &spacing{}
+		}
+		c.spacings[node].add(s)
+	}
+}
+
+// sparse reports whether series have long distances between samples.
+func (c *coverage) sparse() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(c.spacings)), func(s *spacing) bool { return len(s.sparse) > 0 })
+}
+
+// empty reports whether the cluster was not scraped.
+func (c *coverage) empty() bool { return len(c.nodes)+len(c.targets) == 0 }
+
+// check returns the state of an hour. The error is a refusal if its record may be incomplete, or
+// errGone.
+func (c *coverage) check() (table.State, error) {
+	for node, s := range c.spacings {
+		if s.thinned(c.scrapes[node]) {
+			return "", &refusal{error: fmt.Errorf("node %s: %w", node, errDownsampled)}
 		}
 	}
+	if lost := c.silent(c.kept); len(lost) > 0 {
+		return "", &refusal{error: fmt.Errorf("%s of the filed hour have no samples now: %w", some(lost), errSilent)}
+	}
+	switch err := c.missing(); {
+	case err == nil:
+		return table.Complete, nil
+	case c.accepted != "":
+		return table.Gaps, nil
+	case len(c.kept) > 0 && errors.Is(err, errSilent):
+		return table.Complete, nil // the hour was filed without these nodes, for a reason that may have expired
+	default:
+		return "", err
+	}
 }
 
-// check returns the silent nodes of an hour. The error is a refusal if its record may be incomplete,
-// or errGone.
-func (c *coverage) check() (silent []string, err error) {
+// missing returns an error if samples may be missing.
+func (c *coverage) missing() error {
+	silent := c.silent(c.before)
+	expected := len(c.before) - len(c.explained)
+	unexplained := slices.DeleteFunc(silent, func(node string) bool { return slices.Contains(c.explained, node) })
 	switch {
+	case !c.sampledAfter && c.empty() && (c.gone || c.now.Sub(c.start) >= maxLag):
+		return errGone
 	case !c.sampledAfter && c.now.Sub(c.start) < maxLag:
-		return nil, &refusal{errLagging}
-	case !c.sampledAfter && len(c.nodes)+len(c.targets) == 0:
-		return nil, errGone
-	case c.far > c.near: // some are near in downsampled data, too: those beside restarts of counters
-		return nil, &refusal{errDownsampled}
+		return &refusal{errLagging, c.empty()}
+	case len(c.before) == 0 && c.empty() && !c.listed:
+		return &refusal{fmt.Errorf("no node has samples: %w", errSilent), true}
+	case len(unexplained) > 0 && (len(unexplained) == expected || len(unexplained) > 1 && float64(len(unexplained)) > maxSilent*float64(len(c.before))):
+		return &refusal{fmt.Errorf("%d of %d nodes of the hour before have no samples, and no failed scrapes, such as %s: %w",
+			len(unexplained), len(c.before), some(unexplained), errSilent), true}
 	}
-	silent = c.silent()
-	if c.tooSilent(silent) && !c.acceptGaps {
-		return silent, &refusal{fmt.Errorf(
-			"%d of %d nodes of the hour before have no samples, and no failed scrapes, such as %s: %w",
-			len(silent), len(c.before), strings.Join(silent[:min(3, len(silent))], ", "), errSilent)}
-	}
-	return silent, nil
+	return nil
 }
 
-// tooSilent reports whether so many nodes are silent that the store may be incomplete: all, or
-// several.
-func (c *coverage) tooSilent(silent []string) bool {
-	return len(silent) == len(c.before) && len(silent) > 0 || len(silent) > 1 && float64(len(silent)) > maxSilent*float64(len(c.before))
-}
+// some names some nodes.
+func some(nodes []string) string { return strings.Join(nodes[:min(3, len(nodes))], ", ") }
 
-// silent returns the nodes that had boards in the hour before, and have no samples, not even of a
-// failed scrape.
-func (c *coverage) silent() (silent []string) {
-	for _, node := range c.before {
+// silent returns the nodes that have no samples, not even of a failed scrape.
+func (c *coverage) silent(of []string) (silent []string) {
+	for _, node := range of {
 		if !c.nodes[node] && !slices.Contains(c.targets, node) {
 			silent = append(silent, node)
 		}

@@ -100,9 +100,8 @@ func TestWholeOutage(t *testing.T) {
 		if diff := cmp.Diff(map[int]int64{0: 1, 5: 1}, w.filed(dir, "west")); diff != "" {
 			w.Errorf("hours (-want +filed):\n%s", diff)
 		}
-		_, stop := w.start([]string{"--accept-gaps"}, sink)
+		w.accept(1, 5, sink)
 		w.until(6, 15)
-		stop()
 		if diff := cmp.Diff(first(6), w.filed(dir, "west")); diff != "" {
 			w.Errorf("accepted hours (-want +filed):\n%s", diff)
 		}

@@ -36,11 +36,25 @@ type foldedHour struct {
 	err      error        // the first refusal of a shard
 }
 
-// nodesBefore returns the nodes of a cluster in the last hour before another one, from a sink.
-type nodesBefore func(ctx context.Context, cluster string, hour time.Time) ([]string, error)
+// filedHours is what a sink has.
+type filedHours interface {
+	// nodes returns the nodes with boards in the last hour of a cluster that is filed in a period.
+	nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
+	// filed returns what is filed of an hour.
+	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
+}
+
+// request is an hour that a sink requests, with what it has of that hour.
+type request struct {
+	cluster string
+	hour    time.Time
+	before  table.Filed
+	sink    filedHours
+}
 
 // read reads and folds an hour. The error is a refusal if the samples may be incomplete, or errGone.
-func (a *archive) read(ctx context.Context, cluster string, hour time.Time, filed nodesBefore) (h table.Hour, err error) {
+func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error) {
+	cluster, hour := r.cluster, r.hour
 	s := a.sequence(cluster, hour)
 	if len(s.ahead) == 0 {
 		if err := a.readAhead(ctx, s); err != nil {
@@ -50,11 +64,11 @@ func (a *archive) read(ctx context.Context, cluster string, hour time.Time, file
 	f := s.ahead[0]
 	s.ahead = s.ahead[1:]
 	if s.nodes == nil {
-		if s.nodes, err = a.nodesBefore(ctx, s, filed); err != nil {
+		if s.nodes, err = a.nodesBefore(ctx, s, r.sink); err != nil {
 			return h, refused(err)
 		}
 	}
-	silent, err := a.check(ctx, s, f)
+	state, err := a.check(ctx, s, f, r)
 	if err != nil {
 		return h, refused(err)
 	}
@@ -65,9 +79,10 @@ func (a *archive) read(ctx context.Context, cluster string, hour time.Time, file
 	folded := &fold.Hour{Cluster: cluster, Start: hour.UTC()}
 	folded.Join(f.parts...)
 	folded.Name(owners, a.config.Team)
-	h = table.Hour{Hour: folded, State: table.Complete, SilentNodes: len(silent), Filed: table.Filed{Digest: table.Digest(folded)}}
-	if c := &f.coverage; c.tooSilent(silent) || len(c.nodes)+len(c.targets) == 0 {
-		h.State = table.Gaps
+	c := &f.coverage
+	h = table.Hour{Hour: folded, State: state, SilentNodes: len(c.silent(c.before)), ExplainedNodes: len(c.explained), Filed: table.Filed{Digest: table.Digest(folded)}}
+	if state == table.Gaps {
+		h.Reason = c.accepted
 	}
 	s.next, s.nodes = hour.Add(time.Hour), f.coverage.nodes
 	a.sequences = append(a.sequences, s)
@@ -100,7 +115,7 @@ func (a *archive) readAhead(ctx context.Context, s *sequence) error {
 		return err
 	}
 	for range a.hoursAhead(s.next) {
-		s.ahead = append(s.ahead, &foldedHour{coverage: coverage{nodes: make(map[string]bool)}})
+		s.ahead = append(s.ahead, &foldedHour{coverage: newCoverage()})
 	}
 	closings := make([]fold.Openings, len(s.shards))
 	for i, shard := range s.shards {
@@ -159,12 +174,12 @@ func (f *foldedHour) add(in fold.Input) {
 
 // nodesBefore returns the nodes with boards in the hour before, by the store and by the sink: a Thanos
 // Query that lost a component answers as if that had never existed.
-func (a *archive) nodesBefore(ctx context.Context, s *sequence, filed nodesBefore) (map[string]bool, error) {
+func (a *archive) nodesBefore(ctx context.Context, s *sequence, sink filedHours) (map[string]bool, error) {
 	inStore, err := a.store.Nodes(ctx, s.cluster, s.next.Add(-time.Hour))
 	if err != nil {
 		return nil, err
 	}
-	inSink, err := filed(ctx, s.cluster, s.next)
+	inSink, err := sink.nodes(ctx, s.cluster, s.next.Add(-maxAbsence), s.next)
 	nodes := make(map[string]bool)
 	for _, node := range slices.Concat(inStore, inSink) {
 		nodes[node] = true
@@ -172,19 +187,79 @@ func (a *archive) nodesBefore(ctx context.Context, s *sequence, filed nodesBefor
 	return nodes, err
 }
 
-// check returns the silent nodes of an hour, and a refusal if it may be incomplete.
-func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour) (silent []string, err error) {
+// check returns the state of an hour, and a refusal if it may be incomplete.
+func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r request) (state table.State, err error) {
 	c := &f.coverage
-	c.start, c.now, c.acceptGaps = s.next, a.now(), a.config.AcceptGaps
-	if c.sampledAfter, err = a.store.SampledSince(ctx, s.cluster, s.next.Add(time.Hour), c.now); err != nil {
-		return nil, err
-	}
+	c.start, c.now, c.before = s.next, a.now(), slices.Collect(maps.Keys(s.nodes))
 	if c.targets, err = a.store.Targets(ctx, s.cluster, s.next); err != nil {
-		return nil, err
+		return "", err
 	}
-	c.before = slices.Collect(maps.Keys(s.nodes))
-	if silent, err = c.check(); err == nil && f.err != nil {
-		err = &refusal{f.err}
+	if err = a.explain(ctx, s.cluster, c); err != nil {
+		return "", err
 	}
-	return silent, err
+	if c.sampledAfter, err = a.store.SampledSince(ctx, s.cluster, s.next.Add(time.Hour), c.now); err != nil {
+		return "", err
+	}
+	if !c.sampledAfter {
+		if c.sampledAfter, err = a.allGone(ctx, s.cluster, c); err != nil {
+			return "", err
+		}
+	}
+	if c.sparse() {
+		if c.scrapes, err = a.store.Scrapes(ctx, s.cluster, s.next); err != nil {
+			return "", err
+		}
+	}
+	if err = a.acceptance(ctx, c, r); err != nil {
+		return "", err
+	}
+	if state, err = c.check(); err == nil && f.err != nil {
+		err = &refusal{error: f.err}
+	}
+	return state, err
+}
+
+// acceptance sets whether missing samples are accepted: by the command, by an operator who accepted
+// the filed hour, or because the cluster was not scraped since an accepted hour.
+func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err error) {
+	if a.config.Accept != "" {
+		c.accepted = a.config.Reason
+		return nil
+	}
+	c.accepted = r.before.Reason
+	if r.before != (table.Filed{}) {
+		c.kept, err = r.sink.nodes(ctx, r.cluster, r.hour, r.hour.Add(time.Hour))
+		return err
+	}
+	if !c.empty() || len(c.before) > 0 {
+		return nil
+	}
+	return inherit(ctx, c, r)
+}
+
+// inherit accepts an empty hour if the last filed hour is an accepted one. After two days of empty
+// hours the cluster is gone.
+func inherit(ctx context.Context, c *coverage, r request) error {
+	var last table.Filed
+	ago := time.Duration(0)
+	for last == (table.Filed{}) && ago < maxAbsence {
+		ago += time.Hour
+		var err error
+		if last, err = r.sink.filed(ctx, r.cluster, r.hour.Add(-ago)); err != nil {
+			return err
+		}
+	}
+	if last.Reason == "" {
+		return nil
+	}
+	first, err := r.sink.filed(ctx, r.cluster, r.hour.Add(-maxLag))
+	if err != nil {
+		return err
+	}
+	nodes, err := r.sink.nodes(ctx, r.cluster, r.hour.Add(-maxLag), r.hour.Add(time.Hour-maxLag))
+	c.gone = ago > maxLag || first.Reason != "" && len(nodes) == 0
+	if !c.gone {
+		c.accepted = last.Reason
+	}
+	return err
 }

@@ -2,8 +2,10 @@ package archive
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -65,8 +67,8 @@ func newRefusals(gauge *prometheus.GaugeVec, log *slog.Logger) *refusals {
 	return &refusals{gauge: gauge, log: log, hours: make(map[refusedHour]string)}
 }
 
-// add adds a refused hour of a cluster.
-func (r *refusals) add(cluster string, hour time.Time, err error) {
+// add adds a refused hour of a cluster, whose newest filed hour is given, zero if it is unknown.
+func (r *refusals) add(cluster string, hour, newest time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key, why := refusedHour{cluster, hour.UTC()}, reason(err)
@@ -75,8 +77,29 @@ func (r *refusals) add(cluster string, hour time.Time, err error) {
 	}
 	r.hours[key] = why
 	r.count(cluster)
+	if refusal := new(refusal); errors.As(err, &refusal) && refusal.acceptable {
+		err = fmt.Errorf("%w; if the nodes were removed or down, run %s", err, r.command(key, newest))
+	}
 	r.log.Warn("hour refused", "cluster", cluster, "hour", hour, "err", err)
 }
+
+// command returns the command that accepts a refused hour, and the hours before it that are refused
+// or not filed.
+func (r *refusals) command(last refusedHour, newest time.Time) string {
+	first := last.hour
+	if next := newest.Add(time.Hour); next.Before(first) && first.Sub(next) <= maxAbsence {
+		first = next
+	}
+	for r.hours[refusedHour{last.cluster, first.Add(-time.Hour)}] != "" {
+		first = first.Add(-time.Hour)
+	}
+	stamp := func(at time.Time) string { return at.Format("2006-01-02T15") }
+	return fmt.Sprintf("gpuledger-archive accept %s --from=%s --to=%s --reason=REASON with the flags of this program",
+		quoted(last.cluster), stamp(first), stamp(last.hour.Add(time.Hour)))
+}
+
+// quoted quotes a text for a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // remove removes an hour of a cluster, or of all clusters if none is given.
 func (r *refusals) remove(cluster string, hour time.Time) {

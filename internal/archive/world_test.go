@@ -93,7 +93,32 @@ func (w *world) until(hours, minutes int) {
 // start runs an archive with some sinks, until the returned function is called.
 func (w *world) start(args []string, sinks ...destination) (*archive, func()) {
 	w.Helper()
-	c, err := Parse(append([]string{"run", "--folder=unused", "--store.url=http://store", "--from=" + w.begin.Format(time.RFC3339)}, args...))
+	a := w.archive(append([]string{"run", "--from=" + w.begin.Format(time.RFC3339)}, args...), sinks...)
+	ctx, cancel := context.WithCancel(w.Context())
+	var running sync.WaitGroup
+	for _, f := range a.filers {
+		running.Go(func() { f.run(ctx, settle) })
+	}
+	stop := func() { cancel(); running.Wait() }
+	w.stops = append(w.stops, stop)
+	return a, stop
+}
+
+// accept accepts some hours of the cluster west since the beginning.
+func (w *world) accept(from, to int, sink destination) {
+	w.Helper()
+	at := func(hour int) string { return w.begin.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
+	a := w.archive([]string{"accept", "west", "--from=" + at(from), "--to=" + at(to), "--reason=outage"}, sink)
+	a.filers[0].add(w.begin.Add(time.Duration(from)*time.Hour), w.begin.Add(time.Duration(to-1)*time.Hour), time.Now())
+	if err := a.filers[0].once(w.Context()); err != nil {
+		w.Error(err)
+	}
+}
+
+// archive returns an archive with some sinks.
+func (w *world) archive(args []string, sinks ...destination) *archive {
+	w.Helper()
+	c, err := Parse(append(args, "--folder=unused", "--store.url=http://store"))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -107,17 +132,10 @@ func (w *world) start(args []string, sinks ...destination) (*archive, func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(w.Context())
-	var running sync.WaitGroup
 	for _, d := range sinks {
 		a.filers = append(a.filers, newFiler(a, d))
 	}
-	for _, f := range a.filers {
-		running.Go(func() { f.run(ctx, settle) })
-	}
-	stop := func() { cancel(); running.Wait() }
-	w.stops = append(w.stops, stop)
-	return a, stop
+	return a
 }
 
 // folder returns a sink in a new folder.

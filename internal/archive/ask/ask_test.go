@@ -134,6 +134,32 @@ TOTAL           48.000  10.0 %  40.0 %    48.00      24.00         114.00    21.
 	}
 }
 
+// TestAccepted checks that a statement and verify name the hours that an operator accepted, and why.
+func TestAccepted(t *testing.T) {
+	folder := t.TempDir()
+	sink, err := files.Open(folder, []string{"csv"})
+	check(t, err)
+	for hour, reason := range []string{"", "rack 7 was moved", "rack 7 was moved", "", "a power cut", ""} {
+		h := &fold.Hour{Cluster: "east", Start: october.Add(time.Duration(hour) * time.Hour)}
+		filed := &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h), Reason: reason}}
+		if reason != "" || hour == 5 { // earlier versions have no reasons
+			filed.State = table.Gaps
+		}
+		check(t, sink.Replace(t.Context(), filed))
+	}
+	check(t, sink.Close())
+	want := `! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T04 to 2026-10-01T05: a power cut
+! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T05 to 2026-10-01T06: filed by an earlier version
+! incomplete: 2 hours of east were accepted although samples are missing, 2026-10-01T01 to 2026-10-01T03: rack 7 was moved
+`
+	for _, question := range []string{"statement", "verify"} {
+		r := run(t, question, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T06")
+		if !strings.Contains(r.out, want) {
+			t.Errorf("%s (want the notices\n%s):\n%s%s", question, want, r.out, r.err)
+		}
+	}
+}
+
 // TestUnits checks the use, the holder and the statements of a Slurm job that shares a board with a pod.
 func TestUnits(t *testing.T) {
 	folder := t.TempDir()

@@ -167,11 +167,8 @@ func (a *account) line(c *books.Charge) *line {
 
 // complete compares the account with the boards, and adds notices about hours that are missing.
 func (q *question) complete(ctx context.Context, a *account) error {
-	type state struct {
-		hours map[time.Time]bool
-		gaps  int
-	}
-	clusters := make(map[string]*state)
+	type state struct{ hours map[time.Time]bool }
+	clusters, accepted := make(map[string]*state), make(gaps)
 	of := a.of
 	of.Energy = true
 	err := q.source.Hours(ctx, of, func(h books.Hour) bool {
@@ -181,9 +178,7 @@ func (q *question) complete(ctx context.Context, a *account) error {
 			clusters[h.Cluster] = c
 		}
 		c.hours[h.Hour] = true
-		if h.State == "gaps" {
-			c.gaps++
-		}
+		accepted.add(h)
 		a.boards += h.Energy
 		return true
 	})
@@ -210,9 +205,9 @@ func (q *question) complete(ctx context.Context, a *account) error {
 		if n := expected - len(c.hours); n > 0 {
 			notice("incomplete: %d of %d hours%s are missing, the first one is %s: %s", n, expected, of, stamp(firstMissing(a.of, c.hours)), q.remedy())
 		}
-		if c.gaps > 0 {
-			notice("incomplete: %d hours%s were filed although nodes had no samples", c.gaps, of)
-		}
+	}
+	for _, line := range accepted.notices() {
+		notice("%s", line)
 	}
 	if a.total.Energy != a.boards {
 		notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // verifyColumns are the columns of the check of a month.
@@ -41,7 +42,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return a, err
 	}
-	checks := make(map[string]*check)
+	checks, accepted := make(map[string]*check), make(gaps)
 	of.Energy = true
 	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
 		c := checks[h.Cluster]
@@ -51,10 +52,10 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		}
 		c.hours[h.Hour] += h.Energy
 		c.boards += h.Energy
-		switch h.State {
-		case "gaps":
+		if accepted.add(h) {
 			c.gaps++
-		case "corrected":
+		}
+		if h.State == table.Corrected {
 			c.corrected++
 		}
 		return true
@@ -75,6 +76,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		a.Rows = append(a.Rows, checks[name].row(of))
 	}
+	a.Notices = append(a.Notices, accepted.notices()...)
 	if len(a.Rows) == 0 {
 		return a, fmt.Errorf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", q.source.Name(), stamp(of.From), stamp(of.Until))
 	}
@@ -97,24 +99,27 @@ func (c *check) row(of books.Selection) []any {
 	return []any{c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.boards, c.charged, wrong, ok}
 }
 
-// maxRanges is the number of ranges of missing hours that are listed.
+// maxRanges is the number of ranges of hours that are listed.
 const maxRanges = 5
 
 // missingHours lists the ranges of hours that are missing.
-func missingHours(of books.Selection, hours map[time.Time]int64) (text string) {
-	ranges := 0
-	for at := of.From; at.Before(of.Until); {
-		if _, ok := hours[at]; ok {
+func missingHours(of books.Selection, hours map[time.Time]int64) string {
+	return ranges(of.From, of.Until, func(hour time.Time) bool { _, ok := hours[hour]; return !ok })
+}
+
+// ranges lists the ranges of some of the hours in a time.
+func ranges(from, until time.Time, is func(time.Time) bool) (text string) {
+	n := 0
+	for at := from; at.Before(until); {
+		if !is(at) {
 			at = at.Add(time.Hour)
 			continue
 		}
 		end := at
-		for ; end.Before(of.Until); end = end.Add(time.Hour) {
-			if _, ok := hours[end]; ok {
-				break
-			}
+		for end.Before(until) && is(end) {
+			end = end.Add(time.Hour)
 		}
-		if ranges++; ranges > maxRanges {
+		if n++; n > maxRanges {
 			return text + " and more"
 		}
 		if text != "" {

@@ -69,6 +69,8 @@ type Hour struct {
 	Hour    time.Time
 	State   table.State
 	Energy  int64 // of all boards, in mJ
+	// Reason is that of the operator who accepted missing samples, empty for none.
+	Reason string
 }
 
 // GPU is a GPU in an hour.

@@ -185,12 +185,12 @@ func columnsOf(t table.Table, names []string) []table.Column {
 // Hours implements [Source].
 func (d *database) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
 	s := &statement{dialect: d.dialect}
-	names := []string{"cluster", "hour", "state", "energy_mj"}
-	s.add("select cluster, hour, state, energy_mj from hours")
+	names := []string{"cluster", "hour", "state", "energy_mj", "reason"}
+	s.add("select cluster, hour, state, energy_mj, reason from hours")
 	s.where(of)
 	s.add(" order by hour, cluster")
 	return d.rows(ctx, s, columnsOf(table.Hours, names), func(row []table.Cell) bool {
-		return each(Hour{row[0].Text, row[1].Time(), table.State(row[2].Text), row[3].Int})
+		return each(Hour{row[0].Text, row[1].Time(), table.State(row[2].Text), row[3].Int, row[4].Text})
 	})
 }
 

@@ -74,9 +74,9 @@ type filedHour struct {
 // hours returns the filed hours of a day by their time in milliseconds.
 func (f *folder) hours(ctx context.Context, day files.Day, of Selection) (map[int64]filedHour, error) {
 	all := make(map[int64]filedHour)
-	err := f.reader.Read(ctx, table.Hours, day, []string{"hour", "state", "revision", "energy_mj"}, func(row []table.Cell) {
+	err := f.reader.Read(ctx, table.Hours, day, []string{"hour", "state", "revision", "energy_mj", "reason"}, func(row []table.Cell) {
 		if hour := row[0].Time(); !hour.Before(of.From) && hour.Before(of.Until) {
-			all[row[0].Int] = filedHour{Hour{day.Cluster, hour, table.State(row[1].Text), row[3].Int}, row[2].Int}
+			all[row[0].Int] = filedHour{Hour{day.Cluster, hour, table.State(row[1].Text), row[3].Int, row[4].Text}, row[2].Int}
 		}
 	})
 	return all, err

@@ -126,9 +126,9 @@ east/1,2026-03-01T13:00:00.000Z,ml,p,u,a,,,Job,j,w,,nvidia.com/gpu=1
 east/1,2026-03-01T12:00:00.000Z,Job,ml,j,w,
 east/1,2026-03-01T13:00:00.000Z,Job,ml,j,w,
 `,
-		"hours/" + day + "hours.csv": `cluster,hour,state,revision,gpus,charges,energy_mj,scrapes,silent_nodes,digest
-east/1,2026-03-01T12:00:00.000Z,complete,1,1,1,7,60,0,` + hour(noon, 7).Digest + `
-east/1,2026-03-01T13:00:00.000Z,complete,1,1,1,5,60,0,` + hour(noon.Add(time.Hour), 5).Digest + "\n",
+		"hours/" + day + "hours.csv": `cluster,hour,state,revision,gpus,charges,energy_mj,scrapes,silent_nodes,digest,explained_nodes,reason
+east/1,2026-03-01T12:00:00.000Z,complete,1,1,1,7,60,0,` + hour(noon, 7).Digest + `,0,
+east/1,2026-03-01T13:00:00.000Z,complete,1,1,1,5,60,0,` + hour(noon.Add(time.Hour), 5).Digest + ",0,\n",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
@@ -176,6 +176,15 @@ func TestOlder(t *testing.T) {
 		var text bytes.Buffer
 		check(t, files.Write(&text, format, older, rows))
 		check(t, os.WriteFile(filepath.Join(dir, "charges/cluster=east%2F1/date=2026-03-01/charges."+format), text.Bytes(), 0o600))
+
+		olderHours := table.Hours
+		olderHours.Columns = slices.DeleteFunc(slices.Clone(olderHours.Columns), table.Column.Added)
+		text.Reset()
+		check(t, files.Write(&text, format, olderHours, [][]any{table.Hours.Rows(first)[0][:len(olderHours.Columns)]}))
+		check(t, os.WriteFile(filepath.Join(dir, "hours/cluster=east%2F1/date=2026-03-01/hours."+format), text.Bytes(), 0o600))
+		if filed, err := f.Filed(t.Context(), first.Cluster, noon); err != nil || filed != first.Filed {
+			t.Errorf("%s: manifest %+v, error %v, want %+v", format, filed, err, first.Filed)
+		}
 
 		reader, err := files.OpenReader(t.Context(), dir)
 		check(t, err)

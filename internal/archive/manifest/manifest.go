@@ -37,6 +37,7 @@ type line struct {
 	Hour     time.Time `json:"hour"`
 	Revision int64     `json:"revision"`
 	Digest   string    `json:"digest"`
+	Reason   string    `json:"reason,omitempty"` // of accepted gaps
 }
 
 // Open reads a file of JSON lines, or creates it, and locks it: another process cannot open it at
@@ -87,7 +88,7 @@ func (m *Manifest) set(l line) {
 	if m.filed == nil {
 		m.filed = make(map[hour]table.Filed)
 	}
-	m.filed[hour{l.Cluster, l.Hour.Unix()}] = table.Filed{Revision: l.Revision, Digest: l.Digest}
+	m.filed[hour{l.Cluster, l.Hour.Unix()}] = table.Filed{Revision: l.Revision, Digest: l.Digest, Reason: l.Reason}
 }
 
 // Filed returns what is filed of an hour, zero for nothing.
@@ -106,7 +107,7 @@ func (m *Manifest) Clusters() map[string]table.Span {
 
 // Add records an hour as filed. It is durable when Add returns.
 func (m *Manifest) Add(h *table.Hour) error {
-	l := line{h.Cluster, h.Start.UTC(), h.Revision, h.Digest}
+	l := line{h.Cluster, h.Start.UTC(), h.Revision, h.Digest, h.Reason}
 	if m.file != nil {
 		text, err := json.Marshal(l)
 		if err != nil {

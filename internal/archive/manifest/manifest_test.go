@@ -34,7 +34,7 @@ func open(t *testing.T, path string) *manifest.Manifest {
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "filed")
 	first, second, next := sinktest.Hour(noon, 7), sinktest.Hour(noon, 9), sinktest.Hour(noon.Add(time.Hour), 5)
-	second.Revision = 2
+	second.Revision, second.Reason = 2, "rack 7 was moved"
 	m := open(t, path)
 	for _, h := range []*table.Hour{first, next, second} {
 		check(t, m.Add(h))

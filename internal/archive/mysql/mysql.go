@@ -51,7 +51,7 @@ func (d *Database) Close() error { return d.db.Close() }
 
 // Filed returns the row of an hour in the manifest, zero if the hour is not filed.
 func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
-	err = d.db.QueryRowContext(ctx, "select revision, digest from hours where cluster = ? and hour = ?", cluster, hour).Scan(&filed.Revision, &filed.Digest)
+	err = d.db.QueryRowContext(ctx, "select revision, digest, reason from hours where cluster = ? and hour = ?", cluster, hour).Scan(&filed.Revision, &filed.Digest, &filed.Reason)
 	if errors.Is(err, sql.ErrNoRows) {
 		return table.Filed{}, nil
 	}

@@ -50,7 +50,7 @@ func (d *Database) Close() error {
 
 // Filed returns the row of an hour in the manifest, zero if the hour is not filed.
 func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
-	err = d.conn.QueryRow(ctx, "select revision, digest from "+schemaName+".hours where cluster = $1 and hour = $2", cluster, hour).Scan(&filed.Revision, &filed.Digest)
+	err = d.conn.QueryRow(ctx, "select revision, digest, reason from "+schemaName+".hours where cluster = $1 and hour = $2", cluster, hour).Scan(&filed.Revision, &filed.Digest, &filed.Reason)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return table.Filed{}, nil
 	}

@@ -85,6 +85,11 @@ func testReplace(t *testing.T, s Sink) {
 	check(t, s.Replace(t.Context(), empty))
 	filed(t, s, Noon, empty.Filed)
 	charged(t, s, Noon, nil)
+
+	accepted := revision(Noon, 9, 4)
+	accepted.State, accepted.Reason, accepted.SilentNodes, accepted.ExplainedNodes = table.Gaps, `rack 7 was moved, "é" \ 'r'`, 3, 1
+	check(t, s.Replace(t.Context(), accepted))
+	filed(t, s, Noon, accepted.Filed)
 }
 
 // testCorrect checks that corrections are kept beside the charges and add up with them.

@@ -163,10 +163,10 @@ func named(s fold.Series, metric string) fold.Series {
 	return s
 }
 
-// SampledSince reports whether a cluster has samples in the day after a moment. Stores receive
+// SampledSince reports whether a cluster has samples in the week after a moment. Stores receive
 // samples in the order of time, so all samples until then have arrived.
 func (s *Store) SampledSince(ctx context.Context, cluster string, after, now time.Time) (found bool, err error) {
-	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour} { // the day takes much longer
+	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // the longer ones take much longer
 		until := after.Add(length)
 		if until.After(now) {
 			until = now

@@ -30,6 +30,8 @@ type Column struct {
 	Name string
 	Type Type
 	Help string
+
+	added bool
 }
 
 // Table is a table of the archive. The rows of a cluster and hour are replaced together, except in
@@ -50,8 +52,9 @@ type Hour struct {
 	Filed
 	// State describes how the hour was filed.
 	State State
-	// SilentNodes is the number of nodes without samples and without failed scrapes.
-	SilentNodes int
+	// SilentNodes is the number of nodes without samples and without failed scrapes. ExplainedNodes
+	// is the number of silent nodes that were removed, drained or renamed.
+	SilentNodes, ExplainedNodes int
 	// Corrections are the differences from what is filed, if the month is closed.
 	Corrections []fold.Charge
 	// Events and Snapshots are rows of the tables of the same name, see [EventRows].
@@ -62,6 +65,7 @@ type Hour struct {
 type Filed struct {
 	Revision int64  // 1 for the first
 	Digest   string // SHA-256 of the rows
+	Reason   string // of the operator who accepted gaps
 }
 
 // State describes how an hour was filed.
@@ -70,7 +74,7 @@ type State string
 // The states of filed hours.
 const (
 	Complete  State = "complete"
-	Gaps      State = "gaps"      // filed although nodes were silent
+	Gaps      State = "gaps"      // an operator accepted missing samples
 	Corrected State = "corrected" // changed by corrections after its month was closed
 )
 
@@ -83,11 +87,12 @@ type column[T any] struct {
 // build returns a table. Its first columns are cluster and hour, and so are those of its key.
 func build[T any](name, help string, key []string, rows func(*Hour) []T, columns ...column[T]) Table {
 	columns = append([]column[T]{
-		{Column{"cluster", Text, "external label of the Prometheus"}, func(h *Hour, _ *T) any { return h.Cluster }},
-		{Column{"hour", Time, "start of the hour"}, func(h *Hour, _ *T) any { return h.Start }},
+		{Column{Name: "cluster", Type: Text, Help: "external label of the Prometheus"}, func(h *Hour, _ *T) any { return h.Cluster }},
+		{Column{Name: "hour", Type: Time, Help: "start of the hour"}, func(h *Hour, _ *T) any { return h.Start }},
 	}, columns...)
 	t := Table{Name: name, Help: help, Key: append([]string{"cluster", "hour"}, key...)}
 	for _, c := range columns {
+		c.added = slices.Contains(added[name], c.Name)
 		t.Columns = append(t.Columns, c.Column)
 	}
 	t.Rows = func(h *Hour) (all [][]any) {
@@ -106,20 +111,20 @@ func build[T any](name, help string, key []string, rows func(*Hour) []T, columns
 
 // text is a column with the value of a label. One with more than [MaxText] bytes is shortened.
 func text[T any](name, help string, value func(*T) string) column[T] {
-	return column[T]{Column{name, Text, help}, func(_ *Hour, row *T) any { return shorten(value(row)) }}
+	return column[T]{Column{Name: name, Type: Text, Help: help}, func(_ *Hour, row *T) any { return shorten(value(row)) }}
 }
 
 // long is a column with a text that has another limit, or is a list.
 func long[T any](name, help string, value func(*T) string) column[T] {
-	return column[T]{Column{name, Text, help}, func(_ *Hour, row *T) any { return value(row) }}
+	return column[T]{Column{Name: name, Type: Text, Help: help}, func(_ *Hour, row *T) any { return value(row) }}
 }
 
 func integer[T any](name, help string, value func(*T) int64) column[T] {
-	return column[T]{Column{name, Int, help}, func(_ *Hour, row *T) any { return value(row) }}
+	return column[T]{Column{Name: name, Type: Int, Help: help}, func(_ *Hour, row *T) any { return value(row) }}
 }
 
 func moment[T any](name, help string, value func(*T) time.Time) column[T] {
-	return column[T]{Column{name, Time, help}, func(_ *Hour, row *T) any { return value(row) }}
+	return column[T]{Column{Name: name, Type: Time, Help: help}, func(_ *Hour, row *T) any { return value(row) }}
 }
 
 // GPUHours has a row for each GPU and hour.
@@ -174,11 +179,28 @@ var charge = []column[fold.Charge]{
 
 var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
-// added are the columns of charges and corrections that earlier versions did not have.
-var added = []string{"manager", "unit", "username", "filed_by"}
+// added are the columns of a table that earlier versions did not have.
+var added = map[string][]string{
+	"charges":     {"manager", "unit", "username"},
+	"corrections": {"manager", "unit", "username"},
+	"events":      {"filed_by"},
+	"hours":       {"explained_nodes", "reason"},
+	"snapshots":   {"filed_by"},
+}
 
-// Added reports whether earlier versions did not have a column. In their rows it is empty.
-func (c Column) Added() bool { return slices.Contains(added, c.Name) }
+// Added reports whether earlier versions did not have a column. In their rows it is empty or 0.
+func (c Column) Added() bool { return c.added }
+
+// Zero returns the value of an added column in a row of an earlier version.
+func (c Column) Zero() any {
+	switch c.Type {
+	case Int:
+		return int64(0)
+	case Time:
+		return time.Time{}
+	}
+	return ""
+}
 
 // Charges has a row for each pod, unit or reason, GPU and hour. Rows of a GPU and hour add up to its
 // energy.
@@ -188,7 +210,7 @@ var Charges = build("charges", "the energy of a GPU in an hour by pod, by unit o
 // Corrections has the differences that were found after a month was closed.
 var Corrections = build("corrections", "a difference from charges that was found after the month was closed; add them to the charges", append([]string{"revision"}, chargeKey...),
 	func(h *Hour) []fold.Charge { return h.Corrections },
-	append([]column[fold.Charge]{{Column{"revision", Int, "revision of the hour with this correction"}, func(h *Hour, _ *fold.Charge) any { return h.Revision }}}, charge...)...)
+	append([]column[fold.Charge]{{Column{Name: "revision", Type: Int, Help: "revision of the hour with this correction"}, func(h *Hour, _ *fold.Charge) any { return h.Revision }}}, charge...)...)
 
 // Pods has a row for each pod that requested GPUs in an hour.
 var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners", []string{"pod_uid"},
@@ -222,7 +244,7 @@ var Data = []Table{GPUHours, Charges, Pods, Workloads}
 // Hours is the manifest: a row for each hour whose data is filed completely.
 var Hours = build("hours", "an hour of a cluster whose rows are filed completely", nil,
 	func(h *Hour) []*Hour { return []*Hour{h} },
-	text("state", "complete; gaps: filed although nodes were silent; corrected: corrections were added", func(h **Hour) string { return string((*h).State) }),
+	text("state", "complete; gaps: an operator accepted missing samples; corrected: corrections were added", func(h **Hour) string { return string((*h).State) }),
 	integer("revision", "1, increased by each change", func(h **Hour) int64 { return (*h).Revision }),
 	integer("gpus", "rows in gpu_hours", func(h **Hour) int64 { return int64(len((*h).GPUs)) }),
 	integer("charges", "rows in charges", func(h **Hour) int64 { return int64(len((*h).Charges)) }),
@@ -230,6 +252,8 @@ var Hours = build("hours", "an hour of a cluster whose rows are filed completely
 	integer("scrapes", "scrapes of all GPUs", func(h **Hour) int64 { return (*h).scrapes() }),
 	integer("silent_nodes", "nodes without samples and without failed scrapes", func(h **Hour) int64 { return int64((*h).SilentNodes) }),
 	text("digest", "SHA-256 of the rows of gpu_hours, charges, pods and workloads", func(h **Hour) string { return (*h).Digest }),
+	integer("explained_nodes", "silent nodes that were removed, drained or renamed", func(h **Hour) int64 { return int64((*h).ExplainedNodes) }),
+	text("reason", "reason of the operator who accepted missing samples, empty if the hour has none", func(h **Hour) string { return (*h).Reason }),
 )
 
 // All are the tables of the archive.
@@ -269,9 +293,16 @@ func (t Table) value(row []any, column string) any {
 	return row[slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })]
 }
 
+// EarlierReason is the reason of gaps that earlier versions filed.
+const EarlierReason = "filed by an earlier version"
+
 // FiledIn returns what a row of the manifest identifies.
 func FiledIn(row []any) Filed {
-	return Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string)}
+	f := Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string), Hours.value(row, "reason").(string)}
+	if f.Reason == "" && StateIn(row) == Gaps {
+		f.Reason = EarlierReason
+	}
+	return f
 }
 
 // StateIn returns the state in a row of the manifest.

@@ -31,3 +31,17 @@ func TestDigest(t *testing.T) {
 		t.Error("a unit does not change the digest")
 	}
 }
+
+// TestFiledIn checks what a row of the manifest identifies: gaps of earlier versions have a reason, so that
+// they are not refused when they are read again.
+func TestFiledIn(t *testing.T) {
+	for _, tt := range []struct {
+		state        table.State
+		reason, want string
+	}{{table.Complete, "", ""}, {table.Gaps, "a power cut", "a power cut"}, {table.Gaps, "", "filed by an earlier version"}, {table.Corrected, "x", "x"}} {
+		h := &table.Hour{Hour: &fold.Hour{}, State: tt.state, Filed: table.Filed{Revision: 2, Digest: "d", Reason: tt.reason}}
+		if got := table.FiledIn(table.Hours.Rows(h)[0]); got != (table.Filed{Revision: 2, Digest: "d", Reason: tt.want}) {
+			t.Errorf("%s with %q: %+v", tt.state, tt.reason, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,6 +34,18 @@ func refused(t *testing.T, folder string, filed int, want string, args ...string
 func accepted(t *testing.T, folder string, filed int, args ...string) {
 	t.Helper()
 	if out, err := once(t.Context(), binary(), folder, args...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if got := len(rows(t, folder, "hours")); got != filed {
+		t.Errorf("%d hours are filed, want %d", got, filed)
+	}
+}
+
+// accept accepts hours of the cluster east, and checks that so many hours are filed.
+func accept(t *testing.T, folder string, filed int, args ...string) {
+	t.Helper()
+	args = append([]string{"accept", "east", "--folder=" + folder, "--folder.format=csv,parquet", "--from=" + began.Format(time.RFC3339)}, args...)
+	if out, err := exec.CommandContext(t.Context(), binary(), args...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if got := len(rows(t, folder, "hours")); got != filed {
@@ -163,7 +176,7 @@ func TestOutage(t *testing.T) {
 	check(t, running.Wait(t.Context(), func() error { return n.found(url, 1) }))
 	refused(t, folder, 8, "3 of 6 nodes", args(12)...)
 	refused(t, folder, 8, "3 of 6 nodes", append(args(12), "--from="+began.Add(10*time.Hour).Format(time.RFC3339))...)
-	accepted(t, folder, 12, append(args(12), "--accept-gaps")...)
+	accept(t, folder, 12, "--store.url="+url, "--store.type=thanos", "--to="+began.Add(12*time.Hour).Format(time.RFC3339), "--reason=nodes were removed")
 }
 
 // TestDownsampled checks that hours of which a bucket has only downsampled blocks are refused.
@@ -190,6 +203,6 @@ func TestDownsampled(t *testing.T) {
 	}
 	_, gateway, _ := n.component("gateway", "store", n.bucket(), "--data-dir="+n.group.Path("gateway"))
 	url := n.query([]string{gateway})
-	refused(t, t.TempDir(), 0, "more than three minutes apart", "--store.url="+url+"?max_source_resolution=5m")
+	refused(t, t.TempDir(), 0, "downsampled: query raw data", "--store.url="+url+"?max_source_resolution=5m")
 	refused(t, t.TempDir(), 0, "no boards", "--store.url="+url, "--store.type=thanos")
 }

@@ -25,7 +25,7 @@ type subject struct {
 	name      string
 	history   *worlds.History
 	until     time.Duration
-	flags     []string // of the archive
+	accept    bool     // whether missing samples must be accepted
 	refused   bool     // whether it refuses an hour
 	serials   []string // of boards
 	late      []string // serials that become known late: the queries find their later places only
@@ -38,12 +38,12 @@ func onWorlds() []subject {
 	boards := []string{"S1", "S2", "S3", "S4", "S5", "S6", "S8"}
 	fleet := []string{"S0", "S1", "S2", "S3"}
 	return []subject{
-		{"boards", worlds.Boards(), 10 * worlds.Daily, nil, false, boards, nil, []string{
+		{"boards", worlds.Boards(), 10 * worlds.Daily, false, false, boards, nil, []string{
 			"where a", "where C2", "where GPU-7", "where S1 --at=2026-03-03T12", "where b --at=2026-03-04T12", "history C1", "history GPU-7", "ran --pod=beta/old", "ran S2 --at=2026-03-02T12",
 		}},
-		{"late", worlds.Late(), 31 * time.Hour, []string{"--accept-gaps"}, false, []string{"S1", "S2", "S3", "S4", "S7"}, []string{"S5", "S6"}, []string{"where renamed", "history GPU-young", "ran --pod=twice/twice"}},
-		{"day", worlds.Statements().History, 26 * time.Hour, nil, true, fleet[1:], nil, []string{"where b", "ran --unit=slurm/4711", "ran --unit=docker/vision", "ran --workload=alpha/Job/train"}},
-		{"random", worlds.RandomFleet(random, "").History, worlds.RandomHours * time.Hour, nil, false, fleet, nil, []string{"where a", "ran --pod=team-1/pod-1"}},
+		{"late", worlds.Late(), 31 * time.Hour, true, false, []string{"S1", "S2", "S3", "S4", "S7"}, []string{"S5", "S6"}, []string{"where renamed", "history GPU-young", "ran --pod=twice/twice"}},
+		{"day", worlds.Statements().History, 26 * time.Hour, false, true, fleet[1:], nil, []string{"where b", "ran --unit=slurm/4711", "ran --unit=docker/vision", "ran --workload=alpha/Job/train"}},
+		{"random", worlds.RandomFleet(random, "").History, worlds.RandomHours * time.Hour, false, false, fleet, nil, []string{"where a", "ran --pod=team-1/pod-1"}},
 	}
 }
 
@@ -68,8 +68,12 @@ func TestAskWorlds(t *testing.T) {
 			}
 			folder := t.TempDir()
 			url, _ := database.create(t, w.name)
-			args := append([]string{"once"}, append(w.flags, "--cluster=east", "--folder="+folder, "--folder.format=parquet", "--postgres.url="+url,
-				"--store.url="+single, "--from="+worlds.Began.Add(-time.Hour).Format(time.RFC3339), "--until="+end.Format(time.RFC3339))...)
+			args := []string{"once", "--until=" + end.Format(time.RFC3339)}
+			if w.accept {
+				args = []string{"accept", "east", "--to=" + end.Format(time.RFC3339), "--reason=exporters were down"}
+			}
+			args = append(args, "--cluster=east", "--folder="+folder, "--folder.format=parquet", "--postgres.url="+url,
+				"--store.url="+single, "--from="+worlds.Began.Add(-time.Hour).Format(time.RFC3339))
 			sources := map[string][]string{
 				"Prometheus": {"--cluster=east", "--store.url=" + live}, "Parquet": {"--books=" + folder}, "PostgreSQL": {"--books=" + url},
 			}

@@ -1,0 +1,207 @@
+package archive
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+)
+
+const (
+	// grace is the time from the start of an hour until which a removed Node may still be listed.
+	grace = 15 * time.Minute
+	// maxMove is the time after an hour in which a board must be read again elsewhere.
+	maxMove = 24 * time.Hour
+	// recent is the time for which a removed Node may be in the newest samples of a store.
+	recent = 10 * time.Minute
+)
+
+// The metrics that list Nodes: those of kube-state-metrics and of the reconciler, whose leader also
+// reports that it leads, without a node. A Node is listed while one of them names it.
+const (
+	leading    = "gpuledger_reconciler_leading"
+	cordon     = "kube_node_spec_unschedulable"
+	gpuPods    = "gpuledger_pod_info"
+	allPods    = "kube_pod_info"
+	leaderName = "" // of the leader, among nodes
+)
+
+var nodeLists = []string{"kube_node_info", "kube_node_created", cordon, "gpuledger_node_expected", "gpuledger_node_machine_info", leading}
+
+// source is a target that lists Nodes, such as a shard of kube-state-metrics.
+type source struct{ job, instance string }
+
+// listing is the Nodes that sources list in a time.
+type listing struct {
+	nodes    map[string]bool
+	by       map[source][]string
+	cordoned map[string]bool
+}
+
+// list reads the Nodes that are listed after one moment, until another.
+func list(ctx context.Context, s *store.Store, cluster string, after, until time.Time) (*listing, error) {
+	l := &listing{nodes: make(map[string]bool), by: make(map[source][]string), cordoned: make(map[string]bool)}
+	for _, metric := range nodeLists {
+		found, err := s.Last(ctx, s.Selector(metric, cluster), after, until)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range found {
+			l.add(metric, x)
+		}
+	}
+	return l, nil
+}
+
+func (l *listing) add(metric string, x fold.Series) {
+	node, value := x.Labels.Get("node"), x.Samples[len(x.Samples)-1].Value
+	if metric == leading {
+		node = leaderName
+	}
+	if metric == leading && value != 1 || metric != leading && node == "" {
+		return
+	}
+	from := source{x.Labels.Get("job"), x.Labels.Get("instance")}
+	l.nodes[node] = true
+	l.by[from] = append(l.by[from], node)
+	if metric == cordon && value == 1 {
+		l.cordoned[node] = true
+	}
+}
+
+// removed reports whether a Node was listed, and is not any more. A source proves that only if
+// another Node that it listed is still listed: the store may have lost the source, or one of its shards.
+func removed(node string, earlier, now *listing) bool {
+	if now.nodes[node] {
+		return false
+	}
+	for _, names := range earlier.by {
+		if slices.Contains(names, node) && slices.ContainsFunc(names, func(other string) bool { return now.nodes[other] }) {
+			return true
+		}
+	}
+	return false
+}
+
+// explain sets which silent nodes of an hour are explained, and whether Nodes are listed in it.
+func (a *archive) explain(ctx context.Context, cluster string, c *coverage) error {
+	silent := c.silent(c.before)
+	if len(silent) == 0 && !c.empty() {
+		return nil
+	}
+	gone, err := a.gone(ctx, cluster, silent, c.start.Add(grace), c.start.Add(time.Hour))
+	if err != nil {
+		return err
+	}
+	moved, err := a.moved(ctx, cluster, c, silent)
+	if err != nil {
+		return err
+	}
+	c.listed = gone != nil
+	for _, node := range silent {
+		if gone[node] || moved[node] {
+			c.explained = append(c.explained, node)
+		}
+	}
+	return nil
+}
+
+// allGone reports whether a cluster has no samples after an hour because all its nodes were removed
+// or drained by then.
+func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (bool, error) {
+	end := c.start.Add(time.Hour)
+	until := end.Add(time.Hour)
+	if until.After(c.now) {
+		until = c.now
+	}
+	from := until.Add(-recent)
+	if from.Before(end) {
+		from = end
+	}
+	scraped := slices.Concat(slices.Collect(maps.Keys(c.nodes)), c.targets)
+	gone, err := a.gone(ctx, cluster, scraped, from, until)
+	return gone != nil && !slices.ContainsFunc(scraped, func(node string) bool { return !gone[node] }), err
+}
+
+// gone returns which nodes were removed or drained before one moment, by what is listed until
+// another. It is nil if no Nodes are listed.
+func (a *archive) gone(ctx context.Context, cluster string, nodes []string, from, until time.Time) (map[string]bool, error) {
+	now, err := list(ctx, a.store, cluster, from, until)
+	if err != nil || len(now.nodes) == 0 {
+		return nil, err
+	}
+	earlier, err := list(ctx, a.store, cluster, from.Add(-fold.Lookback), from)
+	if err != nil {
+		return nil, err
+	}
+	drained, err := a.drained(ctx, cluster, now, from, until)
+	if err != nil {
+		return nil, err
+	}
+	gone := make(map[string]bool)
+	for _, node := range nodes {
+		gone[node] = drained[node] || removed(node, earlier, now)
+	}
+	return gone, nil
+}
+
+// drained returns the cordoned nodes whose pods have ended. Pods of DaemonSets and of the kubelet
+// stay on a drained node.
+func (a *archive) drained(ctx context.Context, cluster string, now *listing, after, until time.Time) (map[string]bool, error) {
+	if len(now.cordoned) == 0 {
+		return nil, nil
+	}
+	metric := allPods
+	if now.nodes[leaderName] {
+		metric = gpuPods
+	}
+	pods, err := a.store.Last(ctx, a.store.Selector(metric, cluster), after, until)
+	if err != nil || metric == allPods && len(pods) == 0 {
+		return nil, err
+	}
+	drained := now.cordoned
+	for _, pod := range pods {
+		if by := pod.Labels.Get("created_by_kind"); by != "DaemonSet" && by != "Node" {
+			delete(drained, pod.Labels.Get("node"))
+		}
+	}
+	return drained, nil
+}
+
+// moved returns the silent nodes whose boards were all read elsewhere, in the hour or in the day
+// after it, and not on the node.
+func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent []string) (map[string]bool, error) {
+	if len(silent) == 0 {
+		return nil, nil
+	}
+	boards, err := a.store.BoardsOf(ctx, cluster, silent, c.start.Add(-fold.Lookback), c.start)
+	if err != nil || len(boards) == 0 {
+		return nil, err
+	}
+	until := c.start.Add(time.Hour + maxMove)
+	if until.After(c.now) {
+		until = c.now
+	}
+	var uuids []string
+	for _, b := range boards {
+		uuids = append(uuids, b.UUID)
+	}
+	later, err := a.store.Readings(ctx, uuids, c.start, until)
+	if err != nil {
+		return nil, err
+	}
+	moved := make(map[string]bool)
+	for _, b := range boards {
+		if _, known := moved[b.Node]; !known {
+			moved[b.Node] = true
+		}
+		b.Cluster = cluster
+		if slices.Contains(later, b) || !slices.ContainsFunc(later, func(x store.Place) bool { return x.UUID == b.UUID }) {
+			moved[b.Node] = false
+		}
+	}
+	return moved, nil
+}

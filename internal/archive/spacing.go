@@ -1,0 +1,87 @@
+package archive
+
+import (
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+const (
+	// dense is the distance of samples, in milliseconds, up to which they are raw.
+	dense = 3 * 60_000
+	// grid is the finest resolution of downsampled data in milliseconds. Thanos gives each
+	// sample the last millisecond of its window; windows of an hour end with one of these.
+	grid = 5 * 60_000
+)
+
+// spacing has the distances between the samples of a node.
+type spacing struct {
+	samples, onGrid int      // of all series
+	most            []int64  // times of the samples of the series with most of them
+	sparse          []sparse // series with distances above dense
+	gridded         bool     // a series has the timestamps of downsampled data
+}
+
+// sparse is a series with long distances between samples.
+type sparse struct {
+	first, last int64
+	samples     int
+}
+
+// add adds a series. A scrape has the last millisecond of a window by chance: the series of a
+// target have one phase, so samples count only if they are far from the one before.
+func (s *spacing) add(series fold.Series) {
+	var distances []int64
+	far, onGrid := 0, 0
+	for i, x := range series.Samples {
+		if i > 0 {
+			distances = append(distances, x.Time-series.Samples[i-1].Time)
+			if distances[i-1] <= dense {
+				continue
+			}
+		}
+		far++
+		if x.Time%grid == grid-1 {
+			onGrid++
+		}
+	}
+	s.samples += len(series.Samples)
+	s.onGrid += onGrid
+	s.gridded = s.gridded || onGrid > 1 && 2*onGrid >= far
+	if len(series.Samples) > len(s.most) {
+		s.most = s.most[:0]
+		for _, x := range series.Samples {
+			s.most = append(s.most, x.Time)
+		}
+	}
+	if len(distances) < 2 {
+		return
+	}
+	slices.Sort(distances)
+	if distances[len(distances)/2] > dense {
+		s.sparse = append(s.sparse, sparse{series.Samples[0].Time, series.Samples[len(series.Samples)-1].Time, len(series.Samples)})
+	}
+}
+
+// thinned reports whether samples are missing regularly: the timestamps are those of downsampled
+// data, or a series has at most half of the samples that another one has in its time, or of the
+// successful scrapes of its target.
+func (s *spacing) thinned(scrapes [][]int64) bool {
+	if s.gridded || 2*s.onGrid > s.samples {
+		return true
+	}
+	return slices.ContainsFunc(s.sparse, func(x sparse) bool {
+		return x.half(s.most) || slices.ContainsFunc(scrapes, x.half)
+	})
+}
+
+// half reports whether a series has at most half of the samples that there are in its time.
+func (x sparse) half(times []int64) bool {
+	n := 0
+	for _, at := range times {
+		if at >= x.first && at <= x.last {
+			n++
+		}
+	}
+	return n+1 >= 2*x.samples
+}
