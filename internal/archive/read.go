@@ -117,7 +117,7 @@ func (a *archive) readAhead(ctx context.Context, s *sequence) error {
 		for j, in := range hours {
 			s.ahead[j].add(in)
 		}
-		closings[i] = fold.Closings(hours[len(hours)-1].Series)
+		closings[i] = hours[len(hours)-1].Closings()
 		a.metrics.spent(stepFold, began)
 	}
 	s.closings = closings

@@ -24,6 +24,7 @@ var refusalReasons = []refusalReason{
 	{"downsampled", errDownsampled},
 	{"silent_nodes", errSilent},
 	{"replicas", fold.ErrReplicas},
+	{"implausible", fold.ErrImplausible},
 	{"overcharged", fold.ErrOvercharged},
 	{"incomplete", store.ErrIncomplete},
 	{"other", nil},

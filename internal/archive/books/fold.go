@@ -121,7 +121,7 @@ func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, l
 			all[i] = append(all[i], h)
 		}
 		parts[g.cluster] = all
-		g.before = fold.Closings(inputs[len(inputs)-1].Series)
+		g.before = inputs[len(inputs)-1].Closings()
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(parts)) {
 		for i, of := range parts[cluster] {

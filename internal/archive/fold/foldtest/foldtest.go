@@ -65,7 +65,20 @@ func (s *Store) Input(start time.Time) fold.Input {
 			in.Series = append(in.Series, fold.Series{Labels: s.labels[key], Samples: within})
 		}
 	}
+	for _, b := range in.Doubtful() {
+		in.Reopen(s.before(in.Start, b))
+	}
 	return in
+}
+
+// before returns the samples of a GPU in the day before a moment.
+func (s *Store) before(moment time.Time, of fold.Board) (found []fold.Series) {
+	for key, labels := range s.labels {
+		if samples := between(s.samples[key], moment.Add(-fold.Lookback), moment); len(samples) > 0 && labels.Get("node") == of.Node && labels.Get("UUID") == of.UUID {
+			found = append(found, fold.Series{Labels: labels, Samples: samples})
+		}
+	}
+	return found
 }
 
 // OpenMetrics returns the samples as text for promtool. It has no markers of staleness.
