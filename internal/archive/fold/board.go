@@ -114,7 +114,10 @@ func (b *board) settle() error {
 	if err != nil {
 		return err
 	}
-	scrapes := b.scrapes()
+	scrapes := 0
+	if len(bad) > 0 {
+		scrapes = b.scrapes()
+	}
 	for range maxRounds {
 		for _, t := range b.tracks {
 			t.drop(bad)
@@ -132,6 +135,7 @@ func (b *board) settle() error {
 		if len(bad) == 0 {
 			return nil
 		}
+		scrapes = cmp.Or(scrapes, b.scrapes())
 	}
 	return fmt.Errorf("the values of scrapes exclude each other: %w", ErrImplausible)
 }
@@ -213,7 +217,7 @@ func steady(opening Sample, samples []Sample) (kept []Sample) {
 }
 
 // createdAt returns the created timestamps of a counter.
-func (b *board) createdAt(c *counter, a Account) *timeline {
+func (b *board) createdAt(c *counter, a Account) timeline {
 	switch len(c.by) {
 	case len(podLabels):
 		a.metric = podCreated
@@ -223,7 +227,7 @@ func (b *board) createdAt(c *counter, a Account) *timeline {
 		a.metric, a.labels = boardCreated, [3]string{}
 	}
 	opening, known := b.openings[a]
-	return &timeline{opening.Value, known && isExact(opening.Value), b.created[a]}
+	return timeline{opening.Value, known && isExact(opening.Value), b.created[a]}
 }
 
 // isNew reports whether the whole first value of an account without an opening belongs to this
@@ -235,7 +239,8 @@ func (b *board) isNew(a Account, first int64) bool {
 	if b.seen < first {
 		return true
 	}
-	began, known := b.createdAt(&counters[0], a).at(first)
+	created := b.createdAt(&counters[0], a)
+	began, known := created.at(first)
 	return known && began*1000 >= float64(b.start-b.lookback)
 }
 
@@ -244,10 +249,10 @@ func (b *board) isNew(a Account, first int64) bool {
 func (b *board) sum() error {
 	begin, end, held := b.start+b.lookback, b.start, int64(0)
 	for _, t := range b.tracks {
-		if t.kind != gpuTime || len(t.kept) == 0 {
+		if t.kind != gpuTime || len(t.samples) == 0 {
 			continue
 		}
-		begin, end = min(begin, t.kept[0].moved), max(end, t.kept[len(t.kept)-1].time)
+		begin, end = min(begin, t.first.moved), max(end, t.last.time)
 		held += t.sum
 	}
 	if held > 0 && held > end-begin+overlap {

@@ -58,9 +58,8 @@ func (in *Input) some(gpus map[gpuKey]bool) map[gpuKey]*board {
 func (b *board) closings() Openings {
 	o := make(Openings)
 	for _, t := range b.tracks {
-		if n := len(t.kept); n > 0 {
-			last := t.kept[n-1]
-			o[t.account] = Sample{last.moved, float64(last.value) / t.unit}
+		if t.last.time != 0 {
+			o[t.account] = Sample{t.last.moved, float64(t.last.value) / t.unit}
 		}
 	}
 	for a, samples := range b.created {

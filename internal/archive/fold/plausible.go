@@ -58,9 +58,11 @@ type track struct {
 	account Account
 	samples []Sample
 	rate    int64
-	// kept are the plausible points with the one before them, and sum is the increase between them.
-	kept []*point
-	sum  int64
+	// first and last are the first and the last plausible point, sum is the increase between them. If it is
+	// based, first is the point before the hour.
+	first, last point
+	sum         int64
+	based       bool
 }
 
 // point is a value of a counter at a time, with the created timestamp of the counter.
@@ -70,8 +72,13 @@ type point struct {
 	known       bool // began
 	// moved is when the counter had this value first. A driver that does not respond stops a counter.
 	moved int64
+}
+
+// candidate is a point in the search for plausible ones.
+type candidate struct {
+	point
 	// before is the last point in the longest plausible sequence until this one, which has length points.
-	before *point
+	before *candidate
 	length int
 }
 
@@ -92,73 +99,108 @@ func (t *track) drop(bad map[int64]bool) {
 
 // settle finds the plausible samples, and adds the times of the others.
 func (t *track) settle(b *board, bad map[int64]bool) error {
-	t.kept, t.sum = nil, 0
-	points, based := t.points(b)
-	if len(points) == 0 {
+	if len(t.samples) == 0 { // all were dropped
+		if t.sum, t.last = 0, t.first; !t.based {
+			t.last = point{}
+		}
 		return nil
 	}
-	if t.kept = t.direct(points); t.kept == nil {
-		if len(points) > maxPoints {
-			return fmt.Errorf("%s: %d samples: %w", t.account.name(), len(points), ErrImplausible)
-		}
-		t.kept = t.longest(points, based)
-		if err := t.explain(points); err != nil {
+	if !t.direct(b) {
+		if err := t.search(b, bad); err != nil {
 			return err
 		}
-		keeps := make(map[*point]bool)
-		for _, p := range t.kept {
-			keeps[p] = true
-		}
-		for _, p := range points {
-			if !keeps[p] {
-				bad[p.time] = true
-			}
-		}
 	}
-	for i := 1; i < len(t.kept); i++ {
-		n, _ := t.step(t.kept[i-1], t.kept[i])
-		if t.sum += n; t.sum > maxExact {
-			return fmt.Errorf("%s: the increases exceed any counter: %w", t.account.name(), ErrImplausible)
-		}
-	}
-	first, last := t.kept[0], t.kept[len(t.kept)-1]
-	if t.sum > t.most(last.time-first.moved) {
-		return t.exceeds(t.sum, first.moved, last.time)
+	switch {
+	case t.sum > maxExact:
+		return fmt.Errorf("%s: the increases exceed any counter: %w", t.account.name(), ErrImplausible)
+	case t.sum > t.most(t.last.time-t.first.moved):
+		return t.exceeds(t.sum, t.first.moved, t.last.time)
 	}
 	return nil
 }
 
-// points returns the point before the samples, if there is one, and those of the samples.
-func (t *track) points(b *board) (points []*point, based bool) {
-	if len(t.samples) == 0 {
-		return nil, false
-	}
-	created, first := b.createdAt(t.counter, t.account), t.samples[0].Time
-	add := func(at, value, until int64) {
-		began, known := created.at(until)
-		points = append(points, &point{time: at, value: value, began: began, known: known, moved: at})
-	}
+// opening returns the point before the samples, false if there is none.
+func (t *track) opening(b *board, created *timeline) (p point, found bool) {
 	opening, known := b.openings[t.account]
 	value, exact := t.exact(opening.Value)
+	first := t.samples[0].Time
 	switch {
 	case known && exact:
-		add(opening.Time, value, b.start)
-		based = true
+		p = point{time: opening.Time, value: value}
+		p.began, p.known = created.at(b.start)
 	case b.isNew(t.account, first):
-		add(0, 0, first)
-		points[0].time = b.beginning(points[0], first)
-		points[0].moved = points[0].time
-		based = true
+		p.began, p.known = created.at(first)
+		p.time = b.beginning(p, first)
+	default:
+		return p, false
+	}
+	p.moved = p.time
+	return p, true
+}
+
+// point returns the point of a sample.
+func (t *track) point(s Sample, created *timeline) (p point) {
+	p.time, p.moved = s.Time, s.Time
+	p.value, _ = t.exact(s.Value)
+	p.began, p.known = created.at(s.Time)
+	return p
+}
+
+// direct adds up all samples. It returns false if one does not continue the one before.
+func (t *track) direct(b *board) bool {
+	created := b.createdAt(t.counter, t.account)
+	samples := t.samples
+	if t.first, t.based = t.opening(b, &created); !t.based {
+		t.first, samples = t.point(samples[0], &created), samples[1:]
+	}
+	t.last, t.sum = t.first, 0
+	for _, s := range samples {
+		next := t.point(s, &created)
+		n, ok := t.step(&t.last, &next)
+		if t.sum += n; !ok || t.sum > maxExact {
+			return false
+		}
+		next.move(&t.last)
+		t.last = next
+	}
+	return true
+}
+
+// search adds up the longest plausible sequence of samples, and adds the times of the others.
+func (t *track) search(b *board, bad map[int64]bool) error {
+	if len(t.samples) > maxPoints {
+		return fmt.Errorf("%s: %d samples: %w", t.account.name(), len(t.samples), ErrImplausible)
+	}
+	created := b.createdAt(t.counter, t.account)
+	var all []*candidate
+	opening, based := t.opening(b, &created)
+	if based {
+		all = append(all, &candidate{point: opening})
 	}
 	for _, s := range t.samples {
-		value, _ := t.exact(s.Value)
-		add(s.Time, value, s.Time)
+		all = append(all, &candidate{point: t.point(s, &created)})
 	}
-	return points, based
+	kept := t.longest(all, based)
+	if err := t.explain(all, kept); err != nil {
+		return err
+	}
+	for i, next := 0, 0; i < len(all); i++ {
+		if next < len(kept) && all[i] == kept[next] {
+			next++
+		} else {
+			bad[all[i].time] = true
+		}
+	}
+	t.first, t.last, t.sum = kept[0].point, kept[len(kept)-1].point, 0
+	for _, c := range kept[1:] {
+		n, _ := t.step(&c.before.point, &c.point)
+		t.sum = min(t.sum+n, maxExact+1)
+	}
+	return nil
 }
 
 // beginning returns the earliest time at which a new counter was 0.
-func (b *board) beginning(p *point, first int64) int64 {
+func (b *board) beginning(p point, first int64) int64 {
 	earliest := b.start - b.lookback
 	if began := p.began * 1000; p.known && began <= float64(first) && began-skew > float64(earliest) {
 		return int64(began) - skew
@@ -178,9 +220,9 @@ func (t *track) most(milliseconds int64) int64 {
 // another created timestamp restarted at 0. So did one that fell, unless its created timestamp is known.
 func (t *track) step(a, b *point) (int64, bool) {
 	most, rise := t.most(b.time-a.moved), b.value-a.value
-	differ, same := a.known && b.known && a.began != b.began, a.known && b.known && a.began == b.began
+	same := a.known && b.known && a.began == b.began
 	switch {
-	case differ && b.value <= most:
+	case restarted(a, b) && b.value <= most:
 		return b.value, true
 	case rise >= 0: // the created timestamp may be wrong
 		return rise, rise <= most
@@ -190,100 +232,85 @@ func (t *track) step(a, b *point) (int64, bool) {
 	return b.value, b.value <= most
 }
 
-// direct returns all points if each continues the one before, else nil.
-func (t *track) direct(points []*point) []*point {
-	for i := 1; i < len(points); i++ {
-		if _, ok := t.step(points[i-1], points[i]); !ok {
-			return nil
-		}
-		points[i].move(points[i-1])
-	}
-	return points
-}
-
 // move sets the time since which a counter has the value of a point.
 func (p *point) move(before *point) {
-	if p.moved = p.time; p.value == before.value {
+	if p.value == before.value {
 		p.moved = before.moved
 	}
 }
 
 // longest returns the longest sequence of points of which each continues the one before. It begins with
 // the point before the samples, if there is one.
-func (t *track) longest(points []*point, based bool) []*point {
-	last := points[0]
-	for j, p := range points {
-		p.before, p.length = nil, 0
+func (t *track) longest(all []*candidate, based bool) []*candidate {
+	last := all[0]
+	for j, c := range all {
 		if j == 0 || !based {
-			p.length = 1
+			c.length = 1
 		}
 		for i := j - 1; i >= 0; i-- { // the latest one of several
-			before := points[i]
-			if before.length < p.length || before.length == 0 {
+			before := all[i]
+			if before.length < c.length || before.length == 0 {
 				continue
 			}
-			if _, ok := t.step(before, p); ok {
-				p.before, p.length = before, before.length+1
+			if _, ok := t.step(&before.point, &c.point); ok {
+				c.before, c.length = before, before.length+1
 			}
 		}
-		if p.moved = p.time; p.before != nil {
-			p.move(p.before)
+		if c.before != nil {
+			c.move(&c.before.point)
 		}
-		if p.length >= last.length {
-			last = p
+		if c.length >= last.length {
+			last = c
 		}
 	}
-	kept := make([]*point, last.length)
-	for p := last; p != nil; p = p.before {
-		kept[p.length-1] = p
+	kept := make([]*candidate, last.length)
+	for c := last; c != nil; c = c.before {
+		kept[c.length-1] = c
 	}
 	return kept
 }
 
-// explain returns an error unless the points that are not kept are wrong: single ones at the begin or at the
-// end, or such that no counter has between those around them. Others are a jump that stays.
-func (t *track) explain(points []*point) error {
-	next := 0 // the index in kept
-	var run []*point
-	check := func() error {
-		var before, after *point
-		if next > 0 {
-			before = t.kept[next-1]
-		}
-		if next < len(t.kept) {
-			after = t.kept[next]
-		}
-		if len(run) == 0 || (before == nil || after == nil) && len(run) == 1 {
-			return nil
-		}
-		for _, p := range run {
-			if before != nil && (after == nil || t.continues(before, p) && t.continues(p, after)) {
-				return t.jumps(before, p)
-			}
-			if before == nil {
-				return t.jumps(p, after)
-			}
-		}
-		return nil
-	}
-	for _, p := range points {
-		if next < len(t.kept) && p == t.kept[next] {
-			if err := check(); err != nil {
+// explain returns an error unless the points that are not kept are wrong: single ones at the beginning, at
+// the end or before a restart, or such that no counter has between those around them. Others are a jump that stays.
+func (t *track) explain(all, kept []*candidate) error {
+	var before *candidate
+	var run []*candidate
+	for _, c := range all {
+		if len(kept) > 0 && c == kept[0] {
+			if err := t.explainRun(before, run, c); err != nil {
 				return err
 			}
-			next++
-			run = run[:0]
+			before, run, kept = c, nil, kept[1:]
 		} else {
-			run = append(run, p)
+			run = append(run, c)
 		}
 	}
-	return check()
+	return t.explainRun(before, run, nil)
+}
+
+// explainRun does the same for points between two that are kept; nil is the beginning or the end.
+func (t *track) explainRun(before *candidate, run []*candidate, after *candidate) error {
+	if len(run) == 0 || len(run) == 1 && (before == nil || after == nil || restarted(&run[0].point, &after.point)) {
+		return nil
+	}
+	for _, c := range run {
+		switch {
+		case before == nil:
+			return t.jumps(&c.point, &after.point)
+		case after == nil || t.continues(&before.point, &c.point) && t.continues(&c.point, &after.point):
+			return t.jumps(&before.point, &c.point)
+		}
+	}
+	return nil
 }
 
 // continues reports whether a counter could have both values if it was not bounded.
 func (t *track) continues(a, b *point) bool {
-	return b.value >= a.value || a.known && b.known && a.began != b.began
+	return b.value >= a.value || restarted(a, b)
 }
+
+// restarted reports whether a counter has another created timestamp.
+func restarted(a, b *point) bool { return a.known && b.known && a.began != b.began }
 
 // jumps returns the error of a counter that jumps from one value to another.
 func (t *track) jumps(a, b *point) error {
