@@ -204,7 +204,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 			return &sinkError{err}
 		}
 		attrs := []any{
-			"sink", f.name, "cluster", cluster, "hour", j.hour, "revision", before.Revision + 1, "gpus", len(h.GPUs), "charges", len(h.Charges),
+			"sink", f.name, "cluster", cluster, "hour", j.hour, "revision", before.Revision + 1, "gpus", len(h.GPUs), "charges", len(h.Charges), "dropped_scrapes", h.Dropped,
 			"seconds", math.Round(time.Since(began).Seconds()*1000) / 1000,
 		}
 		if f.left > 1 {

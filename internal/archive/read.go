@@ -64,6 +64,14 @@ func (a *archive) read(ctx context.Context, cluster string, hour time.Time, file
 	}
 	folded := &fold.Hour{Cluster: cluster, Start: hour.UTC()}
 	folded.Join(f.parts...)
+	a.metrics.dropped.WithLabelValues(cluster).Add(float64(folded.Dropped))
+	if unknown := folded.Unknown(owners); len(unknown) > 0 {
+		more, err := a.store.Pods(ctx, cluster, hour, unknown)
+		if err != nil {
+			return h, refused(err)
+		}
+		owners = append(owners, more...)
+	}
 	folded.Name(owners, a.config.Team)
 	h = table.Hour{Hour: folded, State: table.Complete, SilentNodes: len(silent), Filed: table.Filed{Digest: table.Digest(folded)}}
 	if c := &f.coverage; c.tooSilent(silent) || len(c.nodes)+len(c.targets) == 0 {

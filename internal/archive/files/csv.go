@@ -55,7 +55,7 @@ func readCSV(data []byte, t table.Table) (rows [][]any, err error) {
 		row := make([]any, len(t.Columns))
 		for i, place := range places {
 			if place < 0 {
-				row[i] = ""
+				row[i] = t.Columns[i].Empty()
 			} else if row[i], err = parse(t.Columns[i], texts[place]); err != nil {
 				line, _ := in.FieldPos(place)
 				return nil, fmt.Errorf("line %d, column %s: %w", line, t.Columns[i].Name, err)
@@ -80,7 +80,7 @@ func parse(c table.Column, text string) (any, error) {
 }
 
 // placesIn returns the columns of a table, except for added columns that a file lacks, and the place of
-// each column of the table in the file, -1 for those. Values of added columns are texts.
+// each column of the table in the file, -1 for those.
 func placesIn(t table.Table, file []string) (names []string, places []int) {
 	for _, c := range t.Columns {
 		if c.Added() && !slices.Contains(file, c.Name) {

@@ -96,7 +96,7 @@ func readParquet(data []byte, t table.Table) (rows [][]any, err error) {
 			row := make([]any, len(t.Columns))
 			for i, place := range places {
 				if place < 0 {
-					row[i] = ""
+					row[i] = t.Columns[i].Empty()
 					continue
 				}
 				v, as := values[place], t.Columns[i].Type

@@ -50,6 +50,9 @@ type Hour struct {
 	Charges   []Charge   // sorted by node, UUID, reason, pod and unit
 	Pods      []Pod      // sorted by namespace, name and UID
 	Workloads []Workload // sorted by UID
+	// UnknownPods are the charged pods that no series of their cluster names, sorted. There are none if the
+	// cluster has no such series at all.
+	UnknownPods []PodID
 	// Dropped is the number of scrapes of GPUs that were left out because of an implausible value.
 	Dropped int
 }

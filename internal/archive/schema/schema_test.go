@@ -62,7 +62,7 @@ func TestColumns(t *testing.T) {
 	}{
 		{
 			"postgres", columns(t, postgresMigrations, postgresErr),
-			map[table.Type][]string{table.Text: {"text not null", "text not null default ''"}, table.Int: {"bigint not null"}, table.Time: {"timestamptz", "timestamptz not null"}},
+			map[table.Type][]string{table.Text: {"text not null", "text not null default ''"}, table.Int: {"bigint not null", "bigint not null default 0"}, table.Time: {"timestamptz", "timestamptz not null"}},
 		},
 		{
 			"mysql", columns(t, mysqlMigrations, mysqlErr),

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,6 +173,26 @@ func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (own
 		}
 	}
 	return owners, nil
+}
+
+// maxPods limits the pods that are looked up in an hour; a query has maxAccounts of them.
+const maxPods = 10_000
+
+// Pods returns the series of kube-state-metrics for some pods in an hour.
+func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods []fold.PodID) (found []fold.Series, err error) {
+	const metric = "kube_pod_info"
+	for some := range slices.Chunk(pods[:min(len(pods), maxPods)], maxAccounts) {
+		var uids []string
+		for _, p := range some {
+			uids = append(uids, regexp.QuoteMeta(p.UID))
+		}
+		text := "last_over_time(" + metric + s.matchers(cluster, "uid=~"+strconv.Quote(strings.Join(uids, "|"))) + "[1h])"
+		err := s.ask(ctx, text, hour.Add(time.Hour), func(one fold.Series) { found = append(found, named(one, metric)) })
+		if err != nil {
+			return nil, fmt.Errorf("pods by %s: %w", metric, err)
+		}
+	}
+	return found, nil
 }
 
 // named returns a series with the name of its metric, which not every store keeps.

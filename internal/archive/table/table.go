@@ -175,11 +175,19 @@ var charge = []column[fold.Charge]{
 
 var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
-// added are the columns of charges and corrections that earlier versions did not have.
-var added = []string{"manager", "unit", "username"}
+// added are the columns of charges, corrections and hours that earlier versions did not have.
+var added = []string{"manager", "unit", "username", "unknown_pods"}
 
-// Added reports whether earlier versions did not have a column. In their rows it is empty.
+// Added reports whether earlier versions did not have a column. In their rows it is empty or 0.
 func (c Column) Added() bool { return slices.Contains(added, c.Name) }
+
+// Empty returns the value of an added column in earlier rows.
+func (c Column) Empty() any {
+	if c.Type == Int {
+		return int64(0)
+	}
+	return ""
+}
 
 // Charges has a row for each pod, unit or reason, GPU and hour. Rows of a GPU and hour add up to its
 // energy.
@@ -231,6 +239,7 @@ var Hours = build("hours", "an hour of a cluster whose rows are filed completely
 	integer("scrapes", "scrapes of all GPUs", func(h **Hour) int64 { return (*h).scrapes() }),
 	integer("silent_nodes", "nodes without samples and without failed scrapes", func(h **Hour) int64 { return int64((*h).SilentNodes) }),
 	text("digest", "SHA-256 of the rows of gpu_hours, charges, pods and workloads", func(h **Hour) string { return (*h).Digest }),
+	integer("unknown_pods", "charged pods that no series of the reconciler or of kube-state-metrics names; 0 without these series", func(h **Hour) int64 { return int64(len((*h).UnknownPods)) }),
 )
 
 // All are the tables of the archive.
@@ -311,7 +320,7 @@ func DigestRows(rows func(t Table) [][]any) string {
 	for _, t := range Data {
 		for _, row := range rows(t) {
 			for i, value := range row {
-				if value == "" && t.Columns[i].Added() {
+				if t.Columns[i].Added() && value == t.Columns[i].Empty() {
 					continue
 				}
 				_, _ = io.WriteString(sum, strconv.Quote(Format(value)))
