@@ -11,6 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // groupings are the columns of charges by the values of --by.
@@ -168,8 +169,8 @@ func (a *account) line(c *books.Charge) *line {
 // complete compares the account with the boards, and adds notices about hours that are missing.
 func (q *question) complete(ctx context.Context, a *account) error {
 	type state struct {
-		hours map[time.Time]bool
-		gaps  int
+		hours         map[time.Time]bool
+		gaps, refused int
 	}
 	clusters := make(map[string]*state)
 	of := a.of
@@ -181,8 +182,11 @@ func (q *question) complete(ctx context.Context, a *account) error {
 			clusters[h.Cluster] = c
 		}
 		c.hours[h.Hour] = true
-		if h.State == "gaps" {
+		switch h.State {
+		case table.Gaps:
 			c.gaps++
+		case books.Refused:
+			c.refused++
 		}
 		a.boards += h.Energy
 		return true
@@ -212,6 +216,9 @@ func (q *question) complete(ctx context.Context, a *account) error {
 		}
 		if c.gaps > 0 {
 			notice("incomplete: %d hours%s were filed although nodes had no samples", c.gaps, of)
+		}
+		if c.refused > 0 {
+			notice("incomplete: %d of %d hours%s are refused and left out: their record is impossible", c.refused, expected, of)
 		}
 	}
 	if a.total.Energy != a.boards {

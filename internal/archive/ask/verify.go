@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // verifyColumns are the columns of the check of a month.
@@ -19,6 +20,8 @@ var verifyColumns = []print.Column{
 	{Name: "missing", Title: "MISSING"},
 	{Name: "gap_hours", Title: "WITH GAPS", Kind: print.Count},
 	{Name: "corrected_hours", Title: "CORRECTED", Kind: print.Count},
+	{Name: "refused_hours", Title: "REFUSED", Kind: print.Count},
+	{Name: "unknown_pods", Title: "UNKNOWN PODS", Kind: print.Count},
 	{Name: "boards_mj", Title: "BOARDS KWH", Kind: print.Energy},
 	{Name: "charged_mj", Title: "CHARGED KWH", Kind: print.Energy},
 	{Name: "wrong_hours", Title: "WRONG HOURS", Kind: print.Count},
@@ -30,6 +33,7 @@ type check struct {
 	cluster         string
 	hours           map[time.Time]int64 // energy of the boards less the charges
 	gaps, corrected int64
+	refused, pods   int64 // pods are unknown ones
 	boards, charged int64
 }
 
@@ -52,10 +56,12 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		c.hours[h.Hour] += h.Energy
 		c.boards += h.Energy
 		switch h.State {
-		case "gaps":
+		case table.Gaps:
 			c.gaps++
-		case "corrected":
+		case table.Corrected:
 			c.corrected++
+		case books.Refused:
+			c.refused++
 		}
 		return true
 	})
@@ -67,6 +73,9 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 			c.hours[charge.Hour] -= charge.Energy
 			c.charged += charge.Energy
 		}
+	}
+	if err := q.unknownPods(ctx, of, checks, &a); err != nil {
+		return a, err
 	}
 	names := make(map[string]bool)
 	for name := range checks {
@@ -93,8 +102,30 @@ func (c *check) row(of books.Selection) []any {
 		}
 	}
 	missing := missingHours(of, c.hours)
-	ok := missing == "" && wrong == 0 && c.gaps == 0
-	return []any{c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.boards, c.charged, wrong, ok}
+	ok := missing == "" && wrong == 0 && c.gaps == 0 && c.refused == 0
+	return []any{c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.refused, c.pods, c.boards, c.charged, wrong, ok}
+}
+
+// maxPods is the number of unknown pods that are listed.
+const maxPods = 20
+
+// unknownPods lists the pods that no series of their cluster names.
+func (q *question) unknownPods(ctx context.Context, of books.Selection, checks map[string]*check, a *print.Answer) error {
+	of.Energy = false
+	pods, err := q.source.UnknownPods(ctx, of)
+	for i, p := range pods {
+		if c := checks[p.Cluster]; c != nil {
+			c.pods++
+		}
+		switch {
+		case i < maxPods:
+			a.Notices = append(a.Notices, fmt.Sprintf("unknown pod %s/%s (%s) of %s: %.3f kWh in %d hours; neither the reconciler nor kube-state-metrics names it",
+				p.Namespace, p.Pod, p.UID, p.Cluster, float64(p.Energy)/3.6e9, p.Hours))
+		case i == maxPods:
+			a.Notices = append(a.Notices, fmt.Sprintf("and %d more unknown pods", len(pods)-i))
+		}
+	}
+	return err
 }
 
 // maxRanges is the number of ranges of missing hours that are listed.

@@ -140,6 +140,15 @@ func (b *board) settle() error {
 	return fmt.Errorf("the values of scrapes exclude each other: %w", ErrImplausible)
 }
 
+// healthOnly adds up the counters of errors only.
+func (b *board) healthOnly() {
+	for _, t := range b.tracks {
+		if t.sum = 0; t.kind == health && len(t.samples) > 0 {
+			t.direct(b)
+		}
+	}
+}
+
 // maxRounds limits how often samples are dropped because of others.
 const maxRounds = 10
 

@@ -191,6 +191,7 @@ func Fold(in Input) (*Hour, error) {
 		}
 		if err != nil {
 			r.refused[b.gpuKey] = b.fail(err)
+			b.healthOnly()
 		}
 		hour.Dropped += len(b.dropped)
 		for _, t := range b.tracks {
@@ -208,6 +209,16 @@ func (h *Hour) Join(parts ...*Hour) {
 		h.Dropped += part.Dropped
 	}
 	h.sort()
+}
+
+// Refuse removes the amounts. Places, health and owners do not depend on them.
+func (h *Hour) Refuse() {
+	for i := range h.GPUs {
+		h.GPUs[i].Energy = 0
+	}
+	for i := range h.Charges {
+		h.Charges[i].clear()
+	}
 }
 
 func (h *Hour) sort() {
@@ -347,23 +358,18 @@ func (r *rows) close(h *Hour) error {
 		}
 	}
 	for _, g := range r.gpus {
-		if len(r.refused) > 0 {
-			g.Energy = 0
-		}
 		h.GPUs = append(h.GPUs, *g)
 	}
 	for k, c := range r.charges {
 		if c.isZero() && (r.refused[k.gpuKey] == nil || k.reason != "") {
 			continue
 		}
-		if len(r.refused) > 0 {
-			c.clear()
-		}
 		c.Serial = r.at(gpuKey{c.Node, c.UUID}).Serial
 		h.Charges = append(h.Charges, *c)
 	}
 	h.sort()
 	if len(r.refused) > 0 {
+		h.Refuse()
 		return newBoardErrors(maps.Values(r.refused))
 	}
 	return nil
