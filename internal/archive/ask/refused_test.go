@@ -49,7 +49,7 @@ func TestRefusedHours(t *testing.T) {
 			}
 			return value
 		},
-		"is implausible": func(minute int, metric, uuid string, value float64) float64 {
+		"rises by 1012000.000 J from 2026-10-01 02:29:07": func(minute int, metric, uuid string, value float64) float64 {
 			if uuid == "GPU-1" && minute >= 150 && strings.HasSuffix(metric, "energy_joules_total") {
 				return value + 1e6
 			}

@@ -88,7 +88,11 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		return a, fmt.Errorf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", q.source.Name(), stamp(of.From), stamp(of.Until))
 	}
 	if slices.ContainsFunc(a.Rows, func(row []any) bool { return row[len(row)-1] == false }) {
-		a.Notices = append(a.Notices, "the books are not complete: "+q.remedy())
+		remedy := q.remedy()
+		if len(q.source.Refused()) > 0 {
+			remedy = "see the hours that are refused"
+		}
+		a.Notices = append(a.Notices, "the books are not complete: "+remedy)
 		q.failed = true
 	}
 	return a, nil

@@ -76,21 +76,23 @@ func (b *board) closings() Openings {
 // Doubtful returns the GPUs with opening values that the samples do not continue. Their samples before the
 // hour show which of them are wrong: see [Input.Reopen].
 func (in *Input) Doubtful() (boards []Board) {
-	seen := make(map[gpuKey]bool)
-	for a := range in.Openings {
+	seen, present, doubtful, certain := make(map[gpuKey]bool), make(map[gpuKey]bool), make(map[gpuKey]bool), make(map[gpuKey]bool)
+	for a, s := range in.Openings {
 		seen[a.gpuKey] = true
+		// No pod has more energy than its board. It may have ended with a wrong value.
+		board, known := in.Openings[Account{gpuKey: a.gpuKey, metric: boardEnergy}]
+		if c := opened[a.metric]; c.add != nil && (!isExact(s.Value*c.unit) || c.kind == energy && known && s.Value > board.Value) {
+			certain[a.gpuKey] = true
+		}
 	}
-	doubtful, certain := make(map[gpuKey]bool), make(map[gpuKey]bool)
 	for _, s := range in.Series {
 		c := opened[s.Labels.Metric()]
 		if c == nil || c.add == nil || len(s.Samples) == 0 {
 			continue
 		}
 		k := gpuOf(s.Labels)
+		present[k] = true
 		opening, known := in.Openings[c.account(s.Labels)]
-		if _, exact := c.exact(opening.Value); !exact {
-			certain[k] = true
-		}
 		if !known {
 			opening.Time = s.Samples[0].Time
 		}
@@ -105,7 +107,7 @@ func (in *Input) Doubtful() (boards []Board) {
 		}
 	}
 	for k, is := range certain {
-		if is {
+		if is && present[k] {
 			boards = append(boards, Board{k.node, k.uuid})
 		}
 	}

@@ -3,6 +3,7 @@ package fold
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -293,15 +294,23 @@ func (t *track) explainRun(before *candidate, run []*candidate, after *candidate
 	if len(run) == 0 || len(run) == 1 && (before == nil || after == nil || restarted(&run[0].point, &after.point)) {
 		return nil
 	}
+	stays := before == nil || after == nil
 	for _, c := range run {
-		switch {
-		case before == nil:
-			return t.jumps(&c.point, &after.point)
-		case after == nil || t.continues(&before.point, &c.point) && t.continues(&c.point, &after.point):
-			return t.jumps(&before.point, &c.point)
-		}
+		stays = stays || t.continues(&before.point, &c.point) && t.continues(&c.point, &after.point)
 	}
-	return nil
+	if !stays {
+		return nil
+	}
+	last := before
+	for _, c := range append(slices.Clone(run), after) {
+		if last != nil && c != nil {
+			if _, ok := t.step(&last.point, &c.point); !ok {
+				return t.jumps(&last.point, &c.point)
+			}
+		}
+		last = c
+	}
+	return fmt.Errorf("%s has values that exclude each other: %w", t.account.name(), ErrImplausible)
 }
 
 // continues reports whether a counter could have both values if it was not bounded.
