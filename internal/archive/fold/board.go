@@ -51,8 +51,7 @@ type board struct {
 	maxPower        int64
 	openings        Openings
 	series          map[string][]Series // by metric
-	// seen is when the GPU was first scraped: at the start if it has an opening value, else at its first
-	// sample.
+	// seen is the first scrape of the GPU: the start if it has an opening value, else its first sample.
 	seen    int64
 	created map[Account][]Sample
 	tracks  []*track
