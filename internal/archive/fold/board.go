@@ -252,19 +252,18 @@ func (b *board) isNew(a Account, first int64) bool {
 	return known && began*1000 >= float64(b.start-b.lookback)
 }
 
-// sum checks the sums of the counters: the energy against the power, and the GPU time of all owners
-// against the clock.
+// sum checks the GPU time of all owners against the clock, from the first sample of each in the hour: the time
+// of the value before it may be unknown.
 func (b *board) sum() error {
-	begin, end, held := b.start+b.lookback, b.start, int64(0)
+	begin, end, sum := b.start+b.lookback, b.start, int64(0)
 	for _, t := range b.tracks {
-		if t.kind != gpuTime || len(t.samples) == 0 {
-			continue
+		if t.kind == gpuTime && len(t.samples) > 0 {
+			begin, end = min(begin, t.first.moved), max(end, t.last.time)
+			sum += t.within
 		}
-		begin, end = min(begin, t.first.moved), max(end, t.last.time)
-		held += t.sum
 	}
-	if held > 0 && held > end-begin+overlap {
-		return fmt.Errorf("pods and units hold it for %.0f s in %.0f s: %w", float64(held)/1000, float64(end-begin)/1000, ErrImplausible)
+	if sum > 0 && sum > end-begin+overlap {
+		return fmt.Errorf("pods and units hold it for %.0f s in %.0f s: %w", float64(sum)/1000, float64(end-begin)/1000, ErrImplausible)
 	}
 	return nil
 }

@@ -59,10 +59,10 @@ type track struct {
 	account Account
 	samples []Sample
 	rate    int64
-	// first and last are the first and the last plausible point, sum is the increase between them. If it is
-	// based, first is the point before the hour.
+	// first and last are the first and the last plausible point, sum is the increase between them, within the
+	// part of it between samples. If it is based, first is the point before the hour.
 	first, last point
-	sum         int64
+	sum, within int64
 	based       bool
 }
 
@@ -101,7 +101,7 @@ func (t *track) drop(bad map[int64]bool) {
 // settle finds the plausible samples, and adds the times of the others.
 func (t *track) settle(b *board, bad map[int64]bool) error {
 	if len(t.samples) == 0 { // all were dropped
-		if t.sum, t.last = 0, t.first; !t.based {
+		if t.sum, t.within, t.last = 0, 0, t.first; !t.based {
 			t.last = point{}
 		}
 		return nil
@@ -154,12 +154,15 @@ func (t *track) direct(b *board) bool {
 	if t.first, t.based = t.opening(b, &created); !t.based {
 		t.first, samples = t.point(samples[0], &created), samples[1:]
 	}
-	t.last, t.sum = t.first, 0
-	for _, s := range samples {
+	t.last, t.sum, t.within = t.first, 0, 0
+	for i, s := range samples {
 		next := t.point(s, &created)
 		n, ok := t.step(&t.last, &next)
 		if t.sum += n; !ok || t.sum > maxExact {
 			return false
+		}
+		if i > 0 || !t.based {
+			t.within += n
 		}
 		next.move(&t.last)
 		t.last = next
@@ -192,10 +195,12 @@ func (t *track) search(b *board, bad map[int64]bool) error {
 			bad[all[i].time] = true
 		}
 	}
-	t.first, t.last, t.sum = kept[0].point, kept[len(kept)-1].point, 0
-	for _, c := range kept[1:] {
+	t.first, t.last, t.sum, t.within, t.based = kept[0].point, kept[len(kept)-1].point, 0, 0, based
+	for i, c := range kept[1:] {
 		n, _ := t.step(&c.before.point, &c.point)
-		t.sum = min(t.sum+n, maxExact+1)
+		if t.sum = min(t.sum+n, maxExact+1); i > 0 || !based {
+			t.within = min(t.within+n, maxExact+1)
+		}
 	}
 	return nil
 }

@@ -225,3 +225,44 @@ func TestStays(t *testing.T) {
 		})
 	}
 }
+
+// TestGPUTime checks the GPU time of pods against the clock. Four pods share a GPU that was not scraped for half an hour
+// around the start of the hour.
+func TestGPUTime(t *testing.T) {
+	for name, tt := range map[string]struct {
+		share   float64 // seconds in a second
+		refused string
+	}{
+		"together the clock": {0.25, ""}, "together twice the clock": {0.5, "pods and units hold it for"}, "each more than the clock": {1.1, "above the limit of 1 s in each second"},
+	} {
+		s := history{foldtest.NewStore()}
+		for minute := 20.0; minute <= 120; minute++ {
+			if minute > 40 && minute < 70 {
+				continue
+			}
+			s.board(minute, 18_000*minute, -600, "a")
+			for _, pod := range []string{"p", "q", "r", "s"} {
+				labels := []string{"node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", pod, "pod_uid", pod}
+				s.Add(at(minute), tt.share*60*minute, "gpuledger_allocation_gpu_seconds_total", labels...)
+				s.Add(at(minute), seconds(start), "gpuledger_allocation_created_timestamp_seconds", labels...)
+			}
+		}
+		h, err := hour(s.Store, 1)
+		if tt.refused != "" {
+			if !errors.Is(err, fold.ErrImplausible) || !strings.Contains(err.Error(), tt.refused) {
+				t.Errorf("%s: error is %v, want %q", name, err, tt.refused)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		sum := time.Duration(0)
+		for _, c := range h.Charges {
+			sum += time.Duration(c.GPUTime) * time.Millisecond
+		}
+		if sum != 80*time.Minute {
+			t.Errorf("%s: %s, want the 80 minutes since the last scrape", name, sum)
+		}
+	}
+}
