@@ -223,8 +223,8 @@ func (t *track) most(milliseconds int64) int64 {
 }
 
 // step returns the increase from one point to a later one, false if it is implausible. A counter with
-// another created timestamp restarted at 0. So did a counter with a smaller
-// value, unless its created timestamp is known.
+// another created timestamp restarted at 0. So did a counter with a smaller value, unless its created
+// timestamp is known.
 func (t *track) step(a, b *point) (int64, bool) {
 	most, rise := t.most(b.time-a.moved), b.value-a.value
 	same := a.known && b.known && a.began == b.began
