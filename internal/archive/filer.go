@@ -221,6 +221,9 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 			"sink", f.name, "cluster", cluster, "hour", j.hour, "revision", before.Revision + 1, "gpus", len(h.GPUs), "charges", len(h.Charges),
 			"seconds", math.Round(time.Since(began).Seconds()*1000) / 1000,
 		}
+		if h.Dropped > 0 {
+			attrs = append(attrs, "dropped_scrapes", h.Dropped)
+		}
 		if f.left > 1 {
 			attrs = append(attrs, "hours_left", f.left-1)
 		}

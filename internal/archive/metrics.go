@@ -49,6 +49,10 @@ var (
 		Family: familyHours, Name: "gpuledger_archive_hours_refused", Type: prometheus.GaugeValue, Labels: []string{"cluster", "reason"},
 		Help: "Hours that are refused now, because their samples may be incomplete.",
 	}
+	droppedMetric = metric.Metric{
+		Family: familyHours, Name: "gpuledger_archive_scrapes_dropped_total", Type: prometheus.CounterValue, Labels: []string{"cluster"},
+		Help: "Scrapes of GPUs that were dropped because of an impossible value. Hours that are read again count again.",
+	}
 	upMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_sink_up", Type: prometheus.GaugeValue, Labels: []string{"sink"},
 		Help: "1 if the last use of a sink succeeded, else 0. A replica that waits for the folder of another one has 0.",
@@ -65,7 +69,7 @@ var (
 
 // Catalogue returns every metric of the program.
 func Catalogue() []metric.Metric {
-	all := []metric.Metric{filedMetric, behindMetric, newestMetric, refusedMetric, upMetric, requestsMetric, secondsMetric}
+	all := []metric.Metric{filedMetric, behindMetric, newestMetric, refusedMetric, droppedMetric, upMetric, requestsMetric, secondsMetric}
 	return append(append(all, events.Catalogue()...), serve.Metric)
 }
 
@@ -86,8 +90,8 @@ func Labels() []metric.Label {
 
 // metrics has the state that is exported.
 type metrics struct {
-	filed, requests, seconds    *prometheus.CounterVec
-	behind, newest, refused, up *prometheus.GaugeVec
+	filed, dropped, requests, seconds *prometheus.CounterVec
+	behind, newest, refused, up       *prometheus.GaugeVec
 }
 
 func newMetrics() *metrics {
@@ -98,7 +102,7 @@ func newMetrics() *metrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels)
 	}
 	m := &metrics{
-		filed: counter(filedMetric), requests: counter(requestsMetric), seconds: counter(secondsMetric),
+		filed: counter(filedMetric), dropped: counter(droppedMetric), requests: counter(requestsMetric), seconds: counter(secondsMetric),
 		behind: gauge(behindMetric), newest: gauge(newestMetric), refused: gauge(refusedMetric), up: gauge(upMetric),
 	}
 	for _, result := range []string{resultComplete, resultIncomplete, resultFailed} {
@@ -112,7 +116,7 @@ func newMetrics() *metrics {
 
 // collectors returns all of them.
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.filed, m.requests, m.seconds, m.behind, m.newest, m.refused, m.up}
+	return []prometheus.Collector{m.filed, m.dropped, m.requests, m.seconds, m.behind, m.newest, m.refused, m.up}
 }
 
 // born creates the series of a sink, except for its state, which is unknown.

@@ -78,6 +78,14 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	}
 	folded := &fold.Hour{Cluster: cluster, Start: hour.UTC()}
 	folded.Join(f.parts...)
+	a.metrics.dropped.WithLabelValues(cluster).Add(float64(folded.Dropped))
+	if unknown := folded.Unknown(owners); len(unknown) > 0 {
+		more, err := a.store.Pods(ctx, cluster, hour, unknown)
+		if err != nil {
+			return h, refused(err)
+		}
+		owners = append(owners, more...)
+	}
 	folded.Name(owners, a.config.Team)
 	c := &f.coverage
 	h = table.Hour{Hour: folded, State: state, SilentNodes: len(c.silent(c.before)), ExplainedNodes: len(c.explained), Filed: table.Filed{Digest: table.Digest(folded)}}
@@ -132,7 +140,7 @@ func (a *archive) readAhead(ctx context.Context, s *sequence) error {
 		for j, in := range hours {
 			s.ahead[j].add(in)
 		}
-		closings[i] = fold.Closings(hours[len(hours)-1].Series)
+		closings[i] = hours[len(hours)-1].Closings()
 		a.metrics.spent(stepFold, began)
 	}
 	s.closings = closings

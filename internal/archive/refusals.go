@@ -27,6 +27,7 @@ var refusalReasons = []refusalReason{
 	{"downsampled", errDownsampled},
 	{"silent_nodes", errSilent},
 	{"replicas", fold.ErrReplicas},
+	{"implausible", fold.ErrImplausible},
 	{"overcharged", fold.ErrOvercharged},
 	{"incomplete", store.ErrIncomplete},
 	{"rejected", permanent.Err},

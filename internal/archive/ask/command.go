@@ -190,6 +190,7 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 	if err != nil {
 		return err
 	}
+	a.Notices = append(a.Notices, q.refused()...)
 	if t.Progress != nil {
 		t.Progress("")
 	}

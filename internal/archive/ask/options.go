@@ -210,7 +210,7 @@ func variable(name string) string {
 // inConfig are the flags that can be set by environment variables and the configuration file: where
 // the books are, and how answers look.
 var inConfig = []string{
-	"books", "s3.endpoint", "s3.region", "s3.lookup", "mysql.password-file", "store.url", "store.type", "store.http.config.file", "store.timeout", "store.read", "cluster", "of-cluster", "team.label", "tz",
+	"books", "s3.endpoint", "s3.region", "s3.lookup", "mysql.password-file", "store.url", "store.type", "store.http.config.file", "store.timeout", "store.read", "gpu.max-power", "cluster", "of-cluster", "team.label", "tz",
 	"assets", "assets.columns", "prices", "carbon", "pue", "rma",
 }
 

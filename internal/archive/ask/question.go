@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -35,6 +36,25 @@ func (e *UnknownError) Error() string {
 		return text + ": did you mean " + strings.Join(e.Closest, ", ") + "?"
 	}
 	return text + ": check the name, or set --since"
+}
+
+// maxRefused is the number of refused boards of hours that are listed.
+const maxRefused = 5
+
+// refused returns notices about hours of a store without energy and money.
+func (q *question) refused() (notices []string) {
+	all := q.source.Refused()
+	for i, r := range all {
+		if i == maxRefused {
+			return append(notices, fmt.Sprintf("and %d more boards of refused hours", len(all)-i))
+		}
+		of := ""
+		if r.Cluster != "" {
+			of = " of " + r.Cluster
+		}
+		notices = append(notices, fmt.Sprintf("hour %s%s is refused, its energy, times and money are left out: board %s, %v", stamp(r.Hour), of, cmp.Or(r.Board.Serial, r.Board.UUID), r.Board))
+	}
+	return notices
 }
 
 // period returns the time of the question: full hours until now, or until the hour after --at.

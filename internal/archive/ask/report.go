@@ -48,7 +48,7 @@ func (q *question) report(ctx context.Context, w io.Writer, style print.Style) e
 		{Title: "Stays", Answer: history},
 		{Title: "Errors", Answer: health(all)},
 		{Title: "Use by pods and units", Answer: used},
-		{Title: "About this page", Answer: print.Answer{Notices: append(notices,
+		{Title: "About this page", Answer: print.Answer{Notices: append(append(notices, q.refused()...),
 			fmt.Sprintf("From %s, %s to %s UTC. Times are in %s, energy is in kWh.", q.source.Name(), stamp(of.From), stamp(of.Until), q.TZ))}},
 	}
 	return print.Page(w, q.Output, title, sections, style)

@@ -167,7 +167,10 @@ func (a *account) line(c *books.Charge) *line {
 
 // complete compares the account with the boards, and adds notices about hours that are missing.
 func (q *question) complete(ctx context.Context, a *account) error {
-	type state struct{ hours map[time.Time]bool }
+	type state struct {
+		hours   map[time.Time]bool
+		refused int
+	}
 	clusters, accepted := make(map[string]*state), make(gaps)
 	of := a.of
 	of.Energy = true
@@ -179,6 +182,9 @@ func (q *question) complete(ctx context.Context, a *account) error {
 		}
 		c.hours[h.Hour] = true
 		accepted.add(h)
+		if h.State == books.Refused {
+			c.refused++
+		}
 		a.boards += h.Energy
 		return true
 	})
@@ -204,6 +210,9 @@ func (q *question) complete(ctx context.Context, a *account) error {
 		}
 		if n := expected - len(c.hours); n > 0 {
 			notice("incomplete: %d of %d hours%s are missing, the first one is %s: %s", n, expected, of, stamp(firstMissing(a.of, c.hours)), q.remedy())
+		}
+		if c.refused > 0 {
+			notice("incomplete: %d of %d hours%s are refused and left out: their record is impossible", c.refused, expected, of)
 		}
 	}
 	for _, line := range accepted.notices() {

@@ -20,6 +20,8 @@ var verifyColumns = []print.Column{
 	{Name: "missing", Title: "MISSING"},
 	{Name: "gap_hours", Title: "WITH GAPS", Kind: print.Count},
 	{Name: "corrected_hours", Title: "CORRECTED", Kind: print.Count},
+	{Name: "refused_hours", Title: "REFUSED", Kind: print.Count},
+	{Name: "unknown_pods", Title: "UNKNOWN PODS", Kind: print.Count},
 	{Name: "boards_mj", Title: "BOARDS KWH", Kind: print.Energy},
 	{Name: "charged_mj", Title: "CHARGED KWH", Kind: print.Energy},
 	{Name: "wrong_hours", Title: "WRONG HOURS", Kind: print.Count},
@@ -31,6 +33,7 @@ type check struct {
 	cluster         string
 	hours           map[time.Time]int64 // energy of the boards less the charges
 	gaps, corrected int64
+	refused, pods   int64 // pods are unknown ones
 	boards, charged int64
 }
 
@@ -55,8 +58,11 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		if accepted.add(h) {
 			c.gaps++
 		}
-		if h.State == table.Corrected {
+		switch h.State {
+		case table.Corrected:
 			c.corrected++
+		case books.Refused:
+			c.refused++
 		}
 		return true
 	})
@@ -68,6 +74,9 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 			c.hours[charge.Hour] -= charge.Energy
 			c.charged += charge.Energy
 		}
+	}
+	if err := q.unknownPods(ctx, of, checks, &a); err != nil {
+		return a, err
 	}
 	names := make(map[string]bool)
 	for name := range checks {
@@ -81,7 +90,11 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		return a, fmt.Errorf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", q.source.Name(), stamp(of.From), stamp(of.Until))
 	}
 	if slices.ContainsFunc(a.Rows, func(row []any) bool { return row[len(row)-1] == false }) {
-		a.Notices = append(a.Notices, "the books are not complete: "+q.remedy())
+		remedy := q.remedy()
+		if len(q.source.Refused()) > 0 {
+			remedy = "see the hours that are refused"
+		}
+		a.Notices = append(a.Notices, "the books are not complete: "+remedy)
 		q.failed = true
 	}
 	return a, nil
@@ -95,8 +108,30 @@ func (c *check) row(of books.Selection) []any {
 		}
 	}
 	missing := missingHours(of, c.hours)
-	ok := missing == "" && wrong == 0 && c.gaps == 0
-	return []any{c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.boards, c.charged, wrong, ok}
+	ok := missing == "" && wrong == 0 && c.gaps == 0 && c.refused == 0
+	return []any{c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.refused, c.pods, c.boards, c.charged, wrong, ok}
+}
+
+// maxPods is the number of unknown pods that are listed.
+const maxPods = 20
+
+// unknownPods lists the pods that no series of their cluster names.
+func (q *question) unknownPods(ctx context.Context, of books.Selection, checks map[string]*check, a *print.Answer) error {
+	of.Energy = false
+	pods, err := q.source.UnknownPods(ctx, of)
+	for i, p := range pods {
+		if c := checks[p.Cluster]; c != nil {
+			c.pods++
+		}
+		switch {
+		case i < maxPods:
+			a.Notices = append(a.Notices, fmt.Sprintf("unknown pod %s/%s (%s) of %s: %.3f kWh in %d hours; neither the reconciler nor kube-state-metrics names it",
+				p.Namespace, p.Pod, p.UID, p.Cluster, float64(p.Energy)/3.6e9, p.Hours))
+		case i == maxPods:
+			a.Notices = append(a.Notices, fmt.Sprintf("and %d more unknown pods", len(pods)-i))
+		}
+	}
+	return err
 }
 
 // maxRanges is the number of ranges of hours that are listed.

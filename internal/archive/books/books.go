@@ -26,6 +26,12 @@ type Source interface {
 	// Boards returns the boards of filed hours in each of their places, in any order. Some may be of up to
 	// two hours before.
 	Boards(ctx context.Context, of Selection) ([]Board, error)
+	// UnknownPods returns the charged pods that neither the reconciler nor kube-state-metrics names, by cluster,
+	// namespace and name.
+	UnknownPods(ctx context.Context, of Selection) ([]UnknownPod, error)
+	// Refused returns the hours without amounts that were read, by cluster, hour and board: their records are
+	// impossible. An archive has none.
+	Refused() []Refusal
 	// Measured reports whether the last charges had their measured parts.
 	Measured() bool
 	// Name describes the place in errors and notices.
@@ -71,6 +77,47 @@ type Hour struct {
 	Energy  int64 // of all boards, in mJ
 	// Reason is that of the operator who accepted missing samples, empty for none.
 	Reason string
+}
+
+// Refused is the state of an hour of a store whose record is impossible. It has no amounts.
+const Refused table.State = "refused"
+
+// Refusal is the reason for which an hour has no amounts.
+type Refusal struct {
+	Cluster string
+	Hour    time.Time
+	Board   *fold.BoardError
+}
+
+// UnknownPod is a pod that no series of its cluster names.
+type UnknownPod struct {
+	Cluster string
+	fold.PodID
+	Hours, Energy int64 // mJ
+}
+
+// unknownPods adds up the charges of unknown pods.
+type unknownPods map[UnknownPod]*UnknownPod
+
+// add adds the energy of a pod in an hour.
+func (u unknownPods) add(cluster string, pod fold.PodID, energy int64) {
+	key := UnknownPod{Cluster: cluster, PodID: pod}
+	if u[key] == nil {
+		first := key
+		u[key] = &first
+	}
+	u[key].Hours++
+	u[key].Energy += energy
+}
+
+func (u unknownPods) sorted() (all []UnknownPod) {
+	for _, p := range u {
+		all = append(all, *p)
+	}
+	slices.SortFunc(all, func(a, b UnknownPod) int {
+		return slices.Compare([]string{a.Cluster, a.Namespace, a.Pod, a.UID}, []string{b.Cluster, b.Namespace, b.Pod, b.UID})
+	})
+	return all
 }
 
 // GPU is a GPU in an hour.

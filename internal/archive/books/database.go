@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/mysql"
 	"github.com/gpuledger/gpuledger/internal/archive/postgres"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -257,4 +258,30 @@ func (d *database) Charges(ctx context.Context, of Selection, by ...string) (fou
 		return true
 	})
 	return all.sorted(), err
+}
+
+// Refused implements [Source].
+func (d *database) Refused() []Refusal { return nil }
+
+// UnknownPods implements [Source]. A database of an earlier version has none.
+func (d *database) UnknownPods(ctx context.Context, of Selection) (found []UnknownPod, err error) {
+	s, has := &statement{dialect: d.dialect}, false
+	s.add("select table_name from information_schema.columns where table_name = 'hours' and column_name = 'unknown_pods'")
+	err = d.rows(ctx, s, make([]table.Column, 1), func([]table.Cell) bool { has = true; return false })
+	if err != nil || !has {
+		return nil, err
+	}
+	s = &statement{dialect: d.dialect}
+	s.add("select cluster, namespace, pod, pod_uid, count(distinct hour), cast(sum(energy_mj) as "+d.integer+") from ("+
+		"select c.cluster, c.hour, c.node, c.namespace, c.pod, c.pod_uid, c.energy_mj from charges c join hours h on h.cluster = c.cluster and h.hour = c.hour"+
+		" where h.unknown_pods > 0 and c.pod_uid <> '' and c.hour >= ? and c.hour < ? and not exists (select 1 from pods p where p.cluster = c.cluster and p.hour = c.hour"+
+		" and (p.pod_uid = c.pod_uid or p.namespace = c.namespace and p.pod = c.pod))) as unnamed", of.From, of.Until)
+	s.where(of)
+	s.add(" group by cluster, namespace, pod, pod_uid order by cluster, namespace, pod, pod_uid")
+	columns := append(make([]table.Column, 4), table.Column{Type: table.Int}, table.Column{Type: table.Int})
+	err = d.rows(ctx, s, columns, func(row []table.Cell) bool {
+		found = append(found, UnknownPod{row[0].Text, fold.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}, row[4].Int, row[5].Int})
+		return true
+	})
+	return found, err
 }

@@ -2,6 +2,7 @@ package books
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -115,24 +116,41 @@ func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, l
 		}
 		for i, in := range inputs {
 			h, err := foldOnce(in)
-			if err != nil {
+			var boards fold.BoardErrors
+			switch hour := (Hour{Cluster: g.cluster, Hour: in.Start.UTC()}); {
+			case errors.As(err, &boards):
+				s.refused[hour] = union(s.refused[hour], boards)
+			case err != nil:
 				return nil, fmt.Errorf("%s, hour %s: %w", s.Name(), in.Start.Format(time.RFC3339), err)
 			}
 			all[i] = append(all[i], h)
 		}
 		parts[g.cluster] = all
-		g.before = fold.Closings(inputs[len(inputs)-1].Series)
+		g.before = inputs[len(inputs)-1].Closings()
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(parts)) {
 		for i, of := range parts[cluster] {
 			h := &fold.Hour{Cluster: cluster, Start: first.Add(time.Duration(i) * time.Hour)}
 			h.Join(of...)
+			if s.refused[Hour{Cluster: cluster, Hour: h.Start.UTC()}] != nil {
+				h.Refuse()
+			}
 			if len(h.GPUs) > 0 {
 				hours = append(hours, h)
 			}
 		}
 	}
 	return hours, nil
+}
+
+// union adds errors of boards that are not known.
+func union(known, more fold.BoardErrors) fold.BoardErrors {
+	for _, e := range more {
+		if !slices.ContainsFunc(known, func(k *fold.BoardError) bool { return k.Node == e.Node && k.UUID == e.UUID }) {
+			known = append(known, e)
+		}
+	}
+	return known
 }
 
 // places reads the places of GPUs only.
@@ -207,23 +225,26 @@ func (s *samples) gpus(ctx context.Context, of Selection) ([]fold.Labels, error)
 	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
 }
 
+// owner is a metric that names owners, with the label of values of a column.
+type owner struct{ metric, label, column string }
+
 // owners are the metrics that name pods, teams, machines and users.
-var owners = []struct{ metric, label string }{
-	{"gpuledger_pod_info", "pod_uid"},
-	{"gpuledger_pod_labels", "pod_uid"},
-	{"kube_namespace_labels", "namespace"},
-	{"gpuledger_node_machine_info", "node"},
-	{"gpuledger_unit_info", "unit"},
+var owners = []owner{
+	{"gpuledger_pod_info", "pod_uid", "pod_uid"},
+	{"gpuledger_pod_labels", "pod_uid", "pod_uid"},
+	{"kube_namespace_labels", "namespace", "namespace"},
+	{"gpuledger_node_machine_info", "node", "node"},
+	{"gpuledger_unit_info", "unit", "unit"},
 }
 
 // name adds the names of workloads, teams, users and machines to hours, as they were known in each hour.
-func (s *samples) name(ctx context.Context, hours []*fold.Hour) error {
+func (s *samples) name(ctx context.Context, hours []*fold.Hour, by []owner) error {
 	clusters := make(map[string][]*fold.Hour)
 	for _, h := range hours {
 		clusters[h.Cluster] = append(clusters[h.Cluster], h)
 	}
 	for cluster, all := range clusters {
-		found, err := s.owners(ctx, cluster, all)
+		found, err := s.owners(ctx, cluster, all, by)
 		if err != nil {
 			return err
 		}
@@ -236,7 +257,7 @@ func (s *samples) name(ctx context.Context, hours []*fold.Hour) error {
 }
 
 // owners returns the series that name owners by hour.
-func (s *samples) owners(ctx context.Context, cluster string, hours []*fold.Hour) (map[int64][]fold.Series, error) {
+func (s *samples) owners(ctx context.Context, cluster string, hours []*fold.Hour, by []owner) (map[int64][]fold.Series, error) {
 	values := map[string]map[string]bool{"pod_uid": {}, "namespace": {}, "node": {}, "unit": {}}
 	for _, h := range hours {
 		for _, c := range h.Charges {
@@ -245,9 +266,9 @@ func (s *samples) owners(ctx context.Context, cluster string, hours []*fold.Hour
 	}
 	first, last := hours[0].Start, hours[len(hours)-1].Start
 	all := make(map[int64][]fold.Series)
-	for _, of := range owners {
-		delete(values[of.label], "")
-		for some := range slices.Chunk(slices.Sorted(maps.Keys(values[of.label])), maxUUIDs) {
+	for _, of := range by {
+		delete(values[of.column], "")
+		for some := range slices.Chunk(slices.Sorted(maps.Keys(values[of.column])), maxUUIDs) {
 			text := "last_over_time(" + s.store.Selector(of.metric, cluster, matcher(of.label, some)) + "[1h])"
 			err := s.store.Hourly(ctx, text, first.Add(time.Hour), last.Add(time.Hour), func(found fold.Series) {
 				found.Labels = append(slices.DeleteFunc(found.Labels, func(l fold.Label) bool { return l.Name == "__name__" }), fold.Label{Name: "__name__", Value: of.metric})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -260,4 +261,46 @@ func (s Selection) filter(columns []string) func(row []table.Cell) bool {
 		}
 		return true
 	}
+}
+
+// Refused implements [Source].
+func (f *folder) Refused() []Refusal { return nil }
+
+// UnknownPods implements [Source].
+func (f *folder) UnknownPods(ctx context.Context, of Selection) ([]UnknownPod, error) {
+	all := make(unknownPods)
+	err := f.days(ctx, of, func(day files.Day, filed map[int64]filedHour) (bool, error) {
+		hours := make(map[int64]bool)
+		err := f.reader.Read(ctx, table.Hours, day, []string{"hour", "unknown_pods"}, func(row []table.Cell) {
+			if _, ok := filed[row[0].Int]; ok && row[1].Int > 0 {
+				hours[row[0].Int] = true
+			}
+		})
+		if err != nil || len(hours) == 0 {
+			return true, err
+		}
+		type key struct {
+			hour int64
+			fold.PodID
+		}
+		known, energy := make(map[key]bool), make(map[key]int64)
+		err = f.reader.Read(ctx, table.Pods, day, []string{"hour", "namespace", "pod", "pod_uid"}, func(row []table.Cell) {
+			known[key{row[0].Int, fold.PodID{UID: row[3].Text}}] = true
+			known[key{row[0].Int, fold.PodID{Namespace: row[1].Text, Pod: row[2].Text}}] = true
+		})
+		if err != nil {
+			return false, err
+		}
+		err = f.reader.Read(ctx, table.Charges, day, []string{"hour", "namespace", "pod", "pod_uid", "energy_mj"}, func(row []table.Cell) {
+			id := fold.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}
+			if hours[row[0].Int] && id.UID != "" && !known[key{row[0].Int, fold.PodID{UID: id.UID}}] && !known[key{row[0].Int, fold.PodID{Namespace: id.Namespace, Pod: id.Pod}}] {
+				energy[key{row[0].Int, id}] += row[4].Int
+			}
+		})
+		for k, n := range energy {
+			all.add(day.Cluster, k.PodID, n)
+		}
+		return true, err
+	})
+	return all.sorted(), err
 }

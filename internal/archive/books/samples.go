@@ -33,6 +33,8 @@ type samples struct {
 	Reading
 	// energy has the energy of boards that was read with charges, by selection and hour.
 	energy map[string]map[Hour]int64
+	// refused are the hours without amounts that were read.
+	refused map[Hour]fold.BoardErrors
 	// last is the last fold of few hours: a report has the stays and the charges of a board.
 	last folded
 	// byRules is set if the last charges came from rules, and unmeasured if these rules lack the measured parts.
@@ -48,7 +50,7 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 	if reading.Progress == nil {
 		reading.Progress = func(string) {}
 	}
-	return &samples{store: s, Reading: reading, energy: make(map[string]map[Hour]int64)}, nil
+	return &samples{store: s, Reading: reading, energy: make(map[string]map[Hour]int64), refused: make(map[Hour]fold.BoardErrors)}, nil
 }
 
 func (s *samples) Name() string { return s.store.URL() }
@@ -196,6 +198,9 @@ func (s *samples) hoursWithEnergy(ctx context.Context, of Selection, each func(H
 	})
 	for _, hour := range hours {
 		h := hour
+		if s.refused[hour] != nil {
+			h.State = Refused
+		}
 		h.Energy = s.energy[key][hour]
 		if !each(h) {
 			return nil
@@ -255,7 +260,7 @@ func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]Ch
 	all := newSums(of, by)
 	energy := make(map[Hour]int64)
 	err := s.fold(ctx, of, false, func(hours []*fold.Hour) error {
-		if err := s.name(ctx, hours); err != nil {
+		if err := s.name(ctx, hours, owners); err != nil {
 			return err
 		}
 		for _, h := range hours {
@@ -277,7 +282,44 @@ func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]Ch
 	return all.sorted(), err
 }
 
-// duplicates chooses one series of each account that overlap, if a fold failed because of them.
+// Refused implements [Source].
+func (s *samples) Refused() (all []Refusal) {
+	for hour, boards := range s.refused {
+		for _, board := range boards {
+			all = append(all, Refusal{hour.Cluster, hour.Hour, board})
+		}
+	}
+	slices.SortFunc(all, func(a, b Refusal) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.Hour.Compare(b.Hour), cmp.Compare(a.Board.Node, b.Board.Node), cmp.Compare(a.Board.UUID, b.Board.UUID))
+	})
+	return all
+}
+
+// UnknownPods implements [Source]. Rules have no pods.
+func (s *samples) UnknownPods(ctx context.Context, of Selection) ([]UnknownPod, error) {
+	all := make(unknownPods)
+	if s.byRules {
+		return nil, nil
+	}
+	err := s.fold(ctx, of, false, func(hours []*fold.Hour) error {
+		if err := s.name(ctx, hours, append(slices.Clone(owners), owner{"kube_pod_info", "uid", "pod_uid"})); err != nil {
+			return err
+		}
+		for _, h := range hours {
+			energy := make(map[fold.PodID]int64)
+			for _, c := range h.Charges {
+				energy[fold.PodID{Namespace: c.Namespace, Pod: c.Pod, UID: c.PodUID}] += c.Energy
+			}
+			for _, pod := range h.UnknownPods {
+				all.add(h.Cluster, pod, energy[pod])
+			}
+		}
+		return nil
+	})
+	return all.sorted(), err
+}
+
+// foldOnce chooses one series of each account that overlap, if a fold failed because of them.
 func foldOnce(in fold.Input) (*fold.Hour, error) {
 	h, err := fold.Fold(in)
 	if errors.Is(err, fold.ErrReplicas) {

@@ -126,9 +126,9 @@ east/1,2026-03-01T13:00:00.000Z,ml,p,u,a,,,Job,j,w,,nvidia.com/gpu=1
 east/1,2026-03-01T12:00:00.000Z,Job,ml,j,w,
 east/1,2026-03-01T13:00:00.000Z,Job,ml,j,w,
 `,
-		"hours/" + day + "hours.csv": `cluster,hour,state,revision,gpus,charges,energy_mj,scrapes,silent_nodes,digest,explained_nodes,reason
-east/1,2026-03-01T12:00:00.000Z,complete,1,1,1,7,60,0,` + hour(noon, 7).Digest + `,0,
-east/1,2026-03-01T13:00:00.000Z,complete,1,1,1,5,60,0,` + hour(noon.Add(time.Hour), 5).Digest + ",0,\n",
+		"hours/" + day + "hours.csv": `cluster,hour,state,revision,gpus,charges,energy_mj,scrapes,silent_nodes,digest,explained_nodes,reason,unknown_pods
+east/1,2026-03-01T12:00:00.000Z,complete,1,1,1,7,60,0,` + hour(noon, 7).Digest + `,0,,0
+east/1,2026-03-01T13:00:00.000Z,complete,1,1,1,5,60,0,` + hour(noon.Add(time.Hour), 5).Digest + ",0,,0\n",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
@@ -162,26 +162,23 @@ func TestOtherColumns(t *testing.T) {
 // TestOlder checks that files without the columns that were added later are read, and get them when
 // another hour is filed.
 func TestOlder(t *testing.T) {
-	older := table.Charges
-	older.Columns = slices.DeleteFunc(slices.Clone(older.Columns), table.Column.Added)
 	for _, format := range files.Formats() {
 		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)
+		second.UnknownPods = []fold.PodID{{Namespace: "ml", Pod: "p", UID: "u"}}
 		second.Charges = append(second.Charges, fold.Charge{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Username: "alice", Energy: 3})
 		f := open(t, dir, format)
 		check(t, f.Replace(t.Context(), first))
-		rows := table.Charges.Rows(first)
-		for i := range rows {
-			rows[i] = rows[i][:len(older.Columns)]
+		for _, older := range []table.Table{table.Charges, table.Hours} {
+			rows := older.Rows(first)
+			older.Columns = slices.DeleteFunc(slices.Clone(older.Columns), table.Column.Added)
+			for i := range rows {
+				rows[i] = rows[i][:len(older.Columns)]
+			}
+			var text bytes.Buffer
+			check(t, files.Write(&text, format, older, rows))
+			check(t, os.WriteFile(filepath.Join(dir, older.Name+"/cluster=east%2F1/date=2026-03-01/"+older.Name+"."+format), text.Bytes(), 0o600))
 		}
-		var text bytes.Buffer
-		check(t, files.Write(&text, format, older, rows))
-		check(t, os.WriteFile(filepath.Join(dir, "charges/cluster=east%2F1/date=2026-03-01/charges."+format), text.Bytes(), 0o600))
 
-		olderHours := table.Hours
-		olderHours.Columns = slices.DeleteFunc(slices.Clone(olderHours.Columns), table.Column.Added)
-		text.Reset()
-		check(t, files.Write(&text, format, olderHours, [][]any{table.Hours.Rows(first)[0][:len(olderHours.Columns)]}))
-		check(t, os.WriteFile(filepath.Join(dir, "hours/cluster=east%2F1/date=2026-03-01/hours."+format), text.Bytes(), 0o600))
 		if filed, err := f.Filed(t.Context(), first.Cluster, noon); err != nil || filed != first.Filed {
 			t.Errorf("%s: manifest %+v, error %v, want %+v", format, filed, err, first.Filed)
 		}
@@ -195,6 +192,11 @@ func TestOlder(t *testing.T) {
 			}
 		}))
 		check(t, f.Replace(t.Context(), second))
+		var unknown []int64
+		check(t, reader.Read(t.Context(), table.Hours, day, []string{"unknown_pods"}, func(row []table.Cell) { unknown = append(unknown, row[0].Int) }))
+		if !slices.Equal(unknown, []int64{0, 1}) {
+			t.Errorf("%s: unknown pods %v, want 0 and 1", format, unknown)
+		}
 		for _, h := range []*table.Hour{first, second} {
 			found, err := f.Charges(t.Context(), h.Cluster, h.Start)
 			check(t, err)

@@ -85,15 +85,6 @@ func (o Openings) Add(s Series) {
 	}
 }
 
-// Closings returns the last samples of series: the opening values of the next hour.
-func Closings(series []Series) Openings {
-	o := make(Openings, len(series))
-	for _, s := range series {
-		o.Add(s)
-	}
-	return o
-}
-
 // timeline returns the value of a series at moments in ascending order.
 type timeline struct {
 	value float64

@@ -34,6 +34,8 @@ type Series struct {
 type Input struct {
 	Cluster string
 	Start   time.Time // full hour
+	// MaxPower is the highest power of a GPU in watts; 0 is [DefaultMaxPower].
+	MaxPower int64
 	// Openings are the last samples at or before the start, none older than Lookback.
 	Openings Openings
 	// Series have the samples after the start, until the end of the hour at the latest.
@@ -48,6 +50,11 @@ type Hour struct {
 	Charges   []Charge   // sorted by node, UUID, reason, pod and unit
 	Pods      []Pod      // sorted by namespace, name and UID
 	Workloads []Workload // sorted by UID
+	// UnknownPods are the charged pods that no series of their cluster names, sorted. There are none if the
+	// cluster has no such series at all.
+	UnknownPods []PodID
+	// Dropped is the number of scrapes of GPUs that were left out because of an implausible value.
+	Dropped int
 }
 
 // GPU is a GPU in an hour: its place, the energy of its board and its health. Unknown texts are
@@ -95,6 +102,9 @@ var (
 	ErrReplicas = errors.New("two series of the same account overlap: deduplicate the replicas of Prometheus in the store")
 	// ErrOvercharged means that charges exceed the energy of a board.
 	ErrOvercharged = errors.New("the charges exceed the energy of the board")
+	// ErrImplausible means that values of a board are impossible, and that they are not single ones, which
+	// are dropped.
+	ErrImplausible = errors.New("the record is implausible: delete these samples in the store, or set --gpu.max-power if the board can draw more")
 )
 
 // The metrics of the record that are not counters, and the counter of the board.
@@ -113,6 +123,7 @@ type counter struct {
 	name string
 	by   []string
 	unit float64 // 1000 for millijoules and milliseconds
+	kind kind
 	add  func(r *rows, a Account, increase int64)
 }
 
@@ -124,23 +135,23 @@ var (
 var counters = slices.Concat(boards, owned("gpuledger_allocation_", podLabels, (*rows).pod), owned("gpuledger_unit_allocation_", unitLabels, (*rows).unit))
 
 var boards = []counter{
-	{boardEnergy, nil, 1000, func(r *rows, a Account, n int64) { r.gpu(a).Energy += n }},
-	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, func(r *rows, a Account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
-	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, func(r *rows, a Account, n int64) { r.gpu(a).addXID(a.labels[0], n) }},
-	{"gpuledger_board_losses_total", nil, 1, func(r *rows, a Account, n int64) { r.gpu(a).Losses += n }},
-	{"gpuledger_board_energy_resets_total", nil, 1, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
-	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, func(r *rows, a Account, n int64) { r.gpu(a).addRemapped(a.labels[0], n) }},
+	{boardEnergy, nil, 1000, energy, func(r *rows, a Account, n int64) { r.gpu(a).Energy += n }},
+	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, energy, func(r *rows, a Account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
+	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).addXID(a.labels[0], n) }},
+	{"gpuledger_board_losses_total", nil, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).Losses += n }},
+	{"gpuledger_board_energy_resets_total", nil, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
+	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).addRemapped(a.labels[0], n) }},
 }
 
 // owned returns the counters of the owner that some labels name.
 func owned(prefix string, by []string, charge func(*rows, Account) *Charge) []counter {
 	return []counter{
-		{prefix + "energy_joules_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Energy += n }},
-		{prefix + "exclusive_energy_joules_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Exclusive += n }},
-		{prefix + "idle_energy_joules_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Idle += n }},
-		{prefix + "seconds_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Held += n }},
-		{prefix + "gpu_seconds_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).GPUTime += n }},
-		{prefix + "active_seconds_total", by, 1000, func(r *rows, a Account, n int64) { charge(r, a).Active += n }},
+		{prefix + "energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Energy += n }},
+		{prefix + "exclusive_energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Exclusive += n }},
+		{prefix + "idle_energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Idle += n }},
+		{prefix + "seconds_total", by, 1000, held, func(r *rows, a Account, n int64) { charge(r, a).Held += n }},
+		{prefix + "gpu_seconds_total", by, 1000, gpuTime, func(r *rows, a Account, n int64) { charge(r, a).GPUTime += n }},
+		{prefix + "active_seconds_total", by, 1000, held, func(r *rows, a Account, n int64) { charge(r, a).Active += n }},
 	}
 }
 
@@ -167,32 +178,26 @@ var opened = func() map[string]*counter {
 	return all
 }()
 
-// Fold computes the rows of an hour, without owners. Errors name the account.
+// Fold computes the rows of an hour, without owners. The error is of type [BoardErrors]. The hour then
+// has places, health and owners, but no amounts.
 func Fold(in Input) (*Hour, error) {
-	byMetric := make(map[string][]Series)
-	for _, s := range in.Series {
-		if len(s.Samples) > 0 {
-			name := s.Labels.Metric()
-			byMetric[name] = append(byMetric[name], s)
-		}
-	}
-	before, err := newPast(in, byMetric)
-	if err != nil {
-		return nil, err
-	}
-	r := rows{gpus: make(map[gpuKey]*GPU), charges: make(map[chargeKey]*Charge)}
-	r.place(byMetric)
-	for i := range counters {
-		c := &counters[i]
-		accounts, err := c.merge(byMetric[c.name])
-		if err != nil {
-			return nil, err
-		}
-		for a, samples := range accounts {
-			c.add(&r, a, before.increase(c, a, samples))
-		}
-	}
 	hour := &Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
+	r := rows{gpus: make(map[gpuKey]*GPU), charges: make(map[chargeKey]*Charge), refused: make(map[gpuKey]*BoardError)}
+	for _, b := range boardsOf(&in) {
+		r.place(b.series)
+		err := b.settle()
+		if err == nil {
+			err = b.sum()
+		}
+		if err != nil {
+			r.refused[b.gpuKey] = b.fail(err)
+			b.healthOnly()
+		}
+		hour.Dropped += len(b.dropped)
+		for _, t := range b.tracks {
+			t.add(&r, t.account, t.sum)
+		}
+	}
 	return hour, r.close(hour)
 }
 
@@ -201,8 +206,19 @@ func (h *Hour) Join(parts ...*Hour) {
 	for _, part := range parts {
 		h.GPUs = append(h.GPUs, part.GPUs...)
 		h.Charges = append(h.Charges, part.Charges...)
+		h.Dropped += part.Dropped
 	}
 	h.sort()
+}
+
+// Refuse removes the amounts. Places, health and owners do not depend on them.
+func (h *Hour) Refuse() {
+	for i := range h.GPUs {
+		h.GPUs[i].Energy = 0
+	}
+	for i := range h.Charges {
+		h.Charges[i].clear()
+	}
 }
 
 func (h *Hour) sort() {
@@ -221,7 +237,7 @@ func (c *counter) merge(series []Series) (map[Account][]Sample, error) {
 		case known == nil:
 			accounts[a] = s.Samples
 		case known[len(known)-1].Time >= s.Samples[0].Time:
-			return nil, fmt.Errorf("%s of GPU %s on node %s: %w", c.name, a.uuid, a.node, ErrReplicas)
+			return nil, fmt.Errorf("%s: %w", c.name, ErrReplicas)
 		default:
 			accounts[a] = slices.Concat(known, s.Samples)
 		}
@@ -229,102 +245,8 @@ func (c *counter) merge(series []Series) (map[Account][]Sample, error) {
 	return accounts, nil
 }
 
-// past has the data of accounts besides their samples.
-type past struct {
-	start    int64
-	openings Openings
-	// seen is when a GPU was first scraped: before the start if it has an opening value, else at its
-	// first sample.
-	seen map[gpuKey]int64
-	// created has the created timestamps of the counters of boards, pods and units, in seconds since the
-	// epoch, at each scrape.
-	created map[Account][]Sample
-}
-
 // created are the metrics with the created timestamps of the counters of a board, a pod and a unit.
 var created = []counter{{name: boardCreated}, {name: podCreated, by: podLabels}, {name: unitCreated, by: unitLabels}}
-
-func newPast(in Input, series map[string][]Series) (*past, error) {
-	p := &past{start: in.Start.UnixMilli(), openings: in.Openings, seen: make(map[gpuKey]int64), created: make(map[Account][]Sample)}
-	for name := range opened {
-		for _, s := range series[name] {
-			p.see(gpuOf(s.Labels), s.Samples[0].Time)
-		}
-	}
-	for a := range in.Openings {
-		p.see(a.gpuKey, p.start)
-	}
-	for i := range created {
-		accounts, err := created[i].merge(series[created[i].name])
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(p.created, accounts)
-	}
-	return p, nil
-}
-
-// createdAt returns the created timestamps of a counter.
-func (p *past) createdAt(c *counter, a Account) *timeline {
-	switch len(c.by) {
-	case len(podLabels):
-		a.metric = podCreated
-	case len(unitLabels):
-		a.metric = unitCreated
-	default:
-		a.metric, a.labels = boardCreated, [3]string{}
-	}
-	opening, known := p.openings[a]
-	return &timeline{opening.Value, known, p.created[a]}
-}
-
-func (p *past) see(k gpuKey, at int64) {
-	if known, ok := p.seen[k]; !ok || at < known {
-		p.seen[k] = at
-	}
-}
-
-// increase returns the increase of a counter. A counter with a smaller value or another created
-// timestamp restarted at 0.
-func (p *past) increase(c *counter, a Account, samples []Sample) int64 {
-	created := p.createdAt(c, a)
-	began, known := created.at(p.start)
-	last, ok := p.openings[a]
-	value := c.integer(last.Value)
-	if !ok {
-		began, known = created.at(samples[0].Time)
-		if !p.isNew(a, samples[0].Time) {
-			value = c.integer(samples[0].Value)
-		}
-	}
-	sum := int64(0)
-	for _, s := range samples {
-		now := c.integer(s.Value)
-		at, ok := created.at(s.Time)
-		if now < value || ok && known && at != began {
-			value = 0
-		}
-		sum += now - value
-		value, began, known = now, at, ok
-	}
-	return sum
-}
-
-// isNew reports whether the whole first value of an account without an opening belongs to this
-// hour, because no earlier hour has a part of it.
-//   - On a GPU that was scraped before, a new counter began at 0.
-//   - The counters of a GPU that appears count from 0, unless they are older than Lookback: the GPU
-//     returned, or the record begins.
-func (p *past) isNew(a Account, first int64) bool {
-	if p.seen[a.gpuKey] < first {
-		return true
-	}
-	began, known := p.createdAt(&counters[0], a).at(first)
-	return known && began*1000 >= float64(p.start-Lookback.Milliseconds())
-}
-
-// integer returns a value in the smallest unit: joules have at most three decimals.
-func (c *counter) integer(value float64) int64 { return int64(value*c.unit + 0.5) }
 
 // chargeKey identifies a charge.
 type chargeKey struct {
@@ -343,6 +265,7 @@ func (c *Charge) key() chargeKey {
 type rows struct {
 	gpus    map[gpuKey]*GPU
 	charges map[chargeKey]*Charge
+	refused map[gpuKey]*BoardError
 }
 
 func (r *rows) gpu(a Account) *GPU { return r.at(a.gpuKey) }
@@ -418,29 +341,37 @@ func (r *rows) place(series map[string][]Series) {
 	}
 }
 
-// close adds the remainders and sorts the rows.
+// close adds the remainders and sorts the rows. If boards are refused, no row has an amount.
 func (r *rows) close(h *Hour) error {
 	charged := make(map[gpuKey]int64)
 	for k, c := range r.charges {
 		charged[k.gpuKey] += c.Energy
 	}
 	for k, g := range r.gpus {
-		switch rest := g.Energy - charged[k]; {
+		rest := g.Energy - charged[k]
+		switch {
+		case r.refused[k] != nil:
 		case rest < 0:
-			return fmt.Errorf("GPU %s on node %s: %d mJ are charged, the board used %d mJ: %w", k.uuid, k.node, charged[k], g.Energy, ErrOvercharged)
+			r.refused[k] = &BoardError{k.node, k.uuid, g.Serial, fmt.Errorf("%d mJ are charged, the board used %d mJ: %w", charged[k], g.Energy, ErrOvercharged)}
 		case rest > 0:
 			r.charge(chargeKey{gpuKey: k, reason: Unrecorded}).Energy += rest
 		}
+	}
+	for _, g := range r.gpus {
 		h.GPUs = append(h.GPUs, *g)
 	}
-	for c := range maps.Values(r.charges) {
-		if c.isZero() {
+	for k, c := range r.charges {
+		if c.isZero() && (r.refused[k.gpuKey] == nil || k.reason != "") {
 			continue
 		}
 		c.Serial = r.at(gpuKey{c.Node, c.UUID}).Serial
 		h.Charges = append(h.Charges, *c)
 	}
 	h.sort()
+	if len(r.refused) > 0 {
+		h.Refuse()
+		return newBoardErrors(maps.Values(r.refused))
+	}
 	return nil
 }
 

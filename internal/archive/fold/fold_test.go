@@ -144,14 +144,15 @@ func TestOvercharged(t *testing.T) {
 }
 
 // TestRandomHistories checks that the charges of each GPU and hour add up to the energy of its
-// board, and the hours to the scraped counters. The random fleets have reboots, outages, short pods
-// and late serial numbers.
+// board, and the hours to the scraped counters. The random fleets have reboots, outages, short pods,
+// late serial numbers and, some of them, wrong values.
 func TestRandomHistories(t *testing.T) {
 	const hours = 30
-	units := 0
+	units, dropped := 0, 0
 	for seed := range uint64(20) {
 		s := foldtest.NewStore()
 		fleet := foldtest.NewFleet(s, start, seed, 3)
+		fleet.Wrong = int(seed%2) * 20
 		fleet.Run(hours * 60)
 		boards, pods := make(map[string]int64), make(map[string]int64)
 		for n := range hours {
@@ -159,6 +160,7 @@ func TestRandomHistories(t *testing.T) {
 			if err != nil {
 				t.Fatalf("seed %d, hour %d: %v", seed, n, err)
 			}
+			dropped += h.Dropped
 			charged := make(map[string]int64)
 			for _, c := range h.Charges {
 				charged[c.UUID] += c.Energy
@@ -188,7 +190,7 @@ func TestRandomHistories(t *testing.T) {
 			}
 		}
 	}
-	if units == 0 {
-		t.Error("the histories have no units")
+	if units == 0 || dropped == 0 {
+		t.Errorf("the histories have %d charges of units and %d wrong scrapes, want some", units, dropped)
 	}
 }

@@ -18,6 +18,9 @@ type Pod struct {
 	Requests                                map[string]int64 // GPUs by resource
 }
 
+// PodID identifies a pod.
+type PodID struct{ Namespace, Pod, UID string }
+
 // Workload is an owner of GPU pods at any level.
 type Workload struct{ Kind, Namespace, Name, UID, ParentUID string }
 
@@ -30,6 +33,7 @@ const (
 	machineInfo     = "gpuledger_node_machine_info"
 	namespaceLabels = "kube_namespace_labels"
 	unitInfo        = "gpuledger_unit_info"
+	kubePodInfo     = "kube_pod_info"
 )
 
 // Owners are the metrics that name the owners of pods, units and machines. All are optional.
@@ -39,7 +43,9 @@ func Owners() []string {
 
 // owners has the owners of an hour.
 type owners struct {
-	pods       map[string]*Pod // by UID
+	pods map[string]*Pod // by UID
+	// known has the UIDs and the names of pods, with those of kube-state-metrics.
+	known      map[PodID]bool
 	workloads  map[string]Workload
 	machines   map[string]string // by node
 	namespaces map[string]string // team by namespace
@@ -55,7 +61,7 @@ type unit struct{ account, user string }
 // newOwners reads the owners. Replicas of the reconciler report the same series; a series of a pod
 // with more known labels is the later one, because the reconciler does not forget owners.
 func newOwners(series []Series, teamLabel string) *owners {
-	o := &owners{make(map[string]*Pod), make(map[string]Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
+	o := &owners{make(map[string]*Pod), make(map[PodID]bool), make(map[string]Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
 	team := LabelName(teamLabel)
 	by := make(map[string][]map[string]string)
 	for _, s := range series {
@@ -75,6 +81,9 @@ func newOwners(series []Series, teamLabel string) *owners {
 		p := o.pod(l)
 		p.Node, p.OwnerKind, p.OwnerName = l["node"], l["owner_kind"], l["owner_name"]
 		p.WorkloadKind, p.WorkloadName, p.WorkloadUID = l["workload_kind"], l["workload_name"], l["workload_uid"]
+	}
+	for _, l := range by[kubePodInfo] {
+		o.know(l["namespace"], l["pod"], l["uid"])
 	}
 	for _, l := range by[workloadInfo] {
 		o.workloads[l["uid"]] = Workload{l["kind"], l["namespace"], l["name"], l["uid"], l["parent_uid"]}
@@ -102,13 +111,38 @@ func newOwners(series []Series, teamLabel string) *owners {
 func (o *owners) pod(labels map[string]string) *Pod {
 	uid := labels["pod_uid"]
 	if o.pods[uid] == nil {
+		o.know(labels["namespace"], labels["pod"], uid)
 		o.pods[uid] = &Pod{Namespace: labels["namespace"], Pod: labels["pod"], PodUID: uid, Requests: make(map[string]int64)}
 	}
 	return o.pods[uid]
 }
 
-// Name adds the owners of pods, units and machines. Series are those of [Owners] in the hour, with any
-// sample; teamLabel is the label of pods or namespaces with the name of a team, such as "team".
+func (o *owners) know(namespace, pod, uid string) {
+	o.known[PodID{UID: uid}] = true
+	o.known[PodID{Namespace: namespace, Pod: pod}] = true
+}
+
+// unknown returns the charged pods that the owners do not have by UID or name.
+func (o *owners) unknown(charges []Charge) []PodID {
+	all := make(map[PodID]bool)
+	for i := range charges {
+		id := PodID{charges[i].Namespace, charges[i].Pod, charges[i].PodUID}
+		if id.UID != "" && !o.known[PodID{UID: id.UID}] && !o.known[PodID{Namespace: id.Namespace, Pod: id.Pod}] {
+			all[id] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(all), PodID.compare)
+}
+
+func (p PodID) compare(q PodID) int {
+	return cmp.Or(cmp.Compare(p.Namespace, q.Namespace), cmp.Compare(p.Pod, q.Pod), cmp.Compare(p.UID, q.UID))
+}
+
+// Unknown returns the charged pods that no series of [Owners] names. kube-state-metrics may know them.
+func (h *Hour) Unknown(series []Series) []PodID { return newOwners(series, "").unknown(h.Charges) }
+
+// Name adds the owners of pods, units and machines. Series are those of [Owners] in the hour, and those of
+// kube_pod_info for pods that they lack, with any sample; teamLabel is the label of pods or namespaces with the name of a team, such as "team".
 func (h *Hour) Name(series []Series, teamLabel string) {
 	o := newOwners(series, teamLabel)
 	for i := range h.GPUs {
@@ -127,6 +161,9 @@ func (h *Hour) Name(series []Series, teamLabel string) {
 		if p := o.pods[c.PodUID]; p != nil {
 			c.WorkloadKind, c.WorkloadName, c.WorkloadUID, c.Team = p.WorkloadKind, p.WorkloadName, p.WorkloadUID, p.Team
 		}
+	}
+	if h.UnknownPods = nil; len(o.known) > 0 {
+		h.UnknownPods = o.unknown(h.Charges)
 	}
 	for _, p := range o.pods {
 		h.Pods = append(h.Pods, *p)

@@ -68,7 +68,8 @@ func TestOwners(t *testing.T) {
 			Namespace: "ml", Pod: "p", PodUID: "uid-p", Node: "a", OwnerKind: "ReplicaSet", OwnerName: "x-1",
 			WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Requests: map[string]int64{"nvidia.com/gpu": 2},
 		}},
-		Workloads: []fold.Workload{{Kind: "Deployment", Namespace: "ml", Name: "x", UID: "w"}},
+		Workloads:   []fold.Workload{{Kind: "Deployment", Namespace: "ml", Name: "x", UID: "w"}},
+		UnknownPods: []fold.PodID{{Namespace: "ml", Pod: "q", UID: "uid-q"}},
 	}
 	if diff := cmp.Diff(want, h); diff != "" {
 		t.Errorf("hour (-want +got):\n%s", diff)

@@ -63,7 +63,7 @@ func quarters(prefixes []string) (all []string) {
 func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours int, of Shard, before fold.Openings) ([]fold.Input, error) {
 	all := make([]fold.Input, hours)
 	for i := range all {
-		all[i] = fold.Input{Cluster: cluster, Start: from.Add(time.Duration(i) * time.Hour)}
+		all[i] = fold.Input{Cluster: cluster, Start: from.Add(time.Duration(i) * time.Hour), MaxPower: int64(s.config.MaxPower)}
 	}
 	d, matcher := newDecoder(), string(of)
 	names := "__name__=~" + strconv.Quote(strings.Join(fold.Metrics(), "|"))
@@ -87,9 +87,32 @@ func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours 
 				return nil, fmt.Errorf("opening values of %s: %w", metric, err)
 			}
 		}
-		before = fold.Closings(all[i].Series)
+		if err := s.reopen(ctx, d, &all[i]); err != nil {
+			return nil, fmt.Errorf("samples before %s: %w", all[i].Start.Format(time.RFC3339), err)
+		}
+		before = all[i].Closings()
 	}
 	return all, nil
+}
+
+// maxReopened is the number of GPUs of an hour whose samples before it are read. If more have doubtful
+// opening values, the hour is refused.
+const maxReopened = 100
+
+// reopen reads the samples before an hour of GPUs with doubtful opening values: last_over_time may have
+// returned a wrong one.
+func (s *Store) reopen(ctx context.Context, d *decoder, in *fold.Input) error {
+	names := "__name__=~" + strconv.Quote(strings.Join(fold.Opened(), "|"))
+	doubtful := in.Doubtful()
+	for _, b := range doubtful[:min(len(doubtful), maxReopened)] {
+		selector := s.matchers(in.Cluster, names, "node="+strconv.Quote(b.Node), "UUID="+strconv.Quote(b.UUID))
+		found, err := s.raw(ctx, d, selector, in.Start.Add(-fold.Lookback), in.Start)
+		if err != nil {
+			return err
+		}
+		in.Reopen(found)
+	}
+	return nil
 }
 
 // Divide adds the samples of series to their hours.

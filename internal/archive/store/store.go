@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,8 @@ type Config struct {
 	// Cluster is the name of the only cluster, empty if series have the label cluster.
 	Cluster string
 	Timeout time.Duration
+	// MaxPower is the highest power of a GPU in watts: records with more are refused. 0 is the default.
+	MaxPower int
 	// Done is called with the error of each query after its end, unless it is nil.
 	Done func(err error)
 	// Dial connects to the store; nil uses the network.
@@ -50,6 +53,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Type, "store.type", "prometheus", "`type` of the store: "+strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
 	fs.StringVar(&c.HTTPConfig, "store.http.config.file", "", "`file` with TLS, authentication and headers for the store, in the format of promtool's --http.config.file")
 	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store whose series have no label cluster, such as a lone Prometheus")
+	fs.IntVar(&c.MaxPower, "gpu.max-power", fold.DefaultMaxPower, "highest power of a GPU in `watts`: hours of boards that exceed it are refused; counters that cover more than a GPU may have twice as much")
 	fs.DurationVar(&c.Timeout, "store.timeout", 2*time.Minute, "`time` limit of a query")
 }
 
@@ -60,11 +64,17 @@ type Store struct {
 	client *http.Client
 }
 
+// maxPower limits the highest power of a GPU.
+const maxPower = 1_000_000
+
 // New returns a store. It does not connect.
 func New(c Config) (*Store, error) {
 	preset, ok := parameters[c.Type]
 	if !ok {
 		return nil, fmt.Errorf("--store.type=%s: must be one of %s", c.Type, strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
+	}
+	if c.MaxPower < 0 || c.MaxPower > maxPower {
+		return nil, fmt.Errorf("--gpu.max-power=%d: must be a number of watts up to %d", c.MaxPower, maxPower)
 	}
 	base, err := url.Parse(c.URL)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
@@ -154,6 +164,26 @@ func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (own
 		}
 	}
 	return owners, nil
+}
+
+// maxPods limits the pods that are looked up in an hour; a query has maxAccounts of them.
+const maxPods = 10_000
+
+// Pods returns the series of kube-state-metrics for some pods in an hour.
+func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods []fold.PodID) (found []fold.Series, err error) {
+	const metric = "kube_pod_info"
+	for some := range slices.Chunk(pods[:min(len(pods), maxPods)], maxAccounts) {
+		var uids []string
+		for _, p := range some {
+			uids = append(uids, regexp.QuoteMeta(p.UID))
+		}
+		text := "last_over_time(" + metric + s.matchers(cluster, "uid=~"+strconv.Quote(strings.Join(uids, "|"))) + "[1h])"
+		err := s.ask(ctx, text, hour.Add(time.Hour), func(one fold.Series) { found = append(found, named(one, metric)) })
+		if err != nil {
+			return nil, fmt.Errorf("pods by %s: %w", metric, err)
+		}
+	}
+	return found, nil
 }
 
 // named returns a series with the name of its metric, which not every store keeps.

@@ -184,7 +184,7 @@ var added = map[string][]string{
 	"charges":     {"manager", "unit", "username"},
 	"corrections": {"manager", "unit", "username"},
 	"events":      {"filed_by"},
-	"hours":       {"explained_nodes", "reason"},
+	"hours":       {"explained_nodes", "reason", "unknown_pods"},
 	"snapshots":   {"filed_by"},
 }
 
@@ -254,6 +254,7 @@ var Hours = build("hours", "an hour of a cluster whose rows are filed completely
 	text("digest", "SHA-256 of the rows of gpu_hours, charges, pods and workloads", func(h **Hour) string { return (*h).Digest }),
 	integer("explained_nodes", "silent nodes that were removed, drained or renamed", func(h **Hour) int64 { return int64((*h).ExplainedNodes) }),
 	text("reason", "reason of the operator who accepted missing samples, empty if the hour has none", func(h **Hour) string { return (*h).Reason }),
+	integer("unknown_pods", "charged pods that no series of the reconciler or of kube-state-metrics names; 0 without these series", func(h **Hour) int64 { return int64(len((*h).UnknownPods)) }),
 )
 
 // All are the tables of the archive.
@@ -341,7 +342,7 @@ func DigestRows(rows func(t Table) [][]any) string {
 	for _, t := range Data {
 		for _, row := range rows(t) {
 			for i, value := range row {
-				if value == "" && t.Columns[i].Added() {
+				if t.Columns[i].Added() && value == t.Columns[i].Zero() {
 					continue
 				}
 				_, _ = io.WriteString(sum, strconv.Quote(Format(value)))

@@ -123,7 +123,7 @@ func TestRows(t *testing.T) {
 		`{"table":"pods","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","namespace":"ml","pod":"p","pod_uid":"u","node":"a","owner_kind":"","owner_name":"","workload_kind":"Job","workload_name":"j","workload_uid":"w","team":"","requests":"nvidia.com/gpu=1"}
 {"table":"workloads","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","kind":"Job","namespace":"ml","name":"j","uid":"w","parent_uid":""}
 `,
-		`{"table":"hours","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","state":"complete","gpus":1,"charges":1,"energy_mj":7,"scrapes":60,"silent_nodes":0,"digest":"` + h.Digest + `","explained_nodes":0,"reason":""}
+		`{"table":"hours","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","state":"complete","gpus":1,"charges":1,"energy_mj":7,"scrapes":60,"silent_nodes":0,"digest":"` + h.Digest + `","explained_nodes":0,"reason":"","unknown_pods":0}
 `,
 	}
 	if diff := cmp.Diff(want, bodies); diff != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// API serves the samples of a store as a Prometheus does. It supports the queries of package store
-// only.
+// API serves the samples of a store as a Prometheus does. It supports the queries of the packages store and
+// books only.
 type API struct {
 	*Store
 	// Hidden reports whether a sample is not in the store yet; nil hides none.
@@ -32,6 +32,14 @@ type result struct {
 
 // ServeHTTP implements [http.Handler].
 func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/series"):
+		a.series(w, r)
+		return
+	case strings.HasSuffix(r.URL.Path, "/query_range"):
+		a.queryRange(w, r)
+		return
+	}
 	seconds, err := strconv.ParseFloat(r.FormValue("time"), 64)
 	q := parsed(r.FormValue("query"))
 	if err != nil || q == nil {
@@ -46,6 +54,43 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{
 		"resultType": kind, "result": a.results(q, time.UnixMilli(int64(seconds*1000))),
 	}})
+}
+
+// moment returns a time in seconds.
+func moment(text string) time.Time {
+	seconds, _ := strconv.ParseInt(text, 10, 64)
+	return time.Unix(seconds, 0)
+}
+
+// series serves the labels of series with samples in a time.
+func (a API) series(w http.ResponseWriter, r *http.Request) {
+	from, until := moment(r.FormValue("start")), moment(r.FormValue("end"))
+	found := []map[string]string{}
+	q := parsed(fmt.Sprintf("%s[%ds]", r.FormValue("match[]"), int(until.Sub(from).Seconds())))
+	for _, one := range a.results(q, until) {
+		found = append(found, one.Metric)
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": found})
+}
+
+// queryRange serves the values of an instant query at each step.
+func (a API) queryRange(w http.ResponseWriter, r *http.Request) {
+	q, step := parsed(r.FormValue("query")), moment(r.FormValue("step")).Sub(time.Unix(0, 0))
+	if q == nil {
+		http.Error(w, fmt.Sprintf("unsupported query %q", r.FormValue("query")), http.StatusBadRequest)
+		return
+	}
+	matrix := make(map[string]*result)
+	for at := moment(r.FormValue("start")); !at.After(moment(r.FormValue("end"))); at = at.Add(step) {
+		for _, one := range a.results(q, at) {
+			key := fmt.Sprint(one.Metric)
+			if matrix[key] == nil {
+				matrix[key] = &result{Metric: one.Metric}
+			}
+			matrix[key].Values = append(matrix[key].Values, *one.Value)
+		}
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "matrix", "result": slices.AppendSeq([]*result{}, maps.Values(matrix))}})
 }
 
 func (a API) results(q *query, at time.Time) []result {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -65,7 +66,20 @@ func (s *Store) Input(start time.Time) fold.Input {
 			in.Series = append(in.Series, fold.Series{Labels: s.labels[key], Samples: within})
 		}
 	}
+	for _, b := range in.Doubtful() {
+		in.Reopen(s.before(in.Start, b))
+	}
 	return in
+}
+
+// before returns the samples of a GPU in the day before a moment.
+func (s *Store) before(moment time.Time, of fold.Board) (found []fold.Series) {
+	for key, labels := range s.labels {
+		if samples := between(s.samples[key], moment.Add(-fold.Lookback), moment); len(samples) > 0 && labels.Get("node") == of.Node && labels.Get("UUID") == of.UUID {
+			found = append(found, fold.Series{Labels: labels, Samples: samples})
+		}
+	}
+	return found
 }
 
 // OpenMetrics returns the samples as text for promtool. It has no markers of staleness.
@@ -133,6 +147,8 @@ func series(of fold.Labels) string {
 // learn serial numbers late and run pods and units, often only for minutes.
 type Fleet struct {
 	Nodes []*Node
+	// Wrong is the number of scrapes of which one has a wrong value; 0 for none. The truth does not have it.
+	Wrong int
 	start time.Time
 	store *Store
 	rand  *rand.Rand
@@ -153,9 +169,10 @@ type Node struct {
 	idle   int64
 	last   int64 // the last scraped value
 	pods   map[string]*pod
-	born   int // pods
-	down   int // minutes until the node is up
-	unseen int // scrapes that are missed
+	born   int  // pods
+	wrong  bool // the last scrape
+	down   int  // minutes until the node is up
+	unseen int  // scrapes that are missed
 }
 
 type pod struct {
@@ -245,26 +262,51 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	case n.serial == "" && f.rand.IntN(100) == 0:
 		n.serial = "S-" + n.Name
 	}
+	values := 0
+	if f.Wrong > 0 && n.last > 0 && !n.wrong && f.rand.IntN(f.Wrong) == 0 {
+		values = 1 + f.rand.IntN(1+len(n.pods))
+	}
+	n.wrong = values > 0
 	add := func(metric string, value float64, labels ...string) {
+		if strings.HasSuffix(metric, "energy_joules_total") {
+			if values--; values == 0 {
+				value = f.wrong(value)
+			}
+		}
 		f.store.Add(at, value, metric, slices.Concat(f.more, []string{"node", n.Name, "UUID", n.UUID, "serial", n.serial}, labels)...)
 	}
 	add("gpuledger_placement_info", 1, "chassis_serial", "C-"+n.Name, "model", "NVIDIA H100 80GB HBM3", "pci_bus_id", "00000000:1B:00.0")
 	add("gpuledger_board_energy_joules_total", joules(n.energy))
 	add("gpuledger_board_created_timestamp_seconds", float64(n.began.UnixMilli())/1000)
 	add("gpuledger_board_unattributed_energy_joules_total", joules(n.idle), "reason", "idle")
-	n.Board += n.energy - n.last
-	n.last = n.energy
-	for uid, p := range n.pods {
+	if !n.wrong {
+		n.Board += n.energy - n.last
+		n.last = n.energy
+	}
+	for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
+		p := n.pods[uid]
 		family, labels := "gpuledger_allocation_", []string{"namespace", "ml", "pod", uid, "pod_uid", uid}
 		if isUnit(uid) {
 			family, labels = "gpuledger_unit_allocation_", []string{"manager", "slurm", "unit", uid}
 		}
 		add(family+"energy_joules_total", joules(p.energy), labels...)
 		add(family+"created_timestamp_seconds", float64(p.began.UnixMilli())/1000, labels...)
-		n.Pods[uid] += p.energy - p.last
-		p.last = p.energy
+		if !n.wrong {
+			n.Pods[uid] += p.energy - p.last
+			p.last = p.energy
+		}
 	}
 	return true
+}
+
+// wrong returns a value that the counter cannot have. A smaller one of a small counter may be a new counter.
+func (f *Fleet) wrong(value float64) float64 {
+	const small = 1e6
+	all := []float64{math.Inf(1), math.Inf(-1), -1, 1e308, 9.3e18, value + 1e9, 1000*value + 1e9, 0, value / 2}
+	if value < small {
+		all = all[:len(all)-2]
+	}
+	return all[f.rand.IntN(len(all))]
 }
 
 // isUnit reports whether a name belongs to a Slurm job, as every third one does.

@@ -1,0 +1,352 @@
+package fold
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// DefaultMaxPower is the default of [Input.MaxPower], in watts. Boards of one GPU have limits up to 1,400 W.
+const DefaultMaxPower = 2000
+
+const (
+	// slack is the time by which a counter may be behind or ahead of its scrape, in milliseconds.
+	slack = 2 * 60 * 1000
+	// skew is the same for the clock of a node, which sets created timestamps.
+	skew = 60 * 60 * 1000
+	// maxExact is the highest value of which all integers are exact.
+	maxExact = 1 << 53
+	// maxPoints limits the search for plausible samples: it compares each with all others.
+	maxPoints = 5000
+)
+
+// kind is a kind of counters.
+type kind int
+
+const (
+	energy  kind = iota // bounded by the power of the board
+	gpuTime             // bounded by the clock
+	held                // time summed over containers and instances, without a bound
+	health              // counts of errors, without a bound, which may fall at any time
+)
+
+// rate returns the highest increase in a millisecond, 0 for none.
+func (k kind) rate(power int64) int64 {
+	switch k {
+	case energy:
+		return power // millijoules
+	case gpuTime:
+		return 1
+	}
+	return 0
+}
+
+// exact returns a value in the smallest unit, false if no counter can have it: joules have at most three
+// decimals.
+func (c *counter) exact(value float64) (int64, bool) {
+	if !isExact(value * c.unit) {
+		return 0, false
+	}
+	return int64(value*c.unit + 0.5), true
+}
+
+func isExact(value float64) bool { return value >= 0 && value <= maxExact }
+
+// track is a counter of an account in an hour.
+type track struct {
+	*counter
+	account Account
+	samples []Sample
+	rate    int64
+	// first and last are the first and the last plausible point, sum is the increase between them, within the
+	// part of it between samples. If it is based, first is the point before the hour.
+	first, last point
+	sum, within int64
+	based       bool
+}
+
+// point is a value of a counter at a time, with the created timestamp of the counter.
+type point struct {
+	time, value int64
+	began       float64
+	known       bool // began
+	// moved is the first time with this value. A driver that does not respond stops a counter.
+	moved int64
+}
+
+// candidate is a point in the search for plausible ones.
+type candidate struct {
+	point
+	// before is the last point in the longest plausible sequence until this one, which has length points.
+	before *candidate
+	length int
+}
+
+// drop removes the samples of some scrapes.
+func (t *track) drop(bad map[int64]bool) {
+	var kept []Sample
+	for i, s := range t.samples {
+		if bad[s.Time] && kept == nil {
+			kept = append(make([]Sample, 0, len(t.samples)), t.samples[:i]...)
+		} else if !bad[s.Time] && kept != nil {
+			kept = append(kept, s)
+		}
+	}
+	if kept != nil {
+		t.samples = kept
+	}
+}
+
+// settle finds the plausible samples, and adds the times of the others.
+func (t *track) settle(b *board, bad map[int64]bool) error {
+	if len(t.samples) == 0 { // all were dropped
+		if t.sum, t.within, t.last = 0, 0, t.first; !t.based {
+			t.last = point{}
+		}
+		return nil
+	}
+	if !t.direct(b) {
+		if err := t.search(b, bad); err != nil {
+			return err
+		}
+	}
+	switch {
+	case t.sum > maxExact:
+		return fmt.Errorf("%s: the increases exceed any counter: %w", t.account.name(), ErrImplausible)
+	case t.sum > t.most(t.last.time-t.first.moved):
+		return t.exceeds(t.sum, t.first.moved, t.last.time)
+	}
+	return nil
+}
+
+// opening returns the point before the samples, false if there is none.
+func (t *track) opening(b *board, created *timeline) (p point, found bool) {
+	opening, known := b.openings[t.account]
+	value, exact := t.exact(opening.Value)
+	first := t.samples[0].Time
+	switch {
+	case known && exact:
+		p = point{time: opening.Time, value: value}
+		p.began, p.known = created.at(b.start)
+	case b.isNew(t.account, first):
+		p.began, p.known = created.at(first)
+		p.time = b.beginning(p, first)
+	default:
+		return p, false
+	}
+	p.moved = p.time
+	return p, true
+}
+
+// point returns the point of a sample.
+func (t *track) point(s Sample, created *timeline) (p point) {
+	p.time, p.moved = s.Time, s.Time
+	p.value, _ = t.exact(s.Value)
+	p.began, p.known = created.at(s.Time)
+	return p
+}
+
+// direct adds up all samples. It returns false if one does not continue the one before.
+func (t *track) direct(b *board) bool {
+	created := b.createdAt(t.counter, t.account)
+	samples := t.samples
+	if t.first, t.based = t.opening(b, &created); !t.based {
+		t.first, samples = t.point(samples[0], &created), samples[1:]
+	}
+	t.last, t.sum, t.within = t.first, 0, 0
+	for i, s := range samples {
+		next := t.point(s, &created)
+		n, ok := t.step(&t.last, &next)
+		if t.sum += n; !ok || t.sum > maxExact {
+			return false
+		}
+		if i > 0 || !t.based {
+			t.within += n
+		}
+		next.move(&t.last)
+		t.last = next
+	}
+	return true
+}
+
+// search adds up the longest plausible sequence of samples, and adds the times of the others.
+func (t *track) search(b *board, bad map[int64]bool) error {
+	if len(t.samples) > maxPoints {
+		return fmt.Errorf("%s: %d samples: %w", t.account.name(), len(t.samples), ErrImplausible)
+	}
+	created := b.createdAt(t.counter, t.account)
+	var all []*candidate
+	opening, based := t.opening(b, &created)
+	if based {
+		all = append(all, &candidate{point: opening})
+	}
+	for _, s := range t.samples {
+		all = append(all, &candidate{point: t.point(s, &created)})
+	}
+	kept := t.longest(all, based)
+	if err := t.explain(all, kept); err != nil {
+		return err
+	}
+	for i, next := 0, 0; i < len(all); i++ {
+		if next < len(kept) && all[i] == kept[next] {
+			next++
+		} else {
+			bad[all[i].time] = true
+		}
+	}
+	t.first, t.last, t.sum, t.within, t.based = kept[0].point, kept[len(kept)-1].point, 0, 0, based
+	for i, c := range kept[1:] {
+		n, _ := t.step(&c.before.point, &c.point)
+		if t.sum = min(t.sum+n, maxExact+1); i > 0 || !based {
+			t.within = min(t.within+n, maxExact+1)
+		}
+	}
+	return nil
+}
+
+// beginning returns the earliest time at which a new counter was 0.
+func (b *board) beginning(p point, first int64) int64 {
+	earliest := b.start - b.lookback
+	if began := p.began * 1000; p.known && began <= float64(first) && began-skew > float64(earliest) {
+		return int64(began) - skew
+	}
+	return earliest
+}
+
+// most returns the highest increase in a time.
+func (t *track) most(milliseconds int64) int64 {
+	if t.rate == 0 {
+		return math.MaxInt64
+	}
+	return t.rate * (min(max(milliseconds, 0), 10*Lookback.Milliseconds()) + slack)
+}
+
+// step returns the increase from one point to a later one, false if it is implausible. A counter with
+// another created timestamp restarted at 0. So did a counter with a smaller value, unless its created
+// timestamp is known.
+func (t *track) step(a, b *point) (int64, bool) {
+	most, rise := t.most(b.time-a.moved), b.value-a.value
+	same := a.known && b.known && a.began == b.began
+	switch {
+	case restarted(a, b) && b.value <= most:
+		return b.value, true
+	case rise >= 0: // the created timestamp may be wrong
+		return rise, rise <= most
+	case same && t.kind != health:
+		return 0, false
+	}
+	return b.value, b.value <= most
+}
+
+// move sets the time since which a counter has the value of a point.
+func (p *point) move(before *point) {
+	if p.value == before.value {
+		p.moved = before.moved
+	}
+}
+
+// longest returns the longest sequence of points of which each continues the one before. It begins with
+// the point before the samples, if there is one.
+func (t *track) longest(all []*candidate, based bool) []*candidate {
+	last := all[0]
+	for j, c := range all {
+		if j == 0 || !based {
+			c.length = 1
+		}
+		for i := j - 1; i >= 0; i-- { // the latest one of several
+			before := all[i]
+			if before.length < c.length || before.length == 0 {
+				continue
+			}
+			if _, ok := t.step(&before.point, &c.point); ok {
+				c.before, c.length = before, before.length+1
+			}
+		}
+		if c.before != nil {
+			c.move(&c.before.point)
+		}
+		if c.length >= last.length {
+			last = c
+		}
+	}
+	kept := make([]*candidate, last.length)
+	for c := last; c != nil; c = c.before {
+		kept[c.length-1] = c
+	}
+	return kept
+}
+
+// explain returns an error unless the points that are not kept are wrong: single ones at the beginning, at
+// the end or before a restart, or such that no counter has between those around them. Others are a jump that stays.
+func (t *track) explain(all, kept []*candidate) error {
+	var before *candidate
+	var run []*candidate
+	for _, c := range all {
+		if len(kept) > 0 && c == kept[0] {
+			if err := t.explainRun(before, run, c); err != nil {
+				return err
+			}
+			before, run, kept = c, nil, kept[1:]
+		} else {
+			run = append(run, c)
+		}
+	}
+	return t.explainRun(before, run, nil)
+}
+
+// explainRun does the same for points between two that are kept; nil is the beginning or the end.
+func (t *track) explainRun(before *candidate, run []*candidate, after *candidate) error {
+	if len(run) == 0 || len(run) == 1 && (before == nil || after == nil || restarted(&run[0].point, &after.point)) {
+		return nil
+	}
+	stays := before == nil || after == nil
+	for _, c := range run {
+		stays = stays || t.continues(&before.point, &c.point) && t.continues(&c.point, &after.point)
+	}
+	if !stays {
+		return nil
+	}
+	last := before
+	for _, c := range append(slices.Clone(run), after) {
+		if last != nil && c != nil {
+			if _, ok := t.step(&last.point, &c.point); !ok {
+				return t.jumps(&last.point, &c.point)
+			}
+		}
+		last = c
+	}
+	return fmt.Errorf("%s has values that exclude each other: %w", t.account.name(), ErrImplausible)
+}
+
+// continues reports whether a counter could have both values if it was not bounded.
+func (t *track) continues(a, b *point) bool {
+	return b.value >= a.value || restarted(a, b)
+}
+
+// restarted reports whether a counter has another created timestamp.
+func restarted(a, b *point) bool { return a.known && b.known && a.began != b.began }
+
+// jumps returns the error of a counter that jumps from one value to another.
+func (t *track) jumps(a, b *point) error {
+	if b.value < a.value {
+		return fmt.Errorf("%s falls from %s to %s at %s without a new created timestamp, and does not return: %w",
+			t.account.name(), t.text(a.value), t.text(b.value), clock(b.time), ErrImplausible)
+	}
+	return t.exceeds(b.value-a.value, a.moved, b.time)
+}
+
+func (t *track) exceeds(rise, from, until int64) error {
+	limit := "1 s in each second"
+	if t.kind == energy {
+		limit = fmt.Sprintf("%d W", t.rate)
+	}
+	return fmt.Errorf("%s rises by %s from %s to %s, above the limit of %s: %w", t.account.name(), t.text(rise), clock(from), clock(until), limit, ErrImplausible)
+}
+
+// text returns a value with its unit.
+func (t *track) text(value int64) string {
+	return fmt.Sprintf("%.3f %s", float64(value)/t.unit, map[kind]string{energy: "J", gpuTime: "s", held: "s", health: ""}[t.kind])
+}
+
+func clock(at int64) string { return time.UnixMilli(at).UTC().Format("2006-01-02 15:04:05") }
