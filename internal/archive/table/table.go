@@ -63,6 +63,7 @@ type Hour struct {
 type Filed struct {
 	Revision int64  // 1 for the first
 	Digest   string // SHA-256 of the rows
+	Pruned   bool   // the rows are deleted
 }
 
 // State describes how an hour was filed.
@@ -73,6 +74,7 @@ const (
 	Complete  State = "complete"
 	Gaps      State = "gaps"      // filed although nodes were silent
 	Corrected State = "corrected" // changed by corrections after its month was closed
+	Pruned    State = "pruned"    // its rows are deleted
 )
 
 // column is a column with its value in a row of T.
@@ -223,7 +225,7 @@ var Data = []Table{GPUHours, Charges, Pods, Workloads}
 // Hours is the manifest: a row for each hour whose data is filed completely.
 var Hours = build("hours", "an hour of a cluster whose rows are filed completely", nil,
 	func(h *Hour) []*Hour { return []*Hour{h} },
-	text("state", "complete; gaps: filed although nodes were silent; corrected: corrections were added", func(h **Hour) string { return string((*h).State) }),
+	text("state", "complete; gaps: filed although nodes were silent; corrected: corrections were added; pruned: its rows are deleted, see monthly_charges", func(h **Hour) string { return string((*h).State) }),
 	integer("revision", "1, increased by each change", func(h **Hour) int64 { return (*h).Revision }),
 	integer("gpus", "rows in gpu_hours", func(h **Hour) int64 { return int64(len((*h).GPUs)) }),
 	integer("charges", "rows in charges", func(h **Hour) int64 { return int64(len((*h).Charges)) }),
@@ -234,7 +236,7 @@ var Hours = build("hours", "an hour of a cluster whose rows are filed completely
 )
 
 // All are the tables of the archive.
-var All = append(slices.Concat(Data, Appended), Corrections, Hours)
+var All = append(slices.Concat(Data, Appended), Corrections, Hours, MonthlyCharges)
 
 func (h *Hour) energy() (sum int64) {
 	for i := range h.GPUs {
@@ -272,7 +274,7 @@ func (t Table) value(row []any, column string) any {
 
 // FiledIn returns what a row of the manifest identifies.
 func FiledIn(row []any) Filed {
-	return Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string)}
+	return Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string), StateIn(row) == Pruned}
 }
 
 // StateIn returns the state in a row of the manifest.
