@@ -56,6 +56,10 @@ type Config struct {
 	Run bool
 	// Progress shows the progress of a long back-fill; nil shows none. An empty text hides it.
 	Progress func(text string)
+	// Prune is set by the command "prune": delete hours before Before. DryRun only prints them.
+	Prune  bool
+	Before moment
+	DryRun bool
 	// Schema is set by the command "schema" to a kind of database: print the statements that create
 	// the tables.
 	Schema  string
@@ -108,6 +112,8 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` after the end of a month from which its hours are not replaced, but corrected by separate rows; 0 never closes a month")
 	fs.StringVar(&c.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, from gpuledger_pod_labels or kube_namespace_labels")
 	fs.BoolVar(&c.AcceptGaps, "accept-gaps", false, "file hours although more than 5 % of the nodes have no samples and no failed scrapes")
+	fs.TextVar(&c.Before, "before", moment{}, "`date` before which prune deletes hours, in UTC, such as 2025-01-01; a date within a month means the start of the month")
+	fs.BoolVar(&c.DryRun, "dry-run", false, "let prune print what it would delete, and delete nothing")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }
@@ -120,13 +126,15 @@ func Parse(args []string) (Config, error) {
 		case "once":
 		case "run":
 			c.Run = true
+		case "prune":
+			c.Prune = true
 		case "schema":
 			c.Schema = "postgres"
 			if len(args) > 1 && slices.Contains(dialects, args[1]) {
 				c.Schema, args = args[1], args[1:]
 			}
 		default:
-			return *c, fmt.Errorf("unknown command %q: must be run, once or schema", args[0])
+			return *c, fmt.Errorf("unknown command %q: must be run, once, prune or schema", args[0])
 		}
 		args = args[1:]
 	}
@@ -152,6 +160,12 @@ func (c *Config) validate() error {
 		}
 	}
 	switch {
+	case c.Prune && c.Before.IsZero():
+		return errors.New("prune requires --before with a date such as 2025-01-01")
+	case c.Prune && len(pruned(c)) == 0:
+		return errors.New("prune requires a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
+	case !c.Prune && (c.DryRun || !c.Before.IsZero()):
+		return errors.New("--before and --dry-run are for prune")
 	case c.Run && !c.Until.IsZero():
 		return errors.New("--until is not for run, which does not end")
 	case c.Run && c.Again:
