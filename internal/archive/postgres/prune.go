@@ -46,7 +46,7 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 }
 
 // prunable returns the months with rows to prune, and their rows by table. The rows of the manifest are
-// those that are not pruned.
+// the unpruned ones.
 func (d *Database) prunable(ctx context.Context, before time.Time) (months []monthOf, found map[monthOf][]table.Deleted, err error) {
 	found = make(map[monthOf][]table.Deleted)
 	for _, t := range append(slices.Clone(deleted), table.Hours) {

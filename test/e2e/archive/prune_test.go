@@ -69,7 +69,7 @@ func testStatements(t *testing.T, kind databases, server *server) {
 	}
 	want := db.rows(t, statementsByMonth)
 	const view = "select team, namespace, sum(energy_mj), sum(gpu_ms) from statements group by team, namespace order by team, namespace"
-	asked := func() (texts []string) {
+	answered := func() (texts []string) {
 		opened, err := source.OpenDatabase(t.Context(), url, "")
 		check(t, err)
 		defer opened.Close()
@@ -84,8 +84,8 @@ func testStatements(t *testing.T, kind databases, server *server) {
 		if diff := cmp.Diff(want, db.rows(t, view)); diff != "" {
 			t.Errorf("statements %s (-charges +view):\n%s", step, diff)
 		}
-		if diff := cmp.Diff(want, asked()); diff != "" {
-			t.Errorf("statements %s (-charges +asked):\n%s", step, diff)
+		if diff := cmp.Diff(want, answered()); diff != "" {
+			t.Errorf("statements %s (-charges +answered):\n%s", step, diff)
 		}
 		check(t, sink.(sinktest.Pruner).Prune(t.Context(), month.AddDate(0, 1, 0), false, func(table.Deleted) {}))
 	}
