@@ -26,23 +26,25 @@ type partition struct{ name, create string }
 func partitions(month time.Time, tables ...table.Table) (all []partition) {
 	for _, t := range tables {
 		p := fmt.Sprintf("%s.%s_%s", schemaName, t.Name, month.Format("2006_01"))
-		all = append(all, partition{p, createPartition(p, schemaName+"."+t.Name, month.Format(time.RFC3339), month.AddDate(0, 1, 0).Format(time.RFC3339))})
+		all = append(all, partition{p, createPartition(t.Name, month)})
 	}
 	return all
 }
 
 // createPartition returns a statement that creates a partition, unless it exists. PostgreSQL rejects a
-// partition while the default one has rows of its time, so they are moved. The default partition is locked
-// first, as queries do after their table, which is not locked against them.
-func createPartition(name, parent, from, until string) string {
+// partition while the default one has rows of its time, so they are moved. The table is locked: a query that was
+// planned without the partition would not see moved rows. A session may remember a name as unknown to
+// to_regclass, so the name is read from the catalogue.
+func createPartition(name string, month time.Time) string {
 	return fmt.Sprintf(`do $$ begin
-  if to_regclass('%[1]s') is null then
-    lock table %[2]s_default in access exclusive mode;
-    create table %[1]s (like %[2]s including all);
-    with moved as (delete from %[2]s_default where hour >= '%[3]s' and hour < '%[4]s' returning *) insert into %[1]s select * from moved;
-    alter table %[2]s attach partition %[1]s for values from ('%[3]s') to ('%[4]s');
+  if not exists (select from pg_class where relnamespace = to_regnamespace('%[1]s') and relname = '%[2]s_%[3]s') then
+    lock table %[1]s.%[2]s in access exclusive mode;
+    create table %[1]s.%[2]s_%[3]s (like %[1]s.%[2]s including all);
+    with moved as (delete from %[1]s.%[2]s_default where hour >= '%[4]s' and hour < '%[5]s' returning *)
+      insert into %[1]s.%[2]s_%[3]s select * from moved;
+    alter table %[1]s.%[2]s attach partition %[1]s.%[2]s_%[3]s for values from ('%[4]s') to ('%[5]s');
   end if;
-end $$`, name, parent, from, until)
+end $$`, schemaName, name, month.Format("2006_01"), month.Format(time.RFC3339), month.AddDate(0, 1, 0).Format(time.RFC3339))
 }
 
 // createPartitions creates the partitions of tables for the newest months that have none. Without the right

@@ -86,10 +86,6 @@ func (d *Database) prunable(ctx context.Context, before time.Time) (months []mon
 func pruneMonth(ctx context.Context, tx pgx.Tx, m monthOf) error {
 	of := []any{m.cluster, m.month, m.month.AddDate(0, 1, 0)}
 	const where = " where cluster = $1 and hour >= $2 and hour < $3"
-	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock(hashtextextended($1, extract(epoch from hour)::bigint)) from (select hour from "+schemaName+".hours"+where+" order by hour) as filed", of...)
-	if err != nil {
-		return err
-	}
 	filed, err := unpruned(ctx, tx, where, of)
 	if err != nil {
 		return err
@@ -122,9 +118,25 @@ func pruneMonth(ctx context.Context, tx pgx.Tx, m monthOf) error {
 	return nil
 }
 
-// unpruned returns the rows of the manifest that are not pruned, with the new state.
+// unpruned returns the rows of the manifest that are not pruned, with the new state. Their hours are locked first,
+// and read again then. Hours that are filed in the meantime are not locked, and left out.
 func unpruned(ctx context.Context, tx pgx.Tx, where string, of []any) ([][]any, error) {
-	rows, err := tx.Query(ctx, "select "+strings.Join(table.Hours.Names(), ", ")+" from "+schemaName+".hours"+where+" and state <> '"+string(table.Pruned)+"'", of...)
+	rows, err := tx.Query(ctx, "select hour, pg_advisory_xact_lock(hashtextextended($1, extract(epoch from hour)::bigint)) from (select hour from "+
+		schemaName+".hours"+where+" order by hour) as filed", of...)
+	if err != nil {
+		return nil, err
+	}
+	var locked []time.Time
+	var hour time.Time
+	_, err = pgx.ForEachRow(rows, []any{&hour, nil}, func() error {
+		locked = append(locked, hour)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows, err = tx.Query(ctx, "select "+strings.Join(table.Hours.Names(), ", ")+" from "+schemaName+".hours where cluster = $1 and hour = any($2) and state <> $3",
+		of[0], locked, string(table.Pruned))
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package archive_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -196,5 +197,59 @@ func TestPartitions(t *testing.T) {
 	check(t, owner.Prune(t.Context(), time.Date(2016, 7, 1, 0, 0, 0, 0, time.UTC), false, func(table.Deleted) {}))
 	if got := strings.Join(db.rows(t, "select relname from pg_class where relname like 'charges_2%' and relkind = 'r' order by 1"), " "); got != "charges_2016_07" {
 		t.Errorf("partitions after a prune: %s", got)
+	}
+}
+
+// TestPruneConcurrent checks that hours that are filed while their month is pruned are charged once.
+func TestPruneConcurrent(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			url, db := kind.start(t).create(t, "gpuledger")
+			month := table.Month(sinktest.Noon)
+			const programs, hours = 3, 60
+			failed := make(chan error)
+			for n := range programs {
+				go func() {
+					sink, err := kind.sink(t.Context(), url)
+					for i := 0; err == nil && i < hours; i++ {
+						hour := month.Add(time.Duration((i*7+n)%hours) * time.Hour)
+						if err = sink.Replace(t.Context(), sinktest.Hour(hour, int64(i+1))); errors.Is(err, table.ErrPruned) {
+							err = nil
+						}
+					}
+					if sink != nil {
+						err = errors.Join(err, sink.Close())
+					}
+					failed <- err
+				}()
+			}
+			sink, err := kind.sink(t.Context(), url)
+			check(t, err)
+			defer sink.Close()
+			prune := func() {
+				t.Helper()
+				check(t, sink.(sinktest.Pruner).Prune(t.Context(), month.AddDate(0, 1, 0), false, func(table.Deleted) {}))
+			}
+			for left := programs; left > 0; {
+				select {
+				case err := <-failed:
+					left--
+					if err != nil {
+						t.Error(err)
+					}
+				default:
+					prune()
+				}
+			}
+			prune()
+			want := db.rows(t, "select count(*), sum(energy_mj) from hours where state = 'pruned'")
+			if !strings.HasPrefix(want[0], strconv.Itoa(hours)+" | ") {
+				t.Errorf("pruned hours: %s, want %d", want[0], hours)
+			}
+			got := db.rows(t, "select (select count(*) from hours), sum(energy_mj) from statements")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("energy (-hours +statements):\n%s", diff)
+			}
+		})
 	}
 }
