@@ -77,8 +77,11 @@ func name() string {
 }
 
 func run(ctx context.Context, cfg archive.Config, log *slog.Logger) error {
-	if cfg.Run {
+	switch {
+	case cfg.Run:
 		return archive.Run(ctx, cfg, log)
+	case cfg.Prune:
+		return archive.Prune(ctx, cfg, os.Stdout, time.Now(), log)
 	}
 	return archive.Once(ctx, cfg, time.Now(), log)
 }
@@ -92,6 +95,8 @@ usage: gpuledger-archive run [flags]              file each hour after its end, 
        gpuledger-archive once [flags]             file the hours that are missing, and end
        gpuledger-archive accept CLUSTER --from=HOUR --to=HOUR --reason=TEXT [flags]
                                                   file hours although samples are missing
+       gpuledger-archive prune --before=DATE [flags]
+                                                  delete old hours and events, and keep the sums of months
        gpuledger-archive schema [postgres|mysql]  print the statements that create or update the tables
 
 `)

@@ -57,6 +57,10 @@ type Config struct {
 	Run bool
 	// Progress shows the progress of a long back-fill; nil shows none. An empty text hides it.
 	Progress func(text string)
+	// Prune is set by the command "prune": delete hours before Before. DryRun only prints them.
+	Prune  bool
+	Before moment
+	DryRun bool
 	// Schema is set by the command "schema" to a kind of database: print the statements that create
 	// the tables.
 	Schema  string
@@ -110,6 +114,8 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, from gpuledger_pod_labels or kube_namespace_labels")
 	fs.TextVar(&c.to, "to", moment{}, "`end` of the last hour to accept, for accept")
 	fs.StringVar(&c.Reason, "reason", "", "`text` that is filed with accepted hours, for accept")
+	fs.TextVar(&c.Before, "before", moment{}, "`date` before which prune deletes hours, in UTC, such as 2025-01-01; a date within a month means the start of the month")
+	fs.BoolVar(&c.DryRun, "dry-run", false, "let prune print what it would delete, and delete nothing")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }
@@ -127,13 +133,15 @@ func Parse(args []string) (Config, error) {
 				return *c, errors.New("accept: must be followed by the name of a cluster")
 			}
 			c.Accept, args = args[1], args[1:]
+		case "prune":
+			c.Prune = true
 		case "schema":
 			c.Schema = "postgres"
 			if len(args) > 1 && slices.Contains(dialects, args[1]) {
 				c.Schema, args = args[1], args[1:]
 			}
 		default:
-			return *c, fmt.Errorf("unknown command %q: must be run, once, accept or schema", args[0])
+			return *c, fmt.Errorf("unknown command %q: must be run, once, accept, prune or schema", args[0])
 		}
 		args = args[1:]
 	}
@@ -163,6 +171,12 @@ func (c *Config) validate() error {
 		}
 	}
 	switch {
+	case c.Prune && c.Before.IsZero():
+		return errors.New("prune requires --before with a date such as 2025-01-01")
+	case c.Prune && len(pruned(c)) == 0:
+		return errors.New("prune requires a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
+	case !c.Prune && (c.DryRun || !c.Before.IsZero()):
+		return errors.New("--before and --dry-run are for prune")
 	case c.Run && !c.Until.IsZero():
 		return errors.New("--until is not for run, which does not end")
 	case c.Run && c.Again:

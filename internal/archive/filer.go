@@ -100,6 +100,7 @@ func (f *filer) round(ctx context.Context) error {
 	defer func() {
 		f.jobs = slices.DeleteFunc(f.jobs, func(j *job) bool { return j.done })
 		f.report()
+		f.measure(ctx)
 	}()
 	for _, j := range f.jobs {
 		if j.due.After(f.now()) {
@@ -198,7 +199,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	if err != nil {
 		return err
 	}
-	if before != (table.Filed{}) && !j.again {
+	if before.Pruned || before != (table.Filed{}) && !j.again {
 		f.has(cluster, j.hour)
 		return nil
 	}
@@ -214,7 +215,11 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		return err
 	}
 	if before.Digest != h.Digest {
-		if err := f.write(ctx, h, before); err != nil {
+		switch err := f.write(ctx, h, before); {
+		case errors.Is(err, table.ErrPruned): // since it was compared
+			f.has(cluster, j.hour)
+			return nil
+		case err != nil:
 			return &sinkError{err}
 		}
 		attrs := []any{
@@ -400,4 +405,23 @@ func (f *filer) report() {
 	}
 	f.metrics.behind.WithLabelValues(f.name).Set(float64(f.left))
 	f.progress.update(f.name, f.left)
+}
+
+// measure shows until when the sink has partitions, if it needs new ones by hand.
+func (f *filer) measure(ctx context.Context) {
+	p, ok := f.sink.(partitioned)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
+	defer cancel()
+	end, err := p.PartitionsEnd(ctx, f.now())
+	switch {
+	case err != nil:
+		f.log.Debug("cannot read the partitions", "sink", f.name, "err", err)
+	case end.IsZero():
+		f.metrics.partitions.DeleteLabelValues(f.name)
+	default:
+		f.metrics.partitions.WithLabelValues(f.name).Set(float64(end.Unix()))
+	}
 }

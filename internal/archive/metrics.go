@@ -57,6 +57,10 @@ var (
 		Family: familyWork, Name: "gpuledger_archive_sink_up", Type: prometheus.GaugeValue, Labels: []string{"sink"},
 		Help: "1 if the last use of a sink succeeded, else 0. A replica that waits for the folder of another one has 0.",
 	}
+	partitionsMetric = metric.Metric{
+		Family: familyWork, Name: "gpuledger_archive_partitions_end_timestamp_seconds", Type: prometheus.GaugeValue, Labels: []string{"sink"},
+		Help: "End of the last month from now on that has partitions in a database. Absent if the program can create partitions.",
+	}
 	requestsMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_store_requests_total", Type: prometheus.CounterValue, Labels: []string{"result"},
 		Help: "Queries of the store.",
@@ -69,7 +73,7 @@ var (
 
 // Catalogue returns every metric of the program.
 func Catalogue() []metric.Metric {
-	all := []metric.Metric{filedMetric, behindMetric, newestMetric, refusedMetric, droppedMetric, upMetric, requestsMetric, secondsMetric}
+	all := []metric.Metric{filedMetric, behindMetric, newestMetric, refusedMetric, droppedMetric, upMetric, partitionsMetric, requestsMetric, secondsMetric}
 	return append(append(all, events.Catalogue()...), serve.Metric)
 }
 
@@ -92,6 +96,7 @@ func Labels() []metric.Label {
 type metrics struct {
 	filed, dropped, requests, seconds *prometheus.CounterVec
 	behind, newest, refused, up       *prometheus.GaugeVec
+	partitions                        *prometheus.GaugeVec
 }
 
 func newMetrics() *metrics {
@@ -104,6 +109,7 @@ func newMetrics() *metrics {
 	m := &metrics{
 		filed: counter(filedMetric), dropped: counter(droppedMetric), requests: counter(requestsMetric), seconds: counter(secondsMetric),
 		behind: gauge(behindMetric), newest: gauge(newestMetric), refused: gauge(refusedMetric), up: gauge(upMetric),
+		partitions: gauge(partitionsMetric),
 	}
 	for _, result := range []string{resultComplete, resultIncomplete, resultFailed} {
 		m.requests.WithLabelValues(result)
@@ -116,7 +122,7 @@ func newMetrics() *metrics {
 
 // collectors returns all of them.
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.filed, m.dropped, m.requests, m.seconds, m.behind, m.newest, m.refused, m.up}
+	return []prometheus.Collector{m.filed, m.dropped, m.requests, m.seconds, m.behind, m.newest, m.refused, m.up, m.partitions}
 }
 
 // born creates the series of a sink, except for its state, which is unknown.

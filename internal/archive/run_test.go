@@ -318,9 +318,18 @@ func TestOnce(t *testing.T) {
 // the program.
 func TestMetrics(t *testing.T) {
 	simulate(t, func(w *world) {
-		sink, _ := w.folder("one")
-		a, _ := w.start(nil, sink)
+		d, _ := w.folder("one")
+		open := d.open
+		end := w.begin.AddDate(0, 2, 0)
+		d.open = func(ctx context.Context, c *Config) (s sink, err error) {
+			s, err = open(ctx, c)
+			return ending{s, end}, err
+		}
+		a, _ := w.start(nil, d)
 		w.until(5, 31)
+		if got := number(a.metrics.partitions.WithLabelValues("one")); got != float64(end.Unix()) {
+			w.Errorf("partitions end at %v, want %d", got, end.Unix())
+		}
 		c := a.config
 		c.Folder = "opened for the first event"
 		registry := prometheus.NewRegistry()
@@ -346,6 +355,14 @@ func TestMetrics(t *testing.T) {
 		}
 	})
 }
+
+// ending is a sink with partitions until a time.
+type ending struct {
+	sink
+	end time.Time
+}
+
+func (e ending) PartitionsEnd(context.Context, time.Time) (time.Time, error) { return e.end, nil }
 
 // number returns the value of a counter or gauge.
 func number(m prometheus.Metric) float64 {

@@ -50,6 +50,20 @@ type lister interface {
 	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
 }
 
+// partitioned is a sink with partitions for months.
+type partitioned interface {
+	// PartitionsEnd returns the end of the last month from now on that has partitions, zero if the program can
+	// create them.
+	PartitionsEnd(ctx context.Context, now time.Time) (time.Time, error)
+}
+
+// pruner is a sink whose hours can be deleted.
+type pruner interface {
+	// Prune deletes the rows of hours before a moment, the start of a month, and of events. It keeps the
+	// sums of charges and the manifest. Done is called with what is deleted. With dry nothing is deleted.
+	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
+}
+
 // destination is a kind of sink, with the flag that turns it on.
 type destination struct {
 	flag  string

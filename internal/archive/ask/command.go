@@ -20,6 +20,7 @@ type command struct {
 	name, argument, help string
 	optional             bool // the argument
 	page                 bool // the answer is a page
+	details              bool // pruned hours have no answer
 	since                time.Duration
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
@@ -48,12 +49,12 @@ func by(fs *flag.FlagSet, o *options, initial string) {
 func commands() []command {
 	return []command{
 		{
-			name: "where", argument: "SERIAL", help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
+			name: "where", details: true, argument: "SERIAL", help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
 			extra: at, answer: (*question).where,
 		}, {
-			name: "history", argument: "SERIAL", help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
+			name: "history", details: true, argument: "SERIAL", help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
 		}, {
-			name: "ran", argument: "SERIAL", optional: true, help: "which pods used a board, or which boards a pod or workload used",
+			name: "ran", details: true, argument: "SERIAL", optional: true, help: "which pods used a board, or which boards a pod or workload used",
 			extra: func(fs *flag.FlagSet, o *options) {
 				at(fs, o)
 				fs.StringVar(&o.Pod, "pod", "", "`pod` as namespace/pod")
@@ -76,9 +77,9 @@ func commands() []command {
 				money(fs, o)
 			}, answer: (*question).idle,
 		}, {
-			name: "moves", help: "boards that arrived, left, returned or were swapped", since: 7 * day, extra: rma, answer: (*question).moves,
+			name: "moves", details: true, help: "boards that arrived, left, returned or were swapped", since: 7 * day, extra: rma, answer: (*question).moves,
 		}, {
-			name: "missing", help: "boards that are in no place, and for how long", extra: rma, answer: (*question).missing,
+			name: "missing", details: true, help: "boards that are in no place, and for how long", extra: rma, answer: (*question).missing,
 		}, {
 			name: "verify", help: "missing hours of a month, and its charges against its boards", extra: ofMonth, answer: (*question).verify,
 		}, {
@@ -191,6 +192,13 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 		return err
 	}
 	a.Notices = append(a.Notices, q.refused()...)
+	if c.details {
+		notices, err := q.pruned(ctx, q.period())
+		if err != nil {
+			return err
+		}
+		a.Notices = append(a.Notices, notices...)
+	}
 	if t.Progress != nil {
 		t.Progress("")
 	}

@@ -83,7 +83,7 @@ func Completion(w io.Writer, shell, program string) error {
 			fmt.Fprintf(&cases, "\t\t%s) words_=%q ;;\n", c.name, strings.Join(all, " "))
 		}
 	}
-	names = append(names, "accept", "completion", "once", "run", "schema")
+	names = append(names, "accept", "completion", "once", "prune", "run", "schema")
 	function := "_" + strings.NewReplacer("-", "_", " ", "_").Replace(program)
 	_, err := fmt.Fprintf(w, script, program, function, strings.Join(names, " "), cases.String())
 	return err

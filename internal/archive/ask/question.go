@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // question is a question with its options and its books.
@@ -145,4 +146,22 @@ func (q *question) unknown(ctx context.Context, name string, of books.Selection)
 	}
 	unknown.Closest = closest(name, slices.Sorted(maps.Keys(serials)))
 	return unknown
+}
+
+// pruned returns a notice if the details of the first hours of a time are pruned.
+func (q *question) pruned(ctx context.Context, of books.Selection) (notices []string, err error) {
+	if q.Books == "" {
+		return nil, nil // a store is not pruned
+	}
+	var end time.Time
+	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
+		if h.State == table.Pruned {
+			end = h.Hour.Add(time.Hour)
+		}
+		return h.State == table.Pruned
+	})
+	if !end.IsZero() {
+		notices = append(notices, fmt.Sprintf("the details before %s are pruned", stamp(end)))
+	}
+	return notices, err
 }

@@ -18,6 +18,11 @@ func (q *question) report(ctx context.Context, w io.Writer, style print.Style) e
 	if err != nil {
 		return err
 	}
+	pruned, err := q.pruned(ctx, of)
+	if err != nil {
+		return err
+	}
+	notices = append(notices, pruned...)
 	all, err := stays(ctx, q.source, where(of, "uuid", uuids...))
 	if err != nil {
 		return err

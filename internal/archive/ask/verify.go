@@ -22,6 +22,8 @@ var verifyColumns = []print.Column{
 	{Name: "corrected_hours", Title: "CORRECTED", Kind: print.Count},
 	{Name: "refused_hours", Title: "REFUSED", Kind: print.Count},
 	{Name: "unknown_pods", Title: "UNKNOWN PODS", Kind: print.Count},
+	{Name: "pruned_hours", Title: "PRUNED", Kind: print.Count},
+	{Name: "lost_hours", Title: "LOST", Kind: print.Count},
 	{Name: "boards_mj", Title: "BOARDS KWH", Kind: print.Energy},
 	{Name: "charged_mj", Title: "CHARGED KWH", Kind: print.Energy},
 	{Name: "wrong_hours", Title: "WRONG HOURS", Kind: print.Count},
@@ -32,37 +34,73 @@ var verifyColumns = []print.Column{
 type check struct {
 	cluster         string
 	hours           map[time.Time]int64 // energy of the boards less the charges
+	rows            map[time.Time]int64 // of GPUs, by the manifest, of hours that are not pruned
+	sums            map[time.Time]int64 // energy of the boards in pruned hours less their sums, by month
 	gaps, corrected int64
 	refused, pods   int64 // pods are unknown ones
+	pruned, lost    int64
 	boards, charged int64
+}
+
+// add adds a filed hour. A pruned hour is checked with its month, if that is selected.
+func (c *check) add(h books.Hour, of books.Selection) {
+	switch h.State {
+	case table.Corrected:
+		c.corrected++
+	case books.Refused:
+		c.refused++
+	}
+	if h.State != table.Pruned {
+		c.hours[h.Hour] += h.Energy
+		c.boards += h.Energy
+		if h.GPUs > 0 {
+			c.rows[h.Hour] = h.GPUs
+		}
+		return
+	}
+	c.hours[h.Hour] += 0
+	c.pruned++
+	switch {
+	case h.Lost:
+		c.lost++
+	case of.Whole(h.Hour):
+		c.sums[table.Month(h.Hour)] += h.Energy
+		c.boards += h.Energy
+	}
+}
+
+// charge subtracts the charges of an hour, and the sums of a month at its start.
+func (c *check) charge(hour time.Time, energy int64) {
+	c.charged += energy
+	if rest, ok := c.sums[hour]; ok {
+		c.sums[hour] = rest + c.hours[hour] - energy // of its first hour too
+		if _, filed := c.hours[hour]; filed {
+			c.hours[hour] = 0
+		}
+		return
+	}
+	c.hours[hour] -= energy
 }
 
 // verify answers which hours are missing, and whether the charges are the energy of the boards.
 func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
+	of.Energy, of.Sums = true, true
 	a := print.Answer{Columns: verifyColumns, Notices: notices}
 	charges, err := q.source.Charges(ctx, of, "cluster", "hour")
 	if err != nil {
 		return a, err
 	}
 	checks, accepted := make(map[string]*check), make(gaps)
-	of.Energy = true
 	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
 		c := checks[h.Cluster]
 		if c == nil {
-			c = &check{cluster: h.Cluster, hours: make(map[time.Time]int64)}
+			c = &check{cluster: h.Cluster, hours: make(map[time.Time]int64), rows: make(map[time.Time]int64), sums: make(map[time.Time]int64)}
 			checks[h.Cluster] = c
 		}
-		c.hours[h.Hour] += h.Energy
-		c.boards += h.Energy
+		c.add(h, of)
 		if accepted.add(h) {
 			c.gaps++
-		}
-		switch h.State {
-		case table.Corrected:
-			c.corrected++
-		case books.Refused:
-			c.refused++
 		}
 		return true
 	})
@@ -71,12 +109,18 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	}
 	for _, charge := range charges {
 		if c := checks[charge.Cluster]; c != nil {
-			c.hours[charge.Hour] -= charge.Energy
-			c.charged += charge.Energy
+			c.charge(charge.Hour, charge.Energy)
 		}
 	}
 	if err := q.unknownPods(ctx, of, checks, &a); err != nil {
 		return a, err
+	}
+	dropped, err := q.dropped(ctx, of, checks)
+	if err != nil {
+		return a, err
+	}
+	if dropped > 0 {
+		a.Notices = append(a.Notices, fmt.Sprintf("the rows of %d hours are missing although the manifest has them: were partitions or files removed? gpuledger-archive prune marks such hours", dropped))
 	}
 	names := make(map[string]bool)
 	for name := range checks {
@@ -100,6 +144,24 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
+// dropped adds the hours whose rows are missing although the manifest has them, and returns their number.
+func (q *question) dropped(ctx context.Context, of books.Selection, checks map[string]*check) (n int64, err error) {
+	source, ok := q.source.(books.Detailed)
+	if !ok {
+		return 0, nil
+	}
+	err = source.Details(ctx, of, func(cluster string, hour time.Time) {
+		if c := checks[cluster]; c != nil {
+			delete(c.rows, hour)
+		}
+	})
+	for _, c := range checks {
+		c.lost += int64(len(c.rows))
+		n += int64(len(c.rows))
+	}
+	return n, err
+}
+
 func (c *check) row(of books.Selection) []any {
 	expected, wrong := int64(of.Until.Sub(of.From)/time.Hour), int64(0)
 	for _, difference := range c.hours {
@@ -107,9 +169,16 @@ func (c *check) row(of books.Selection) []any {
 			wrong++
 		}
 	}
+	for _, difference := range c.sums {
+		if difference != 0 {
+			wrong++
+		}
+	}
 	missing := missingHours(of, c.hours)
-	ok := missing == "" && wrong == 0 && c.gaps == 0 && c.refused == 0
-	return []any{c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.refused, c.pods, c.boards, c.charged, wrong, ok}
+	ok := missing == "" && wrong == 0 && c.gaps == 0 && c.refused == 0 && c.lost == 0
+	return []any{
+		c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.refused, c.pods, c.pruned, c.lost, c.boards, c.charged, wrong, ok,
+	}
 }
 
 // maxPods is the number of unknown pods that are listed.

@@ -49,6 +49,9 @@ type Selection struct {
 	Named string
 	// Energy also reads the energy of the boards in [Source.Hours].
 	Energy bool
+	// Sums also reads the sums of the pruned hours of whole months in [Source.Charges]. They have no node, GPU
+	// and pod, and the hour of a sum is the start of its month.
+	Sums bool
 	// Parts are the starts of parts of the time in their order, the first one is From. If they are set, the column hour of a
 	// charge is the start of its part.
 	Parts []time.Time
@@ -77,6 +80,9 @@ type Hour struct {
 	Energy  int64 // of all boards, in mJ
 	// Reason is that of the operator who accepted missing samples, empty for none.
 	Reason string
+	GPUs   int64 // number of rows of GPUs, 0 if it is unknown
+	// Lost is set for a pruned hour whose charges are in no sum: its rows were removed by hand.
+	Lost bool
 }
 
 // Refused is the state of an hour of a store whose record is impossible. It has no amounts.

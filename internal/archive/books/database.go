@@ -185,13 +185,24 @@ func columnsOf(t table.Table, names []string) []table.Column {
 
 // Hours implements [Source].
 func (d *database) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
+	var summed map[string]map[int64]bool
+	if of.Energy {
+		var err error
+		if summed, err = d.summed(ctx, of); err != nil {
+			return err
+		}
+	}
 	s := &statement{dialect: d.dialect}
-	names := []string{"cluster", "hour", "state", "energy_mj", "reason"}
-	s.add("select cluster, hour, state, energy_mj, reason from hours")
+	names := []string{"cluster", "hour", "state", "energy_mj", "gpus", "reason"}
+	s.add("select cluster, hour, state, energy_mj, gpus, reason from hours")
 	s.where(of)
 	s.add(" order by hour, cluster")
 	return d.rows(ctx, s, columnsOf(table.Hours, names), func(row []table.Cell) bool {
-		return each(Hour{row[0].Text, row[1].Time(), table.State(row[2].Text), row[3].Int, row[4].Text})
+		h := Hour{Cluster: row[0].Text, Hour: row[1].Time(), State: table.State(row[2].Text), Energy: row[3].Int, GPUs: row[4].Int, Reason: row[5].Text}
+		if of.Energy {
+			h.mark(summed[h.Cluster])
+		}
+		return each(h)
 	})
 }
 
@@ -257,6 +268,9 @@ func (d *database) Charges(ctx context.Context, of Selection, by ...string) (fou
 		all.add(&c)
 		return true
 	})
+	if err == nil {
+		err = d.sums(ctx, of, by, all)
+	}
 	return all.sorted(), err
 }
 

@@ -15,6 +15,7 @@ import (
 type folder struct {
 	path   string
 	reader *files.Reader
+	known  map[summing]map[int64]bool // hours in sums
 }
 
 // OpenFolder opens the files of an archive.
@@ -23,7 +24,7 @@ func OpenFolder(ctx context.Context, path string) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &folder{path, reader}, nil
+	return &folder{path, reader, make(map[summing]map[int64]bool)}, nil
 }
 
 // OpenBucket opens the files of an archive in an S3-compatible store.
@@ -32,7 +33,7 @@ func OpenBucket(ctx context.Context, c files.S3) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &folder{c.URL, reader}, nil
+	return &folder{c.URL, reader, make(map[summing]map[int64]bool)}, nil
 }
 
 func (f *folder) Name() string { return f.path }
@@ -75,9 +76,15 @@ type filedHour struct {
 // hours returns the filed hours of a day by their time in milliseconds.
 func (f *folder) hours(ctx context.Context, day files.Day, of Selection) (map[int64]filedHour, error) {
 	all := make(map[int64]filedHour)
-	err := f.reader.Read(ctx, table.Hours, day, []string{"hour", "state", "revision", "energy_mj", "reason"}, func(row []table.Cell) {
+	summed, err := f.summed(ctx, day.Cluster, table.Month(day.Date))
+	if err != nil {
+		return nil, err
+	}
+	err = f.reader.Read(ctx, table.Hours, day, []string{"hour", "state", "revision", "energy_mj", "gpus", "reason"}, func(row []table.Cell) {
 		if hour := row[0].Time(); !hour.Before(of.From) && hour.Before(of.Until) {
-			all[row[0].Int] = filedHour{Hour{day.Cluster, hour, table.State(row[1].Text), row[3].Int, row[4].Text}, row[2].Int}
+			h := Hour{Cluster: day.Cluster, Hour: hour, State: table.State(row[1].Text), Energy: row[3].Int, GPUs: row[4].Int, Reason: row[5].Text}
+			h.mark(summed)
+			all[row[0].Int] = filedHour{h, row[2].Int}
 		}
 	})
 	return all, err
@@ -154,6 +161,9 @@ func (f *folder) Charges(ctx context.Context, of Selection, by ...string) ([]Cha
 		}
 		return true, nil
 	})
+	if err == nil {
+		err = f.sums(ctx, of, by, all)
+	}
 	return all.sorted(), err
 }
 
@@ -172,7 +182,7 @@ func (f *folder) charges(ctx context.Context, t table.Table, day files.Day, hour
 	var c Charge // outside of the function, which would allocate it for each row
 	return f.reader.Read(ctx, t, day, read, func(row []table.Cell) {
 		hour, filed := hours[row[0].Int]
-		if !filed || len(read) > len(columns) && row[len(columns)].Int > hour.revision || !matches(row) {
+		if !filed || hour.State == table.Pruned || len(read) > len(columns) && row[len(columns)].Int > hour.revision || !matches(row) {
 			return
 		}
 		c = Charge{Cluster: day.Cluster, Hour: hour.Hour.Hour}

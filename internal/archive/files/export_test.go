@@ -1,6 +1,8 @@
 package files
 
 import (
+	"context"
+	"errors"
 	"io"
 	"slices"
 
@@ -11,4 +13,41 @@ import (
 func Write(w io.Writer, name string, t table.Table, rows [][]any) error {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
 	return formats[i].write(w, t, rows)
+}
+
+// ErrStopped is the error of a sink that stopped.
+var ErrStopped = errors.New("the program is stopped")
+
+// Stopping returns a sink that stops before a change of its files.
+func Stopping(s *Sink, changes int) *Sink {
+	stopped := *s
+	stopped.bucket = &stopping{s.bucket, changes}
+	return &stopped
+}
+
+type stopping struct {
+	bucket
+	left int
+}
+
+func (s *stopping) change() error {
+	s.left--
+	if s.left < 0 {
+		return ErrStopped
+	}
+	return nil
+}
+
+func (s *stopping) write(ctx context.Context, name string, data []byte, tag string) (string, error) {
+	if err := s.change(); err != nil {
+		return "", err
+	}
+	return s.bucket.write(ctx, name, data, tag)
+}
+
+func (s *stopping) remove(ctx context.Context, name string) error {
+	if err := s.change(); err != nil {
+		return err
+	}
+	return s.bucket.remove(ctx, name)
 }

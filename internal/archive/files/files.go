@@ -50,6 +50,10 @@ type bucket interface {
 	// write replaces the file with a tag at once, and returns the new tag. The error is errChanged
 	// if the file has another tag.
 	write(ctx context.Context, name string, data []byte, tag string) (string, error)
+	// files returns the files in a folder, without those in its folders; none if it is missing.
+	files(ctx context.Context, name string) ([]info, error)
+	// remove removes a file, if it exists.
+	remove(ctx context.Context, name string) error
 	Close() error
 }
 
@@ -189,7 +193,7 @@ func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool
 	}
 	for _, as := range s.formats {
 		filed, err := s.hour(ctx, as, table.Hours, cluster, hour)
-		if err != nil || len(filed) == 0 || table.StateIn(filed[0]) == table.Corrected {
+		if err != nil || len(filed) == 0 || table.StateIn(filed[0]) == table.Corrected || table.StateIn(filed[0]) == table.Pruned {
 			return err == nil, err
 		}
 		digest := table.DigestRows(func(t table.Table) [][]any {
@@ -290,7 +294,11 @@ func (s *Sink) update(ctx context.Context, as format, name string, hour time.Tim
 			return "", err
 		}
 		n := len(all)
-		rows := c.rows(of(all, hour))
+		before := of(all, hour)
+		if c.table.Name == table.Hours.Name && len(before) > 0 && table.StateIn(before[0]) == table.Pruned {
+			return "", table.ErrPruned
+		}
+		rows := c.rows(before)
 		all = slices.DeleteFunc(all, func(row []any) bool { return row[hourColumn].(time.Time).Equal(hour) })
 		if len(all) == n && len(rows) == 0 {
 			return tag, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -76,6 +77,33 @@ func (f *folder) folders(_ context.Context, name string) (names []string, err er
 		}
 	}
 	return names, err
+}
+
+func (f *folder) files(_ context.Context, name string) (all []info, err error) {
+	entries, err := os.ReadDir(filepath.Join(f.path, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, entry := range entries {
+		found, e := entry.Info()
+		if err = errors.Join(err, e); e == nil && found.Mode().IsRegular() {
+			all = append(all, info{path.Join(name, entry.Name()), found.Size()})
+		}
+	}
+	return all, err
+}
+
+// remove also removes the folders of the file that become empty.
+func (f *folder) remove(_ context.Context, name string) error {
+	if err := os.Remove(filepath.Join(f.path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if os.Remove(filepath.Join(f.path, dir)) != nil {
+			break // it has other files
+		}
+	}
+	return nil
 }
 
 func (f *folder) write(_ context.Context, name string, data []byte, _ string) (string, error) {

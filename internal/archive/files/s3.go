@@ -207,6 +207,30 @@ func (o *objects) folders(ctx context.Context, name string) (names []string, err
 	return names, nil
 }
 
+func (o *objects) files(ctx context.Context, name string) (all []info, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	prefix := path.Join(o.prefix, name) + "/"
+	for object := range o.client.Client.ListObjects(ctx, o.bucket, minio.ListObjectsOptions{Prefix: prefix}) {
+		if object.Err != nil {
+			return nil, fmt.Errorf("list %s: %w", prefix, object.Err)
+		}
+		if !strings.HasSuffix(object.Key, "/") {
+			all = append(all, info{path.Join(name, strings.TrimPrefix(object.Key, prefix)), object.Size})
+		}
+	}
+	return all, nil
+}
+
+func (o *objects) remove(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := o.client.RemoveObject(ctx, o.bucket, path.Join(o.prefix, name), minio.RemoveObjectOptions{}); err != nil && !missing(err) {
+		return fmt.Errorf("delete %s: %w", name, err)
+	}
+	return nil
+}
+
 func (o *objects) write(ctx context.Context, name string, data []byte, tag string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

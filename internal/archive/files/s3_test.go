@@ -111,6 +111,9 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.objects[name] = string(body)
 			w.Header().Set("ETag", tag(string(body)))
 		}
+	case r.Method == http.MethodDelete:
+		delete(s.objects, name)
+		w.WriteHeader(http.StatusNoContent)
 	case !found:
 		w.WriteHeader(http.StatusNotFound)
 	case except == tag(content):
@@ -122,19 +125,24 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list writes the folders with a prefix.
+// list writes the folders and files with a prefix.
 func (s *fakeS3) list(w http.ResponseWriter, prefix string) {
-	folders := make(map[string]bool)
+	folders, files := make(map[string]bool), make(map[string]int)
 	for name := range s.objects {
 		if rest, ok := strings.CutPrefix(name, "/assets/"+prefix); ok {
 			if folder, _, below := strings.Cut(rest, "/"); below {
 				folders[folder] = true
+			} else {
+				files[rest] = len(s.objects[name])
 			}
 		}
 	}
 	fmt.Fprint(w, "<ListBucketResult><EncodingType>url</EncodingType>")
 	for _, folder := range slices.Sorted(maps.Keys(folders)) {
 		fmt.Fprintf(w, "<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>", url.QueryEscape(prefix+folder+"/"))
+	}
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(w, "<Contents><Key>%s</Key><Size>%d</Size></Contents>", url.QueryEscape(prefix+file), files[file])
 	}
 	fmt.Fprint(w, "</ListBucketResult>")
 }

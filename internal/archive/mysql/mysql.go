@@ -51,7 +51,8 @@ func (d *Database) Close() error { return d.db.Close() }
 
 // Filed returns the row of an hour in the manifest, zero if the hour is not filed.
 func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
-	err = d.db.QueryRowContext(ctx, "select revision, digest, reason from hours where cluster = ? and hour = ?", cluster, hour).Scan(&filed.Revision, &filed.Digest, &filed.Reason)
+	err = d.db.QueryRowContext(ctx, "select revision, digest, state = ?, reason from hours where cluster = ? and hour = ?", string(table.Pruned), cluster, hour).
+		Scan(&filed.Revision, &filed.Digest, &filed.Pruned, &filed.Reason)
 	if errors.Is(err, sql.ErrNoRows) {
 		return table.Filed{}, nil
 	}
@@ -117,6 +118,14 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables []table.Table
 			return err
 		}
 		defer func() { _ = tx.Rollback() }()
+		var state string // the row is locked: it may be pruned now
+		err = tx.QueryRowContext(ctx, "select state from hours where cluster = ? and hour = ? for update", h.Cluster, h.Start).Scan(&state)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if table.State(state) == table.Pruned {
+			return table.ErrPruned
+		}
 		for _, t := range append(slices.Clone(tables), table.Hours) {
 			if err := replace(ctx, tx, t, h); err != nil {
 				return fmt.Errorf("table %s: %w", t.Name, err)

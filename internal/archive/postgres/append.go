@@ -17,14 +17,12 @@ var arrays = map[table.Type]string{table.Text: "text[]", table.Int: "bigint[]", 
 
 // Append adds rows to one of [table.Appended], except those whose key is there already.
 func (d *Database) Append(ctx context.Context, t table.Table, rows [][]any) error {
-	months := make(map[time.Time]bool)
+	var months []time.Time
 	for _, row := range rows {
-		months[monthOf(row[hourColumn].(time.Time))] = true
+		months = append(months, table.Month(row[hourColumn].(time.Time)))
 	}
-	for month := range months {
-		if err := d.createPartitions(ctx, month, t); err != nil {
-			return err
-		}
+	if err := d.createPartitions(ctx, months, t); err != nil {
+		return err
 	}
 	parameters := make([]string, len(t.Columns))
 	columns := make([]any, len(t.Columns))

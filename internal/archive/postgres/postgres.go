@@ -18,7 +18,10 @@ import (
 )
 
 // Database is a database of the archive.
-type Database struct{ conn *pgx.Conn }
+type Database struct {
+	conn    *pgx.Conn
+	creates *bool // whether the role can create partitions; nil if it is not known yet
+}
 
 // Open connects, and creates or updates the schema. The URL is that of libpq, and may omit values of
 // PGPASSWORD, PGPASSFILE and other variables of libpq.
@@ -34,7 +37,7 @@ func Open(ctx context.Context, url string) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Database{conn}
+	d := &Database{conn: conn}
 	if err := d.migrate(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -50,7 +53,8 @@ func (d *Database) Close() error {
 
 // Filed returns the row of an hour in the manifest, zero if the hour is not filed.
 func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
-	err = d.conn.QueryRow(ctx, "select revision, digest, reason from "+schemaName+".hours where cluster = $1 and hour = $2", cluster, hour).Scan(&filed.Revision, &filed.Digest, &filed.Reason)
+	err = d.conn.QueryRow(ctx, "select revision, digest, state = $3, reason from "+schemaName+".hours where cluster = $1 and hour = $2", cluster, hour, string(table.Pruned)).
+		Scan(&filed.Revision, &filed.Digest, &filed.Pruned, &filed.Reason)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return table.Filed{}, nil
 	}
@@ -120,12 +124,20 @@ func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) 
 // corrections have a revision, so earlier ones are kept. Programs that file the same hour
 // wait for each other.
 func (d *Database) file(ctx context.Context, h *table.Hour, tables []table.Table) error {
-	if err := d.createPartitions(ctx, h.Start, table.Data...); err != nil {
+	if err := d.createPartitions(ctx, []time.Time{table.Month(h.Start)}, table.Data...); err != nil {
 		return err
 	}
 	return pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock(hashtextextended($1, $2))", h.Cluster, h.Start.Unix()); err != nil {
 			return err
+		}
+		var pruned bool
+		err := tx.QueryRow(ctx, "select exists (select from "+schemaName+".hours where cluster = $1 and hour = $2 and state = $3)", h.Cluster, h.Start, string(table.Pruned)).Scan(&pruned)
+		if err != nil {
+			return err
+		}
+		if pruned {
+			return table.ErrPruned
 		}
 		for _, t := range append(slices.Clone(tables), table.Hours) {
 			if t.Name != table.Corrections.Name {

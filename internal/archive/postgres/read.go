@@ -30,7 +30,7 @@ func OpenReader(ctx context.Context, url string) (*Reader, error) {
 }
 
 // Close closes the connection.
-func (r *Reader) Close() error { return (&Database{r.conn}).Close() }
+func (r *Reader) Close() error { return (&Database{conn: r.conn}).Close() }
 
 // Rows are the rows of a query. They must be closed before the next query.
 type Rows struct{ pgx.Rows }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -42,9 +41,7 @@ func Schema(from, until time.Time) (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "begin;\ncreate schema if not exists %s;\n%s\n", schemaName, script(migrations))
-	// The manifest and the corrections have no partitions.
-	partitioned := slices.Concat(table.Data, table.Appended)
-	for month := monthOf(from); month.Before(until); month = month.AddDate(0, 1, 0) {
+	for month := table.Month(from); month.Before(until); month = month.AddDate(0, 1, 0) {
 		for _, p := range partitions(month, partitioned...) {
 			b.WriteString(p.create + ";\n")
 		}
@@ -128,46 +125,4 @@ func version(ctx context.Context, q querier) (found int, err error) {
 	}
 	err = q.QueryRow(ctx, "select coalesce(max(version), 0) from "+schemaName+".schema_version").Scan(&found)
 	return found, err
-}
-
-// partition is the partition of a table for a month.
-type partition struct{ name, create string }
-
-// partitions returns the partitions of tables for a month.
-func partitions(month time.Time, tables ...table.Table) (all []partition) {
-	for _, t := range tables {
-		p := fmt.Sprintf("%s.%s_%s", schemaName, t.Name, month.Format("2006_01"))
-		all = append(all, partition{p, fmt.Sprintf("create table if not exists %s partition of %s.%s for values from ('%s') to ('%s')",
-			p, schemaName, t.Name, month.Format(time.RFC3339), month.AddDate(0, 1, 0).Format(time.RFC3339))})
-	}
-	return all
-}
-
-func monthOf(t time.Time) time.Time {
-	t = t.UTC()
-	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
-}
-
-// createPartitions creates the partitions of tables for the month of an hour, unless they exist.
-func (d *Database) createPartitions(ctx context.Context, hour time.Time, tables ...table.Table) error {
-	for _, p := range partitions(monthOf(hour), tables...) {
-		var exists bool
-		if err := d.conn.QueryRow(ctx, "select to_regclass($1) is not null", p.name).Scan(&exists); err != nil {
-			return err
-		}
-		if exists {
-			continue
-		}
-		err := pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", ddlLock); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, p.create)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("create the partition %s: %w: %w", p.name, err, errAdmin)
-		}
-	}
-	return nil
 }

@@ -11,12 +11,20 @@ select cluster, hour, revision, node, uuid, serial, namespace, pod, pod_uid, wor
   energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username
 from corrections;
 
--- The amounts of each day in UTC. The energy of all rows is that of all boards.
+-- The amounts of each day in UTC; of pruned hours those of the month, on its first day. The energy of all rows is that of all boards.
 create or replace view statements as
 select cluster, date(hour) as day, namespace, workload_kind, workload_name, team, reason,
   sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,
   sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, username
-from billed
+from (
+  select cluster, hour, namespace, workload_kind, workload_name, team, reason,
+    energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username
+  from billed
+  union all
+  select cluster, month, namespace, workload_kind, workload_name, team, reason,
+    energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username
+  from monthly_charges
+) as summed
 group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason, manager, unit, username;
 
 -- The use of each GPU by each pod or unit, from its first to its last hour.

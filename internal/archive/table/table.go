@@ -66,6 +66,7 @@ type Filed struct {
 	Revision int64  // 1 for the first
 	Digest   string // SHA-256 of the rows
 	Reason   string // of the operator who accepted gaps
+	Pruned   bool   // the rows are deleted
 }
 
 // State describes how an hour was filed.
@@ -76,6 +77,7 @@ const (
 	Complete  State = "complete"
 	Gaps      State = "gaps"      // an operator accepted missing samples
 	Corrected State = "corrected" // changed by corrections after its month was closed
+	Pruned    State = "pruned"    // its rows are deleted
 )
 
 // column is a column with its value in a row of T.
@@ -244,7 +246,7 @@ var Data = []Table{GPUHours, Charges, Pods, Workloads}
 // Hours is the manifest: a row for each hour whose data is filed completely.
 var Hours = build("hours", "an hour of a cluster whose rows are filed completely", nil,
 	func(h *Hour) []*Hour { return []*Hour{h} },
-	text("state", "complete; gaps: an operator accepted missing samples; corrected: corrections were added", func(h **Hour) string { return string((*h).State) }),
+	text("state", "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: its rows are deleted, see monthly_charges", func(h **Hour) string { return string((*h).State) }),
 	integer("revision", "1, increased by each change", func(h **Hour) int64 { return (*h).Revision }),
 	integer("gpus", "rows in gpu_hours", func(h **Hour) int64 { return int64(len((*h).GPUs)) }),
 	integer("charges", "rows in charges", func(h **Hour) int64 { return int64(len((*h).Charges)) }),
@@ -258,7 +260,7 @@ var Hours = build("hours", "an hour of a cluster whose rows are filed completely
 )
 
 // All are the tables of the archive.
-var All = append(slices.Concat(Data, Appended), Corrections, Hours)
+var All = append(slices.Concat(Data, Appended), Corrections, Hours, MonthlyCharges)
 
 func (h *Hour) energy() (sum int64) {
 	for i := range h.GPUs {
@@ -299,7 +301,9 @@ const EarlierReason = "filed by an earlier version"
 
 // FiledIn returns what a row of the manifest identifies.
 func FiledIn(row []any) Filed {
-	f := Filed{Hours.value(row, "revision").(int64), Hours.value(row, "digest").(string), Hours.value(row, "reason").(string)}
+	f := Filed{
+		Revision: Hours.value(row, "revision").(int64), Digest: Hours.value(row, "digest").(string), Reason: Hours.value(row, "reason").(string), Pruned: StateIn(row) == Pruned,
+	}
 	if f.Reason == "" && StateIn(row) == Gaps {
 		f.Reason = EarlierReason
 	}

@@ -1,0 +1,218 @@
+package books
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// summing is a month of a cluster with sums of pruned hours.
+type summing struct {
+	cluster string
+	month   time.Time
+}
+
+// months returns the first month that begins in a selection, and the month in which it ends. Months between
+// them are whole.
+func (s Selection) months() (first, end time.Time) {
+	first, end = table.Month(s.From), table.Month(s.Until)
+	if first.Before(s.From) {
+		first = first.AddDate(0, 1, 0)
+	}
+	return first, end
+}
+
+// Whole reports whether a selection has all hours of the month of an hour.
+func (s Selection) Whole(hour time.Time) bool {
+	first, end := s.months()
+	month := table.Month(hour)
+	return !month.Before(first) && month.Before(end)
+}
+
+// sumTexts returns the columns that the sums of months have of those by which charges are added up and
+// selected, and false if sums cannot be selected.
+func (s Selection) sumTexts(by []string) (names []string, ok bool) {
+	names = []string{"cluster"}
+	for _, name := range by {
+		if c, err := table.MonthlyCharges.Column(name); err == nil && c.Type == table.Text {
+			names = append(names, name)
+		}
+	}
+	for name := range s.Where {
+		if _, err := table.MonthlyCharges.Column(name); err != nil {
+			return nil, false
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), true
+}
+
+// mark sets the state of an hour whose charges are in sums. An hour without sums was removed by hand.
+func (h *Hour) mark(summed map[int64]bool) {
+	if summed[h.Hour.Unix()] {
+		h.State = table.Pruned
+	} else if h.State == table.Pruned {
+		h.Lost = h.Energy != 0
+	}
+}
+
+// addHours adds the hours in a text of [table.MonthlyCharges] by second.
+func addHours(to map[int64]bool, month time.Time, text string) error {
+	hours, err := table.ParseHours(month, text)
+	for _, hour := range hours {
+		to[hour.Unix()] = true
+	}
+	return err
+}
+
+// sums adds the sums of pruned hours of whole months.
+func (d *database) sums(ctx context.Context, of Selection, by []string, all *sums) error {
+	names, ok := of.sumTexts(by)
+	first, end := of.months()
+	if !of.Sums || !ok || !first.Before(end) {
+		return nil
+	}
+	s := &statement{dialect: d.dialect}
+	s.add("select month, " + strings.Join(names, ", "))
+	for _, a := range amounts {
+		s.add(", cast(sum(" + a.name + ") as " + d.integer + ")")
+	}
+	s.add(" from monthly_charges where month >= ? and month < ?", first, end)
+	for _, name := range sortedNames(of.Where) {
+		s.in(" and ", name, of.Where[name])
+	}
+	s.add(" group by month, " + strings.Join(names, ", "))
+	columns := columnsOf(table.MonthlyCharges, slices.Concat([]string{"month"}, names, amountNames()))
+	return d.rows(ctx, s, columns, func(row []table.Cell) bool {
+		all.addRow(row[0].Time(), names, row[1:])
+		return true
+	})
+}
+
+// summed returns the hours in sums by cluster and second.
+func (d *database) summed(ctx context.Context, of Selection) (map[string]map[int64]bool, error) {
+	s := &statement{dialect: d.dialect}
+	names := []string{"cluster", "month", "hours"}
+	s.add("select distinct cluster, month, hours from monthly_charges where month >= ? and month < ?", table.Month(of.From), of.Until)
+	found := make(map[string]map[int64]bool)
+	var failed error
+	err := d.rows(ctx, s, columnsOf(table.MonthlyCharges, names), func(row []table.Cell) bool {
+		if found[row[0].Text] == nil {
+			found[row[0].Text] = make(map[int64]bool)
+		}
+		failed = addHours(found[row[0].Text], row[1].Time(), row[2].Text)
+		return failed == nil
+	})
+	if err == nil {
+		err = failed
+	}
+	return found, err
+}
+
+func amountNames() (names []string) {
+	for _, a := range amounts {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// addRow adds a sum of a month. The row has the values of some columns and then the amounts.
+func (s *sums) addRow(month time.Time, names []string, row []table.Cell) {
+	c := Charge{Hour: month}
+	for i, name := range names {
+		*chargeTexts[name](&c) = row[i].Text
+	}
+	for i, a := range amounts {
+		*a.of(&c) = row[len(names)+i].Int
+	}
+	s.add(&c)
+}
+
+// sums adds the sums of pruned hours of whole months.
+func (f *folder) sums(ctx context.Context, of Selection, by []string, all *sums) error {
+	names, ok := of.sumTexts(by)
+	if !of.Sums || !ok {
+		return nil
+	}
+	days, err := f.reader.Days(ctx)
+	if err != nil {
+		return err
+	}
+	done := make(map[summing]bool)
+	for _, day := range days {
+		m := summing{day.Cluster, table.Month(day.Date)}
+		if done[m] || !of.Whole(m.month) || !of.matches("cluster", day.Cluster) {
+			continue
+		}
+		done[m] = true
+		columns := slices.Concat(names, amountNames())
+		matches := of.filter(columns)
+		err := f.reader.Read(ctx, table.MonthlyCharges, files.Day{Cluster: m.cluster, Date: m.month}, columns, func(row []table.Cell) {
+			if matches(row) {
+				all.addRow(m.month, names, row)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summed returns the hours of a month in sums by second.
+func (f *folder) summed(ctx context.Context, cluster string, month time.Time) (map[int64]bool, error) {
+	m := summing{cluster, month}
+	if found, known := f.known[m]; known {
+		return found, nil
+	}
+	found := make(map[int64]bool)
+	last, failed := "", error(nil)
+	err := f.reader.Read(ctx, table.MonthlyCharges, files.Day{Cluster: cluster, Date: month}, []string{"hours"}, func(row []table.Cell) {
+		if row[0].Text != last && failed == nil {
+			last = row[0].Text
+			failed = addHours(found, month, last)
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	if err == nil {
+		f.known[m] = found
+	}
+	return found, err
+}
+
+// Detailed is a place whose rows can be missing although its manifest has their hours.
+type Detailed interface {
+	// Details calls each for the hours of clusters that have rows of GPUs.
+	Details(ctx context.Context, of Selection, each func(cluster string, hour time.Time)) error
+}
+
+// Details implements [Detailed].
+func (d *database) Details(ctx context.Context, of Selection, each func(cluster string, hour time.Time)) error {
+	s := &statement{dialect: d.dialect}
+	s.add("select distinct cluster, hour from gpu_hours")
+	s.where(of)
+	return d.rows(ctx, s, columnsOf(table.GPUHours, []string{"cluster", hourColumn}), func(row []table.Cell) bool {
+		each(row[0].Text, row[1].Time())
+		return true
+	})
+}
+
+// Details implements [Detailed].
+func (f *folder) Details(ctx context.Context, of Selection, each func(cluster string, hour time.Time)) error {
+	return f.days(ctx, of, func(day files.Day, _ map[int64]filedHour) (bool, error) {
+		last := int64(0)
+		return true, f.reader.Read(ctx, table.GPUHours, day, []string{hourColumn}, func(row []table.Cell) {
+			if row[0].Int != last {
+				last = row[0].Int
+				each(day.Cluster, row[0].Time())
+			}
+		})
+	})
+}

@@ -1,0 +1,284 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// info is a file in a folder of a bucket.
+type info struct {
+	name string // with its folder
+	size int64
+}
+
+// hourly are the tables with files of days whose hours are in the manifest.
+var hourly = slices.Concat(table.Data, []table.Table{table.Corrections})
+
+// Prune deletes the files of the days before a moment, the start of a month. The sums of their
+// charges are written first, with the hours in them; these hours are no longer read from other files.
+// Then the rows of the manifest get their new state, and last the files are deleted. After a
+// crash at any time it can be repeated. Done is called with what is deleted. With dry nothing is deleted.
+func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
+	clusters := make(map[string]map[time.Time][]time.Time) // days by escaped cluster and month
+	for _, t := range slices.Concat(hourly, table.Appended, []table.Table{table.Hours}) {
+		names, err := s.bucket.folders(ctx, t.Name)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			days, err := s.bucket.folders(ctx, path.Join(t.Name, name))
+			if err != nil {
+				return err
+			}
+			for _, text := range days {
+				day, err := time.Parse("date="+time.DateOnly, text)
+				if err != nil || !day.Before(before) || !strings.HasPrefix(name, "cluster=") {
+					continue
+				}
+				if clusters[name] == nil {
+					clusters[name] = make(map[time.Time][]time.Time)
+				}
+				month := table.Month(day)
+				clusters[name][month] = append(clusters[name][month], day)
+			}
+		}
+	}
+	for name, months := range clusters {
+		cluster, err := url.PathUnescape(strings.TrimPrefix(name, "cluster="))
+		if err != nil {
+			continue // it is not a folder of the archive
+		}
+		for month, days := range months {
+			slices.SortFunc(days, time.Time.Compare)
+			p := &pruning{Sink: s, cluster: cluster, month: month, days: slices.Compact(days), unpruned: make(map[string]bool)}
+			if err := p.prune(ctx, dry, done); err != nil {
+				return fmt.Errorf("cluster %s, month %s: %w", cluster, month.Format("2006-01"), err)
+			}
+		}
+	}
+	return nil
+}
+
+// pruning prunes a month of a cluster.
+type pruning struct {
+	*Sink
+	cluster string
+	month   time.Time
+	days    []time.Time
+	// unpruned are the files of the manifest with hours that were filed during the pruning.
+	unpruned map[string]bool
+}
+
+func (p *pruning) prune(ctx context.Context, dry bool, done func(table.Deleted)) error {
+	marked := table.Deleted{Table: table.Hours.Name, Cluster: p.cluster}
+	for _, as := range formats {
+		hours, err := p.format(ctx, as, dry)
+		if err != nil {
+			return err
+		}
+		if marked.Rows == 0 && len(hours) > 0 {
+			marked.Rows, marked.First, marked.Last = int64(len(hours)), slices.MinFunc(hours, time.Time.Compare), slices.MaxFunc(hours, time.Time.Compare)
+		}
+	}
+	if marked.Rows > 0 {
+		done(marked)
+	}
+	for _, t := range slices.Concat(hourly, table.Appended) {
+		if err := p.remove(ctx, t, dry, done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// format writes the sums and the manifest of the month in a format. It returns the hours that were not
+// pruned before.
+func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time.Time, err error) {
+	filed := make(map[int64][]any) // rows of the manifest by second
+	for _, day := range p.days {
+		rows, _, err := p.read(ctx, as, table.Hours, file(as, table.Hours, p.cluster, day), "")
+		if err != nil {
+			return nil, fmt.Errorf("hours of %s: %w", day.Format(time.DateOnly), err)
+		}
+		for _, row := range rows {
+			if table.StateIn(row) != table.Pruned {
+				hours = append(hours, row[hourColumn].(time.Time))
+				filed[row[hourColumn].(time.Time).Unix()] = row
+			}
+		}
+	}
+	if len(hours) == 0 || dry {
+		return hours, nil
+	}
+	if err := p.addMonthly(ctx, as, filed); err != nil {
+		return nil, fmt.Errorf("sums: %w", err)
+	}
+	for _, day := range p.days {
+		if err := p.mark(ctx, as, day, filed); err != nil {
+			return nil, fmt.Errorf("hours of %s: %w", day.Format(time.DateOnly), err)
+		}
+	}
+	return hours, nil
+}
+
+// addMonthly adds the sums of hours that have none yet.
+func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]any) error {
+	return p.rewrite(ctx, as, table.MonthlyCharges, file(as, table.MonthlyCharges, p.cluster, p.month), func(rows [][]any) ([][]any, error) {
+		known, err := hoursOf(rows, p.month)
+		if err != nil {
+			return nil, err
+		}
+		added, err := p.sums(ctx, as, filed, known)
+		if err != nil || len(added) == 0 {
+			return nil, err
+		}
+		return append(rows, added...), nil
+	})
+}
+
+// hoursColumn is the column of [table.MonthlyCharges] with hours.
+const hoursColumn = 2
+
+// hoursOf returns the hours in sums by second.
+func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
+	known, texts := make(map[int64]bool), make(map[any]bool)
+	for _, row := range rows {
+		if texts[row[hoursColumn]] {
+			continue
+		}
+		texts[row[hoursColumn]] = true
+		hours, err := table.ParseHours(month, row[hoursColumn].(string))
+		if err != nil {
+			return nil, err
+		}
+		for _, hour := range hours {
+			known[hour.Unix()] = true
+		}
+	}
+	return known, nil
+}
+
+// sums adds up the charges and corrections of filed hours, except for some.
+func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, except map[int64]bool) ([][]any, error) {
+	models := make(map[string]string)
+	for _, day := range p.days {
+		rows, _, err := p.read(ctx, as, table.GPUHours, file(as, table.GPUHours, p.cluster, day), "")
+		if err != nil {
+			return nil, err
+		}
+		table.Models(rows, models)
+	}
+	sums, charged := table.NewSums(p.cluster, p.month, models), make(map[int64]int64)
+	for _, day := range p.days {
+		for _, t := range []table.Table{table.Charges, table.Corrections} {
+			rows, _, err := p.read(ctx, as, t, file(as, t, p.cluster, day), "")
+			if err != nil {
+				return nil, fmt.Errorf("%s of %s: %w", t.Name, day.Format(time.DateOnly), err)
+			}
+			for _, row := range rows {
+				at := row[hourColumn].(time.Time).Unix()
+				of := filed[at]
+				switch {
+				case of == nil || except[at]:
+					continue
+				case t.Name == table.Charges.Name:
+					charged[at]++
+				case table.Unsummed(of, charged[at]) || row[revisionColumn].(int64) > table.FiledIn(of).Revision:
+					continue // corrections without charges, or left from a crash
+				}
+				sums.Add(t, row)
+			}
+		}
+	}
+	var hours []time.Time
+	for at, row := range filed {
+		if !except[at] && !table.Unsummed(row, charged[at]) {
+			hours = append(hours, row[hourColumn].(time.Time))
+		}
+	}
+	return sums.Rows(hours), nil
+}
+
+// mark sets the state of the hours of a day.
+func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[int64][]any) error {
+	name := file(as, table.Hours, p.cluster, day)
+	return p.rewrite(ctx, as, table.Hours, name, func(rows [][]any) ([][]any, error) {
+		changed := false
+		p.unpruned[name] = false
+		for _, row := range rows {
+			switch known := filed[row[hourColumn].(time.Time).Unix()]; {
+			case table.StateIn(row) == table.Pruned:
+			case known != nil && table.FiledIn(known) == table.FiledIn(row):
+				table.SetPruned(row)
+				changed = true
+			default:
+				p.unpruned[name] = true // another program filed it in the meantime
+			}
+		}
+		if !changed {
+			return nil, nil
+		}
+		return rows, nil
+	})
+}
+
+// rewrite changes the rows of a file, again if another program changes it at the same time. No rows
+// are no change.
+func (p *pruning) rewrite(ctx context.Context, as format, t table.Table, name string, change func(rows [][]any) ([][]any, error)) error {
+	for range attempts {
+		rows, tag, err := p.read(ctx, as, t, name, "")
+		if err != nil {
+			return err
+		}
+		rows, err = change(rows)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		var data bytes.Buffer
+		if err := as.write(&data, t, rows); err != nil {
+			return err
+		}
+		if _, err := p.bucket.write(ctx, name, data.Bytes(), tag); !errors.Is(err, errChanged) {
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+	return errChanged
+}
+
+// remove deletes the files of a table, except those of days with hours that were filed in the meantime.
+func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func(table.Deleted)) error {
+	of := table.Deleted{Table: t.Name, Cluster: p.cluster}
+	for _, day := range p.days {
+		found, err := p.bucket.files(ctx, path.Dir(file(formats[0], t, p.cluster, day)))
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			if p.unpruned[file(format{name: strings.TrimPrefix(path.Ext(f.name), ".")}, table.Hours, p.cluster, day)] {
+				return fmt.Errorf("%s: another program filed an hour of it: run the command again", f.name)
+			}
+			if !dry {
+				if err := p.bucket.remove(ctx, f.name); err != nil {
+					return err
+				}
+			}
+			of.Add(table.Deleted{Files: 1, Bytes: f.size, First: day, Last: day.Add(23 * time.Hour)})
+		}
+	}
+	if of.Files > 0 {
+		done(of)
+	}
+	return nil
+}

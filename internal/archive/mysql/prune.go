@@ -1,0 +1,186 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// deleted are the tables whose rows are pruned.
+var deleted = slices.Concat(table.Data, []table.Table{table.Corrections}, table.Appended)
+
+// monthOf is a month of a cluster.
+type monthOf struct {
+	cluster string
+	month   time.Time
+}
+
+// Prune deletes the rows of the hours before a moment, the start of a month, and of its events. It keeps
+// their sums and their rows of the manifest. Each month of a cluster is a transaction. Done is
+// called with what is deleted. With dry nothing is deleted.
+func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
+	months, found, err := d.prunable(ctx, before)
+	if err != nil {
+		return err
+	}
+	for _, m := range months {
+		if !dry {
+			if err := d.pruneMonth(ctx, m); err != nil {
+				return fmt.Errorf("cluster %s, month %s: %w", m.cluster, m.month.Format("2006-01"), err)
+			}
+		}
+		for _, of := range found[m] {
+			done(of)
+		}
+	}
+	return nil
+}
+
+// prunable returns the months with rows to prune, and their rows by table. The rows of the manifest are
+// the unpruned ones.
+func (d *Database) prunable(ctx context.Context, before time.Time) (months []monthOf, found map[monthOf][]table.Deleted, err error) {
+	found = make(map[monthOf][]table.Deleted)
+	for _, t := range append(slices.Clone(deleted), table.Hours) {
+		where := "hour < ?"
+		if t.Name == table.Hours.Name {
+			where += " and state <> '" + string(table.Pruned) + "'"
+		}
+		err := d.each(ctx, "select cluster, count(*), min(hour), max(hour) from "+t.Name+" where "+where+" group by cluster, year(hour), month(hour)", []any{before}, func(rows *sql.Rows) error {
+			of := table.Deleted{Table: t.Name}
+			if err := rows.Scan(&of.Cluster, &of.Rows, &of.First, &of.Last); err != nil {
+				return err
+			}
+			m := monthOf{of.Cluster, table.Month(of.First)}
+			if found[m] == nil {
+				months = append(months, m)
+			}
+			found[m] = append(found[m], of)
+			return nil
+		})
+		if err != nil {
+			return nil, nil, fmt.Errorf("table %s: %w", t.Name, err)
+		}
+	}
+	slices.SortFunc(months, func(a, b monthOf) int {
+		if c := a.month.Compare(b.month); c != 0 {
+			return c
+		}
+		return strings.Compare(a.cluster, b.cluster)
+	})
+	return months, found, nil
+}
+
+// queryer is a database or a transaction.
+type queryer interface {
+	QueryContext(ctx context.Context, text string, values ...any) (*sql.Rows, error)
+}
+
+func (d *Database) each(ctx context.Context, text string, values []any, do func(*sql.Rows) error) error {
+	return each(ctx, d.db, text, values, do)
+}
+
+// each calls a function for each row of a query.
+func each(ctx context.Context, q queryer, text string, values []any, do func(*sql.Rows) error) error {
+	rows, err := q.QueryContext(ctx, text, values...)
+	if err != nil {
+		return err
+	}
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return errors.Join(err, rows.Close())
+		}
+	}
+	return rows.Err()
+}
+
+// pruneMonth prunes a month of a cluster. Programs that file its hours wait for the rows of the manifest.
+func (d *Database) pruneMonth(ctx context.Context, m monthOf) error {
+	tx, err := d.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	of := []any{m.cluster, m.month, m.month.AddDate(0, 1, 0)}
+	const where = " where cluster = ? and hour >= ? and hour < ?"
+	const unpruned = where + " and state <> '" + string(table.Pruned) + "'"
+	var filed [][]any
+	err = each(ctx, tx, "select "+strings.Join(table.Hours.Names(), ", ")+" from hours"+unpruned+" for update", of, func(rows *sql.Rows) error {
+		row, err := scan(rows, table.Hours)
+		if err == nil {
+			table.SetPruned(row)
+			filed = append(filed, row)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := addMonthly(ctx, tx, m, where, of, filed); err != nil {
+		return fmt.Errorf("sums: %w", err)
+	}
+	for _, row := range filed {
+		if _, err := tx.ExecContext(ctx, "delete from hours where cluster = ? and hour = ?", m.cluster, row[hourColumn]); err != nil {
+			return err
+		}
+	}
+	for rows := range slices.Chunk(filed, batch) {
+		text, values := insert(table.Hours, 0, rows)
+		if _, err := tx.ExecContext(ctx, text, values...); err != nil {
+			return err
+		}
+	}
+	for _, t := range deleted {
+		text := "delete from " + t.Name + where
+		if !slices.ContainsFunc(table.Appended, func(a table.Table) bool { return a.Name == t.Name }) {
+			// Hours that were filed in the meantime are kept.
+			text += " and not exists (select 1 from hours as h where h.cluster = " + t.Name + ".cluster and h.hour = " + t.Name + ".hour and h.state <> '" + string(table.Pruned) + "')"
+		}
+		if _, err := tx.ExecContext(ctx, text, of...); err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+	}
+	return tx.Commit()
+}
+
+// addMonthly adds the sums of the charges and corrections of filed hours of a month.
+func addMonthly(ctx context.Context, tx *sql.Tx, m monthOf, where string, of []any, filed [][]any) error {
+	charged := make(map[int64]int64)
+	err := each(ctx, tx, "select hour, count(*) from charges"+where+" group by hour", of, func(rows *sql.Rows) error {
+		var hour time.Time
+		var n int64
+		err := rows.Scan(&hour, &n)
+		charged[hour.Unix()] = n
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var hours []time.Time
+	for _, row := range filed {
+		if hour := row[hourColumn].(time.Time); !table.Unsummed(row, charged[hour.Unix()]) {
+			hours = append(hours, hour)
+		}
+	}
+	if len(hours) == 0 {
+		return nil
+	}
+	values := append([]any{m.month, table.HoursText(m.month, hours)}, of...)
+	values = append(values, m.cluster)
+	for _, hour := range hours {
+		values = append(values, hour)
+	}
+	_, err = tx.ExecContext(ctx, "insert into monthly_charges ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
+select cluster, ?, ?, coalesce(model, ''), namespace, workload_kind, workload_name, team, reason,
+  sum(energy_mj), sum(exclusive_mj), sum(idle_mj), sum(held_ms), sum(gpu_ms), sum(active_ms), manager, unit, username
+from billed
+left join (select uuid, max(model) as model from gpu_hours`+where+` group by uuid) as models using (uuid)
+where cluster = ? and hour in (?`+strings.Repeat(", ?", len(hours)-1)+`)
+group by cluster, model, namespace, workload_kind, workload_name, team, reason, manager, unit, username`, values...)
+	return err
+}

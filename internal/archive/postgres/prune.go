@@ -1,0 +1,186 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// deleted are the tables whose rows are pruned.
+var deleted = slices.Concat(table.Data, []table.Table{table.Corrections}, table.Appended)
+
+// monthOf is a month of a cluster.
+type monthOf struct {
+	cluster string
+	month   time.Time
+}
+
+// Prune deletes the rows of the hours before a moment, the start of a month, and of its events. It keeps
+// their sums and their rows of the manifest. Each month of a cluster is a transaction. Done is
+// called with what is deleted. With dry nothing is deleted.
+func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
+	months, found, err := d.prunable(ctx, before)
+	if err != nil {
+		return err
+	}
+	for _, m := range months {
+		if !dry {
+			if err := pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error { return pruneMonth(ctx, tx, m) }); err != nil {
+				return fmt.Errorf("cluster %s, month %s: %w", m.cluster, m.month.Format("2006-01"), err)
+			}
+		}
+		for _, of := range found[m] {
+			done(of)
+		}
+	}
+	if dry {
+		return nil
+	}
+	return d.dropEmpty(ctx, before)
+}
+
+// prunable returns the months with rows to prune, and their rows by table. The rows of the manifest are
+// the unpruned ones.
+func (d *Database) prunable(ctx context.Context, before time.Time) (months []monthOf, found map[monthOf][]table.Deleted, err error) {
+	found = make(map[monthOf][]table.Deleted)
+	for _, t := range append(slices.Clone(deleted), table.Hours) {
+		where := "hour < $1"
+		if t.Name == table.Hours.Name {
+			where += " and state <> '" + string(table.Pruned) + "'"
+		}
+		rows, err := d.conn.Query(ctx, "select cluster, date_trunc('month', hour, 'UTC') as month, count(*), min(hour), max(hour) from "+schemaName+"."+t.Name+
+			" where "+where+" group by cluster, month", before)
+		if err != nil {
+			return nil, nil, err
+		}
+		var m monthOf
+		of := table.Deleted{Table: t.Name}
+		_, err = pgx.ForEachRow(rows, []any{&m.cluster, &m.month, &of.Rows, &of.First, &of.Last}, func() error {
+			of.Cluster, m.month = m.cluster, m.month.UTC()
+			if found[m] == nil {
+				months = append(months, m)
+			}
+			found[m] = append(found[m], of)
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	slices.SortFunc(months, func(a, b monthOf) int {
+		if c := a.month.Compare(b.month); c != 0 {
+			return c
+		}
+		return strings.Compare(a.cluster, b.cluster)
+	})
+	return months, found, nil
+}
+
+// pruneMonth prunes a month of a cluster. Programs that file its hours wait.
+func pruneMonth(ctx context.Context, tx pgx.Tx, m monthOf) error {
+	of := []any{m.cluster, m.month, m.month.AddDate(0, 1, 0)}
+	const where = " where cluster = $1 and hour >= $2 and hour < $3"
+	filed, err := unpruned(ctx, tx, where, of)
+	if err != nil {
+		return err
+	}
+	all, summed, err := hoursIn(ctx, tx, where, of, filed)
+	if err != nil {
+		return err
+	}
+	if len(summed) > 0 {
+		if err := addMonthly(ctx, tx, m, summed); err != nil {
+			return fmt.Errorf("sums: %w", err)
+		}
+	}
+	if _, err := tx.Exec(ctx, "delete from "+schemaName+".hours where cluster = $1 and hour = any($2)", m.cluster, all); err != nil {
+		return err
+	}
+	if _, err := tx.CopyFrom(ctx, pgx.Identifier{schemaName, table.Hours.Name}, table.Hours.Names(), pgx.CopyFromRows(filed)); err != nil {
+		return err
+	}
+	for _, t := range deleted {
+		text := "delete from " + schemaName + "." + t.Name + " as d" + where
+		if !slices.ContainsFunc(table.Appended, func(a table.Table) bool { return a.Name == t.Name }) {
+			// Hours that were filed in the meantime are kept.
+			text += " and not exists (select from " + schemaName + ".hours as h where h.cluster = d.cluster and h.hour = d.hour and h.state <> '" + string(table.Pruned) + "')"
+		}
+		if _, err := tx.Exec(ctx, text, of...); err != nil {
+			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// unpruned returns the rows of the manifest that are not pruned, with the new state. Their hours are locked first,
+// and read again then. Hours that are filed in the meantime are not locked, and left out.
+func unpruned(ctx context.Context, tx pgx.Tx, where string, of []any) ([][]any, error) {
+	rows, err := tx.Query(ctx, "select hour, pg_advisory_xact_lock(hashtextextended($1, extract(epoch from hour)::bigint)) from (select hour from "+
+		schemaName+".hours"+where+" order by hour) as filed", of...)
+	if err != nil {
+		return nil, err
+	}
+	var locked []time.Time
+	var hour time.Time
+	_, err = pgx.ForEachRow(rows, []any{&hour, nil}, func() error {
+		locked = append(locked, hour)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	rows, err = tx.Query(ctx, "select "+strings.Join(table.Hours.Names(), ", ")+" from "+schemaName+".hours where cluster = $1 and hour = any($2) and state <> $3",
+		of[0], locked, string(table.Pruned))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) ([]any, error) {
+		values, err := row.Values()
+		if err == nil {
+			table.SetPruned(values)
+		}
+		return values, err
+	})
+}
+
+// hoursIn returns the hours in rows of the manifest, and those whose charges can be added up.
+func hoursIn(ctx context.Context, tx pgx.Tx, where string, of []any, filed [][]any) (all, summed []time.Time, err error) {
+	rows, err := tx.Query(ctx, "select hour, count(*) from "+schemaName+".charges"+where+" group by hour", of...)
+	if err != nil {
+		return nil, nil, err
+	}
+	charged := make(map[int64]int64)
+	var hour time.Time
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&hour, &n}, func() error {
+		charged[hour.Unix()] = n
+		return nil
+	})
+	for _, row := range filed {
+		hour := row[hourColumn].(time.Time).UTC()
+		all = append(all, hour)
+		if !table.Unsummed(row, charged[hour.Unix()]) {
+			summed = append(summed, hour)
+		}
+	}
+	return all, summed, err
+}
+
+// addMonthly adds the sums of the charges and corrections of some hours of a month.
+func addMonthly(ctx context.Context, tx pgx.Tx, m monthOf, hours []time.Time) error {
+	_, err := tx.Exec(ctx, "insert into "+schemaName+".monthly_charges ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
+select cluster, $2::timestamptz, $5::text, coalesce(model, ''), namespace, workload_kind, workload_name, team, reason,
+  sum(energy_mj), sum(exclusive_mj), sum(idle_mj), sum(held_ms), sum(gpu_ms), sum(active_ms), manager, unit, username
+from `+schemaName+`.billed
+left join (select uuid, max(model) as model from `+schemaName+`.gpu_hours where cluster = $1 and hour >= $2 and hour < $3 group by uuid) as models using (uuid)
+where cluster = $1 and hour = any($4)
+group by cluster, model, namespace, workload_kind, workload_name, team, reason, manager, unit, username`,
+		m.cluster, m.month, m.month.AddDate(0, 1, 0), hours, table.HoursText(m.month, hours))
+	return err
+}

@@ -1,0 +1,112 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// unprunable are the flags of sinks that cannot delete hours.
+var unprunable = []string{"http.url", "stdout"}
+
+// pruned returns the sinks of a configuration that can delete hours.
+func pruned(c *Config) (all []destination) {
+	for _, d := range destinations {
+		if d.isSet(c) && !slices.Contains(unprunable, d.flag) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// Prune deletes the hours and events before a date in all sinks that keep them, except for the sums of
+// charges by month and the manifest. It prints what it deletes. A sink that fails does not keep the others from it.
+func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slog.Logger) error {
+	before := table.Month(c.Before.Time)
+	if !before.Equal(c.Before.Time) {
+		log.Info("only whole months are pruned", "before", before.Format(time.DateOnly))
+	}
+	if before.After(now) {
+		return fmt.Errorf("--before=%s is in the future", c.Before.Format(time.DateOnly))
+	}
+	for _, d := range destinations {
+		if d.isSet(&c) && slices.Contains(unprunable, d.flag) {
+			log.Warn("rows that were sent cannot be deleted: delete them where they were received", "sink", sinkName(d))
+		}
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SINK\tTABLE\tCLUSTER\tROWS\tFILES\tBYTES\tFIRST HOUR\tLAST HOUR")
+	var failed error
+	for _, d := range pruned(&c) {
+		found, err := pruneSink(ctx, &c, d, before)
+		for _, of := range found {
+			printDeleted(w, sinkName(d), of)
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("--%s: %w", d.flag, err))
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return errors.Join(failed, err)
+	}
+	if failed == nil && c.DryRun {
+		log.Info("nothing was deleted: this is a dry run")
+	}
+	return failed
+}
+
+// pruneSink prunes a sink, and returns what was deleted by table and cluster.
+func pruneSink(ctx context.Context, c *Config, d destination, before time.Time) (found []table.Deleted, err error) {
+	s, err := d.open(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if d.flag == "folder" { // its events have a lock of their own
+		events, err := files.OpenEvents(c.Folder, c.Formats)
+		if err != nil {
+			return nil, err
+		}
+		defer events.Close()
+	}
+	p, ok := s.(pruner)
+	if !ok {
+		return nil, errors.New("its hours cannot be deleted")
+	}
+	err = p.Prune(ctx, before, c.DryRun, func(of table.Deleted) {
+		i := slices.IndexFunc(found, func(known table.Deleted) bool { return known.Table == of.Table && known.Cluster == of.Cluster })
+		if i < 0 {
+			found = append(found, of)
+			return
+		}
+		found[i].Add(of)
+	})
+	slices.SortFunc(found, func(a, b table.Deleted) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Table, b.Table))
+	})
+	return found, err
+}
+
+func printDeleted(w io.Writer, sink string, of table.Deleted) {
+	name := of.Table
+	if name == table.Hours.Name {
+		name += " (marked as pruned)"
+	}
+	count := func(n int64) string {
+		if n == 0 {
+			return "-"
+		}
+		return fmt.Sprint(n)
+	}
+	const hour = "2006-01-02T15"
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", sink, name, of.Cluster, count(of.Rows), count(of.Files), count(of.Bytes), of.First.UTC().Format(hour), of.Last.UTC().Format(hour))
+}

@@ -1,0 +1,230 @@
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/event"
+)
+
+// Pruner is a sink that keeps hours and events, and can delete them.
+type Pruner interface {
+	Sink
+	Appender
+	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
+}
+
+// Rows returns all rows of a table as the archive has them: values of columns as in [table.Format], in any
+// order.
+type Rows func(t table.Table) [][]string
+
+// statement has the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason and unit.
+type statement map[string][6]int64
+
+// add adds a charge. It names the columns by itself, and not by those of the table.
+func (s statement) add(cluster string, month time.Time, model string, c *fold.Charge) {
+	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username}, "|")
+	sum := s[key]
+	for i, n := range []int64{c.Energy, c.Exclusive, c.Idle, c.Held, c.GPUTime, c.Active} {
+		sum[i] += n
+	}
+	s[key] = sum
+}
+
+// sums returns the sums that a sink has.
+func sums(t *testing.T, rows [][]string) statement {
+	t.Helper()
+	found := make(statement)
+	for _, row := range rows {
+		if len(row) != 18 {
+			t.Fatalf("a sum has the values %q", row)
+		}
+		if strings.Contains(strings.Join(row, " "), "secret-pod") {
+			t.Errorf("a sum has the name of a pod: %q", row)
+		}
+		key := strings.Join([]string{row[0], row[1][:7], row[3], row[4], row[5], row[6], row[7], row[8], row[15], row[16], row[17]}, "|")
+		sum := found[key]
+		for i, text := range row[9:15] {
+			n, err := strconv.ParseInt(text, 10, 64)
+			check(t, err)
+			sum[i] += n
+		}
+		found[key] = sum
+	}
+	return found
+}
+
+// history is a history of two clusters, with its sums by month.
+type history struct {
+	random *rand.Rand
+	want   statement
+}
+
+// hour returns an hour with random charges of pods, units and reasons.
+func (h *history) hour(cluster string, start time.Time) *table.Hour {
+	f := &fold.Hour{Cluster: cluster, Start: start}
+	models := []string{"H100", "A100", ""}
+	for i, model := range models {
+		f.GPUs = append(f.GPUs, fold.GPU{Node: "a", UUID: "GPU-" + strconv.Itoa(i), Model: model, Scrapes: 60})
+		for j := range 3 {
+			f.Charges = append(f.Charges, h.charge(i, j))
+			f.GPUs[i].Energy += f.Charges[len(f.Charges)-1].Energy
+		}
+	}
+	for i := range f.Charges {
+		c := &f.Charges[i]
+		h.want.add(cluster, start, models[slices.IndexFunc(f.GPUs, func(g fold.GPU) bool { return g.UUID == c.UUID })], c)
+	}
+	f.Pods = []fold.Pod{{Namespace: "ml", Pod: "secret-pod", PodUID: "u"}}
+	f.Workloads = []fold.Workload{{Kind: "Job", Namespace: "ml", Name: "j", UID: "w"}}
+	return &table.Hour{Hour: f, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(f)}}
+}
+
+func (h *history) charge(gpu, n int) fold.Charge {
+	number := func() int64 { return h.random.Int64N(1 << 40) }
+	c := fold.Charge{Node: "a", UUID: "GPU-" + strconv.Itoa(gpu), Energy: number(), Exclusive: number(), Idle: number(), Held: number(), GPUTime: number(), Active: number()}
+	switch n {
+	case 0:
+		c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName = []string{"ml", "web"}[h.random.IntN(2)], "secret-pod-"+strconv.Itoa(h.random.IntN(9)), "u", "Job", "j, \"1\""
+		c.Team = []string{"", "blue", "Blue", "équipe"}[h.random.IntN(4)]
+	case 1:
+		c.Manager, c.Unit, c.Username, c.Team = "slurm", strconv.Itoa(h.random.IntN(3)), "alice", "physics"
+	default:
+		c.Reason = []string{"idle", "host"}[h.random.IntN(2)]
+	}
+	return c
+}
+
+// correct files a correction of an hour.
+func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
+	t.Helper()
+	next := *of
+	change := of.Charges[0]
+	change.Energy, change.Held = -5, 7
+	change.Exclusive, change.Idle, change.GPUTime, change.Active = 0, 0, 0, 0
+	next.Revision, next.State, next.Digest, next.Corrections = 2, table.Corrected, "other", []fold.Charge{change}
+	check(t, s.Correct(t.Context(), &next))
+	h.want.add(of.Cluster, of.Start, "H100", &change)
+}
+
+// TestPrune checks that pruned hours keep their sums, exactly, and nothing else but the manifest.
+func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
+	s, rows := open(t)
+	h := &history{rand.New(rand.NewPCG(1, 2)), make(statement)}
+	january, before := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	var last *table.Hour
+	for _, cluster := range []string{Cluster, "west"} {
+		for _, n := range []int{0, 1, 2, 23, 24, 30, 743, 744, 745, 1000, 1415} { // the last hour of February
+			last = h.hour(cluster, january.Add(time.Duration(n)*time.Hour))
+			check(t, s.Replace(t.Context(), last))
+			if n%2 == 0 {
+				h.correct(t, s, last)
+			}
+		}
+		kept := (&history{h.random, make(statement)}).hour(cluster, before)
+		check(t, s.Replace(t.Context(), kept))
+		var events []event.Event
+		for i, at := range []time.Time{january.Add(time.Hour), before.Add(-1), before} {
+			events = append(events, event.Event{Kind: "phase", ID: fmt.Sprint(i), At: at}, event.Event{Kind: event.Snapshot, ID: fmt.Sprint(i), At: at, Pod: "secret-pod"})
+		}
+		for _, of := range table.Appended {
+			check(t, s.Append(t.Context(), of, table.EventRows(of, cluster, table.Place(events, before))))
+		}
+	}
+	all := make(map[string][][]string)
+	for _, of := range table.All {
+		all[of.Name] = sorted(rows(of))
+	}
+	if found := prune(t, s, before, true); len(found) != 2*8 { // tables with rows, and the manifest, by cluster
+		t.Errorf("a dry run found %+v", found)
+	}
+	for _, of := range table.All {
+		if diff := cmp.Diff(all[of.Name], sorted(rows(of))); diff != "" {
+			t.Errorf("a dry run changed %s (-before +after):\n%s", of.Name, diff)
+		}
+	}
+	prune(t, s, before, false)
+	pruned(t, rows, all, before)
+	compare(t, h.want, sums(t, rows(table.MonthlyCharges)))
+	if found := prune(t, s, before, false); len(found) > 0 {
+		t.Errorf("a second prune found %+v", found)
+	}
+	compare(t, h.want, sums(t, rows(table.MonthlyCharges)))
+
+	if filed, err := s.Filed(t.Context(), last.Cluster, last.Start); err != nil || !filed.Pruned || filed.Revision != 1 {
+		t.Errorf("a pruned hour is filed as %+v, error %v", filed, err)
+	}
+	if err := s.Replace(t.Context(), last); !errors.Is(err, table.ErrPruned) {
+		t.Errorf("error of replacing a pruned hour is %v", err)
+	}
+	check(t, s.Replace(t.Context(), h.hour("west", january.Add(5*time.Hour)))) // it was missing
+	prune(t, s, before, false)
+	compare(t, h.want, sums(t, rows(table.MonthlyCharges)))
+	pruned(t, rows, all, before)
+}
+
+func compare(t *testing.T, want, got statement) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sums (-charged +pruned):\n%s", diff)
+	}
+}
+
+func prune(t *testing.T, s Pruner, before time.Time, dry bool) (found []table.Deleted) {
+	t.Helper()
+	names := make(map[string]bool)
+	check(t, s.Prune(t.Context(), before, dry, func(of table.Deleted) {
+		if of.Rows+of.Files == 0 || of.First.IsZero() || of.Last.Before(of.First) || !of.Last.Before(before) {
+			t.Errorf("deleted %+v", of)
+		}
+		if !names[of.Cluster+" "+of.Table] {
+			names[of.Cluster+" "+of.Table] = true
+			found = append(found, of)
+		}
+	}))
+	return found
+}
+
+// pruned checks that rows of hours before a moment are gone, others are kept, and so is the manifest.
+func pruned(t *testing.T, rows Rows, all map[string][][]string, before time.Time) {
+	t.Helper()
+	for _, of := range table.All {
+		switch of.Name {
+		case table.MonthlyCharges.Name:
+			continue
+		case table.Hours.Name:
+			for _, row := range rows(of) {
+				if isPruned := row[2] == "pruned"; isPruned != (row[1] < table.Format(before)) {
+					t.Errorf("the manifest has %q", row)
+				}
+			}
+			if got := len(rows(of)); got < len(all[of.Name]) {
+				t.Errorf("the manifest has %d rows of %d", got, len(all[of.Name]))
+			}
+			continue
+		}
+		want := slices.DeleteFunc(slices.Clone(all[of.Name]), func(row []string) bool { return row[1] < table.Format(before) })
+		if diff := cmp.Diff(sorted(want), sorted(rows(of))); diff != "" {
+			t.Errorf("%s (-later rows before +rows after):\n%s", of.Name, diff)
+		}
+	}
+}
+
+func sorted(rows [][]string) [][]string {
+	if len(rows) == 0 {
+		return nil
+	}
+	slices.SortFunc(rows, slices.Compare)
+	return rows
+}

@@ -1,0 +1,255 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	source "github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/postgres"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/event"
+)
+
+// statementsByMonth adds up the rows of charges and corrections, and not those of a view.
+const statementsByMonth = `select team, namespace, sum(energy_mj), sum(gpu_ms) from (
+	select team, namespace, energy_mj, gpu_ms from charges union all select team, namespace, energy_mj, gpu_ms from corrections) as rowwise
+	group by team, namespace order by team, namespace`
+
+// TestPrune checks that databases keep exact sums of pruned hours, with the rights of a user who must not change
+// tables, and the answers to questions before and after.
+func TestPrune(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			server := kind.start(t)
+			n := 0
+			sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) {
+				n++
+				admin, db := server.create(t, "prune"+strconv.Itoa(n))
+				owner, err := kind.sink(t.Context(), admin)
+				check(t, err)
+				check(t, owner.Close())
+				sink, err := kind.sink(t.Context(), server.stranger(t, "prune"+strconv.Itoa(n)))
+				check(t, err)
+				t.Cleanup(func() { check(t, sink.Close()) })
+				return sink.(sinktest.Pruner), func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
+			})
+			testStatements(t, kind, server)
+			testDropped(t, kind, server)
+		})
+	}
+}
+
+// testStatements compares the sums by team and namespace before and after a prune.
+func testStatements(t *testing.T, kind databases, server *server) {
+	t.Helper()
+	url, db := server.create(t, "statements")
+	sink, err := kind.sink(t.Context(), url)
+	check(t, err)
+	defer sink.Close()
+	month := table.Month(sinktest.Noon)
+	for i := range 30 {
+		h := sinktest.Hour(month.Add(time.Duration(i*7)*time.Hour), int64(i)*1_000_003+1)
+		h.Charges[0].Team, h.Charges[0].Namespace = fmt.Sprint("team", i%4), fmt.Sprint("ns", i%3)
+		check(t, sink.Replace(t.Context(), h))
+		if i%5 == 0 {
+			next := *h
+			c := h.Charges[0]
+			c.Energy = -int64(i) / 2
+			next.Revision, next.State, next.Digest, next.Corrections = 2, table.Corrected, "other", append(next.Corrections, c)
+			check(t, sink.Correct(t.Context(), &next))
+		}
+	}
+	want := db.rows(t, statementsByMonth)
+	const view = "select team, namespace, sum(energy_mj), sum(gpu_ms) from statements group by team, namespace order by team, namespace"
+	answered := func() (texts []string) {
+		opened, err := source.OpenDatabase(t.Context(), url, "")
+		check(t, err)
+		defer opened.Close()
+		found, err := opened.Charges(t.Context(), source.Selection{From: month, Until: month.AddDate(0, 1, 0), Sums: true}, "team", "namespace")
+		check(t, err)
+		for _, c := range found {
+			texts = append(texts, fmt.Sprintf("%s | %s | %d | %d", c.Team, c.Namespace, c.Energy, c.GPUTime))
+		}
+		return texts
+	}
+	for _, step := range []string{"before", "after"} {
+		if diff := cmp.Diff(want, db.rows(t, view)); diff != "" {
+			t.Errorf("statements %s (-charges +view):\n%s", step, diff)
+		}
+		if diff := cmp.Diff(want, answered()); diff != "" {
+			t.Errorf("statements %s (-charges +answered):\n%s", step, diff)
+		}
+		check(t, sink.(sinktest.Pruner).Prune(t.Context(), month.AddDate(0, 1, 0), false, func(table.Deleted) {}))
+	}
+	if got := db.rows(t, "select count(*) from charges"); got[0] != "0" {
+		t.Errorf("%s charges after the prune", got)
+	}
+}
+
+// testDropped checks that hours whose rows an administrator removed are marked, without sums.
+func testDropped(t *testing.T, kind databases, server *server) {
+	t.Helper()
+	url, db := server.create(t, "dropped")
+	sink, err := kind.sink(t.Context(), url)
+	check(t, err)
+	defer sink.Close()
+	check(t, sink.Replace(t.Context(), sinktest.Hour(sinktest.Noon, 7)))
+	check(t, sink.Replace(t.Context(), sinktest.Hour(sinktest.Noon.AddDate(0, 1, 0), 5)))
+	for _, of := range table.Data {
+		drop := "drop table gpuledger." + of.Name + "_2026_03;"
+		if kind.name == "MariaDB" {
+			drop = "delete from " + of.Name + " where hour < '2026-04-01';"
+		}
+		server.script(t, "dropped", drop)
+	}
+	check(t, sink.(sinktest.Pruner).Prune(t.Context(), sinktest.Noon.AddDate(0, 2, -sinktest.Noon.Day()+1).Truncate(24*time.Hour), false, func(table.Deleted) {}))
+	if diff := cmp.Diff([]string{"pruned | 7", "pruned | 5"}, db.rows(t, "select state, energy_mj from hours order by hour")); diff != "" {
+		t.Errorf("manifest (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"12 | 5"}, db.rows(t, "select hours, energy_mj from monthly_charges")); diff != "" {
+		t.Errorf("sums (-want +got):\n%s", diff)
+	}
+	opened, err := source.OpenDatabase(t.Context(), url, "")
+	check(t, err)
+	defer opened.Close()
+	var lost []bool
+	check(t, opened.Hours(t.Context(), source.Selection{From: sinktest.Noon, Until: sinktest.Noon.AddDate(0, 2, 0), Energy: true}, func(h source.Hour) bool {
+		lost = append(lost, h.Lost)
+		return true
+	}))
+	if diff := cmp.Diff([]bool{true, false}, lost); diff != "" {
+		t.Errorf("lost hours (-want +got):\n%s", diff)
+	}
+}
+
+// TestPartitions checks the partitions of PostgreSQL: events of many months create few, and a month gets its
+// partition later, with the rows of its time.
+func TestPartitions(t *testing.T) {
+	server := startPostgres(t)
+	url, db := server.create(t, "partitions")
+	owner, err := postgres.Open(t.Context(), url)
+	check(t, err)
+	defer owner.Close()
+	var events []event.Event
+	for i := range 1020 { // one a month from 2015 on
+		events = append(events, event.Event{Kind: "phase", ID: fmt.Sprint(i), At: time.Date(2015, time.Month(1+i), 3, 0, 0, 0, 0, time.UTC), PodUID: "u"})
+	}
+	check(t, owner.Append(t.Context(), table.Events, table.EventRows(table.Events, "east", events)))
+	const count = "select count(*) from pg_inherits where inhparent = 'gpuledger.events'::regclass"
+	if got := db.rows(t, count); got[0] != "3" {
+		t.Errorf("%s partitions, want the default one and two", got)
+	}
+	began := time.Now()
+	db.rows(t, "explain select * from gpu_pods_event")
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("a query is planned in %v", took)
+	}
+	hour := time.Date(2016, 5, 3, 0, 0, 0, 0, time.UTC)
+	const inDefault = "select count(*) from events_default where hour >= '2016-05-01' and hour < '2016-06-01'"
+	if got := db.rows(t, inDefault); got[0] != "1" {
+		t.Errorf("%s events of May 2016 in the default partition", got)
+	}
+	stranger, err := postgres.Open(t.Context(), server.stranger(t, "partitions"))
+	check(t, err)
+	defer stranger.Close()
+	check(t, stranger.Replace(t.Context(), sinktest.Hour(hour, 7))) // it cannot create partitions
+	if got := db.rows(t, "select count(*) from charges_default"); got[0] != "1" {
+		t.Errorf("%s charges in the default partition", got)
+	}
+	now := time.Date(2016, 4, 20, 0, 0, 0, 0, time.UTC)
+	end := func(want time.Time) {
+		t.Helper()
+		if got, err := stranger.PartitionsEnd(t.Context(), now); err != nil || !got.Equal(want) {
+			t.Errorf("partitions end %s, error %v, want %s", got, err, want)
+		}
+	}
+	end(time.Date(2016, 4, 1, 0, 0, 0, 0, time.UTC))
+	script, err := postgres.Schema(now, now.AddDate(0, 3, 0))
+	check(t, err)
+	for range 2 {
+		server.script(t, "partitions", script)
+	}
+	end(time.Date(2016, 8, 1, 0, 0, 0, 0, time.UTC))
+	if got, err := owner.PartitionsEnd(t.Context(), now); err != nil || !got.IsZero() {
+		t.Errorf("partitions of the owner end %s, error %v", got, err)
+	}
+	for text, want := range map[string]string{
+		inDefault: "0", "select count(*) from events_2016_05": "1", "select count(*) from events": "1020",
+		"select count(*) from charges_default": "0", "select energy_mj from charges_2016_05": "7",
+	} {
+		if got := strings.Join(db.rows(t, text), ""); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+	check(t, stranger.Append(t.Context(), table.Events, table.EventRows(table.Events, "east", events[:20]))) // repetitions
+	if got := db.rows(t, "select count(*) from events"); got[0] != "1020" {
+		t.Errorf("%s events after repetitions", got)
+	}
+	check(t, owner.Prune(t.Context(), time.Date(2016, 7, 1, 0, 0, 0, 0, time.UTC), false, func(table.Deleted) {}))
+	if got := strings.Join(db.rows(t, "select relname from pg_class where relname like 'charges_2%' and relkind = 'r' order by 1"), " "); got != "charges_2016_07" {
+		t.Errorf("partitions after a prune: %s", got)
+	}
+}
+
+// TestPruneConcurrent checks that hours that are filed while their month is pruned are charged once.
+func TestPruneConcurrent(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			url, db := kind.start(t).create(t, "gpuledger")
+			month := table.Month(sinktest.Noon)
+			const programs, hours = 3, 60
+			failed := make(chan error)
+			for n := range programs {
+				go func() {
+					sink, err := kind.sink(t.Context(), url)
+					for i := 0; err == nil && i < hours; i++ {
+						hour := month.Add(time.Duration((i*7+n)%hours) * time.Hour)
+						if err = sink.Replace(t.Context(), sinktest.Hour(hour, int64(i+1))); errors.Is(err, table.ErrPruned) {
+							err = nil
+						}
+					}
+					if sink != nil {
+						err = errors.Join(err, sink.Close())
+					}
+					failed <- err
+				}()
+			}
+			sink, err := kind.sink(t.Context(), url)
+			check(t, err)
+			defer sink.Close()
+			prune := func() {
+				t.Helper()
+				check(t, sink.(sinktest.Pruner).Prune(t.Context(), month.AddDate(0, 1, 0), false, func(table.Deleted) {}))
+			}
+			for left := programs; left > 0; {
+				select {
+				case err := <-failed:
+					left--
+					if err != nil {
+						t.Error(err)
+					}
+				default:
+					prune()
+				}
+			}
+			prune()
+			want := db.rows(t, "select count(*), sum(energy_mj) from hours where state = 'pruned'")
+			if !strings.HasPrefix(want[0], strconv.Itoa(hours)+" | ") {
+				t.Errorf("pruned hours: %s, want %d", want[0], hours)
+			}
+			got := db.rows(t, "select (select count(*) from hours), sum(energy_mj) from statements")
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("energy (-hours +statements):\n%s", diff)
+			}
+		})
+	}
+}
