@@ -214,8 +214,8 @@ func TestAppendCrash(t *testing.T) {
 	}
 }
 
-// TestAppendOlder checks that rows are added beside files of an earlier version: one that is larger than a
-// file is now, and one that lacks a column.
+// TestAppendOlder checks that rows are added beside files of an earlier version: a file that is larger than
+// files are now, and a file without a column.
 func TestAppendOlder(t *testing.T) {
 	large := changes(0, 3000)
 	later := table.Events
@@ -298,7 +298,7 @@ func TestAppendLimit(t *testing.T) {
 	}
 }
 
-// TestModes checks that other users cannot read the archive, whatever the umask is.
+// TestModes checks that other users cannot read the archive with any umask.
 func TestModes(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "archive")

@@ -3,6 +3,8 @@
 // of Hive:
 //
 //	charges/cluster=east/date=2026-11-01/charges.csv
+//
+// Tables of events have files for each hour.
 package files
 
 import (

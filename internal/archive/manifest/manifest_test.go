@@ -103,7 +103,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestMode checks that other users cannot read the file, whatever the umask is.
+// TestMode checks that other users cannot read the file with any umask.
 func TestMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "filed")

@@ -72,7 +72,7 @@ func checkText(t *testing.T, format, label string, lines int) {
 	}
 }
 
-// TestSame checks that JSON has the values of labels, whatever is in them.
+// TestSame checks that JSON has the values of all labels.
 func TestSame(t *testing.T) {
 	const label = "S\x1b[31m\u202e\U000e0001\u2028<é"
 	var got struct{ Rows []struct{ Serial string } }
