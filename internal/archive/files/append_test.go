@@ -331,3 +331,50 @@ func TestModes(t *testing.T) {
 		t.Errorf("%d files and folders", found)
 	}
 }
+
+// FuzzAppend adds a row to any CSV file with the right header: it is added once, after all complete rows,
+// or the file is not changed.
+func FuzzAppend(f *testing.F) {
+	var header bytes.Buffer
+	check(f, files.Write(&header, "csv", table.Events, nil))
+	row := changes(0, 1)
+	for _, body := range []string{"", "\n", "a,b\n", "\"", "\x00\x00", strings.Repeat(",", 13) + "\n", strings.Repeat("\"\n\",", 13) + "x\r\n" + strings.Repeat(",", 13), "c,h,a," + row[0][3].(string) + strings.Repeat(",", 10) + "\n"} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "events/cluster=east/date=2026-03-01/events-12.csv")
+		check(t, os.MkdirAll(filepath.Dir(path), 0o750))
+		before := header.String() + body
+		check(t, os.WriteFile(path, []byte(before), 0o600))
+		sink, err := files.OpenEvents(dir, []string{"csv"})
+		check(t, err)
+		defer sink.Close()
+		failure := sink.Append(t.Context(), table.Events, row)
+		text, err := os.ReadFile(path)
+		check(t, err)
+		if failure != nil {
+			if string(text) != before {
+				t.Errorf("%v, and the file changed to %q", failure, text)
+			}
+			return
+		}
+		lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		if err != nil {
+			t.Fatalf("%v in %q", err, text)
+		}
+		n := 0
+		for _, line := range lines {
+			if line[3] == row[0][3].(string) {
+				n++
+			}
+		}
+		earlier, err := csv.NewReader(strings.NewReader(before)).ReadAll()
+		if err == nil && strings.HasSuffix(before, "\n") && !slices.EqualFunc(earlier, lines[:min(len(earlier), len(lines))], slices.Equal) {
+			t.Errorf("rows of %q were lost: %q", before, text)
+		}
+		if n != 1 && !strings.Contains(body, row[0][3].(string)) {
+			t.Errorf("%d rows with the id in %q", n, text)
+		}
+	})
+}
