@@ -21,6 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/cli"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 func main() {
@@ -33,7 +34,7 @@ func main() {
 		usage()
 		return
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "gpuledger-archive:", strings.ReplaceAll(err.Error(), "\n", "; "))
+		fmt.Fprintln(os.Stderr, "gpuledger-archive:", labelvalue.Printable(strings.ReplaceAll(err.Error(), "\n", "; ")))
 		os.Exit(2)
 	case cfg.Version:
 		fmt.Println(version.Print("gpuledger-archive"))
@@ -41,7 +42,7 @@ func main() {
 	case cfg.Schema != "":
 		err = archive.PrintSchema(os.Stdout, cfg, time.Now())
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "gpuledger-archive:", err)
+			fmt.Fprintln(os.Stderr, "gpuledger-archive:", labelvalue.Printable(err.Error()))
 			os.Exit(1)
 		}
 		return

@@ -9,6 +9,8 @@ import (
 
 	"github.com/lmittmann/tint"
 	"golang.org/x/sys/unix"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // LogConfig is the configuration of the log.
@@ -40,9 +42,20 @@ func NewLogger(c LogConfig) *slog.Logger { return NewLoggerTo(os.Stderr, c) }
 func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	terminal := isTerminal(os.Stderr)
 	if c.Format == "text" || c.Format == "auto" && terminal {
-		return slog.New(tint.NewHandler(w, &tint.Options{Level: c.Level, NoColor: !terminal}))
+		return slog.New(tint.NewHandler(w, &tint.Options{Level: c.Level, NoColor: !terminal, ReplaceAttr: printable}))
 	}
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.Level}))
+}
+
+// printable escapes control characters of labels in a text, which a terminal would obey.
+func printable(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindString, slog.KindAny:
+		if text := a.Value.String(); text != labelvalue.Printable(text) {
+			a.Value = slog.StringValue(labelvalue.Printable(text))
+		}
+	}
+	return a
 }
 
 // IsTerminal reports whether a file is a terminal.

@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // StatusLine is a line at the bottom of a terminal, which changes while other text is written above
@@ -36,11 +38,12 @@ func NewStatusLine(f *os.File) *StatusLine {
 func (l *StatusLine) Set(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	text = labelvalue.Printable(text)
 	if text == l.text || text != "" && time.Since(l.drawn) < redraw {
 		return
 	}
 	l.text, l.drawn = text, time.Now()
-	_, _ = io.WriteString(l.w, clearLine+text)
+	_, _ = io.WriteString(l.w, clearLine+l.text)
 }
 
 // Write writes text above the line.

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lmittmann/tint"
 )
 
 // TestStatusLine checks that text is written above the line, and that the line changes at most ten
@@ -44,5 +48,25 @@ func TestNoTerminal(t *testing.T) {
 			t.Errorf("%s counts as a terminal", path)
 		}
 		_ = f.Close()
+	}
+}
+
+// TestStatusLineLabels checks that labels in the line do not act on the terminal.
+func TestStatusLineLabels(t *testing.T) {
+	var out strings.Builder
+	l := &StatusLine{w: &out}
+	l.Set("east\x1b[2J\n\u202e")
+	if text := strings.TrimPrefix(out.String(), clearLine); text == "" || strings.ContainsAny(text, "\x1b\n\u202e") {
+		t.Errorf("the line is %q", text)
+	}
+}
+
+// TestLogLabels checks the same for the log on a terminal with colours.
+func TestLogLabels(t *testing.T) {
+	var out strings.Builder
+	log := slog.New(tint.NewHandler(&out, &tint.Options{NoColor: false, ReplaceAttr: printable}))
+	log.Error("stopped", "cluster", "east\x1b[2J", "err", errors.New("west\x1b[3J\n"))
+	if text := out.String(); strings.Contains(text, "\x1b[2J") || strings.Contains(text, "\x1b[3J") || strings.Count(text, "\n") != 1 || !strings.Contains(text, "east") {
+		t.Errorf("the line is %q", text)
 	}
 }

@@ -1,8 +1,10 @@
-// Package labelvalue makes any string a valid label value.
+// Package labelvalue makes any string a valid label value, and any label value a text for a terminal.
 package labelvalue
 
 import (
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -29,3 +31,23 @@ func cut(s string) string {
 	}
 	return s[:end]
 }
+
+// Printable escapes characters that would move the cursor, change colours or turn the direction of
+// writing. The result has one line and is valid UTF-8.
+func Printable(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if strings.IndexFunc(s, hidden) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if hidden(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func hidden(r rune) bool { return !unicode.IsPrint(r) }

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"syscall"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // maxBytes limits a response. It is far larger than the page of a node with a thousand
@@ -69,7 +71,7 @@ func noAnswer(err error) error {
 
 // refusal explains a response that is not a page.
 func refusal(response *http.Response, body string) error {
-	text, _, _ := strings.Cut(printable(strings.TrimSpace(body)), `\n`)
+	text, _, _ := strings.Cut(labelvalue.Printable(strings.TrimSpace(body)), `\n`)
 	if len(text) > 200 {
 		text = strings.ToValidUTF8(text[:200], "")
 	}

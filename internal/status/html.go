@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 //go:embed page.html
@@ -30,7 +32,7 @@ func hash(s string) string {
 type Link struct{ Path, Text, About string }
 
 var tmpl = template.Must(template.New("page").Funcs(template.FuncMap{
-	"or": or, "printable": printable,
+	"or": or, "printable": labelvalue.Printable,
 }).Parse(pageHTML))
 
 // HTML writes the page in UTF-8.
@@ -109,7 +111,7 @@ func facts(p *Page, g *GPU) []fact {
 		if value == "" {
 			return fact{name, "not reported", "quiet"}
 		}
-		return fact{name, printable(value), "serial"}
+		return fact{name, labelvalue.Printable(value), "serial"}
 	}
 	out := []fact{serial("Serial", g.Serial)}
 	add := func(name, value string) { out = append(out, fact{name, value, ""}) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
@@ -47,7 +48,7 @@ func (g *GPU) title() string {
 func (g *GPU) Name() string {
 	serial := "without a serial number"
 	if g.Serial != "" {
-		serial = "serial " + printable(g.Serial)
+		serial = "serial " + labelvalue.Printable(g.Serial)
 	}
 	return fmt.Sprintf("%s, %s, at %s", or(g.Model), serial, or(g.PCIBusID))
 }
@@ -111,7 +112,7 @@ func (g *GPU) temperature() string {
 func (g *GPU) instances() string {
 	var list []string
 	for _, i := range *g.MIG {
-		list = append(list, printable(i.ID+" ("+i.Profile+")"))
+		list = append(list, labelvalue.Printable(i.ID+" ("+i.Profile+")"))
 	}
 	return cmp.Or(strings.Join(list, ", "), "none")
 }
@@ -171,7 +172,7 @@ func (g *GPU) counted(types ...gpu.RASType) string {
 	for _, kind := range types {
 		for _, e := range g.RASErrors {
 			if e.Type == kind && e.Count > 0 {
-				parts = append(parts, fmt.Sprintf("%d %s in %s", e.Count, kind, printable(e.Block)))
+				parts = append(parts, fmt.Sprintf("%d %s in %s", e.Count, kind, labelvalue.Printable(e.Block)))
 			}
 		}
 	}
@@ -225,7 +226,7 @@ func (g *GPU) Profile(instance string) string {
 	if i < 0 {
 		return ""
 	}
-	return printable((*g.MIG)[i].Profile)
+	return labelvalue.Printable((*g.MIG)[i].Profile)
 }
 
 // stray reports whether the container uses a device without an allocation.
@@ -257,7 +258,7 @@ func (g *GPU) How(c Container) string {
 			what += " (" + profile + ")"
 		}
 	}
-	return printable(how(c, what))
+	return labelvalue.Printable(how(c, what))
 }
 
 // formerly describes the allocation of a container that ended. It omits the profile of a MIG
@@ -266,7 +267,7 @@ func formerly(c Container) string {
 	if c.GPUInstance == "" {
 		return ""
 	}
-	return "instance " + printable(c.GPUInstance)
+	return "instance " + labelvalue.Printable(c.GPUInstance)
 }
 
 // how describes an allocation of a device. It does not distinguish time-slicing from MPS, as
@@ -380,5 +381,5 @@ func (p *Page) title() string {
 	if p.Node == "" {
 		return "this node"
 	}
-	return printable(p.Node)
+	return labelvalue.Printable(p.Node)
 }

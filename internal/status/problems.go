@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // Problems lists what needs attention as sentences, the most severe first.
@@ -36,8 +38,8 @@ func (p *Page) Problems() []string {
 	each((*GPU).stray)
 	for i := range p.Stages {
 		if s := &p.Stages[i]; !s.Up {
-			why := cmp.Or(printable(s.Error), "see the log")
-			out = append(out, fmt.Sprintf("Stage %s is down (%s): %s. Last success: %s.", printable(s.Name), s.About(), why, s.LastSuccessAgo()))
+			why := cmp.Or(labelvalue.Printable(s.Error), "see the log")
+			out = append(out, fmt.Sprintf("Stage %s is down (%s): %s. Last success: %s.", labelvalue.Printable(s.Name), s.About(), why, s.LastSuccessAgo()))
 		}
 	}
 	return out

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // Write prints the page for a terminal.
@@ -74,7 +75,7 @@ func gpuTable(p *Page) *table {
 func (g *GPU) what() string {
 	parts := []string{or(g.Model)}
 	if g.ChassisSerial != "" {
-		parts = append(parts, "chassis "+printable(g.ChassisSerial))
+		parts = append(parts, "chassis "+labelvalue.Printable(g.ChassisSerial))
 	}
 	if position := g.Position(); position != "" {
 		parts = append(parts, position)
@@ -171,7 +172,7 @@ func stageTable(p *Page) *table {
 	t := newTable("STAGE", "STATE", "SUCCEEDED", ">FAILURES", "MEANING")
 	for i := range p.Stages {
 		s := &p.Stages[i]
-		t.add(printable(s.Name), s.State(), s.LastSuccessAgo(), strconv.FormatUint(s.Failures, 10), s.About())
+		t.add(labelvalue.Printable(s.Name), s.State(), s.LastSuccessAgo(), strconv.FormatUint(s.Failures, 10), s.About())
 	}
 	return t
 }

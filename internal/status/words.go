@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // none replaces an unknown value.
@@ -15,31 +15,12 @@ const none = "–"
 // stale is the age from which a state is old: far more than a tick with its timeouts.
 const stale = 15 * time.Second
 
-// printable escapes characters that would move the cursor, change colours or turn the direction
-// of writing.
-func printable(s string) string {
-	if strings.IndexFunc(s, hidden) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if hidden(r) {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-func hidden(r rune) bool { return !unicode.IsPrint(r) }
-
 // or returns a printable string, or a dash if it is empty.
 func or(s string) string {
 	if s == "" {
 		return none
 	}
-	return printable(s)
+	return labelvalue.Printable(s)
 }
 
 func ago(seconds float64) string { return length(seconds) + " ago" }

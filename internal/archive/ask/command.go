@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // command is a question on the command line.
@@ -135,7 +136,7 @@ func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 	if args[0] == completion {
 		err := Completion(t.Out, strings.Join(args[1:], " "), strings.Replace(t.Program, " ", "-", 1))
 		if err != nil {
-			fmt.Fprintf(t.Err, "%s: %v\n", t.Program, err)
+			fmt.Fprintf(t.Err, "%s: %v\n", t.Program, oneLine(err))
 			return invalid
 		}
 		return ok
@@ -207,7 +208,7 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 	}
 	if o.Output == "csv" {
 		for _, notice := range a.Notices {
-			fmt.Fprintln(t.Err, "! "+notice)
+			fmt.Fprintln(t.Err, "! "+labelvalue.Printable(notice))
 		}
 	}
 	if err := a.Write(t.Out, o.Output, style); err != nil {
@@ -222,7 +223,10 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 // errFailed means that the answer has the reason.
 var errFailed = errors.New("the answer has the reason")
 
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+// oneLine returns an error as a line, without control characters of labels in it.
+func oneLine(err error) string {
+	return labelvalue.Printable(strings.ReplaceAll(err.Error(), "\n", "; "))
+}
 
 func (c *command) usage(t Terminal) {
 	fs, _ := c.flags()

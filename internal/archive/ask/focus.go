@@ -181,7 +181,11 @@ func (p *part) values(currency string, of books.Selection, split bool, total flo
 	values["Tags"] = tags(place)
 	if split {
 		values["AllocatedMethodId"] = allocationMethod
-		details, _ := json.Marshal(map[string]any{"Elements": []map[string]any{{"AllocatedRatio": p.quantity / total, "UsageUnit": p.sku.unit, "UsageQuantity": p.quantity}}})
+		ratio := 0.0
+		if total != 0 { // corrections may cancel the charge
+			ratio = p.quantity / total
+		}
+		details, _ := json.Marshal(map[string]any{"Elements": []map[string]any{{"AllocatedRatio": ratio, "UsageUnit": p.sku.unit, "UsageQuantity": p.quantity}}})
 		values["AllocatedMethodDetails"] = string(details) // maps of numbers and texts have no error
 		if p.reason == "" {
 			name := owner(p.namespace, p.pod, p.manager, p.unit)

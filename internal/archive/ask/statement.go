@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -391,7 +392,10 @@ func share(part, whole int64) any {
 // rounded removes the differences between orders of addition.
 func rounded(n float64) float64 {
 	const digits = 1e6
-	return float64(int64(n*digits+0.5)) / digits
+	if n = math.Round(n * digits); n == 0 {
+		return 0 // not -0
+	}
+	return n / digits
 }
 
 // idle answers what groups hold without work.

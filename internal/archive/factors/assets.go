@@ -3,6 +3,7 @@
 package factors
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,10 +31,25 @@ func readAssets(path, columns string) (*Assets, error) {
 	if path == "" {
 		return a, nil
 	}
-	l, err := readList("assets", path)
-	if err != nil {
-		return a, err
-	}
+	var places map[string]int
+	err := readList("assets", path, func(l *list) (err error) {
+		places, err = assetPlaces(l, columns)
+		return err
+	}, func(l *list) error {
+		asset := Asset{l.value(places["serial"]), l.value(places["tag"]), l.value(places["warranty"]), l.value(places["order"]), l.value(places["site"])}
+		if asset.Serial != "" {
+			a.bySerial[asset.Serial] = asset
+		}
+		if asset.Tag != "" {
+			a.byTag[asset.Tag] = asset
+		}
+		return nil
+	})
+	return a, err
+}
+
+// assetPlaces returns the places of the columns by field.
+func assetPlaces(l *list, columns string) (map[string]int, error) {
 	places := make(map[string]int)
 	for field, names := range assetColumns {
 		places[field] = l.column(names...)
@@ -41,27 +57,18 @@ func readAssets(path, columns string) (*Assets, error) {
 	for pair := range strings.SplitSeq(columns, ",") {
 		field, header, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if _, known := assetColumns[field]; pair != "" && (!ok || !known) {
-			return a, fmt.Errorf("--assets.columns=%s: must be names such as serial=Serial,tag=Tag,warranty=Ends,order=PO,site=Site", columns)
+			return nil, fmt.Errorf("--assets.columns=%s: must be names such as serial=Serial,tag=Tag,warranty=Ends,order=PO,site=Site", columns)
 		}
 		if ok {
 			if places[field] = slices.Index(l.header, header); places[field] < 0 {
-				return a, fmt.Errorf("--assets.columns: %s has no column %q", l.path, header)
+				return nil, fmt.Errorf("--assets.columns: there is no column %q", header)
 			}
 		}
 	}
 	if places["serial"] < 0 {
-		return a, fmt.Errorf("%s has no column with serial numbers: name it with --assets.columns=serial=HEADER", l.path)
+		return nil, errors.New("there is no column with serial numbers: name it with --assets.columns=serial=HEADER")
 	}
-	for _, row := range l.rows {
-		asset := Asset{value(row, places["serial"]), value(row, places["tag"]), value(row, places["warranty"]), value(row, places["order"]), value(row, places["site"])}
-		if asset.Serial != "" {
-			a.bySerial[asset.Serial] = asset
-		}
-		if asset.Tag != "" {
-			a.byTag[asset.Tag] = asset
-		}
-	}
-	return a, nil
+	return places, nil
 }
 
 // SerialOf returns the serial number of an asset tag, empty if it is unknown.
@@ -83,19 +90,18 @@ func readRMA(path string) (*RMA, error) {
 	if path == "" {
 		return r, nil
 	}
-	l, err := readList("rma", path)
-	if err != nil {
-		return r, err
-	}
-	from, to := l.column("old_serial", "old"), l.column("new_serial", "new")
-	if from < 0 || to < 0 {
-		return r, fmt.Errorf("%s: must have the columns old_serial and new_serial, and may have rma", l.path)
-	}
-	for _, row := range l.rows {
-		x := rmaRow{value(row, from), value(row, to), value(row, l.column("rma", "number", "case"))}
+	var from, to, number int
+	return r, readList("rma", path, func(l *list) error {
+		from, to, number = l.column("old_serial", "old"), l.column("new_serial", "new"), l.column("rma", "number", "case")
+		if from < 0 || to < 0 {
+			return errors.New("must have the columns old_serial and new_serial, and may have rma")
+		}
+		return nil
+	}, func(l *list) error {
+		x := rmaRow{l.value(from), l.value(to), l.value(number)}
 		r.old[x.old], r.new[x.new] = x, x
-	}
-	return r, nil
+		return nil
+	})
 }
 
 // Note describes what the list has about a board that was replaced, or about its replacement; empty if

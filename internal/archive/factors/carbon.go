@@ -2,6 +2,7 @@ package factors
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,32 +47,31 @@ func readCarbon(path, zones string) (*Carbon, error) {
 			return nil, fmt.Errorf("--carbon.zones=%s: must be zones by cluster such as east=DE,west=FR", zones)
 		}
 	}
-	l, err := readList("carbon", path)
+	var from, until, grams, zone int
+	err := readList("carbon", path, func(l *list) error {
+		from, until, grams, zone = l.column(fromColumns...), l.column("until", "to"), l.column(gramsColumns...), l.column(zoneColumns...)
+		if from < 0 || grams < 0 {
+			return errors.New("must have the columns from and grams_per_kwh, or the columns of Electricity Maps")
+		}
+		return nil
+	}, func(l *list) error {
+		n, known, err := parseNumber(l.value(grams))
+		at := intensity{grams: n}
+		if err == nil {
+			at.from, err = parseTime(l.value(from))
+		}
+		if err == nil {
+			at.until, err = parseTime(l.value(until))
+		}
+		if name := l.value(zone); err == nil && known {
+			c.zones[name] = append(c.zones[name], at)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	from, grams := l.column(fromColumns...), l.column(gramsColumns...)
-	if from < 0 || grams < 0 {
-		return nil, fmt.Errorf("%s: must have the columns from and grams_per_kwh, or the columns of Electricity Maps", l.path)
-	}
-	for i, row := range l.rows {
-		n, known, err := parseNumber(value(row, grams))
-		if err != nil {
-			return nil, l.errorf(i, "%w", err)
-		}
-		at := intensity{grams: n}
-		if at.from, err = parseTime(value(row, from)); err == nil {
-			at.until, err = parseTime(value(row, l.column("until", "to")))
-		}
-		if err != nil {
-			return nil, l.errorf(i, "%w", err)
-		}
-		if known {
-			zone := value(row, l.column(zoneColumns...))
-			c.zones[zone] = append(c.zones[zone], at)
-		}
-	}
-	return c, c.sort(l.path)
+	return c, c.sort("--carbon=" + path)
 }
 
 func (c *Carbon) sort(path string) error {

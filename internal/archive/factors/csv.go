@@ -9,32 +9,87 @@ import (
 	"strings"
 )
 
-// parseCSV reads a file with a header. Fields are separated by commas, or by semicolons if the header
-// has one and no comma. Lines are the numbers of the rows' lines.
-func parseCSV(r io.Reader) (header []string, rows [][]string, lines []int, err error) {
-	buffered := bufio.NewReader(r)
+// The limits of a file: more than a year of hourly data of a hundred zones, or a million boards.
+const (
+	maxBytes   = 128 << 20
+	maxRows    = 1_000_000
+	maxColumns = 256
+	maxText    = 1024 // of a field that is used, in bytes
+	// maxLine limits a line, in bytes: exports have columns with comments.
+	maxLine = 1 << 20
+)
+
+// parseCSV reads a file with a header, and calls row for each other row with its line. The fields are
+// valid during the call. They are separated by commas, or by semicolons if the header has one and no
+// comma.
+func parseCSV(r io.Reader, header func([]string) error, row func(fields []string, line int) error) error {
+	buffered := bufio.NewReader(&limited{Reader: r})
 	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {
 		_, _ = buffered.Discard(3)
 	}
 	first, _ := buffered.Peek(4096)
-	line, _, _ := strings.Cut(string(first), "\n")
+	text, _, _ := strings.Cut(string(first), "\n")
 	in := csv.NewReader(buffered)
-	if strings.Contains(line, ";") && !strings.Contains(line, ",") {
+	if strings.Contains(text, ";") && !strings.Contains(text, ",") {
 		in.Comma = ';'
 	}
 	in.TrimLeadingSpace = true
-	if header, err = in.Read(); errors.Is(err, io.EOF) {
-		return nil, nil, nil, errors.New("the file is empty: its first line must name the columns")
-	}
-	for err == nil {
-		var row []string
-		if row, err = in.Read(); err == nil {
-			n, _ := in.FieldPos(0)
-			rows, lines = append(rows, row), append(lines, n)
+	in.ReuseRecord = true
+	for n := 0; ; n++ {
+		fields, err := in.Read()
+		switch {
+		case errors.Is(err, io.EOF) && n == 0:
+			return errors.New("the file is empty: its first line must name the columns")
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errLarge):
+			return err
+		case err != nil:
+			return fmt.Errorf("invalid CSV: %w", err)
+		case n > maxRows:
+			return fmt.Errorf("%w: more than %d rows", errLarge, maxRows)
+		case n == 0 && len(fields) > maxColumns:
+			return fmt.Errorf("%w: more than %d columns", errLarge, maxColumns)
+		case n == 0:
+			err = header(fields)
+		default:
+			line, _ := in.FieldPos(0)
+			err = row(fields, line)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	if errors.Is(err, io.EOF) {
-		return header, rows, lines, nil
+}
+
+// errLarge is the error of a file beyond the limits.
+var errLarge = errors.New("the file is too large")
+
+// limited reads a file up to the limits of its size and its lines. Ends of lines within quotes do not
+// count.
+type limited struct {
+	io.Reader
+	total, line int
+	quoted      bool
+}
+
+func (l *limited) Read(b []byte) (int, error) {
+	n, err := l.Reader.Read(b)
+	l.total += n
+	for _, c := range b[:n] {
+		l.line++
+		switch {
+		case c == '"':
+			l.quoted = !l.quoted
+		case c == '\n' && !l.quoted:
+			l.line = 0
+		}
+		if l.line > maxLine {
+			return 0, fmt.Errorf("%w: a line has more than %d bytes", errLarge, maxLine)
+		}
 	}
-	return nil, nil, nil, fmt.Errorf("invalid CSV: %w", err)
+	if l.total > maxBytes {
+		return 0, fmt.Errorf("%w: more than %d MiB", errLarge, maxBytes>>20)
+	}
+	return n, err
 }

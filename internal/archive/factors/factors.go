@@ -108,27 +108,42 @@ func (f Factors) Grams(u Use) (grams float64, known bool) {
 type list struct {
 	path   string
 	header []string
-	rows   [][]string
-	lines  []int
+	fields []string // of the current row
+	long   bool     // whether a field of the row is too long
 }
 
-// readList reads a CSV file. Names of columns have no spaces around them; a byte order mark is ignored.
-func readList(name, path string) (l list, err error) {
-	l.path = "--" + name + "=" + path
+// readList reads a CSV file: begin is called after the header was read, row for each row. Errors have the
+// path and the line. Names of columns have no spaces around them; a byte order mark is ignored.
+func readList(name, path string, begin, row func(l *list) error) error {
+	l := &list{path: "--" + name + "=" + path}
 	file, err := os.Open(path)
 	if err != nil {
-		return l, fmt.Errorf("--%s: %w", name, err)
+		return fmt.Errorf("--%s: %w", name, err)
 	}
 	defer file.Close()
-	if l.header, l.rows, l.lines, err = parseCSV(file); err != nil {
-		return l, fmt.Errorf("%s: %w", l.path, err)
+	err = parseCSV(file, func(header []string) error {
+		l.header = slices.Clone(header)
+		return begin(l)
+	}, func(fields []string, line int) error {
+		l.fields, l.long = fields, false
+		err := row(l)
+		if err == nil && l.long {
+			err = fmt.Errorf("a field has more than %d bytes", maxText)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", l.path, err)
 	}
-	return l, nil
+	return nil
 }
 
 // column returns the index of the first column that has one of some names, -1 if there is none. Case
 // and spaces do not matter.
-func (l list) column(names ...string) int {
+func (l *list) column(names ...string) int {
 	for _, name := range names {
 		for i, head := range l.header {
 			if plain(head) == plain(name) {
@@ -143,16 +158,17 @@ func plain(text string) string {
 	return strings.NewReplacer(" ", "", "_", "", "-", "").Replace(strings.ToLower(text))
 }
 
-// value returns a field of a row, empty for a column -1.
-func value(row []string, column int) string {
-	if column < 0 || column >= len(row) {
+// value returns a field of the row, empty for a column -1.
+func (l *list) value(column int) string {
+	if column < 0 || column >= len(l.fields) {
 		return ""
 	}
-	return strings.TrimSpace(row[column])
-}
-
-func (l list) errorf(row int, format string, args ...any) error {
-	return fmt.Errorf("%s, line %d: "+format, append([]any{l.path, l.lines[row]}, args...)...)
+	text := strings.TrimSpace(l.fields[column])
+	if len(text) > maxText {
+		l.long = true
+		return ""
+	}
+	return strings.Clone(text) // a field shares the memory of its line
 }
 
 // parseTime reads a time in UTC.

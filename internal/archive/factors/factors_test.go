@@ -1,10 +1,12 @@
 package factors_test
 
 import (
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -153,11 +155,11 @@ func FuzzRead(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			use := factors.Use{Hour: at("2026-01-01T00:00:00Z"), Energy: 1, GPUTime: 1}
-			if cost, _ := all.Cost(use); cost != cost || cost < 0 {
+			use := factors.Use{Hour: at("2026-01-01T00:00:00Z"), Energy: math.MaxInt64, GPUTime: math.MaxInt64}
+			if cost, _ := all.Cost(use); !(cost >= 0 && cost < 3e21) {
 				t.Errorf("cost %v of %q", cost, text)
 			}
-			if grams, _ := all.Grams(use); grams != grams || grams < 0 {
+			if grams, _ := all.Grams(use); !(grams >= 0 && grams < 3e21) {
 				t.Errorf("%v grams of %q", grams, text)
 			}
 		}
@@ -198,6 +200,67 @@ func TestParts(t *testing.T) {
 					t.Errorf("%+v: %s has %v and %v, its part %s has %v and %v", tt.files, now, p, g, start, price, grams)
 				}
 			}
+		}
+	}
+}
+
+// endless is a file that repeats a text.
+type endless struct {
+	text string
+	read int
+}
+
+func (e *endless) Read(b []byte) (n int, err error) {
+	for n < len(b) {
+		n += copy(b[n:], e.text[(e.read+n)%len(e.text):])
+	}
+	e.read += n
+	return n, nil
+}
+
+// pipe returns the path of a file that does not end, with a header.
+func pipe(t *testing.T, header, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "list.csv")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		out, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return
+		}
+		defer out.Close()
+		_, _ = io.Copy(out, io.MultiReader(strings.NewReader(header), &endless{text: text})) // until the reader closes it
+	}()
+	return path
+}
+
+// TestLimits checks that files beyond the limits are rejected, also if they do not end.
+func TestLimits(t *testing.T) {
+	long := strings.Repeat("x", 1025)
+	for name, tt := range map[string]struct {
+		files factors.Files
+		want  string
+	}{
+		"endless line":    {factors.Files{Prices: pipe(t, "per_kwh\n", "1")}, "a line has more than"},
+		"endless quotes":  {factors.Files{Carbon: pipe(t, "from,zone,grams_per_kwh\n\"", "x\n")}, "a line has more than"},
+		"endless header":  {factors.Files{Assets: pipe(t, "", ",")}, "a line has more than"},
+		"endless rows":    {factors.Files{RMA: pipe(t, "old_serial,new_serial\n", "a,b\n")}, "rows"},
+		"endless prices":  {factors.Files{Prices: pipe(t, "per_kwh\n", "1\n")}, "prices"},
+		"endless comment": {factors.Files{Assets: pipe(t, "serial,comment\n", "1,"+strings.Repeat("x", 1<<16)+"\n")}, "MiB"},
+		"columns":         {factors.Files{Assets: file(t, "serial"+strings.Repeat(",x", 256)+"\n")}, "columns"},
+		"long cluster":    {factors.Files{Prices: file(t, "cluster,per_kwh\n"+long+",1\n")}, "line 2: a field has more than"},
+		"long zone":       {factors.Files{Carbon: file(t, "from,zone,grams_per_kwh\n2026-10-01,"+long+",1\n")}, "a field has more than"},
+		"long tag":        {factors.Files{Assets: file(t, "serial,tag\nS1,"+long+"\n")}, "a field has more than"},
+		"long number":     {factors.Files{Prices: file(t, "per_kwh\n"+long+"\n")}, "line 2"},
+		"price":           {factors.Files{Prices: file(t, "per_kwh\n1e10\n")}, "must be a number from 0"},
+		"infinite price":  {factors.Files{Prices: file(t, "per_gpu_hour\n1e999\n")}, "must be a number from 0"},
+		"not a number":    {factors.Files{Prices: file(t, "per_gpu_hour\nNaN\n")}, "must be a number from 0"},
+		"intensity":       {factors.Files{Carbon: file(t, "from,grams_per_kwh\n2026-10-01,inf\n")}, "must be a number from 0"},
+	} {
+		if _, err := tt.files.Read(); err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 3000 {
+			t.Errorf("%s: error %v, want one with %q", name, err, tt.want)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package factors
 
 import (
+	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -24,45 +24,64 @@ func readPrices(path string) (all Prices, err error) {
 	if path == "" {
 		return nil, nil
 	}
-	l, err := readList("prices", path)
-	if err != nil {
-		return nil, err
-	}
-	kwh, hours := l.column("per_kwh"), l.column("per_gpu_hour")
-	if kwh < 0 && hours < 0 {
-		return nil, fmt.Errorf("%s: the columns per_kwh and per_gpu_hour are missing: one of them is needed", l.path)
-	}
-	for i, row := range l.rows {
-		p := Price{Cluster: value(row, l.column("cluster")), Model: value(row, l.column("model")), Currency: strings.ToUpper(value(row, l.column("currency")))}
-		var failed [4]error
-		p.From, failed[0] = parseTime(value(row, l.column("from")))
-		p.Until, failed[1] = parseTime(value(row, l.column("until", "to")))
-		p.PerKWh, p.hasKWh, failed[2] = parseNumber(value(row, kwh))
-		p.PerHour, p.hasHours, failed[3] = parseNumber(value(row, hours))
-		for _, err := range failed {
-			if err != nil {
-				return nil, l.errorf(i, "%w", err)
-			}
+	columns := make(map[string]int)
+	err = readList("prices", path, func(l *list) error {
+		for _, name := range []string{"cluster", "model", "currency", "from", "per_kwh", "per_gpu_hour"} {
+			columns[name] = l.column(name)
 		}
-		if i > 0 && p.Currency != all[0].Currency {
-			return nil, l.errorf(i, "currency %q: all rows must have the same currency, %q", p.Currency, all[0].Currency)
+		columns["until"] = l.column("until", "to")
+		if columns["per_kwh"] < 0 && columns["per_gpu_hour"] < 0 {
+			return errors.New("the columns per_kwh and per_gpu_hour are missing: one of them is needed")
+		}
+		return nil
+	}, func(l *list) error {
+		p, err := parsePrice(func(name string) string { return l.value(columns[name]) })
+		switch {
+		case err != nil:
+			return err
+		case len(all) > 0 && p.Currency != all[0].Currency:
+			return fmt.Errorf("currency %q: all rows must have the same currency, %q", p.Currency, all[0].Currency)
+		case len(all) == maxPrices:
+			return fmt.Errorf("%w: more than %d prices", errLarge, maxPrices)
 		}
 		all = append(all, p)
+		return nil
+	})
+	if err == nil && len(all) == 0 {
+		err = fmt.Errorf("--prices=%s: the file has no prices", path)
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: the file has no prices", l.path)
-	}
-	return all, nil
+	return all, err
 }
 
-// parseNumber reads a number that is not negative, false for an empty text.
+// maxPrices is the number of prices: each use is compared with all of them.
+const maxPrices = 20_000
+
+func parsePrice(value func(column string) string) (p Price, err error) {
+	p = Price{Cluster: value("cluster"), Model: value("model"), Currency: strings.ToUpper(value("currency"))}
+	var failed [4]error
+	p.From, failed[0] = parseTime(value("from"))
+	p.Until, failed[1] = parseTime(value("until"))
+	p.PerKWh, p.hasKWh, failed[2] = parseNumber(value("per_kwh"))
+	p.PerHour, p.hasHours, failed[3] = parseNumber(value("per_gpu_hour"))
+	for _, err := range failed {
+		if err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// maxNumber is the largest price or intensity, with which no amount of a statement is infinite.
+const maxNumber = 1e9
+
+// parseNumber reads a number from 0 to the largest one, false for an empty text.
 func parseNumber(text string) (n float64, known bool, err error) {
 	if text == "" {
 		return 0, false, nil
 	}
 	n, err = strconv.ParseFloat(text, 64)
-	if err != nil || n < 0 || math.IsInf(n, 0) || math.IsNaN(n) {
-		return 0, false, fmt.Errorf("%q: must be a number that is not negative", text)
+	if err != nil || !(n >= 0 && n <= maxNumber) {
+		return 0, false, fmt.Errorf("%q: must be a number from 0 to %g", text, maxNumber)
 	}
 	return n, true, nil
 }

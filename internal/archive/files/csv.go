@@ -21,8 +21,13 @@ func writeCSV(w io.Writer, t table.Table, rows [][]any) error {
 	if err := out.Write(names(t)); err != nil {
 		return err
 	}
-	texts := make([]string, len(t.Columns))
+	return writeRows(out, rows)
+}
+
+func writeRows(out *csv.Writer, rows [][]any) error {
+	var texts []string
 	for _, row := range rows {
+		texts = slices.Grow(texts[:0], len(row))[:len(row)]
 		for i, value := range row {
 			texts[i] = table.Format(value)
 		}

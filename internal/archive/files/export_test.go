@@ -51,3 +51,14 @@ func (s *stopping) remove(ctx context.Context, name string) error {
 	}
 	return s.bucket.remove(ctx, name)
 }
+
+// LimitIDs sets the number of ids that a sink keeps in memory.
+func (s *Sink) LimitIDs(n int) { s.index.limit = n }
+
+// KnownIDs returns the number of ids in memory.
+func (s *Sink) KnownIDs() (n int) {
+	for _, h := range s.index.hours {
+		n += len(h.ids)
+	}
+	return n
+}

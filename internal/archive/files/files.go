@@ -3,6 +3,8 @@
 // of Hive:
 //
 //	charges/cluster=east/date=2026-11-01/charges.csv
+//
+// Tables of events have files for each hour.
 package files
 
 import (
@@ -27,9 +29,11 @@ type format struct {
 	name  string // and the extension of its files
 	write func(w io.Writer, t table.Table, rows [][]any) error
 	read  func(data []byte, t table.Table) ([][]any, error)
+	// scan calls each for every row, with the values of some columns.
+	scan func(file content, t table.Table, columns []string, each func([]table.Cell)) error
 }
 
-var formats = []format{{"csv", writeCSV, readCSV}, {"parquet", writeParquet, readParquet}}
+var formats = []format{{"csv", writeCSV, readCSV, scanCSV}, {"parquet", writeParquet, readParquet, scanParquet}}
 
 // Formats are the names of the file formats.
 func Formats() []string {
@@ -76,10 +80,13 @@ type Sink struct {
 	bucket  bucket
 	formats []format
 	shared  bool // other programs may write to the bucket
+	index   index
 }
 
 // newSink returns a sink. Every table is written in each of the formats.
-func newSink(b bucket, formats []format, shared bool) *Sink { return &Sink{b, formats, shared} }
+func newSink(b bucket, formats []format, shared bool) *Sink {
+	return &Sink{bucket: b, formats: formats, shared: shared, index: index{limit: maxIDs, hours: make(map[string]*hourIDs)}}
+}
 
 func choose(names []string) (chosen []format, err error) {
 	for _, name := range names {

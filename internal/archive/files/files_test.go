@@ -77,7 +77,7 @@ func open(t *testing.T, path string, formats ...string) *files.Sink {
 	return f
 }
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

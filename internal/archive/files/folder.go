@@ -17,6 +17,13 @@ import (
 // ErrLocked means that another process has the folder open.
 var ErrLocked = errors.New("another gpuledger-archive writes this folder")
 
+// The modes of folders and files, from which the process' umask may remove bits. The archive has names of
+// people and their use of GPUs.
+const (
+	folderMode = 0o750
+	fileMode   = 0o640
+)
+
 // folder is a local folder, locked by this process.
 type folder struct {
 	path string
@@ -41,10 +48,10 @@ func open(path string, names []string, lockName string) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	if err := os.MkdirAll(path, folderMode); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, fileMode)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +116,7 @@ func (f *folder) remove(_ context.Context, name string) error {
 func (f *folder) write(_ context.Context, name string, data []byte, _ string) (string, error) {
 	path := filepath.Join(f.path, name)
 	dir := filepath.Dir(path)
-	err := os.MkdirAll(dir, 0o755)
+	err := os.MkdirAll(dir, folderMode)
 	if err == nil {
 		err = create(path+".next", data)
 	}
@@ -124,7 +131,7 @@ func (f *folder) write(_ context.Context, name string, data []byte, _ string) (s
 
 // create writes a durable file.
 func create(path string, data []byte) error {
-	file, err := os.Create(path)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, fileMode)
 	if err != nil {
 		return err
 	}

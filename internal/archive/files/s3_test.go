@@ -31,6 +31,7 @@ type fakeS3 struct {
 	mu      sync.Mutex
 	objects map[string]string // by path, with the bucket
 	puts    int
+	written int // bytes in writes
 	// fail returns the status with which a write fails before it changes anything, 0 for none.
 	fail func(put int) int
 	// careless makes the store ignore conditions.
@@ -98,6 +99,7 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			body, err = joined(body)
 		}
 		s.puts++
+		s.written += len(body)
 		status := s.fail(s.puts)
 		content, found = s.objects[name]
 		switch {

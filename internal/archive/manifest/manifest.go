@@ -44,7 +44,7 @@ type line struct {
 // the same time. A later line of an hour replaces an earlier one. An incomplete last line, left
 // from a crash, is removed.
 func Open(path string) (*Manifest, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -99,5 +100,17 @@ func TestInvalid(t *testing.T) {
 	open(t, path)
 	if _, err := manifest.Open(path); err == nil || !strings.Contains(err.Error(), "another gpuledger-archive") {
 		t.Errorf("error of a locked file is %v", err)
+	}
+}
+
+// TestMode checks that other users cannot read the file with any umask.
+func TestMode(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	path := filepath.Join(t.TempDir(), "filed")
+	open(t, path)
+	info, err := os.Stat(path)
+	check(t, err)
+	if mode := info.Mode().Perm(); mode != 0o640 {
+		t.Errorf("mode %o, want 640", mode)
 	}
 }

@@ -2,6 +2,7 @@
 package print
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,10 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf16"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // Kind is the kind of a column's values.
@@ -87,10 +92,30 @@ func (a Answer) json(w io.Writer) error {
 		}
 		all.Rows = append(all.Rows, json.RawMessage(b.String()+"}"))
 	}
-	out := json.NewEncoder(w)
+	var text bytes.Buffer
+	out := json.NewEncoder(&text)
 	out.SetEscapeHTML(false)
 	out.SetIndent("", "  ")
-	return out.Encode(all)
+	if err := out.Encode(all); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, visible(text.String()))
+	return err
+}
+
+// visible replaces invisible characters in a JSON text by their escapes, which have the same meaning.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // plain returns a value for programs. Unknown ones are nil.
@@ -105,6 +130,8 @@ func plain(value any) any {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
+// csv writes a table with plain values. A text that a spreadsheet would run as a formula has an apostrophe
+// before it.
 func (a Answer) csv(w io.Writer) error {
 	out := csv.NewWriter(w)
 	var head []string
@@ -117,6 +144,11 @@ func (a Answer) csv(w io.Writer) error {
 		for i, value := range row {
 			switch v := plain(value).(type) {
 			case nil:
+			case string:
+				if v != "" && strings.Contains("=+-@\t\r", v[:1]) {
+					v = "'" + v
+				}
+				fields[i] = v
 			case float64:
 				fields[i] = strconv.FormatFloat(v, 'f', -1, 64)
 			default:
@@ -161,7 +193,7 @@ func (a Answer) text(w io.Writer, style Style) error {
 
 func (a Answer) notices(w io.Writer, style Style) error {
 	for _, notice := range a.Notices {
-		line := "! " + notice
+		line := "! " + labelvalue.Printable(notice)
 		if style.Colour {
 			line = yellow + line + reset
 		}
@@ -172,19 +204,19 @@ func (a Answer) notices(w io.Writer, style Style) error {
 	return nil
 }
 
-// cells returns the titles and texts of the columns that have a title and a value.
+// cells returns the printable titles and texts of the columns that have a title and a value.
 func (a Answer) cells(style Style) (head []string, rows [][]string) {
 	rows = make([][]string, len(a.Rows))
 	for i, c := range a.Columns {
 		texts, found := make([]string, len(a.Rows)), false
 		for j, row := range a.Rows {
-			texts[j] = c.format(row[i], style)
+			texts[j] = labelvalue.Printable(c.format(row[i], style))
 			found = found || texts[j] != ""
 		}
 		if c.Title == "" || !found {
 			continue
 		}
-		head = append(head, c.Title)
+		head = append(head, labelvalue.Printable(c.Title))
 		for j, text := range texts {
 			if text == "" {
 				text = "-"

@@ -40,7 +40,7 @@ func TestWrite(t *testing.T) {
 		"text": "NAME   AT                KWH    HOURS  SHARE   COST   OK\na|<b>  2026-11-01 13:00  1.000  1.50   25.0 %  -1.50  true\n" +
 			"c      -                 0.000  0.00   -       2.00   false\n! incomplete: an hour is missing\n",
 		"csv": "name,hidden,at,energy_mj,gpu_ms,share,cost,empty,ok\na|<b>,x,2026-11-01T12:00:00.000Z,3600000000,5400000,0.25,-1.5,,true\nc,y,,1,0,,2,,false\n",
-		"markdown": "| NAME | AT | KWH | HOURS | SHARE | COST | OK |\n|---|---|---|---|---|---|---|\n| a\\|<b> | 2026-11-01 13:00 | 1.000 | 1.50 | 25.0 % | -1.50 | true |\n" +
+		"markdown": "| NAME | AT | KWH | HOURS | SHARE | COST | OK |\n|---|---|---|---|---|---|---|\n| a\\|\\<b\\> | 2026-11-01 13:00 | 1.000 | 1.50 | 25.0 % | -1.50 | true |\n" +
 			"| c | - | 0.000 | 0.00 | - | 2.00 | false |\n\n> incomplete: an hour is missing\n",
 	} {
 		var out strings.Builder

@@ -5,6 +5,8 @@ import (
 	"html"
 	"io"
 	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // Section is a part of a page: an answer with its heading.
@@ -16,7 +18,6 @@ type Section struct {
 // markdown writes an answer as a table.
 func (a Answer) markdown(w io.Writer, style Style) error {
 	head, rows := a.cells(style)
-	escape := strings.NewReplacer("|", `\|`, "\n", " ").Replace
 	var text strings.Builder
 	line := func(cells []string) {
 		for _, cell := range cells {
@@ -35,7 +36,7 @@ func (a Answer) markdown(w io.Writer, style Style) error {
 		if i > 0 || len(rows) > 0 {
 			text.WriteString("\n")
 		}
-		text.WriteString("> " + notice + "\n")
+		text.WriteString("> " + paragraph(notice) + "\n")
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -61,7 +62,7 @@ func (a Answer) html(w io.Writer, style Style) error {
 		text.WriteString("</table>\n")
 	}
 	for _, notice := range a.Notices {
-		fmt.Fprintf(&text, "<p class=\"notice\">%s</p>\n", html.EscapeString(notice))
+		fmt.Fprintf(&text, "<p class=\"notice\">%s</p>\n", html.EscapeString(labelvalue.Printable(notice)))
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
@@ -81,18 +82,20 @@ tr { break-inside: avoid } .notice { font-weight: bold }
 
 // Page writes sections under a title, as Markdown or HTML.
 func Page(w io.Writer, format, title string, sections []Section, style Style) error {
+	title = labelvalue.Printable(title)
 	if format == "html" {
 		if _, err := fmt.Fprintf(w, pageHead, html.EscapeString(title)); err != nil {
 			return err
 		}
-	} else if _, err := fmt.Fprintf(w, "# %s\n", title); err != nil {
+	} else if _, err := fmt.Fprintf(w, "# %s\n", escape(title)); err != nil {
 		return err
 	}
 	for _, s := range sections {
-		heading := "\n## %s\n\n"
-		text := s.Title
+		heading, text := "\n## %s\n\n", labelvalue.Printable(s.Title)
 		if format == "html" {
-			heading, text = "<h2>%s</h2>\n", html.EscapeString(s.Title)
+			heading, text = "<h2>%s</h2>\n", html.EscapeString(text)
+		} else {
+			text = escape(text)
 		}
 		if len(s.Rows) == 0 && len(s.Notices) == 0 {
 			s.Notices = []string{"None."}

@@ -1,0 +1,157 @@
+package ask_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// largest returns books of two hours: one with the largest energy and time, and one with the smallest.
+func largest(f *testing.F) string {
+	f.Helper()
+	folder := filepath.Join(f.TempDir(), "archive")
+	sink, err := files.Open(folder, []string{"csv"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for n, energy := range []int64{math.MaxInt64 - 10, 1} {
+		h := &fold.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
+		h.GPUs = []fold.GPU{{
+			Node: "n1", UUID: "GPU-" + strconv.Itoa(n), Serial: "S" + strconv.Itoa(n), PCIBusID: "0", Model: "H100", Energy: energy,
+			First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 59,
+		}}
+		h.Charges = []fold.Charge{{
+			Node: "n1", UUID: h.GPUs[0].UUID, Serial: h.GPUs[0].Serial, Namespace: "ml", Pod: "p", PodUID: "u", Team: "t" + strconv.Itoa(n), Energy: energy, Idle: energy, GPUTime: energy,
+		}}
+		if err := sink.Replace(f.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}); err != nil {
+			f.Fatal(err)
+		}
+	}
+	if err := sink.Close(); err != nil {
+		f.Fatal(err)
+	}
+	return folder
+}
+
+// list writes a file of a flag.
+func list(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "list.csv")
+	check(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// rows answers a question about the largest books as JSON. It returns nothing if the list is invalid.
+func rows(t *testing.T, folder string, args ...string) []map[string]any {
+	t.Helper()
+	r := run(t, append(args, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T02", "-o", "json")...)
+	if r.status == 2 {
+		return nil
+	}
+	var answer struct{ Rows []map[string]any }
+	if err := json.Unmarshal([]byte(r.out), &answer); err != nil || r.status != 0 {
+		t.Fatalf("exit status %d, %v: %s%s", r.status, err, r.out, r.err)
+	}
+	return answer.Rows
+}
+
+// most is the largest amount: 2^63 mJ and 2^63 ms, which are 2.6e9 kWh and 2.6e12 hours, at the largest price and a PUE of 10.
+const most = (2.6e9*10 + 2.6e12) * 1e9
+
+// checkSums checks that amounts are not negative, below a limit, and add up to their total.
+func checkSums(t *testing.T, rows []map[string]any, column string) {
+	t.Helper()
+	sum := 0.0
+	for i, row := range rows {
+		n, ok := row[column].(float64)
+		if !ok || n < 0 || n > most {
+			t.Errorf("%s of %v is %v", column, row["line"], row[column])
+		}
+		if i < len(rows)-1 {
+			sum += n
+		} else if math.Abs(sum-n) > 1e-5+1e-12*sum {
+			t.Errorf("the sum of %s is %v, the total %v", column, sum, n)
+		}
+	}
+}
+
+// FuzzPrices checks the money of statements with any list of prices.
+func FuzzPrices(f *testing.F) {
+	folder := largest(f)
+	f.Add("from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-10-01,,,,0.2,2,EUR\n2026-10-01T01:00,,east,H100,1e9,1e9,EUR\n")
+	f.Add("per_kwh,currency\n1e999,EUR\n")
+	f.Add("per_gpu_hour,currency\nNaN,EUR\n")
+	f.Add("per_kwh,per_gpu_hour,currency\n1e9,1e-320,EUR\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		path := list(t, text)
+		checkSums(t, rows(t, folder, "statement", "--prices="+path, "--pue=10"), "cost")
+		checkSums(t, rows(t, folder, "idle", "--prices="+path, "--pue=10"), "idle_cost")
+		r := run(t, "statement", "--prices="+path, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T02", "--format=focus")
+		if r.status != 0 {
+			return // the list has no currency
+		}
+		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
+		check(t, err)
+		for _, line := range lines[1:] {
+			if cost, err := strconv.ParseFloat(line[0], 64); err != nil || !(cost >= 0 && cost <= most) {
+				t.Errorf("billed cost %q, %v", line[0], err)
+			}
+		}
+	})
+}
+
+// FuzzCarbon checks the emissions of statements with any list of intensities.
+func FuzzCarbon(f *testing.F) {
+	folder := largest(f)
+	f.Add("from,until,zone,grams_per_kwh\n2026-10-01,,DE,1e9\n2026-10-01T01:00,,DE,1e-320\n")
+	f.Add("Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (direct)\n2026-10-01,DE,3\n")
+	f.Add("from,grams_per_kwh\n2026-10-01,Inf\n0001-01-01,1\n9999-12-31,2\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		answer := rows(t, folder, "statement", "--carbon="+list(t, text), "--pue=10")
+		checkSums(t, answer, "co2e_grams")
+		checkSums(t, answer, "co2e_kg")
+	})
+}
+
+// FuzzAssets checks the place of a board with any list of assets: the list adds a tag to it, and no other
+// board.
+func FuzzAssets(f *testing.F) {
+	folder := largest(f)
+	f.Add("serial,tag,warranty\nS1,T1,2029-01-01\n")
+	f.Add("\ufeffserial number;asset tag\nS1;\"a\nb\"\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		answer := rows(t, folder, "where", "GPU-1", "--assets="+list(t, text))
+		for _, row := range answer {
+			if tag := row["asset_tag"].(string); row["serial"] != "S1" || len(tag) > 3*1024 || !strings.Contains(strings.ToValidUTF8(text, "\ufffd"), strings.Trim(tag, "\ufffd")) && !strings.ContainsAny(tag, "\"\n\ufffd") {
+				t.Errorf("%v", row)
+			}
+		}
+		if len(answer) > 1 {
+			t.Errorf("%d boards", len(answer))
+		}
+	})
+}
+
+// FuzzRMA checks the missing board with any list of returned boards.
+func FuzzRMA(f *testing.F) {
+	folder := largest(f)
+	f.Add("old_serial,new_serial,rma\nS0,S1,R-1\n")
+	f.Add("old,new\nS0,\n,S1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		for i, row := range rows(t, folder, "missing", "--rma="+list(t, text)) {
+			if note, ok := row["rma"].(string); i > 0 || row["serial"] != "S0" || !ok || note != "" && !strings.Contains(note, "S0 returned") {
+				t.Errorf("%v", row)
+			}
+		}
+	})
+}

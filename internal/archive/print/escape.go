@@ -1,0 +1,37 @@
+package print
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+)
+
+var (
+	// special matches the characters that begin inline elements of Markdown, also those of GitHub: math,
+	// mentions and links without brackets.
+	special = regexp.MustCompile("[\\\\`*_\\[\\]<>#|~&!$@]|:/|(?i:www)\\.")
+	// start matches the beginning of a list, or a line below a heading.
+	start = regexp.MustCompile(`^([-+=]|\d+[.)])`)
+)
+
+// escape returns a printable text as Markdown within a line. CommonMark shows any punctuation after a
+// backslash as text.
+func escape(text string) string {
+	return special.ReplaceAllStringFunc(text, func(found string) string {
+		last := len(found) - 1
+		if found == ":/" {
+			last = 0
+		}
+		return found[:last] + `\` + found[last:]
+	})
+}
+
+// paragraph returns a text as a paragraph of Markdown.
+func paragraph(text string) string {
+	text = escape(strings.TrimSpace(labelvalue.Printable(text)))
+	return start.ReplaceAllStringFunc(text, func(found string) string {
+		last := len(found) - 1
+		return found[:last] + `\` + found[last:]
+	})
+}
