@@ -26,6 +26,7 @@ var refusalReasons = []refusalReason{
 	{"replicas", fold.ErrReplicas},
 	{"overcharged", fold.ErrOvercharged},
 	{"incomplete", store.ErrIncomplete},
+	{"too_large", store.ErrTooLarge},
 	{"other", nil},
 }
 

@@ -50,7 +50,10 @@ func Hide(u *url.URL, err error) error {
 	if strings.HasPrefix(u.Scheme, "http") {
 		values = append(values, u.User.Username()) // it may be a token
 	}
-	for _, all := range u.Query() {
+	for name, all := range u.Query() {
+		if strings.Join(all, "") == "" {
+			all = []string{name} // a part of a value with an unescaped &
+		}
 		values = append(values, all...)
 	}
 	var secrets []string
