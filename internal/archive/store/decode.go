@@ -38,7 +38,7 @@ type decoder struct {
 }
 
 const (
-	// roomSize is the number of samples of which memory is allocated at once.
+	// roomSize is the number of samples of which memory is allocated at once, after less at first.
 	roomSize = 16 << 10
 	// maxLabels is the number of labels of a series.
 	maxLabels = 512
@@ -146,7 +146,7 @@ func (d *decoder) series() (s fold.Series, err error) {
 		return s, err
 	}
 	if cap(d.room)-len(d.room) < 100 {
-		if err := d.grow(roomSize); err != nil {
+		if err := d.grow(min(max(2*cap(d.room), 512), roomSize)); err != nil {
 			return s, err
 		}
 	}
@@ -255,7 +255,7 @@ func (d *decoder) sample() error {
 		return fmt.Errorf("the samples of a series are not in the order of time: %w", errFormat)
 	}
 	if n == cap(d.room) {
-		if err := d.grow(max(roomSize, 2*(n-d.begin))); err != nil {
+		if err := d.grow(min(max(2*cap(d.room), 512), max(roomSize, 2*(n-d.begin)))); err != nil {
 			return err
 		}
 	}
