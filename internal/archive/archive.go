@@ -47,7 +47,7 @@ func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error 
 	case a.failed.Load():
 		return fmt.Errorf("%w, for the reasons above: run the command again", ErrIncomplete)
 	case !a.found.Load():
-		return fmt.Errorf("%s has no boards from %s to %s: check that it receives the job gpuledger-record", c.Store.URL, first.Format(time.RFC3339), last.Add(time.Hour).Format(time.RFC3339))
+		return fmt.Errorf("%s has no boards from %s to %s: check that it receives the job gpuledger-record", a.store.URL(), first.Format(time.RFC3339), last.Add(time.Hour).Format(time.RFC3339))
 	}
 	return nil
 }

@@ -21,9 +21,9 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// refused returns an error of the store as a refusal, if the store has incomplete data.
+// refused returns an error of the store as a refusal, if its data are incomplete or too large.
 func refused(err error) error {
-	if errors.Is(err, store.ErrIncomplete) {
+	if errors.Is(err, store.ErrIncomplete) || errors.Is(err, store.ErrTooLarge) {
 		return &refusal{error: err}
 	}
 	return err

@@ -93,8 +93,39 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 		h.Reason = c.accepted
 	}
 	s.next, s.nodes = hour.Add(time.Hour), f.coverage.nodes
-	a.sequences = append(a.sequences, s)
+	a.keep(s)
 	return h, nil
+}
+
+// keep adds a sequence, in place of all others if they take too much memory together: these are read
+// again.
+func (a *archive) keep(s *sequence) {
+	bytes := s.kept() + kept(s.closings)
+	for _, other := range a.sequences {
+		bytes += other.kept() + kept(other.closings)
+	}
+	if store.CheckKept(bytes) != nil {
+		a.sequences = nil
+	}
+	a.sequences = append(a.sequences, s)
+}
+
+// kept returns the memory of closing values, in bytes.
+func kept(closings []fold.Openings) (bytes int) {
+	for _, of := range closings {
+		bytes += store.Kept(0, len(of))
+	}
+	return bytes
+}
+
+// kept returns the memory of the hours that were read, in bytes.
+func (s *sequence) kept() (bytes int) {
+	for _, f := range s.ahead {
+		for _, part := range f.parts {
+			bytes += store.Kept(len(part.GPUs)+len(part.Charges), 0)
+		}
+	}
+	return bytes
 }
 
 // sequence removes the sequence of a cluster that continues with an hour, and returns it, or a new
@@ -142,6 +173,9 @@ func (a *archive) readAhead(ctx context.Context, s *sequence) error {
 		}
 		closings[i] = hours[len(hours)-1].Closings()
 		a.metrics.spent(stepFold, began)
+		if err := store.CheckKept(s.kept() + kept(closings)); err != nil {
+			return err
+		}
 	}
 	s.closings = closings
 	return nil

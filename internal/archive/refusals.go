@@ -31,6 +31,7 @@ var refusalReasons = []refusalReason{
 	{"overcharged", fold.ErrOvercharged},
 	{"incomplete", store.ErrIncomplete},
 	{"rejected", permanent.Err},
+	{"too_large", store.ErrTooLarge},
 	{"other", nil},
 }
 

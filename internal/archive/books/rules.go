@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
 // Unattributed is the reason of all energy without a pod or unit, where the books do not have the reasons.
@@ -126,15 +127,28 @@ func (s *samples) hourly(ctx context.Context, of Selection, rule, by string, ser
 	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
 	s.Progress("reading " + rule)
 	defer s.Progress("")
-	return s.store.Hourly(ctx, text, first.Add(2*time.Hour), last.Add(2*time.Hour), func(found fold.Series) {
+	var invalid error
+	err := s.store.Hourly(ctx, text, first.Add(2*time.Hour), last.Add(2*time.Hour), func(found fold.Series) {
 		add := series(found.Labels)
 		for _, x := range found.Samples {
-			add(time.UnixMilli(x.Time).UTC().Add(-2*time.Hour), thousandths(x.Value))
+			value, err := thousandths(rule, x)
+			invalid = cmp.Or(invalid, err)
+			add(time.UnixMilli(x.Time).UTC().Add(-2*time.Hour), value)
 		}
 	})
+	return cmp.Or(err, invalid)
 }
 
-func thousandths(value float64) int64 { return int64(math.Round(value * 1000)) }
+// maxRuled is the largest value of a rule, in joules or seconds: a fleet of 300 MW uses it in a month.
+const maxRuled = 1e15
+
+// thousandths returns the value of a rule in thousandths.
+func thousandths(rule string, of fold.Sample) (int64, error) {
+	if math.Abs(of.Value) > maxRuled {
+		return 0, fmt.Errorf("%w: the value %g of %s is impossible", store.ErrIncomplete, of.Value, rule)
+	}
+	return int64(math.Round(of.Value * 1000)), nil
+}
 
 // total reads the sum of a rule over each part of a time, without the hours of the parts.
 func (s *samples) total(ctx context.Context, of Selection, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
@@ -151,10 +165,18 @@ func (s *samples) total(ctx context.Context, of Selection, rule, by string, seri
 		}
 		text := fmt.Sprintf("sum by (%s) (sum_over_time(last_over_time(%s[59m])[%ds:1h] offset -61m))", by,
 			selector(rule, s.matchers(of, ruleColumns...)...), int(until.Sub(from).Seconds()))
+		var invalid error
 		err := s.store.Query(ctx, text, until, func(found fold.Series) {
-			series(found.Labels)(from, thousandths(found.Samples[len(found.Samples)-1].Value))
+			last, ok := found.Last()
+			if !ok {
+				invalid = fmt.Errorf("%w: a sum of %s is no number", store.ErrIncomplete, rule)
+				return
+			}
+			value, err := thousandths(rule, last)
+			invalid = cmp.Or(invalid, err)
+			series(found.Labels)(from, value)
 		})
-		if err != nil {
+		if err := cmp.Or(err, invalid); err != nil {
 			return err
 		}
 	}
@@ -313,7 +335,11 @@ func (s *samples) teams(ctx context.Context, of Selection, by []string) (*teams,
 		text := "sum by (cluster, " + from.label + ", " + t.label + ") (count_over_time(" + selector(from.metric, append(s.matchers(of, "cluster"), t.label+`!=""`)...) + window + "))"
 		err := s.store.Query(ctx, text, of.Until, func(found fold.Series) {
 			key := [2]string{s.cluster(found.Labels), found.Labels.Get(from.label)}
-			now := team{found.Labels.Get(t.label), found.Samples[len(found.Samples)-1].Value}
+			last, ok := found.Last()
+			if !ok {
+				return
+			}
+			now := team{found.Labels.Get(t.label), last.Value}
 			if known := from.to[key]; now.hours > known.hours || now.hours == known.hours && now.name < known.name {
 				from.to[key] = now
 			}

@@ -352,5 +352,8 @@ func byName(l fold.Labels) fold.Labels {
 }
 
 func overlap(a, b []fold.Sample) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
 	return a[0].Time <= b[len(b)-1].Time && b[0].Time <= a[len(a)-1].Time
 }

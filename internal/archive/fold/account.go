@@ -70,16 +70,24 @@ func (a Account) Labels() Labels {
 	return found
 }
 
+// Last returns the last sample of a series, false if it has none.
+func (s Series) Last() (Sample, bool) {
+	if len(s.Samples) == 0 {
+		return Sample{}, false
+	}
+	return s.Samples[len(s.Samples)-1], true
+}
+
 // Openings are the last samples of accounts at or before a moment.
 type Openings map[Account]Sample
 
 // Add adds the last sample of a series. The later one of an account is kept.
 func (o Openings) Add(s Series) {
 	a, ok := AccountOf(s.Labels)
-	if !ok || len(s.Samples) == 0 {
+	last, sampled := s.Last()
+	if !ok || !sampled {
 		return
 	}
-	last := s.Samples[len(s.Samples)-1]
 	if known, ok := o[a]; !ok || known.Time < last.Time {
 		o[a] = last
 	}

@@ -67,9 +67,9 @@ func newOwners(series []Series, teamLabel string) *owners {
 	for _, s := range series {
 		l := s.Labels.asMap()
 		by[s.Labels.Metric()] = append(by[s.Labels.Metric()], l)
-		if s.Labels.Metric() == podRequests && len(s.Samples) > 0 {
+		if last, ok := s.Last(); ok && s.Labels.Metric() == podRequests {
 			p := o.pod(l)
-			p.Requests[l["resource"]] = max(p.Requests[l["resource"]], int64(s.Samples[len(s.Samples)-1].Value))
+			p.Requests[l["resource"]] = max(p.Requests[l["resource"]], int64(last.Value))
 		}
 	}
 	for _, all := range by {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
@@ -16,6 +16,9 @@ import (
 // ErrIncomplete means that the store returned incomplete data.
 var ErrIncomplete = errors.New("the data are incomplete")
 
+// ErrTooLarge means that the store returned more than the program has memory for.
+var ErrTooLarge = errors.New("the data are too large")
+
 // errFormat means that a response is no response of the query API.
 var errFormat = errors.New("this is no response of the query API")
 
@@ -23,31 +26,68 @@ var errFormat = errors.New("this is no response of the query API")
 // take more processor time than all other steps of an hour.
 type decoder struct {
 	*scanner
+	// budget is the memory that all responses may take.
+	budget *budget
 	// texts has each label name and value once.
 	texts map[string]string
-	// room is the place for the next samples. Series share large slices of samples.
-	room []fold.Sample
-	last value
+	// room is the place for the next samples. Series share large slices of samples. Those of the
+	// current series begin at begin.
+	room  []fold.Sample
+	begin int
+	last  value
 }
 
-// roomSize is the number of samples of which memory is allocated at once.
-const roomSize = 16 << 10
+const (
+	// roomSize is the number of samples of which memory is allocated at once, after less at first.
+	roomSize = 16 << 10
+	// maxLabels is the number of labels of a series.
+	maxLabels = 512
+	// maxQuoted is the number of bytes of a store's texts in an error.
+	maxQuoted = 500
+)
 
-func newDecoder() *decoder { return &decoder{scanner: &scanner{}, texts: make(map[string]string)} }
+func newDecoder(b *budget) *decoder {
+	return &decoder{scanner: &scanner{}, budget: b, texts: make(map[string]string)}
+}
 
 // decode calls add for each series of a response, without holding all of them. Responses with
 // warnings or marked as partial are errors: the data may be incomplete.
 func (d *decoder) decode(body io.Reader, add func(fold.Series)) error {
+	return d.response(body, func() error { return d.data(add) })
+}
+
+// decodeLabels calls add for the labels of each series in a response without samples.
+func (d *decoder) decodeLabels(body io.Reader, add func(fold.Labels)) error {
+	return d.response(body, func() error {
+		return d.array(func() error {
+			labels, err := d.labels()
+			if err == nil {
+				err = d.budget.spend(seriesCost)
+			}
+			if err == nil {
+				add(labels)
+			}
+			return err
+		})
+	})
+}
+
+// response reads a response, and calls data for its data.
+func (d *decoder) response(body io.Reader, data func() error) error {
 	d.reset(body)
 	var status, failure string
 	var warnings []string
 	var partial bool
-	fields := map[string]any{"status": &status, "error": &failure, "warnings": &warnings, "isPartial": &partial}
+	fields := map[string]any{"data": nil, "status": &status, "error": &failure, "warnings": &warnings, "isPartial": &partial}
 	err := d.object(func(name []byte) error {
-		if string(name) == "data" {
-			return d.data(add)
-		}
 		into, ok := fields[string(name)]
+		delete(fields, string(name))
+		switch {
+		case !ok && isField(name):
+			return twice(name)
+		case string(name) == "data":
+			return data()
+		}
 		text, err := d.value()
 		if err != nil || !ok {
 			return err
@@ -58,21 +98,38 @@ func (d *decoder) decode(body io.Reader, add func(fold.Series)) error {
 	case err != nil:
 		return err
 	case len(warnings) > 0:
-		return fmt.Errorf("%w: the store warns: %s", ErrIncomplete, strings.Join(warnings, "; "))
+		return fmt.Errorf("%w: the store warns: %.*q", ErrIncomplete, maxQuoted, strings.Join(warnings, "; "))
 	case partial:
 		return fmt.Errorf("%w: the store returned partial data", ErrIncomplete)
 	case status != "success":
-		return fmt.Errorf("the store returned status %q: %s", status, failure)
+		return fmt.Errorf("the store returned status %.20q: %.*q", status, maxQuoted, failure)
 	}
 	return nil
 }
 
+// isField reports whether a response has a field of this name.
+func isField(name []byte) bool {
+	switch string(name) {
+	case "data", "status", "error", "warnings", "isPartial":
+		return true
+	}
+	return false
+}
+
+// twice returns the error of a field that an object has twice.
+func twice(name []byte) error { return fmt.Errorf("the field %.50q occurs twice: %w", name, errFormat) }
+
 func (d *decoder) data(add func(fold.Series)) error {
+	known := false
 	return d.object(func(name []byte) error {
 		if string(name) != "result" {
 			_, err := d.value()
 			return err
 		}
+		if known {
+			return twice(name)
+		}
+		known = true
 		return d.array(func() error {
 			s, err := d.series()
 			if err == nil {
@@ -85,50 +142,93 @@ func (d *decoder) data(add func(fold.Series)) error {
 
 // series reads an element of a matrix, with values, or of a vector, with one value.
 func (d *decoder) series() (s fold.Series, err error) {
-	if cap(d.room)-len(d.room) < 100 {
-		d.room = make([]fold.Sample, 0, roomSize)
+	if err := d.budget.spend(seriesCost); err != nil {
+		return s, err
 	}
-	begin := len(d.room)
+	if cap(d.room)-len(d.room) < 100 {
+		if err := d.grow(min(max(2*cap(d.room), 512), roomSize)); err != nil {
+			return s, err
+		}
+	}
+	d.begin = len(d.room)
+	sampled := false
 	err = d.object(func(name []byte) (err error) {
 		switch string(name) {
 		case "metric":
+			if s.Labels != nil {
+				return twice(name)
+			}
 			s.Labels, err = d.labels()
-		case "value":
-			err = d.sample()
-		case "values":
+		case "value", "values":
+			if sampled {
+				return twice(name)
+			}
+			sampled = true
+			if string(name) == "value" {
+				return d.sample()
+			}
 			err = d.array(d.sample)
 		default:
 			_, err = d.value()
 		}
 		return err
 	})
-	s.Samples = d.room[begin:len(d.room):len(d.room)]
+	s.Samples = d.room[d.begin:len(d.room):len(d.room)]
 	return s, err
+}
+
+// grow makes room for samples, and moves those of the current series there.
+func (d *decoder) grow(samples int) error {
+	if err := d.budget.spend(samples * sampleCost); err != nil {
+		return err
+	}
+	d.room = append(make([]fold.Sample, 0, samples), d.room[d.begin:]...)
+	d.begin = 0
+	return nil
 }
 
 func (d *decoder) labels() (labels fold.Labels, err error) {
 	labels = make(fold.Labels, 0, 12)
 	err = d.object(func(name []byte) error {
-		l := fold.Label{Name: d.text(name)}
+		l := fold.Label{}
+		if l.Name, err = d.text(name); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(labels, func(known fold.Label) bool { return known.Name == l.Name }) {
+			return twice(name)
+		}
+		if len(labels) == maxLabels {
+			return fmt.Errorf("%w: a series has more than %d labels", ErrTooLarge, maxLabels)
+		}
 		value, err := d.str()
-		l.Value = d.text(value)
+		if err != nil {
+			return err
+		}
+		l.Value, err = d.text(value)
 		labels = append(labels, l)
 		return err
 	})
+	if err == nil {
+		err = d.budget.spend(cap(labels) * labelCost)
+	}
 	return labels, err
 }
 
 // text returns a text that all labels share.
-func (d *decoder) text(b []byte) string {
+func (d *decoder) text(b []byte) (string, error) {
 	if text, ok := d.texts[string(b)]; ok {
-		return text
+		return text, nil
+	}
+	if err := d.budget.spend(textCost + len(b)); err != nil {
+		return "", err
 	}
 	text := string(b)
 	d.texts[text] = text
-	return text
+	return text, nil
 }
 
-// sample reads [seconds, "value"]. NaN is left out: VictoriaMetrics returns it for stale markers.
+// sample reads [seconds, "value"]. NaN is left out: VictoriaMetrics returns it for stale markers. Infinities
+// are kept: a fold drops their scrapes.
 func (d *decoder) sample() error {
 	pair, err := d.pair()
 	if err != nil {
@@ -147,70 +247,18 @@ func (d *decoder) sample() error {
 	if err != nil {
 		return fmt.Errorf("value of a sample: %w", err)
 	}
-	if !math.IsNaN(v) {
-		d.room = append(d.room, fold.Sample{Time: at, Value: v})
+	if math.IsNaN(v) {
+		return nil
 	}
+	n := len(d.room)
+	if n > d.begin && at < d.room[n-1].Time {
+		return fmt.Errorf("the samples of a series are not in the order of time: %w", errFormat)
+	}
+	if n == cap(d.room) {
+		if err := d.grow(min(max(2*cap(d.room), 512), max(roomSize, 2*(n-d.begin)))); err != nil {
+			return err
+		}
+	}
+	d.room = append(d.room, fold.Sample{Time: at, Value: v})
 	return nil
-}
-
-// milliseconds parses a time in seconds.
-func milliseconds(text []byte) (int64, error) {
-	whole, fraction, unit := int64(0), int64(0), int64(0)
-	for _, c := range text {
-		switch {
-		case c >= '0' && c <= '9' && unit == 0 && whole < 1e12:
-			whole = 10*whole + int64(c-'0')
-		case c >= '0' && c <= '9' && unit > 1:
-			unit /= 10
-			fraction += unit * int64(c-'0')
-		case c == '.' && unit == 0:
-			unit = 1000
-		default:
-			seconds, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
-			return int64(math.Round(seconds * 1000)), err
-		}
-	}
-	return 1000*whole + fraction, nil
-}
-
-// value is the last parsed value. Most counters keep their value.
-type value struct {
-	text   []byte
-	parsed float64
-}
-
-func (v *value) parse(text []byte) (_ float64, err error) {
-	if bytes.Equal(v.text, text) && len(text) > 0 {
-		return v.parsed, nil
-	}
-	if v.parsed, err = decimal(text); err == nil {
-		v.text = append(v.text[:0], text...)
-	}
-	return v.parsed, err
-}
-
-// powers are the powers of ten that a float64 has exactly.
-var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
-
-// decimal parses a number as [strconv.ParseFloat] does. A decimal with at most 15 digits is the
-// quotient of two numbers that a float64 has exactly, so the division rounds correctly.
-func decimal(text []byte) (float64, error) {
-	digits, fraction, point := int64(0), 0, false
-	for _, c := range text {
-		switch {
-		case c >= '0' && c <= '9':
-			digits = 10*digits + int64(c-'0')
-			if point {
-				fraction++
-			}
-		case c == '.' && !point:
-			point = true
-		default:
-			return strconv.ParseFloat(string(text), 64)
-		}
-	}
-	if n := len(text); n < 2 || n > 15 || point && (fraction == 0 || fraction == n-1) {
-		return strconv.ParseFloat(string(text), 64)
-	}
-	return float64(digits) / powers[fraction], nil
 }

@@ -2,29 +2,21 @@ package store
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/address"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
 // Cluster returns the name of the only cluster, empty if series have the label cluster.
 func (s *Store) Cluster() string { return s.config.Cluster }
 
-// URL returns the address of the store, without a password.
-func (s *Store) URL() string {
-	u, err := url.Parse(s.config.URL)
-	if err != nil {
-		return ""
-	}
-	return u.Redacted()
-}
+// URL returns the address of the store, without its secrets.
+func (s *Store) URL() string { return address.Public(s.base) }
 
 // Selector returns a selector of a metric in a cluster. Empty matchers are left out.
 func (s *Store) Selector(metric, cluster string, matchers ...string) string {
@@ -38,7 +30,7 @@ func (s *Store) Query(ctx context.Context, expr string, at time.Time, add func(f
 
 // Raw returns the samples of a selector after one moment, until another.
 func (s *Store) Raw(ctx context.Context, selector string, after, until time.Time) ([]fold.Series, error) {
-	return s.raw(ctx, newDecoder(), selector, after, until)
+	return s.raw(ctx, newDecoder(newBudget()), selector, after, until)
 }
 
 // maxSteps is the number of steps in a range query. Stores accept 11,000.
@@ -46,10 +38,6 @@ const maxSteps = 10_000
 
 // Hourly evaluates a query at every hour from a first to a last one.
 func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, add func(fold.Series)) error {
-	ranges := *s
-	at := *s.query
-	at.Path = strings.TrimSuffix(at.Path, "query") + "query_range"
-	ranges.query = &at
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	for begin := first; !begin.After(last); begin = begin.Add(maxSteps * time.Hour) {
 		end := begin.Add((maxSteps - 1) * time.Hour)
@@ -57,7 +45,14 @@ func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, 
 			end = last
 		}
 		form := url.Values{"query": {expr}, "start": {seconds(begin)}, "end": {seconds(end)}, "step": {"3600"}}
-		if err := ranges.post(ctx, newDecoder(), form, add); err != nil {
+		d := newDecoder(newBudget())
+		err := s.post(ctx, "query_range", form, func(body io.Reader) error {
+			return d.decode(body, func(found fold.Series) {
+				found.Samples = within(found.Samples, begin.Add(-1), end)
+				add(found)
+			})
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -73,48 +68,18 @@ func (s *Store) Series(ctx context.Context, selector string, from, until time.Ti
 // SomeSeries returns the labels of at most limit series, or of all if limit is 0. A store may ignore
 // the limit.
 func (s *Store) SomeSeries(ctx context.Context, selector string, from, until time.Time, limit int) (found []fold.Labels, err error) {
-	at := *s.query
-	at.Path = strings.TrimSuffix(at.Path, "query") + "series"
-	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
-	defer cancel()
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	form := url.Values{"match[]": {selector}, "start": {seconds(from)}, "end": {seconds(until)}}
 	if limit > 0 {
 		form.Set("limit", strconv.Itoa(limit))
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := s.client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 500))
-		return nil, fmt.Errorf("%s: HTTP status %s: %q", at.Redacted(), response.Status, text)
-	}
-	var body struct {
-		Status    string
-		Data      []map[string]string
-		Warnings  []string
-		IsPartial bool
-	}
-	switch err := json.NewDecoder(response.Body).Decode(&body); {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
-	case limit > 0 && len(body.Data) >= limit: // Prometheus warns of the limit
-	case len(body.Warnings) > 0 || body.IsPartial:
-		return nil, fmt.Errorf("%s: %w: %s", at.Redacted(), ErrIncomplete, strings.Join(body.Warnings, "; "))
-	}
-	for _, labels := range body.Data {
-		var all fold.Labels
-		for name, value := range labels {
-			all = append(all, fold.Label{Name: name, Value: value})
+	d := newDecoder(newBudget())
+	err = s.post(ctx, "series", form, func(body io.Reader) error {
+		err := d.decodeLabels(body, func(labels fold.Labels) { found = append(found, labels) })
+		if limit > 0 && len(found) >= limit && errors.Is(err, ErrIncomplete) {
+			return nil // Prometheus warns of the limit
 		}
-		found = append(found, all)
-	}
-	return found, nil
+		return err
+	})
+	return found, err
 }

@@ -24,11 +24,17 @@ func (s *scanner) reset(in io.Reader) {
 	s.in, s.buf, s.at = in, s.buf[:0], 0
 }
 
-// fill reads more. The bytes since the given position are kept; it returns their new position,
-// which is 0. The end of the stream is an error.
+// maxText is the maximum size of a text: a string, a sample, or a value that is skipped.
+const maxText = 1 << 20
+
+// fill reads more. The bytes since the given position are kept, and begin at 0 then. The end of the
+// stream is an error.
 func (s *scanner) fill(from int) error {
 	n := copy(s.buf, s.buf[from:])
 	s.buf, s.at = s.buf[:n], s.at-from
+	if n >= maxText {
+		return fmt.Errorf("%w: a text has more than %d KiB", ErrTooLarge, maxText>>10)
+	}
 	if n == cap(s.buf) {
 		s.buf = append(make([]byte, 0, 2*n), s.buf...)
 	}

@@ -19,12 +19,15 @@ type Shard string
 // shardSize is the number of GPUs in a shard. An hour of a GPU takes about 30 kB.
 const shardSize = 1024
 
+// maxShards is the maximum number of shards: two digits.
+const maxShards = 256
+
 // Shards divides GPUs into shards of similar size by the first digits of their UUIDs, which are
 // random. Each is to have at most the given part of shardSize. The last one also has GPUs with other
 // UUIDs.
 func Shards(gpus, part int) []Shard {
 	prefixes := []string{""}
-	for len(prefixes)*shardSize < gpus*part && len(prefixes) < 256 {
+	for len(prefixes)*shardSize/part < min(gpus, maxBoards) && len(prefixes) < maxShards {
 		prefixes = quarters(prefixes)
 	}
 	all := make([]Shard, len(prefixes))
@@ -65,7 +68,7 @@ func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours 
 	for i := range all {
 		all[i] = fold.Input{Cluster: cluster, Start: from.Add(time.Duration(i) * time.Hour), MaxPower: int64(s.config.MaxPower)}
 	}
-	d, matcher := newDecoder(), string(of)
+	d, matcher := newDecoder(newBudget()), string(of)
 	names := "__name__=~" + strconv.Quote(strings.Join(fold.Metrics(), "|"))
 	within, err := s.raw(ctx, d, s.matchers(cluster, names, matcher), from, from.Add(time.Duration(hours)*time.Hour))
 	if err != nil {

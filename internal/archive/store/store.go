@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/prometheus/common/config"
 
+	"github.com/gpuledger/gpuledger/internal/archive/address"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -60,7 +62,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 // Store is a Prometheus-compatible store.
 type Store struct {
 	config Config
-	query  *url.URL
+	base   *url.URL
 	client *http.Client
 }
 
@@ -69,21 +71,19 @@ const maxPower = 1_000_000
 
 // New returns a store. It does not connect.
 func New(c Config) (*Store, error) {
-	preset, ok := parameters[c.Type]
-	if !ok {
+	if parameters[c.Type] == nil {
 		return nil, fmt.Errorf("--store.type=%s: must be one of %s", c.Type, strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
 	}
 	if c.MaxPower < 0 || c.MaxPower > maxPower {
 		return nil, fmt.Errorf("--gpu.max-power=%d: must be a number of watts up to %d", c.MaxPower, maxPower)
 	}
-	base, err := url.Parse(c.URL)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, fmt.Errorf("--store.url=%s: must be a URL such as http://127.0.0.1:9090", c.URL)
+	base, err := address.Parse(c.URL)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--store.url must be a URL such as http://127.0.0.1:9090: %w", err)
+	case base.Scheme != "http" && base.Scheme != "https":
+		return nil, errors.New("--store.url must be a URL such as http://127.0.0.1:9090")
 	}
-	q := base.Query()
-	maps.Copy(q, preset)
-	at := base.JoinPath("api/v1/query")
-	at.RawQuery = q.Encode()
 	settings := &config.HTTPClientConfig{FollowRedirects: true}
 	if c.HTTPConfig != "" {
 		if settings, _, err = config.LoadHTTPConfigFile(c.HTTPConfig); err != nil {
@@ -98,7 +98,7 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--store.http.config.file=%s: %w", c.HTTPConfig, err)
 	}
-	return &Store{config: c, query: at, client: client}, nil
+	return &Store{config: c, base: base, client: client}, nil
 }
 
 // Clusters returns the clusters that have boards in an hour or in the hour before.
@@ -116,21 +116,42 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 	if err == nil && slices.Contains(clusters, "") {
 		return nil, errors.New(`series in the store have no label cluster: set the external label in Prometheus, or --cluster for a store of one cluster`)
 	}
+	if len(clusters) > maxClusters {
+		return nil, fmt.Errorf("%w: %d clusters, at most %d are possible", ErrTooLarge, len(clusters), maxClusters)
+	}
 	slices.Sort(clusters)
 	for _, cluster := range clusters {
-		err = errors.Join(err, table.CheckCluster(cluster))
+		if err := table.CheckCluster(cluster); err != nil {
+			return nil, err
+		}
 	}
 	return clusters, err
 }
 
+// maxClusters and maxBoards are far above real numbers: each cluster and each shard takes queries.
+const maxClusters, maxBoards = 10_000, 10_000_000
+
 const boardEnergy = "gpuledger_board_energy_joules_total"
 
 // Boards returns the number of boards of a cluster in an hour.
-func (s *Store) Boards(ctx context.Context, cluster string, hour time.Time) (n int, err error) {
-	err = s.ask(ctx, "count(last_over_time("+boardEnergy+s.matchers(cluster)+"[1h]))", hour.Add(time.Hour), func(found fold.Series) {
-		n = int(found.Samples[len(found.Samples)-1].Value)
+func (s *Store) Boards(ctx context.Context, cluster string, hour time.Time) (int, error) {
+	query := "count(last_over_time(" + boardEnergy + s.matchers(cluster) + "[1h]))"
+	n := 0.0
+	err := s.ask(ctx, query, hour.Add(time.Hour), func(found fold.Series) {
+		last, ok := found.Last()
+		if n = last.Value; !ok {
+			n = math.NaN()
+		}
 	})
-	return n, err
+	switch {
+	case err != nil:
+		return 0, err
+	case n > maxBoards:
+		return 0, fmt.Errorf("%w: %s returns %g boards, at most %d are possible", ErrTooLarge, query, n, maxBoards)
+	case n != math.Trunc(n) || n < 0: // or NaN
+		return 0, fmt.Errorf("%w: %s returns %g, which is no number of boards", ErrIncomplete, query, n)
+	}
+	return int(n), nil
 }
 
 // Nodes returns the nodes of a cluster with samples of a board in an hour.
@@ -155,8 +176,9 @@ func (s *Store) nodes(ctx context.Context, selector string, hour time.Time) (nod
 
 // Owners returns the series that name owners in an hour.
 func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (owners []fold.Series, err error) {
+	d := newDecoder(newBudget())
 	for _, metric := range fold.Owners() {
-		err := s.ask(ctx, "last_over_time("+metric+s.matchers(cluster)+"[1h])", hour.Add(time.Hour), func(found fold.Series) {
+		err := s.askWith(ctx, d, "last_over_time("+metric+s.matchers(cluster)+"[1h])", hour.Add(time.Hour), func(found fold.Series) {
 			owners = append(owners, named(found, metric))
 		})
 		if err != nil {
@@ -216,15 +238,19 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 // raw returns the samples of a selector after one moment, until another.
 func (s *Store) raw(ctx context.Context, d *decoder, selector string, after, until time.Time) (found []fold.Series, err error) {
 	window := strconv.FormatInt(int64(until.Sub(after).Seconds()), 10) + "s"
-	from, to := after.UnixMilli(), until.UnixMilli()
 	err = s.askWith(ctx, d, selector+"["+window+"]", until, func(r fold.Series) {
-		// Prometheus 2 includes a sample at the beginning of the window.
-		r.Samples = slices.DeleteFunc(r.Samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })
+		r.Samples = within(r.Samples, after, until) // Prometheus 2 includes one at the beginning of the window
 		if len(r.Samples) > 0 {
 			found = append(found, r)
 		}
 	})
 	return found, err
+}
+
+// within keeps the samples after one moment, until another.
+func within(samples []fold.Sample, after, until time.Time) []fold.Sample {
+	from, to := after.UnixMilli(), until.UnixMilli()
+	return slices.DeleteFunc(samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })
 }
 
 // matchers returns the matchers of a selector for a cluster. Empty ones are left out.
@@ -238,22 +264,35 @@ func (s *Store) matchers(cluster string, more ...string) string {
 
 // ask evaluates an instant query.
 func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fold.Series)) error {
-	return s.askWith(ctx, newDecoder(), expr, at, add)
+	return s.askWith(ctx, newDecoder(newBudget()), expr, at, add)
 }
 
-// askWith evaluates an instant query with a decoder, which may be used again.
+// askWith evaluates an instant query with a decoder. All queries of a decoder share its budget.
 func (s *Store) askWith(ctx context.Context, d *decoder, expr string, at time.Time, add func(fold.Series)) error {
-	return s.post(ctx, d, url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}, add)
+	form := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
+	return s.post(ctx, "query", form, func(body io.Reader) error { return d.decode(body, add) })
 }
 
-// post sends a query with its parameters.
-func (s *Store) post(ctx context.Context, d *decoder, form url.Values, add func(fold.Series)) (err error) {
+// post sends a request with its parameters to a path of the API, and decodes the body of the response.
+// The time limit covers all of it. Errors have no secrets.
+func (s *Store) post(ctx context.Context, path string, form url.Values, decode func(body io.Reader) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
 	if s.config.Done != nil {
 		defer func() { s.config.Done(err) }()
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.query.String(), strings.NewReader(form.Encode()))
+	at := s.base.JoinPath("api/v1", path)
+	q := at.Query()
+	maps.Copy(q, parameters[s.config.Type])
+	at.RawQuery = q.Encode()
+	if err := s.send(ctx, at, form, decode); err != nil {
+		return fmt.Errorf("%s: %w", address.Public(at), address.Hide(s.base, err))
+	}
+	return nil
+}
+
+func (s *Store) send(ctx context.Context, at *url.URL, form url.Values, decode func(body io.Reader) error) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(form.Encode()))
 	if err != nil {
 		return err
 	}
@@ -264,11 +303,8 @@ func (s *Store) post(ctx context.Context, d *decoder, form url.Values, add func(
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, 500))
-		return fmt.Errorf("%s: HTTP status %s: %q", s.query.Redacted(), response.Status, text)
+		text, _ := io.ReadAll(io.LimitReader(response.Body, maxQuoted))
+		return fmt.Errorf("HTTP status %d %s: %q", response.StatusCode, http.StatusText(response.StatusCode), text)
 	}
-	if err := d.decode(response.Body, add); err != nil {
-		return fmt.Errorf("%s: %w", s.query.Redacted(), err)
-	}
-	return nil
+	return decode(response.Body)
 }

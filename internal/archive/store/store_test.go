@@ -43,7 +43,7 @@ func TestDecode(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []fold.Series
-			err := newDecoder().decode(strings.NewReader(tt.body), func(s fold.Series) { got = append(got, s) })
+			err := newDecoder(newBudget()).decode(strings.NewReader(tt.body), func(s fold.Series) { got = append(got, s) })
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("error is %v, want one with %q", err, tt.want)
@@ -91,7 +91,7 @@ func expected(body string) (all []fold.Series, ok bool) {
 			if !isNumber || err != nil {
 				return nil, false
 			}
-			if !math.IsNaN(value) {
+			if !math.IsNaN(value) && !math.IsInf(value, 0) {
 				s.Samples = append(s.Samples, fold.Sample{Time: int64(math.Round(at * 1000)), Value: value})
 			}
 		}
@@ -127,8 +127,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(`{"status":"success","data":{"result":[{"value":[1,"x"]}]}}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		var got, slow []fold.Series
-		err := newDecoder().decode(strings.NewReader(body), func(s fold.Series) { got = append(got, s) })
-		again := newDecoder().decode(iotest.OneByteReader(strings.NewReader(body)), func(s fold.Series) { slow = append(slow, s) })
+		err := newDecoder(newBudget()).decode(strings.NewReader(body), func(s fold.Series) { got = append(got, s) })
+		again := newDecoder(newBudget()).decode(iotest.OneByteReader(strings.NewReader(body)), func(s fold.Series) { slow = append(slow, s) })
 		if fmt.Sprint(err) != fmt.Sprint(again) || !gocmp.Equal(got, slow, cmpopts.EquateEmpty()) {
 			t.Errorf("at once: %v, error %v; byte by byte: %v, error %v", got, err, slow, again)
 		}
@@ -203,7 +203,7 @@ func TestQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.raw(t.Context(), newDecoder(), "up"+s.matchers(`ea"st`), time.Unix(0, 0), time.Unix(3600, 0)); err != nil {
+	if _, err := s.raw(t.Context(), newDecoder(newBudget()), "up"+s.matchers(`ea"st`), time.Unix(0, 0), time.Unix(3600, 0)); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string][]string{

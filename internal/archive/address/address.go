@@ -1,0 +1,81 @@
+// Package address keeps the secrets in URLs out of errors and logs: users, passwords and the values
+// of parameters.
+package address
+
+import (
+	"cmp"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var errInvalid = errors.New("it is no valid URL: the characters / ? # @ % and spaces in a password must be percent-encoded")
+
+// Parse parses a URL with a host. Its error does not repeat the URL. An @ after the host is invalid,
+// because the text before it may be a part of a password, which would be used as the host.
+func Parse(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return nil, errInvalid
+	}
+	_, rest, _ := strings.Cut(text, "//")
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 && strings.Contains(rest[i:], "@") {
+		return nil, errInvalid
+	}
+	return u, nil
+}
+
+// Public returns a URL without user, password, parameters and fragment.
+func Public(u *url.URL) string {
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
+}
+
+// minSecret is the length from which a value is a secret. Shorter ones occur in any text.
+const minSecret = 4
+
+// Hide returns an error whose text has neither the secrets of a URL nor the URL of a failed request.
+func Hide(u *url.URL, err error) error {
+	if err == nil {
+		return nil
+	}
+	if of, ok := errors.AsType[*url.Error](err); ok {
+		err = of.Err
+	}
+	values := []string{u.RawQuery, u.User.String()}
+	if password, ok := u.User.Password(); ok {
+		values = append(values, password)
+	}
+	if strings.HasPrefix(u.Scheme, "http") {
+		values = append(values, u.User.Username()) // it may be a token
+	}
+	for name, all := range u.Query() {
+		if strings.Join(all, "") == "" {
+			all = []string{name} // a part of a value with an unescaped &
+		}
+		values = append(values, all...)
+	}
+	var secrets []string
+	for _, value := range values {
+		quoted := strconv.Quote(value)
+		secrets = append(secrets, value, url.QueryEscape(value), url.PathEscape(value), quoted[1:len(quoted)-1])
+	}
+	secrets = slices.DeleteFunc(secrets, func(s string) bool { return len(s) < minSecret })
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	var pairs []string
+	for _, secret := range secrets {
+		pairs = append(pairs, secret, "xxxxx")
+	}
+	return &hidden{err, strings.NewReplacer(pairs...).Replace(err.Error())}
+}
+
+// hidden is an error with another text.
+type hidden struct {
+	error
+	text string
+}
+
+func (h *hidden) Error() string { return h.text }
+
+func (h *hidden) Unwrap() error { return h.error }

@@ -1,0 +1,92 @@
+package address_test
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/archive/address"
+)
+
+// TestParse checks which URLs are valid, and what is public of them.
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://127.0.0.1:9090":                         "http://127.0.0.1:9090",
+		"https://user:word@store.example.com/a/b?c=d":   "https://store.example.com/a/b",
+		"https://token@store.example.com/a%2Fb#c":       "https://store.example.com/a%2Fb",
+		"https://user:w@rd@store.example.com?token=%40": "https://store.example.com",
+		"http://user:1/23@host/":                        "",
+		"http://user:1?23@host/":                        "",
+		"http://user:1#23@host/":                        "",
+		"http://user:wo rd@host":                        "",
+		"http://user:%zz@host":                          "",
+		"http://user:word@host:port":                    "",
+		"user:word@host:9090":                           "",
+		"localhost:9090":                                "",
+		"":                                              "",
+	} {
+		u, err := address.Parse(text)
+		if err != nil {
+			u = &url.URL{}
+		}
+		if got := address.Public(u); got != want || (err == nil) != (want != "") {
+			t.Errorf("Parse(%q) = %q, error %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// FuzzSecrets checks that a secret with any character is in no text, valid or not.
+func FuzzSecrets(f *testing.F) {
+	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "=", ";", "\"\\", "é", "\n", "%40", "[", "//", "1/23@"} {
+		f.Add(odd)
+	}
+	f.Fuzz(func(t *testing.T, odd string) {
+		const first, second = "Pq7hunter", "Zx9tiger"
+		secret := first + odd + second
+		for _, form := range []string{
+			"http://user:%s@host:9090/path", "https://%s@host", "http://user:%s@host:port", "http://user:%s@[::1", "mysql://user:%s@host/db?tls=true",
+			"http://host/?token=%s", "https://host?a=1&token=%s&b=%%zz", "user:%s@host:9090", "http:user:%s@host", "//user:%s@host",
+		} {
+			for _, text := range []string{fmt.Sprintf(form, secret), fmt.Sprintf(form, url.QueryEscape(secret)), fmt.Sprintf(form, url.PathEscape(secret))} {
+				u, err := address.Parse(text)
+				if err != nil {
+					clean(t, text, err.Error(), first, second)
+					continue
+				}
+				clean(t, text, address.Public(u), first, second)
+				u.Fragment, u.RawFragment = "", "" // no server reads it
+				password, _ := u.User.Password()
+				echo := fmt.Errorf("status 400: %q, %s, %s, %s", "cannot POST "+u.String(), u.RawQuery, password, u.Query().Get("token"))
+				clean(t, text, address.Hide(u, echo).Error(), first, second)
+				clean(t, text, address.Hide(u, &url.Error{Op: "Post", URL: text, Err: echo}).Error(), first, second)
+			}
+		}
+	})
+}
+
+func clean(t *testing.T, text, got string, secrets ...string) {
+	t.Helper()
+	for _, secret := range secrets {
+		if strings.Contains(got, secret) {
+			t.Errorf("the text for %q has a secret: %s", text, got)
+		}
+	}
+}
+
+// TestHide checks that the hidden error wraps the cause.
+func TestHide(t *testing.T) {
+	cause := errors.New("token=hunter22 is refused")
+	u, err := address.Parse("http://host/?token=hunter22&x=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := address.Hide(u, fmt.Errorf("query 1: %w", cause))
+	if !errors.Is(got, cause) || got.Error() != "query 1: xxxxx is refused" && got.Error() != "query 1: token=xxxxx is refused" {
+		t.Errorf("error is %q", got)
+	}
+	if address.Hide(u, nil) != nil {
+		t.Error("no error becomes one")
+	}
+}

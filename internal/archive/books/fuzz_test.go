@@ -1,0 +1,60 @@
+package books_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+)
+
+// FuzzStore checks that no answer of a store makes the books panic, or takes long, by samples and by
+// rules: they return rows or an error.
+func FuzzStore(f *testing.F) {
+	const begin, end = `{"status":"success","data":{"result":[`, `]}}`
+	listed := `{"status":"success","data":[{"UUID":"u","node":"n","cluster":"c","pod_uid":"p"}]}`
+	f.Add(begin+`{"metric":{},"value":[1,"NaN"]}`+end, listed)
+	f.Add(begin+`{"metric":{"label_team":"a"},"value":[1,"1e300"]}`+end, `{"status":"success","data":[{}],"warnings":["a"]}`)
+	f.Add(begin+`{"metric":{"__name__":"gpuledger_board_energy_joules_total","node":"n","UUID":"u","cluster":"c"},"values":[[5,"1"],[3600,"1e300"],[3601,"-1"]]}`+end, listed)
+	f.Add(begin+`{"metric":{"__name__":"gpuledger_board_energy_joules_total","node":"n","UUID":"u","a":"b"},"values":[[5,"1"]]},{"metric":{"__name__":"gpuledger_board_energy_joules_total","node":"n","UUID":"u"},"values":[[5,"1"],[6,"2"]]}`+end, listed)
+	f.Add(begin+`{"metric":{"cluster":"c","UUID":"u"},"values":[[3600,"1"],[7200,"NaN"]]}`+end, `[]`)
+	var query, series atomic.Pointer[string]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := query.Load()
+		if strings.HasSuffix(r.URL.Path, "/series") {
+			body = series.Load()
+		}
+		_, _ = w.Write([]byte(*body))
+	}))
+	f.Cleanup(server.Close)
+	from := time.Unix(0, 0).UTC()
+	f.Fuzz(func(t *testing.T, queried, listed string) {
+		query.Store(&queried)
+		series.Store(&listed)
+		began, ctx := time.Now(), t.Context()
+		for _, read := range []string{"samples", "rules", "auto"} {
+			source, err := books.OpenStore(store.Config{URL: server.URL, Type: "prometheus", Timeout: 10 * time.Second}, books.Reading{Read: read, Team: "team"})
+			check(t, err)
+			of := books.Selection{From: from, Until: from.Add(2 * time.Hour)}
+			_, _ = source.Boards(ctx, of)
+			_, _ = source.Charges(ctx, of, "team", "hour")
+			_ = source.Hours(ctx, of, func(books.Hour) bool { return true })
+			of.Energy = true
+			_ = source.Hours(ctx, of, func(books.Hour) bool { return true })
+			of.Parts = []time.Time{from, from.Add(time.Hour)}
+			_, _ = source.Charges(ctx, of, "workload_uid")
+			of = books.Selection{From: from, Until: from.Add(3 * time.Hour), Named: "u", Places: true}
+			_, _ = source.Boards(ctx, of)
+			_ = source.GPUs(ctx, of, func(books.GPU) {})
+			of = books.Selection{From: from, Until: from.Add(2 * time.Hour), Where: map[string][]string{"workload_uid": {"w"}}}
+			_ = source.GPUs(ctx, of, func(books.GPU) {})
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("the books take %v", took)
+		}
+	})
+}

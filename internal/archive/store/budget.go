@@ -1,0 +1,67 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/cli"
+)
+
+// The memory that data take, in bytes, with what a fold makes of them.
+const (
+	seriesCost = 1 << 10
+	labelCost  = 32
+	textCost   = 64 // besides its bytes
+	sampleCost = 16
+)
+
+const (
+	// answerPart is the part of the memory limit that the answers of one reading may take.
+	answerPart = 4
+	// keptPart is the part of it for data that are kept after reading.
+	keptPart = 3
+	// defaultLimit is used where the program has no memory limit.
+	defaultLimit = 4 << 30
+	// minBudget is enough for an honest answer: about 1,000 hours of GPUs take 30 MB.
+	minBudget = 48 << 20
+)
+
+// budget is the memory that answers may still take.
+type budget struct{ limit, left int }
+
+// newBudget returns the budget of one reading.
+func newBudget() *budget {
+	n := max(memoryLimit()/answerPart, minBudget)
+	return &budget{n, n}
+}
+
+func memoryLimit() int {
+	if limit := cli.MemoryLimit(); limit > 0 {
+		return int(limit)
+	}
+	return defaultLimit
+}
+
+// The memory of data that are kept after reading, in bytes, with the space of their maps.
+const (
+	rowCost     = 320
+	accountCost = 256
+)
+
+// Kept returns the memory of folded rows and of closing values, in bytes.
+func Kept(rows, accounts int) int { return rows*rowCost + accounts*accountCost }
+
+// CheckKept returns an error if the data that are kept of some hours of a cluster take too much memory.
+func CheckKept(bytes int) error {
+	if limit := max(memoryLimit()/keptPart, minBudget); bytes > limit {
+		return fmt.Errorf("%w: the rows need more than %d MiB, a third of the memory limit: check the store, or raise the limit and GOMEMLIMIT", ErrTooLarge, limit>>20)
+	}
+	return nil
+}
+
+// spend takes some bytes.
+func (b *budget) spend(bytes int) error {
+	if b.left -= bytes; b.left >= 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: an answer needs more than %d MiB, a quarter of the memory limit: check the store, or raise the limit and GOMEMLIMIT", ErrTooLarge, b.limit>>20)
+}

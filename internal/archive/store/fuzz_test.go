@@ -1,0 +1,77 @@
+package store_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+)
+
+// FuzzAnswers checks that no answer to a query makes a reader panic, or takes long: the readers return
+// data that can be folded, or an error.
+func FuzzAnswers(f *testing.F) {
+	const begin, end = `{"status":"success","data":{"result":[`, `]}}`
+	f.Add(begin+`{"metric":{},"value":[1,"NaN"]}`+end, `{"status":"success","data":[{"node":"a"}]}`)
+	f.Add(begin+`{"metric":{},"value":[1,"1e18"]}`+end, `{"status":"success","data":[{}],"warnings":["a"]}`)
+	f.Add(begin+`{"metric":{"__name__":"gpuledger_board_energy_joules_total","node":"n","UUID":"u","cluster":"c"},"values":[[5,"1"],[3600,"1e300"],[3601,"-1"]]}`+end, `[]`)
+	f.Add(begin+`{"metric":{"pod_uid":"a"},"values":[[7200,"Inf"]]},{"metric":{"pod_uid":"a"},"value":[1,"1"]},{"metric":{}},{}`+end, `{"data":null}`)
+	f.Add(begin+`{"metric":{"__name__":"gpuledger_placement_info","UUID":"u"},"values":[[1,"1"]]},{"metric":{"__name__":"gpuledger_placement_info","UUID":"u"},"values":[[1,"1"],[2,"1"]]}`+end, ``)
+	var query, series atomic.Pointer[string]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := query.Load()
+		if strings.HasSuffix(r.URL.Path, "/series") {
+			body = series.Load()
+		}
+		_, _ = w.Write([]byte(*body))
+	}))
+	f.Cleanup(server.Close)
+	s, err := store.New(store.Config{URL: server.URL, Type: "prometheus", Timeout: 10 * time.Second})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, queried, listed string) {
+		query.Store(&queried)
+		series.Store(&listed)
+		began, hour := time.Now(), time.Unix(0, 0).UTC()
+		ctx := t.Context()
+		_, _ = s.Clusters(ctx, hour)
+		if boards, err := s.Boards(ctx, "c", hour); err == nil && len(store.Shards(boards, 6)) > 256 {
+			t.Errorf("%d boards are in too many shards", boards)
+		}
+		_, _ = s.Nodes(ctx, "c", hour)
+		_, _ = s.Targets(ctx, "c", hour)
+		_, _ = s.SampledSince(ctx, "c", hour, hour.Add(time.Hour))
+		_, _ = s.Series(ctx, "up", hour, hour)
+		_, _ = s.SomeSeries(ctx, "up", hour, hour, 2)
+		_ = s.Query(ctx, "up", hour, func(found fold.Series) { found.Last() })
+		_ = s.Hourly(ctx, "up", hour, hour.Add(time.Hour), func(found fold.Series) {
+			for _, x := range found.Samples {
+				if x.Time < 0 || x.Time > 3_600_000 {
+					t.Errorf("a sample at %d is not in the range", x.Time)
+				}
+			}
+		})
+		owners, err := s.Owners(ctx, "c", hour)
+		if err != nil {
+			owners = nil
+		}
+		hours, err := s.Read(ctx, "c", hour, 2, "", nil)
+		if err != nil {
+			return
+		}
+		for _, in := range hours {
+			if h, err := fold.Fold(in); err == nil {
+				h.Name(owners, "team")
+			}
+			in.Closings()
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("the readers take %v", took)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// MemoryLimit returns the memory limit of the program in bytes: the lower one of $GOMEMLIMIT and the
+// limits of its cgroup and the groups above it, 0 for none.
+func MemoryLimit() int64 {
+	limit := GroupLimit("/proc/self/cgroup", "/sys/fs/cgroup")
+	if soft := debug.SetMemoryLimit(-1); soft < math.MaxInt64 && (limit == 0 || soft < limit) {
+		return soft
+	}
+	return limit
+}
+
+// GroupLimit returns the lowest memory limit of the cgroups in a file such as /proc/self/cgroup, 0
+// for none. In a container, groups above its own are not mounted.
+func GroupLimit(groups, mount string) (limit int64) {
+	text, err := os.ReadFile(groups)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, group, _ := strings.Cut(rest, ":")
+		dir, file := mount, "memory.max"
+		switch controllers {
+		case "": // version 2
+		case "memory":
+			dir, file = filepath.Join(mount, "memory"), "memory.limit_in_bytes"
+		default:
+			continue
+		}
+		for group = path.Clean("/" + group); ; group = path.Dir(group) {
+			if found := readLimit(filepath.Join(dir, group, file)); found > 0 && (limit == 0 || found < limit) {
+				limit = found
+			}
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return limit
+}
+
+// unlimited is the size from which a limit is none: version 1 has a number of pages near 2^63.
+const unlimited = 1 << 60
+
+// readLimit returns a limit, 0 for none.
+func readLimit(file string) int64 {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n >= unlimited {
+		return 0 // "max"
+	}
+	return n
+}
