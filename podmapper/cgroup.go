@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unique"
 
@@ -82,32 +81,29 @@ func (c cgroup) merge(d cgroup) (cgroup, error) {
 }
 
 // parsePath finds the pod and the container in a path. The first pod from the root counts,
-// because a container can create cgroups of any name below its own. Nothing below the slice of a
-// user is a pod.
+// because a container can create cgroups of any name below its own.
 func parsePath(segments []string) cgroup {
-	var ofUser []string
-	if i := slices.IndexFunc(segments, proc.IsUserSlice); i >= 0 {
-		segments, ofUser = segments[:i+1], segments[i+1:]
+	at := begin(segments)
+	switch {
+	case at < 0 && onlyAbove(segments):
+		return cgroup{}
+	case at < 0: // the id is that of a container of the host, such as one of Docker or Podman
+		return cgroup{host: true, containerID: proc.ContainerIDIn(segments)}
+	case isBeside(segments[at], segments[:at]) || isRuntimeSegment(segments[at]):
+		id := proc.ContainerIDIn(segments[at:])
+		return cgroup{host: id == "", containerID: id}
 	}
-	c := parseSegments(segments)
-	if c.host {
-		c.containerID = cmp.Or(c.containerID, proc.ContainerIDIn(ofUser)) // rootless Docker or Podman
-	}
-	return c
-}
-
-func parseSegments(segments []string) cgroup {
-	for i, s := range segments {
+	for i, s := range segments[at:] {
 		slice, rest, _ := strings.Cut(s, ":") // <slice>:<prefix>:<id> if the kubelet uses the systemd driver and runc does not
-		uid, isPod := podOfSegment(slice, segments[:i])
+		uid, isPod := podOfSegment(slice, segments[:at+i])
 		switch {
 		case isPod && validUID(uid):
-			return cgroup{podUID: uid, containerID: cmp.Or(proc.ContainerIDOf(rest), proc.ContainerIDIn(segments[i+1:]))}
+			return cgroup{podUID: uid, containerID: cmp.Or(proc.ContainerIDOf(rest), proc.ContainerIDIn(segments[at+i+1:]))}
 		case isPod:
 			return cgroup{}
 		}
 	}
-	return parsePodlessPath(segments)
+	return cgroup{}
 }
 
 // dashes restores the dashes of a UID. In the name of a slice a dash separates parent slices.
@@ -138,52 +134,10 @@ func podOfSegment(s string, above []string) (uid string, ok bool) {
 	return "", false
 }
 
-// parsePodlessPath parses a path without the segment of a pod.
-func parsePodlessPath(segments []string) cgroup {
-	for _, s := range segments {
-		if isKubepods(strings.TrimSuffix(s, ".slice")) {
-			return cgroup{}
-		}
-	}
-	up := 0
-	for up < len(segments) && segments[up] == ".." {
-		up++
-	}
-	if up == len(segments) {
-		return cgroup{}
-	}
-	id := proc.ContainerIDIn(segments)
-	if id != "" && (up > 0 && proc.ContainerIDOf(segments[up]) != "" || slices.ContainsFunc(segments, isRuntimeSegment)) {
-		return cgroup{containerID: id}
-	}
-	return cgroup{host: true, containerID: id}
-}
-
 // isRuntimeSegment reports whether a runtime creates the segment only for containers of pods:
 // containerd's namespace of the kubelet and the scopes of both runtimes, used where the kubelet
 // creates no cgroups for its pods, and Kata's cgroup for its own processes.
 func isRuntimeSegment(s string) bool {
 	return s == "k8s.io" || s == "kata_overhead" ||
 		strings.HasPrefix(s, "cri-containerd-") || strings.HasPrefix(s, "crio-")
-}
-
-// IsPod reports whether a segment of a cgroup path, given the segments above it, is the cgroup of
-// a pod or of its container, or contains pods.
-func IsPod(segment string, above []string) bool {
-	slice, _, _ := strings.Cut(segment, ":")
-	_, isPod := podOfSegment(slice, above)
-	beside := len(above) > 0 && !slices.ContainsFunc(above, func(s string) bool { return s != ".." })
-	return isPod || isKubepods(strings.TrimSuffix(slice, ".slice")) || isRuntimeSegment(segment) ||
-		beside && proc.ContainerIDOf(segment) != "" // in the exporter's own pod, seen from a private cgroup namespace
-}
-
-// isKubepods reports whether a slice contains pods. Names of slices contain their path:
-// kubelet-kubepods-burstable is inside kubelet.
-func isKubepods(slice string) bool {
-	for name := range strings.SplitSeq(slice, "-") {
-		if name == "kubepods" {
-			return true
-		}
-	}
-	return false
 }

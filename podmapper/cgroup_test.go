@@ -93,6 +93,19 @@ func TestParseCgroup(t *testing.T) {
 		{"Slurm job without a number", "0::/system.slice/slurmstepd.scope/job_x", onHost},
 		{"user service", "0::/user.slice/user-1000.slice/user@1000.service/app.slice/app-pod.slice/jupyter.service", onHost},
 		{"rootless podman", "0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id + ".scope/container", cgroup{host: true, containerID: id}},
+		{"kind in Docker with systemd", "0::/system.slice/docker-" + otherID + ".scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"kind in Podman", "0::/machine.slice/libpod-" + otherID + ".scope/container/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"kind in nerdctl", "0::/default/" + otherID + "/kubelet/kubepods/pod" + uid + "/" + id, inPod},
+		{"private namespace, above kubepods", "0::/../../../../kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", inPod},
+		{"no cgroups for pods, in kind", "0::/docker/" + otherID + "/k8s.io/" + id, cgroup{containerID: id}},
+
+		{"service's cgroup named as kubepods", "0::/system.slice/x.service/kubepods.slice", onHost},
+		{"service's cgroup named as a runtime's", "0::/system.slice/x.service/k8s.io", onHost},
+		{"cgroup named as a class, at the root", "0::/burstable/pod" + uid, onHost},
+		{"service's cgroup named as the exporter's level", "0::/system.slice/x.service/../pod" + uid, onHost},
+		{"service's cgroup named as a pod's, v1", "4:memory:/\n1:name=systemd:/system.slice/x.service/kubepods/pod" + uid, onHost},
+		{"pod in kubepods of a pod in kubepods", "0::/kubepods/kubepods/pod" + uid + "/" + id + "/kubepods/kubepods/pod" + otherUID + "/" + otherID, inPod},
+
 		{"user's cgroup named as a pod's", "0::/user.slice/user-1000.slice/user@1000.service/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope", cgroup{host: true, containerID: id}},
 		{"user's cgroup named as a pod's, cgroupfs", "0::/user.slice/user-1000.slice/user@1000.service/kubepods/pod" + uid + "/x", onHost},
 		{"user's cgroup named as kubepods", "0::/user.slice/user-1000.slice/user@1000.service/kubepods.slice", onHost},
@@ -149,6 +162,63 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
+// TestForgedCgroups checks that no name of a cgroup makes a process that of a pod where users other
+// than root may create cgroups.
+func TestForgedCgroups(t *testing.T) {
+	above := map[string]string{
+		"service":                      "/system.slice/x.service",
+		"service named as a runtime":   "/ml.slice/containerd.service",
+		"template of a service":        `/system.slice/system-a\x2db.slice/a-b@kubelet.service`,
+		"service of a kubelet's slice": "/kubelet.slice/kubelet-x.service",
+		"scope":                        "/system.slice/run-u1.scope",
+		"scope named as the kubelet":   "/system.slice/kubelet.scope",
+		"LXC 3":                        "/lxc/web",
+		"LXC":                          "/lxc.payload.web/system.slice",
+		"LXC in a slice":               "/machine.slice/lxc-web.scope",
+		"nspawn":                       "/machine.slice/systemd-nspawn@ai.service/payload",
+		"virtual machine":              `/machine.slice/machine-qemu\x2d1\x2dvm.scope/libvirt`,
+		"session":                      "/user.slice/user-1000.slice/session-3.scope",
+		"user's service":               "/user.slice/user-1000.slice/user@1000.service/app.slice/docker-" + otherID + ".scope",
+		"slice of users":               "/user.slice",
+		"Slurm job":                    "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0",
+		"Slurm job, v1":                "/slurm/uid_1001/job_12/step_0/task_0",
+		"OpenPBS job":                  "/pbs_jobs.service/jobid/1234.pbs01",
+		"Nomad task":                   "/nomad.slice/share.slice/5a1b2c3d-0000-1111-2222-333344445555.train.scope",
+		"Podman in a service":          "/system.slice/ollama.service/libpod-payload-" + otherID,
+		"container in a container":     "/system.slice/docker-" + otherID + ".scope/docker/" + id,
+		"service in a container":       "/docker/" + otherID + "/system.slice/x.service",
+		"unknown engine":               "/ml/" + otherID,
+		"another level's service":      "/../../system.slice/x.service",
+		"another level's LXC":          "/../lxc/web",
+		"slice outside its parent":     "/machine.slice/kubelet.slice",
+		"slice of services":            "/system.slice",
+		"slice of machines":            "/machine.slice",
+	}
+	pods := map[string]string{
+		"systemd":             "/kubepods.slice/kubepods-pod" + uidSlice + ".slice/cri-containerd-" + id + ".scope",
+		"cgroupfs":            "/kubepods/burstable/pod" + uid + "/" + id,
+		"kind":                "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + uidSlice + ".slice/crio-" + id + ".scope",
+		"kubelet's root":      "/kubelet/kubepods/pod" + uid + "/" + id,
+		"twice":               "/kubepods/kubepods/pod" + uid + "/" + id,
+		"nested":              "/kubepods.slice/kubepods-pod" + uidSlice + ".slice/kubepods/pod" + uid + "/" + id,
+		"without kubepods":    "/kubepods-pod" + uidSlice + ".slice/" + id,
+		"three parts":         "/kubepods-pod" + uidSlice + ".slice:cri-containerd:" + id,
+		"container of a pod":  "/x/cri-containerd-" + id + ".scope",
+		"containerd":          "/x/k8s.io/" + id,
+		"class":               "/burstable/pod" + uid + "/" + id,
+		"below Docker's name": "/docker/x/kubepods/pod" + uid + "/" + id,
+	}
+	for place, prefix := range above {
+		for form, path := range pods {
+			t.Run(place+", "+form, func(t *testing.T) {
+				if c, err := parseCgroup("0::" + prefix + path); err != nil || !c.host {
+					t.Errorf("parseCgroup(%q) = %+v, %v, want the host", prefix+path, c, err)
+				}
+			})
+		}
+	}
+}
+
 // TestCgroupForgetsFile checks that a stored cgroup does not keep the text of its file in
 // memory.
 func TestCgroupForgetsFile(t *testing.T) {
@@ -197,6 +267,10 @@ func FuzzCgroup(f *testing.F) {
 	f.Add("0::/k8s.io/" + id + "/system.slice/slurmstepd.scope/job_12/step_0")
 	f.Add("0::/kubepods/pod" + strings.ReplaceAll(uid, "-", `\x2d`) + "/kata_" + id)
 	f.Fuzz(func(t *testing.T, file string) {
+		below, _ := parseCgroup("0::/system.slice/x.service/" + strings.ReplaceAll(file, "\n", "/"))
+		if !below.host {
+			t.Errorf("%+v below a service, want the host", below)
+		}
 		c, err := parseCgroup(file)
 		switch {
 		case c.podUID != "" && !validUID(c.podUID):

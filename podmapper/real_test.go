@@ -95,10 +95,10 @@ func hierarchies(t *testing.T) map[string]string {
 	return found
 }
 
-// newCgroup creates a cgroup below one of this test's own. It is removed at the end of the test.
+// newCgroup creates a cgroup below one of this test's own, which is named like the kubelet's root. It is removed at the end of the test.
 func newCgroup(t *testing.T, hierarchy, path string) string {
 	t.Helper()
-	dir := filepath.Join(hierarchy, fmt.Sprintf("gpuledger-test-%d", os.Getpid()))
+	dir := filepath.Join(hierarchy, fmt.Sprintf("kubelet-test-%d", os.Getpid()))
 	for _, segment := range append([]string{""}, strings.Split(path, "/")...) {
 		dir = filepath.Join(dir, segment)
 		err := os.Mkdir(dir, 0o755)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +92,27 @@ func TestWithoutKubernetes(t *testing.T) {
 		if !strings.Contains(line, `"level":"INFO"`) {
 			t.Errorf("log: %s", line)
 		}
+	}
+}
+
+// TestDefaultsFile checks that the packages' file adds no flag, that one commented line of it makes
+// the exporter listen on loopback, and that docs/machine.md has this line.
+func TestDefaultsFile(t *testing.T) {
+	file, err := os.ReadFile("../../packages/gpuledger.default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := regexp.MustCompile(`(?m)^(#?)ARGS="(.*)"$`).FindAllStringSubmatch(string(file), -1)
+	if len(set) != 2 || set[0][1]+set[0][2] != "" || set[1][1] != "#" {
+		t.Fatalf("the file sets %q, want an empty ARGS and then one comment", set)
+	}
+	cfg, err := app.Parse(append(unitFlags(t), strings.Fields(set[1][2])...), os.Getenv)
+	if err != nil || !slices.Equal(cfg.Serve.ListenAddresses, []string{"127.0.0.1:9840"}) {
+		t.Errorf("error %v, addresses %q, want 127.0.0.1:9840", err, cfg.Serve.ListenAddresses)
+	}
+	page, err := os.ReadFile("../../docs/machine.md")
+	if err != nil || !strings.Contains(string(page), strings.TrimPrefix(set[1][0], "#")) {
+		t.Errorf("docs/machine.md has no %s (error %v)", set[1][0], err)
 	}
 }
 

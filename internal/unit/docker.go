@@ -1,18 +1,19 @@
 package unit
 
 import (
-	"encoding/json"
-	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxContainerFile limits the size of an engine's file in bytes.
-const maxContainerFile = 8 << 20
+// maxContainerFile limits the size of an engine's file about a container in bytes, maxContainerList
+// that of Podman's list of containers. Most are a few KiB; a container in the list takes less than one.
+const (
+	maxContainerFile = 1 << 20
+	maxContainerList = 4 << 20
+)
 
 // container has the used data of an engine's files about a container.
 type container struct {
@@ -20,87 +21,146 @@ type container struct {
 	devices                       []gpu.DeviceName
 }
 
-// dockerConfig has the used fields of <data root>/containers/<id>/config.v2.json. The file contains
-// the container's environment, and with it secrets, so nothing else is kept.
-type dockerConfig struct {
-	Name   string
-	Config struct {
-		Image  string
-		Env    visibleDevices
-		Labels struct {
-			Project string `json:"com.docker.compose.project"`
+// checked returns the container with its valid texts only, because they become labels.
+func (c container) checked() container {
+	for _, text := range []*string{&c.name, &c.image, &c.project} {
+		if !validName(*text) {
+			*text = ""
 		}
 	}
+	return c
 }
 
-// dockerHostConfig has the used fields of hostconfig.json.
-type dockerHostConfig struct {
-	Runtime        string // the name in the daemon's configuration, such as runc or nvidia
-	DeviceRequests []deviceRequest
+// hold adds GPUs, up to the limit.
+func (c *container) hold(devices []gpu.DeviceName) {
+	c.devices = append(c.devices, devices[:min(len(devices), maxHeldLines-len(c.devices))]...)
+}
+
+// readDocker reads the files of a container of Docker: <data root>/containers/<id>/config.v2.json
+// and hostconfig.json. The first has the container's environment, and with it secrets, so only the
+// used fields are kept.
+func readDocker(root, id string) (container, error) {
+	c := container{manager: Docker}
+	dir := filepath.Join(root, "containers", id)
+	var visible visibleDevices
+	err := readDocument(filepath.Join(dir, "config.v2.json"), maxContainerFile, func(d *document) error {
+		return d.object(func(field string) error {
+			switch field {
+			case "Name":
+				return d.text(&c.name)
+			case "Config":
+				return c.readDockerConfig(d, &visible)
+			}
+			return d.skip()
+		})
+	})
+	if err != nil {
+		return container{manager: Docker}, err
+	}
+	c.name = strings.TrimPrefix(c.name, "/")
+	requests, runtime := 0, "" // the runtime's name in the daemon's configuration, such as runc or nvidia
+	err = readDocument(filepath.Join(dir, "hostconfig.json"), maxContainerFile, func(d *document) error {
+		return d.object(func(field string) error {
+			switch field {
+			case "Runtime":
+				return d.text(&runtime)
+			case "DeviceRequests":
+				return d.list(func() error {
+					requests++
+					r, err := readDeviceRequest(d)
+					if len(c.devices) < maxHeldLines {
+						c.hold(r.devices())
+					}
+					return err
+				})
+			}
+			return d.skip()
+		})
+	})
+	// A request sets the variable that this runtime reads. Images set it as well, for every runtime.
+	if err == nil && requests == 0 && strings.HasPrefix(runtime, nvidiaRuntime) {
+		c.devices = visible.devices()
+	}
+	return c, err
+}
+
+// readDockerConfig reads the field Config of config.v2.json.
+func (c *container) readDockerConfig(d *document, visible *visibleDevices) error {
+	return d.object(func(field string) error {
+		switch field {
+		case "Image":
+			return d.text(&c.image)
+		case "Env":
+			return visible.read(d)
+		case "Labels":
+			return d.object(func(label string) error {
+				if label == "com.docker.compose.project" {
+					return d.text(&c.project)
+				}
+				return d.skip()
+			})
+		}
+		return d.skip()
+	})
 }
 
 // deviceRequest is a request for devices, such as --gpus.
 type deviceRequest struct {
-	Driver       string
-	Count        int // -1 for all
-	DeviceIDs    []string
-	Capabilities [][]string
+	driver string
+	count  int64    // -1 for all
+	ids    []string // at most maxHeldLines
+	gpu    bool     // one of its capabilities
 }
 
-// readDocker reads the files of a container of Docker.
-func readDocker(root, id string) (c container, err error) {
-	c.manager = Docker
-	dir := filepath.Join(root, "containers", id)
-	var config dockerConfig
-	if err := decode(filepath.Join(dir, "config.v2.json"), &config); err != nil {
-		return c, err
-	}
-	c.name = strings.TrimPrefix(config.Name, "/")
-	c.image, c.project = config.Config.Image, config.Config.Labels.Project
-	var host dockerHostConfig
-	if err := decode(filepath.Join(dir, "hostconfig.json"), &host); err != nil {
-		return c, err
-	}
-	for _, r := range host.DeviceRequests {
-		c.devices = append(c.devices, r.devices()...)
-	}
-	// A request sets the variable that this runtime reads. Images set it as well, for every runtime.
-	if len(host.DeviceRequests) == 0 && strings.HasPrefix(host.Runtime, nvidiaRuntime) {
-		c.devices = config.Config.Env.devices()
-	}
-	return c, nil
-}
-
-// decode decodes a file. An error contains no part of the file.
-func decode(path string, into any) error {
-	data, _, err := readTrusted(path, maxContainerFile)
-	if err != nil {
-		return err
-	}
-	if json.Unmarshal(data, into) != nil {
-		return fmt.Errorf("%s: invalid JSON or unexpected types", path)
-	}
-	return nil
+func readDeviceRequest(d *document) (r deviceRequest, err error) {
+	err = d.object(func(field string) error {
+		switch field {
+		case "Driver":
+			return d.text(&r.driver)
+		case "Count":
+			return d.number(&r.count)
+		case "DeviceIDs":
+			return d.list(func() error {
+				var id string
+				err := d.text(&id)
+				if len(r.ids) < maxHeldLines {
+					r.ids = append(r.ids, id)
+				}
+				return err
+			})
+		case "Capabilities":
+			return d.list(func() error {
+				return d.list(func() error {
+					var capability string
+					err := d.text(&capability)
+					r.gpu = r.gpu || capability == "gpu"
+					return err
+				})
+			})
+		}
+		return d.skip()
+	})
+	return r, err
 }
 
 // devices returns the GPUs of a request. A number of GPUs means the first ones by index.
 func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	switch {
-	case r.Driver == "cdi":
-		for _, id := range r.DeviceIDs {
+	case r.driver == "cdi":
+		for _, id := range r.ids {
 			if strings.HasPrefix(id, cdiKind) {
 				list = append(list, requested(id)...)
 			}
 		}
-	case r.Driver != "nvidia" && !slices.ContainsFunc(r.Capabilities, func(all []string) bool { return slices.Contains(all, "gpu") }):
-	case r.Count < 0:
+	case r.driver != "nvidia" && !r.gpu:
+	case r.count < 0:
 		list = requested("all")
-	case r.Count > 0:
-		for i := range min(r.Count, maxHeldLines) {
+	case r.count > 0:
+		for i := range int(min(r.count, maxHeldLines)) {
 			list = append(list, gpu.DeviceName{Index: &i})
 		}
 	default:
-		for _, id := range r.DeviceIDs {
+		for _, id := range r.ids {
 			list = append(list, requested(id)...)
 		}
 	}

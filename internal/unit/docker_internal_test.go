@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -44,8 +46,8 @@ func TestDeviceRequests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var r deviceRequest
-			if err := json.Unmarshal([]byte(tt.request), &r); err != nil {
+			r, err := readDeviceRequest(newDocument(strings.NewReader(tt.request)))
+			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, r.devices()); diff != "" {
@@ -89,14 +91,73 @@ func TestVisibleDevices(t *testing.T) {
 // FuzzDocker checks that no file of a container crashes the exporter or yields an invalid name.
 func FuzzDocker(f *testing.F) {
 	f.Add([]byte(`{"Name":"/x"}`), []byte(`{"DeviceRequests":[{"Count":-1,"Driver":"nvidia"}]}`))
+	f.Add([]byte(`{"Config":{"Image":"\u001b[2J","Labels":{"com.docker.compose.project":"a\nb"}}}`), []byte(`{"DeviceRequests":null,"a":[[{"b":[1]}]]}`))
 	f.Fuzz(func(t *testing.T, config, host []byte) {
 		root := t.TempDir()
 		dir := filepath.Join(root, "containers", containerID)
 		write(t, filepath.Join(dir, "config.v2.json"), string(config))
 		write(t, filepath.Join(dir, "hostconfig.json"), string(host))
 		c, err := readDocker(root, containerID)
-		if err == nil && !json.Valid(config) {
+		if err == nil && (!json.Valid(config) || !json.Valid(host)) {
 			t.Errorf("name %q from invalid JSON", c.name)
 		}
+		if len(c.devices) > maxHeldLines {
+			t.Errorf("%d devices", len(c.devices))
+		}
+		checkTexts(t, c.checked())
 	})
+}
+
+// checkTexts checks that the texts of a container can be labels and lines of a terminal.
+func checkTexts(t *testing.T, c container) {
+	t.Helper()
+	for _, text := range []string{c.name, c.image, c.project} {
+		if len(text) > 255 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+			t.Errorf("text %q", text)
+		}
+	}
+}
+
+// TestContainerTexts checks that an image or a project is checked as a name is.
+func TestContainerTexts(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"plain", "registry.example:5000/vision:3", "registry.example:5000/vision:3"},
+		{"escape", "a\x1b[2J", ""},
+		{"bidirectional mark", "a\u202eb", ""},
+		{"line", "a\nb", ""},
+		{"long", strings.Repeat("a", 256), ""},
+		{"longest", strings.Repeat("a", 255), strings.Repeat("a", 255)},
+		{"not UTF-8", "a\xff", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			want := container{name: tt.want, image: tt.want, project: tt.want}
+			if got := (container{name: tt.text, image: tt.text, project: tt.text}).checked(); !cmp.Equal(got, want, cmp.AllowUnexported(container{})) {
+				t.Errorf("checked = %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestContainerFilesAreSmall checks that files which are larger than the limit, or deeper, are
+// refused with a reason.
+func TestContainerFilesAreSmall(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "containers", containerID)
+	write(t, filepath.Join(dir, "config.v2.json"), `{"Name":"/x"}`)
+	tests := []struct{ name, host, want string }{
+		{"large", `{"a":"` + strings.Repeat("a", 1<<20) + `"}`, "more than 1048576 bytes"},
+		{"deep", `{"a":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`, "invalid JSON or unexpected types"},
+		{"type", `{"Runtime":1}`, "invalid JSON or unexpected types"},
+		{"two values", `{} {}`, "invalid JSON or unexpected types"},
+		{"cut", `{"a":[`, "invalid JSON or unexpected types"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			write(t, filepath.Join(dir, "hostconfig.json"), tt.host)
+			if _, err := readDocker(root, containerID); err == nil || !strings.HasSuffix(err.Error(), tt.want) && !strings.Contains(err.Error(), tt.want+": ") {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
 }

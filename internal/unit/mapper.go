@@ -264,7 +264,7 @@ func (m *Mapper) readContainers(ids map[string]string) (map[string]container, er
 			c, err = readDocker(m.cfg.DockerRoot, id)
 		default:
 			if podman == nil {
-				podman, err = readPodman(m.cfg.PodmanRoots)
+				podman, err = readPodman(m.cfg.PodmanRoots, ids)
 			}
 			if c = podman[id]; c.name != "" {
 				c.devices, err = readPodmanDevices(m.cfg.PodmanRoots, id, m.cfg.ProcFS)
@@ -274,7 +274,7 @@ func (m *Mapper) readContainers(ids map[string]string) (map[string]container, er
 			first = cmp.Or(first, err)
 			continue
 		}
-		out[id] = c
+		out[id] = c.checked()
 	}
 	return out, first
 }

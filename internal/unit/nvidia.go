@@ -1,7 +1,6 @@
 package unit
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -15,18 +14,16 @@ const nvidiaRuntime = "nvidia"
 // GPUs, all, none or void. The other variables can be secrets and are dropped.
 type visibleDevices string
 
-// UnmarshalJSON decodes the list of variables.
-func (v *visibleDevices) UnmarshalJSON(data []byte) error {
-	var env []string
-	if err := json.Unmarshal(data, &env); err != nil {
-		return err
-	}
-	for _, variable := range env {
+// read reads the list of variables.
+func (v *visibleDevices) read(d *document) error {
+	return d.list(func() error {
+		var variable string
+		err := d.text(&variable)
 		if value, ok := strings.CutPrefix(variable, "NVIDIA_VISIBLE_DEVICES="); ok {
 			*v = visibleDevices(value)
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // devices returns the GPUs in the list.

@@ -15,36 +15,24 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// podmanContainer has the used fields of a row of containers.json of containers/storage. Metadata is
-// itself JSON.
-type podmanContainer struct {
-	ID       string   `json:"id"`
-	Names    []string `json:"names"`
-	Metadata string   `json:"metadata"`
-}
-
-// readPodman returns Podman's containers by id. The file of containers that are removed when they
-// end may be in the run root.
-func readPodman(roots []string) (map[string]container, error) {
+// readPodman returns those of Podman's containers that have one of the ids. The file of containers
+// that are removed when they end may be in the run root.
+func readPodman(roots []string, ids map[string]string) (map[string]container, error) {
 	all := make(map[string]container)
 	var missing, first error
 	read := 0
 	for _, root := range roots {
 		for _, file := range []string{"containers.json", "volatile-containers.json"} {
-			var rows []podmanContainer
-			switch err := decode(filepath.Join(root, "overlay-containers", file), &rows); {
+			err := readDocument(filepath.Join(root, "overlay-containers", file), maxContainerList, func(d *document) error {
+				return d.list(func() error { return readPodmanRow(d, ids, all) })
+			})
+			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				missing = cmp.Or(missing, err)
-				continue
 			case err != nil:
 				first = cmp.Or(first, err)
-				continue
-			}
-			read++
-			for _, r := range rows {
-				if len(r.Names) > 0 {
-					all[r.ID] = container{manager: Podman, name: r.Names[0], image: imageOf(r.Metadata)}
-				}
+			default:
+				read++
 			}
 		}
 	}
@@ -52,6 +40,32 @@ func readPodman(roots []string) (map[string]container, error) {
 		first = cmp.Or(first, missing)
 	}
 	return all, first
+}
+
+// readPodmanRow adds the container of a row of a list of containers/storage. Its metadata is itself
+// JSON.
+func readPodmanRow(d *document, ids map[string]string, all map[string]container) error {
+	var id, name, metadata string
+	err := d.object(func(field string) error {
+		switch field {
+		case "id":
+			return d.text(&id)
+		case "names":
+			return d.list(func() error {
+				if name != "" {
+					return d.skip()
+				}
+				return d.text(&name)
+			})
+		case "metadata":
+			return d.text(&metadata)
+		}
+		return d.skip()
+	})
+	if _, wanted := ids[id]; wanted && err == nil && name != "" {
+		all[id] = container{manager: Podman, name: name, image: imageOf(metadata)}
+	}
+	return err
 }
 
 // imageOf returns the name of the image in a container's metadata.
@@ -63,22 +77,75 @@ func imageOf(metadata string) string {
 	return m.Image
 }
 
-// runtimeSpec has the used fields of <graph root>/overlay-containers/<id>/userdata/config.json, the
+// runtimeSpec has the used data of <graph root>/overlay-containers/<id>/userdata/config.json, the
 // container's configuration for its runtime (OCI runtime specification). It contains the
 // environment, so nothing else is kept.
 type runtimeSpec struct {
-	Process struct{ Env visibleDevices }
-	Hooks   struct {
-		Prestart []struct{ Path string }
-	}
-	Linux struct{ Devices []deviceNode }
+	visible visibleDevices
+	hooked  bool             // NVIDIA's hook adds devices later, by the environment
+	gpus    []gpu.DeviceName // at most maxHeldLines
+	// instances are the minor numbers of MIG devices.
+	instances []int64
 }
 
-// deviceNode is a device that the container gets, such as /dev/nvidia0 by --device
+func (s *runtimeSpec) read(d *document) error {
+	within := func(name string, read func() error) error {
+		return d.object(func(field string) error {
+			if field == name {
+				return read()
+			}
+			return d.skip()
+		})
+	}
+	return d.object(func(field string) error {
+		switch field {
+		case "process":
+			return within("env", func() error { return s.visible.read(d) })
+		case "hooks":
+			return within("prestart", func() error {
+				return d.list(func() error {
+					return within("path", func() error {
+						var path string
+						err := d.text(&path)
+						s.hooked = s.hooked || strings.HasPrefix(filepath.Base(path), "nvidia-container-")
+						return err
+					})
+				})
+			})
+		case "linux":
+			return within("devices", func() error {
+				return d.list(func() error { return s.readDevice(d) })
+			})
+		}
+		return d.skip()
+	})
+}
+
+// readDevice reads a device that the container gets, such as /dev/nvidia0 by --device
 // nvidia.com/gpu=0.
-type deviceNode struct {
-	Path         string
-	Major, Minor int64
+func (s *runtimeSpec) readDevice(d *document) error {
+	var path string
+	var major, minor int64
+	err := d.object(func(field string) error {
+		switch field {
+		case "path":
+			return d.text(&path)
+		case "major":
+			return d.number(&major)
+		case "minor":
+			return d.number(&minor)
+		}
+		return d.skip()
+	})
+	switch {
+	case err != nil:
+		return err
+	case strings.HasPrefix(path, "/dev/nvidia-caps/") && minor != migConfig && minor != migMonitor:
+		s.instances = append(s.instances, minor)
+	case major == nvidiaMajor && 0 <= minor && minor <= lastGPU && len(s.gpus) < maxHeldLines:
+		s.gpus = append(s.gpus, gpu.DeviceName{Node: fmt.Sprintf("nvidia%d", minor)})
+	}
+	return nil
 }
 
 // readPodmanDevices returns the GPUs of a container.
@@ -86,7 +153,7 @@ func readPodmanDevices(roots []string, id, procFS string) ([]gpu.DeviceName, err
 	var first error
 	for _, root := range roots {
 		var spec runtimeSpec
-		err := decode(filepath.Join(root, "overlay-containers", id, "userdata", "config.json"), &spec)
+		err := readDocument(filepath.Join(root, "overlay-containers", id, "userdata", "config.json"), maxContainerFile, spec.read)
 		if err == nil {
 			return spec.devices(procFS)
 		}
@@ -106,32 +173,22 @@ const (
 	migConfig, migMonitor = 1, 2
 )
 
-// devices returns the GPUs of a container. NVIDIA's hook adds devices later, by the environment. The
-// container of a MIG device also has the node of the GPU, which it does not hold.
-func (s runtimeSpec) devices(procFS string) (list []gpu.DeviceName, err error) {
-	for _, h := range s.Hooks.Prestart {
-		if strings.HasPrefix(filepath.Base(h.Path), "nvidia-container-") {
-			return s.Process.Env.devices(), nil
-		}
-	}
-	var instances []int64
-	for _, d := range s.Linux.Devices {
-		switch {
-		case strings.HasPrefix(d.Path, "/dev/nvidia-caps/") && d.Minor != migConfig && d.Minor != migMonitor:
-			instances = append(instances, d.Minor)
-		case d.Major == nvidiaMajor && 0 <= d.Minor && d.Minor <= lastGPU && len(list) < maxHeldLines:
-			list = append(list, gpu.DeviceName{Node: fmt.Sprintf("nvidia%d", d.Minor)})
-		}
-	}
-	if len(instances) == 0 {
-		return list, nil
+// devices returns the GPUs of a container. The container of a MIG device also has the node of the
+// GPU, which it does not hold.
+func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
+	switch {
+	case s.hooked:
+		return s.visible.devices(), nil
+	case len(s.instances) == 0:
+		return s.gpus, nil
 	}
 	partitions, err := readMIGMinors(procFS)
 	if err != nil {
 		return nil, err
 	}
+	list := s.gpus
 	var held []gpu.DeviceName
-	for _, minor := range instances {
+	for _, minor := range s.instances {
 		p, ok := partitions[minor]
 		if !ok || len(list)+len(held) >= maxHeldLines { // a compute instance, after its GPU instance
 			continue

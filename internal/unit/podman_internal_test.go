@@ -3,6 +3,9 @@ package unit
 import (
 	"encoding/json"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"testing"
 
@@ -14,13 +17,13 @@ import (
 func TestReadPodman(t *testing.T) {
 	root, run := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(root, "overlay-containers/containers.json"), `[{"id":"1","names":["a","b"],"metadata":"{\"image-name\":\"docker.io/library/a:1\"}"},{"id":"2"}]`)
-	write(t, filepath.Join(run, "overlay-containers/volatile-containers.json"), `[{"id":"3","names":["c"]}]`)
-	got, err := readPodman([]string{root, run})
+	write(t, filepath.Join(run, "overlay-containers/volatile-containers.json"), `[{"id":"3","names":["c"]},{"id":"5","names":["not requested"]}]`)
+	got, err := readPodman([]string{root, run}, map[string]string{"1": Podman, "2": Podman, "3": Podman, "4": Podman})
 	want := map[string]container{"1": {manager: Podman, name: "a", image: "docker.io/library/a:1"}, "3": {manager: Podman, name: "c"}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(container{})); diff != "" || err != nil {
 		t.Errorf("error %v, containers (-want +got):\n%s", err, diff)
 	}
-	if _, err := readPodman([]string{t.TempDir()}); err == nil {
+	if _, err := readPodman([]string{t.TempDir()}, nil); err == nil {
 		t.Error("no error without any file")
 	}
 }
@@ -99,4 +102,103 @@ func FuzzRuntimeSpec(f *testing.F) {
 			t.Error("the error has the file's content")
 		}
 	})
+}
+
+// FuzzPodmanList checks that no list of containers crashes the exporter or yields a text that is no
+// name.
+func FuzzPodmanList(f *testing.F) {
+	f.Add([]byte(`[{"id":"1","names":["a","b"],"metadata":"{\"image-name\":\"a:1\"}"},{}]`))
+	f.Add([]byte(`[{"id":"1","names":["\u001b"],"flags":{"a":[{}]}},null]`))
+	f.Fuzz(func(t *testing.T, list []byte) {
+		root := t.TempDir()
+		write(t, filepath.Join(root, "overlay-containers/containers.json"), string(list))
+		all, err := readPodman([]string{root}, map[string]string{"1": Podman})
+		if err == nil && !json.Valid(list) || len(all) > 1 {
+			t.Errorf("%d containers and error %v", len(all), err)
+		}
+		for _, c := range all {
+			checkTexts(t, c.checked())
+		}
+	})
+}
+
+// TestHostileFiles feeds files of the largest size that have as many elements as possible where the
+// exporter reads elements. Before, each of them took more than 30 times its size.
+func TestHostileFiles(t *testing.T) {
+	many := func(limit int, before, element, after string) string {
+		return before + strings.Repeat(element+",", (limit-len(before)-len(after)-len(element))/(len(element)+1)) + element + after
+	}
+	const file, list = 1 << 20, 4 << 20
+	type prepare func(root string) (read func() error) // writes the files
+	docker := func(config, host string) prepare {
+		return func(root string) func() error {
+			dir := filepath.Join(root, "containers", containerID)
+			write(t, filepath.Join(dir, "config.v2.json"), config)
+			write(t, filepath.Join(dir, "hostconfig.json"), host)
+			return func() error { _, err := readDocker(root, containerID); return err }
+		}
+	}
+	podman := func(text string) prepare {
+		return func(root string) func() error {
+			write(t, filepath.Join(root, "overlay-containers/containers.json"), text)
+			return func() error { _, err := readPodman([]string{root}, map[string]string{"1": Podman}); return err }
+		}
+	}
+	spec := func(text string) prepare {
+		return func(root string) func() error {
+			write(t, filepath.Join(root, "overlay-containers", containerID, "userdata/config.json"), text)
+			return func() error { _, err := readPodmanDevices([]string{root}, containerID, ""); return err }
+		}
+	}
+	tests := map[string]prepare{
+		"device requests":    docker(`{}`, many(file, `{"DeviceRequests":[`, `{}`, `]}`)),
+		"GPUs":               docker(`{}`, many(file, `{"DeviceRequests":[`, `{"Driver":"nvidia","Count":64}`, `]}`)),
+		"capabilities":       docker(`{}`, many(file, `{"DeviceRequests":[{"Capabilities":[`, `[]`, `]}]}`)),
+		"device ids":         docker(`{}`, many(file, `{"DeviceRequests":[{"DeviceIDs":[`, `""`, `]}]}`)),
+		"variables":          docker(many(file, `{"Config":{"Env":[`, `""`, `]}}`), `{}`),
+		"unknown field":      docker(`{}`, many(file, `{"a":[`, `{}`, `]}`)),
+		"rows":               podman(many(list, `[`, `{}`, `]`)),
+		"rows with a name":   podman(many(list, `[`, `{"id":"1","names":["a"]}`, `]`)),
+		"rows of others":     podman(many(list, `[`, `{"id":"2","names":["a"]}`, `]`)),
+		"names":              podman(many(list, `[{"names":[`, `""`, `]}]`)),
+		"devices":            spec(many(file, `{"linux":{"devices":[`, `{}`, `]}}`)),
+		"hooks":              spec(many(file, `{"hooks":{"prestart":[`, `{}`, `]}}`)),
+		"variables of a pod": spec(many(file, `{"process":{"env":[`, `""`, `]}}`)),
+	}
+	for name, prepare := range tests {
+		t.Run(name, func(t *testing.T) {
+			read := prepare(t.TempDir())
+			peak := peakHeap(func() {
+				if err := read(); err != nil {
+					t.Error(err)
+				}
+			})
+			t.Logf("%d KiB", peak>>10)
+			if peak > 1<<20 {
+				t.Errorf("%d KiB of memory in use at the peak", peak>>10)
+			}
+		})
+	}
+}
+
+// peakHeap returns the largest growth of the live heap during a function. With a low limit the
+// collector runs all the time.
+func peakHeap(do func()) (peak int64) {
+	defer debug.SetGCPercent(debug.SetGCPercent(5))
+	runtime.GC()
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	before := int64(live[0].Value.Uint64())
+	done := make(chan struct{})
+	go func() { do(); close(done) }()
+	for {
+		metrics.Read(live)
+		peak = max(peak, int64(live[0].Value.Uint64())-before)
+		select {
+		case <-done:
+			return peak
+		default:
+			runtime.Gosched()
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,14 +18,26 @@ import (
 
 const scripts = "../../manifests/examples/slurm/"
 
-// script runs a prolog or epilog by sh with nothing else in its environment.
-func script(t *testing.T, name, dir string, env ...string) {
+// script runs a prolog or epilog by sh with nothing else in its environment, and returns its output.
+func script(t *testing.T, name, dir string, env ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", scripts+name)
+	return scriptIn(t, "", name, dir, env...)
+}
+
+func scriptIn(t *testing.T, working, name, dir string, env ...string) string {
+	t.Helper()
+	path, err := filepath.Abs(scripts + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", path)
+	cmd.Dir = working
 	cmd.Env = append([]string{"PATH=/usr/bin:/bin", "GPULEDGER_HELD_DIR=" + dir}, env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Errorf("%s: %v\n%s", name, err, out)
 	}
+	return string(out)
 }
 
 func files(t *testing.T, dir string) (names []string) {
@@ -120,5 +133,79 @@ func TestScriptsNeverFail(t *testing.T) {
 		script(t, name, "/proc/nowhere", job...)
 		script(t, name, t.TempDir(), "SLURM_JOB_ID=../../x", "CUDA_VISIBLE_DEVICES=0")
 		script(t, name, t.TempDir(), "SLURM_JOB_ID=4711")
+	}
+}
+
+// TestScriptsRefuseDirectories checks that the scripts write and remove nothing in a directory that
+// another user can change.
+func TestScriptsRefuseDirectories(t *testing.T) {
+	chmod := func(path string, mode fs.FileMode) error { return os.Chmod(path, mode) } // not limited by the umask
+	tests := []struct {
+		name   string
+		change func(dir string) error
+	}{
+		{"others may write", func(dir string) error { return chmod(dir, 0o757) }},
+		{"the group may write", func(dir string) error { return chmod(dir, 0o775) }},
+		{"as in /tmp", func(dir string) error { return chmod(dir, fs.ModeSticky|0o777) }},
+		{"others may write jobs", func(dir string) error { return chmod(dir+"/jobs", 0o777) }},
+		{"another user's", func(dir string) error { return os.Chown(dir, 12345, 0) }},
+		{"jobs of another user", func(dir string) error { return os.Chown(dir+"/jobs", 12345, 0) }},
+		{"link", func(dir string) error {
+			return errors.Join(os.Rename(dir, dir+".real"), os.Symlink(dir+".real", dir))
+		}},
+		{"link of jobs", func(dir string) error {
+			return errors.Join(os.Rename(dir+"/jobs", dir+".jobs"), os.Symlink(dir+".jobs", dir+"/jobs"))
+		}},
+	}
+	first, second := []string{"SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0"}, []string{"SLURM_JOB_ID=4712", "CUDA_VISIBLE_DEVICES=1"}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			dir := filepath.Join(root, "held")
+			script(t, "prolog.sh", dir, first...)
+			before := files(t, root)
+			if len(before) != 2 {
+				t.Fatalf("files of the first job: %q", before)
+			}
+			if err := tt.change(dir); errors.Is(err, fs.ErrPermission) {
+				t.Skip("only root can give a directory to another user:", err)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			before = files(t, root)
+			if out := script(t, "prolog.sh", dir, second...); !strings.Contains(out, "must be a directory of root") {
+				t.Errorf("output %q, want the reason", out)
+			}
+			script(t, "epilog.sh", dir, first...)
+			if diff := cmp.Diff(before, files(t, root)); diff != "" {
+				t.Errorf("files (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestScriptsUseTheirOwnPath checks that the scripts execute no program of the caller's PATH, and
+// that the name of a GPU does not expand to files.
+func TestScriptsUseTheirOwnPath(t *testing.T) {
+	foreign, working, dir := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "held")
+	for _, name := range []string{"mkdir", "mv", "rm", "ls"} {
+		if err := os.WriteFile(filepath.Join(foreign, name), []byte("#!/bin/sh\n: >"+foreign+"/executed\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(working, "7"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PATH=" + foreign + ":/usr/bin:/bin", "SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0,[0-9]*,[!x]"}
+	scriptIn(t, working, "prolog.sh", dir, env...)
+	if diff := cmp.Diff([]string{"0", "jobs/4711"}, files(t, dir)); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+	scriptIn(t, working, "epilog.sh", dir, env...)
+	if left := files(t, dir); len(left) > 0 {
+		t.Errorf("files after the job: %q", left)
+	}
+	if _, err := os.Stat(foreign + "/executed"); err == nil {
+		t.Error("a program of the caller's PATH was executed")
 	}
 }

@@ -32,7 +32,7 @@ func (m *Mapper) learnNames(now time.Duration) {
 		}
 	}
 	for id, c := range m.containers {
-		if m.names[id].name == "" && validName(c.name) {
+		if m.names[id].name == "" && c.name != "" {
 			m.names[id] = dated{c.name, now}
 		}
 	}

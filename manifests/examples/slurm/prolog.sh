@@ -1,12 +1,20 @@
 #!/bin/sh
 # Prolog of Slurm for gpuledger: writes which job holds which GPU. It never fails, because Slurm drains a node whose prolog fails.
+set -f
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
 dir=${GPULEDGER_HELD_DIR:-/run/gpuledger-held} job=$SLURM_JOB_ID gpus=${CUDA_VISIBLE_DEVICES:-$SLURM_JOB_GPUS}
 case $job in '' | *[!0-9]*) exit 0 ;; esac
-umask 022 && mkdir -p "$dir/jobs"
+umask 022
+for folder in "$dir" "$dir/jobs"; do
+	mkdir -p "$folder"
+	case $(ls -ld "$folder") in d????-??-*) [ -O "$folder" ] && continue ;; esac
+	echo "gpuledger: $folder must be a directory of root that others cannot write to" >&2
+	exit 0
+done
 printf '%s\n' "gpus=$gpus" "uid=$SLURM_JOB_UID" "user=$SLURM_JOB_USER" "account=$SLURM_JOB_ACCOUNT" "partition=$SLURM_JOB_PARTITION" \
 	"cluster=$SLURM_CLUSTER_NAME" "sluid=$SLURM_JOB_SLUID" >"$dir/jobs/.$job" && mv "$dir/jobs/.$job" "$dir/jobs/$job"
 IFS=,
 for gpu in $gpus; do
-	case $gpu in GPU-* | MIG-* | [0-9]*) case $gpu in */*) ;; *) echo "$job $SLURM_JOB_UID" >"$dir/$gpu" ;; esac ;; esac
+	case $gpu in *[!0-9A-Za-z.-]*) ;; GPU-* | MIG-* | [0-9]*) echo "$job $SLURM_JOB_UID" >"$dir/$gpu" ;; esac
 done
 exit 0

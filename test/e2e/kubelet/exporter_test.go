@@ -63,7 +63,7 @@ func inPod(t *testing.T) string {
 	uid := newUID()
 	var script strings.Builder
 	for _, h := range hierarchies() {
-		top := filepath.Join(h, "gpuledger-sidecar")
+		top := filepath.Join(h, "kubelet-sidecar")
 		dir := filepath.Join(top, "kubepods", "pod"+uid, strings.Repeat("5e", 32))
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			continue // a hierarchy that the test may not change

@@ -1,0 +1,121 @@
+package podmapper
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/proc"
+)
+
+// begin returns the index of the segment at which the part of the kubelet or of its runtime begins,
+// or -1 if the path has none. Only root can create cgroups above that part: levels above the
+// exporter's cgroup namespace, slices of systemd except those of users, the kubelet's root cgroup,
+// and one container of a container engine, which is a node of kind. A system service, a container of
+// LXC or a machine may give its cgroup to another user, who can name cgroups below it like a pod.
+func begin(segments []string) int {
+	inContainer := false
+	for i := 0; i < len(segments); i++ {
+		if IsPod(segments[i], segments[:i]) {
+			return i
+		}
+		length := engineContainer(segments[i:])
+		switch {
+		case isParent(segments[i], segments[:i]):
+		case length > 0 && !inContainer:
+			inContainer = true
+			i += length - 1
+		default:
+			return -1
+		}
+	}
+	return -1
+}
+
+// IsPod reports whether a segment of a cgroup path, given the segments above it, is the cgroup of
+// a pod or of its container, or contains pods. Only root can create cgroups in the segments above.
+func IsPod(segment string, above []string) bool {
+	slice, _, _ := strings.Cut(segment, ":")
+	_, isPod := podOfSegment(slice, above)
+	return isNestedIn(segment, last(above)) && (isPod || isKubepods(strings.TrimSuffix(slice, ".slice"))) ||
+		isHiddenClass(segment, above) || isBeside(segment, above) || isRuntimeSegment(segment)
+}
+
+// isKubepods reports whether a slice contains pods. Names of slices contain their path:
+// kubelet-kubepods-burstable is inside kubelet.
+func isKubepods(slice string) bool {
+	return slices.Contains(strings.Split(slice, "-"), "kubepods")
+}
+
+// isNestedIn reports whether a slice or the kubelet's part can be in a parent. The name of a slice
+// in another slice begins with the other's name.
+func isNestedIn(segment, parent string) bool {
+	if strings.HasSuffix(parent, ".service") {
+		return slices.Contains(runtimeServices, parent) && strings.Contains(segment, ":")
+	}
+	slice, ok := strings.CutSuffix(parent, ".slice")
+	return !ok || strings.HasPrefix(segment, slice+"-")
+}
+
+// runtimeServices are the services of root in which runc creates <slice>:<prefix>:<id> if the
+// kubelet uses the systemd driver and the runtime does not.
+var runtimeServices = []string{"containerd.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"}
+
+// isParent reports whether only root creates cgroups in the segment.
+func isParent(segment string, above []string) bool {
+	switch {
+	case segment == "..":
+		return onlyAbove(above)
+	case strings.HasSuffix(segment, ".slice"):
+		return !proc.IsUserSlice(segment) && isNestedIn(segment, last(above))
+	case strings.HasSuffix(segment, ".service"):
+		return last(above) == "system.slice" && slices.Contains(runtimeServices, segment)
+	}
+	return strings.HasPrefix(segment, "kubelet") && !strings.HasSuffix(segment, ".scope") && isNestedIn(segment, last(above))
+}
+
+// engineContainer returns the number of segments of a container of Docker, Podman or nerdctl at the
+// begin of a path, or 0.
+func engineContainer(segments []string) int {
+	first, below := segments[0], segments[1:]
+	if (first == "docker" || first == "libpod_parent" || first == "default") && len(below) > 0 {
+		if proc.IsContainerID(strings.TrimPrefix(below[0], "libpod-")) {
+			return 2
+		}
+		return 0
+	}
+	engine, id, _ := strings.Cut(strings.TrimSuffix(first, ".scope"), "-")
+	switch {
+	case !proc.IsContainerID(id):
+		return 0
+	case engine == "libpod" && len(below) > 0 && below[0] == "container":
+		return 2
+	case engine == "docker" || engine == "libpod" || engine == "nerdctl":
+		return 1
+	}
+	return 0
+}
+
+// isHiddenClass reports whether the segment is the cgroup of a QoS class below cgroups that are
+// hidden by a private cgroup namespace.
+func isHiddenClass(segment string, above []string) bool {
+	return last(above) == ".." && (segment == "burstable" || segment == "besteffort")
+}
+
+// isBeside reports whether the segment is a container in the exporter's own pod, seen from a
+// private cgroup namespace.
+func isBeside(segment string, above []string) bool {
+	return last(above) == ".." && proc.ContainerIDOf(segment) != ""
+}
+
+// onlyAbove reports whether all segments are levels above the exporter's cgroup namespace.
+func onlyAbove(segments []string) bool {
+	return !slices.ContainsFunc(segments, func(s string) bool { return s != ".." })
+}
+
+// last returns the last segment, or "" at the root.
+func last(segments []string) string {
+	if len(segments) == 0 {
+		return ""
+	}
+	return segments[len(segments)-1]
+}
