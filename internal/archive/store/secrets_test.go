@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// TestSecrets checks that no error of a store has a password or a parameter of its URL, whatever the
-// server repeats.
+// TestSecrets checks that no error of a store has a password or a parameter of its URL, also if the
+// server repeats them.
 func TestSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

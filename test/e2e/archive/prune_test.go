@@ -139,9 +139,10 @@ func TestPartitions(t *testing.T) {
 	owner, err := postgres.Open(t.Context(), url)
 	check(t, err)
 	defer owner.Close()
-	var events []event.Event
+	var events []table.Event
 	for i := range 1020 { // one a month from 2015 on
-		events = append(events, event.Event{Kind: "phase", ID: fmt.Sprint(i), At: time.Date(2015, time.Month(1+i), 3, 0, 0, 0, 0, time.UTC), PodUID: "u"})
+		at := time.Date(2015, time.Month(1+i), 3, 0, 0, 0, 0, time.UTC)
+		events = append(events, table.Event{Event: event.Event{Kind: "phase", ID: fmt.Sprint(i), At: at, PodUID: "u"}, Hour: at})
 	}
 	check(t, owner.Append(t.Context(), table.Events, table.EventRows(table.Events, "east", events)))
 	const count = "select count(*) from pg_inherits where inhparent = 'gpuledger.events'::regclass"
