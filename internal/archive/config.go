@@ -16,6 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/webhook"
 	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/serve"
@@ -120,30 +121,42 @@ func Flags() (*flag.FlagSet, *Config) {
 	return fs, c
 }
 
+// command sets the command, and returns the arguments after it.
+func (c *Config) command(args []string) ([]string, error) {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return args, nil
+	}
+	switch args[0] {
+	case "once":
+	case "run":
+		c.Run = true
+	case "accept":
+		if len(args) < 2 || strings.HasPrefix(args[1], "-") {
+			return nil, errors.New("accept: must be followed by the name of a cluster")
+		}
+		if err := table.CheckCluster(args[1]); err != nil {
+			return nil, fmt.Errorf("accept: %w", err)
+		}
+		c.Accept, args = args[1], args[1:]
+	case "prune":
+		c.Prune = true
+	case "schema":
+		c.Schema = "postgres"
+		if len(args) > 1 && slices.Contains(dialects, args[1]) {
+			c.Schema, args = args[1], args[1:]
+		}
+	default:
+		return nil, fmt.Errorf("unknown command %q: must be run, once, accept, prune or schema", args[0])
+	}
+	return args[1:], nil
+}
+
 // Parse parses the command line, without the program's name.
 func Parse(args []string) (Config, error) {
 	fs, c := Flags()
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		switch args[0] {
-		case "once":
-		case "run":
-			c.Run = true
-		case "accept":
-			if len(args) < 2 || args[1] == "" || strings.HasPrefix(args[1], "-") {
-				return *c, errors.New("accept: must be followed by the name of a cluster")
-			}
-			c.Accept, args = args[1], args[1:]
-		case "prune":
-			c.Prune = true
-		case "schema":
-			c.Schema = "postgres"
-			if len(args) > 1 && slices.Contains(dialects, args[1]) {
-				c.Schema, args = args[1], args[1:]
-			}
-		default:
-			return *c, fmt.Errorf("unknown command %q: must be run, once, accept, prune or schema", args[0])
-		}
-		args = args[1:]
+	args, err := c.command(args)
+	if err != nil {
+		return *c, err
 	}
 	if err := fs.Parse(args); err != nil {
 		return *c, err

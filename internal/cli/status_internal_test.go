@@ -65,7 +65,7 @@ func TestStatusLineLabels(t *testing.T) {
 func TestLogLabels(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(tint.NewHandler(&out, &tint.Options{NoColor: false, ReplaceAttr: printable}))
-	log.Error("stopped", "cluster", "east\x1b[2J", "err", errors.New("west\x1b[3J\n"))
+	log.Error("stopped", "cluster", "east\x1b[2J", "err", errors.New("west\x1b[3J\nnorth"))
 	if text := out.String(); strings.Contains(text, "\x1b[2J") || strings.Contains(text, "\x1b[3J") || strings.Count(text, "\n") != 1 || !strings.Contains(text, "east") {
 		t.Errorf("the line is %q", text)
 	}

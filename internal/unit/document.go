@@ -81,7 +81,7 @@ func (d *document) begin(delimiter json.Delim) (bool, error) {
 // next returns the next token of a value that must exist.
 func (d *document) next() (json.Token, error) {
 	token, err := d.decoder.Token()
-	if err == io.EOF { //nolint:errorlint // as documented for Token
+	if err == io.EOF {
 		err = errDocument
 	}
 	return token, err

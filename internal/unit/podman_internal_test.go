@@ -174,7 +174,7 @@ func TestHostileFiles(t *testing.T) {
 				}
 			})
 			t.Logf("%d KiB", peak>>10)
-			if peak > 1<<20 {
+			if peak > 4<<20 {
 				t.Errorf("%d KiB of memory in use at the peak", peak>>10)
 			}
 		})

@@ -472,8 +472,10 @@ func TestPruned(t *testing.T) {
 	check(t, os.CopyFS(folder, os.DirFS(books(t))))
 	byModel := file(t, "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n")
 	questions := [][]string{
-		{"statement", "--month=2026-10", "--prices=" + byModel}, {"statement", "--month=2026-10", "--by=namespace,workload,reason", "-o", "csv"},
-		{"idle", "--month=2026-10"}, {"statement", "--month=2026-10", "--by=model"},
+		{"statement", "--month=2026-10", "--prices=" + byModel},
+		{"statement", "--month=2026-10", "--by=namespace,workload,reason", "-o", "csv"},
+		{"idle", "--month=2026-10"},
+		{"statement", "--month=2026-10", "--by=model"},
 	}
 	ask := func(args ...string) result { return run(t, append(args, "--books="+folder)...) }
 	var before []string

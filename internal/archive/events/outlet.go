@@ -210,11 +210,15 @@ func (o *outlet) append(ctx context.Context, b *batch) error {
 		case permanent.Is(err) && n > 1:
 			size = n / 2
 		case permanent.Is(err):
-			o.fail("the sink rejects events: they are dead letters", err)
+			if o.fails(err) {
+				o.log.Error("the sink rejects events: they are dead letters", "err", err)
+			}
 			o.bury(b.cluster, b.events[:1], err)
 			b.events = b.events[1:]
 		default:
-			o.fail("cannot file events", err)
+			if o.fails(err) {
+				o.log.Error("cannot file events", "err", err)
+			}
 			return err
 		}
 	}
@@ -233,14 +237,13 @@ func (o *outlet) bury(cluster string, events []table.Event, reason error) {
 	o.counts.rejected.Add(n)
 }
 
-// fail logs a failure unless it was the last one, and closes the sink, which is opened again for the next
-// events.
-func (o *outlet) fail(message string, err error) {
-	if text := message + err.Error(); text != o.logged {
-		o.logged = text
-		o.log.Error(message, "err", err)
-	}
+// fails closes the sink, which is opened again for the next events. It reports whether the failure is another
+// than the last one.
+func (o *outlet) fails(err error) bool {
 	o.close()
+	last := o.logged
+	o.logged = err.Error()
+	return o.logged != last
 }
 
 // works logs the end of a failure.

@@ -76,15 +76,8 @@ func (b *board) closings() Openings {
 // Doubtful returns the GPUs with opening values that the samples do not continue. Their samples before the
 // hour show which of them are wrong: see [Input.Reopen].
 func (in *Input) Doubtful() (boards []Board) {
-	seen, present, doubtful, certain := make(map[gpuKey]bool), make(map[gpuKey]bool), make(map[gpuKey]bool), make(map[gpuKey]bool)
-	for a, s := range in.Openings {
-		seen[a.gpuKey] = true
-		// No pod has more energy than its board. It may have ended with a wrong value.
-		board, known := in.Openings[Account{gpuKey: a.gpuKey, metric: boardEnergy}]
-		if c := opened[a.metric]; c.add != nil && (!isExact(s.Value*c.unit) || c.kind == energy && known && s.Value > board.Value) {
-			certain[a.gpuKey] = true
-		}
-	}
+	seen, certain := in.wrongOpenings()
+	present, doubtful := make(map[gpuKey]bool), make(map[gpuKey]bool)
 	for _, s := range in.Series {
 		c := opened[s.Labels.Metric()]
 		if c == nil || c.add == nil || len(s.Samples) == 0 {
@@ -113,6 +106,20 @@ func (in *Input) Doubtful() (boards []Board) {
 	}
 	slices.SortFunc(boards, func(a, b Board) int { return slices.Compare([]string{a.Node, a.UUID}, []string{b.Node, b.UUID}) })
 	return boards
+}
+
+// wrongOpenings returns the GPUs with opening values, and those of which one is certainly wrong.
+func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
+	seen, certain = make(map[gpuKey]bool), make(map[gpuKey]bool)
+	for a, s := range in.Openings {
+		seen[a.gpuKey] = true
+		// No pod has more energy than its board. It may have ended with a wrong value.
+		board, known := in.Openings[Account{gpuKey: a.gpuKey, metric: boardEnergy}]
+		if c := opened[a.metric]; c.add != nil && (!isExact(s.Value*c.unit) || c.kind == energy && known && s.Value > board.Value) {
+			certain[a.gpuKey] = true
+		}
+	}
+	return seen, certain
 }
 
 // Reopen sets the opening values of GPUs by their samples before the hour.

@@ -191,8 +191,12 @@ func TestStays(t *testing.T) {
 			}
 		}, nil, "", 1.5e6 * 60 * 100},
 		{"a reboot", func(*meter) {}, []int{90}, "", newMeter(1).between(59, 89) + 1000*newMeter(1).joules(60*90-20, 60*119+newMeter(1).phase)},
-		{"a reboot without created timestamps", func(m *meter) { m.created = false }, []int{90}, "",
-			newMeter(1).between(59, 89) + 1000*newMeter(1).joules(60*90-20, 60*119+newMeter(1).phase)},
+		{
+			"a reboot without created timestamps", func(m *meter) { m.created = false },
+			[]int{90},
+			"",
+			newMeter(1).between(59, 89) + 1000*newMeter(1).joules(60*90-20, 60*119+newMeter(1).phase),
+		},
 		{"a single zero without created timestamps", func(m *meter) {
 			m.created = false
 			m.change = func(at int, j float64) (float64, bool) {

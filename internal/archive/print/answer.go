@@ -145,7 +145,7 @@ func (a Answer) csv(w io.Writer) error {
 			switch v := plain(value).(type) {
 			case nil:
 			case string:
-				if v != "" && strings.Contains("=+-@\t\r", v[:1]) {
+				if v != "" && strings.ContainsAny(v[:1], "=+-@\t\r") {
 					v = "'" + v
 				}
 				fields[i] = v

@@ -206,7 +206,11 @@ func answering(t testing.TB, body string) *Store {
 func TestSlowSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(conn net.Conn) {
-			go func() { _, _ = io.Copy(io.Discard, conn) }()
+			request := bufio.NewReader(conn)
+			if _, err := http.ReadRequest(request); err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(io.Discard, request) }()
 			fmt.Fprint(conn, "HTTP/1.1 200 OK\r\n\r\n")
 			for {
 				if _, err := conn.Write([]byte(" ")); err != nil {
