@@ -196,6 +196,7 @@ var calls = []struct {
 		return call(unix.SYS_PERF_EVENT_OPEN, 0, parent(), ^uintptr(0), ^uintptr(0), ^uintptr(0))
 	}, "EINVAL"},
 	{"make a ring of requests", func() error { return call(unix.SYS_IO_URING_ENTER, ^uintptr(0), 0, 0, ^uintptr(0)) }, "EINVAL"},
+	{"make a call of the x32 ABI", func() error { return call(1<<30 | unix.SYS_GETPID) }, "ENOSYS"},
 	{"make a child by clone3", func() error { return call(unix.SYS_CLONE3, 0, 0) }, "EINVAL"},
 	{"make a namespace by clone", func() error { return call(unix.SYS_CLONE, unix.CLONE_THREAD|unix.CLONE_NEWUSER) }, "EINVAL"},
 
