@@ -180,11 +180,11 @@ var calls = []struct {
 		return err
 	}, ""},
 
-	{"trace a process", func() error { return call(unix.SYS_PTRACE, unix.PTRACE_ATTACH, nobody, 0) }, "ESRCH"},
+	{"trace a process", func() error { return call(unix.SYS_PTRACE, unix.PTRACE_ATTACH, noProcess, 0) }, "ESRCH"},
 	{"read the memory of a process", func() error {
 		var iov unix.Iovec
 		iov.SetLen(1)
-		return call(unix.SYS_PROCESS_VM_READV, nobody, address(&iov), 1, address(&iov), 1, 0)
+		return call(unix.SYS_PROCESS_VM_READV, noProcess, address(&iov), 1, address(&iov), 1, 0)
 	}, "ESRCH"},
 	{"execute a missing program", func() error { return unix.Exec("/nonexistent", nil, nil) }, "ENOENT"},
 	{"join a namespace", func() error { return unix.Setns(-1, 0) }, "EBADF"},
@@ -218,8 +218,8 @@ var allowedCalls = map[string]string{
 	"set flags of a file": "", "make a child by clone3": "ENOSYS",
 }
 
-// nobody is the id of no process: it is above the limit of the kernel (PID_MAX_LIMIT).
-const nobody = 1 << 23
+// noProcess is the id of no process: it is above the limit of the kernel (PID_MAX_LIMIT).
+const noProcess = 1 << 23
 
 func parent() uintptr { return uintptr(os.Getppid()) }
 

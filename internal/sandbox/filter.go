@@ -20,9 +20,9 @@ type FilterRules struct {
 // return EPERM, as they do without a capability.
 //
 // It is a list of denied calls. A list of allowed calls would have to follow every version of the
-// driver's library, of libdcgm and of the C library, which nobody here can read or test on all GPUs;
-// a missing call would stop the readings of a node. The denied calls act on other processes, on the
-// kernel or on the node, or pass by the filter (io_uring), and no reader of GPUs needs them.
+// driver's library, of libdcgm and of the C library, and cannot be tested on all GPUs; a missing call
+// would stop the readings of a node. The denied calls act on other processes, on the kernel or on the
+// node, or pass by the filter (io_uring). Reading GPUs needs none of them.
 func Filter(r FilterRules) error { return install(program(r, os.Getpid())) }
 
 // FilterListening installs another filter, which denies binding sockets and listening on them. It

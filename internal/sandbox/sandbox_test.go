@@ -200,7 +200,7 @@ func TestEnter(t *testing.T) {
 				}
 				want := result{ABI: got.ABI, Attempts: make(map[string]string), Calls: got.Calls, DeathSignal: int32(unix.SIGTERM), Command: command()}
 				for _, a := range attempts {
-					want.Attempts[a.name] = wanted(a, w, got.ABI)
+					want.Attempts[a.name] = expected(a, w, got.ABI)
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("result (-want +got):\n%s", diff)
@@ -213,8 +213,8 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// wanted returns the error code of an attempt.
-func wanted(a attempt, w world, abi int) string {
+// expected returns the error code of an attempt.
+func expected(a attempt, w world, abi int) string {
 	switch {
 	case w.Filtered && slices.Contains(filtered, a.name):
 		return "EPERM"
