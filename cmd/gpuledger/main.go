@@ -58,10 +58,27 @@ func main() {
 func enterSandbox(cfg *app.Config, log *slog.Logger) {
 	abi, err := sandbox.Enter(cfg.SandboxRules())
 	if err != nil {
-		log.Warn("running without the sandbox (--sandbox=false disables this warning)", "err", err)
-		return
+		log.Warn("running without Landlock (--sandbox=false disables this warning)", "err", err)
 	}
-	log.Info("running in the sandbox", "landlock_abi", abi)
+	filtered := cfg.Seccomp && filter(cfg, log)
+	if abi > 0 || filtered {
+		log.Info("running in the sandbox", "landlock_abi", abi, "seccomp", filtered)
+	}
+}
+
+// filter installs the system call filters, the second one when all addresses are served.
+func filter(cfg *app.Config, log *slog.Logger) bool {
+	const without = "running without the system call filter (--sandbox.seccomp=false disables this warning)"
+	if err := sandbox.Filter(cfg.FilterRules()); err != nil {
+		log.Warn(without, "err", err)
+		return false
+	}
+	cfg.Serving = func() {
+		if err := sandbox.FilterListening(); err != nil {
+			log.Warn(without, "err", err)
+		}
+	}
+	return true
 }
 
 func usage(command string) {

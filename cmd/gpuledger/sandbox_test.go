@@ -3,7 +3,11 @@
 package main_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,15 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
 // TestSandbox checks that the exporter works in the sandbox, also beside a host engine. The
 // libraries are installed after its start. Containers are charged, kubelet and driver can restart,
 // it ends on SIGTERM, and the next exporter continues the books.
 func TestSandbox(t *testing.T) {
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno != 0 {
-		t.Skipf("this kernel has no Landlock: %v", errno)
-	}
+	needLandlock(t)
 	for _, driver := range []string{"nvml", "dcgm"} {
 		t.Run(driver, func(t *testing.T) {
 			n := newNode(t, "dgx-h100")
@@ -31,7 +34,7 @@ func TestSandbox(t *testing.T) {
 				flags = append(flags, n.EngineFlags(filepath.Join(folder, filepath.Base(client)))...)
 			}
 			e := start(t, n, flags...)
-			e.checkSandbox()
+			e.checkSandbox(2)
 			install(t, folder, library, client)
 			before := e.scrapeUntil("containers have energy", hasEnergy)
 			checkBalance(t, before)
@@ -54,27 +57,79 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
+// needLandlock skips the test if the kernel has no Landlock.
+func needLandlock(t *testing.T) {
+	t.Helper()
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno != 0 {
+		t.Skipf("this kernel has no Landlock: %v", errno)
+	}
+}
+
 func downStages(p page) int {
 	return len(p.Matches("gpuledger_stage_up", nil)) - int(p.Sum("gpuledger_stage_up", nil))
 }
 
 func hasEnergy(p page) bool { return p.Sum("gpuledger_container_energy_joules_total", nil) > 0 }
 
-// checkSandbox checks that the exporter runs in the sandbox, in the process that was
-// started and under its name.
-func (e *exporter) checkSandbox() {
-	e.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
-	if err != nil {
-		e.t.Fatal(err)
+// TestCertificateInSandbox checks that a renewed certificate is served in the sandbox, and that
+// the system call filter can be turned off.
+func TestCertificateInSandbox(t *testing.T) {
+	needLandlock(t)
+	for flag, filters := range map[string]int{"--sandbox": 2, "--sandbox.seccomp=false": 0} {
+		t.Run(flag, func(t *testing.T) {
+			n := newNode(t, "idle")
+			e, _ := startSecure(t, n, "--sandbox", flag)
+			folder := filepath.Dir(e.webConfig())
+			isServed := func() bool {
+				text, err := os.ReadFile(filepath.Join(folder, "cert.pem"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				roots := x509.NewCertPool()
+				roots.AppendCertsFromPEM(text)
+				c, err := tls.Dial("tcp", strings.TrimPrefix(e.url, "https://"), &tls.Config{RootCAs: roots})
+				return err == nil && c.Close() == nil
+			}
+			eventually(t, "its certificate is served", isServed)
+			e.checkSandbox(filters)
+			certificate.Write(t, folder, "127.0.0.1")
+			eventually(t, "the new certificate is served", isServed)
+			e.stop()
+		})
 	}
-	for _, want := range []string{"Name:\tgpuledger\n", "NoNewPrivs:\t1\n"} {
-		if !strings.Contains(string(status), want) {
-			e.t.Errorf("no %q in the status of the process:\n%s", want, status)
+}
+
+// checkSandbox checks that the exporter runs in the sandbox, in the process that was
+// started and under its name, and that all its threads have the system call filters.
+func (e *exporter) checkSandbox(filters int) {
+	e.t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", e.cmd.Process.Pid))
+	if err != nil || len(threads) < 2 {
+		e.t.Fatalf("%d threads, error %v", len(threads), err)
+	}
+	mode := 0
+	if filters > 0 {
+		mode = 2 // SECCOMP_MODE_FILTER
+	}
+	for _, thread := range threads {
+		status, err := os.ReadFile(thread)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) { // the thread ended
+			continue
+		}
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		for _, want := range []string{
+			"Name:\tgpuledger\n", "NoNewPrivs:\t1\n", fmt.Sprintf("Seccomp:\t%d\n", mode), fmt.Sprintf("Seccomp_filters:\t%d\n", filters),
+		} {
+			if !strings.Contains(string(status), want) {
+				e.t.Errorf("no %q in the status of a thread:\n%s", want, status)
+			}
 		}
 	}
-	if log := strings.Join(e.logged(), "\n"); !strings.Contains(log, `"msg":"running in the sandbox"`) {
-		e.t.Error("no sandbox in the log")
+	want := fmt.Sprintf(`"seccomp":%v`, filters > 0)
+	if log := strings.Join(e.logged(), "\n"); !strings.Contains(log, `"msg":"running in the sandbox"`) || !strings.Contains(log, want) {
+		e.t.Errorf("no sandbox with %s in the log", want)
 	}
 }
 

@@ -192,7 +192,7 @@ func (e *exporter) webConfig() string {
 
 // startSecure starts an exporter with TLS and basic auth, and returns the certificate that verifies
 // it. It may not be ready yet.
-func startSecure(t *testing.T, n *simnode.Node) (*exporter, *x509.CertPool) {
+func startSecure(t *testing.T, n *simnode.Node, flags ...string) (*exporter, *x509.CertPool) {
 	t.Helper()
 	dir := t.TempDir()
 	certificate.Write(t, dir, "127.0.0.1")
@@ -206,7 +206,7 @@ func startSecure(t *testing.T, n *simnode.Node) (*exporter, *x509.CertPool) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(certPEM)
-	e := launch(t, withLimits(n.Env()), onNode(n, "--web.config.file="+filepath.Join(dir, "web.yml"))...)
+	e := launch(t, withLimits(n.Env()), onNode(n, append(flags, "--web.config.file="+filepath.Join(dir, "web.yml"))...)...)
 	e.url = "https://" + <-e.listening
 	return e, roots
 }

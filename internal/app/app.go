@@ -98,6 +98,9 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	node := NewNode(cfg, host.Now, log)
 	server := serve.New(cfg.Serve, log)
+	if cfg.Serving != nil {
+		server.Serving(cfg.Serving)
+	}
 	handler := newHandler(node.Sampler.Latest, host.Now, cfg, server.Collector(), log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return node.Mapper.Run(ctx) })

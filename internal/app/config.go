@@ -45,8 +45,12 @@ type Config struct {
 
 	// AMDClients makes the AMD source read clients of DRM.
 	AMDClients bool
-	// Sandbox enables the restrictions of [Config.SandboxRules].
-	Sandbox bool
+	// Sandbox enables the restrictions of [Config.SandboxRules], and with Seccomp those of
+	// [Config.FilterRules].
+	Sandbox, Seccomp bool
+	// Serving is called once the exporter serves all its addresses, which it then need not open again.
+	// It may be nil.
+	Serving func()
 
 	// Command is [Status], [Cleanup], [Wait] or [AMDFiles], or empty to serve.
 	Command string
@@ -83,6 +87,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
 	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the rest is summed up in pid=\"other\"")
 	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path, --nfd.features and to devices, executes no program, sends no signal and connects to no TCP port other than that of --dcgm.address")
+	fs.BoolVar(&c.Seccomp, "sandbox.seccomp", true, "with --sandbox, also install a system call filter: this process affects no other process, starts none, mounts nothing, and opens no port or socket family beyond those it needs")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }

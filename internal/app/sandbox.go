@@ -13,3 +13,8 @@ func (c *Config) SandboxRules() sandbox.Rules {
 	}
 	return rules
 }
+
+// FilterRules returns the exceptions of the system call filter.
+func (c *Config) FilterRules() sandbox.FilterRules {
+	return sandbox.FilterRules{VSOCK: c.DCGM.address.IsVSOCK()}
+}

@@ -1,4 +1,4 @@
-// Package sandbox restricts the program permanently, by Landlock and no_new_privs.
+// Package sandbox restricts the program permanently, by Landlock, no_new_privs and seccomp.
 // docs/security.md lists the denied operations.
 //
 // Landlock restricts a thread, and the Go runtime has several before main begins. Therefore one

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,6 +46,7 @@ const worldVariable = "GPULEDGER_TEST_WORLD"
 type world struct {
 	// Sandboxed programs enter the sandbox. Stacked programs enter it until the kernel refuses.
 	Sandboxed, Stacked bool
+	Filtered           bool   // install the system call filters
 	State              string // its state folder
 	Files              string // a folder with files of the test
 	Port               uint16 // a TCP port that a rule allows
@@ -57,8 +59,8 @@ type world struct {
 type result struct {
 	ABI   int
 	Error string
-	// Attempts are the error codes of the attempts by name, empty for success.
-	Attempts map[string]string
+	// Attempts and Calls are the error codes by name, empty for success.
+	Attempts, Calls map[string]string
 	// DeathSignal is the signal that the program receives when its parent ends.
 	DeathSignal int32
 	// Command is the name of the process.
@@ -73,15 +75,23 @@ var deathSignal = func() (signal int32) {
 
 // explore enters the sandbox and makes every attempt.
 func (w *world) explore() result {
-	r := result{Attempts: make(map[string]string)}
+	r := result{Attempts: make(map[string]string), Calls: make(map[string]string)}
 	for again := w.Sandboxed; again; again = w.Stacked && r.Error == "" {
 		var err error
 		if r.ABI, err = sandbox.Enter(sandbox.Rules{State: w.State, Devices: "/dev", Ports: []uint16{w.Port}}); err != nil {
 			r.Error = err.Error()
 		}
 	}
+	if w.Filtered && r.Error == "" {
+		if err := errors.Join(sandbox.Filter(sandbox.FilterRules{}), sandbox.FilterListening()); err != nil {
+			r.Error = err.Error()
+		}
+	}
 	for _, a := range attempts {
 		r.Attempts[a.name] = code(a.do(w))
+	}
+	for _, c := range calls {
+		r.Calls[c.name] = code(c.do())
 	}
 	r.DeathSignal, r.Command = deathSignal, command()
 	return r
@@ -175,28 +185,66 @@ func needLandlock(t *testing.T) {
 // the process and its name do not change. Outside of the sandbox all operations succeed.
 func TestEnter(t *testing.T) {
 	for _, sandboxed := range []bool{false, true} {
-		t.Run(fmt.Sprintf("sandboxed=%v", sandboxed), func(t *testing.T) {
-			w := newWorld(t)
-			if w.Sandboxed = sandboxed; sandboxed {
-				needLandlock(t)
-			} else if err := os.Mkdir(w.State, 0o700); err != nil { // as the sandbox does
-				t.Fatal(err)
-			}
-			got := explore(t, w)
-			if sandboxed != (got.ABI > 0) || got.Error != "" {
-				t.Fatalf("Landlock ABI %d, error %q", got.ABI, got.Error)
-			}
-			want := result{ABI: got.ABI, Attempts: make(map[string]string), DeathSignal: int32(unix.SIGTERM), Command: command()}
-			for _, a := range attempts {
-				want.Attempts[a.name] = ""
-				if sandboxed && got.ABI >= a.abi {
-					want.Attempts[a.name] = a.fails
+		for _, isFiltered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("sandboxed=%v filtered=%v", sandboxed, isFiltered), func(t *testing.T) {
+				w := newWorld(t)
+				w.Filtered = isFiltered
+				if w.Sandboxed = sandboxed; sandboxed {
+					needLandlock(t)
+				} else if err := os.Mkdir(w.State, 0o700); err != nil { // as the sandbox does
+					t.Fatal(err)
 				}
+				got := explore(t, w)
+				if sandboxed != (got.ABI > 0) || got.Error != "" {
+					t.Fatalf("Landlock ABI %d, error %q", got.ABI, got.Error)
+				}
+				want := result{ABI: got.ABI, Attempts: make(map[string]string), Calls: got.Calls, DeathSignal: int32(unix.SIGTERM), Command: command()}
+				for _, a := range attempts {
+					want.Attempts[a.name] = expected(a, w, got.ABI)
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("result (-want +got):\n%s", diff)
+				}
+				if !sandboxed {
+					checkCalls(t, isFiltered, got.Calls)
+				}
+			})
+		}
+	}
+}
+
+// expected returns the error code of an attempt.
+func expected(a attempt, w world, abi int) string {
+	switch {
+	case w.Filtered && slices.Contains(filtered, a.name):
+		return "EPERM"
+	case w.Filtered && a.name == "gain privileges by a program": // a filter requires no_new_privs
+		return "EPERM"
+	case w.Sandboxed && abi >= a.abi:
+		return a.fails
+	}
+	return ""
+}
+
+// checkCalls checks the results of system calls.
+func checkCalls(t *testing.T, isFiltered bool, got map[string]string) {
+	t.Helper()
+	want := make(map[string]string)
+	for _, c := range calls {
+		want[c.name] = c.plain
+		switch code := got[c.name]; {
+		case !isFiltered && code != c.plain && (code == "EPERM" || code == "ENOSYS"):
+			t.Logf("%s: %s without the filter, so that its effect is not seen here", c.name, code)
+			want[c.name] = code
+		case isFiltered:
+			want[c.name] = "EPERM"
+			if code, ok := allowedCalls[c.name]; ok {
+				want[c.name] = code
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("result (-want +got):\n%s", diff)
-			}
-		})
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("system calls (-want +got):\n%s", diff)
 	}
 }
 

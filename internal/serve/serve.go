@@ -3,9 +3,11 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +45,8 @@ type Server struct {
 	connections   *connections
 	pages, probes *queue
 	receiving     map[string]bool // paths
+	serving       func()
+	served        atomic.Bool // serving was called
 }
 
 // New returns a server that does not listen yet.
@@ -61,6 +65,10 @@ func New(cfg Config, log *slog.Logger) *Server {
 // its connections. It is called before Run.
 func (s *Server) Receive(path string) { s.receiving[path] = true }
 
+// Serving sets a function that is called once all addresses are served. It may prevent that the
+// program opens them again, so that Run returns later errors. It is called before Run.
+func (s *Server) Serving(do func()) { s.serving = do }
+
 // Collector returns the metric of the server.
 func (s *Server) Collector() prometheus.Collector { return s.overload }
 
@@ -72,6 +80,9 @@ func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 		err := s.listenAndServe(ctx, handler)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if s.served.Load() && err != nil {
+			return fmt.Errorf("serve: %w", err)
 		}
 		if err != nil && err.Error() != logged {
 			logged = err.Error()
@@ -108,6 +119,7 @@ func (s *Server) listenAndServe(ctx context.Context, handler http.Handler) error
 func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	log := slog.New(withoutHTTP2{s.log.Handler()})
+	var begun atomic.Int32
 	for _, l := range listeners {
 		server := s.newServer(handler)
 		// The toolkit puts basic auth around the handler when it starts to serve, and wraps it
@@ -115,6 +127,10 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 		// context after that and before the first connection.
 		server.BaseContext = func(net.Listener) context.Context {
 			server.Handler = s.guard(server.Handler)
+			if int(begun.Add(1)) == len(listeners) && s.serving != nil {
+				s.serving()
+				s.served.Store(true)
+			}
 			return context.WithoutCancel(ctx)
 		}
 		g.Go(func() error {

@@ -1,13 +1,17 @@
 package serve_test
 
 import (
+	"context"
 	"flag"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -97,4 +101,43 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: error is %v, want one line that starts with the flag", arg, err)
 		}
 	}
+}
+
+// TestServing checks that the function is called once when all addresses are served, and not while
+// the web configuration is invalid.
+func TestServing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "web.yml")
+	for _, tt := range []struct {
+		name, config string
+		want         int32
+	}{{"valid", "{}", 1}, {"invalid", "tls_server_config: {cert_file: missing, key_file: missing}", 0}} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := os.WriteFile(file, []byte(tt.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s := serve.New(serve.Config{
+				ListenAddresses: []string{"127.0.0.1:0", "127.0.0.1:0"}, WebConfigFile: file, MaxConnections: 1, MaxRequests: 1,
+			}, slog.New(slog.NewTextHandler(failure(cancel), nil)))
+			var calls atomic.Int32
+			s.Serving(func() { calls.Add(1); cancel() })
+			if err := s.Run(ctx, http.NotFoundHandler()); err != nil {
+				t.Error(err)
+			}
+			if calls.Load() != tt.want {
+				t.Errorf("called %d times, want %d", calls.Load(), tt.want)
+			}
+		})
+	}
+}
+
+// failure is a log that calls a function when the server cannot serve.
+type failure func()
+
+func (f failure) Write(line []byte) (int, error) {
+	if strings.Contains(string(line), "not serving") {
+		f()
+	}
+	return len(line), nil
 }

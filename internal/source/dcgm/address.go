@@ -83,6 +83,9 @@ func (a Address) Port() uint16 {
 	return uint16(port)
 }
 
+// IsVSOCK reports whether the library connects to a hypervisor.
+func (a Address) IsVSOCK() bool { return a.kind == uri }
+
 // check returns an error for a missing socket, because the library's error does not name it.
 func (a Address) check() error {
 	if a.kind != socket {

@@ -1,0 +1,108 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// FilterRules are the exceptions of the system call filter.
+type FilterRules struct {
+	// VSOCK allows connections to a hypervisor.
+	VSOCK bool
+}
+
+// Filter installs a seccomp filter for all threads, which cannot be removed. The denied system calls
+// return EPERM, as they do without a capability.
+//
+// It is a list of denied calls. A list of allowed calls would have to follow every version of the
+// driver's library, of libdcgm and of the C library, and cannot be tested on all GPUs; a missing call
+// would stop the readings of a node. The denied calls act on other processes, on the kernel or on the
+// node, or pass by the filter (io_uring). Reading GPUs needs none of them.
+func Filter(r FilterRules) error { return install(program(r, os.Getpid())) }
+
+// FilterListening installs another filter, which denies binding sockets and listening on them. It
+// comes after the program listens.
+func FilterListening() error {
+	return install(newFilter().deny(unix.SYS_BIND, unix.SYS_LISTEN).allowed())
+}
+
+// namespaces are the flags of clone that create a namespace.
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+
+// fioSetOwn is FIOSETOWN of asm-generic/sockios.h, which x/sys does not have.
+const fioSetOwn = 0x8901
+
+// program returns the filter of a process.
+func program(r FilterRules, pid int) []unix.SockFilter {
+	families := []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}
+	if r.VSOCK {
+		families = append(families, unix.AF_VSOCK)
+	}
+	f := newFilter().
+		deny(deniedCalls...).
+		deny(deniedHere...).
+		// The C library uses clone without it.
+		fail(unix.SYS_CLONE3, unix.ENOSYS).
+		// Threads need clone, and there are no children.
+		jump(unix.SYS_CLONE, slices.Concat([]unix.SockFilter{load(0)}, set(namespaces, refuse), set(unix.CLONE_THREAD, accept), []unix.SockFilter{ret(refuse)})...).
+		// Go preempts its threads by signals, and reads its limits.
+		only(unix.SYS_KILL, 0, uint32(pid)).
+		only(unix.SYS_TGKILL, 0, uint32(pid)).
+		only(unix.SYS_PRLIMIT64, 0, 0, uint32(pid)).
+		only(unix.SYS_SOCKET, 0, families...).
+		// A thread may change itself. These are for any other one of the same user.
+		only(unix.SYS_SCHED_SETSCHEDULER, 0, 0).
+		only(unix.SYS_SCHED_SETPARAM, 0, 0).
+		only(unix.SYS_SCHED_SETATTR, 0, 0).
+		only(unix.SYS_SCHED_SETAFFINITY, 0, 0).
+		// The owner of a file gets signals.
+		never(unix.SYS_FCNTL, 1, unix.F_SETOWN, unix.F_SETOWN_EX).
+		never(unix.SYS_IOCTL, 1, fioSetOwn, unix.SIOCSPGRP)
+	return f.allowed()
+}
+
+// deniedCalls are the calls that are denied on every architecture.
+var deniedCalls = []uint32{
+	// other processes
+	unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
+	unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE, unix.SYS_KCMP, unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_GETFD,
+	unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO,
+	unix.SYS_PERF_EVENT_OPEN, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
+	// other programs
+	unix.SYS_EXECVE, unix.SYS_EXECVEAT,
+	// namespaces and mounts
+	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
+	unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT,
+	unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
+	// the kernel and the node
+	unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
+	unix.SYS_REBOOT, unix.SYS_BPF, unix.SYS_USERFAULTFD, unix.SYS_FANOTIFY_INIT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT,
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
+	unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+	// Its operations are no system calls, and so no filter sees them.
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+}
+
+// install installs a program for all threads.
+func install(program []unix.SockFilter) error {
+	runtime.LockOSThread() // no_new_privs is a property of the thread that calls seccomp
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&filter)))
+	switch {
+	case errno != 0:
+		return fmt.Errorf("install the system call filter: %w", errno)
+	case thread != 0:
+		return fmt.Errorf("install the system call filter: thread %d has another one", thread)
+	}
+	return nil
+}
