@@ -171,7 +171,7 @@ func (o *outlet) drain(ctx context.Context) bool {
 	}
 }
 
-// last tries to file the batches that wait once more, and closes the sink.
+// last tries to file the batches that wait again, and closes the sink.
 func (o *outlet) last(ctx context.Context) {
 	for b := o.next(); b != nil && o.append(ctx, b) == nil; b = o.next() {
 		o.remove()

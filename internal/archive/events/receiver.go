@@ -181,7 +181,7 @@ func (r *Receiver) file(ctx context.Context, b batch) error {
 	return nil
 }
 
-// Run files what waits for sinks that failed. When the context ends it tries once more, and makes the
+// Run files what waits for sinks that failed. When the context ends it tries again, and makes the
 // events that wait dead letters.
 func (r *Receiver) Run(ctx context.Context) error {
 	var all sync.WaitGroup

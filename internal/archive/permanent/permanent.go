@@ -1,5 +1,5 @@
 // Package permanent marks errors that another attempt with the same data repeats: a sink rejects the
-// data itself. All other errors are temporary, also those that an administrator must repair, such as a
+// data itself. All other errors are temporary, also errors that an administrator must repair, such as a
 // wrong password: the data are valid and wait.
 package permanent
 
