@@ -1,0 +1,69 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// noCgroup is the exit status of limit-memory if it cannot create a cgroup.
+const noCgroup = 75
+
+// TestMemoryLimit runs the archive with the memory limit of its Deployment, in a cgroup, against stores whose
+// responses do not end. The kernel must not kill it, and it must refuse the hour or report the store.
+func TestMemoryLimit(t *testing.T) {
+	const begin = `{"status":"success","data":{"resultType":"vector","result":[`
+	series := func(i int) string {
+		return fmt.Sprintf(`{"metric":{"cluster":"east","node":"n%d","UUID":"GPU-%d","pod":"%s"},"values":[[1,"1"]]},`, i, i, strings.Repeat("x", 200))
+	}
+	tests := map[string]func(i int) string{
+		"text":         func(int) string { return strings.Repeat("x", 1<<16) },
+		"series":       series,
+		"samples":      func(i int) string { return fmt.Sprintf(`[%d,"%d"],`, i, i) },
+		"labels":       func(i int) string { return fmt.Sprintf(`"label%d":"value%d",`, i, i) },
+		"warnings":     func(int) string { return `"a warning",` },
+		"nested lists": func(int) string { return "[" },
+	}
+	starts := map[string]string{
+		"text": begin + `{"metric":{"cluster":"`, "series": begin, "samples": begin + `{"metric":{"cluster":"east"},"values":[`, "labels": begin + `{"metric":{`,
+		"warnings": `{"status":"success","warnings":[`, "nested lists": `{"status":"success","other":`,
+	}
+	for name, more := range tests {
+		t.Run(name, func(t *testing.T) {
+			store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, starts[name])
+				for i, until := 0, time.Now().Add(20*time.Second); time.Now().Before(until); i += 100 {
+					var text strings.Builder
+					for j := range 100 {
+						text.WriteString(more(i + j))
+					}
+					if _, err := io.WriteString(w, text.String()); err != nil {
+						return
+					}
+				}
+			}))
+			defer store.Close()
+			run := exec.CommandContext(t.Context(), "../../../tools/limit-memory", "--required", "512M", binary(), "once", "--store.url="+store.URL, "--folder="+t.TempDir())
+			run.Env = append(os.Environ(), "GOMEMLIMIT=450MiB")
+			out, err := run.CombinedOutput()
+			exit := new(exec.ExitError)
+			switch {
+			case errors.As(err, &exit) && exit.ExitCode() == noCgroup:
+				t.Skipf("no memory limit: %s", out)
+			case !errors.As(err, &exit) || exit.ExitCode() != 1:
+				t.Errorf("%v, want exit status 1\n%.1000s", err, out)
+			case !strings.Contains(string(out), "too large"):
+				t.Errorf("the error does not name the size:\n%.1000s", out)
+			}
+		})
+	}
+}
