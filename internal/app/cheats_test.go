@@ -23,6 +23,15 @@ func TestCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
+// TestHostCheats does the same for users of the host.
+func TestHostCheats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
+	}
+	cheating, honest, names := simnode.HostCheats()
+	checkCheats(t, cheating, honest, names)
+}
+
 // TestUnitCheats does the same on a machine without Kubernetes.
 func TestUnitCheats(t *testing.T) {
 	if testing.Short() {

@@ -16,7 +16,17 @@ func cheats() Scenario {
 // a user of the host tries to have other owners charged. It also returns the same machine with
 // the same work and without the tricks, and the names of the tricks in the order of the GPUs.
 func Cheats() (cheating, honest Scenario, names []string) {
-	cheating = hgxH100("cheats", len(tricks))
+	return playing("cheats", tricks)
+}
+
+// HostCheats is [Cheats] by users of the host, who name cgroups like those of a pod.
+func HostCheats() (cheating, honest Scenario, names []string) {
+	return playing("host-cheats", hostTricks)
+}
+
+// playing returns a machine with one trick on each GPU.
+func playing(name string, tricks []trick) (cheating, honest Scenario, names []string) {
+	cheating = hgxH100(name, len(tricks))
 	cheating.Description = "8 H100; on each GPU a tenant tries another trick to be charged less than it uses"
 	cheating.Sampling.Even = true
 	for i, trick := range tricks {
@@ -81,15 +91,7 @@ var tricks = []trick{
 		}
 		sc.addPods(p, victim)
 	}},
-	{name: "a user's service named as a pod", exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
-		victim := neighbour(g)
-		user := Daemon{Cgroup: "/user.slice/user-1000.slice/user@1000.service", Process: worker("", g).Containers[0].Processes[0]}
-		if cheating {
-			user.Cgroup += sc.cgroupOf(victim)
-		}
-		sc.Daemons = append(slices.Clip(sc.Daemons), user)
-		sc.addPods(victim)
-	}},
+	namedAsPod("a user's service named as a pod", "/user.slice/user-1000.slice/user@1000.service"),
 	{name: "workers with a lifetime of 300 ms", exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		p := worker("fleeting", g)
 		if cheating {
@@ -116,6 +118,29 @@ var tricks = []trick{
 		}
 		sc.addPods(p, neighbour(g))
 	}},
+}
+
+// namedAsPod is the trick of a process of the host whose user names cgroups below its own.
+func namedAsPod(name, cgroup string) trick {
+	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
+		victim := neighbour(g)
+		user := Daemon{Cgroup: cgroup, Process: worker("", g).Containers[0].Processes[0]}
+		if cheating {
+			user.Cgroup += sc.cgroupOf(victim)
+		}
+		sc.Daemons = append(slices.Clip(sc.Daemons), user)
+		sc.addPods(victim)
+	}}
+}
+
+// hostTricks are places in which users other than root can name cgroups.
+var hostTricks = []trick{
+	namedAsPod("a system service", "/system.slice/mallory.service"),
+	namedAsPod("a container of LXC", "/lxc.payload.mallory/system.slice"),
+	namedAsPod("an old container of LXC", "/lxc/mallory"),
+	namedAsPod("a machine", "/machine.slice/systemd-nspawn@mallory.service/payload"),
+	namedAsPod("a scope", "/system.slice/run-u1.scope"),
+	namedAsPod("a job of OpenPBS", "/pbs_jobs.service/jobid/1234.pbs01"),
 }
 
 // mpsServer is the name of nvidia-cuda-mps-server as the kernel truncates it.
