@@ -176,6 +176,11 @@ func run(t testing.TB, env []string, flags ...string) *exporter {
 		t.Fatalf("exited at once: %v\n%s", e.err, strings.Join(e.logged(), "\n"))
 	}
 	eventually(t, "it is ready", func() bool {
+		select {
+		case <-e.exited:
+			t.Fatalf("exited before it was ready: %v", e.err)
+		default:
+		}
 		status, _ := e.get("/-/ready")
 		return status == http.StatusOK
 	})
