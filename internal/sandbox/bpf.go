@@ -51,9 +51,9 @@ func (f filter) fail(call uint32, errno unix.Errno) filter {
 	return f.jump(call, ret(unix.SECCOMP_RET_ERRNO|uint32(errno)))
 }
 
-// only refuses a call unless an argument has one of the values.
-func (f filter) only(call, argument uint32, values ...uint32) filter {
-	return f.argument(call, argument, accept, refuse, values)
+// only refuses a call unless its first argument has one of the values.
+func (f filter) only(call uint32, values ...uint32) filter {
+	return f.argument(call, 0, accept, refuse, values)
 }
 
 // never refuses a call if an argument has one of the values.

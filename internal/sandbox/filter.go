@@ -52,15 +52,15 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 		// Threads need clone, and there are no children.
 		jump(unix.SYS_CLONE, slices.Concat([]unix.SockFilter{load(0)}, set(namespaces, refuse), set(unix.CLONE_THREAD, accept), []unix.SockFilter{ret(refuse)})...).
 		// Go preempts its threads by signals, and reads its limits.
-		only(unix.SYS_KILL, 0, uint32(pid)).
-		only(unix.SYS_TGKILL, 0, uint32(pid)).
-		only(unix.SYS_PRLIMIT64, 0, 0, uint32(pid)).
-		only(unix.SYS_SOCKET, 0, families...).
+		only(unix.SYS_KILL, uint32(pid)).
+		only(unix.SYS_TGKILL, uint32(pid)).
+		only(unix.SYS_PRLIMIT64, 0, uint32(pid)).
+		only(unix.SYS_SOCKET, families...).
 		// A thread may change itself. These are for any other one of the same user.
-		only(unix.SYS_SCHED_SETSCHEDULER, 0, 0).
-		only(unix.SYS_SCHED_SETPARAM, 0, 0).
-		only(unix.SYS_SCHED_SETATTR, 0, 0).
-		only(unix.SYS_SCHED_SETAFFINITY, 0, 0).
+		only(unix.SYS_SCHED_SETSCHEDULER, 0).
+		only(unix.SYS_SCHED_SETPARAM, 0).
+		only(unix.SYS_SCHED_SETATTR, 0).
+		only(unix.SYS_SCHED_SETAFFINITY, 0).
 		// The owner of a file gets signals.
 		never(unix.SYS_FCNTL, 1, unix.F_SETOWN, unix.F_SETOWN_EX).
 		never(unix.SYS_IOCTL, 1, fioSetOwn, unix.SIOCSPGRP)
