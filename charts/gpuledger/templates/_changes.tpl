@@ -144,7 +144,9 @@
 {{- with $v.s3.region }}{{ $args = append $args (printf "--s3.region=%s" .) }}{{ end }}
 {{- with $v.teamLabel }}{{ $args = append $args (printf "--team.label=%s" .) }}{{ end }}
 {{- if $v.events.enabled }}
-{{- $args = concat $args (list "--events.receive" "--events.token-file=/etc/gpuledger/events/tokens") }}
+{{- $args = concat $args (list "--events.receive" "--events.token-file=/etc/gpuledger/events/tokens" "--events.dead-letter=/var/lib/gpuledger/dead-letters.jsonl") }}
+{{- $_ := set .pod "volumes" (prepend .pod.volumes (dict "name" "dead-letters" "emptyDir" (dict "sizeLimit" "300Mi"))) }}
+{{- $_ := set .container "volumeMounts" (prepend .container.volumeMounts (dict "name" "dead-letters" "mountPath" "/var/lib/gpuledger")) }}
 {{- include "gpuledger.eventsSecret" (dict "root" .root "pod" .pod "container" .container "key" "tokens") }}
 {{- end }}
 {{- $_ := set .container "env" (concat .container.env $v.extraEnv) }}
