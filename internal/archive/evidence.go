@@ -57,11 +57,12 @@ func list(ctx context.Context, s *store.Store, cluster string, after, until time
 }
 
 func (l *listing) add(metric string, x fold.Series) {
-	node, value := x.Labels.Get("node"), x.Samples[len(x.Samples)-1].Value
+	last, sampled := x.Last()
+	node, value := x.Labels.Get("node"), last.Value
 	if metric == leading {
 		node = leaderName
 	}
-	if metric == leading && value != 1 || metric != leading && node == "" {
+	if !sampled || metric == leading && value != 1 || metric != leading && node == "" {
 		return
 	}
 	from := source{x.Labels.Get("job"), x.Labels.Get("instance")}

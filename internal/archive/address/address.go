@@ -13,14 +13,14 @@ import (
 
 var errInvalid = errors.New("it is no valid URL: the characters / ? # @ % and spaces in a password must be percent-encoded")
 
-// Parse parses a URL with a host. Its error does not repeat the URL. An @ after the host is invalid,
-// because the text before it may be a part of a password, which would be used as the host.
+// Parse parses a URL, which may have no host. Its error does not repeat the URL. An @ after the host is
+// invalid, because the text before it may be a part of a password, which would be used as the host.
 func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
+	_, rest, found := strings.Cut(text, "://")
+	if err != nil || !found || u.Opaque != "" {
 		return nil, errInvalid
 	}
-	_, rest, _ := strings.Cut(text, "//")
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 && strings.Contains(rest[i:], "@") {
 		return nil, errInvalid
 	}
@@ -43,7 +43,11 @@ func Hide(u *url.URL, err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
 	}
-	values := []string{u.RawQuery, u.User.String()}
+	values := []string{u.RawQuery, u.User.String(), u.Fragment, u.EscapedFragment()}
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		_, value, _ := strings.Cut(pair, "=")
+		values = append(values, value) // it may have no valid encoding
+	}
 	if password, ok := u.User.Password(); ok {
 		values = append(values, password)
 	}

@@ -24,6 +24,8 @@ func TestParse(t *testing.T) {
 		"http://user:%zz@host":                          "",
 		"http://user:word@host:port":                    "",
 		"user:word@host:9090":                           "",
+		"postgres:///db?host=/run/postgresql":           "postgres:///db",
+		"postgres:///user:word@db":                      "",
 		"localhost:9090":                                "",
 		"":                                              "",
 	} {

@@ -284,7 +284,10 @@ func (o *options) open(ctx context.Context, progress func(string)) (books.Source
 		return books.OpenStore(o.Store, books.Reading{Read: o.StoreRead, Team: o.Team, Progress: progress})
 	case !isURL:
 		source, err := books.OpenFolder(ctx, o.Books)
-		if err != nil {
+		switch {
+		case err != nil && strings.ContainsRune(o.Books, '@'): // perhaps a URL with a password and without ://
+			return nil, errors.New("--books has no archive: must be a folder, s3://, postgres:// or mysql://")
+		case err != nil:
 			return nil, fmt.Errorf("--books=%s: %w", o.Books, err)
 		}
 		return source, nil
@@ -294,5 +297,5 @@ func (o *options) open(ctx context.Context, progress func(string)) (books.Source
 	case scheme == "postgres" || scheme == "postgresql" || scheme == "mysql" || scheme == "mariadb":
 		return books.OpenDatabase(ctx, o.Books, o.MySQLPassword)
 	}
-	return nil, fmt.Errorf("--books=%s://…: must be a folder, s3://, postgres:// or mysql://", scheme)
+	return nil, errors.New("--books must be a folder, s3://, postgres:// or mysql://")
 }

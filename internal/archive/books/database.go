@@ -5,11 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/gpuledger/gpuledger/internal/archive/address"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/mysql"
 	"github.com/gpuledger/gpuledger/internal/archive/postgres"
@@ -45,25 +45,25 @@ type database struct {
 }
 
 // OpenDatabase opens the books in a database. It needs the right to select only.
-func OpenDatabase(ctx context.Context, address, passwordFile string) (Source, error) {
-	u, err := url.Parse(address)
+func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error) {
+	u, err := address.Parse(url)
 	if err != nil {
-		return nil, errors.New("--books: must be a URL such as postgres://reader@db.example.com/assets")
+		return nil, errors.New("--books must be a URL such as postgres://reader@db.example.com/assets")
 	}
 	open := openMySQL
 	if strings.HasPrefix(u.Scheme, "postgres") {
 		open = openPostgres
 	}
-	d, err := open(ctx, address, passwordFile)
+	d, err := open(ctx, url, passwordFile)
 	if err != nil {
-		return nil, fmt.Errorf("--books=%s: %w", u.Redacted(), err)
+		return nil, fmt.Errorf("--books=%s: %w", address.Public(u), address.Hide(u, err))
 	}
-	d.name = u.Redacted()
+	d.name = address.Public(u)
 	return d, nil
 }
 
-func openPostgres(ctx context.Context, address, _ string) (*database, error) {
-	r, err := postgres.OpenReader(ctx, address)
+func openPostgres(ctx context.Context, url, _ string) (*database, error) {
+	r, err := postgres.OpenReader(ctx, url)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +73,8 @@ func openPostgres(ctx context.Context, address, _ string) (*database, error) {
 	return &database{dialect: postgresDialect, query: query, close: r.Close}, nil
 }
 
-func openMySQL(ctx context.Context, address, passwordFile string) (*database, error) {
-	db, err := mysql.OpenReader(address, passwordFile)
+func openMySQL(ctx context.Context, url, passwordFile string) (*database, error) {
+	db, err := mysql.OpenReader(url, passwordFile)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package books_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -115,5 +116,22 @@ func BenchmarkHours(b *testing.B) {
 		if charges, err := source.Charges(b.Context(), of, "cluster", "hour", "reason", "team"); err != nil || len(charges) == 0 {
 			b.Fatalf("%d charges, %v", len(charges), err)
 		}
+	}
+}
+
+// TestNoNumber checks that a sum of a rule that is no number is an error, and that a team without a number
+// is left out.
+func TestNoNumber(t *testing.T) {
+	for _, value := range []string{"NaN", "+Inf", "-Inf", "1e300"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `{"status":"success","data":{"result":[{"metric":{"cluster":"east"},"value":[1,"%s"]}]}}`, value)
+		}))
+		source, err := books.OpenStore(store.Config{URL: server.URL, Type: "prometheus", Timeout: time.Minute}, books.Reading{Read: "rules", Team: "team"})
+		check(t, err)
+		of := books.Selection{From: begin, Until: begin.Add(2 * time.Hour), Parts: []time.Time{begin}}
+		if _, err := source.Charges(t.Context(), of, "team"); !errors.Is(err, store.ErrIncomplete) {
+			t.Errorf("%s: error is %v, want %v", value, err, store.ErrIncomplete)
+		}
+		server.Close()
 	}
 }

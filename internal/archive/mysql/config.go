@@ -5,26 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/gpuledger/gpuledger/internal/archive/address"
 
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
 // parse returns the configuration of the driver for a URL such as
 // mysql://archive@db.example.com:3306/gpuledger?tls=true. Its parameters are those of the driver.
-// Errors have no password.
+// Errors have no secrets.
 func parse(text, passwordFile string) (*mysql.Config, error) {
-	u, err := url.Parse(text)
+	u, err := address.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "mysql" && u.Scheme != "mariadb" {
 		return nil, errors.New("must be a URL such as mysql://archive@db.example.com/gpuledger")
 	}
-	config, err := mysql.ParseDSN("/?" + u.RawQuery)
+	config, err := mysql.ParseDSN("/?" + strings.ReplaceAll(u.RawQuery, "/", "%2F"))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("parameters of the URL: %w", address.Hide(u, err))
 	}
 	config.Net, config.Addr = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306"))
 	if config.DBName = strings.TrimPrefix(u.Path, "/"); config.DBName == "" {

@@ -2,6 +2,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/gpuledger/gpuledger/internal/archive/address"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -26,14 +28,11 @@ type Database struct {
 // Open connects, and creates or updates the schema. The URL is that of libpq, and may omit values of
 // PGPASSWORD, PGPASSFILE and other variables of libpq.
 func Open(ctx context.Context, url string) (*Database, error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := parse(url)
 	if err != nil {
-		return nil, err // it has no password
+		return nil, err
 	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = 10 * time.Second
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := connect(ctx, url, config)
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +41,39 @@ func Open(ctx context.Context, url string) (*Database, error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
+}
+
+// parse returns the configuration of the driver for a URL. Errors have no secrets: those of the driver
+// repeat what it cannot parse.
+func parse(url string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(url)
+	if err == nil {
+		config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
+		return config, nil
+	}
+	const want = "must be a URL such as postgres://archive@db.example.com/gpuledger"
+	u, invalid := address.Parse(url)
+	if invalid != nil {
+		return nil, fmt.Errorf("%s: %w", want, invalid)
+	}
+	var parsing *pgconn.ParseConfigError
+	if cause := errors.Unwrap(err); errors.As(err, &parsing) && cause != nil {
+		err = cause // without the URL
+	}
+	return nil, fmt.Errorf("%s: %w", want, address.Hide(u, err))
+}
+
+// connect connects. Errors have no secrets.
+func connect(ctx context.Context, url string, config *pgx.ConnConfig) (*pgx.Conn, error) {
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err == nil || !strings.Contains(url, "://") {
+		return conn, err
+	}
+	u, invalid := address.Parse(url)
+	if invalid != nil || strings.Contains(config.Host, "@") {
+		return nil, errors.New("cannot connect, and the reason may contain the password: percent-encode the characters / ? # @ % in it")
+	}
+	return nil, address.Hide(u, err)
 }
 
 // Close closes the connection.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -12,17 +11,14 @@ type Reader struct{ conn *pgx.Conn }
 
 // OpenReader connects for reading.
 func OpenReader(ctx context.Context, url string) (*Reader, error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := parse(url)
 	if err != nil {
-		return nil, err // it has no password
-	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = 10 * time.Second
+		return nil, err
 	}
 	config.RuntimeParams["search_path"] = schemaName
 	config.RuntimeParams["timezone"] = "UTC"
 	config.RuntimeParams["default_transaction_read_only"] = "on"
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := connect(ctx, url, config)
 	if err != nil {
 		return nil, err
 	}
