@@ -33,6 +33,7 @@ func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error 
 	if err != nil {
 		return err
 	}
+	defer a.store.Close()
 	a.now = func() time.Time { return now }
 	first, last := c.span(now)
 	g, ctx := errgroup.WithContext(ctx)

@@ -52,6 +52,7 @@ func FuzzStore(f *testing.F) {
 			_ = source.GPUs(ctx, of, func(books.GPU) {})
 			of = books.Selection{From: from, Until: from.Add(2 * time.Hour), Where: map[string][]string{"workload_uid": {"w"}}}
 			_ = source.GPUs(ctx, of, func(books.GPU) {})
+			check(t, source.Close())
 		}
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("the books take %v", took)

@@ -55,7 +55,10 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 
 func (s *samples) Name() string { return s.store.URL() }
 
-func (s *samples) Close() error { return nil }
+func (s *samples) Close() error {
+	s.store.Close()
+	return nil
+}
 
 func (s *samples) Measured() bool { return !s.byRules || !s.unmeasured }
 

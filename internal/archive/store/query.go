@@ -18,6 +18,9 @@ func (s *Store) Cluster() string { return s.config.Cluster }
 // URL returns the address of the store, without its secrets.
 func (s *Store) URL() string { return address.Public(s.base) }
 
+// Close closes idle connections.
+func (s *Store) Close() { s.client.CloseIdleConnections() }
+
 // Selector returns a selector of a metric in a cluster. Empty matchers are left out.
 func (s *Store) Selector(metric, cluster string, matchers ...string) string {
 	return metric + s.matchers(cluster, matchers...)
