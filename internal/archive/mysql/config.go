@@ -11,7 +11,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/gpuledger/gpuledger/internal/archive/address"
-
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
