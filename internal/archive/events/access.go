@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/cli"
-	"github.com/gpuledger/gpuledger/internal/event"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // logEvery is the minimum interval between two log lines about one cause and cluster.
@@ -66,9 +65,9 @@ func newAccess(file string, log *slog.Logger) *access {
 	return &access{file: file, log: log, logged: make(map[cause]time.Time)}
 }
 
-// check returns an error unless the request has a token of its cluster. It reads the file for each
+// check returns an error unless a request has a token of the cluster. It reads the file for each
 // request, so that a change has effect at once.
-func (a *access) check(req *http.Request) error {
+func (a *access) check(req *http.Request, cluster string) error {
 	if a.file == "" {
 		return nil
 	}
@@ -80,7 +79,6 @@ func (a *access) check(req *http.Request) error {
 		}
 		return err
 	}
-	cluster := req.URL.Query().Get(event.ClusterParameter)
 	token, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
 	if !ok {
 		token = "" // which no line has
@@ -137,13 +135,8 @@ func (a *access) note(outcome, cluster string, req *http.Request) {
 		}
 	}
 	if a.due(c) {
-		a.log.Warn("refusing events of a sender", "reason", outcome, "cluster", printable(cluster), "client", req.RemoteAddr)
+		a.log.Warn("refusing events of a sender", "reason", outcome, "cluster", labelvalue.Printable(cluster[:min(len(cluster), maxLogged)]), "client", req.RemoteAddr)
 	}
-}
-
-// printable returns a cluster's name for the log, shortened and without control characters.
-func printable(cluster string) string {
-	return strings.Trim(strconv.QuoteToASCII(cluster[:min(len(cluster), maxLogged)]), `"`)
 }
 
 // due reports whether a cause is to be logged.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/event"
@@ -156,21 +155,7 @@ func TestRefusals(t *testing.T) {
 // requests returns the number of requests by outcome.
 func requests(t *testing.T, r *events.Receiver) map[string]float64 {
 	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(r)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := make(map[string]float64)
-	for _, family := range families {
-		for _, m := range family.Metric {
-			if family.GetName() == "gpuledger_archive_event_requests_total" {
-				values[m.Label[0].GetValue()] = m.GetCounter().GetValue()
-			}
-		}
-	}
-	return values
+	return metrics(t, r, "gpuledger_archive_event_requests_total", "outcome")
 }
 
 // TestConfig checks which flags are valid together, and a token file when the program starts.

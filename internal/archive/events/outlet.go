@@ -39,9 +39,9 @@ type batch struct {
 // outlet is a sink, and the batches that wait for it because it failed. They are in another sink.
 type outlet struct {
 	Destination
-	log     *slog.Logger
-	counts  sinkCounts
-	letters *letters
+	log    *slog.Logger
+	counts sinkCounts
+	dead   *deadLetters
 	// repeat is called when the sink has all batches that waited, after others were dropped.
 	repeat func()
 
@@ -66,18 +66,24 @@ func (o *outlet) file(ctx context.Context, b *batch) error {
 	return o.append(ctx, b)
 }
 
-// keep queues a batch until the sink works. If the queue is full, the batch is dropped.
+// keep queues a batch until the sink works. When the program ends, its events are dead letters.
 func (o *outlet) keep(b *batch) {
+	if !o.enqueue(b) {
+		o.reject(b.cluster, b.events, errStopped)
+	}
+}
+
+// enqueue adds a batch to the queue, unless the program ends. A batch that does not fit is dropped.
+func (o *outlet) enqueue(b *batch) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
 	case o.ended:
-		o.bury(b.cluster, b.events, errStopped)
-		return
+		return false
 	case len(o.queue) > 0 && o.size+b.size > maxQueue:
 		o.dropped = true
 		o.counts.dropped.Add(float64(len(b.events)))
-		return
+		return true
 	}
 	o.queue = append(o.queue, b)
 	o.resize(b.size)
@@ -85,6 +91,7 @@ func (o *outlet) keep(b *batch) {
 	case o.wake <- struct{}{}:
 	default:
 	}
+	return true
 }
 
 // waits reports whether the sink gets later events after earlier ones, or no more.
@@ -182,76 +189,78 @@ func (o *outlet) last(ctx context.Context) {
 // end makes the events that wait, and all later ones, dead letters.
 func (o *outlet) end() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.ended = true
-	n := 0
-	for _, b := range o.queue {
-		n += len(b.events)
-		o.bury(b.cluster, b.events, errStopped)
-		o.resize(-b.size)
-	}
+	waiting := o.queue
 	o.queue = nil
+	o.resize(-o.size)
+	o.mu.Unlock()
+	n := 0
+	for _, b := range waiting {
+		n += len(b.events)
+		o.reject(b.cluster, b.events, errStopped)
+	}
 	if n > 0 {
-		o.log.Error("stopping before the sink has all events: they are dead letters", "events", n, "file", o.letters.path)
+		o.log.Error("stopping before the sink has all events: they are dead letters", "events", n, "file", o.dead.path)
 	}
 }
 
 // append adds the events of a batch to the sink, and removes them from the batch. An event that the sink
-// rejects is made a dead letter: halves of a batch find it. The first of several equal failures is logged.
+// rejects becomes a dead letter: halves of a batch find it.
 func (o *outlet) append(ctx context.Context, b *batch) error {
+	rejected, reason := 0, error(nil)
+	defer func() {
+		if rejected > 0 {
+			o.log.Error("the sink rejects events: they are dead letters", "events", rejected, "file", o.dead.path, "err", reason)
+		}
+	}()
 	for size := maxChunk; len(b.events) > 0; {
 		n := min(size, len(b.events))
 		err := o.try(ctx, b.cluster, b.events[:n])
 		switch {
 		case err == nil:
-			o.counts.filed.Add(float64(n))
-			o.works()
+			o.works(n)
 			b.events, size = b.events[n:], min(2*size, maxChunk)
-		case permanent.Is(err) && n > 1:
-			size = n / 2
-		case permanent.Is(err):
-			if o.fails(err) {
-				o.log.Error("the sink rejects events: they are dead letters", "err", err)
-			}
-			o.bury(b.cluster, b.events[:1], err)
-			b.events = b.events[1:]
-		default:
-			if o.fails(err) {
-				o.log.Error("cannot file events", "err", err)
-			}
+			continue
+		case !permanent.Is(err):
+			o.fail(err)
 			return err
+		case n == 1:
+			o.reject(b.cluster, b.events[:1], err)
+			b.events, rejected, reason = b.events[1:], rejected+1, err
 		}
+		o.close()
+		size = max(n/2, 1)
 	}
 	return nil
 }
 
-// bury makes events that the sink does not get dead letters, and counts them. Without dead letters they
-// are dropped.
-func (o *outlet) bury(cluster string, events []table.Event, reason error) {
+// works counts filed events, and logs the end of a failure.
+func (o *outlet) works(n int) {
+	o.counts.filed.Add(float64(n))
+	if o.logged != "" {
+		o.log.Info("filing events again")
+	}
+	o.logged = ""
+}
+
+// fail logs the first of several equal failures, and closes the sink, which is opened again for the next events.
+func (o *outlet) fail(err error) {
+	o.close()
+	if text := err.Error(); text != o.logged {
+		o.logged = text
+		o.log.Error("cannot file events", "err", err)
+	}
+}
+
+// reject makes events dead letters, and counts them. Without dead letters they are dropped.
+func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	n := float64(len(events))
-	if err := o.letters.write(o.Name, cluster, events, reason); err != nil {
+	if err := o.dead.write(o.Name, cluster, events, reason); err != nil {
 		o.counts.dropped.Add(n)
 		o.log.Error("events are dropped: cannot write dead letters", "events", n, "reason", reason, "err", err)
 		return
 	}
 	o.counts.rejected.Add(n)
-}
-
-// fails closes the sink, which is opened again for the next events. It reports whether the failure is another
-// than the last one.
-func (o *outlet) fails(err error) bool {
-	o.close()
-	last := o.logged
-	o.logged = err.Error()
-	return o.logged != last
-}
-
-// works logs the end of a failure.
-func (o *outlet) works() {
-	if o.logged != "" {
-		o.log.Info("filing events again")
-	}
-	o.logged = ""
 }
 
 // try adds the rows of events to the sink, which may change them.

@@ -63,10 +63,10 @@ func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 	r := &Receiver{access: newAccess(c.TokenFile, log), counts: newCounts(), log: log, turn: make(chan struct{}, 1)}
 	r.stopping, r.stop = context.WithCancel(context.Background())
 	r.repeat()
-	dead := &letters{path: c.DeadLetter}
+	dead := &deadLetters{path: c.DeadLetter}
 	for _, d := range destinations {
 		r.outlets = append(r.outlets, &outlet{
-			Destination: d, log: log.With("sink", d.Name), counts: r.counts.sink(d.Name), letters: dead, repeat: r.repeat, wake: make(chan struct{}, 1),
+			Destination: d, log: log.With("sink", d.Name), counts: r.counts.sink(d.Name), dead: dead, repeat: r.repeat, wake: make(chan struct{}, 1),
 		})
 	}
 	return r
@@ -125,10 +125,10 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	if req.Method != http.MethodPost {
 		return refuse(http.StatusMethodNotAllowed, "method %s: must be POST", req.Method)
 	}
-	if err := r.access.check(req); err != nil {
+	cluster := req.URL.Query().Get(event.ClusterParameter)
+	if err := r.access.check(req, cluster); err != nil {
 		return err
 	}
-	cluster := req.URL.Query().Get(event.ClusterParameter)
 	if err := table.CheckCluster(cluster); err != nil {
 		return refuse(http.StatusBadRequest, "parameter %s: %w", event.ClusterParameter, err)
 	}
@@ -145,14 +145,14 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	// Errors mean that the connection has no deadlines, as in tests.
 	_ = control.SetReadDeadline(now.Add(readTime))
 	_ = control.SetWriteDeadline(now.Add(readTime + fileTime + time.Second))
-	text, events, err := read(req)
+	size, events, err := read(req)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), fileTime)
 	defer cancel()
 	defer context.AfterFunc(r.stopping, cancel)()
-	if err := r.file(ctx, batch{cluster, table.Place(events, now), text, now}); err != nil {
+	if err := r.file(ctx, batch{cluster, table.Place(events, now), size, now}); err != nil {
 		return err
 	}
 	r.ask(w, cluster)
@@ -205,16 +205,22 @@ func (r *Receiver) Run(ctx context.Context) error {
 	return nil
 }
 
-// quiet waits for the last request, and then ends its filing. It reports false if the request takes longer. No
-// other request is read afterwards.
+// quiet waits for the last request, and ends its filing if it takes too long. It reports false if the request
+// continues. No other request is read afterwards.
 func (r *Receiver) quiet() bool {
-	for _, end := range []context.CancelFunc{r.stop, func() {}} {
-		select {
-		case r.turn <- struct{}{}:
-			return true
-		case <-time.After(farewell):
-			end()
-		}
+	if r.takesTurn() {
+		return true
 	}
-	return false
+	r.stop()
+	return r.takesTurn()
+}
+
+// takesTurn waits for the turn, and keeps it.
+func (r *Receiver) takesTurn() bool {
+	select {
+	case r.turn <- struct{}{}:
+		return true
+	case <-time.After(farewell):
+		return false
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -317,6 +318,14 @@ func TestDropped(t *testing.T) {
 // counted returns the metrics of the sinks: by sink and outcome, and the size of the queue by sink.
 func counted(t *testing.T, r *events.Receiver) map[string]float64 {
 	t.Helper()
+	all := metrics(t, r, "gpuledger_archive_events_total", "sink", "outcome")
+	maps.Copy(all, metrics(t, r, "gpuledger_archive_event_queue_bytes", "sink"))
+	return all
+}
+
+// metrics returns the values of a metric by the values of some labels, separated by slashes.
+func metrics(t *testing.T, r *events.Receiver, name string, by ...string) map[string]float64 {
+	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(r)
 	families, err := registry.Gather()
@@ -325,38 +334,16 @@ func counted(t *testing.T, r *events.Receiver) map[string]float64 {
 	}
 	values := make(map[string]float64)
 	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
 		for _, m := range family.Metric {
-			labels := make(map[string]string)
+			key := make([]string, len(by))
 			for _, l := range m.Label {
-				labels[l.GetName()] = l.GetValue()
+				key[slices.Index(by, l.GetName())] = l.GetValue()
 			}
-			switch sink := labels["sink"]; family.GetName() {
-			case "gpuledger_archive_events_total":
-				values[sink+"/"+labels["outcome"]] = m.GetCounter().GetValue()
-			case "gpuledger_archive_event_queue_bytes":
-				values[sink] = m.GetGauge().GetValue()
-			}
+			values[strings.Join(key, "/")] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 	}
 	return values
-}
-
-// gathered returns the value of a gauge of a sink.
-func gathered(t *testing.T, r *events.Receiver, name, sink string) float64 {
-	t.Helper()
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(r)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, m := range family.Metric {
-			if family.GetName() == name && m.Label[0].GetValue() == sink {
-				return m.GetGauge().GetValue()
-			}
-		}
-	}
-	t.Fatalf("%s has no sink %s", name, sink)
-	return 0
 }

@@ -247,7 +247,9 @@ func TestQueueAge(t *testing.T) {
 		post(r, target, phase)
 		time.Sleep(10 * time.Minute)
 		post(r, target, phase)
-		age := func(sink string) float64 { return gathered(t, r, "gpuledger_archive_event_queue_age_seconds", sink) }
+		age := func(sink string) float64 {
+			return metrics(t, r, "gpuledger_archive_event_queue_age_seconds", "sink")[sink]
+		}
 		if got := age("a"); got != 600 || age("b") != 0 {
 			t.Errorf("ages are %v and %v, want 600 and 0", got, age("b"))
 		}

@@ -13,21 +13,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// maxLetters limits the file of dead letters, in bytes.
-const maxLetters = 256 << 20
+// maxDeadLetters limits the file, in bytes.
+const maxDeadLetters = 256 << 20
 
-// errNoLetters means that no file for dead letters is set.
-var errNoLetters = errors.New("no file for dead letters: set --events.dead-letter")
+// errNoDeadLetters means that no file for dead letters is set.
+var errNoDeadLetters = errors.New("no file for dead letters: set --events.dead-letter")
 
-// letters is the file of events that a sink rejects, or that wait when the program ends: a line of JSON
+// deadLetters is the file of events that a sink rejects, or that wait when the program ends: a line of JSON
 // for each. All sinks share it.
-type letters struct {
+type deadLetters struct {
 	path string
 	mu   sync.Mutex
 }
 
-// letter is a line of the file. The event has the format of the reconciler, and can be sent again.
-type letter struct {
+// deadLetter is a line of the file. The event has the format of the reconciler, and can be sent again.
+type deadLetter struct {
 	Time    time.Time       `json:"time"`
 	Sink    string          `json:"sink"`
 	Cluster string          `json:"cluster"`
@@ -36,9 +36,9 @@ type letter struct {
 }
 
 // write appends events. They are durable when write returns.
-func (l *letters) write(sink, cluster string, events []table.Event, reason error) error {
+func (l *deadLetters) write(sink, cluster string, events []table.Event, reason error) error {
 	if l.path == "" {
-		return errNoLetters
+		return errNoDeadLetters
 	}
 	var lines bytes.Buffer
 	out := json.NewEncoder(&lines)
@@ -47,7 +47,7 @@ func (l *letters) write(sink, cluster string, events []table.Event, reason error
 		if err != nil {
 			return err
 		}
-		if err := out.Encode(letter{time.Now().UTC(), sink, cluster, reason.Error(), text}); err != nil {
+		if err := out.Encode(deadLetter{time.Now().UTC(), sink, cluster, reason.Error(), text}); err != nil {
 			return err
 		}
 	}
@@ -57,7 +57,7 @@ func (l *letters) write(sink, cluster string, events []table.Event, reason error
 }
 
 // append adds lines to the file. If they cannot be written whole, none is added.
-func (l *letters) append(lines []byte) (err error) {
+func (l *deadLetters) append(lines []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func (l *letters) append(lines []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if info.Size()+int64(len(lines)) > maxLetters {
-		return fmt.Errorf("%s has more than %d bytes: file its events again, then remove it", l.path, maxLetters)
+	if info.Size()+int64(len(lines)) > maxDeadLetters {
+		return fmt.Errorf("%s has more than %d bytes: file its events again, then remove it", l.path, maxDeadLetters)
 	}
 	if _, err := file.Write(lines); err != nil {
 		return errors.Join(err, file.Truncate(info.Size()))
