@@ -57,7 +57,7 @@ type access struct {
 	logged map[cause]time.Time
 }
 
-// cause is what a log line is about. The cluster is empty unless the token file names it, so the
+// cause is the reason of a refusal in the log, with its cluster. The cluster is empty unless the token file names it, so the
 // number of causes is bounded.
 type cause struct{ outcome, cluster string }
 

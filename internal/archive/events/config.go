@@ -26,7 +26,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.BoolVar(&c.Receive, "events.receive", false, "receive events from gpuledger-reconciler; for run; requires credentials of senders, except on loopback")
 	fs.StringVar(&c.TokenFile, "events.token-file", "", "`file` with the bearer tokens of senders of events, read for every request: on each line the name of a cluster and a token")
 	fs.StringVar(&c.DeadLetter, "events.dead-letter", "", "`file` for events that a sink rejects, and for events that wait for a sink when the program ends; default is dead-letters.jsonl in --folder, without which they are dropped")
-	fs.BoolVar(&c.Insecure, "events.insecure", false, "receive events without credentials: everyone who reaches the address may write events of any cluster")
+	fs.BoolVar(&c.Insecure, "events.insecure", false, "receive events without credentials: every client of the address may write events of any cluster")
 }
 
 // Validate checks what the flag package cannot. A token file that is missing may be created later.

@@ -22,7 +22,7 @@ const (
 	// than a sender waits.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// farewell is the time for the last request at shutdown, lastTry the time for what waits.
+	// farewell is the time for the last request at shutdown, lastTry the time for batches that wait.
 	farewell = 500 * time.Millisecond
 	lastTry  = 3 * time.Second
 	// retryAfter is when a sender tries again, in seconds.
@@ -181,8 +181,8 @@ func (r *Receiver) file(ctx context.Context, b batch) error {
 	return nil
 }
 
-// Run files what waits for sinks that failed. When the context ends it tries again, and makes the
-// events that wait dead letters.
+// Run files the batches that wait for sinks that failed. When the context ends it tries again, and makes the
+// events that still wait dead letters.
 func (r *Receiver) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, o := range r.outlets {

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// picky is a sink that rejects some ids for good.
+// picky is a sink with permanent errors for some ids.
 type picky struct {
 	memory
 	rejects func(id string) bool

@@ -62,7 +62,7 @@ func read(req *http.Request) (size int, events []event.Event, err error) {
 	return 0, nil, &refusal{err, http.StatusBadRequest}
 }
 
-// decode returns the events in a body. Errors are those of its content, unless reading it failed.
+// decode returns the events in a body. An error is about its content, unless reading it failed.
 func decode(in io.Reader, encoding string) (size int, events []event.Event, err error) {
 	switch encoding {
 	case "", "identity":
