@@ -3,17 +3,10 @@ package ask_test
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"math"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,32 +124,6 @@ TOTAL           48.000  10.0 %  40.0 %    48.00      24.00         114.00    21.
 	want = "line,cluster,energy_mj,idle_mj,exclusive_mj,idle_share,measured_share,gpu_ms,active_ms,complete\n"
 	if !strings.HasPrefix(r.out, want) || !strings.Contains(r.out, "total,TOTAL,172800000000,17280000000,69120000000,0.1,0.4,172800000,86400000,false\n") || !strings.Contains(r.err, "incomplete") {
 		t.Errorf("CSV:\n%s%s", r.out, r.err)
-	}
-}
-
-// TestAccepted checks that a statement and verify name the hours that an operator accepted, and why.
-func TestAccepted(t *testing.T) {
-	folder := t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
-	for hour, reason := range []string{"", "rack 7 was moved", "rack 7 was moved", "", "a power cut", ""} {
-		h := &fold.Hour{Cluster: "east", Start: october.Add(time.Duration(hour) * time.Hour)}
-		filed := &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h), Reason: reason}}
-		if reason != "" || hour == 5 { // earlier versions have no reasons
-			filed.State = table.Gaps
-		}
-		check(t, sink.Replace(t.Context(), filed))
-	}
-	check(t, sink.Close())
-	want := `! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T04 to 2026-10-01T05: a power cut
-! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T05 to 2026-10-01T06: filed by an earlier version
-! incomplete: 2 hours of east were accepted although samples are missing, 2026-10-01T01 to 2026-10-01T03: rack 7 was moved
-`
-	for _, question := range []string{"statement", "verify"} {
-		r := run(t, question, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T06")
-		if !strings.Contains(r.out, want) {
-			t.Errorf("%s (want the notices\n%s):\n%s%s", question, want, r.out, r.err)
-		}
 	}
 }
 
@@ -296,111 +263,6 @@ var (
 	}
 )
 
-// TestFOCUS checks the rows against the rules of the specification, versions 1.2 and 1.3: columns, types,
-// allowed values, cost as the product of price and quantity, and the split of each GPU's charge.
-func TestFOCUS(t *testing.T) {
-	folder, list := books(t), file(t, prices)
-	for _, format := range []string{"focus-1.2", "focus"} {
-		r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-03", "--prices="+list, "--pue=1.5", "--format="+format)
-		if r.status != 0 {
-			t.Fatalf("%s: exit status %d: %s", format, r.status, r.err)
-		}
-		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
-		check(t, err)
-		mandatory := focusMandatory
-		if format == "focus" {
-			mandatory = append(slices.Clone(mandatory), "HostProviderName", "ServiceProviderName", "AllocatedMethodId")
-		}
-		for _, name := range mandatory {
-			if !slices.Contains(lines[0], name) {
-				t.Errorf("%s: column %s is missing", format, name)
-			}
-		}
-		total, ratios := 0.0, make(map[string]float64)
-		for _, fields := range lines[1:] {
-			row := make(map[string]string)
-			for i, name := range lines[0] {
-				row[name] = fields[i]
-			}
-			checkFOCUS(t, row)
-			total += number(t, row["EffectiveCost"])
-			if format == "focus" {
-				ratios[row["ResourceId"]+row["ChargePeriodStart"]+row["SkuPriceId"]] += allocated(t, row)
-			}
-		}
-		if math.Abs(total-114) > 1e-9 {
-			t.Errorf("%s: the costs are %v, want that of the statement, 114", format, total)
-		}
-		for charge, ratio := range ratios {
-			if math.Abs(ratio-1) > 1e-9 {
-				t.Errorf("the ratios of %s add up to %v, want 1", charge, ratio)
-			}
-		}
-	}
-	if r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-03", "--format=focus"); r.status != 1 || !strings.Contains(r.err, "needs --prices") {
-		t.Errorf("without prices: exit status %d: %s", r.status, r.err)
-	}
-}
-
-func checkFOCUS(t *testing.T, row map[string]string) {
-	t.Helper()
-	for name, value := range row {
-		if value == "" && !slices.Contains(focusNullable, name) {
-			t.Errorf("%s is null", name)
-		}
-		for names, format := range focusFormats {
-			if regexp.MustCompile(names).MatchString(name) && !regexp.MustCompile(format).MatchString(value) {
-				t.Errorf("%s is %q, want %s", name, value, format)
-			}
-		}
-		if strings.HasSuffix(name, "Tags") && value != "" {
-			check(t, json.Unmarshal([]byte(value), new(map[string]string)))
-		}
-	}
-	if want := number(t, row["ContractedUnitPrice"]) * number(t, row["PricingQuantity"]); math.Abs(want-number(t, row["ContractedCost"])) > 1e-12 {
-		t.Errorf("ContractedCost is %s, want %v", row["ContractedCost"], want)
-	}
-	if row["ChargePeriodStart"] >= row["ChargePeriodEnd"] || row["BillingPeriodStart"] > row["ChargePeriodStart"] || row["BillingPeriodEnd"] < row["ChargePeriodEnd"] {
-		t.Errorf("periods: %v", row)
-	}
-}
-
-// allocated returns the ratio of an allocated charge.
-func allocated(t *testing.T, row map[string]string) float64 {
-	t.Helper()
-	var details struct {
-		Elements []struct {
-			AllocatedRatio, UsageQuantity float64
-			UsageUnit                     string
-		}
-	}
-	check(t, json.Unmarshal([]byte(row["AllocatedMethodDetails"]), &details))
-	if row["AllocatedMethodId"] == "" || len(details.Elements) != 1 || details.Elements[0].UsageUnit == "" {
-		t.Errorf("AllocatedMethodDetails is %s", row["AllocatedMethodDetails"])
-	}
-	return details.Elements[0].AllocatedRatio
-}
-
-func number(t *testing.T, text string) float64 {
-	t.Helper()
-	n, err := strconv.ParseFloat(text, 64)
-	check(t, err)
-	return n
-}
-
-// TestImpact checks the rows for the Impact Framework.
-func TestImpact(t *testing.T) {
-	carbon := file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,400\n")
-	r := run(t, "statement", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-01T01", "--carbon="+carbon, "--format=impact-framework")
-	want := `component,timestamp,duration,energy,grid/carbon-intensity,carbon
-east/search,2026-10-01T00:00:00Z,3600,0.2,400,80
-east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
-`
-	if r.status != 0 || !strings.HasPrefix(r.out, want) && !strings.Contains(r.out, "east/search,2026-10-01T00:00:00Z,3600,0.2,400,80\n") {
-		t.Errorf("exit status %d, %s:\n%s", r.status, r.err, r.out)
-	}
-}
-
 // TestReport checks that a page has everything about a board.
 func TestReport(t *testing.T) {
 	folder := books(t)
@@ -414,21 +276,6 @@ func TestReport(t *testing.T) {
 				t.Errorf("%s: exit status %d, no %q:\n%s%s", format, r.status, part, r.out, r.err)
 			}
 		}
-	}
-}
-
-// TestPartial checks that a partial answer of a store is an error of one line.
-func TestPartial(t *testing.T) {
-	for _, body := range []string{
-		`{"status":"success","warnings":["store a is down"],"data":[]}`,
-		`{"status":"success","isPartial":true,"data":[]}`,
-	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
-		r := run(t, "where", "S1", "--store.url="+server.URL)
-		if r.status != 1 || !strings.Contains(r.err, "repair the store") || strings.Count(r.err, "\n") != 1 || r.out != "" {
-			t.Errorf("%s: exit status %d\n%s%s", body, r.status, r.out, r.err)
-		}
-		server.Close()
 	}
 }
 
@@ -462,73 +309,5 @@ func TestDocumented(t *testing.T) {
 				t.Errorf("column %s of %s is not documented", column, args[0])
 			}
 		}
-	}
-}
-
-// TestPruned checks that statements of a whole month have the same amounts after a prune, money by model included,
-// and what the questions report about pruned and removed hours.
-func TestPruned(t *testing.T) {
-	folder := t.TempDir()
-	check(t, os.CopyFS(folder, os.DirFS(books(t))))
-	byModel := file(t, "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n")
-	questions := [][]string{
-		{"statement", "--month=2026-10", "--prices=" + byModel},
-		{"statement", "--month=2026-10", "--by=namespace,workload,reason", "-o", "csv"},
-		{"idle", "--month=2026-10"},
-		{"statement", "--month=2026-10", "--by=model"},
-	}
-	ask := func(args ...string) result { return run(t, append(args, "--books="+folder)...) }
-	var before []string
-	for _, args := range questions {
-		before = append(before, ask(args...).out)
-	}
-	prune := func() {
-		t.Helper()
-		sink, err := files.Open(folder, []string{"parquet"})
-		check(t, err)
-		check(t, sink.Prune(t.Context(), october.AddDate(0, 1, 0), false, func(table.Deleted) {}))
-		check(t, sink.Close())
-	}
-	prune()
-	for i, args := range questions {
-		if diff := cmp.Diff(before[i], ask(args...).out); diff != "" || before[i] == "" {
-			t.Errorf("%v (-before +after):\n%s", args, diff)
-		}
-	}
-	for _, tt := range []struct{ question, want string }{
-		{"statement --month=2026-10 --prices=" + file(t, prices), "2026-10 is pruned, its prices and intensities are those of its start"},
-		{"statement --month=2026-10 --by=pod", "their sums have no pods, nodes and boards"},
-		{"statement --from=2026-10-01 --to=2026-10-02", "the details of 24 hours of east are pruned"},
-		{"statement --month=2026-10 --format=impact-framework -o json", "the details of 48 hours of east are pruned"},
-		{"moves --since=40d", "the details before 2026-10-03 00:00 are pruned"},
-	} {
-		if r := ask(strings.Fields(tt.question)...); !strings.Contains(r.out+r.err, tt.want) || strings.Contains(r.out+r.err, "differ") {
-			t.Errorf("%s: no %q in\n%s%s", tt.question, tt.want, r.out, r.err)
-		}
-	}
-	verified := func(want string) {
-		t.Helper()
-		r := ask("verify", "--month=2026-10", "-o", "csv")
-		if lines := strings.Split(r.out, "\n"); len(lines) < 2 || lines[1] != want {
-			t.Errorf("verify: %s%s\nwant %s", r.out, r.err, want)
-		}
-	}
-	const missing = "2026-10-03T00 to 2026-11-01T00"
-	verified("east,48,744," + missing + ",0,0,0,0,48,0,172800000000,172800000000,0,false")
-
-	// The files of a day are removed by hand.
-	folder = t.TempDir()
-	check(t, os.CopyFS(folder, os.DirFS(books(t))))
-	for _, of := range table.Data {
-		check(t, os.RemoveAll(filepath.Join(folder, of.Name, "cluster=east", "date=2026-10-02")))
-	}
-	verified("east,48,744," + missing + ",0,0,0,0,0,24,172800000000,86400000000,24,false")
-	if r := ask("verify", "--month=2026-10"); !strings.Contains(r.out, "the rows of 24 hours are missing although the manifest has them") {
-		t.Errorf("verify:\n%s%s", r.out, r.err)
-	}
-	prune()
-	verified("east,48,744," + missing + ",0,0,0,0,48,24,86400000000,86400000000,0,false")
-	if r := ask("statement", "--month=2026-10"); !strings.Contains(r.out, "the rows of 24 hours of east were removed without sums") || strings.Contains(r.out, "differ") {
-		t.Errorf("statement:\n%s%s", r.out, r.err)
 	}
 }

@@ -1,0 +1,117 @@
+package ask_test
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestFOCUS checks the rows against the rules of the specification, versions 1.2 and 1.3: columns, types,
+// allowed values, cost as the product of price and quantity, and the split of each GPU's charge.
+func TestFOCUS(t *testing.T) {
+	folder, list := books(t), file(t, prices)
+	for _, format := range []string{"focus-1.2", "focus"} {
+		r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-03", "--prices="+list, "--pue=1.5", "--format="+format)
+		if r.status != 0 {
+			t.Fatalf("%s: exit status %d: %s", format, r.status, r.err)
+		}
+		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
+		check(t, err)
+		mandatory := focusMandatory
+		if format == "focus" {
+			mandatory = append(slices.Clone(mandatory), "HostProviderName", "ServiceProviderName", "AllocatedMethodId")
+		}
+		for _, name := range mandatory {
+			if !slices.Contains(lines[0], name) {
+				t.Errorf("%s: column %s is missing", format, name)
+			}
+		}
+		total, ratios := 0.0, make(map[string]float64)
+		for _, fields := range lines[1:] {
+			row := make(map[string]string)
+			for i, name := range lines[0] {
+				row[name] = fields[i]
+			}
+			checkFOCUS(t, row)
+			total += number(t, row["EffectiveCost"])
+			if format == "focus" {
+				ratios[row["ResourceId"]+row["ChargePeriodStart"]+row["SkuPriceId"]] += allocated(t, row)
+			}
+		}
+		if math.Abs(total-114) > 1e-9 {
+			t.Errorf("%s: the costs are %v, want that of the statement, 114", format, total)
+		}
+		for charge, ratio := range ratios {
+			if math.Abs(ratio-1) > 1e-9 {
+				t.Errorf("the ratios of %s add up to %v, want 1", charge, ratio)
+			}
+		}
+	}
+	if r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-03", "--format=focus"); r.status != 1 || !strings.Contains(r.err, "needs --prices") {
+		t.Errorf("without prices: exit status %d: %s", r.status, r.err)
+	}
+}
+
+func checkFOCUS(t *testing.T, row map[string]string) {
+	t.Helper()
+	for name, value := range row {
+		if value == "" && !slices.Contains(focusNullable, name) {
+			t.Errorf("%s is null", name)
+		}
+		for names, format := range focusFormats {
+			if regexp.MustCompile(names).MatchString(name) && !regexp.MustCompile(format).MatchString(value) {
+				t.Errorf("%s is %q, want %s", name, value, format)
+			}
+		}
+		if strings.HasSuffix(name, "Tags") && value != "" {
+			check(t, json.Unmarshal([]byte(value), new(map[string]string)))
+		}
+	}
+	if want := number(t, row["ContractedUnitPrice"]) * number(t, row["PricingQuantity"]); math.Abs(want-number(t, row["ContractedCost"])) > 1e-12 {
+		t.Errorf("ContractedCost is %s, want %v", row["ContractedCost"], want)
+	}
+	if row["ChargePeriodStart"] >= row["ChargePeriodEnd"] || row["BillingPeriodStart"] > row["ChargePeriodStart"] || row["BillingPeriodEnd"] < row["ChargePeriodEnd"] {
+		t.Errorf("periods: %v", row)
+	}
+}
+
+// allocated returns the ratio of an allocated charge.
+func allocated(t *testing.T, row map[string]string) float64 {
+	t.Helper()
+	var details struct {
+		Elements []struct {
+			AllocatedRatio, UsageQuantity float64
+			UsageUnit                     string
+		}
+	}
+	check(t, json.Unmarshal([]byte(row["AllocatedMethodDetails"]), &details))
+	if row["AllocatedMethodId"] == "" || len(details.Elements) != 1 || details.Elements[0].UsageUnit == "" {
+		t.Errorf("AllocatedMethodDetails is %s", row["AllocatedMethodDetails"])
+	}
+	return details.Elements[0].AllocatedRatio
+}
+
+func number(t *testing.T, text string) float64 {
+	t.Helper()
+	n, err := strconv.ParseFloat(text, 64)
+	check(t, err)
+	return n
+}
+
+// TestImpact checks the rows for the Impact Framework.
+func TestImpact(t *testing.T) {
+	carbon := file(t, "from,zone,grams_per_kwh\n2026-10-01,DE,400\n")
+	r := run(t, "statement", "--books="+books(t), "--from=2026-10-01", "--to=2026-10-01T01", "--carbon="+carbon, "--format=impact-framework")
+	want := `component,timestamp,duration,energy,grid/carbon-intensity,carbon
+east/search,2026-10-01T00:00:00Z,3600,0.2,400,80
+east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
+`
+	if r.status != 0 || !strings.HasPrefix(r.out, want) && !strings.Contains(r.out, "east/search,2026-10-01T00:00:00Z,3600,0.2,400,80\n") {
+		t.Errorf("exit status %d, %s:\n%s", r.status, r.err, r.out)
+	}
+}
