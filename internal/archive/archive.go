@@ -114,7 +114,7 @@ type lastHour struct {
 	of   string // cluster
 	from time.Time
 	at   time.Time
-	// filed means that the sink had the hour, reason is that of its acceptance.
+	// filed means that the sink had the hour, reason is the reason of its acceptance.
 	filed  bool
 	reason string
 }

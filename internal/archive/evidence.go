@@ -19,7 +19,7 @@ const (
 	recent = 10 * time.Minute
 )
 
-// The metrics that list Nodes: those of kube-state-metrics and of the reconciler, whose leader also
+// The metrics that list Nodes are from kube-state-metrics and the reconciler. The reconciler's leader also
 // reports that it leads, without a node. A Node is listed while one of them names it.
 const (
 	leading    = "gpuledger_reconciler_leading"
@@ -127,8 +127,8 @@ func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (boo
 	return gone != nil && !slices.ContainsFunc(scraped, func(node string) bool { return !gone[node] }), err
 }
 
-// gone returns which nodes were removed or drained before one moment, by what is listed until
-// another. It is nil if no Nodes are listed.
+// gone returns the nodes that were removed or drained before one moment, according to the Nodes that are
+// listed until another. It is nil if no Nodes are listed.
 func (a *archive) gone(ctx context.Context, cluster string, nodes []string, from, until time.Time) (map[string]bool, error) {
 	now, err := list(ctx, a.store, cluster, from, until)
 	if err != nil || len(now.nodes) == 0 {

@@ -159,7 +159,7 @@ func listed(of func(metric, node, instance string) bool) func(metric, node, inst
 	}
 }
 
-// busy cordons machines whose pods and scrapes continue.
+// busy cordons machines. Their pods and scrapes continue.
 func busy(all []machine) []machine {
 	for i := range all {
 		all[i].cordoned = true
@@ -203,7 +203,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestScrapeInterval checks that a store whose targets are scraped every five minutes is archived.
+// TestScrapeInterval checks that a store with a scrape interval of five minutes is archived.
 func TestScrapeInterval(t *testing.T) {
 	f := newFiling(t, life{machines: pool(3, 0, always)})
 	f.hidden = func(_ map[string]string, at time.Time) bool { return at.Sub(noon)/time.Minute%5 != 0 }

@@ -64,7 +64,7 @@ func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slo
 	return failed
 }
 
-// pruneSink prunes a sink, and returns what was deleted by table and cluster.
+// pruneSink prunes a sink, and returns the deletions by table and cluster.
 func pruneSink(ctx context.Context, c *Config, d destination, before time.Time) (found []table.Deleted, err error) {
 	s, err := d.open(ctx, c)
 	if err != nil {

@@ -36,11 +36,11 @@ type foldedHour struct {
 	err      error        // the first refusal of a shard
 }
 
-// filedHours is what a sink has.
+// filedHours are the hours in a sink.
 type filedHours interface {
 	// nodes returns the nodes with boards in the last hour of a cluster that is filed in a period.
 	nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
-	// filed returns what is filed of an hour.
+	// filed returns the row of an hour in the manifest.
 	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 }
 

@@ -57,10 +57,10 @@ type partitioned interface {
 	PartitionsEnd(ctx context.Context, now time.Time) (time.Time, error)
 }
 
-// pruner is a sink whose hours can be deleted.
+// pruner is a sink that can delete hours.
 type pruner interface {
 	// Prune deletes the rows of hours before a moment, the start of a month, and of events. It keeps the
-	// sums of charges and the manifest. Done is called with what is deleted. With dry nothing is deleted.
+	// sums of charges and the manifest. Done is called with each deletion. If dry is set, nothing is deleted.
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 

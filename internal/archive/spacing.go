@@ -63,7 +63,7 @@ func (s *spacing) add(series fold.Series) {
 	}
 }
 
-// thinned reports whether samples are missing regularly: the timestamps are those of downsampled
+// thinned reports whether samples are missing regularly: the timestamps are as in downsampled
 // data, or a series has at most half of the samples that another one has in its time, or of the
 // successful scrapes of its target.
 func (s *spacing) thinned(scrapes [][]int64) bool {

@@ -87,7 +87,7 @@ func TestSecretFiles(t *testing.T) {
 	}
 }
 
-// writeMode writes a file whose mode the umask does not change.
+// writeMode writes a file with a mode, without effect of the umask.
 func writeMode(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
 	check(t, os.WriteFile(path, []byte("secret"), 0o600))

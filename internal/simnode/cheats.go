@@ -19,7 +19,7 @@ func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
 
-// HostCheats is [Cheats] by users of the host, who name cgroups like those of a pod.
+// HostCheats is [Cheats] by users of the host: they name their cgroups as the kubelet names a pod's.
 func HostCheats() (cheating, honest Scenario, names []string) {
 	return playing("host-cheats", hostTricks)
 }
@@ -120,7 +120,8 @@ var tricks = []trick{
 	}},
 }
 
-// namedAsPod is the trick of a process of the host whose user names cgroups below its own.
+// namedAsPod returns a trick: a process of the host is in a cgroup with the name of a pod's, below the
+// cgroup of its service or user.
 func namedAsPod(name, cgroup string) trick {
 	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {
 		victim := neighbour(g)

@@ -35,7 +35,7 @@ func Public(u *url.URL) string {
 // minSecret is the length from which a value is a secret. Shorter ones occur in any text.
 const minSecret = 4
 
-// Hide returns an error whose text has neither the secrets of a URL nor the URL of a failed request.
+// Hide returns an error without the secrets of a URL and without the URL of a failed request.
 func Hide(u *url.URL, err error) error {
 	if err == nil {
 		return nil

@@ -280,7 +280,7 @@ func (a *account) prunedNotices(months []time.Time) {
 	}
 	for _, part := range a.of.Parts {
 		if month := table.Month(part); !part.Equal(month) && slices.ContainsFunc(months, month.Equal) {
-			a.notice("incomplete: %s is pruned, its prices and intensities are those of its start", month.Format("2006-01"))
+			a.notice("incomplete: %s is pruned, it has the prices and intensities of its start", month.Format("2006-01"))
 			return
 		}
 	}

@@ -144,7 +144,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// dropped adds the hours whose rows are missing although the manifest has them, and returns their number.
+// dropped adds the filed hours without rows, and returns their number.
 func (q *question) dropped(ctx context.Context, of books.Selection, checks map[string]*check) (n int64, err error) {
 	source, ok := q.source.(books.Detailed)
 	if !ok {

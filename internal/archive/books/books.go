@@ -78,7 +78,7 @@ type Hour struct {
 	Hour    time.Time
 	State   table.State
 	Energy  int64 // of all boards, in mJ
-	// Reason is that of the operator who accepted missing samples, empty for none.
+	// Reason is the reason of an operator who accepted missing samples, empty for none.
 	Reason string
 	GPUs   int64 // number of rows of GPUs, 0 if it is unknown
 	// Lost is set for a pruned hour whose charges are in no sum: its rows were removed by hand.

@@ -52,7 +52,8 @@ func (s Selection) sumTexts(by []string) (names []string, ok bool) {
 	return slices.Compact(names), true
 }
 
-// mark sets the state of an hour whose charges are in sums. An hour without sums was removed by hand.
+// mark sets the state of an hour that a sum includes to pruned. A pruned hour with energy in no sum is lost: its
+// rows were removed by hand.
 func (h *Hour) mark(summed map[int64]bool) {
 	if summed[h.Hour.Unix()] {
 		h.State = table.Pruned
@@ -187,7 +188,7 @@ func (f *folder) summed(ctx context.Context, cluster string, month time.Time) (m
 	return found, err
 }
 
-// Detailed is a place whose rows can be missing although its manifest has their hours.
+// Detailed is a place in which rows can be missing although the manifest has their hours.
 type Detailed interface {
 	// Details calls each for the hours of clusters that have rows of GPUs.
 	Details(ctx context.Context, of Selection, each func(cluster string, hour time.Time)) error

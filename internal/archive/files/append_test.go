@@ -29,7 +29,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// changes returns the rows of some events of an hour, whose texts do not compress well.
+// changes returns rows of events of an hour. Their texts do not compress well.
 func changes(first, n int) [][]any {
 	var all []event.Event
 	for i := first; i < first+n; i++ {

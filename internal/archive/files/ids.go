@@ -62,7 +62,7 @@ func (x *index) forget(name string) {
 // hourSize is the size of an hour without ids, as a number of ids.
 const hourSize = 16
 
-// keep counts the ids of an hour. If there are too many, it forgets those of the hours that were not
+// keep counts the ids of an hour. If there are too many, it forgets the ids of the hours that were not
 // used for the longest time.
 func (x *index) keep(name string) {
 	h := x.hours[name]

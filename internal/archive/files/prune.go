@@ -20,13 +20,13 @@ type info struct {
 	size int64
 }
 
-// hourly are the tables with files of days whose hours are in the manifest.
+// hourly are the tables with a file for each day of the manifest.
 var hourly = slices.Concat(table.Data, []table.Table{table.Corrections})
 
 // Prune deletes the files of the days before a moment, the start of a month. The sums of their
 // charges are written first, with the hours in them; these hours are no longer read from other files.
 // Then the rows of the manifest get their new state, and last the files are deleted. After a
-// crash at any time it can be repeated. Done is called with what is deleted. With dry nothing is deleted.
+// crash at any time it can be repeated. Done is called with each deletion. If dry is set, nothing is deleted.
 func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	clusters := make(map[string]map[time.Time][]time.Time) // days by escaped cluster and month
 	for _, t := range slices.Concat(hourly, table.Appended, []table.Table{table.Hours}) {

@@ -108,7 +108,7 @@ func (in *Input) Doubtful() (boards []Board) {
 	return boards
 }
 
-// wrongOpenings returns the GPUs with opening values, and those of which one is certainly wrong.
+// wrongOpenings returns the GPUs with opening values, and the GPUs with a certainly wrong one.
 func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 	seen, certain = make(map[gpuKey]bool), make(map[gpuKey]bool)
 	for a, s := range in.Openings {

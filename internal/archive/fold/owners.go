@@ -44,7 +44,7 @@ func Owners() []string {
 // owners has the owners of an hour.
 type owners struct {
 	pods map[string]*Pod // by UID
-	// known has the UIDs and the names of pods, with those of kube-state-metrics.
+	// known has the UIDs and names of pods, also from kube-state-metrics.
 	known      map[PodID]bool
 	workloads  map[string]Workload
 	machines   map[string]string // by node

@@ -43,8 +43,8 @@ func Open(ctx context.Context, url string) (*Database, error) {
 	return d, nil
 }
 
-// parse returns the configuration of the driver for a URL. Errors have no secrets: those of the driver
-// repeat what it cannot parse.
+// parse returns the configuration of the driver for a URL. Errors have no secrets: the driver's errors
+// repeat the text that it cannot parse.
 func parse(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// deleted are the tables whose rows are pruned.
+// deleted are the tables without rows of pruned hours.
 var deleted = slices.Concat(table.Data, []table.Table{table.Corrections}, table.Appended)
 
 // monthOf is a month of a cluster.
@@ -23,7 +23,7 @@ type monthOf struct {
 
 // Prune deletes the rows of the hours before a moment, the start of a month, and of its events. It keeps
 // their sums and their rows of the manifest. Each month of a cluster is a transaction. Done is
-// called with what is deleted. With dry nothing is deleted.
+// called with each deletion. If dry is set, nothing is deleted.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	months, found, err := d.prunable(ctx, before)
 	if err != nil {

@@ -177,7 +177,7 @@ func (d *decoder) series() (s fold.Series, err error) {
 	return s, err
 }
 
-// grow makes room for samples, and moves those of the current series there.
+// grow makes room for samples, and moves the samples of the current series there.
 func (d *decoder) grow(samples int) error {
 	if err := d.budget.spend(samples * sampleCost); err != nil {
 		return err

@@ -98,7 +98,7 @@ func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours 
 	return all, nil
 }
 
-// maxReopened is the number of GPUs of an hour whose samples before it are read. If more have doubtful
+// maxReopened is the number of GPUs of an hour for which samples before it are read. If more have doubtful
 // opening values, the hour is refused.
 const maxReopened = 100
 

@@ -24,7 +24,7 @@ var Events = build("events", "a change of a GPU pod or of a workload", []string{
 	long("workload_name", "name of the workload", func(e *Event) string { return e.WorkloadName }),
 	long("workload_uid", "UID of the workload", func(e *Event) string { return e.WorkloadUID }),
 	long("detail", "JSON object with the fields of this kind of event", func(e *Event) string { return object(e.Details) }),
-	text("filed_by", "arrival if the hour is that of the arrival, because the time was more than 13 months old or a day ahead, or of a third new month of its request; else empty", filedBy),
+	text("filed_by", "arrival if the hour is the hour of arrival: the time was over 13 months old, over a day ahead, or in the third new month of its request; else empty", filedBy),
 )
 
 // Snapshots has a row for each version of a pod that was sent.
@@ -38,7 +38,7 @@ var Snapshots = build("snapshots", "a GPU pod at a version, without commands, ar
 	long("resource_version", "version of the pod", func(e *Event) string { return e.ResourceVersion }),
 	long("node", "node of the pod", func(e *Event) string { return e.Node }),
 	long("object", "the pod as JSON", func(e *Event) string { return object(e.Object) }),
-	text("filed_by", "arrival if the hour is that of the arrival, because the time was more than 13 months old or a day ahead, or of a third new month of its request; else empty", filedBy),
+	text("filed_by", "arrival if the hour is the hour of arrival: the time was over 13 months old, over a day ahead, or in the third new month of its request; else empty", filedBy),
 )
 
 // Appended are the tables whose rows are only added. Rows with the same key are repetitions. The
@@ -59,7 +59,7 @@ const (
 	// receiver's clock.
 	maxMonths = 13
 	maxAhead  = 24 * time.Hour
-	// maxNewMonths is the number of months of a request besides that of its arrival and the one before: each may be
+	// maxNewMonths is the number of months of a request besides the month of its arrival and the month before. Each may be
 	// a new partition of a database, and a new folder.
 	maxNewMonths = 2
 )

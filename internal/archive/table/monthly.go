@@ -101,7 +101,7 @@ type Deleted struct {
 	Table, Cluster string
 	Rows           int64 // in a database
 	Files, Bytes   int64 // in a folder or a bucket
-	// First and Last are hours. Files have those of their days.
+	// First and Last are hours. In files they are the first and last hour of a day.
 	First, Last time.Time
 }
 

@@ -131,7 +131,7 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 	return r
 }
 
-// authorize adds the token, whose file is read for each request.
+// authorize adds the token. It reads the token's file for each request.
 func (o *Outbox) authorize(req *http.Request) error {
 	if o.opts.TokenFile == "" {
 		return nil

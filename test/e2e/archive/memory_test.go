@@ -18,8 +18,8 @@ import (
 // noCgroup is the exit status of limit-memory if it cannot create a cgroup.
 const noCgroup = 75
 
-// TestMemoryLimit runs the archive with the memory limit of its Deployment, in a cgroup, against stores whose
-// responses do not end. The kernel must not kill it, and it must refuse the hour or report the store.
+// TestMemoryLimit runs the archive with the memory limit of its Deployment, in a cgroup, against stores with
+// endless responses. The kernel must not kill it, and it must refuse the hour or report the store.
 func TestMemoryLimit(t *testing.T) {
 	const begin = `{"status":"success","data":{"resultType":"vector","result":[`
 	series := func(i int) string {

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// statementsByMonth adds up the rows of charges and corrections, and not those of a view.
+// statementsByMonth adds up the rows of charges and corrections. It does not read a view.
 const statementsByMonth = `select team, namespace, sum(energy_mj), sum(gpu_ms) from (
 	select team, namespace, energy_mj, gpu_ms from charges union all select team, namespace, energy_mj, gpu_ms from corrections) as rowwise
 	group by team, namespace order by team, namespace`
@@ -95,7 +95,7 @@ func testStatements(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// testDropped checks that hours whose rows an administrator removed are marked, without sums.
+// testDropped checks that hours without rows, which an administrator removed, are marked, without sums.
 func testDropped(t *testing.T, kind databases, server *server) {
 	t.Helper()
 	url, db := server.create(t, "dropped")
