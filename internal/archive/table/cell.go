@@ -2,7 +2,6 @@ package table
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -24,7 +23,7 @@ func (c Cell) Time() time.Time {
 
 // Column returns a column by its name.
 func (t Table) Column(name string) (Column, error) {
-	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
+	i := t.index(name)
 	if i < 0 {
 		return Column{}, fmt.Errorf("table %s has no column %q", t.Name, name)
 	}

@@ -7,6 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
+// filedByColumn is the last column of events and snapshots.
+var filedByColumn = text("filed_by", "arrival if the hour is that of the arrival, because the time was more than 13 months old or a day ahead, or of a third new month of its request; else empty", filedBy)
+
 // Events has a row for each event of a pod or workload.
 var Events = build("events", "a change of a GPU pod or of a workload", []string{"id"},
 	func(h *Hour) []Event { return h.Events },
@@ -24,7 +27,7 @@ var Events = build("events", "a change of a GPU pod or of a workload", []string{
 	long("workload_name", "name of the workload", func(e *Event) string { return e.WorkloadName }),
 	long("workload_uid", "UID of the workload", func(e *Event) string { return e.WorkloadUID }),
 	long("detail", "JSON object with the fields of this kind of event", func(e *Event) string { return object(e.Details) }),
-	text("filed_by", "arrival if the hour is the hour of arrival: the time was over 13 months old, over a day ahead, or in the third new month of its request; else empty", filedBy),
+	filedByColumn,
 )
 
 // Snapshots has a row for each version of a pod that was sent.
@@ -38,7 +41,7 @@ var Snapshots = build("snapshots", "a GPU pod at a version, without commands, ar
 	long("resource_version", "version of the pod", func(e *Event) string { return e.ResourceVersion }),
 	long("node", "node of the pod", func(e *Event) string { return e.Node }),
 	long("object", "the pod as JSON", func(e *Event) string { return object(e.Object) }),
-	text("filed_by", "arrival if the hour is the hour of arrival: the time was over 13 months old, over a day ahead, or in the third new month of its request; else empty", filedBy),
+	filedByColumn,
 )
 
 // Appended are the tables whose rows are only added. Rows with the same key are repetitions. The
@@ -68,14 +71,14 @@ const (
 // another time, or of too many months, is filed in the hour of its arrival.
 func Place(events []event.Event, arrived time.Time) []Event {
 	arrived = arrived.UTC()
-	months := map[int]bool{month(arrived): true, month(arrived) - 1: true}
+	months := map[time.Time]bool{Month(arrived): true, Month(arrived).AddDate(0, -1, 0): true}
 	all := make([]Event, len(events))
 	for i, e := range events {
-		known := months[month(e.At)]
-		accepted := !e.At.Before(arrived.AddDate(0, -maxMonths, 0)) && !e.At.After(arrived.Add(maxAhead)) && (known || len(months) < maxNewMonths+2)
+		month := Month(e.At)
+		accepted := !e.At.Before(arrived.AddDate(0, -maxMonths, 0)) && !e.At.After(arrived.Add(maxAhead)) && (months[month] || len(months) < maxNewMonths+2)
 		all[i] = Event{Event: e, Hour: e.At.UTC().Truncate(time.Hour)}
 		if accepted {
-			months[month(e.At)] = true
+			months[month] = true
 		} else {
 			all[i].Hour, all[i].ByArrival = arrived.Truncate(time.Hour), true
 		}
@@ -85,9 +88,6 @@ func Place(events []event.Event, arrived time.Time) []Event {
 	}
 	return all
 }
-
-// month returns the number of a month.
-func month(t time.Time) int { return t.UTC().Year()*12 + int(t.UTC().Month()) }
 
 // EventRows returns the rows of the events of a cluster in one of these tables.
 func EventRows(t Table, cluster string, events []Event) (rows [][]any) {

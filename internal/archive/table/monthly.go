@@ -82,8 +82,8 @@ func ParseHours(month time.Time, text string) (hours []time.Time, err error) {
 			last = first
 		}
 		from, err := strconv.ParseUint(first, 10, 16)
-		until, err2 := strconv.ParseUint(last, 10, 16)
-		if err != nil || err2 != nil || from > until || until >= maxHours {
+		until, untilErr := strconv.ParseUint(last, 10, 16)
+		if err != nil || untilErr != nil || from > until || until >= maxHours {
 			return nil, fmt.Errorf("hours %q: must be numbers from 0 to %d, such as 0-9,12-719", text, maxHours-1)
 		}
 		if n := len(hours); n > 0 && !month.Add(time.Duration(from)*time.Hour).After(hours[n-1]) {
@@ -118,7 +118,7 @@ func (d *Deleted) Add(other Deleted) {
 
 // SetPruned sets the state in a row of the manifest.
 func SetPruned(row []any) {
-	row[slices.IndexFunc(Hours.Columns, func(c Column) bool { return c.Name == "state" })] = string(Pruned)
+	row[Hours.index("state")] = string(Pruned)
 }
 
 // Unsummed reports whether an hour must have charges, but has none: its rows were removed by hand, and
