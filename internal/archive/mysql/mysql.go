@@ -187,7 +187,7 @@ func insert(t table.Table, first int, rows [][]any) (string, []any) {
 }
 
 func numbered(t table.Table) bool {
-	return t.Name != table.Hours.Name && !slices.ContainsFunc(table.Appended, func(a table.Table) bool { return a.Name == t.Name })
+	return t.Name != table.Hours.Name && !t.IsAppended()
 }
 
 // Charges returns the filed charges of an hour, and its corrections.

@@ -12,27 +12,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// deleted are the tables without rows of pruned hours.
-var deleted = slices.Concat(table.Data, []table.Table{table.Corrections}, table.Appended)
-
-// monthOf is a month of a cluster.
-type monthOf struct {
-	cluster string
-	month   time.Time
-}
-
 // Prune deletes the rows of the hours before a moment, the start of a month, and of its events. It keeps
 // their sums and their rows of the manifest. Each month of a cluster is a transaction. Done is
 // called with each deletion. If dry is set, nothing is deleted.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
-	months, found, err := d.prunable(ctx, before)
+	found, err := d.prunable(ctx, before)
 	if err != nil {
 		return err
 	}
-	for _, m := range months {
+	for _, m := range table.ByMonth(found) {
 		if !dry {
 			if err := d.pruneMonth(ctx, m); err != nil {
-				return fmt.Errorf("cluster %s, month %s: %w", m.cluster, m.month.Format("2006-01"), err)
+				return fmt.Errorf("cluster %s, month %s: %w", m.Cluster, m.Month.Format("2006-01"), err)
 			}
 		}
 		for _, of := range found[m] {
@@ -42,47 +33,33 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	return nil
 }
 
-// prunable returns the months with rows to prune, and their rows by table. The rows of the manifest are
-// the unpruned ones.
-func (d *Database) prunable(ctx context.Context, before time.Time) (months []monthOf, found map[monthOf][]table.Deleted, err error) {
-	found = make(map[monthOf][]table.Deleted)
-	for _, t := range append(slices.Clone(deleted), table.Hours) {
+// prunable returns the rows to prune by month of a cluster. Those of the manifest are the unpruned rows.
+func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
+	found := make(map[table.ClusterMonth][]table.Deleted)
+	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
 		where := "hour < ?"
 		if t.Name == table.Hours.Name {
 			where += " and state <> '" + string(table.Pruned) + "'"
 		}
-		err := d.each(ctx, "select cluster, count(*), min(hour), max(hour) from "+t.Name+" where "+where+" group by cluster, year(hour), month(hour)", []any{before}, func(rows *sql.Rows) error {
+		err := each(ctx, d.db, "select cluster, count(*), min(hour), max(hour) from "+t.Name+" where "+where+" group by cluster, year(hour), month(hour)", []any{before}, func(rows *sql.Rows) error {
 			of := table.Deleted{Table: t.Name}
 			if err := rows.Scan(&of.Cluster, &of.Rows, &of.First, &of.Last); err != nil {
 				return err
 			}
-			m := monthOf{of.Cluster, table.Month(of.First)}
-			if found[m] == nil {
-				months = append(months, m)
-			}
+			m := table.ClusterMonth{Cluster: of.Cluster, Month: table.Month(of.First)}
 			found[m] = append(found[m], of)
 			return nil
 		})
 		if err != nil {
-			return nil, nil, fmt.Errorf("table %s: %w", t.Name, err)
+			return nil, fmt.Errorf("table %s: %w", t.Name, err)
 		}
 	}
-	slices.SortFunc(months, func(a, b monthOf) int {
-		if c := a.month.Compare(b.month); c != 0 {
-			return c
-		}
-		return strings.Compare(a.cluster, b.cluster)
-	})
-	return months, found, nil
+	return found, nil
 }
 
 // queryer is a database or a transaction.
 type queryer interface {
 	QueryContext(ctx context.Context, text string, values ...any) (*sql.Rows, error)
-}
-
-func (d *Database) each(ctx context.Context, text string, values []any, do func(*sql.Rows) error) error {
-	return each(ctx, d.db, text, values, do)
 }
 
 // each calls a function for each row of a query.
@@ -100,13 +77,13 @@ func each(ctx context.Context, q queryer, text string, values []any, do func(*sq
 }
 
 // pruneMonth prunes a month of a cluster. Programs that file its hours wait for the rows of the manifest.
-func (d *Database) pruneMonth(ctx context.Context, m monthOf) error {
+func (d *Database) pruneMonth(ctx context.Context, m table.ClusterMonth) error {
 	tx, err := d.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	of := []any{m.cluster, m.month, m.month.AddDate(0, 1, 0)}
+	of := []any{m.Cluster, m.Month, m.Month.AddDate(0, 1, 0)}
 	const where = " where cluster = ? and hour >= ? and hour < ?"
 	const unpruned = where + " and state <> '" + string(table.Pruned) + "'"
 	var filed [][]any
@@ -125,7 +102,7 @@ func (d *Database) pruneMonth(ctx context.Context, m monthOf) error {
 		return fmt.Errorf("sums: %w", err)
 	}
 	for _, row := range filed {
-		if _, err := tx.ExecContext(ctx, "delete from hours where cluster = ? and hour = ?", m.cluster, row[hourColumn]); err != nil {
+		if _, err := tx.ExecContext(ctx, "delete from hours where cluster = ? and hour = ?", m.Cluster, row[hourColumn]); err != nil {
 			return err
 		}
 	}
@@ -135,9 +112,9 @@ func (d *Database) pruneMonth(ctx context.Context, m monthOf) error {
 			return err
 		}
 	}
-	for _, t := range deleted {
+	for _, t := range table.Deletable {
 		text := "delete from " + t.Name + where
-		if !slices.ContainsFunc(table.Appended, func(a table.Table) bool { return a.Name == t.Name }) {
+		if !t.IsAppended() {
 			// Hours that were filed in the meantime are kept.
 			text += " and not exists (select 1 from hours as h where h.cluster = " + t.Name + ".cluster and h.hour = " + t.Name + ".hour and h.state <> '" + string(table.Pruned) + "')"
 		}
@@ -149,7 +126,7 @@ func (d *Database) pruneMonth(ctx context.Context, m monthOf) error {
 }
 
 // addMonthly adds the sums of the charges and corrections of filed hours of a month.
-func addMonthly(ctx context.Context, tx *sql.Tx, m monthOf, where string, of []any, filed [][]any) error {
+func addMonthly(ctx context.Context, tx *sql.Tx, m table.ClusterMonth, where string, of []any, filed [][]any) error {
 	charged := make(map[int64]int64)
 	err := each(ctx, tx, "select hour, count(*) from charges"+where+" group by hour", of, func(rows *sql.Rows) error {
 		var hour time.Time
@@ -170,8 +147,8 @@ func addMonthly(ctx context.Context, tx *sql.Tx, m monthOf, where string, of []a
 	if len(hours) == 0 {
 		return nil
 	}
-	values := append([]any{m.month, table.HoursText(m.month, hours)}, of...)
-	values = append(values, m.cluster)
+	values := append([]any{m.Month, table.HoursText(m.Month, hours)}, of...)
+	values = append(values, m.Cluster)
 	for _, hour := range hours {
 		values = append(values, hour)
 	}

@@ -12,27 +12,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// deleted are the tables without rows of pruned hours.
-var deleted = slices.Concat(table.Data, []table.Table{table.Corrections}, table.Appended)
-
-// monthOf is a month of a cluster.
-type monthOf struct {
-	cluster string
-	month   time.Time
-}
-
 // Prune deletes the rows of the hours before a moment, the start of a month, and of its events. It keeps
 // their sums and their rows of the manifest. Each month of a cluster is a transaction. Done is
 // called with each deletion. If dry is set, nothing is deleted.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
-	months, found, err := d.prunable(ctx, before)
+	found, err := d.prunable(ctx, before)
 	if err != nil {
 		return err
 	}
-	for _, m := range months {
+	for _, m := range table.ByMonth(found) {
 		if !dry {
 			if err := pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error { return pruneMonth(ctx, tx, m) }); err != nil {
-				return fmt.Errorf("cluster %s, month %s: %w", m.cluster, m.month.Format("2006-01"), err)
+				return fmt.Errorf("cluster %s, month %s: %w", m.Cluster, m.Month.Format("2006-01"), err)
 			}
 		}
 		for _, of := range found[m] {
@@ -45,46 +36,35 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	return d.dropEmpty(ctx, before)
 }
 
-// prunable returns the months with rows to prune, and their rows by table. The rows of the manifest are
-// the unpruned ones.
-func (d *Database) prunable(ctx context.Context, before time.Time) (months []monthOf, found map[monthOf][]table.Deleted, err error) {
-	found = make(map[monthOf][]table.Deleted)
-	for _, t := range append(slices.Clone(deleted), table.Hours) {
+// prunable returns the rows to prune by month of a cluster. Those of the manifest are the unpruned rows.
+func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
+	found := make(map[table.ClusterMonth][]table.Deleted)
+	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
 		where := "hour < $1"
 		if t.Name == table.Hours.Name {
 			where += " and state <> '" + string(table.Pruned) + "'"
 		}
-		rows, err := d.conn.Query(ctx, "select cluster, date_trunc('month', hour, 'UTC') as month, count(*), min(hour), max(hour) from "+schemaName+"."+t.Name+
-			" where "+where+" group by cluster, month", before)
+		rows, err := d.conn.Query(ctx, "select cluster, count(*), min(hour), max(hour) from "+schemaName+"."+t.Name+
+			" where "+where+" group by cluster, date_trunc('month', hour, 'UTC')", before)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		var m monthOf
 		of := table.Deleted{Table: t.Name}
-		_, err = pgx.ForEachRow(rows, []any{&m.cluster, &m.month, &of.Rows, &of.First, &of.Last}, func() error {
-			of.Cluster, m.month = m.cluster, m.month.UTC()
-			if found[m] == nil {
-				months = append(months, m)
-			}
+		_, err = pgx.ForEachRow(rows, []any{&of.Cluster, &of.Rows, &of.First, &of.Last}, func() error {
+			m := table.ClusterMonth{Cluster: of.Cluster, Month: table.Month(of.First)}
 			found[m] = append(found[m], of)
 			return nil
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	slices.SortFunc(months, func(a, b monthOf) int {
-		if c := a.month.Compare(b.month); c != 0 {
-			return c
-		}
-		return strings.Compare(a.cluster, b.cluster)
-	})
-	return months, found, nil
+	return found, nil
 }
 
 // pruneMonth prunes a month of a cluster. Programs that file its hours wait.
-func pruneMonth(ctx context.Context, tx pgx.Tx, m monthOf) error {
-	of := []any{m.cluster, m.month, m.month.AddDate(0, 1, 0)}
+func pruneMonth(ctx context.Context, tx pgx.Tx, m table.ClusterMonth) error {
+	of := []any{m.Cluster, m.Month, m.Month.AddDate(0, 1, 0)}
 	const where = " where cluster = $1 and hour >= $2 and hour < $3"
 	filed, err := unpruned(ctx, tx, where, of)
 	if err != nil {
@@ -99,15 +79,15 @@ func pruneMonth(ctx context.Context, tx pgx.Tx, m monthOf) error {
 			return fmt.Errorf("sums: %w", err)
 		}
 	}
-	if _, err := tx.Exec(ctx, "delete from "+schemaName+".hours where cluster = $1 and hour = any($2)", m.cluster, all); err != nil {
+	if _, err := tx.Exec(ctx, "delete from "+schemaName+".hours where cluster = $1 and hour = any($2)", m.Cluster, all); err != nil {
 		return err
 	}
 	if _, err := tx.CopyFrom(ctx, pgx.Identifier{schemaName, table.Hours.Name}, table.Hours.Names(), pgx.CopyFromRows(filed)); err != nil {
 		return err
 	}
-	for _, t := range deleted {
+	for _, t := range table.Deletable {
 		text := "delete from " + schemaName + "." + t.Name + " as d" + where
-		if !slices.ContainsFunc(table.Appended, func(a table.Table) bool { return a.Name == t.Name }) {
+		if !t.IsAppended() {
 			// Hours that were filed in the meantime are kept.
 			text += " and not exists (select from " + schemaName + ".hours as h where h.cluster = d.cluster and h.hour = d.hour and h.state <> '" + string(table.Pruned) + "')"
 		}
@@ -173,7 +153,7 @@ func hoursIn(ctx context.Context, tx pgx.Tx, where string, of []any, filed [][]a
 }
 
 // addMonthly adds the sums of the charges and corrections of some hours of a month.
-func addMonthly(ctx context.Context, tx pgx.Tx, m monthOf, hours []time.Time) error {
+func addMonthly(ctx context.Context, tx pgx.Tx, m table.ClusterMonth, hours []time.Time) error {
 	_, err := tx.Exec(ctx, "insert into "+schemaName+".monthly_charges ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
 select cluster, $2::timestamptz, $5::text, coalesce(model, ''), namespace, workload_kind, workload_name, team, reason,
   sum(energy_mj), sum(exclusive_mj), sum(idle_mj), sum(held_ms), sum(gpu_ms), sum(active_ms), manager, unit, username
@@ -181,6 +161,6 @@ from `+schemaName+`.billed
 left join (select uuid, max(model) as model from `+schemaName+`.gpu_hours where cluster = $1 and hour >= $2 and hour < $3 group by uuid) as models using (uuid)
 where cluster = $1 and hour = any($4)
 group by cluster, model, namespace, workload_kind, workload_name, team, reason, manager, unit, username`,
-		m.cluster, m.month, m.month.AddDate(0, 1, 0), hours, table.HoursText(m.month, hours))
+		m.Cluster, m.Month, m.Month.AddDate(0, 1, 0), hours, table.HoursText(m.Month, hours))
 	return err
 }

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
@@ -47,6 +48,11 @@ var Snapshots = build("snapshots", "a GPU pod at a version, without commands, ar
 // Appended are the tables whose rows are only added. Rows with the same key are repetitions. The
 // columns begin with cluster, hour, at and id.
 var Appended = []Table{Events, Snapshots}
+
+// IsAppended reports whether the table is one of [Appended].
+func (t Table) IsAppended() bool {
+	return slices.ContainsFunc(Appended, func(a Table) bool { return a.Name == t.Name })
+}
 
 // Event is an event with the hour in which it is filed.
 type Event struct {

@@ -1,16 +1,12 @@
 package table
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
-
-// ErrPruned is the error of an hour that cannot be filed, because it was pruned.
-var ErrPruned = errors.New("the hour is pruned")
 
 // MonthlyCharges has the sums of the charges and corrections of pruned hours, without pods and GPUs.
 // Rows of a month with equal texts are added up: hours that were filed later have rows of their own.
@@ -94,35 +90,4 @@ func ParseHours(month time.Time, text string) (hours []time.Time, err error) {
 		}
 	}
 	return hours, nil
-}
-
-// Deleted describes rows of a table and cluster that are pruned.
-type Deleted struct {
-	Table, Cluster string
-	Rows           int64 // in a database
-	Files, Bytes   int64 // in a folder or a bucket
-	// First and Last are hours. In files they are the first and last hour of a day.
-	First, Last time.Time
-}
-
-// Add adds other rows of the same table and cluster.
-func (d *Deleted) Add(other Deleted) {
-	d.Rows, d.Files, d.Bytes = d.Rows+other.Rows, d.Files+other.Files, d.Bytes+other.Bytes
-	if d.First.IsZero() || other.First.Before(d.First) {
-		d.First = other.First
-	}
-	if other.Last.After(d.Last) {
-		d.Last = other.Last
-	}
-}
-
-// SetPruned sets the state in a row of the manifest.
-func SetPruned(row []any) {
-	row[Hours.index("state")] = string(Pruned)
-}
-
-// Unsummed reports whether an hour must have charges, but has none: its rows were removed by hand, and
-// cannot be added up. Charged is the number of its rows in charges.
-func Unsummed(row []any, charged int64) bool {
-	return charged == 0 && Hours.value(row, "charges").(int64) > 0
 }

@@ -1,0 +1,59 @@
+package table
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+)
+
+// ErrPruned is the error of an hour that cannot be filed, because it was pruned.
+var ErrPruned = errors.New("the hour is pruned")
+
+// Deletable are the tables whose rows are deleted when their hours are pruned.
+var Deletable = slices.Concat(Data, []Table{Corrections}, Appended)
+
+// ClusterMonth is a month of a cluster.
+type ClusterMonth struct {
+	Cluster string
+	Month   time.Time
+}
+
+// ByMonth returns the keys of a map, the oldest month first.
+func ByMonth[T any](of map[ClusterMonth]T) []ClusterMonth {
+	return slices.SortedFunc(maps.Keys(of), func(a, b ClusterMonth) int {
+		return cmp.Or(a.Month.Compare(b.Month), cmp.Compare(a.Cluster, b.Cluster))
+	})
+}
+
+// Deleted describes rows of a table and cluster that are pruned.
+type Deleted struct {
+	Table, Cluster string
+	Rows           int64 // in a database
+	Files, Bytes   int64 // in a folder or a bucket
+	// First and Last are hours. Files have those of their days.
+	First, Last time.Time
+}
+
+// Add adds other rows of the same table and cluster.
+func (d *Deleted) Add(other Deleted) {
+	d.Rows, d.Files, d.Bytes = d.Rows+other.Rows, d.Files+other.Files, d.Bytes+other.Bytes
+	if d.First.IsZero() || other.First.Before(d.First) {
+		d.First = other.First
+	}
+	if other.Last.After(d.Last) {
+		d.Last = other.Last
+	}
+}
+
+// SetPruned sets the state in a row of the manifest.
+func SetPruned(row []any) {
+	row[Hours.index("state")] = string(Pruned)
+}
+
+// Unsummed reports whether an hour must have charges, but has none: its rows were removed by hand, and
+// cannot be added up. Charged is the number of its rows in charges.
+func Unsummed(row []any, charged int64) bool {
+	return charged == 0 && Hours.value(row, "charges").(int64) > 0
+}
