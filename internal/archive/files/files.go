@@ -145,18 +145,13 @@ func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time)
 
 // Clusters returns the filed hours of each cluster that are not before a moment.
 func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
-	names, err := s.bucket.folders(ctx, table.Hours.Name)
+	folders, err := s.clusters(ctx, table.Hours)
 	if err != nil {
 		return nil, err
 	}
 	spans := make(map[string]table.Span)
-	for _, name := range names {
-		escaped, found := strings.CutPrefix(name, "cluster=")
-		cluster, err := url.PathUnescape(escaped)
-		if !found || err != nil {
-			continue
-		}
-		span, err := s.span(ctx, cluster, name, since)
+	for folder, cluster := range folders {
+		span, err := s.span(ctx, cluster, folder, since)
 		if err != nil {
 			return nil, err
 		}
@@ -167,20 +162,46 @@ func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.
 	return spans, nil
 }
 
+// clusters returns the clusters of a table by folder.
+func (s *Sink) clusters(ctx context.Context, t table.Table) (map[string]string, error) {
+	names, err := s.bucket.folders(ctx, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	clusters := make(map[string]string)
+	for _, name := range names {
+		escaped, found := strings.CutPrefix(name, "cluster=")
+		if cluster, err := url.PathUnescape(escaped); found && err == nil {
+			clusters[name] = cluster
+		}
+	}
+	return clusters, nil
+}
+
+// days returns the days in the folder of a cluster.
+func (s *Sink) days(ctx context.Context, t table.Table, folder string) (days []time.Time, err error) {
+	names, err := s.bucket.folders(ctx, path.Join(t.Name, folder))
+	for _, name := range names {
+		if day, err := time.Parse("date="+time.DateOnly, name); err == nil {
+			days = append(days, day)
+		}
+	}
+	return days, err
+}
+
 // span returns the filed hours of a cluster that are not before a moment.
 func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time) (span table.Span, err error) {
-	days, err := s.bucket.folders(ctx, path.Join(table.Hours.Name, folder))
+	days, err := s.days(ctx, table.Hours, folder)
 	if err != nil {
 		return span, err
 	}
-	for _, name := range days {
-		day, err := time.Parse("date="+time.DateOnly, name)
-		if err != nil || !day.AddDate(0, 0, 1).After(since) {
+	for _, day := range days {
+		if !day.AddDate(0, 0, 1).After(since) {
 			continue
 		}
 		rows, _, err := s.read(ctx, s.formats[0], table.Hours, file(s.formats[0], table.Hours, cluster, day), "")
 		if err != nil {
-			return span, fmt.Errorf("manifest of %s: %w", name, err)
+			return span, fmt.Errorf("manifest of %s: %w", day.Format(time.DateOnly), err)
 		}
 		for _, row := range rows {
 			if hour := row[hourColumn].(time.Time); !hour.Before(since) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -20,52 +19,48 @@ type info struct {
 	size int64
 }
 
-// hourly are the tables with a file for each day of the manifest.
-var hourly = slices.Concat(table.Data, []table.Table{table.Corrections})
-
 // Prune deletes the files of the days before a moment, the start of a month. The sums of their
 // charges are written first, with the hours in them; these hours are no longer read from other files.
 // Then the rows of the manifest get their new state, and last the files are deleted. After a
 // crash at any time it can be repeated. Done is called with each deletion. If dry is set, nothing is deleted.
 func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
-	clusters := make(map[string]map[time.Time][]time.Time) // days by escaped cluster and month
-	for _, t := range slices.Concat(hourly, table.Appended, []table.Table{table.Hours}) {
-		names, err := s.bucket.folders(ctx, t.Name)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			days, err := s.bucket.folders(ctx, path.Join(t.Name, name))
-			if err != nil {
-				return err
-			}
-			for _, text := range days {
-				day, err := time.Parse("date="+time.DateOnly, text)
-				if err != nil || !day.Before(before) || !strings.HasPrefix(name, "cluster=") {
-					continue
-				}
-				if clusters[name] == nil {
-					clusters[name] = make(map[time.Time][]time.Time)
-				}
-				month := table.Month(day)
-				clusters[name][month] = append(clusters[name][month], day)
-			}
-		}
+	found, err := s.daysBefore(ctx, before)
+	if err != nil {
+		return err
 	}
-	for name, months := range clusters {
-		cluster, err := url.PathUnescape(strings.TrimPrefix(name, "cluster="))
-		if err != nil {
-			continue // it is not a folder of the archive
-		}
-		for month, days := range months {
-			slices.SortFunc(days, time.Time.Compare)
-			p := &pruning{Sink: s, cluster: cluster, month: month, days: slices.Compact(days), unpruned: make(map[string]bool)}
-			if err := p.prune(ctx, dry, done); err != nil {
-				return fmt.Errorf("cluster %s, month %s: %w", cluster, month.Format("2006-01"), err)
-			}
+	for _, m := range table.ByMonth(found) {
+		days := found[m]
+		slices.SortFunc(days, time.Time.Compare)
+		p := &pruning{Sink: s, cluster: m.Cluster, month: m.Month, days: slices.Compact(days), unpruned: make(map[string]bool)}
+		if err := p.prune(ctx, dry, done); err != nil {
+			return fmt.Errorf("cluster %s, month %s: %w", m.Cluster, m.Month.Format("2006-01"), err)
 		}
 	}
 	return nil
+}
+
+// daysBefore returns the days before a moment with folders in any table, by month of a cluster. A day is
+// there for each of its tables.
+func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.ClusterMonth][]time.Time, error) {
+	found := make(map[table.ClusterMonth][]time.Time)
+	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
+		folders, err := s.clusters(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		for folder, cluster := range folders {
+			days, err := s.days(ctx, t, folder)
+			if err != nil {
+				return nil, err
+			}
+			for _, day := range days {
+				if m := (table.ClusterMonth{Cluster: cluster, Month: table.Month(day)}); day.Before(before) {
+					found[m] = append(found[m], day)
+				}
+			}
+		}
+	}
+	return found, nil
 }
 
 // pruning prunes a month of a cluster.
@@ -92,7 +87,7 @@ func (p *pruning) prune(ctx context.Context, dry bool, done func(table.Deleted))
 	if marked.Rows > 0 {
 		done(marked)
 	}
-	for _, t := range slices.Concat(hourly, table.Appended) {
+	for _, t := range table.Deletable {
 		if err := p.remove(ctx, t, dry, done); err != nil {
 			return err
 		}
