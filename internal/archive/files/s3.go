@@ -193,33 +193,37 @@ func (o *objects) read(ctx context.Context, name, known string) (data []byte, ta
 }
 
 func (o *objects) folders(ctx context.Context, name string) (names []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	prefix := path.Join(o.prefix, name) + "/"
-	for object := range o.client.Client.ListObjects(ctx, o.bucket, minio.ListObjectsOptions{Prefix: prefix}) {
-		if object.Err != nil {
-			return nil, fmt.Errorf("list %s: %w", prefix, object.Err)
+	err = o.list(ctx, name, func(found string, _ int64) {
+		if folder, ok := strings.CutSuffix(found, "/"); ok {
+			names = append(names, folder)
 		}
-		if folder, ok := strings.CutSuffix(object.Key, "/"); ok {
-			names = append(names, strings.TrimPrefix(folder, prefix))
-		}
-	}
-	return names, nil
+	})
+	return names, err
 }
 
 func (o *objects) files(ctx context.Context, name string) (all []info, err error) {
+	err = o.list(ctx, name, func(found string, size int64) {
+		if !strings.HasSuffix(found, "/") {
+			all = append(all, info{path.Join(name, found), size})
+		}
+	})
+	return all, err
+}
+
+// list calls each for every file in a folder, and for its folders, which end with a slash.
+func (o *objects) list(ctx context.Context, name string, each func(found string, size int64)) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	prefix := path.Join(o.prefix, name) + "/"
 	for object := range o.client.Client.ListObjects(ctx, o.bucket, minio.ListObjectsOptions{Prefix: prefix}) {
 		if object.Err != nil {
-			return nil, fmt.Errorf("list %s: %w", prefix, object.Err)
+			return fmt.Errorf("list %s: %w", prefix, object.Err)
 		}
-		if !strings.HasSuffix(object.Key, "/") {
-			all = append(all, info{path.Join(name, strings.TrimPrefix(object.Key, prefix)), object.Size})
+		if object.Key != prefix { // an empty object that marks the folder
+			each(strings.TrimPrefix(object.Key, prefix), object.Size)
 		}
 	}
-	return all, nil
+	return nil
 }
 
 func (o *objects) remove(ctx context.Context, name string) error {
