@@ -63,6 +63,7 @@ type bucket interface {
 
 var (
 	errChanged   = errors.New("another program changes it at the same time")
+	errUnchanged = errors.New("the rows do not change")
 	errContended = errors.New("another program files other data of the same hour at the same time")
 )
 
@@ -316,25 +317,39 @@ func (s *Sink) apply(ctx context.Context, h *table.Hour, changes []change) error
 
 // update changes the rows of an hour in a file, and returns the file's tag.
 func (s *Sink) update(ctx context.Context, as format, name string, hour time.Time, c change) (string, error) {
-	for range attempts {
-		all, tag, err := s.read(ctx, as, c.table, name, "")
-		if err != nil {
-			return "", err
-		}
+	return s.rewrite(ctx, as, c.table, name, func(all [][]any) ([][]any, error) {
 		n := len(all)
 		before := of(all, hour)
 		if c.table.Name == table.Hours.Name && len(before) > 0 && table.StateIn(before[0]) == table.Pruned {
-			return "", table.ErrPruned
+			return nil, table.ErrPruned
 		}
 		rows := c.rows(before)
 		all = slices.DeleteFunc(all, func(row []any) bool { return row[hourColumn].(time.Time).Equal(hour) })
 		if len(all) == n && len(rows) == 0 {
-			return tag, nil
+			return nil, errUnchanged
 		}
 		all = append(all, rows...)
 		slices.SortStableFunc(all, func(a, b []any) int { return a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)) })
+		return all, nil
+	})
+}
+
+// rewrite changes the rows of a file, again if another program changes it at the same time. It returns the
+// file's tag. The file stays as it is if change returns errUnchanged.
+func (s *Sink) rewrite(ctx context.Context, as format, t table.Table, name string, change func(rows [][]any) ([][]any, error)) (string, error) {
+	for range attempts {
+		rows, tag, err := s.read(ctx, as, t, name, "")
+		if err != nil {
+			return "", err
+		}
+		switch rows, err = change(rows); {
+		case errors.Is(err, errUnchanged):
+			return tag, nil
+		case err != nil:
+			return "", err
+		}
 		var data bytes.Buffer
-		if err := as.write(&data, c.table, all); err != nil {
+		if err := as.write(&data, t, rows); err != nil {
 			return "", err
 		}
 		if tag, err = s.bucket.write(ctx, name, data.Bytes(), tag); !errors.Is(err, errChanged) {

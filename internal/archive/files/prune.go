@@ -1,9 +1,7 @@
 package files
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -127,17 +125,22 @@ func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time
 
 // addMonthly adds the sums of hours that have none yet.
 func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]any) error {
-	return p.rewrite(ctx, as, table.MonthlyCharges, file(as, table.MonthlyCharges, p.cluster, p.month), func(rows [][]any) ([][]any, error) {
+	name := file(as, table.MonthlyCharges, p.cluster, p.month)
+	_, err := p.rewrite(ctx, as, table.MonthlyCharges, name, func(rows [][]any) ([][]any, error) {
 		known, err := hoursOf(rows, p.month)
 		if err != nil {
 			return nil, err
 		}
 		added, err := p.sums(ctx, as, filed, known)
-		if err != nil || len(added) == 0 {
+		switch {
+		case err != nil:
 			return nil, err
+		case len(added) == 0:
+			return nil, errUnchanged
 		}
 		return append(rows, added...), nil
 	})
+	return err
 }
 
 // hoursColumn is the column of [table.MonthlyCharges] with hours.
@@ -206,7 +209,7 @@ func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, ex
 // mark sets the state of the hours of a day.
 func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[int64][]any) error {
 	name := file(as, table.Hours, p.cluster, day)
-	return p.rewrite(ctx, as, table.Hours, name, func(rows [][]any) ([][]any, error) {
+	_, err := p.rewrite(ctx, as, table.Hours, name, func(rows [][]any) ([][]any, error) {
 		changed := false
 		p.unpruned[name] = false
 		for _, row := range rows {
@@ -220,36 +223,11 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 			}
 		}
 		if !changed {
-			return nil, nil
+			return nil, errUnchanged
 		}
 		return rows, nil
 	})
-}
-
-// rewrite changes the rows of a file, again if another program changes it at the same time. No rows
-// are no change.
-func (p *pruning) rewrite(ctx context.Context, as format, t table.Table, name string, change func(rows [][]any) ([][]any, error)) error {
-	for range attempts {
-		rows, tag, err := p.read(ctx, as, t, name, "")
-		if err != nil {
-			return err
-		}
-		rows, err = change(rows)
-		if err != nil || len(rows) == 0 {
-			return err
-		}
-		var data bytes.Buffer
-		if err := as.write(&data, t, rows); err != nil {
-			return err
-		}
-		if _, err := p.bucket.write(ctx, name, data.Bytes(), tag); !errors.Is(err, errChanged) {
-			return err
-		}
-		if err := pause(ctx); err != nil {
-			return err
-		}
-	}
-	return errChanged
+	return err
 }
 
 // remove deletes the files of a table, except those of days with hours that were filed in the meantime.
