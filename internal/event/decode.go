@@ -111,9 +111,6 @@ func decode(line []byte) (e Event, err error) {
 		if e.Details, err = encode(all); err != nil {
 			return e, err
 		}
-		if len(e.Details) > MaxDetails {
-			return e, fmt.Errorf("the details have %d bytes, more than %d", len(e.Details), MaxDetails)
-		}
 	}
 	return e, e.check()
 }
@@ -140,7 +137,7 @@ func clean(value any, depth int) (_ any, err error) {
 	}
 	switch v := value.(type) {
 	case string:
-		return printable(v), nil
+		return withoutZeros(v), nil
 	case json.Number:
 		if _, err := v.Float64(); err != nil || len(v) > MaxNumber {
 			return nil, fmt.Errorf("number %.50q is out of range", string(v))
@@ -154,7 +151,7 @@ func clean(value any, depth int) (_ any, err error) {
 	case map[string]any:
 		cleaned := make(map[string]any, len(v))
 		for name, value := range v {
-			if cleaned[printable(name)], err = clean(value, depth+1); err != nil {
+			if cleaned[withoutZeros(name)], err = clean(value, depth+1); err != nil {
 				return nil, err
 			}
 		}
@@ -163,7 +160,7 @@ func clean(value any, depth int) (_ any, err error) {
 	return value, nil
 }
 
-func printable(text string) string { return strings.ReplaceAll(text, "\x00", "\ufffd") }
+func withoutZeros(text string) string { return strings.ReplaceAll(text, "\x00", "\ufffd") }
 
 // encode encodes a value like [json.Marshal], without escapes of HTML.
 func encode(value any) ([]byte, error) {

@@ -33,10 +33,10 @@ const (
 	MaxID = 255
 	// MaxText limits the other texts, without details and object.
 	MaxText = 1024
-	// MaxDetails limits the details. They are rows of a table that people query.
+	// MaxDetails limits the details: people query them in a column.
 	MaxDetails = 256 << 10
-	// MaxNumber limits the text of a number, MaxDepth the objects and lists within each other. A pod has about ten;
-	// some databases cannot read JSON of more than a hundred.
+	// MaxNumber limits the text of a number. MaxDepth limits the levels of nested objects and lists: a pod has about
+	// ten, and some databases cannot read JSON with more than a hundred.
 	MaxNumber = 40
 	MaxDepth  = 32
 )
@@ -83,8 +83,8 @@ func ID(parts ...string) string {
 // Append appends the line of an event, with its end. Details must not have the name of another
 // field.
 func (e *Event) Append(b []byte) ([]byte, error) {
-	if len(e.Details) > MaxDetails {
-		return b, fmt.Errorf("encode event %s: the details have %d bytes, more than %d", e.ID, len(e.Details), MaxDetails)
+	if err := e.checkDetails(); err != nil {
+		return b, fmt.Errorf("encode event %s: %w", e.ID, err)
 	}
 	head, err := encode(e)
 	if err != nil {
@@ -123,6 +123,13 @@ func (e *Event) check() error {
 		if len(*text) > MaxText {
 			return fmt.Errorf("%s has %d bytes, more than %d", name, len(*text), MaxText)
 		}
+	}
+	return e.checkDetails()
+}
+
+func (e *Event) checkDetails() error {
+	if len(e.Details) > MaxDetails {
+		return fmt.Errorf("the details have %d bytes, more than %d", len(e.Details), MaxDetails)
 	}
 	return nil
 }
