@@ -11,12 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// info is a file in a folder of a bucket.
-type info struct {
-	name string // with its folder
-	size int64
-}
-
 // Prune deletes the files of the days before a moment, the start of a month. The sums of their
 // charges are written first, with the hours in them; these hours are no longer read from other files.
 // Then the rows of the manifest get their new state, and last the files are deleted. After a

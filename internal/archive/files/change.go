@@ -1,0 +1,165 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+var (
+	errChanged   = errors.New("another program changes it at the same time")
+	errUnchanged = errors.New("the rows do not change")
+	errContended = errors.New("another program files other data of the same hour at the same time")
+)
+
+// attempts is the number of times that a file or an hour is written while other programs change it.
+const attempts = 20
+
+// change returns the new rows of an hour in a table.
+type change struct {
+	table table.Table
+	rows  func(old [][]any) [][]any
+}
+
+// Replace files an hour. Its row in the manifest is removed first and written last, so an hour in
+// the manifest is complete, also after a crash.
+func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
+	none := func([][]any) [][]any { return nil }
+	changes := []change{{table.Hours, none}, {table.Corrections, none}}
+	for _, t := range append(slices.Clone(table.Data), table.Hours) {
+		changes = append(changes, change{t, func([][]any) [][]any { return t.Rows(h) }})
+	}
+	return s.apply(ctx, h, changes)
+}
+
+// Correct files the corrections of an hour beside earlier ones, and its row in the manifest.
+func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
+	return s.apply(ctx, h, []change{
+		{table.Corrections, func(old [][]any) [][]any {
+			earlier := slices.DeleteFunc(old, func(row []any) bool { return row[revisionColumn].(int64) >= h.Revision })
+			return append(earlier, table.Corrections.Rows(h)...)
+		}},
+		{table.Hours, func([][]any) [][]any { return table.Hours.Rows(h) }},
+	})
+}
+
+// apply makes changes in their order. In a shared bucket it checks afterwards that they were all
+// kept: two programs may file different data of an hour at the same time, and the program that ends
+// last repeats its changes.
+func (s *Sink) apply(ctx context.Context, h *table.Hour, changes []change) error {
+	for range attempts {
+		tags := make(map[string]string)
+		for _, as := range s.formats {
+			for _, c := range changes {
+				name := file(as, c.table, h.Cluster, h.Start)
+				tag, err := s.update(ctx, as, name, h.Start, c)
+				if err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+				tags[name] = tag
+			}
+		}
+		if !s.shared {
+			return nil
+		}
+		if kept, err := s.kept(ctx, h, changes, tags); err != nil || kept {
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+	return errContended
+}
+
+// update changes the rows of an hour in a file, and returns the file's tag.
+func (s *Sink) update(ctx context.Context, as format, name string, hour time.Time, c change) (string, error) {
+	return s.rewrite(ctx, as, c.table, name, func(all [][]any) ([][]any, error) {
+		n := len(all)
+		before := of(all, hour)
+		if c.table.Name == table.Hours.Name && len(before) > 0 && table.StateIn(before[0]) == table.Pruned {
+			return nil, table.ErrPruned
+		}
+		rows := c.rows(before)
+		all = slices.DeleteFunc(all, func(row []any) bool { return row[hourColumn].(time.Time).Equal(hour) })
+		if len(all) == n && len(rows) == 0 {
+			return nil, errUnchanged
+		}
+		all = append(all, rows...)
+		slices.SortStableFunc(all, func(a, b []any) int { return a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)) })
+		return all, nil
+	})
+}
+
+// rewrite changes the rows of a file, again if another program changes it at the same time. It returns the
+// file's tag. The file stays as it is if change returns errUnchanged.
+func (s *Sink) rewrite(ctx context.Context, as format, t table.Table, name string, change func(rows [][]any) ([][]any, error)) (string, error) {
+	for range attempts {
+		rows, tag, err := s.read(ctx, as, t, name, "")
+		if err != nil {
+			return "", err
+		}
+		switch rows, err = change(rows); {
+		case errors.Is(err, errUnchanged):
+			return tag, nil
+		case err != nil:
+			return "", err
+		}
+		var data bytes.Buffer
+		if err := as.write(&data, t, rows); err != nil {
+			return "", err
+		}
+		if tag, err = s.bucket.write(ctx, name, data.Bytes(), tag); !errors.Is(err, errChanged) {
+			return tag, err
+		}
+		if err := pause(ctx); err != nil {
+			return "", err
+		}
+	}
+	return "", errChanged
+}
+
+// kept reports whether files have the rows of the changes, the last change of each table. Files
+// that still have their tags are not read.
+func (s *Sink) kept(ctx context.Context, h *table.Hour, changes []change, tags map[string]string) (bool, error) {
+	last := make(map[string]change)
+	for _, c := range changes {
+		last[c.table.Name] = c
+	}
+	for _, as := range s.formats {
+		for _, c := range last {
+			name := file(as, c.table, h.Cluster, h.Start)
+			all, tag, err := s.read(ctx, as, c.table, name, tags[name])
+			if err != nil {
+				return false, err
+			}
+			if found := of(all, h.Start); tag != tags[name] && !same(found, c.rows(slices.Clone(found))) {
+				return false, nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// same reports whether rows have the same values.
+func same(a, b [][]any) bool {
+	return slices.EqualFunc(a, b, func(a, b []any) bool {
+		return slices.EqualFunc(a, b, func(a, b any) bool { return table.Format(a) == table.Format(b) })
+	})
+}
+
+// pause waits for a random time, so that programs that change the same file get out of step.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(rand.N(200 * time.Millisecond)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,167 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Filed returns the row of an hour in the manifest, zero if the hour is not filed in all formats.
+func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
+	for i, as := range s.formats {
+		rows, err := s.hour(ctx, as, table.Hours, cluster, hour)
+		if err != nil {
+			return table.Filed{}, err
+		}
+		found := table.Filed{}
+		if len(rows) > 0 {
+			found = table.FiledIn(rows[0])
+		}
+		if i > 0 && found != filed {
+			return table.Filed{}, nil
+		}
+		filed = found
+	}
+	return filed, nil
+}
+
+// Nodes returns the nodes with GPUs in the last hour of a cluster that is filed in a period, the end
+// not included.
+func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
+	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
+		name := file(s.formats[0], table.Hours, cluster, day)
+		rows, _, err := s.read(ctx, s.formats[0], table.Hours, name, "")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for _, row := range slices.Backward(rows) {
+			if hour := row[hourColumn].(time.Time); !hour.Before(from) && hour.Before(until) {
+				gpus, err := s.hour(ctx, s.formats[0], table.GPUHours, cluster, hour)
+				return table.NodesIn(gpus), err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// Clusters returns the filed hours of each cluster that are not before a moment.
+func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
+	folders, err := s.clusters(ctx, table.Hours)
+	if err != nil {
+		return nil, err
+	}
+	spans := make(map[string]table.Span)
+	for folder, cluster := range folders {
+		span, err := s.span(ctx, cluster, folder, since)
+		if err != nil {
+			return nil, err
+		}
+		if span != (table.Span{}) {
+			spans[cluster] = span
+		}
+	}
+	return spans, nil
+}
+
+// clusters returns the clusters of a table by folder.
+func (s *Sink) clusters(ctx context.Context, t table.Table) (map[string]string, error) {
+	names, err := s.bucket.folders(ctx, t.Name)
+	if err != nil {
+		return nil, err
+	}
+	clusters := make(map[string]string)
+	for _, name := range names {
+		escaped, found := strings.CutPrefix(name, "cluster=")
+		if cluster, err := url.PathUnescape(escaped); found && err == nil {
+			clusters[name] = cluster
+		}
+	}
+	return clusters, nil
+}
+
+// days returns the days in the folder of a cluster.
+func (s *Sink) days(ctx context.Context, t table.Table, folder string) (days []time.Time, err error) {
+	names, err := s.bucket.folders(ctx, path.Join(t.Name, folder))
+	for _, name := range names {
+		if day, err := time.Parse("date="+time.DateOnly, name); err == nil {
+			days = append(days, day)
+		}
+	}
+	return days, err
+}
+
+// span returns the filed hours of a cluster that are not before a moment.
+func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time) (span table.Span, err error) {
+	days, err := s.days(ctx, table.Hours, folder)
+	if err != nil {
+		return span, err
+	}
+	for _, day := range days {
+		if !day.AddDate(0, 0, 1).After(since) {
+			continue
+		}
+		rows, _, err := s.read(ctx, s.formats[0], table.Hours, file(s.formats[0], table.Hours, cluster, day), "")
+		if err != nil {
+			return span, fmt.Errorf("manifest of %s: %w", day.Format(time.DateOnly), err)
+		}
+		for _, row := range rows {
+			if hour := row[hourColumn].(time.Time); !hour.Before(since) {
+				span = span.Extend(hour)
+			}
+		}
+	}
+	return span, nil
+}
+
+// Intact reports whether the rows of a filed hour have the digest in the manifest, in a bucket that
+// programs share: two programs that file different data of an hour, and are killed before their last
+// check, may leave rows of both. Corrections are not part of the digest.
+func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool, error) {
+	if !s.shared {
+		return true, nil
+	}
+	for _, as := range s.formats {
+		filed, err := s.hour(ctx, as, table.Hours, cluster, hour)
+		if err != nil || len(filed) == 0 || table.StateIn(filed[0]) == table.Corrected || table.StateIn(filed[0]) == table.Pruned {
+			return err == nil, err
+		}
+		digest := table.DigestRows(func(t table.Table) [][]any {
+			rows, e := s.hour(ctx, as, t, cluster, hour)
+			err = errors.Join(err, e)
+			return rows
+		})
+		if err != nil || digest != table.FiledIn(filed[0]).Digest {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// Charges returns the filed charges of an hour, and its corrections. Corrections of a later
+// revision than that in the manifest are left from a crash.
+func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []fold.Charge, err error) {
+	filed, err := s.Filed(ctx, cluster, hour)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range []table.Table{table.Charges, table.Corrections} {
+		rows, err := s.hour(ctx, s.formats[0], t, cluster, hour)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			if t.Name == table.Charges.Name || row[revisionColumn].(int64) <= filed.Revision {
+				charges = append(charges, table.ChargeIn(t, row))
+			}
+		}
+	}
+	return charges, nil
+}
