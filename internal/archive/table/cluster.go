@@ -10,12 +10,12 @@ import (
 )
 
 // MaxCluster limits the name of a cluster in a path, in bytes. A character other than an ASCII letter, a
-// digit or one of "$-_.+!*'(),&=:@" takes three bytes or more there. With "cluster=" a file system must accept it
-// as the name of a folder.
+// digit or one of "$-_.+!*'(),&=:@" takes three bytes or more there. A file system must accept "cluster=" and the
+// name as a folder.
 const MaxCluster = 200
 
-// CheckCluster returns an error if not every sink can keep the name of a cluster. All entrances check
-// it: responses of the store, requests with events, and the command line.
+// CheckCluster returns an error if not every sink can keep the name of a cluster. It checks
+// names from the store, from requests with events, and from the command line.
 func CheckCluster(name string) error {
 	switch escaped := url.PathEscape(name); {
 	case name == "":
@@ -25,7 +25,7 @@ func CheckCluster(name string) error {
 	case strings.ContainsFunc(name, unicode.IsControl):
 		return fmt.Errorf("the name of the cluster %.50q must have no control characters: change the external label", name)
 	case len(escaped) > MaxCluster:
-		return fmt.Errorf("the name of the cluster %.50q… must have at most %d bytes, escaped for a path it has %d: change the external label", name, MaxCluster, len(escaped))
+		return fmt.Errorf("the name of the cluster %.50q… must have at most %d bytes when escaped for a path, not %d: change the external label", name, MaxCluster, len(escaped))
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // filedByColumn is the last column of events and snapshots.
-var filedByColumn = text("filed_by", "arrival if the hour is that of the arrival, because the time was more than 13 months old or a day ahead, or of a third new month of its request; else empty", filedBy)
+var filedByColumn = text("filed_by", "arrival if the hour is the hour of arrival, because the time was more than 13 months old, more than a day ahead, or in a third new month of its request; else empty", filedBy)
 
 // Events has a row for each event of a pod or workload.
 var Events = build("events", "a change of a GPU pod or of a workload", []string{"id"},
@@ -59,22 +59,22 @@ type Event struct {
 	event.Event
 	// Hour is the hour of the event, or of its arrival.
 	Hour time.Time
-	// ByArrival is set if the time of the event is outside of the accepted times.
+	// ByArrival is set if Hour is the hour of the arrival.
 	ByArrival bool
 }
 
 const (
-	// maxMonths is the age of accepted times of events in months, maxAhead how far they may be ahead of the
-	// receiver's clock.
+	// maxMonths is the maximum age of an accepted time in months. maxAhead is its maximum lead over the receiver's
+	// clock.
 	maxMonths = 13
 	maxAhead  = 24 * time.Hour
-	// maxNewMonths is the number of months of a request besides the month of its arrival and the month before. Each may be
-	// a new partition of a database, and a new folder.
+	// maxNewMonths is the maximum number of months in a request, besides the month of its arrival and the previous
+	// month: each may need a new partition of a database, or a new folder.
 	maxNewMonths = 2
 )
 
-// Place returns events that arrived together with the hours in which they are filed. An event of
-// another time, or of too many months, is filed in the hour of its arrival.
+// Place returns events that arrived together with the hours in which they are filed. An event
+// is filed in the hour of its arrival if its time is not accepted, or if its request has too many months.
 func Place(events []event.Event, arrived time.Time) []Event {
 	arrived = arrived.UTC()
 	months := map[time.Time]bool{Month(arrived): true, Month(arrived).AddDate(0, -1, 0): true}
@@ -109,13 +109,13 @@ func EventRows(t Table, cluster string, events []Event) (rows [][]any) {
 	return rows
 }
 
-// The times that every sink can keep. An event with another one has no time.
+// The times that every sink can keep. Other times are replaced by the unknown time.
 var (
 	firstEvent = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 	lastEvent  = time.Date(2100, 1, 1, 0, 0, 0, -1, time.UTC)
 )
 
-// filedBy is the reason of the hour in which an event is filed.
+// filedBy returns the reason for the hour of an event.
 func filedBy(e *Event) string {
 	if e.ByArrival {
 		return "arrival"

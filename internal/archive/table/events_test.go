@@ -49,8 +49,8 @@ func TestEventRows(t *testing.T) {
 	}
 }
 
-// TestNewMonths checks that a request with an event of every month since 2015 has rows in four months: that
-// of its arrival, the one before, and two others.
+// TestNewMonths checks that a request with an event of every month since 2015 has rows in four months: the
+// month of its arrival, the previous month, and two others.
 func TestNewMonths(t *testing.T) {
 	arrived := time.Date(2026, 3, 2, 7, 45, 0, 0, time.UTC)
 	var events []event.Event

@@ -9,7 +9,7 @@ import (
 )
 
 // MonthlyCharges has the sums of the charges and corrections of pruned hours, without pods and GPUs.
-// Rows of a month with equal texts are added up: hours that were filed later have rows of their own.
+// Readers add up rows that differ in hours only: hours that were filed later have their own rows.
 var MonthlyCharges = Table{
 	Name: "monthly_charges",
 	Help: "a sum of charges and corrections of pruned hours in a month. Add up rows that differ in hours only",

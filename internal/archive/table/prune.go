@@ -32,7 +32,7 @@ type Deleted struct {
 	Table, Cluster string
 	Rows           int64 // in a database
 	Files, Bytes   int64 // in a folder or a bucket
-	// First and Last are hours. Files have those of their days.
+	// First and Last are hours: for files the first and the last hour of their days.
 	First, Last time.Time
 }
 
@@ -52,8 +52,8 @@ func SetPruned(row []any) {
 	row[Hours.index("state")] = string(Pruned)
 }
 
-// Unsummed reports whether an hour must have charges, but has none: its rows were removed by hand, and
-// cannot be added up. Charged is the number of its rows in charges.
+// Unsummed reports whether an hour has no charges, but its row of the manifest counts some: they were removed
+// by hand, and cannot be added up. charged is the number of its rows in charges.
 func Unsummed(row []any, charged int64) bool {
 	return charged == 0 && Hours.value(row, "charges").(int64) > 0
 }

@@ -7,7 +7,7 @@ var sumTexts = [...]string{"namespace", "workload_kind", "workload_name", "team"
 
 var sumAmounts = [...]string{"energy_mj", "exclusive_mj", "idle_mj", "held_ms", "gpu_ms", "active_ms"}
 
-// sumKey are the texts of a sum: the model and sumTexts.
+// sumKey are the texts of a sum: the model and the columns sumTexts.
 type sumKey [1 + len(sumTexts)]string
 
 // Sums are sums of charges and corrections of a month of a cluster.
@@ -19,7 +19,7 @@ type Sums struct {
 	sums    map[sumKey]*[len(sumAmounts)]int64
 }
 
-// NewSums returns empty sums. Models has the model of each GPU by UUID.
+// NewSums returns empty sums. models has the models of GPUs by UUID.
 func NewSums(cluster string, month time.Time, models map[string]string) *Sums {
 	return &Sums{cluster: cluster, month: month, models: models, sums: make(map[sumKey]*[len(sumAmounts)]int64)}
 }
