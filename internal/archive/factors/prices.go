@@ -53,7 +53,7 @@ func readPrices(path string) (all Prices, err error) {
 	return all, err
 }
 
-// maxPrices is the number of prices: each use is compared with all of them.
+// maxPrices is the maximum number of prices: each use is compared with all of them.
 const maxPrices = 20_000
 
 func parsePrice(value func(column string) string) (p Price, err error) {
@@ -71,10 +71,10 @@ func parsePrice(value func(column string) string) (p Price, err error) {
 	return p, nil
 }
 
-// maxNumber is the largest price or intensity, with which no amount of a statement is infinite.
+// maxNumber is the largest accepted price or intensity: it keeps all amounts of a statement finite.
 const maxNumber = 1e9
 
-// parseNumber reads a number from 0 to the largest one, false for an empty text.
+// parseNumber reads a number from 0 to maxNumber. An empty text is unknown.
 func parseNumber(text string) (n float64, known bool, err error) {
 	if text == "" {
 		return 0, false, nil

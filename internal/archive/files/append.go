@@ -22,9 +22,8 @@ const (
 	idColumn = 3
 )
 
-// maxPart is the size of the values in a file from which the next rows of its hour are in another
-// file, in bytes. A file that cannot grow is written again for each request, so this size limits the
-// cost of a request.
+// maxPart is the size of the values in a full file, in bytes: the next rows of its hour are in another
+// file. Each request writes a file that cannot grow again, so this size limits the cost of a request.
 const maxPart = 512 << 10
 
 // Append adds rows to one of [table.Appended], except those whose key is there already. Each hour has
@@ -77,9 +76,8 @@ func (s *Sink) add(ctx context.Context, as format, t table.Table, name string, r
 	return nil
 }
 
-// extend adds rows to the last file of an hour, and to new ones when it is full. Rows are only added to
-// the last file, under the condition that no other program changes it. Full files never change, so
-// their ids are read once.
+// extend adds rows to the last file of an hour, and to new ones when it is full. It writes
+// a file only if no other program has changed it. Full files never change, so their ids are read once.
 func (s *Sink) extend(ctx context.Context, as format, t table.Table, name string, known *hourIDs, rows [][]any) error {
 	for conflicts := 0; conflicts < attempts; {
 		last, tag, err := s.last(ctx, as, t, name, known)
@@ -118,7 +116,7 @@ func (s *Sink) extend(ctx context.Context, as format, t table.Table, name string
 }
 
 // last returns the rows of the last file of an hour and its tag, no rows if the file is missing. It adds
-// the ids in full files to the known ones.
+// the ids in full files to the known ids.
 func (s *Sink) last(ctx context.Context, as format, t table.Table, name string, known *hourIDs) (rows [][]any, tag string, err error) {
 	for {
 		part := partFile(as, name, known.parts)
@@ -146,7 +144,7 @@ func (s *Sink) last(ctx context.Context, as format, t table.Table, name string, 
 	}
 }
 
-// unknown returns the rows that have neither a known id nor one of other rows, each id once.
+// unknown returns the rows with new ids, each id once: they are neither known nor in other rows.
 func unknown(rows [][]any, known *hourIDs, others [][]any) (all [][]any) {
 	ids := make(map[id]bool, len(others)+len(rows))
 	for _, row := range others {

@@ -29,7 +29,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// changes returns rows of events of an hour. Their texts do not compress well.
+// changes returns the rows of some events of an hour, with texts that do not compress well.
 func changes(first, n int) [][]any {
 	var all []event.Event
 	for i := first; i < first+n; i++ {
@@ -56,7 +56,7 @@ func written(t *testing.T) int {
 }
 
 // TestAppendCost files events of one hour in small requests: the second half of the requests writes not
-// much more than the first half. If the hour's file were written again by each request, it would write
+// much more than the first half. If each request wrote the whole file of the hour again, it would write
 // three times as much.
 func TestAppendCost(t *testing.T) {
 	if testing.Short() {
@@ -112,7 +112,7 @@ func TestAppendCost(t *testing.T) {
 
 const repeatsIn = "GPULEDGER_TEST_REPEATS"
 
-// TestRepeatsMemory checks the memory of a new process that gets all 250,000 events of an hour again, in
+// TestRepeatsMemory checks the memory of a new process that receives all 250,000 events of an hour again, in
 // requests of 1,000: no file changes.
 func TestRepeatsMemory(t *testing.T) {
 	const events, batch = 250_000, 1000

@@ -17,8 +17,8 @@ import (
 // ErrLocked means that another process has the folder open.
 var ErrLocked = errors.New("another gpuledger-archive writes this folder")
 
-// The modes of folders and files, from which the process' umask may remove bits. The archive has names of
-// people and their use of GPUs.
+// The modes of folders and files, from which the process' umask may remove bits. The archive contains
+// names of people and their use of GPUs.
 const (
 	folderMode = 0o750
 	fileMode   = 0o640

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// grow adds rows to the end of an hour's CSV file. A file without the columns that were added later does
-// not grow: another one follows it.
+// grow adds rows to the end of an hour's CSV file. A file of an earlier version with fewer columns
+// does not grow: another file follows it.
 func (f *folder) grow(ctx context.Context, t table.Table, name string, known *hourIDs, rows [][]any) error {
 	as := formats[0]
 	if known.end < 0 {
@@ -52,8 +52,8 @@ func (f *folder) grow(ctx context.Context, t table.Table, name string, known *ho
 	return nil
 }
 
-// extend writes data at the end of a file, and makes them durable. What a crash or a full disk left
-// behind the end is removed first.
+// extend writes data at the end of a file, and makes them durable. It first removes the bytes that a crash
+// or a full disk left after the end.
 func extend(path string, end int64, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -96,8 +96,8 @@ func (f *folder) load(as format, t table.Table, name string, known *hourIDs) err
 }
 
 // scan adds the ids in a CSV file, and returns the end of its last complete row. It reports whether the
-// file has all columns of the table. A last row that a crash left incomplete ends the file without the
-// end of a line, or within quotes.
+// file has all columns of the table. After a crash the last row may be incomplete: it has no end of
+// a line, or an open quote.
 func (f *folder) scan(name string, t table.Table, known *hourIDs) (end int64, grows bool, err error) {
 	file, err := os.Open(filepath.Join(f.path, name))
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 )
 
-// maxIDs is the number of ids that are kept in memory. They take at most 40 bytes each.
+// maxIDs is the maximum number of ids in memory. Each takes at most 40 bytes.
 const maxIDs = 1 << 20
 
-// ErrFull is the error of an hour with so many rows that their ids are not kept.
-var ErrFull = permanent.Error(errors.New("the hour has too many events: it takes no more"))
+// ErrFull is the error of an hour with too many rows to keep their ids in memory.
+var ErrFull = permanent.Error(errors.New("the hour has too many events: new ones are rejected"))
 
-// index has the ids in the files of the hours that were used last. The files of other hours are read
-// when rows are added to them.
+// index holds the ids of the most recently used hours. The files of other hours are read when rows are
+// added to them.
 type index struct {
 	limit int                 // of the size
 	hours map[string]*hourIDs // by the name of the first file
@@ -29,7 +29,7 @@ type index struct {
 // id is the digest of an id.
 type id [16]byte
 
-// hourIDs has the ids in an hour's files that are not read again.
+// hourIDs holds the ids in the files of an hour that are not read again.
 type hourIDs struct {
 	ids   map[id]struct{}
 	limit int // of the ids
@@ -38,7 +38,7 @@ type hourIDs struct {
 	end int64
 
 	used int // number of the last use
-	size int // part of the index' size
+	size int // part of the size of the index
 }
 
 // of returns the ids of an hour.
@@ -53,7 +53,7 @@ func (x *index) of(name string) *hourIDs {
 	return h
 }
 
-// forget lets the files of an hour be read again.
+// forget drops the ids of an hour. Its files are read again when needed.
 func (x *index) forget(name string) {
 	x.size -= x.hours[name].size
 	delete(x.hours, name)
@@ -62,8 +62,8 @@ func (x *index) forget(name string) {
 // hourSize is the size of an hour without ids, as a number of ids.
 const hourSize = 16
 
-// keep counts the ids of an hour. If there are too many, it forgets the ids of the hours that were not
-// used for the longest time.
+// keep counts the ids of an hour. If there are too many, it drops the least recently used
+// hours.
 func (x *index) keep(name string) {
 	h := x.hours[name]
 	size := hourSize + len(h.ids)
@@ -79,7 +79,7 @@ func (x *index) keep(name string) {
 	}
 }
 
-// digest returns the digest of an id. A reader of CSV has no carriage return before the end of a line.
+// digest returns the digest of an id. Readers of CSV drop a carriage return before the end of a line.
 func digest(text string) id {
 	sum := sha256.Sum256([]byte(strings.ReplaceAll(text, "\r\n", "\n")))
 	return id(sum[:16])

@@ -11,10 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the files of the days before a moment, the start of a month. The sums of their
-// charges are written first, with the hours in them; these hours are no longer read from other files.
-// Then the rows of the manifest get their new state, and last the files are deleted. After a
-// crash at any time it can be repeated. Done is called with each deletion. If dry is set, nothing is deleted.
+// Prune deletes the files of the days before a moment, the start of a month. It first writes the sums of
+// their charges, with the hours in them: readers no longer take these hours from other files. Then it marks
+// the rows of the manifest as pruned, and last it deletes the files. After a crash it can be repeated. It
+// calls done for each table of a month. A dry run only calls done.
 func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := s.daysBefore(ctx, before)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(
 }
 
 // daysBefore returns the days before a moment with folders in any table, by month of a cluster. A day is
-// there for each of its tables.
+// repeated for each of its tables.
 func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.ClusterMonth][]time.Time, error) {
 	found := make(map[table.ClusterMonth][]time.Time)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -117,7 +117,7 @@ func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time
 	return hours, nil
 }
 
-// addMonthly adds the sums of hours that have none yet.
+// addMonthly adds the sums of hours that are in no sum yet.
 func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]any) error {
 	name := file(as, table.MonthlyCharges, p.cluster, p.month)
 	_, err := p.rewrite(ctx, as, table.MonthlyCharges, name, func(rows [][]any) ([][]any, error) {
@@ -159,7 +159,7 @@ func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
 	return known, nil
 }
 
-// sums adds up the charges and corrections of filed hours, except for some.
+// sums adds up the charges and corrections of the filed hours that are not in except.
 func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, except map[int64]bool) ([][]any, error) {
 	models := make(map[string]string)
 	for _, day := range p.days {
@@ -200,7 +200,7 @@ func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, ex
 	return sums.Rows(hours), nil
 }
 
-// mark sets the state of the hours of a day.
+// mark sets the state of the filed hours of a day.
 func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[int64][]any) error {
 	name := file(as, table.Hours, p.cluster, day)
 	_, err := p.rewrite(ctx, as, table.Hours, name, func(rows [][]any) ([][]any, error) {
@@ -224,7 +224,7 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 	return err
 }
 
-// remove deletes the files of a table, except those of days with hours that were filed in the meantime.
+// remove deletes the files of a table. It stops at a day with hours that were filed in the meantime.
 func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func(table.Deleted)) error {
 	of := table.Deleted{Table: t.Name, Cluster: p.cluster}
 	for _, day := range p.days {
@@ -234,7 +234,7 @@ func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func
 		}
 		for _, f := range found {
 			if p.unpruned[file(format{name: strings.TrimPrefix(path.Ext(f.name), ".")}, table.Hours, p.cluster, day)] {
-				return fmt.Errorf("%s: another program filed an hour of it: run the command again", f.name)
+				return fmt.Errorf("%s: another program filed an hour of this day: run the command again", f.name)
 			}
 			if !dry {
 				if err := p.bucket.remove(ctx, f.name); err != nil {

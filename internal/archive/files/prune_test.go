@@ -127,7 +127,7 @@ func charged(t *testing.T, dir string, month time.Time) (energy int64) {
 	return energy
 }
 
-// TestPruneRemoved checks that hours without files, which were removed by hand, are marked, without sums.
+// TestPruneRemoved checks that hours are marked without sums if their files were removed by hand.
 func TestPruneRemoved(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

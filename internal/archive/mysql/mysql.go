@@ -154,7 +154,8 @@ func replace(ctx context.Context, tx *sql.Tx, t table.Table, h *table.Hour) erro
 	return nil
 }
 
-// badText is the code of a text that the character set of its column lacks. It has no SQLSTATE of its own.
+// badText is the number of the error for a text that does not fit the character set of its column. Its
+// SQLSTATE is a general one.
 const badText = 1366
 
 // rejected marks an error of values that the database rejects.

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the rows of the hours before a moment, the start of a month, and of its events. It keeps
-// their sums and their rows of the manifest. Each month of a cluster is a transaction. Done is
-// called with each deletion. If dry is set, nothing is deleted.
+// Prune deletes the rows and the events of the hours before a moment, the start of a month. It keeps their
+// sums and their rows of the manifest. Each month of a cluster is a transaction. Prune calls done for each
+// table of a month. A dry run only calls done.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := d.prunable(ctx, before)
 	if err != nil {
@@ -33,7 +33,8 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	return nil
 }
 
-// prunable returns the rows to prune by month of a cluster. Those of the manifest are the unpruned rows.
+// prunable returns the rows to prune by month of a cluster. Of the manifest it returns the
+// unpruned rows.
 func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
 	found := make(map[table.ClusterMonth][]table.Deleted)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {

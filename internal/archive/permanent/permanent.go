@@ -1,6 +1,5 @@
-// Package permanent marks errors that another attempt with the same data repeats: a sink rejects the
-// data itself. All other errors are temporary, also errors that an administrator must repair, such as a
-// wrong password: the data are valid and wait.
+// Package permanent marks errors that no retry can fix: a sink rejects the data itself. All other errors
+// are temporary, even if an administrator must repair the cause, such as a wrong password.
 package permanent
 
 import (
@@ -43,8 +42,8 @@ func Path(err error) bool {
 	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ) || errors.Is(err, syscall.EINVAL)
 }
 
-// Status reports whether an HTTP status rejects the content of a request. Requests with a wrong
-// credential or address wait for a repair, and conflicts and limits pass.
+// Status reports whether an HTTP status rejects the content of a request. Other statuses are
+// temporary: an administrator can repair credentials and addresses, and conflicts and limits pass.
 func Status(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusProxyAuthRequired,

@@ -33,8 +33,8 @@ func partitions(month time.Time, tables ...table.Table) (all []partition) {
 
 // createPartition returns a statement that creates a partition, unless it exists. PostgreSQL rejects a
 // partition while the default one has rows of its time, so they are moved. The table is locked: a query that was
-// planned without the partition would not see moved rows. A session may remember a name as unknown to
-// to_regclass, so the name is read from the catalogue.
+// planned without the partition would not see moved rows. A session may cache that to_regclass found no
+// table, so the name is read from the catalogue.
 func createPartition(name string, month time.Time) string {
 	return fmt.Sprintf(`do $$ begin
   if not exists (select from pg_class where relnamespace = to_regnamespace('%[1]s') and relname = '%[2]s_%[3]s') then
@@ -116,8 +116,7 @@ func (d *Database) mayCreate(ctx context.Context) (may bool, err error) {
 	return may, err
 }
 
-// PartitionsEnd returns the end of the last of the consecutive months from now on that have all partitions. It is
-// zero if the role can create partitions.
+// PartitionsEnd returns the end of the consecutive months from now on that have all partitions. It is zero if the role can create partitions.
 func (d *Database) PartitionsEnd(ctx context.Context, now time.Time) (end time.Time, err error) {
 	if may, err := d.mayCreate(ctx); err != nil || may {
 		return time.Time{}, err
@@ -169,7 +168,7 @@ func (d *Database) existing(ctx context.Context) ([]string, error) {
 	return pgx.CollectRows(found, pgx.RowTo[string])
 }
 
-// dropIfEmpty drops a partition without rows. The table is locked before its partition, as queries do.
+// dropIfEmpty drops a partition without rows. It locks the table before its partition, in the order of queries.
 func (d *Database) dropIfEmpty(ctx context.Context, parent, name string) error {
 	return pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error {
 		var used bool

@@ -43,7 +43,7 @@ func Open(ctx context.Context, url string) (*Database, error) {
 	return d, nil
 }
 
-// parse returns the configuration of the driver for a URL. Errors have no secrets: the driver's errors
+// parse returns the configuration of the driver for a URL. Errors have no secrets: errors of the driver
 // repeat the text that it cannot parse.
 func parse(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the rows of the hours before a moment, the start of a month, and of its events. It keeps
-// their sums and their rows of the manifest. Each month of a cluster is a transaction. Done is
-// called with each deletion. If dry is set, nothing is deleted.
+// Prune deletes the rows and the events of the hours before a moment, the start of a month. It keeps their
+// sums and their rows of the manifest. Each month of a cluster is a transaction. Prune calls done for each
+// table of a month. A dry run only calls done.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := d.prunable(ctx, before)
 	if err != nil {
@@ -36,7 +36,8 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	return d.dropEmpty(ctx, before)
 }
 
-// prunable returns the rows to prune by month of a cluster. Those of the manifest are the unpruned rows.
+// prunable returns the rows to prune by month of a cluster. Of the manifest it returns the
+// unpruned rows.
 func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
 	found := make(map[table.ClusterMonth][]table.Deleted)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -98,8 +99,8 @@ func pruneMonth(ctx context.Context, tx pgx.Tx, m table.ClusterMonth) error {
 	return nil
 }
 
-// unpruned returns the rows of the manifest that are not pruned, with the new state. Their hours are locked first,
-// and read again then. Hours that are filed in the meantime are not locked, and left out.
+// unpruned returns the unpruned rows of the manifest, with the new state. It locks their hours and then reads
+// the rows, so it omits hours that were filed in the meantime.
 func unpruned(ctx context.Context, tx pgx.Tx, where string, of []any) ([][]any, error) {
 	rows, err := tx.Query(ctx, "select hour, pg_advisory_xact_lock(hashtextextended($1, extract(epoch from hour)::bigint)) from (select hour from "+
 		schemaName+".hours"+where+" order by hour) as filed", of...)
@@ -129,7 +130,7 @@ func unpruned(ctx context.Context, tx pgx.Tx, where string, of []any) ([][]any, 
 	})
 }
 
-// hoursIn returns the hours in rows of the manifest, and those whose charges can be added up.
+// hoursIn returns the hours in rows of the manifest, and the hours with charges that can be added up.
 func hoursIn(ctx context.Context, tx pgx.Tx, where string, of []any, filed [][]any) (all, summed []time.Time, err error) {
 	rows, err := tx.Query(ctx, "select hour, count(*) from "+schemaName+".charges"+where+" group by hour", of...)
 	if err != nil {

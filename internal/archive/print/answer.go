@@ -130,8 +130,8 @@ func plain(value any) any {
 	return at.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// csv writes a table with plain values. A text that a spreadsheet would run as a formula has an apostrophe
-// before it.
+// csv writes a table with plain values. A text that a spreadsheet would run as a formula begins with an
+// apostrophe.
 func (a Answer) csv(w io.Writer) error {
 	out := csv.NewWriter(w)
 	var head []string

@@ -39,7 +39,8 @@ func page(t *testing.T, format, label string) string {
 	return out.String()
 }
 
-// TestHostile checks that labels in no format contain characters that act on a terminal, and add no lines.
+// TestHostile checks that no format writes characters of labels that act on a terminal, and that labels add
+// no lines.
 func TestHostile(t *testing.T) {
 	for _, format := range []string{"text", "markdown", "html", "json"} {
 		lines := strings.Count(page(t, format, "S1"), "\n")

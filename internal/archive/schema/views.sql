@@ -11,7 +11,7 @@ select cluster, hour, revision, node, uuid, serial, namespace, pod, pod_uid, wor
   energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username
 from corrections;
 
--- The amounts of each day in UTC; of pruned hours those of the month, on its first day. The energy of all rows is that of all boards.
+-- The amounts of each day in UTC. The amounts of pruned hours are added up by month, on its first day. The energy of all rows is the energy of all boards.
 create or replace view statements as
 select cluster, date(hour) as day, namespace, workload_kind, workload_name, team, reason,
   sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,

@@ -29,10 +29,10 @@ type Pruner interface {
 // order.
 type Rows func(t table.Table) [][]string
 
-// statement has the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason and unit.
+// statement holds the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason and unit.
 type statement map[string][6]int64
 
-// add adds a charge. It names the columns by itself, and not by those of the table.
+// add adds a charge. It lists the columns independently of the table.
 func (s statement) add(cluster string, month time.Time, model string, c *fold.Charge) {
 	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username}, "|")
 	sum := s[key]
@@ -42,7 +42,7 @@ func (s statement) add(cluster string, month time.Time, model string, c *fold.Ch
 	s[key] = sum
 }
 
-// sums returns the sums that a sink has.
+// sums returns the sums in rows of a sink.
 func sums(t *testing.T, rows [][]string) statement {
 	t.Helper()
 	found := make(statement)
@@ -118,7 +118,7 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	h.want.add(of.Cluster, of.Start, "H100", &change)
 }
 
-// TestPrune checks that pruned hours keep their sums, exactly, and nothing else but the manifest.
+// TestPrune checks that pruned hours keep exact sums and their rows of the manifest, and nothing else.
 func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 	s, rows := open(t)
 	h := &history{rand.New(rand.NewPCG(1, 2)), make(statement)}
@@ -196,7 +196,7 @@ func prune(t *testing.T, s Pruner, before time.Time, dry bool) (found []table.De
 	return found
 }
 
-// pruned checks that rows of hours before a moment are gone, others are kept, and so is the manifest.
+// pruned checks that rows of hours before a moment are gone, and that later rows and the manifest are kept.
 func pruned(t *testing.T, rows Rows, all map[string][][]string, before time.Time) {
 	t.Helper()
 	for _, of := range table.All {
