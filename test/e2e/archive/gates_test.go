@@ -41,7 +41,7 @@ func accepted(t *testing.T, folder string, filed int, args ...string) {
 	}
 }
 
-// accept accepts hours of the cluster east, and checks that so many hours are filed.
+// accept accepts hours of the cluster east, and checks the number of filed hours.
 func accept(t *testing.T, folder string, filed int, args ...string) {
 	t.Helper()
 	args = append([]string{"accept", "east", "--folder=" + folder, "--folder.format=csv,parquet", "--from=" + began.Format(time.RFC3339)}, args...)

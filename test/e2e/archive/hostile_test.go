@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// hostileStore is a store of which some responses are hostile.
+// hostileStore is a store with some hostile responses.
 type hostileStore struct {
 	honest    http.Handler
 	hostile   atomic.Bool

@@ -19,13 +19,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// statementsByMonth adds up the rows of charges and corrections. It does not read a view.
+// statementsByMonth adds up the rows of charges and corrections without a view.
 const statementsByMonth = `select team, namespace, sum(energy_mj), sum(gpu_ms) from (
 	select team, namespace, energy_mj, gpu_ms from charges union all select team, namespace, energy_mj, gpu_ms from corrections) as rowwise
 	group by team, namespace order by team, namespace`
 
-// TestPrune checks that databases keep exact sums of pruned hours, with the rights of a user who must not change
-// tables, and the answers to questions before and after.
+// TestPrune checks that databases keep exact sums of pruned hours, for a user without the right to change
+// tables, and compares the answers to questions before and after.
 func TestPrune(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func testStatements(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// testDropped checks that hours without rows, which an administrator removed, are marked, without sums.
+// testDropped checks that hours are marked without sums if an administrator removed their rows.
 func testDropped(t *testing.T, kind databases, server *server) {
 	t.Helper()
 	url, db := server.create(t, "dropped")

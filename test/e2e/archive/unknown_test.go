@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 )
 
-// TestUnknownPods checks the pods in databases that no series names, also in tables of the version before.
+// TestUnknownPods checks the pods that no series names in databases, also in tables of the previous version.
 func TestUnknownPods(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
