@@ -47,8 +47,9 @@ func (d *Deleted) Add(other Deleted) {
 	}
 }
 
-// SetPruned sets the state in a row of the manifest.
+// SetPruned sets the state in a row of the manifest. The reason of gaps is kept, since their state is lost.
 func SetPruned(row []any) {
+	row[Hours.index("reason")] = FiledIn(row).Reason
 	row[Hours.index("state")] = string(Pruned)
 }
 
