@@ -130,16 +130,16 @@ func take(from map[string]any, name string) (string, error) {
 }
 
 // clean replaces zero bytes, which databases reject. Invalid UTF-8 was replaced before. Numbers that no
-// program can read, and values at a greater depth than [MaxDepth], are errors.
+// program can read, and values at a greater depth than maxDepth, are errors.
 func clean(value any, depth int) (_ any, err error) {
-	if depth > MaxDepth {
-		return nil, fmt.Errorf("more than %d objects within each other", MaxDepth)
+	if depth > maxDepth {
+		return nil, fmt.Errorf("more than %d objects within each other", maxDepth)
 	}
 	switch v := value.(type) {
 	case string:
 		return withoutZeros(v), nil
 	case json.Number:
-		if _, err := v.Float64(); err != nil || len(v) > MaxNumber {
+		if _, err := v.Float64(); err != nil || len(v) > maxNumber {
 			return nil, fmt.Errorf("number %.50q is out of range", string(v))
 		}
 	case []any:

@@ -33,12 +33,12 @@ const (
 	MaxID = 255
 	// MaxText limits the other texts, without details and object.
 	MaxText = 1024
-	// MaxDetails limits the details: people query them in a column.
-	MaxDetails = 256 << 10
-	// MaxNumber limits the text of a number. MaxDepth limits the levels of nested objects and lists: a pod has about
+	// maxDetails limits the details: people query them in a column.
+	maxDetails = 256 << 10
+	// maxNumber limits the text of a number. maxDepth limits the levels of nested objects and lists: a pod has about
 	// ten, and some databases cannot read JSON with more than a hundred.
-	MaxNumber = 40
-	MaxDepth  = 32
+	maxNumber = 40
+	maxDepth  = 32
 )
 
 // Event is a change of a pod or of a workload.
@@ -128,8 +128,8 @@ func (e *Event) check() error {
 }
 
 func (e *Event) checkDetails() error {
-	if len(e.Details) > MaxDetails {
-		return fmt.Errorf("the details have %d bytes, more than %d", len(e.Details), MaxDetails)
+	if len(e.Details) > maxDetails {
+		return fmt.Errorf("the details have %d bytes, more than %d", len(e.Details), maxDetails)
 	}
 	return nil
 }

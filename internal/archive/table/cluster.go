@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxCluster limits the name of a cluster in a path, in bytes. A character other than an ASCII letter, a
+// maxCluster limits the name of a cluster in a path, in bytes. A character other than an ASCII letter, a
 // digit or one of "$-_.+!*'(),&=:@" takes three bytes or more there. A file system must accept "cluster=" and the
 // name as a folder.
-const MaxCluster = 200
+const maxCluster = 200
 
 // CheckCluster returns an error if not every sink can keep the name of a cluster. It checks
 // names from the store, from requests with events, and from the command line.
@@ -24,8 +24,8 @@ func CheckCluster(name string) error {
 		return fmt.Errorf("the name of the cluster %.50q must be valid UTF-8: change the external label", name)
 	case strings.ContainsFunc(name, unicode.IsControl):
 		return fmt.Errorf("the name of the cluster %.50q must have no control characters: change the external label", name)
-	case len(escaped) > MaxCluster:
-		return fmt.Errorf("the name of the cluster %.50q… must have at most %d bytes when escaped for a path, not %d: change the external label", name, MaxCluster, len(escaped))
+	case len(escaped) > maxCluster:
+		return fmt.Errorf("the name of the cluster %.50q… must have at most %d bytes when escaped for a path, not %d: change the external label", name, maxCluster, len(escaped))
 	}
 	return nil
 }
