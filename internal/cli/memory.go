@@ -6,39 +6,40 @@ import (
 	"path"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/prometheus/procfs"
 )
 
 // MemoryLimit returns the memory limit of the program in bytes: the lower one of $GOMEMLIMIT and the
 // limits of its cgroup and the groups above it, 0 for none.
 func MemoryLimit() int64 {
-	limit := GroupLimit("/proc/self/cgroup", "/sys/fs/cgroup")
+	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
 	if soft := debug.SetMemoryLimit(-1); soft < math.MaxInt64 && (limit == 0 || soft < limit) {
 		return soft
 	}
 	return limit
 }
 
-// GroupLimit returns the lowest memory limit of the cgroups in a file such as /proc/self/cgroup, 0
+// GroupLimit returns the lowest memory limit of the program's cgroups in mounts of procfs and of cgroups, 0
 // for none. In a container, groups above its own are not mounted.
-func GroupLimit(groups, mount string) (limit int64) {
-	text, err := os.ReadFile(groups)
+func GroupLimit(proc, mount string) (limit int64) {
+	groups, err := cgroups(proc)
 	if err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(text)) {
-		_, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
-		controllers, group, _ := strings.Cut(rest, ":")
+	for _, g := range groups {
 		dir, file := mount, "memory.max"
-		switch controllers {
-		case "": // version 2
-		case "memory":
+		switch {
+		case g.HierarchyID == 0: // version 2
+		case slices.Contains(g.Controllers, "memory"):
 			dir, file = filepath.Join(mount, "memory"), "memory.limit_in_bytes"
 		default:
 			continue
 		}
-		for group = path.Clean("/" + group); ; group = path.Dir(group) {
+		for group := path.Clean("/" + g.Path); ; group = path.Dir(group) {
 			if found := readLimit(filepath.Join(dir, group, file)); found > 0 && (limit == 0 || found < limit) {
 				limit = found
 			}
@@ -48,6 +49,19 @@ func GroupLimit(groups, mount string) (limit int64) {
 		}
 	}
 	return limit
+}
+
+// cgroups returns the program's cgroups in a mount of procfs.
+func cgroups(proc string) ([]procfs.Cgroup, error) {
+	fs, err := procfs.NewFS(proc)
+	if err != nil {
+		return nil, err
+	}
+	self, err := fs.Self()
+	if err != nil {
+		return nil, err
+	}
+	return self.Cgroups()
 }
 
 // unlimited is the size from which a limit is none: version 1 has a number of pages near 2^63.

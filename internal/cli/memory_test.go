@@ -36,11 +36,14 @@ func TestGroupLimit(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			write("groups", tt.groups)
+			write("proc/7/cgroup", tt.groups)
+			if err := os.Symlink("7", filepath.Join(dir, "proc", "self")); err != nil {
+				t.Fatal(err)
+			}
 			for name, text := range tt.files {
 				write("mount/"+name, text)
 			}
-			if got := cli.GroupLimit(filepath.Join(dir, "groups"), filepath.Join(dir, "mount")); got != tt.want {
+			if got := cli.GroupLimit(filepath.Join(dir, "proc"), filepath.Join(dir, "mount")); got != tt.want {
 				t.Errorf("limit is %d, want %d", got, tt.want)
 			}
 		})
