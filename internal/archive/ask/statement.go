@@ -3,7 +3,6 @@ package ask
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
-	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // groupings are the columns of charges by the values of --by.
@@ -166,140 +164,6 @@ func (a *account) line(c *books.Charge) *line {
 	}
 	a.last = a.known[key]
 	return a.last
-}
-
-// filedHours counts the hours of a cluster in an account.
-type filedHours struct {
-	hours   map[time.Time]bool
-	refused int // their record is impossible
-	// partial hours are pruned, and not all hours of their month are in the account. Lost hours were removed
-	// by hand.
-	partial, lost int
-}
-
-// add counts an hour, and returns whether its charges are in the account.
-func (c *filedHours) add(h books.Hour, of books.Selection) bool {
-	c.hours[h.Hour] = true
-	switch {
-	case h.State == books.Refused:
-		c.refused++
-	case h.State != table.Pruned:
-	case h.Lost:
-		c.lost++
-		return false
-	case !of.Sums || !of.Whole(h.Hour):
-		c.partial++
-		return false
-	}
-	return true
-}
-
-// complete compares the account with the boards, and adds notices about hours that are missing.
-func (q *question) complete(ctx context.Context, a *account) error {
-	clusters, accepted := make(map[string]*filedHours), make(gaps)
-	of := a.of
-	of.Energy = true
-	var pruned []time.Time // months
-	err := q.source.Hours(ctx, of, func(h books.Hour) bool {
-		c := clusters[h.Cluster]
-		if c == nil {
-			c = &filedHours{hours: make(map[time.Time]bool)}
-			clusters[h.Cluster] = c
-		}
-		accepted.add(h)
-		if c.add(h, of) {
-			a.boards += h.Energy
-		}
-		if h.State == table.Pruned {
-			pruned = append(pruned, table.Month(h.Hour))
-		}
-		return true
-	})
-	if err != nil {
-		return err
-	}
-	if len(clusters) == 0 {
-		return fmt.Errorf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", q.source.Name(), stamp(of.From), stamp(of.Until))
-	}
-	for _, name := range slices.Sorted(maps.Keys(clusters)) {
-		q.notices(a, name, clusters[name])
-	}
-	a.prunedNotices(slices.Compact(pruned))
-	for _, line := range accepted.notices() {
-		a.notice("%s", line)
-	}
-	if a.total.Energy != a.boards {
-		a.notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
-	}
-	if use := a.unpriced; use.Energy != 0 || use.GPUTime != 0 {
-		a.notice("incomplete: %.3f kWh and %.2f GPU hours have no price in --prices", float64(use.Energy)/3.6e9, float64(use.GPUTime)/3.6e6)
-	}
-	if use := a.unknown; use.Energy != 0 {
-		a.notice("incomplete: %.3f kWh have no intensity in --carbon", float64(use.Energy)/3.6e9)
-	}
-	return nil
-}
-
-// notice adds a notice about what the account lacks.
-func (a *account) notice(format string, args ...any) {
-	a.notices = append(a.notices, fmt.Sprintf(format, args...))
-	a.incomplete = true
-}
-
-// notices adds the notices about the hours of a cluster.
-func (q *question) notices(a *account, name string, c *filedHours) {
-	of := ""
-	if name != "" {
-		of = " of " + name
-	}
-	expected := int(a.of.Until.Sub(a.of.From) / time.Hour)
-	if n := expected - len(c.hours); n > 0 {
-		a.notice("incomplete: %d of %d hours%s are missing, the first one is %s: %s", n, expected, of, stamp(firstMissing(a.of, c.hours)), q.remedy())
-	}
-	if c.refused > 0 {
-		a.notice("incomplete: %d of %d hours%s are refused and left out: their record is impossible", c.refused, expected, of)
-	}
-	if c.lost > 0 {
-		a.notice("incomplete: the rows of %d hours%s were removed without sums", c.lost, of)
-	}
-	if c.partial > 0 {
-		a.notice("incomplete: the details of %d hours%s are pruned: select whole months of statement or idle, in UTC", c.partial, of)
-	}
-}
-
-// unsummed are columns of groups that sums of pruned hours do not have.
-var unsummed = []string{"node", "uuid", "serial", "pod"}
-
-// prunedNotices adds the notices about pruned months.
-func (a *account) prunedNotices(months []time.Time) {
-	if len(months) == 0 || !a.of.Sums {
-		return
-	}
-	if slices.ContainsFunc(a.by, func(name string) bool { return slices.Contains(unsummed, name) }) {
-		a.notice("incomplete: months are pruned, their sums have no pods, nodes and boards")
-	}
-	for _, part := range a.of.Parts {
-		if month := table.Month(part); !part.Equal(month) && slices.ContainsFunc(months, month.Equal) {
-			a.notice("incomplete: %s is pruned, it has the prices and intensities of its start", month.Format("2006-01"))
-			return
-		}
-	}
-}
-
-func firstMissing(of books.Selection, hours map[time.Time]bool) time.Time {
-	at := of.From
-	for hours[at] {
-		at = at.Add(time.Hour)
-	}
-	return at
-}
-
-// remedy returns the way to add missing hours.
-func (q *question) remedy() string {
-	if q.Books == "" {
-		return "check that the store received the job gpuledger-record"
-	}
-	return "file them with gpuledger-archive once --from"
 }
 
 // statement answers what groups owe.

@@ -122,11 +122,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	if dropped > 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("the rows of %d hours are missing although the manifest has them: were partitions or files removed? gpuledger-archive prune marks such hours", dropped))
 	}
-	names := make(map[string]bool)
-	for name := range checks {
-		names[name] = true
-	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range slices.Sorted(maps.Keys(checks)) {
 		a.Rows = append(a.Rows, checks[name].row(of))
 	}
 	a.Notices = append(a.Notices, accepted.notices()...)
