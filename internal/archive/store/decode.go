@@ -79,17 +79,20 @@ func (d *decoder) response(body io.Reader, data func() error) error {
 	var warnings []string
 	var partial bool
 	fields := map[string]any{"data": nil, "status": &status, "error": &failure, "warnings": &warnings, "isPartial": &partial}
+	seen := make(map[string]bool)
 	err := d.object(func(name []byte) error {
-		into, ok := fields[string(name)]
-		delete(fields, string(name))
-		switch {
-		case !ok && isField(name):
-			return twice(name)
-		case string(name) == "data":
+		into, known := fields[string(name)]
+		if known {
+			if seen[string(name)] {
+				return twice(name)
+			}
+			seen[string(name)] = true
+		}
+		if string(name) == "data" {
 			return data()
 		}
 		text, err := d.value()
-		if err != nil || !ok {
+		if err != nil || !known {
 			return err
 		}
 		return json.Unmarshal(text, into)
@@ -105,15 +108,6 @@ func (d *decoder) response(body io.Reader, data func() error) error {
 		return fmt.Errorf("the store returned status %.20q: %.*q", status, maxQuoted, failure)
 	}
 	return nil
-}
-
-// isField reports whether a response has a field of this name.
-func isField(name []byte) bool {
-	switch string(name) {
-	case "data", "status", "error", "warnings", "isPartial":
-		return true
-	}
-	return false
 }
 
 // twice returns the error of a field that an object has twice.
