@@ -1,40 +1,31 @@
 package books_test
 
 import (
-	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
 // FuzzStore checks that no answer of a store makes the books panic, or takes long, by samples and by
 // rules: they return rows or an error.
 func FuzzStore(f *testing.F) {
-	const begin, end = `{"status":"success","data":{"result":[`, `]}}`
+	const begin, end = foldtest.Begin, foldtest.End
 	listed := `{"status":"success","data":[{"UUID":"u","node":"n","cluster":"c","pod_uid":"p"}]}`
 	f.Add(begin+`{"metric":{},"value":[1,"NaN"]}`+end, listed)
 	f.Add(begin+`{"metric":{"label_team":"a"},"value":[1,"1e300"]}`+end, `{"status":"success","data":[{}],"warnings":["a"]}`)
 	f.Add(begin+`{"metric":{"__name__":"gpuledger_board_energy_joules_total","node":"n","UUID":"u","cluster":"c"},"values":[[5,"1"],[3600,"1e300"],[3601,"-1"]]}`+end, listed)
 	f.Add(begin+`{"metric":{"__name__":"gpuledger_board_energy_joules_total","node":"n","UUID":"u","a":"b"},"values":[[5,"1"]]},{"metric":{"__name__":"gpuledger_board_energy_joules_total","node":"n","UUID":"u"},"values":[[5,"1"],[6,"2"]]}`+end, listed)
 	f.Add(begin+`{"metric":{"cluster":"c","UUID":"u"},"values":[[3600,"1"],[7200,"NaN"]]}`+end, `[]`)
-	var query, series atomic.Pointer[string]
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := query.Load()
-		if strings.HasSuffix(r.URL.Path, "/series") {
-			body = series.Load()
-		}
-		_, _ = w.Write([]byte(*body))
-	}))
+	answers := &foldtest.Answers{}
+	server := httptest.NewServer(answers)
 	f.Cleanup(server.Close)
 	from := time.Unix(0, 0).UTC()
 	f.Fuzz(func(t *testing.T, queried, listed string) {
-		query.Store(&queried)
-		series.Store(&listed)
+		answers.Set(queried, listed)
 		began, ctx := time.Now(), t.Context()
 		for _, read := range []string{"samples", "rules", "auto"} {
 			source, err := books.OpenStore(store.Config{URL: server.URL, Type: "prometheus", Timeout: 10 * time.Second}, books.Reading{Read: read, Team: "team"})

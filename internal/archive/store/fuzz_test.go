@@ -1,42 +1,33 @@
 package store_test
 
 import (
-	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
 // FuzzAnswers checks that no answer to a query makes a reader panic, or takes long: the readers return
 // data that can be folded, or an error.
 func FuzzAnswers(f *testing.F) {
-	const begin, end = `{"status":"success","data":{"result":[`, `]}}`
+	const begin, end = foldtest.Begin, foldtest.End
 	f.Add(begin+`{"metric":{},"value":[1,"NaN"]}`+end, `{"status":"success","data":[{"node":"a"}]}`)
 	f.Add(begin+`{"metric":{},"value":[1,"1e18"]}`+end, `{"status":"success","data":[{}],"warnings":["a"]}`)
 	f.Add(begin+`{"metric":{"__name__":"gpuledger_board_energy_joules_total","node":"n","UUID":"u","cluster":"c"},"values":[[5,"1"],[3600,"1e300"],[3601,"-1"]]}`+end, `[]`)
 	f.Add(begin+`{"metric":{"pod_uid":"a"},"values":[[7200,"Inf"]]},{"metric":{"pod_uid":"a"},"value":[1,"1"]},{"metric":{}},{}`+end, `{"data":null}`)
 	f.Add(begin+`{"metric":{"__name__":"gpuledger_placement_info","UUID":"u"},"values":[[1,"1"]]},{"metric":{"__name__":"gpuledger_placement_info","UUID":"u"},"values":[[1,"1"],[2,"1"]]}`+end, ``)
-	var query, series atomic.Pointer[string]
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := query.Load()
-		if strings.HasSuffix(r.URL.Path, "/series") {
-			body = series.Load()
-		}
-		_, _ = w.Write([]byte(*body))
-	}))
+	answers := &foldtest.Answers{}
+	server := httptest.NewServer(answers)
 	f.Cleanup(server.Close)
 	s, err := store.New(store.Config{URL: server.URL, Type: "prometheus", Timeout: 10 * time.Second})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, queried, listed string) {
-		query.Store(&queried)
-		series.Store(&listed)
+		answers.Set(queried, listed)
 		began, hour := time.Now(), time.Unix(0, 0).UTC()
 		ctx := t.Context()
 		_, _ = s.Clusters(ctx, hour)

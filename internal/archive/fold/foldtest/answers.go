@@ -1,0 +1,46 @@
+package foldtest
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// The text around the series of an answer to a query.
+const (
+	Begin = `{"status":"success","data":{"result":[`
+	End   = `]}}`
+)
+
+// Answers is a store that answers with any texts, valid or not.
+type Answers struct {
+	// Choose returns the number of the text that answers a request; nil answers queries with the first
+	// text, and lists of series with the second one.
+	Choose func(r *http.Request) int
+
+	mu    sync.Mutex
+	texts []string
+}
+
+// Set replaces the texts.
+func (a *Answers) Set(texts ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.texts = texts
+}
+
+// ServeHTTP implements [http.Handler].
+func (a *Answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := 0
+	switch {
+	case a.Choose != nil:
+		n = a.Choose(r)
+	case strings.HasSuffix(r.URL.Path, "/series"):
+		n = 1
+	}
+	a.mu.Lock()
+	text := a.texts[n]
+	a.mu.Unlock()
+	_, _ = io.WriteString(w, text)
+}
