@@ -4,7 +4,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -41,14 +40,6 @@ func largest(f *testing.F) string {
 		f.Fatal(err)
 	}
 	return folder
-}
-
-// list writes a file of a flag.
-func list(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "list.csv")
-	check(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
 }
 
 // rows answers a question about the largest books as JSON. It returns nothing if the list is invalid.
@@ -93,7 +84,7 @@ func FuzzPrices(f *testing.F) {
 	f.Add("per_gpu_hour,currency\nNaN,EUR\n")
 	f.Add("per_kwh,per_gpu_hour,currency\n1e9,1e-320,EUR\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		path := list(t, text)
+		path := file(t, text)
 		checkSums(t, rows(t, folder, "statement", "--prices="+path, "--pue=10"), "cost")
 		checkSums(t, rows(t, folder, "idle", "--prices="+path, "--pue=10"), "idle_cost")
 		r := run(t, "statement", "--prices="+path, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T02", "--format=focus")
@@ -117,7 +108,7 @@ func FuzzCarbon(f *testing.F) {
 	f.Add("Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (direct)\n2026-10-01,DE,3\n")
 	f.Add("from,grams_per_kwh\n2026-10-01,Inf\n0001-01-01,1\n9999-12-31,2\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		answer := rows(t, folder, "statement", "--carbon="+list(t, text), "--pue=10")
+		answer := rows(t, folder, "statement", "--carbon="+file(t, text), "--pue=10")
 		checkSums(t, answer, "co2e_grams")
 		checkSums(t, answer, "co2e_kg")
 	})
@@ -130,7 +121,7 @@ func FuzzAssets(f *testing.F) {
 	f.Add("serial,tag,warranty\nS1,T1,2029-01-01\n")
 	f.Add("\ufeffserial number;asset tag\nS1;\"a\nb\"\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		answer := rows(t, folder, "where", "GPU-1", "--assets="+list(t, text))
+		answer := rows(t, folder, "where", "GPU-1", "--assets="+file(t, text))
 		for _, row := range answer {
 			if tag := row["asset_tag"].(string); row["serial"] != "S1" || len(tag) > 3*1024 || !strings.Contains(strings.ToValidUTF8(text, "\ufffd"), strings.Trim(tag, "\ufffd")) && !strings.ContainsAny(tag, "\"\n\ufffd") {
 				t.Errorf("%v", row)
@@ -148,7 +139,7 @@ func FuzzRMA(f *testing.F) {
 	f.Add("old_serial,new_serial,rma\nS0,S1,R-1\n")
 	f.Add("old,new\nS0,\n,S1\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for i, row := range rows(t, folder, "missing", "--rma="+list(t, text)) {
+		for i, row := range rows(t, folder, "missing", "--rma="+file(t, text)) {
 			if note, ok := row["rma"].(string); i > 0 || row["serial"] != "S0" || !ok || note != "" && !strings.Contains(note, "S0 returned") {
 				t.Errorf("%v", row)
 			}

@@ -182,7 +182,6 @@ const maxPods = 20
 
 // unknownPods lists the pods that no series of their cluster names.
 func (q *question) unknownPods(ctx context.Context, of books.Selection, checks map[string]*check, a *print.Answer) error {
-	of.Energy = false
 	pods, err := q.source.UnknownPods(ctx, of)
 	for i, p := range pods {
 		if c := checks[p.Cluster]; c != nil {
