@@ -1,0 +1,77 @@
+package fold
+
+import "slices"
+
+// The metrics of the record that are not counters, and the counter of the board.
+const (
+	placement    = "gpuledger_placement_info"
+	source       = "gpuledger_board_energy_source_info"
+	boardCreated = "gpuledger_board_created_timestamp_seconds"
+	podCreated   = "gpuledger_allocation_created_timestamp_seconds"
+	unitCreated  = "gpuledger_unit_allocation_created_timestamp_seconds"
+	boardEnergy  = "gpuledger_board_energy_joules_total"
+)
+
+// counter describes a counter of the record: the labels that identify a series of a GPU, and where
+// its increase belongs.
+type counter struct {
+	name string
+	by   []string
+	unit float64 // 1000 for millijoules and milliseconds
+	kind kind
+	add  func(r *rows, a Account, increase int64)
+}
+
+var (
+	podLabels  = []string{"namespace", "pod", "pod_uid"}
+	unitLabels = []string{"manager", "unit"}
+)
+
+var counters = slices.Concat(boards, owned("gpuledger_allocation_", podLabels, (*rows).pod), owned("gpuledger_unit_allocation_", unitLabels, (*rows).unit))
+
+var boards = []counter{
+	{boardEnergy, nil, 1000, energy, func(r *rows, a Account, n int64) { r.gpu(a).Energy += n }},
+	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, energy, func(r *rows, a Account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
+	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).addXID(a.labels[0], n) }},
+	{"gpuledger_board_losses_total", nil, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).Losses += n }},
+	{"gpuledger_board_energy_resets_total", nil, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
+	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).addRemapped(a.labels[0], n) }},
+}
+
+// owned returns the counters of the owner that some labels name.
+func owned(prefix string, by []string, charge func(*rows, Account) *Charge) []counter {
+	return []counter{
+		{prefix + "energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Energy += n }},
+		{prefix + "exclusive_energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Exclusive += n }},
+		{prefix + "idle_energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Idle += n }},
+		{prefix + "seconds_total", by, 1000, held, func(r *rows, a Account, n int64) { charge(r, a).Held += n }},
+		{prefix + "gpu_seconds_total", by, 1000, gpuTime, func(r *rows, a Account, n int64) { charge(r, a).GPUTime += n }},
+		{prefix + "active_seconds_total", by, 1000, held, func(r *rows, a Account, n int64) { charge(r, a).Active += n }},
+	}
+}
+
+// Metrics are the metrics that Fold reads in an hour.
+func Metrics() []string { return append([]string{placement, source}, Opened()...) }
+
+// Opened are the metrics of which Fold needs opening values.
+func Opened() []string {
+	var names []string
+	for _, c := range slices.Concat(created, counters) {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// opened are the counters and created timestamps by metric.
+var opened = func() map[string]*counter {
+	all := make(map[string]*counter)
+	for _, group := range [][]counter{counters, created} {
+		for i := range group {
+			all[group[i].name] = &group[i]
+		}
+	}
+	return all
+}()
+
+// created are the metrics with the created timestamps of the counters of a board, a pod and a unit.
+var created = []counter{{name: boardCreated}, {name: podCreated, by: podLabels}, {name: unitCreated, by: unitLabels}}

@@ -1,0 +1,136 @@
+package fold
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// chargeKey identifies a charge.
+type chargeKey struct {
+	gpuKey
+	pod    [3]string
+	unit   [2]string
+	reason string
+}
+
+// key returns the key of a charge.
+func (c *Charge) key() chargeKey {
+	return chargeKey{gpuKey{c.Node, c.UUID}, [3]string{c.Namespace, c.Pod, c.PodUID}, [2]string{c.Manager, c.Unit}, c.Reason}
+}
+
+// rows collects the rows of an hour.
+type rows struct {
+	gpus    map[gpuKey]*GPU
+	charges map[chargeKey]*Charge
+	refused map[gpuKey]*BoardError
+}
+
+func (r *rows) gpu(a Account) *GPU { return r.at(a.gpuKey) }
+
+func (r *rows) at(k gpuKey) *GPU {
+	if r.gpus[k] == nil {
+		r.gpus[k] = &GPU{Node: k.node, UUID: k.uuid}
+	}
+	return r.gpus[k]
+}
+
+func (r *rows) charge(k chargeKey) *Charge {
+	if r.charges[k] == nil {
+		r.charges[k] = &Charge{
+			Node: k.node, UUID: k.uuid, Namespace: k.pod[0], Pod: k.pod[1], PodUID: k.pod[2], Manager: k.unit[0], Unit: k.unit[1], Reason: k.reason,
+		}
+	}
+	return r.charges[k]
+}
+
+func (r *rows) pod(a Account) *Charge { return r.charge(chargeKey{gpuKey: a.gpuKey, pod: a.labels}) }
+
+func (r *rows) unit(a Account) *Charge {
+	return r.charge(chargeKey{gpuKey: a.gpuKey, unit: [2]string{a.labels[0], a.labels[1]}})
+}
+
+func (r *rows) reason(a Account, reason string) *Charge {
+	return r.charge(chargeKey{gpuKey: a.gpuKey, reason: reason})
+}
+
+func (g *GPU) addXID(code string, n int64) {
+	if n == 0 {
+		return
+	}
+	if g.XIDs == nil {
+		g.XIDs = make(map[string]int64)
+	}
+	g.XIDs[code] += n
+}
+
+func (g *GPU) addRemapped(kind string, n int64) {
+	if kind == "correctable" {
+		g.RemappedCorrectable += n
+	} else {
+		g.RemappedUncorrectable += n
+	}
+}
+
+// place adds the attributes of each GPU, by its last scrape.
+func (r *rows) place(series map[string][]Series) {
+	latest := func(series []Series) []Series {
+		return slices.SortedFunc(slices.Values(series), func(a, b Series) int {
+			return cmp.Compare(a.Samples[len(a.Samples)-1].Time, b.Samples[len(b.Samples)-1].Time)
+		})
+	}
+	for _, s := range latest(series[boardEnergy]) {
+		r.at(gpuOf(s.Labels)).Serial = s.Labels.Get("serial")
+	}
+	for _, s := range latest(series[source]) {
+		g := r.at(gpuOf(s.Labels))
+		g.EnergySource, g.EnergyScope = s.Labels.Get("source"), s.Labels.Get("scope")
+	}
+	for _, s := range latest(series[placement]) {
+		l, g := s.Labels, r.at(gpuOf(s.Labels))
+		g.Serial, g.ChassisSerial, g.ChassisSlot, g.TrayIndex = l.Get("serial"), l.Get("chassis_serial"), l.Get("chassis_slot"), l.Get("tray_index")
+		g.PCIBusID, g.Model, g.SystemUUID = l.Get("pci_bus_id"), l.Get("model"), l.Get("system_uuid")
+		first, last := time.UnixMilli(s.Samples[0].Time).UTC(), time.UnixMilli(s.Samples[len(s.Samples)-1].Time).UTC()
+		if g.Scrapes == 0 || first.Before(g.First) {
+			g.First = first
+		}
+		g.Last = last
+		g.Scrapes += len(s.Samples)
+	}
+}
+
+// close adds the remainders and sorts the rows. If boards are refused, no row has an amount.
+func (r *rows) close(h *Hour) error {
+	charged := make(map[gpuKey]int64)
+	for k, c := range r.charges {
+		charged[k.gpuKey] += c.Energy
+	}
+	for k, g := range r.gpus {
+		rest := g.Energy - charged[k]
+		switch {
+		case r.refused[k] != nil:
+		case rest < 0:
+			r.refused[k] = &BoardError{k.node, k.uuid, g.Serial, fmt.Errorf("%d mJ are charged, the board used %d mJ: %w", charged[k], g.Energy, ErrOvercharged)}
+		case rest > 0:
+			r.charge(chargeKey{gpuKey: k, reason: Unrecorded}).Energy += rest
+		}
+	}
+	for _, g := range r.gpus {
+		h.GPUs = append(h.GPUs, *g)
+	}
+	for k, c := range r.charges {
+		if c.isZero() && (r.refused[k.gpuKey] == nil || k.reason != "") {
+			continue
+		}
+		c.Serial = r.at(gpuKey{c.Node, c.UUID}).Serial
+		h.Charges = append(h.Charges, *c)
+	}
+	h.sort()
+	if len(r.refused) > 0 {
+		h.Refuse()
+		return newBoardErrors(maps.Values(r.refused))
+	}
+	return nil
+}

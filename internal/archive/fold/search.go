@@ -1,0 +1,130 @@
+package fold
+
+import (
+	"fmt"
+	"slices"
+)
+
+// maxPoints limits the search for plausible samples: it compares each with all others.
+const maxPoints = 5000
+
+// candidate is a point in the search for plausible ones.
+type candidate struct {
+	point
+	// before is the last point in the longest plausible sequence until this one, which has length points.
+	before *candidate
+	length int
+}
+
+// search adds up the longest plausible sequence of samples, and adds the times of the others.
+func (t *track) search(b *board, bad map[int64]bool) error {
+	if len(t.samples) > maxPoints {
+		return fmt.Errorf("%s: %d samples: %w", t.account.name(), len(t.samples), ErrImplausible)
+	}
+	created := b.createdAt(t.counter, t.account)
+	var all []*candidate
+	opening, based := t.opening(b, &created)
+	if based {
+		all = append(all, &candidate{point: opening})
+	}
+	for _, s := range t.samples {
+		all = append(all, &candidate{point: t.point(s, &created)})
+	}
+	kept := t.longest(all, based)
+	if err := t.explain(all, kept); err != nil {
+		return err
+	}
+	for i, next := 0, 0; i < len(all); i++ {
+		if next < len(kept) && all[i] == kept[next] {
+			next++
+		} else {
+			bad[all[i].time] = true
+		}
+	}
+	t.first, t.last, t.sum, t.within, t.based = kept[0].point, kept[len(kept)-1].point, 0, 0, based
+	for i, c := range kept[1:] {
+		n, _ := t.step(&c.before.point, &c.point)
+		if t.sum = min(t.sum+n, maxExact+1); i > 0 || !based {
+			t.within = min(t.within+n, maxExact+1)
+		}
+	}
+	return nil
+}
+
+// longest returns the longest sequence of points of which each continues the one before. It begins with
+// the point before the samples, if there is one.
+func (t *track) longest(all []*candidate, based bool) []*candidate {
+	last := all[0]
+	for j, c := range all {
+		if j == 0 || !based {
+			c.length = 1
+		}
+		for i := j - 1; i >= 0; i-- { // the latest one of several
+			before := all[i]
+			if before.length < c.length || before.length == 0 {
+				continue
+			}
+			if _, ok := t.step(&before.point, &c.point); ok {
+				c.before, c.length = before, before.length+1
+			}
+		}
+		if c.before != nil {
+			c.move(&c.before.point)
+		}
+		if c.length >= last.length {
+			last = c
+		}
+	}
+	kept := make([]*candidate, last.length)
+	for c := last; c != nil; c = c.before {
+		kept[c.length-1] = c
+	}
+	return kept
+}
+
+// explain returns an error unless the points that are not kept are wrong: single ones at the beginning, at
+// the end or before a restart, or such that no counter has between those around them. Others are a jump that stays.
+func (t *track) explain(all, kept []*candidate) error {
+	var before *candidate
+	var run []*candidate
+	for _, c := range all {
+		if len(kept) > 0 && c == kept[0] {
+			if err := t.explainRun(before, run, c); err != nil {
+				return err
+			}
+			before, run, kept = c, nil, kept[1:]
+		} else {
+			run = append(run, c)
+		}
+	}
+	return t.explainRun(before, run, nil)
+}
+
+// explainRun does the same for points between two that are kept; nil is the beginning or the end.
+func (t *track) explainRun(before *candidate, run []*candidate, after *candidate) error {
+	if len(run) == 0 || len(run) == 1 && (before == nil || after == nil || restarted(&run[0].point, &after.point)) {
+		return nil
+	}
+	stays := before == nil || after == nil
+	for _, c := range run {
+		stays = stays || t.continues(&before.point, &c.point) && t.continues(&c.point, &after.point)
+	}
+	if !stays {
+		return nil
+	}
+	last := before
+	for _, c := range append(slices.Clone(run), after) {
+		if last != nil && c != nil {
+			if _, ok := t.step(&last.point, &c.point); !ok {
+				return t.jumps(&last.point, &c.point)
+			}
+		}
+		last = c
+	}
+	return fmt.Errorf("%s has values that exclude each other: %w", t.account.name(), ErrImplausible)
+}
+
+// continues reports whether a counter could have both values if it was not bounded.
+func (t *track) continues(a, b *point) bool {
+	return b.value >= a.value || restarted(a, b)
+}
