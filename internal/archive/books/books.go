@@ -4,7 +4,6 @@ package books
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -247,93 +246,6 @@ func counts(text string) map[string]int64 {
 	for field := range strings.FieldsSeq(text) {
 		key, n, _ := strings.Cut(field, "=")
 		all[key], _ = strconv.ParseInt(n, 10, 64)
-	}
-	return all
-}
-
-// sums adds up charges by columns.
-type sums struct {
-	by     []string
-	texts  []func(*Charge) *string // of by
-	hourly bool
-	parts  []time.Time // of the selection
-	all    map[Charge]*hours
-	// key and of belong to the last charge, since equal charges follow each other.
-	key Charge
-	of  *hours
-}
-
-// hours has the sums of charges with equal texts by hour, or only one sum.
-type hours struct {
-	all  map[int64]*Charge // by seconds
-	last int64             // hour of sum
-	sum  *Charge           // the last one
-}
-
-func newSums(of Selection, by []string) *sums {
-	s := &sums{hourly: slices.Contains(by, hourColumn), parts: of.Parts, all: make(map[Charge]*hours)}
-	s.by = slices.DeleteFunc(slices.Clone(by), func(name string) bool { return name == hourColumn })
-	for _, name := range s.by {
-		s.texts = append(s.texts, chargeTexts[name])
-	}
-	return s
-}
-
-// add adds a charge to the sum of its columns. It does not keep the charge.
-func (s *sums) add(c *Charge) {
-	same := s.of != nil
-	for _, text := range s.texts {
-		known, now := text(&s.key), text(c)
-		if *known != *now {
-			*known, same = *now, false
-		}
-	}
-	if !same {
-		if s.of = s.all[s.key]; s.of == nil {
-			s.of = &hours{all: make(map[int64]*Charge)}
-			s.all[s.key] = s.of
-		}
-	}
-	var hour time.Time
-	if s.hourly {
-		hour = s.part(c.Hour)
-	}
-	h := s.of
-	if at := hour.Unix(); h.sum == nil || h.last != at {
-		if h.sum, h.last = h.all[at], at; h.sum == nil {
-			first := s.key
-			first.Hour = hour
-			h.sum, h.all[at] = &first, &first
-		}
-	}
-	h.sum.add(c)
-}
-
-// part returns the start of the part of an hour, or the hour.
-func (s *sums) part(hour time.Time) time.Time {
-	i, found := slices.BinarySearchFunc(s.parts, hour, time.Time.Compare)
-	if found || i == 0 {
-		return hour
-	}
-	return s.parts[i-1]
-}
-
-// sorted returns the sums in the order of their columns, then of their hours.
-func (s *sums) sorted() []Charge {
-	groups := slices.SortedFunc(maps.Keys(s.all), func(a, b Charge) int {
-		for _, text := range s.texts {
-			if c := strings.Compare(*text(&a), *text(&b)); c != 0 {
-				return c
-			}
-		}
-		return 0
-	})
-	all := make([]Charge, 0, len(groups))
-	for _, key := range groups {
-		hours := s.all[key].all
-		for _, at := range slices.Sorted(maps.Keys(hours)) {
-			all = append(all, *hours[at])
-		}
 	}
 	return all
 }

@@ -1,0 +1,49 @@
+package books
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// foldOnce chooses one series of each account that overlap, if a fold failed because of them.
+func foldOnce(in fold.Input) (*fold.Hour, error) {
+	h, err := fold.Fold(in)
+	if errors.Is(err, fold.ErrReplicas) {
+		in.Series = choose(in.Series)
+		h, err = fold.Fold(in)
+	}
+	return h, err
+}
+
+// choose returns one of the series of each account that overlap: that with most samples, or the first
+// one by its labels. Two replicas or jobs are never merged, because the counter would seem to fall.
+func choose(series []fold.Series) (chosen []fold.Series) {
+	order := func(a, b fold.Series) int {
+		return cmp.Or(len(b.Samples)-len(a.Samples), cmp.Compare(fmt.Sprint(byName(a.Labels)), fmt.Sprint(byName(b.Labels))))
+	}
+	accounts := make(map[fold.Account][]fold.Series)
+	for _, s := range slices.SortedFunc(slices.Values(series), order) {
+		a, counter := fold.AccountOf(s.Labels)
+		if counter && slices.ContainsFunc(accounts[a], func(other fold.Series) bool { return overlap(s.Samples, other.Samples) }) {
+			continue
+		}
+		accounts[a] = append(accounts[a], s)
+		chosen = append(chosen, s)
+	}
+	return chosen
+}
+
+func byName(l fold.Labels) fold.Labels {
+	return slices.SortedFunc(slices.Values(l), func(a, b fold.Label) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+func overlap(a, b []fold.Sample) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	return a[0].Time <= b[len(b)-1].Time && b[0].Time <= a[len(a)-1].Time
+}

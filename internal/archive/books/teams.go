@@ -1,0 +1,61 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// teams has the teams of workloads and of namespaces by their clusters.
+type teams struct {
+	label                 string
+	workloads, namespaces map[[2]string]team
+}
+
+// team is a team, with the hours in which it was named.
+type team struct {
+	name  string
+	hours float64
+}
+
+// of returns the team of a charge: the name in most hours of the pods of its workload, else that of
+// its namespace.
+func (t *teams) of(c Charge) string {
+	if t == nil {
+		return ""
+	}
+	return cmp.Or(t.workloads[[2]string{c.Cluster, c.WorkloadUID}].name, t.namespaces[[2]string{c.Cluster, c.Namespace}].name)
+}
+
+// teams reads the teams, unless they are not needed.
+func (s *samples) teams(ctx context.Context, of Selection, by []string) (*teams, error) {
+	if !slices.Contains(by, "team") {
+		return nil, nil
+	}
+	t := &teams{fold.LabelName(s.Team), make(map[[2]string]team), make(map[[2]string]team)}
+	window := fmt.Sprintf("[%ds]", int(of.Until.Sub(of.From).Seconds()))
+	for _, from := range []struct {
+		metric, label string
+		to            map[[2]string]team
+	}{{"gpuledger:workload_labels:present1h", "workload_uid", t.workloads}, {"kube_namespace_labels", "namespace", t.namespaces}} {
+		text := "sum by (cluster, " + from.label + ", " + t.label + ") (count_over_time(" + selector(from.metric, append(s.matchers(of, "cluster"), t.label+`!=""`)...) + window + "))"
+		err := s.store.Query(ctx, text, of.Until, func(found fold.Series) {
+			key := [2]string{s.cluster(found.Labels), found.Labels.Get(from.label)}
+			last, ok := found.Last()
+			if !ok {
+				return
+			}
+			now := team{found.Labels.Get(t.label), last.Value}
+			if known := from.to[key]; now.hours > known.hours || now.hours == known.hours && now.name < known.name {
+				from.to[key] = now
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
