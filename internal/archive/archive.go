@@ -109,14 +109,10 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 
 // lastHour is the last hour that was read, or its refusal.
 type lastHour struct {
+	key  requestKey
 	hour table.Hour
 	err  error
-	of   string // cluster
-	from time.Time
 	at   time.Time
-	// filed means that the sink had the hour, reason is the reason of its acceptance.
-	filed  bool
-	reason string
 }
 
 // readAgain is the age from which the last hour is read again. Sinks that file the same hour at about the
@@ -131,12 +127,12 @@ func (a *archive) hour(ctx context.Context, req request) (table.Hour, error) {
 	case <-ctx.Done():
 		return table.Hour{}, ctx.Err()
 	}
-	if r := &a.latest; r.of == req.cluster && r.from.Equal(req.hour) && r.filed == (req.before != table.Filed{}) && r.reason == req.before.Reason && time.Since(r.at) < readAgain {
-		return r.hour, r.err
+	if last := &a.latest; last.key == req.key() && time.Since(last.at) < readAgain {
+		return last.hour, last.err
 	}
 	h, err := a.read(ctx, req)
 	if len(a.filers) > 1 && !errors.As(err, new(*sinkError)) {
-		a.latest = lastHour{h, err, req.cluster, req.hour, time.Now(), req.before != (table.Filed{}), req.before.Reason}
+		a.latest = lastHour{req.key(), h, err, time.Now()}
 	}
 	return h, err
 }

@@ -44,12 +44,25 @@ type filedHours interface {
 	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 }
 
-// request is an hour that a sink requests, with what it has of that hour.
+// request is an hour that a sink requests. before is its row in the manifest of the sink.
 type request struct {
 	cluster string
 	hour    time.Time
 	before  table.Filed
 	sink    filedHours
+}
+
+// requestKey identifies requests that sinks share: for the same hour, filed or not, with the same
+// reason of an acceptance.
+type requestKey struct {
+	cluster string
+	hour    int64 // seconds since the epoch
+	filed   bool
+	reason  string
+}
+
+func (r request) key() requestKey {
+	return requestKey{r.cluster, r.hour.Unix(), r.before != (table.Filed{}), r.before.Reason}
 }
 
 // read reads and folds an hour. The error is a refusal if the samples may be incomplete, or errGone.
