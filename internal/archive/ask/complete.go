@@ -37,12 +37,12 @@ func (c *filedHours) add(h books.Hour, of books.Selection) bool {
 	return true
 }
 
-// complete compares the account with the boards, and adds notices about hours that are missing.
+// complete adds up the energy of the boards, and adds notices about hours that are missing.
 func (q *question) complete(ctx context.Context, a *account) error {
 	clusters, accepted := make(map[string]*filedHours), make(gaps)
 	of := a.of
 	of.Energy = true
-	var pruned []time.Time // months
+	var summed []time.Time // pruned months
 	err := q.source.Hours(ctx, of, func(h books.Hour) bool {
 		c := clusters[h.Cluster]
 		if c == nil {
@@ -50,11 +50,12 @@ func (q *question) complete(ctx context.Context, a *account) error {
 			clusters[h.Cluster] = c
 		}
 		accepted.add(h)
-		if c.add(h, of) {
-			a.boards += h.Energy
+		if !c.add(h, of) {
+			return true
 		}
+		a.boards += h.Energy
 		if h.State == table.Pruned {
-			pruned = append(pruned, table.Month(h.Hour))
+			summed = append(summed, table.Month(h.Hour))
 		}
 		return true
 	})
@@ -67,10 +68,15 @@ func (q *question) complete(ctx context.Context, a *account) error {
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
 		q.notices(a, name, clusters[name])
 	}
-	a.prunedNotices(slices.Compact(pruned))
+	a.summedNotices(slices.Compact(summed))
 	for _, line := range accepted.notices() {
 		a.notice("%s", line)
 	}
+	return nil
+}
+
+// checkAmounts compares the account with the boards, and adds notices about amounts without a factor.
+func (a *account) checkAmounts() {
 	if a.total.Energy != a.boards {
 		a.notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
 	}
@@ -80,7 +86,6 @@ func (q *question) complete(ctx context.Context, a *account) error {
 	if use := a.unknown; use.Energy != 0 {
 		a.notice("incomplete: %.3f kWh have no intensity in --carbon", float64(use.Energy)/3.6e9)
 	}
-	return nil
 }
 
 // notice adds a notice about what the account lacks.
@@ -110,15 +115,12 @@ func (q *question) notices(a *account, name string, c *filedHours) {
 	}
 }
 
-// unsummed are columns of groups that sums of pruned hours do not have.
+// unsummed are the columns of groups that the sums of pruned hours lack.
 var unsummed = []string{"node", "uuid", "serial", "pod"}
 
-// prunedNotices adds the notices about pruned months.
-func (a *account) prunedNotices(months []time.Time) {
-	if len(months) == 0 || !a.of.Sums {
-		return
-	}
-	if slices.ContainsFunc(a.by, func(name string) bool { return slices.Contains(unsummed, name) }) {
+// summedNotices adds the notices about pruned months with sums in the account.
+func (a *account) summedNotices(months []time.Time) {
+	if len(months) > 0 && slices.ContainsFunc(a.by, func(name string) bool { return slices.Contains(unsummed, name) }) {
 		a.notice("incomplete: months are pruned, their sums have no pods, nodes and boards")
 	}
 	for _, part := range a.of.Parts {

@@ -3,8 +3,6 @@ package ask
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
@@ -28,11 +26,3 @@ func (q *question) export(ctx context.Context) (print.Answer, error) {
 
 // detailColumns are the columns of charges that exports need.
 var detailColumns = []string{"cluster", "node", "uuid", "serial", "model", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "reason", "hour"}
-
-// completeness adds the notices about hours that the exported time lacks.
-func (q *question) completeness(ctx context.Context, a *account) ([]string, error) {
-	if err := q.complete(ctx, a); err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(a.notices, func(notice string) bool { return strings.HasPrefix(notice, "the lines differ") }), nil
-}

@@ -86,9 +86,10 @@ func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) 
 		return print.Answer{}, err
 	}
 	answer := print.Answer{}
-	if answer.Notices, err = q.completeness(ctx, a); err != nil {
+	if err := q.complete(ctx, a); err != nil {
 		return answer, err
 	}
+	answer.Notices = a.notices
 	columns := focusColumns
 	if split {
 		columns = slices.Concat(focusColumns, splitColumns)

@@ -99,6 +99,10 @@ func TestPruned(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s%s", tt.question, tt.want, r.out, r.err)
 		}
 	}
+	half := ask("statement", "--from=2026-10-01T12", "--to=2026-10-03", "--by=pod", "--prices="+file(t, prices))
+	if !strings.Contains(half.out, "the details of 36 hours of east are pruned") || strings.Contains(half.out, "its start") || strings.Contains(half.out, "their sums") {
+		t.Errorf("statement without sums:\n%s%s", half.out, half.err)
+	}
 	verified := func(want string) {
 		t.Helper()
 		r := ask("verify", "--month=2026-10", "-o", "csv")

@@ -25,9 +25,10 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 		return print.Answer{}, err
 	}
 	answer := print.Answer{Columns: []print.Column{{Name: "component"}, {Name: "timestamp"}, {Name: "duration"}, {Name: "energy"}, {Name: "grid/carbon-intensity"}, {Name: "carbon"}}}
-	if answer.Notices, err = q.completeness(ctx, a); err != nil {
+	if err := q.complete(ctx, a); err != nil {
 		return answer, err
 	}
+	answer.Notices = a.notices
 	for _, c := range charges {
 		if c.Energy == 0 {
 			continue

@@ -117,6 +117,7 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	if err := q.complete(ctx, a); err != nil {
 		return nil, err
 	}
+	a.checkAmounts()
 	return a, nil
 }
 
