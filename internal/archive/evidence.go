@@ -41,7 +41,7 @@ type listing struct {
 	cordoned map[string]bool
 }
 
-// list reads the Nodes that are listed after one moment, until another.
+// list reads the Nodes that are listed in (after, until].
 func list(ctx context.Context, s *store.Store, cluster string, after, until time.Time) (*listing, error) {
 	l := &listing{nodes: make(map[string]bool), by: make(map[source][]string), cordoned: make(map[string]bool)}
 	for _, metric := range nodeLists {
@@ -73,8 +73,9 @@ func (l *listing) add(metric string, x fold.Series) {
 	}
 }
 
-// removed reports whether a Node was listed, and is not any more. A source proves that only if
-// another Node that it listed is still listed: the store may have lost the source, or one of its shards.
+// removed reports whether a Node was listed, and is no longer listed. A source proves that only if
+// another Node that it listed is still listed. Otherwise the store may have lost the source, or one of
+// its shards.
 func removed(node string, earlier, now *listing) bool {
 	if now.nodes[node] {
 		return false
@@ -149,7 +150,7 @@ func (a *archive) gone(ctx context.Context, cluster string, nodes []string, from
 	return gone, nil
 }
 
-// drained returns the cordoned nodes whose pods have ended. Pods of DaemonSets and of the kubelet
+// drained returns the cordoned nodes without running pods. Pods of DaemonSets and of the kubelet
 // stay on a drained node.
 func (a *archive) drained(ctx context.Context, cluster string, now *listing, after, until time.Time) (map[string]bool, error) {
 	if len(now.cordoned) == 0 {
@@ -172,8 +173,8 @@ func (a *archive) drained(ctx context.Context, cluster string, now *listing, aft
 	return drained, nil
 }
 
-// moved returns the silent nodes whose boards were all read elsewhere, in the hour or in the day
-// after it, and not on the node.
+// moved returns the silent nodes that lost all their boards to other nodes, in the hour or in the day
+// after it.
 func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent []string) (map[string]bool, error) {
 	if len(silent) == 0 {
 		return nil, nil

@@ -216,7 +216,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	}
 	if before.Digest != h.Digest {
 		switch err := f.write(ctx, h, before); {
-		case errors.Is(err, table.ErrPruned): // since it was compared
+		case errors.Is(err, table.ErrPruned): // after it was compared
 			f.has(cluster, j.hour)
 			return nil
 		case err != nil:

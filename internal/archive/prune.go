@@ -28,8 +28,8 @@ func pruned(c *Config) (all []destination) {
 	return all
 }
 
-// Prune deletes the hours and events before a date in all sinks that keep them, except for the sums of
-// charges by month and the manifest. It prints what it deletes. A sink that fails does not keep the others from it.
+// Prune deletes the hours and events before a date in all sinks that keep them, and prints the deleted
+// rows and files. The sums of months and the manifest remain. If a sink fails, the others are still pruned.
 func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slog.Logger) error {
 	before := table.Month(c.Before.Time)
 	if !before.Equal(c.Before.Time) {

@@ -12,8 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestPrune checks the output of the command, that the date is the start of a month, and the sinks that cannot
-// delete.
+// TestPrune checks the output of the command, dates within a month, and sinks that cannot delete.
 func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	january := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -70,7 +69,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPrunedAgain checks that hours that are pruned are not filed again, and are not missing.
+// TestPrunedAgain checks that pruned hours are neither filed again nor refused.
 func TestPrunedAgain(t *testing.T) {
 	simulate(t, func(w *world) {
 		sink, dir := w.folder("one")

@@ -110,8 +110,8 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	return h, nil
 }
 
-// keep adds a sequence, in place of all others if they take too much memory together: these are read
-// again.
+// keep adds a sequence. If all sequences take too much memory together, it drops the others, which are
+// read again.
 func (a *archive) keep(s *sequence) {
 	bytes := s.kept() + kept(s.closings)
 	for _, other := range a.sequences {

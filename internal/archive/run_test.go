@@ -111,7 +111,7 @@ func TestSinkDown(t *testing.T) {
 	})
 }
 
-// TestRejectedHour checks that an hour that a sink rejects is refused, and holds up no later hour of the sink.
+// TestRejectedHour checks that an hour that a sink rejects is refused, and delays no later hour of the sink.
 func TestRejectedHour(t *testing.T) {
 	simulate(t, func(w *world) {
 		attempts := 0

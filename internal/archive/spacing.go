@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// dense is the distance of samples, in milliseconds, up to which they are raw.
+	// dense is the distance in milliseconds up to which samples are certainly raw.
 	dense = 3 * 60_000
 	// grid is the finest resolution of downsampled data in milliseconds. Thanos gives each
 	// sample the last millisecond of its window; windows of an hour end with one of these.
@@ -75,7 +75,7 @@ func (s *spacing) thinned(scrapes [][]int64) bool {
 	})
 }
 
-// half reports whether a series has at most half of the samples that there are in its time.
+// half reports whether a series has at most half as many samples as there are times within it.
 func (x sparse) half(times []int64) bool {
 	n := 0
 	for _, at := range times {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-var errInvalid = errors.New("it is no valid URL: the characters / ? # @ % and spaces in a password must be percent-encoded")
+var errInvalid = errors.New("invalid URL: the characters / ? # @ % and spaces in a password must be percent-encoded")
 
 // Parse parses a URL, which may have no host. Its error does not repeat the URL. An @ after the host is
 // invalid, because the text before it may be a part of a password, which would be used as the host.
@@ -46,7 +46,7 @@ func Hide(u *url.URL, err error) error {
 	values := []string{u.RawQuery, u.User.String(), u.Fragment, u.EscapedFragment()}
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
 		_, value, _ := strings.Cut(pair, "=")
-		values = append(values, value) // it may have no valid encoding
+		values = append(values, value) // its encoding may be invalid
 	}
 	if password, ok := u.User.Password(); ok {
 		values = append(values, password)

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// TestParse checks which URLs are valid, and what is public of them.
+// TestParse checks valid and invalid URLs, and their public parts.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://127.0.0.1:9090":                         "http://127.0.0.1:9090",
@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzSecrets checks that a secret with any character is in no text, valid or not.
+// FuzzSecrets checks that no text for a URL contains its secret, with any character in it.
 func FuzzSecrets(f *testing.F) {
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "=", ";", "\"\\", "é", "\n", "%40", "[", "//", "1/23@"} {
 		f.Add(odd)

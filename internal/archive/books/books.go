@@ -28,8 +28,8 @@ type Source interface {
 	// UnknownPods returns the charged pods that neither the reconciler nor kube-state-metrics names, by cluster,
 	// namespace and name.
 	UnknownPods(ctx context.Context, of Selection) ([]UnknownPod, error)
-	// Refused returns the hours without amounts that were read, by cluster, hour and board: their records are
-	// impossible. An archive has none.
+	// Refused returns the boards with impossible records in the hours that were read, by cluster, hour and
+	// board. These hours have no amounts. An archive has none.
 	Refused() []Refusal
 	// Measured reports whether the last charges had their measured parts.
 	Measured() bool

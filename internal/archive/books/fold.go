@@ -143,7 +143,7 @@ func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, l
 	return hours, nil
 }
 
-// union adds errors of boards that are not known.
+// union adds the errors of boards that have no known one.
 func union(known, more fold.BoardErrors) fold.BoardErrors {
 	for _, e := range more {
 		if !slices.ContainsFunc(known, func(k *fold.BoardError) bool { return k.Node == e.Node && k.UUID == e.UUID }) {
@@ -225,7 +225,7 @@ func (s *samples) gpus(ctx context.Context, of Selection) ([]fold.Labels, error)
 	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
 }
 
-// owner is a metric that names owners, with the label of values of a column.
+// owner is a metric that names owners. label is its label for the values of a column.
 type owner struct{ metric, label, column string }
 
 // owners are the metrics that name pods, teams, machines and users.

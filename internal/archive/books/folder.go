@@ -15,7 +15,7 @@ import (
 type folder struct {
 	path   string
 	reader *files.Reader
-	known  map[summing]map[int64]bool // hours in sums
+	known  map[clusterMonth]map[int64]bool // hours in sums
 }
 
 // OpenFolder opens the files of an archive.
@@ -24,7 +24,7 @@ func OpenFolder(ctx context.Context, path string) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &folder{path, reader, make(map[summing]map[int64]bool)}, nil
+	return &folder{path, reader, make(map[clusterMonth]map[int64]bool)}, nil
 }
 
 // OpenBucket opens the files of an archive in an S3-compatible store.
@@ -33,7 +33,7 @@ func OpenBucket(ctx context.Context, c files.S3) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &folder{c.URL, reader, make(map[summing]map[int64]bool)}, nil
+	return &folder{c.URL, reader, make(map[clusterMonth]map[int64]bool)}, nil
 }
 
 func (f *folder) Name() string { return f.path }

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// summing is a month of a cluster with sums of pruned hours.
-type summing struct {
+// clusterMonth is a month of a cluster.
+type clusterMonth struct {
 	cluster string
 	month   time.Time
 }
@@ -33,8 +33,8 @@ func (s Selection) Whole(hour time.Time) bool {
 	return !month.Before(first) && month.Before(end)
 }
 
-// sumTexts returns the columns that the sums of months have of those by which charges are added up and
-// selected, and false if sums cannot be selected.
+// sumTexts returns the columns of a grouping and a selection that the sums of months have. It returns
+// false if the selection needs another column.
 func (s Selection) sumTexts(by []string) (names []string, ok bool) {
 	names = []string{"cluster"}
 	for _, name := range by {
@@ -62,7 +62,7 @@ func (h *Hour) mark(summed map[int64]bool) {
 	}
 }
 
-// addHours adds the hours in a text of [table.MonthlyCharges] by second.
+// addHours adds the hours in a value of the column hours of [table.MonthlyCharges], by second.
 func addHours(to map[int64]bool, month time.Time, text string) error {
 	hours, err := table.ParseHours(month, text)
 	for _, hour := range hours {
@@ -144,9 +144,9 @@ func (f *folder) sums(ctx context.Context, of Selection, by []string, all *sums)
 	if err != nil {
 		return err
 	}
-	done := make(map[summing]bool)
+	done := make(map[clusterMonth]bool)
 	for _, day := range days {
-		m := summing{day.Cluster, table.Month(day.Date)}
+		m := clusterMonth{day.Cluster, table.Month(day.Date)}
 		if done[m] || !of.Whole(m.month) || !of.matches("cluster", day.Cluster) {
 			continue
 		}
@@ -167,7 +167,7 @@ func (f *folder) sums(ctx context.Context, of Selection, by []string, all *sums)
 
 // summed returns the hours of a month in sums by second.
 func (f *folder) summed(ctx context.Context, cluster string, month time.Time) (map[int64]bool, error) {
-	m := summing{cluster, month}
+	m := clusterMonth{cluster, month}
 	if found, known := f.known[m]; known {
 		return found, nil
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// foldOnce chooses one series of each account that overlap, if a fold failed because of them.
+// foldOnce folds an hour. If series of an account overlap, it folds one of them.
 func foldOnce(in fold.Input) (*fold.Hour, error) {
 	h, err := fold.Fold(in)
 	if errors.Is(err, fold.ErrReplicas) {

@@ -32,7 +32,7 @@ type samples struct {
 	Reading
 	// energy has the energy of boards that was read with charges, by selection and hour.
 	energy map[string]map[Hour]int64
-	// refused are the hours without amounts that were read.
+	// refused has the boards with impossible records by the hour that was read.
 	refused map[Hour]fold.BoardErrors
 	// last is the last fold of few hours: a report has the stays and the charges of a board.
 	last folded

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// BoardError is the reason for which the record of a board cannot be folded.
+// BoardError is the reason why the record of a board cannot be folded.
 type BoardError struct {
 	Node, UUID, Serial string
 	Err                error
@@ -268,8 +268,8 @@ func (b *board) sum() error {
 	return nil
 }
 
-// overlap is the time by which the GPU times of all owners may exceed the clock: begins and ends of
-// their counters are known by the clock of the node.
+// overlap is the time by which the GPU times of all owners may exceed the clock: the node's clock
+// determines the begin and the end of their counters.
 const overlap = 10 * 60 * 1000
 
 // name returns the name of an account in errors.

@@ -101,8 +101,7 @@ var (
 	ErrReplicas = errors.New("two series of the same account overlap: deduplicate the replicas of Prometheus in the store")
 	// ErrOvercharged means that charges exceed the energy of a board.
 	ErrOvercharged = errors.New("the charges exceed the energy of the board")
-	// ErrImplausible means that values of a board are impossible, and that they are not single ones, which
-	// are dropped.
+	// ErrImplausible means that a board has impossible values other than single ones, which are dropped.
 	ErrImplausible = errors.New("the record is implausible: delete these samples in the store, or set --gpu.max-power if the board can draw more")
 )
 

@@ -141,8 +141,8 @@ func (p PodID) compare(q PodID) int {
 // Unknown returns the charged pods that no series of [Owners] names. kube-state-metrics may know them.
 func (h *Hour) Unknown(series []Series) []PodID { return newOwners(series, "").unknown(h.Charges) }
 
-// Name adds the owners of pods, units and machines. Series are those of [Owners] in the hour, and those of
-// kube_pod_info for pods that they lack, with any sample; teamLabel is the label of pods or namespaces with the name of a team, such as "team".
+// Name adds the owners of pods, units and machines. Series are the series of [Owners] in the hour, with any sample,
+// and of kube_pod_info for pods that they lack; teamLabel is the label of pods or namespaces with the name of a team, such as "team".
 func (h *Hour) Name(series []Series, teamLabel string) {
 	o := newOwners(series, teamLabel)
 	for i := range h.GPUs {

@@ -14,7 +14,7 @@ const (
 	slack = 2 * 60 * 1000
 	// skew is the same for the clock of a node, which sets created timestamps.
 	skew = 60 * 60 * 1000
-	// maxExact is the highest value of which all integers are exact.
+	// maxExact is the value up to which all integers are exact.
 	maxExact = 1 << 53
 )
 
@@ -56,8 +56,8 @@ type track struct {
 	account Account
 	samples []Sample
 	rate    int64
-	// first and last are the first and the last plausible point, sum is the increase between them, within the
-	// part of it between samples. If it is based, first is the point before the hour.
+	// first and last are the first and the last plausible point. sum is the increase between them, and within
+	// is its part between samples. If based is set, first is the point before the hour.
 	first, last point
 	sum, within int64
 	based       bool

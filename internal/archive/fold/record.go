@@ -53,7 +53,7 @@ func owned(prefix string, by []string, charge func(*rows, Account) *Charge) []co
 // Metrics are the metrics that Fold reads in an hour.
 func Metrics() []string { return append([]string{placement, source}, Opened()...) }
 
-// Opened are the metrics of which Fold needs opening values.
+// Opened are the metrics with opening values.
 func Opened() []string {
 	var names []string
 	for _, c := range slices.Concat(created, counters) {

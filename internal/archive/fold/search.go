@@ -11,7 +11,7 @@ const maxPoints = 5000
 // candidate is a point in the search for plausible ones.
 type candidate struct {
 	point
-	// before is the last point in the longest plausible sequence until this one, which has length points.
+	// The longest plausible sequence that ends with this point has length points. before is the one before it.
 	before *candidate
 	length int
 }
@@ -51,7 +51,7 @@ func (t *track) search(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// longest returns the longest sequence of points of which each continues the one before. It begins with
+// longest returns the longest sequence of points in which each continues the one before. It begins with
 // the point before the samples, if there is one.
 func (t *track) longest(all []*candidate, based bool) []*candidate {
 	last := all[0]
@@ -82,8 +82,9 @@ func (t *track) longest(all []*candidate, based bool) []*candidate {
 	return kept
 }
 
-// explain returns an error unless the points that are not kept are wrong: single ones at the beginning, at
-// the end or before a restart, or such that no counter has between those around them. Others are a jump that stays.
+// explain returns an error unless all points that are not kept are wrong. A point is wrong if it is a single
+// one at the beginning, at the end or before a restart, or if no counter can have it between the kept points
+// around it. Other points are a jump that stays.
 func (t *track) explain(all, kept []*candidate) error {
 	var before *candidate
 	var run []*candidate
@@ -100,7 +101,7 @@ func (t *track) explain(all, kept []*candidate) error {
 	return t.explainRun(before, run, nil)
 }
 
-// explainRun does the same for points between two that are kept; nil is the beginning or the end.
+// explainRun explains the points between two kept ones; nil is the beginning or the end.
 func (t *track) explainRun(before *candidate, run []*candidate, after *candidate) error {
 	if len(run) == 0 || len(run) == 1 && (before == nil || after == nil || restarted(&run[0].point, &after.point)) {
 		return nil
@@ -124,7 +125,7 @@ func (t *track) explainRun(before *candidate, run []*candidate, after *candidate
 	return fmt.Errorf("%s has values that exclude each other: %w", t.account.name(), ErrImplausible)
 }
 
-// continues reports whether a counter could have both values if it was not bounded.
+// continues reports whether a counter without a bound can have both values.
 func (t *track) continues(a, b *point) bool {
 	return b.value >= a.value || restarted(a, b)
 }

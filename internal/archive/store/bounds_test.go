@@ -158,7 +158,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestBoards checks numbers of boards that cannot be.
+// TestBoards checks impossible numbers of boards.
 func TestBoards(t *testing.T) {
 	for value, want := range map[string]error{"12": nil, "0": nil, "10000000": nil, "NaN": ErrIncomplete, "+Inf": ErrTooLarge, "-1": ErrIncomplete, "1.5": ErrIncomplete, "1e18": ErrTooLarge, "1e400": ErrTooLarge} {
 		s := answering(t, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"`+value+`"]}]}}`)
@@ -178,7 +178,7 @@ func TestBoards(t *testing.T) {
 	}
 }
 
-// TestManyClusters checks that not every number of clusters is read.
+// TestManyClusters checks the limit on clusters.
 func TestManyClusters(t *testing.T) {
 	var all []string
 	for i := range maxClusters + 1 {

@@ -15,9 +15,9 @@ const (
 )
 
 const (
-	// answerPart is the part of the memory limit that the answers of one reading may take.
+	// The answers of one reading may take 1/answerPart of the memory limit.
 	answerPart = 4
-	// keptPart is the part of it for data that are kept after reading.
+	// Data that are kept after reading may take 1/keptPart of it.
 	keptPart = 3
 	// defaultLimit is used where the program has no memory limit.
 	defaultLimit = 4 << 30

@@ -38,11 +38,11 @@ type decoder struct {
 }
 
 const (
-	// roomSize is the number of samples of which memory is allocated at once, after less at first.
+	// roomSize is the number of samples for which memory is allocated at once. The first allocations are smaller.
 	roomSize = 16 << 10
 	// maxLabels is the number of labels of a series.
 	maxLabels = 512
-	// maxQuoted is the number of bytes of a store's texts in an error.
+	// maxQuoted is the maximum number of bytes of a response in an error.
 	maxQuoted = 500
 )
 
@@ -110,7 +110,7 @@ func (d *decoder) response(body io.Reader, data func() error) error {
 	return nil
 }
 
-// twice returns the error of a field that an object has twice.
+// twice returns the error of a field that occurs twice.
 func twice(name []byte) error { return fmt.Errorf("the field %.50q occurs twice: %w", name, errFormat) }
 
 func (d *decoder) data(add func(fold.Series)) error {

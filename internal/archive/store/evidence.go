@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Last returns the last samples of a selector after one moment, until another. Their times are those
-// of the query.
+// Last returns the last sample of each series of a selector in (after, until]. Its time is the time of
+// the query.
 func (s *Store) Last(ctx context.Context, selector string, after, until time.Time) (found []fold.Series, err error) {
 	// Prometheus 2 includes a sample at the beginning of the window.
 	window := strconv.FormatInt(until.Sub(after).Milliseconds()-1, 10) + "ms"
@@ -48,12 +48,12 @@ func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (ma
 // Place is a node on which a GPU was read.
 type Place struct{ Cluster, Node, UUID string }
 
-// BoardsOf returns the boards of some nodes of a cluster after one moment, until another.
+// BoardsOf returns the boards of some nodes of a cluster in (after, until].
 func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, after, until time.Time) ([]Place, error) {
 	return s.places(ctx, "node", nodes, func(matcher string) string { return s.matchers(cluster, matcher) }, after, until)
 }
 
-// Readings returns the places of some GPUs in all clusters after one moment, until another.
+// Readings returns the places of some GPUs in all clusters in (after, until].
 func (s *Store) Readings(ctx context.Context, uuids []string, after, until time.Time) ([]Place, error) {
 	return s.places(ctx, "UUID", uuids, func(matcher string) string { return "{" + matcher + "}" }, after, until)
 }

@@ -31,7 +31,7 @@ func (s *Store) Query(ctx context.Context, expr string, at time.Time, add func(f
 	return s.ask(ctx, expr, at, add)
 }
 
-// Raw returns the samples of a selector after one moment, until another.
+// Raw returns the samples of a selector in (after, until].
 func (s *Store) Raw(ctx context.Context, selector string, after, until time.Time) ([]fold.Series, error) {
 	return s.raw(ctx, newDecoder(newBudget()), selector, after, until)
 }

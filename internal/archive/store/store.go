@@ -235,7 +235,7 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 	return false, nil
 }
 
-// raw returns the samples of a selector after one moment, until another.
+// raw returns the samples of a selector in (after, until].
 func (s *Store) raw(ctx context.Context, d *decoder, selector string, after, until time.Time) (found []fold.Series, err error) {
 	window := strconv.FormatInt(int64(until.Sub(after).Seconds()), 10) + "s"
 	err = s.askWith(ctx, d, selector+"["+window+"]", until, func(r fold.Series) {
@@ -247,7 +247,7 @@ func (s *Store) raw(ctx context.Context, d *decoder, selector string, after, unt
 	return found, err
 }
 
-// within keeps the samples after one moment, until another.
+// within keeps the samples in (after, until].
 func within(samples []fold.Sample, after, until time.Time) []fold.Sample {
 	from, to := after.UnixMilli(), until.UnixMilli()
 	return slices.DeleteFunc(samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })

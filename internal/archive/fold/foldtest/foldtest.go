@@ -147,7 +147,7 @@ func series(of fold.Labels) string {
 // learn serial numbers late and run pods and units, often only for minutes.
 type Fleet struct {
 	Nodes []*Node
-	// Wrong is the number of scrapes of which one has a wrong value; 0 for none. The truth does not have it.
+	// One of Wrong scrapes has a wrong value; 0 for none. The truth ignores it.
 	Wrong int
 	start time.Time
 	store *Store
