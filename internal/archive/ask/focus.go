@@ -81,7 +81,8 @@ func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) 
 	}
 	a := &account{}
 	a.of, a.notices = q.billed()
-	charges, err := q.source.Charges(ctx, a.of, detailColumns...)
+	a.of.By = detailColumns
+	charges, err := q.source.Charges(ctx, a.of, a.of.By...)
 	if err != nil {
 		return print.Answer{}, err
 	}

@@ -19,8 +19,8 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	}
 	a := &account{by: columns}
 	a.of, a.notices = q.billed()
-	read := append([]string{"cluster", "hour", "reason"}, columns...)
-	charges, err := q.source.Charges(ctx, a.of, compact(read)...)
+	a.of.By = compact(append([]string{"cluster", "hour", "reason"}, columns...))
+	charges, err := q.source.Charges(ctx, a.of, a.of.By...)
 	if err != nil {
 		return print.Answer{}, err
 	}

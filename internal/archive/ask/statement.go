@@ -60,6 +60,7 @@ type account struct {
 	last        *line            // of the last charge
 	unpriced    books.Charge     // the use without a price, and without an intensity
 	unknown     books.Charge
+	unmeasured  bool // whether the measured parts are unknown
 	incomplete  bool
 }
 
@@ -106,11 +107,13 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	if q.factors.Prices.ByModel() {
 		read = append(read, "model")
 	}
-	charges, err := q.source.Charges(ctx, a.of, compact(read)...)
+	a.of.By = compact(read)
+	charges, err := q.source.Charges(ctx, a.of, a.of.By...)
 	if err != nil {
 		return nil, err
 	}
 	for i := range charges {
+		a.unmeasured = a.unmeasured || charges[i].Unmeasured
 		a.add(&charges[i], q.factors)
 	}
 	slices.SortStableFunc(a.lines, func(x, y *line) int { return slices.Compare(x.values(columns), y.values(columns)) })
@@ -177,7 +180,7 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 		return print.Answer{}, err
 	}
 	answer := print.Answer{Notices: a.notices, Columns: q.statementColumns(a)}
-	if !q.source.Measured() {
+	if a.unmeasured {
 		answer.Notices = append(answer.Notices, "the measured part is not in the rules of this time: set --store.read=samples, or read an archive with --books")
 	}
 	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.total) {
@@ -232,7 +235,7 @@ func (q *question) statementRow(a *account, l *line) []any {
 		row = append(row, text)
 	}
 	row = append(row, l.Energy, l.Idle, l.Exclusive, share(l.Idle, l.Energy), share(l.Exclusive, l.Energy), l.GPUTime, l.Active)
-	if !q.source.Measured() {
+	if a.unmeasured {
 		row[len(a.by)+3], row[len(a.by)+5] = nil, nil
 	}
 	if q.factors.Money() {

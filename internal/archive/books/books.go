@@ -4,6 +4,7 @@ package books
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,8 +32,6 @@ type Source interface {
 	// Refused returns the boards with impossible records in the hours that were read, by cluster, hour and
 	// board. These hours have no amounts. An archive has none.
 	Refused() []Refusal
-	// Measured reports whether the last charges had their measured parts.
-	Measured() bool
 	// Name describes the place in errors and notices.
 	Name() string
 	Close() error
@@ -54,9 +53,15 @@ type Selection struct {
 	// Parts are the starts of parts of the time in their order, the first one is From. If they are set, the column hour of a
 	// charge is the start of its part.
 	Parts []time.Time
+	// By are the columns of [Source.Charges] with the same selection. A store reads hours and unknown pods from where it reads these
+	// charges: from samples or from rules.
+	By []string
 	// Places reads only the places of GPUs, without their energy and health, which is faster.
 	Places bool
 }
+
+// key identifies the samples of a selection.
+func (s Selection) key() string { return fmt.Sprint(s.From, s.Until, s.Where) }
 
 // Board is a GPU of a board in a place.
 type Board struct{ Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string }
@@ -137,6 +142,8 @@ type Charge struct {
 	Cluster string
 	Hour    time.Time // zero if the hours are added up
 	Model   string    // of the GPU
+	// Unmeasured is set if the measured part is unknown.
+	Unmeasured bool
 	fold.Charge
 }
 

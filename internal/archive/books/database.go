@@ -86,8 +86,6 @@ func openMySQL(ctx context.Context, url, passwordFile string) (*database, error)
 
 func (d *database) Close() error { return d.close() }
 
-func (d *database) Measured() bool { return true }
-
 func (d *database) Name() string { return d.name }
 
 // statement is a statement with its parameters.

@@ -39,7 +39,7 @@ type folded struct {
 // fold calls each with the folded hours of the GPUs of a selection, in batches. With places it reads the
 // places only. It keeps the hours of few GPUs for the next call with the same selection.
 func (s *samples) fold(ctx context.Context, of Selection, places bool, each func([]*fold.Hour) error) error {
-	now := folded{selection: fmt.Sprint(of.From, of.Until, of.Where, places)}
+	now := folded{selection: fmt.Sprint(of.key(), places)}
 	if s.last.selection != now.selection {
 		gpuHours := 0
 		err := s.read(ctx, of, places, func(hours []*fold.Hour) error {
@@ -99,7 +99,7 @@ func (s *samples) read(ctx context.Context, of Selection, places bool, each func
 
 // batch returns the hours of a batch, by cluster and hour.
 func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, length int, until time.Time, places bool) (hours []*fold.Hour, err error) {
-	parts := make(map[string][][]*fold.Hour)
+	parts, refused := make(map[string][][]*fold.Hour), make(map[Hour]bool)
 	for _, g := range groups {
 		var inputs []fold.Input
 		if places {
@@ -119,7 +119,7 @@ func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, l
 			var boards fold.BoardErrors
 			switch hour := (Hour{Cluster: g.cluster, Hour: in.Start.UTC()}); {
 			case errors.As(err, &boards):
-				s.refused[hour] = union(s.refused[hour], boards)
+				s.refused[hour], refused[hour] = union(s.refused[hour], boards), true
 			case err != nil:
 				return nil, fmt.Errorf("%s, hour %s: %w", s.Name(), in.Start.Format(time.RFC3339), err)
 			}
@@ -132,7 +132,7 @@ func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, l
 		for i, of := range parts[cluster] {
 			h := &fold.Hour{Cluster: cluster, Start: first.Add(time.Duration(i) * time.Hour)}
 			h.Join(of...)
-			if s.refused[Hour{Cluster: cluster, Hour: h.Start.UTC()}] != nil {
+			if refused[Hour{Cluster: cluster, Hour: h.Start.UTC()}] {
 				h.Refuse()
 			}
 			if len(h.GPUs) > 0 {

@@ -40,8 +40,6 @@ func (f *folder) Name() string { return f.path }
 
 func (f *folder) Close() error { return nil }
 
-func (f *folder) Measured() bool { return true }
-
 const dayLength = 24 * time.Hour
 
 // days calls each for every day of a selection with its filed hours, until it returns false.

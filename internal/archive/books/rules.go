@@ -79,7 +79,15 @@ func familiesFor(of Selection, by []string) (pods, units family, found bool) {
 
 // useRules reports whether charges are read from the results of recording rules.
 func (s *samples) useRules(ctx context.Context, of Selection, by []string) (use bool, err error) {
-	defer func() { s.byRules = use }()
+	key := fmt.Sprint(of.key(), by)
+	if use, known := s.ruled[key]; known {
+		return use, nil
+	}
+	defer func() {
+		if err == nil {
+			s.ruled[key] = use
+		}
+	}()
 	_, _, found := familiesFor(of, by)
 	switch {
 	case s.Read == "rules" && !found:
@@ -123,7 +131,12 @@ type reading func(ctx context.Context, of Selection, rule, by string, series fun
 
 // hourly reads the value of a rule in every hour. A rule has the value of an hour in the next one.
 func (s *samples) hourly(ctx context.Context, of Selection, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
-	text := "sum by (" + by + ") (last_over_time(" + selector(rule, s.matchers(of, ruleColumns...)...) + "[59m]))"
+	return s.hourlyBelow(ctx, of, rule, by, "", series)
+}
+
+// hourlyBelow is hourly, with the values that meet a condition in PromQL only.
+func (s *samples) hourlyBelow(ctx context.Context, of Selection, rule, by, condition string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
+	text := "sum by (" + by + ") (last_over_time(" + selector(rule, s.matchers(of, ruleColumns...)...) + "[59m]))" + condition
 	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
 	s.Progress("reading " + rule)
 	defer s.Progress("")
@@ -187,7 +200,6 @@ func (s *samples) total(ctx context.Context, of Selection, rule, by string, seri
 // the reason [Unattributed]. The measured parts are unknown if the rules do not have them.
 func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string) ([]Charge, error) {
 	all := newSums(of, by)
-	s.unmeasured = false
 	if s.elsewhere(of) {
 		return nil, nil
 	}
@@ -196,10 +208,13 @@ func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string)
 	if err != nil {
 		return nil, err
 	}
+	measured := true
 	for _, f := range []family{pods, units} {
-		if err := s.charged(ctx, of, f, teams, all); err != nil {
+		has, err := s.charged(ctx, of, f, teams, all)
+		if err != nil {
 			return nil, err
 		}
+		measured = measured && has
 	}
 	labels := []string{"cluster"}
 	if slices.Contains(by, modelColumn) {
@@ -208,14 +223,18 @@ func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string)
 	if err := s.unattributed(ctx, of, units, strings.Join(labels, ", "), all); err != nil {
 		return nil, err
 	}
-	return all.sorted(), nil
+	found := all.sorted()
+	for i := range found {
+		found[i].Unmeasured = !measured
+	}
+	return found, nil
 }
 
 // maxParts is the number of parts of a time up to which sums of parts are read, in place of hours. Each part is a query.
 const maxParts = 32
 
-// charged adds the charges of a family of rules.
-func (s *samples) charged(ctx context.Context, of Selection, f family, teams *teams, to *sums) error {
+// charged adds the charges of a family of rules, and reports whether they have their measured parts.
+func (s *samples) charged(ctx context.Context, of Selection, f family, teams *teams, to *sums) (measured bool, err error) {
 	read := reading(s.hourly)
 	if few := of.Parts != nil && len(of.Parts) <= maxParts; few || f.name != "namespace" && !to.hourly {
 		read = s.total // the hours of each board or workload would be too many values
@@ -236,11 +255,10 @@ func (s *samples) charged(ctx context.Context, of Selection, f family, teams *te
 			}
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
-	s.unmeasured = s.unmeasured || series[exclusive] == 0 && series["energy_joules"] > 0
-	return nil
+	return series[exclusive] > 0 || series["energy_joules"] == 0, nil
 }
 
 // ownedBy returns a charge without an amount, by the labels of a rule.
@@ -253,31 +271,6 @@ func (s *samples) ownedBy(l fold.Labels, teams *teams) Charge {
 		c.Team = teams.of(c)
 	}
 	return c
-}
-
-// unattributed adds the energy of all boards that no namespace and no unit is charged for.
-func (s *samples) unattributed(ctx context.Context, of Selection, units family, labels string, to *sums) error {
-	for name := range of.Where {
-		if name != "cluster" {
-			return nil
-		}
-	}
-	for rule, sign := range map[string]int64{
-		fleetRule: 1, "gpuledger:namespace_energy_joules:increase1h": -1, "gpuledger:" + units.name + "_energy_joules:increase1h": -1,
-	} {
-		err := s.hourly(ctx, of, rule, labels, func(l fold.Labels) func(time.Time, int64) {
-			c := Charge{Cluster: s.cluster(l), Model: l.Get(modelColumn)}
-			c.Reason = Unattributed
-			return func(hour time.Time, value int64) {
-				c.Hour, c.Energy = hour, sign*value
-				to.add(&c)
-			}
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // hoursByRules calls each with the hours that the rules have.

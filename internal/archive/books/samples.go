@@ -30,14 +30,20 @@ type Reading struct {
 type samples struct {
 	store *store.Store
 	Reading
-	// energy has the energy of boards that was read with charges, by selection and hour.
-	energy map[string]map[Hour]int64
-	// refused has the boards with impossible records by the hour that was read.
-	refused map[Hour]fold.BoardErrors
+	// The rest is remembered to read it once: no answer depends on it. hours has the folded hours by selection.
+	hours map[string]map[Hour]*foldedHour
 	// last is the last fold of few hours: a report has the stays and the charges of a board.
 	last folded
-	// byRules is set if the last charges came from rules, and unmeasured if these rules lack the measured parts.
-	byRules, unmeasured bool
+	// ruled has whether charges are read from rules, by selection and columns.
+	ruled map[string]bool
+	// refused has the boards with impossible records by the hour that was read, for [Source.Refused].
+	refused map[Hour]fold.BoardErrors
+}
+
+// foldedHour is the energy of the boards in an hour, in mJ.
+type foldedHour struct {
+	energy  int64
+	refused bool
 }
 
 // OpenStore returns the books in a store. It does not connect.
@@ -49,7 +55,9 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 	if reading.Progress == nil {
 		reading.Progress = func(string) {}
 	}
-	return &samples{store: s, Reading: reading, energy: make(map[string]map[Hour]int64), refused: make(map[Hour]fold.BoardErrors)}, nil
+	return &samples{
+		store: s, Reading: reading, hours: make(map[string]map[Hour]*foldedHour), ruled: make(map[string]bool), refused: make(map[Hour]fold.BoardErrors),
+	}, nil
 }
 
 func (s *samples) Name() string { return s.store.URL() }
@@ -58,8 +66,6 @@ func (s *samples) Close() error {
 	s.store.Close()
 	return nil
 }
-
-func (s *samples) Measured() bool { return !s.byRules || !s.unmeasured }
 
 const (
 	placementMetric  = "gpuledger_placement_info"
@@ -143,15 +149,18 @@ func (s *samples) Boards(ctx context.Context, of Selection) ([]Board, error) {
 	return slices.Collect(maps.Keys(all)), nil
 }
 
-// Hours implements [Source]. An hour is filed if the store has samples of a board.
+// Hours implements [Source]. An hour is filed if the store has samples of a board, or the result of a rule.
 func (s *samples) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
 	if s.elsewhere(of) {
 		return nil
 	}
-	if of.Energy && s.byRules {
-		return s.hoursByRules(ctx, of, each)
-	}
-	if of.Energy {
+	if of.Energy || s.Read == "rules" {
+		switch byRules, err := s.useRules(ctx, of, of.By); {
+		case err != nil:
+			return err
+		case byRules:
+			return s.hoursByRules(ctx, of, each)
+		}
 		return s.hoursWithEnergy(ctx, of, each)
 	}
 	text := "group by (cluster) (last_over_time(" + selector(boardMetric, s.matchers(of, "cluster")...) + "[3599999ms]))"
@@ -189,26 +198,42 @@ func earlier(a, b time.Time) time.Time {
 
 // hoursWithEnergy folds the boards, unless that was done for the charges.
 func (s *samples) hoursWithEnergy(ctx context.Context, of Selection, each func(Hour) bool) error {
-	key := fmt.Sprint(of.From, of.Until, of.Where)
-	if s.energy[key] == nil {
-		if _, err := s.Charges(ctx, of); err != nil {
+	key := of.key()
+	if s.hours[key] == nil {
+		found := make(map[Hour]*foldedHour)
+		err := s.fold(ctx, of, false, func(hours []*fold.Hour) error {
+			addHoursOf(found, hours)
+			return nil
+		})
+		if err != nil {
 			return err
 		}
+		s.hours[key] = found
 	}
-	hours := slices.SortedFunc(maps.Keys(s.energy[key]), func(a, b Hour) int {
+	hours := slices.SortedFunc(maps.Keys(s.hours[key]), func(a, b Hour) int {
 		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Cluster, b.Cluster))
 	})
 	for _, hour := range hours {
-		h := hour
-		if s.refused[hour] != nil {
+		h, found := hour, s.hours[key][hour]
+		if h.Energy = found.energy; found.refused {
 			h.State = Refused
 		}
-		h.Energy = s.energy[key][hour]
 		if !each(h) {
 			return nil
 		}
 	}
 	return nil
+}
+
+// addHoursOf adds the energy of boards by hour.
+func addHoursOf(to map[Hour]*foldedHour, hours []*fold.Hour) {
+	for _, h := range hours {
+		found := &foldedHour{refused: h.Refused}
+		for _, g := range h.GPUs {
+			found.energy += g.Energy
+		}
+		to[Hour{Cluster: h.Cluster, Hour: h.Start}] = found
+	}
 }
 
 // GPUs implements [Source].
@@ -253,26 +278,26 @@ func (s Selection) matchesCharge(c *Charge) bool {
 
 // Charges implements [Source].
 func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]Charge, error) {
-	if useRules, err := s.useRules(ctx, of, by); err != nil || useRules {
-		if err != nil {
-			return nil, err
-		}
+	switch byRules, err := s.useRules(ctx, of, by); {
+	case err != nil:
+		return nil, err
+	case byRules:
 		return s.chargesByRules(ctx, of, by)
 	}
 	all := newSums(of, by)
-	energy := make(map[Hour]int64)
+	read := make(map[Hour]*foldedHour)
 	err := s.fold(ctx, of, false, func(hours []*fold.Hour) error {
 		if err := s.name(ctx, hours, owners); err != nil {
 			return err
 		}
+		addHoursOf(read, hours)
 		for _, h := range hours {
 			models := make(map[string]string)
 			for _, g := range h.GPUs {
 				models[g.UUID] = cmp.Or(g.Model, models[g.UUID])
-				energy[Hour{Cluster: h.Cluster, Hour: h.Start}] += g.Energy
 			}
 			for _, c := range h.Charges {
-				row := Charge{h.Cluster, h.Start, models[c.UUID], c}
+				row := Charge{Cluster: h.Cluster, Hour: h.Start, Model: models[c.UUID], Charge: c}
 				if of.matchesCharge(&row) {
 					all.add(&row)
 				}
@@ -280,8 +305,11 @@ func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]Ch
 		}
 		return nil
 	})
-	s.energy[fmt.Sprint(of.From, of.Until, of.Where)] = energy
-	return all.sorted(), err
+	if err != nil {
+		return nil, err
+	}
+	s.hours[of.key()] = read
+	return all.sorted(), nil
 }
 
 // Refused implements [Source].
@@ -299,10 +327,10 @@ func (s *samples) Refused() (all []Refusal) {
 
 // UnknownPods implements [Source]. Rules have no pods.
 func (s *samples) UnknownPods(ctx context.Context, of Selection) ([]UnknownPod, error) {
-	all := make(unknownPods)
-	if s.byRules {
-		return nil, nil
+	if byRules, err := s.useRules(ctx, of, of.By); byRules || err != nil {
+		return nil, err
 	}
+	all := make(unknownPods)
 	err := s.fold(ctx, of, false, func(hours []*fold.Hour) error {
 		if err := s.name(ctx, hours, append(slices.Clone(owners), owner{"kube_pod_info", "uid", "pod_uid"})); err != nil {
 			return err

@@ -54,6 +54,8 @@ type Hour struct {
 	UnknownPods []PodID
 	// Dropped is the number of scrapes of GPUs that were left out because of an implausible value.
 	Dropped int
+	// Refused is set by [Hour.Refuse].
+	Refused bool
 }
 
 // GPU is a GPU in an hour: its place, the energy of its board and its health. Unknown texts are
@@ -140,6 +142,7 @@ func (h *Hour) Join(parts ...*Hour) {
 
 // Refuse removes the amounts. Places, health and owners do not depend on them.
 func (h *Hour) Refuse() {
+	h.Refused = true
 	for i := range h.GPUs {
 		h.GPUs[i].Energy = 0
 	}

@@ -41,19 +41,28 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seconds, err := strconv.ParseFloat(r.FormValue("time"), 64)
-	q := parsed(r.FormValue("query"))
-	if err != nil || q == nil {
+	found, kind := a.evaluate(r.FormValue("query"), time.UnixMilli(int64(seconds*1000)))
+	if err != nil || found == nil {
 		http.Error(w, fmt.Sprintf("unsupported query %q at %q", r.FormValue("query"), r.FormValue("time")), http.StatusBadRequest)
 		return
 	}
-	kind := "vector"
-	if !q.last {
-		kind = "matrix"
-	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{
-		"resultType": kind, "result": a.results(q, time.UnixMilli(int64(seconds*1000))),
-	}})
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": kind, "result": found}})
+}
+
+// evaluate returns the result of a query at a moment, nil if it is not supported.
+func (a API) evaluate(text string, at time.Time) (found []result, kind string) {
+	if found, ok := a.sums(text, at); ok {
+		return found, "vector"
+	}
+	q := parsed(text)
+	switch {
+	case q == nil:
+		return nil, ""
+	case q.last:
+		return a.results(q, at), "vector"
+	}
+	return a.results(q, at), "matrix"
 }
 
 // moment returns a time in seconds.
@@ -75,14 +84,15 @@ func (a API) series(w http.ResponseWriter, r *http.Request) {
 
 // queryRange serves the values of an instant query at each step.
 func (a API) queryRange(w http.ResponseWriter, r *http.Request) {
-	q, step := parsed(r.FormValue("query")), moment(r.FormValue("step")).Sub(time.Unix(0, 0))
-	if q == nil {
-		http.Error(w, fmt.Sprintf("unsupported query %q", r.FormValue("query")), http.StatusBadRequest)
-		return
-	}
+	step := moment(r.FormValue("step")).Sub(time.Unix(0, 0))
 	matrix := make(map[string]*result)
 	for at := moment(r.FormValue("start")); !at.After(moment(r.FormValue("end"))); at = at.Add(step) {
-		for _, one := range a.results(q, at) {
+		found, kind := a.evaluate(r.FormValue("query"), at)
+		if kind != "vector" {
+			http.Error(w, fmt.Sprintf("unsupported query %q", r.FormValue("query")), http.StatusBadRequest)
+			return
+		}
+		for _, one := range found {
 			key := fmt.Sprint(one.Metric)
 			if matrix[key] == nil {
 				matrix[key] = &result{Metric: one.Metric}
@@ -96,7 +106,14 @@ func (a API) queryRange(w http.ResponseWriter, r *http.Request) {
 func (a API) results(q *query, at time.Time) []result {
 	results := []result{}
 	groups, counted := make(map[string]bool), 0
-	for _, key := range slices.Sorted(maps.Keys(a.samples)) {
+	var keys []string
+	for key := range a.samples {
+		if q.metric == "" || a.labels[key].Metric() == q.metric {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
 		labels := make(map[string]string)
 		for _, l := range a.labels[key] {
 			labels[l.Name] = l.Value
@@ -151,6 +168,7 @@ type query struct {
 	group    bool
 	by       string // label, empty for none
 	last     bool
+	metric   string // empty for any
 	matchers []matcher
 	window   time.Duration
 }
@@ -163,7 +181,7 @@ type matcher struct {
 }
 
 var (
-	form  = regexp.MustCompile(`^((?:group|count)(?: by \((\w+)\) )?\()?(last_over_time\()?(\w*)(?:\{(.*)\})?\[(\d+(?:ms|s|h|d))\]\)*$`)
+	form  = regexp.MustCompile(`^((?:group|count)(?: by \((\w+)\) )?\()?(last_over_time\()?([\w:]*)(?:\{(.*)\})?\[(\d+(?:ms|s|h|d))\]\)*$`)
 	match = regexp.MustCompile(`(\w+)(=~?|!~)("(?:[^"\\]|\\.)*")`)
 )
 
@@ -178,7 +196,7 @@ func parsed(text string) *query {
 		n, _ := strconv.Atoi(days)
 		window = strconv.Itoa(24*n) + "h"
 	}
-	q := &query{count: strings.HasPrefix(m[1], "count"), group: strings.HasPrefix(m[1], "group"), by: m[2], last: m[3] != ""}
+	q := &query{count: strings.HasPrefix(m[1], "count"), group: strings.HasPrefix(m[1], "group"), by: m[2], last: m[3] != "", metric: m[4]}
 	if m[4] != "" {
 		q.matchers = append(q.matchers, matcher{label: "__name__", values: regexp.MustCompile("^" + m[4] + "$")})
 	}

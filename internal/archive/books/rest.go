@@ -1,0 +1,179 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+const (
+	namespaceRule = "gpuledger:namespace_energy_joules:increase1h"
+	userRule      = "gpuledger:user_energy_joules:increase1h"
+	boardRestRule = "gpuledger:board_unattributed_energy_joules:increase1h"
+)
+
+// maxNegative is the energy by which charges may exceed the boards because of rounding, in mJ.
+const maxNegative = 1000
+
+// OverchargedError means that recording rules charge more energy than the boards used.
+type OverchargedError struct {
+	Source, Cluster, Model string
+	Hour                   time.Time
+	Boards, Charged        int64 // mJ
+	// Largest is the account with the most energy in the hour, and Energy its energy.
+	Largest string
+	Energy  int64
+}
+
+func (e *OverchargedError) Error() string {
+	of := e.Cluster
+	if e.Model != "" {
+		of = strings.TrimSpace(of + ", " + e.Model)
+	}
+	return fmt.Sprintf("%s, hour %s of %s: the rules charge %.3f kWh, but the boards used %.3f kWh; %s has the most, %.3f kWh: "+
+		"compare the rules with dashboards/rules, find the hours with verify --prove, or set --store.read=samples",
+		e.Source, e.Hour.Format(time.RFC3339), cmp.Or(of, "the cluster"), float64(e.Charged)/3.6e9, float64(e.Boards)/3.6e9, e.Largest, float64(e.Energy)/3.6e9)
+}
+
+// rest is the energy of the boards of a cluster in an hour, and that of its charges.
+type rest struct{ boards, charged int64 }
+
+type restKey struct {
+	cluster, model string
+	hour           time.Time
+}
+
+// unattributed adds the energy of all boards that no namespace and no unit is charged for.
+func (s *samples) unattributed(ctx context.Context, of Selection, units family, labels string, to *sums) error {
+	for name := range of.Where {
+		if name != "cluster" {
+			return nil
+		}
+	}
+	rests := make(map[restKey]*rest)
+	for _, rule := range []string{fleetRule, namespaceRule, "gpuledger:" + units.name + "_energy_joules:increase1h"} {
+		err := s.hourly(ctx, of, rule, labels, func(l fold.Labels) func(time.Time, int64) {
+			return func(hour time.Time, value int64) {
+				key := restKey{s.cluster(l), l.Get(modelColumn), hour}
+				if rests[key] == nil {
+					rests[key] = new(rest)
+				}
+				if rule == fleetRule {
+					rests[key].boards += value
+				} else {
+					rests[key].charged += value
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var wrong *restKey // the first hour
+	for key, r := range rests {
+		if r.charged-r.boards > maxNegative && (wrong == nil || key.compare(*wrong) < 0) {
+			wrong = &key
+		}
+		c := Charge{Cluster: key.cluster, Model: key.model, Hour: key.hour}
+		c.Reason, c.Energy = Unattributed, r.boards-r.charged
+		to.add(&c)
+	}
+	if wrong != nil {
+		return s.overcharged(ctx, of, *wrong, *rests[*wrong])
+	}
+	return nil
+}
+
+func (k restKey) compare(other restKey) int {
+	return cmp.Or(k.hour.Compare(other.hour), cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.model, other.model))
+}
+
+// overcharged returns the error of an hour, with the account that has the most energy.
+func (s *samples) overcharged(ctx context.Context, of Selection, key restKey, r rest) error {
+	of.From, of.Until = key.hour, key.hour.Add(time.Hour)
+	e := &OverchargedError{Source: s.Name(), Cluster: key.cluster, Model: key.model, Hour: key.hour, Boards: r.boards, Charged: r.charged}
+	for _, rule := range []string{namespaceRule, userRule} {
+		err := s.hourly(ctx, of, rule, "cluster, namespace, manager, user", func(l fold.Labels) func(time.Time, int64) {
+			return func(_ time.Time, value int64) {
+				if s.cluster(l) == key.cluster && value > e.Energy {
+					e.Largest, e.Energy = Account(l.Get("namespace"), l.Get("manager"), l.Get("user")), value
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return e
+}
+
+// Account is the name of an account of rules: a namespace, or a manager with a user.
+func Account(namespace, manager, user string) string {
+	if manager == "" {
+		return "namespace " + namespace
+	}
+	return strings.TrimSpace("manager " + manager + " " + user)
+}
+
+// Ruled is a store with the results of recording rules.
+type Ruled interface {
+	// RuleSums returns the energy of namespaces and managers by hour as the rules have it, and the energy of boards without an
+	// account by the rule of each board, with the reason [Unattributed]. It checks nothing, so that the sums can be compared.
+	RuleSums(ctx context.Context, of Selection) ([]Charge, error)
+	// Overcharged returns the boards that rules charge more energy than they used, in the order of time, but few.
+	Overcharged(ctx context.Context, of Selection) ([]OverchargedBoard, error)
+}
+
+// OverchargedBoard is a board with more charges than energy in an hour, by the rules.
+type OverchargedBoard struct {
+	Cluster, UUID, Serial string
+	Hour                  time.Time
+	Excess                int64 // mJ
+}
+
+// RuleSums implements [Ruled].
+func (s *samples) RuleSums(ctx context.Context, of Selection) ([]Charge, error) {
+	if s.elsewhere(of) {
+		return nil, nil
+	}
+	by := []string{"cluster", hourColumn, "namespace", "manager", "reason"}
+	all := newSums(of, by)
+	pods, units, _ := familiesFor(of, by)
+	for _, f := range []family{pods, units} {
+		if _, err := s.charged(ctx, of, f, nil, all); err != nil {
+			return nil, err
+		}
+	}
+	err := s.hourly(ctx, of, boardRestRule, "cluster", func(l fold.Labels) func(time.Time, int64) {
+		return func(hour time.Time, value int64) {
+			c := Charge{Cluster: s.cluster(l), Hour: hour}
+			c.Reason, c.Energy = Unattributed, value
+			all.add(&c)
+		}
+	})
+	return all.sorted(), err
+}
+
+// maxOvercharged is the number of overcharged boards that are returned.
+const maxOvercharged = 20
+
+// Overcharged implements [Ruled].
+func (s *samples) Overcharged(ctx context.Context, of Selection) (found []OverchargedBoard, err error) {
+	if s.elsewhere(of) {
+		return nil, nil
+	}
+	err = s.hourlyBelow(ctx, of, boardRestRule, "cluster, UUID, serial", " < -1", func(l fold.Labels) func(time.Time, int64) {
+		return func(hour time.Time, value int64) {
+			found = append(found, OverchargedBoard{s.cluster(l), l.Get("UUID"), l.Get("serial"), hour, -value})
+		}
+	})
+	slices.SortFunc(found, func(a, b OverchargedBoard) int {
+		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.UUID, b.UUID))
+	})
+	return found[:min(len(found), maxOvercharged)], err
+}

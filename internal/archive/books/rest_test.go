@@ -1,0 +1,86 @@
+package books_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+)
+
+// TestOvercharged checks that rules that charge more than the boards used are an error with the hour and the namespace, also if
+// the whole time still balances, and that right rules are none.
+func TestOvercharged(t *testing.T) {
+	second := begin.Add(time.Hour)
+	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // of a rule
+	of := books.Selection{From: begin, Until: begin.Add(fleetHours * time.Hour)}
+	for name, tt := range map[string]struct {
+		change func(*foldtest.Store)
+		hour   time.Time // zero for none
+	}{
+		"right":      {nil, time.Time{}},
+		"five times": {func(s *foldtest.Store) { s.Scale("gpuledger:namespace_energy_joules:increase1h", 5, begin) }, begin},
+		"the second hour": {func(s *foldtest.Store) { // the hours together still have a rest
+			s.Add(result(0), 1e9, "gpuledger:fleet_energy_joules:increase1h", "cluster", "east")
+			s.Add(result(1), 1e7, "gpuledger:namespace_energy_joules:increase1h", "cluster", "east", "namespace", "mine")
+		}, second},
+		"users": {func(s *foldtest.Store) { s.Scale("gpuledger:user_energy_joules:increase1h", 1e3, result(1)) }, second},
+	} {
+		url, _ := fleet(t, tt.change)
+		for _, by := range [][]string{{"namespace"}, {"cluster", "hour"}, {"username"}} {
+			_, err := openStore(t, url, "rules").Charges(t.Context(), of, by...)
+			var overcharged *books.OverchargedError
+			switch {
+			case tt.hour.IsZero() && err != nil:
+				t.Errorf("%s, by %v: %v", name, by, err)
+			case tt.hour.IsZero():
+			case !errors.As(err, &overcharged) || !overcharged.Hour.Equal(tt.hour):
+				t.Errorf("%s, by %v: error %v, want one of %v", name, by, err, tt.hour)
+			case name == "five times" && !strings.Contains(err.Error(), "namespace ml"):
+				t.Errorf("%s, by %v: error %v has no namespace", name, by, err)
+			}
+		}
+	}
+}
+
+// TestRuleSums checks the sums of rules and the overcharged boards against the truth of a fleet.
+func TestRuleSums(t *testing.T) {
+	of := books.Selection{From: begin, Until: begin.Add(fleetHours * time.Hour)}
+	url, f := fleet(t, nil)
+	want, got := make(map[string]int64), make(map[string]int64)
+	for _, n := range f.Nodes {
+		rest := n.Board
+		for name, energy := range n.Pods {
+			key := "ml"
+			if i := strings.LastIndex(name, "-"); (name[i+1]-'0')%3 == 0 { // few pods: every third one is a job
+				key = "slurm"
+			}
+			want[key] += energy
+			rest -= energy
+		}
+		want[books.Unattributed] += rest
+	}
+	source := openStore(t, url, "rules").(books.Ruled)
+	charges, err := source.RuleSums(t.Context(), of)
+	check(t, err)
+	for _, c := range charges {
+		got[c.Namespace+c.Manager+c.Reason] += c.Energy
+	}
+	for key, energy := range want {
+		if got[key] != energy || len(got) != len(want) || energy == 0 {
+			t.Errorf("%s: %d mJ, want %d of %v", key, got[key], energy, got)
+		}
+	}
+	if boards, err := source.Overcharged(t.Context(), of); err != nil || len(boards) > 0 {
+		t.Errorf("boards %v, %v", boards, err)
+	}
+	url, f = fleet(t, func(s *foldtest.Store) {
+		s.Add(begin.Add(100*time.Minute), -7, "gpuledger:board_unattributed_energy_joules:increase1h", "cluster", "east", "UUID", "GPU-bad", "serial", "S-bad")
+	})
+	boards, err := openStore(t, url, "rules").(books.Ruled).Overcharged(t.Context(), of)
+	if err != nil || len(boards) != 1 || boards[0] != (books.OverchargedBoard{Cluster: "east", UUID: "GPU-bad", Serial: "S-bad", Hour: begin, Excess: 7000}) {
+		t.Errorf("boards %v, %v", boards, err)
+	}
+}

@@ -1,0 +1,112 @@
+package foldtest
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// RunRuled advances the fleet by hours, and adds the results that the recording rules of dashboards/rules must have. They are
+// the truth of the nodes, not the sums of samples.
+func (f *Fleet) RunRuled(hours int) {
+	for range hours {
+		before := f.truth()
+		f.Run(60)
+		now := f.truth()
+		for _, key := range slices.Sorted(maps.Keys(now)) {
+			rule, labels, _ := strings.Cut(key, " ")
+			f.store.Add(f.start.Add(recorded), joules(now[key]-before[key]), "gpuledger:"+rule+":increase1h", slices.Concat(f.more, strings.Split(labels, " "))...)
+		}
+	}
+}
+
+// recorded is the time from the end of an hour to the only evaluation of the rules that is in the store.
+const recorded = 40 * time.Minute
+
+// truth returns the energy until now by rule and labels, which have no spaces.
+func (f *Fleet) truth() map[string]int64 {
+	all := make(map[string]int64)
+	const model = "model NVIDIA"
+	for _, n := range f.Nodes {
+		gpu := "UUID " + n.UUID
+		rest := n.Board
+		all["fleet_energy_joules "+model] += n.Board
+		all["board_energy_joules "+gpu] += n.Board
+		for name, energy := range n.Pods {
+			rest -= energy
+			if isUnit(name) {
+				all["user_energy_joules manager slurm "+model] += energy
+				all["unit_allocation_energy_joules node "+n.Name+" manager slurm unit "+name+" "+gpu] += energy
+				continue
+			}
+			all["namespace_energy_joules namespace ml "+model] += energy
+			all["allocation_energy_joules namespace ml pod "+name+" pod_uid "+name+" "+gpu] += energy
+		}
+		all["board_unattributed_energy_joules "+gpu] = rest
+	}
+	return all
+}
+
+// Scale multiplies the samples of a metric from a moment on.
+func (s *Store) Scale(metric string, by float64, from time.Time) {
+	for key, labels := range s.labels {
+		if labels.Metric() != metric {
+			continue
+		}
+		for i, x := range s.samples[key] {
+			if x.Time >= from.UnixMilli() {
+				s.samples[key][i].Value *= by
+			}
+		}
+	}
+}
+
+// sumForm is a sum of the values of a rule: at a moment, or of the hours of a window.
+var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?(last_over_time\(.*\[59m\]\))(?:\[(\d+)s:1h\] offset -61m\))?\)( < -?\d+)?$`)
+
+// sums returns the result of a sum, false for another query.
+func (a API) sums(text string, at time.Time) ([]result, bool) {
+	m := sumForm.FindStringSubmatch(text)
+	if m == nil {
+		return nil, false
+	}
+	q := parsed(strings.Replace(m[3], "[59m]", "[3540s]", 1))
+	if q == nil {
+		return nil, false
+	}
+	moments := []time.Time{at}
+	if m[2] != "" {
+		seconds, _ := strconv.Atoi(m[4])
+		end := at.Add(61 * time.Minute)
+		moments = nil
+		for step := end.Truncate(time.Hour); step.After(end.Add(-time.Duration(seconds) * time.Second)); step = step.Add(-time.Hour) {
+			moments = append(moments, step)
+		}
+	}
+	sums, metrics := make(map[string]float64), make(map[string]map[string]string)
+	for _, moment := range moments {
+		for _, one := range a.results(q, moment) {
+			metric := make(map[string]string)
+			for _, name := range strings.Split(m[1], ", ") {
+				if value := one.Metric[name]; value != "" {
+					metric[name] = value
+				}
+			}
+			value, _ := strconv.ParseFloat(one.Value[1].(string), 64)
+			key := fmt.Sprint(metric)
+			sums[key], metrics[key] = sums[key]+value, metric
+		}
+	}
+	results := []result{}
+	limit, err := strconv.ParseFloat(strings.TrimPrefix(m[5], " < "), 64)
+	for _, key := range slices.Sorted(maps.Keys(sums)) {
+		if m[5] == "" || err == nil && sums[key] < limit {
+			results = append(results, result{Metric: metrics[key], Value: value(at, sums[key])})
+		}
+	}
+	return results, true
+}
