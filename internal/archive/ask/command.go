@@ -22,6 +22,7 @@ type command struct {
 	optional             bool // the argument
 	page                 bool // the answer is a page
 	details              bool // pruned hours have no answer
+	samples              bool // the answer cannot come from rules
 	since                time.Duration
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
@@ -82,7 +83,11 @@ func commands() []command {
 		}, {
 			name: "missing", details: true, help: "boards that are in no place, and for how long", extra: rma, answer: (*question).missing,
 		}, {
-			name: "verify", help: "missing hours of a month, and its charges against its boards", extra: ofMonth, answer: (*question).verify,
+			name: "verify", help: "missing hours of a month, and its charges against its boards", samples: true,
+			extra: func(fs *flag.FlagSet, o *options) {
+				ofMonth(fs, o)
+				fs.BoolVar(&o.Prove, "prove", false, "compare the sums of the samples and rules of the store, and of each archive in --books, which may be repeated")
+			}, answer: (*question).verify,
 		}, {
 			name: "report", argument: "SERIAL", page: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, write: (*question).report,
 		},
@@ -178,12 +183,18 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 		}
 		defer t.Progress("")
 	}
+	if c.samples {
+		if o.StoreRead == "rules" && o.Books == "" && !o.Prove {
+			return errRules
+		}
+		o.StoreRead = "samples"
+	}
 	source, err := o.open(ctx, progress)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	q := &question{options: *o, source: source, now: now.UTC()}
+	q := &question{options: *o, source: source, now: now.UTC(), progress: progress}
 	style := print.Style{Zone: o.zone, Colour: t.Colour}
 	if c.write != nil {
 		return c.write(q, ctx, t.Out, style)
@@ -219,6 +230,10 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 	}
 	return nil
 }
+
+// errRules is the error of a check that rules would always pass.
+var errRules = errors.New("rules cannot be verified, because their energy without a pod or unit is the rest: " +
+	"set --store.read=samples, read an archive with --books, or compare them with the samples by --prove")
 
 // errFailed means that the answer has the reason.
 var errFailed = errors.New("the answer has the reason")

@@ -40,13 +40,16 @@ type options struct {
 	Unit               string
 	Team               string
 	Output, Format, TZ string
+	Prove, Compare     bool
 	Factors            factors.Files
 
-	since   bool   // whether Since was set
-	name    string // the argument
-	zone    *time.Location
-	factors factors.Factors
-	assets  *factors.Assets
+	archives   []string // all values of --books, of which Books is the first one
+	storeGiven bool     // whether --store.url was set
+	since      bool     // whether Since was set
+	name       string   // the argument
+	zone       *time.Location
+	factors    factors.Factors
+	assets     *factors.Assets
 }
 
 // moment is a time in a flag, in UTC.
@@ -113,6 +116,22 @@ func (p period) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
+// archives is the flag --books, which verify --prove accepts several times.
+type archives struct{ *options }
+
+func (a archives) String() string {
+	if a.options == nil {
+		return ""
+	}
+	return a.Books
+}
+
+func (a archives) Set(place string) error {
+	a.options.archives = append(a.options.archives, place)
+	a.Books = a.options.archives[0]
+	return nil
+}
+
 // readings are the ways to read a store.
 var readings = []string{"auto", "samples", "rules"}
 
@@ -121,7 +140,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	o := &options{Since: period{cmp.Or(c.since, 90*day)}}
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
-	fs.StringVar(&o.Books, "books", "", "archive to read: a `folder`, or the URL of a bucket (s3://…) or database (postgres://…, mysql://…); default is the store")
+	fs.Var(archives{o}, "books", "archive to read: a `folder`, or the URL of a bucket (s3://…) or database (postgres://…, mysql://…); default is the store")
 	fs.StringVar(&o.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --books=mysql://…")
 	o.S3.RegisterStore(fs)
 	o.Store.Register(fs)
@@ -192,6 +211,9 @@ func (o *options) validate(c *command) (err error) {
 	if o.zone, err = time.LoadLocation(o.TZ); err != nil {
 		return fmt.Errorf("--tz=%s: must be a time zone such as Europe/Berlin", o.TZ)
 	}
+	if len(o.archives) > 1 && !o.Prove {
+		return errors.New("--books is set several times: only verify --prove reads several archives")
+	}
 	if !o.From.IsZero() && !o.To.IsZero() && !o.From.Before(o.To.Time) {
 		return fmt.Errorf("--from=%s is not before --to=%s", o.From.Format(time.RFC3339), o.To.Format(time.RFC3339))
 	}
@@ -230,7 +252,7 @@ func (o *options) defaults(fs *flag.FlagSet) error {
 		}
 		return nil
 	}
-	if given["store.url"] && !given["books"] {
+	if given["store.url"] && !given["books"] && !o.Prove {
 		given["books"] = true // a store on the command line is meant
 	}
 	for _, name := range inConfig {
@@ -244,6 +266,7 @@ func (o *options) defaults(fs *flag.FlagSet) error {
 			err = set(name, values[name], path)
 		}
 	}
+	o.storeGiven = given["store.url"]
 	return err
 }
 

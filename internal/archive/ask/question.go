@@ -16,8 +16,9 @@ import (
 // question is a question with its options and its books.
 type question struct {
 	options
-	source books.Source
-	now    time.Time
+	source   books.Source
+	now      time.Time
+	progress func(string)
 	// failed is set if the answer reports a problem, such as incomplete books.
 	failed bool
 }
@@ -43,8 +44,9 @@ func (e *UnknownError) Error() string {
 const maxRefused = 5
 
 // refused returns notices about hours of a store without energy and money.
-func (q *question) refused() (notices []string) {
-	all := q.source.Refused()
+func (q *question) refused() []string { return refusals(q.source.Refused()) }
+
+func refusals(all []books.Refusal) (notices []string) {
 	for i, r := range all {
 		if i == maxRefused {
 			return append(notices, fmt.Sprintf("and %d more boards of refused hours", len(all)-i))

@@ -60,4 +60,8 @@ func TestAskRules(t *testing.T) {
 			t.Errorf("%s (-samples +rules):\n%s", question, diff)
 		}
 	}
+	proved := ask(t, append(until("verify --prove", end), "-o", "json", "--store.url="+server.URL(), "--from=2026-03-01T01")...)
+	if proved.status != 0 || len(proved.Rows) != 2 || proved.Rows[0]["digest"] != proved.Rows[1]["digest"] || proved.Rows[0]["gpu_ms"] == 0.0 {
+		t.Errorf("verify --prove: exit status %d\n%s%s", proved.status, proved.out, proved.errors)
+	}
 }

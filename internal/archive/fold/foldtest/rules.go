@@ -110,3 +110,20 @@ func (a API) sums(text string, at time.Time) ([]result, bool) {
 	}
 	return results, true
 }
+
+// Double adds a copy of the samples of a metric with another value of a label.
+func (s *Store) Double(metric, label, value string) {
+	for key, labels := range s.labels {
+		if labels.Metric() != metric || labels.Get(label) == value {
+			continue
+		}
+		other := slices.Clone(labels)
+		for i := range other {
+			if other[i].Name == label {
+				other[i].Value = value
+			}
+		}
+		added := fmt.Sprint(other)
+		s.labels[added], s.samples[added] = other, slices.Clone(s.samples[key])
+	}
+}

@@ -1,0 +1,293 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// proofColumns are the columns of the sums of several sources.
+var proofColumns = []print.Column{
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "source", Title: "SOURCE"},
+	{Name: "hours", Title: "HOURS", Kind: print.Count},
+	{Name: "boards_mj", Title: "BOARDS KWH", Kind: print.Energy},
+	{Name: "pods_mj", Title: "PODS KWH", Kind: print.Energy},
+	{Name: "units_mj", Title: "UNITS KWH", Kind: print.Energy},
+	{Name: "unattributed_mj", Title: "REST KWH", Kind: print.Energy},
+	{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span},
+	{Name: "digest", Title: "DIGEST"},
+	{Name: "ok", Title: "OK", Kind: print.Flag},
+}
+
+// ruleTolerance is the difference of rules from samples because of rounding, in mJ or ms of an account in a day.
+const ruleTolerance = 1000
+
+// account kinds of a proof.
+const (
+	ofBoards = "boards"
+	ofPods   = "namespace"
+	ofUnits  = "manager"
+	ofNone   = books.Unattributed
+)
+
+// accountDay is an account of a cluster in a day.
+type accountDay struct {
+	cluster    string
+	day        time.Time
+	kind, name string
+}
+
+func (a accountDay) compare(b accountDay) int {
+	return cmp.Or(cmp.Compare(a.cluster, b.cluster), a.day.Compare(b.day), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name))
+}
+
+// amounts are the energy, the idle energy and the GPU time of an account.
+type amounts [3]int64
+
+func (a amounts) minus(b amounts) amounts { return amounts{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
+
+// exceeds reports whether an amount is beyond a tolerance.
+func (a amounts) exceeds(tolerance int64) bool {
+	return slices.ContainsFunc(a[:], func(n int64) bool { return max(n, -n) > tolerance })
+}
+
+// proof has the sums of a source.
+type proof struct {
+	name      string
+	tolerance int64
+	hours     map[string]int64 // by cluster
+	sums      map[accountDay]amounts
+	wrong     map[string]bool // clusters with differences
+	notices   []string
+}
+
+func newProof(name string) *proof {
+	return &proof{name: name, hours: make(map[string]int64), sums: make(map[accountDay]amounts), wrong: make(map[string]bool)}
+}
+
+func (p *proof) add(key accountDay, n amounts) {
+	sum := p.sums[key]
+	for i := range sum {
+		sum[i] += n[i]
+	}
+	p.sums[key] = sum
+}
+
+// proofBy are the columns of the charges of a proof.
+var proofBy = []string{"cluster", "hour", "namespace", "manager", "reason"}
+
+// read reads the sums of a source.
+func (p *proof) read(ctx context.Context, source books.Source, of books.Selection) error {
+	of.Energy, of.By = true, proofBy
+	charges, err := source.Charges(ctx, of, of.By...)
+	if err != nil {
+		return err
+	}
+	p.charge(charges)
+	return p.readHours(ctx, source, of)
+}
+
+// readRules reads the sums of rules as they are.
+func (p *proof) readRules(ctx context.Context, source books.Source, of books.Selection) error {
+	ruled, ok := source.(books.Ruled)
+	if !ok {
+		return errors.New("this source has no rules")
+	}
+	of.Energy, of.By = true, proofBy
+	charges, err := ruled.RuleSums(ctx, of)
+	if err != nil {
+		return err
+	}
+	p.charge(charges)
+	boards, err := ruled.Overcharged(ctx, of)
+	for _, b := range boards {
+		p.wrong[b.Cluster] = true
+		p.notices = append(p.notices, fmt.Sprintf("%s, hour %s: the rules charge board %s %.3f kWh more than it used", name(b.Cluster), stamp(b.Hour), cmp.Or(b.Serial, b.UUID), float64(b.Excess)/3.6e9))
+	}
+	if err != nil {
+		return err
+	}
+	return p.readHours(ctx, source, of)
+}
+
+func (p *proof) readHours(ctx context.Context, source books.Source, of books.Selection) error {
+	pruned := 0
+	err := source.Hours(ctx, of, func(h books.Hour) bool {
+		if h.State == table.Pruned {
+			pruned++
+			return true
+		}
+		p.hours[h.Cluster]++
+		p.add(accountDay{h.Cluster, h.Hour.Truncate(day), ofBoards, ""}, amounts{h.Energy})
+		return true
+	})
+	if pruned > 0 {
+		p.notices = append(p.notices, fmt.Sprintf("%d hours of %s are pruned, and left out", pruned, p.name))
+	}
+	return err
+}
+
+func (p *proof) charge(charges []books.Charge) {
+	for _, c := range charges {
+		key := accountDay{c.Cluster, c.Hour.Truncate(day), ofPods, c.Namespace}
+		switch {
+		case c.Reason != "":
+			key.kind, key.name = ofNone, ""
+		case c.Manager != "":
+			key.kind, key.name = ofUnits, c.Manager
+		}
+		p.add(key, amounts{c.Energy, c.Idle, c.GPUTime})
+	}
+}
+
+// balance checks that the charges of each day are the energy of the boards.
+func (p *proof) balance() {
+	days := make(map[accountDay]int64)
+	for key, sum := range p.sums {
+		of := accountDay{cluster: key.cluster, day: key.day}
+		if key.kind == ofBoards {
+			days[of] -= sum[0]
+		} else {
+			days[of] += sum[0]
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(days), accountDay.compare) {
+		if n := days[key]; max(n, -n) > p.tolerance {
+			p.wrong[key.cluster] = true
+			p.notices = append(p.notices, fmt.Sprintf("%s, %s: the charges of %s differ from its boards by %+.3f kWh", name(key.cluster), key.day.Format(time.DateOnly), p.name, float64(n)/3.6e9))
+		}
+	}
+}
+
+// compare compares the sums with those of another source.
+func (p *proof) compare(first *proof) {
+	all := maps.Clone(first.sums)
+	maps.Copy(all, p.sums)
+	for _, key := range slices.SortedFunc(maps.Keys(all), accountDay.compare) {
+		a, b := first.sums[key], p.sums[key]
+		if !b.minus(a).exceeds(p.tolerance) {
+			continue
+		}
+		p.wrong[key.cluster] = true
+		p.notices = append(p.notices, fmt.Sprintf("%s, %s, %s: %s has %.3f kWh and %.2f GPU hours, %s has %.3f kWh and %.2f GPU hours", name(key.cluster), key.day.Format(time.DateOnly),
+			strings.TrimSpace(key.kind+" "+key.name), p.name, float64(b[0])/3.6e9, float64(b[2])/3.6e6, first.name, float64(a[0])/3.6e9, float64(a[2])/3.6e6))
+	}
+}
+
+// row returns the sums of a cluster.
+func (p *proof) row(cluster string) []any {
+	sums, sum := make(map[string]amounts), sha256.New()
+	for _, key := range slices.SortedFunc(maps.Keys(p.sums), accountDay.compare) {
+		n := p.sums[key]
+		if key.cluster != cluster || n == (amounts{}) {
+			continue
+		}
+		fmt.Fprintf(sum, "%s %s %q %v\n", key.day.Format(time.DateOnly), key.kind, key.name, n)
+		total := sums[key.kind]
+		for i := range total {
+			total[i] += n[i]
+		}
+		sums[key.kind] = total
+	}
+	return []any{
+		cluster, p.name, p.hours[cluster], sums[ofBoards][0], sums[ofPods][0], sums[ofUnits][0], sums[ofNone][0], sums[ofPods][2] + sums[ofUnits][2],
+		hex.EncodeToString(sum.Sum(nil))[:16], !p.wrong[cluster],
+	}
+}
+
+// name returns the name of a cluster in a sentence.
+func name(cluster string) string { return cmp.Or(cluster, "the cluster") }
+
+// proofs reads all sources: the samples and the rules of the store, and the archives.
+func (q *question) proofs(ctx context.Context, of books.Selection) (all []*proof, err error) {
+	read := func(p *proof, o options, rules bool) error {
+		source, err := o.open(ctx, q.progress)
+		if err != nil {
+			return err
+		}
+		p.name = cmp.Or(p.name, source.Name())
+		if rules {
+			p.tolerance = ruleTolerance
+			err = p.readRules(ctx, source, of)
+		} else {
+			err = p.read(ctx, source, of)
+		}
+		p.notices = append(p.notices, refusals(source.Refused())...)
+		all = append(all, p)
+		return errors.Join(err, source.Close())
+	}
+	if len(q.archives) < 2 || q.storeGiven {
+		for _, data := range []string{"samples", "rules"} {
+			o := q.options
+			o.Books, o.StoreRead = "", data
+			if err := read(newProof(data), o, data == "rules"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, place := range q.archives {
+		o := q.options
+		o.Books = place
+		if err := read(newProof(""), o, false); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// maxDifferences is the number of differences that are listed.
+const maxDifferences = 20
+
+// prove answers with the sums of independent sources.
+func (q *question) prove(ctx context.Context) (print.Answer, error) {
+	of, notices := q.billed()
+	a := print.Answer{Columns: proofColumns, Notices: notices}
+	all, err := q.proofs(ctx, of)
+	if err != nil {
+		return a, err
+	}
+	some := slices.DeleteFunc(slices.Clone(all), func(p *proof) bool {
+		if len(p.sums) == 0 {
+			a.Notices = append(a.Notices, fmt.Sprintf("%s has no hours of this time, it is not compared", p.name))
+		}
+		return len(p.sums) == 0
+	})
+	if len(some) < 2 {
+		return a, fmt.Errorf("--prove compares sources, but %d of %d has hours from %s to %s: set --store.url of a store with rules, and --books of each archive", len(some), len(all), stamp(of.From), stamp(of.Until))
+	}
+	clusters := make(map[string]bool)
+	var differences []string
+	for i, p := range some {
+		p.balance()
+		if i > 0 {
+			p.compare(some[0])
+		}
+		differences = append(differences, p.notices...)
+		for key := range p.sums {
+			clusters[key.cluster] = true
+		}
+		q.failed = q.failed || len(p.wrong) > 0
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
+		for _, p := range some {
+			a.Rows = append(a.Rows, p.row(cluster))
+		}
+	}
+	if n := len(differences) - maxDifferences; n > 0 {
+		differences = append(differences[:maxDifferences], fmt.Sprintf("and %d more differences", n))
+	}
+	a.Notices = append(a.Notices, differences...)
+	return a, nil
+}

@@ -1,0 +1,148 @@
+package ask_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// fleetHours is the number of hours of a fleet.
+const fleetHours = 30
+
+// fleet returns a store with the samples of a fleet and the rules of its truth, and that truth in mJ.
+func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *foldtest.Store, truth int64) {
+	t.Helper()
+	samples = foldtest.NewStore()
+	f := foldtest.NewFleet(samples, october, 5, 3, "cluster", "east")
+	f.RunRuled(fleetHours)
+	for _, n := range f.Nodes {
+		truth += n.Board
+	}
+	if change != nil {
+		change(samples)
+	}
+	server := httptest.NewServer(foldtest.API{Store: samples})
+	t.Cleanup(server.Close)
+	return server.URL, samples, truth
+}
+
+// fileFleet files a fleet into a folder. Each hour may be changed.
+func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *fold.Hour)) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	sink, err := files.Open(folder, []string{"csv"})
+	check(t, err)
+	for n := range fleetHours {
+		in := samples.Input(october.Add(time.Duration(n) * time.Hour))
+		in.Cluster = "east"
+		h, err := fold.Fold(in)
+		check(t, err)
+		if change != nil {
+			change(n, h)
+		}
+		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+	}
+	check(t, sink.Close())
+	return folder
+}
+
+// result is the moment of a rule's result of an hour.
+func resultAt(hour int) time.Time {
+	return october.Add(time.Duration(hour)*time.Hour + 100*time.Minute)
+}
+
+const namespaceRule = "gpuledger:namespace_energy_joules:increase1h"
+
+var fleetTime = []string{"--from=2026-10-01", "--to=2026-10-02T06"}
+
+// TestVerifyRules checks that verify reads the samples of a store with wrong rules, that it rejects rules, and that statements by
+// wrong rules fail with the hour and the namespace.
+func TestVerifyRules(t *testing.T) {
+	url, _, truth := fleet(t, func(s *foldtest.Store) { s.Scale(namespaceRule, 5, resultAt(7)) })
+	ask := func(args ...string) result { return run(t, append(append(args, "--store.url="+url), fleetTime...)...) }
+	for _, read := range []string{"auto", "samples"} {
+		if r := ask("verify", "--store.read="+read, "-o", "csv"); r.status != 0 || !strings.Contains(r.out, fmt.Sprintf(",%d,%d,0,true", truth, truth)) {
+			t.Errorf("verify of %s: exit status %d, want %d mJ\n%s%s", read, r.status, truth, r.out, r.err)
+		}
+	}
+	if r := ask("verify", "--store.read=rules"); r.status != 1 || !strings.Contains(r.err, "rules cannot be verified") {
+		t.Errorf("verify of rules: exit status %d\n%s%s", r.status, r.out, r.err)
+	}
+	for _, by := range []string{"namespace", "cluster", "user"} {
+		r := ask("statement", "--by="+by, "--store.read=rules")
+		if r.status != 1 || r.out != "" || !strings.Contains(r.err, "hour 2026-10-01T07:00:00Z of east: the rules charge") || !strings.Contains(r.err, "namespace ml has the most") {
+			t.Errorf("statement by %s: exit status %d\n%s%s", by, r.status, r.out, r.err)
+		}
+	}
+	url, _, truth = fleet(t, nil)
+	if r := ask("statement", "--by=cluster", "--store.read=rules", "-o", "csv"); r.status != 0 || !strings.Contains(r.out, fmt.Sprintf("total,TOTAL,%d,", truth)) {
+		t.Errorf("statement by right rules: exit status %d, want %d mJ\n%s%s", r.status, truth, r.out, r.err)
+	}
+}
+
+// TestProve checks that the sums of samples, rules and archives are compared by account and day, not only in total.
+func TestProve(t *testing.T) {
+	right, samples, truth := fleet(t, nil)
+	folder := fileFleet(t, samples, nil)
+	mistaken := func(change func(*foldtest.Store)) string {
+		url, _, _ := fleet(t, change)
+		return url
+	}
+	otherPod := fileFleet(t, samples, func(n int, h *fold.Hour) {
+		for i := range h.Charges {
+			if c := &h.Charges[i]; n == 25 && c.Namespace != "" {
+				c.Namespace = "other"
+			}
+		}
+	})
+	for name, tt := range map[string]struct {
+		url    string
+		more   []string
+		status int
+		rows   int
+		want   string // a notice
+	}{
+		"samples and rules":           {right, nil, 0, 2, ""},
+		"samples, rules and archives": {right, []string{"--books=" + folder, "--books=" + folder}, 0, 4, ""},
+		"five times":                  {mistaken(func(s *foldtest.Store) { s.Scale(namespaceRule, 5, resultAt(25)) }), nil, 1, 2, "east, 2026-10-02, namespace ml: rules has"},
+		"another namespace": {mistaken(func(s *foldtest.Store) {
+			s.Scale(namespaceRule, 0.5, october)
+			s.Double(namespaceRule, "namespace", "other")
+		}), nil, 1, 2, "east, 2026-10-01, namespace other: rules has"},
+		"a board": {mistaken(func(s *foldtest.Store) {
+			for i, excess := range []float64{-7, 7} {
+				s.Add(resultAt(3), excess, "gpuledger:board_unattributed_energy_joules:increase1h", "cluster", "east", "UUID", fmt.Sprint("GPU-", i), "serial", fmt.Sprint("S-", i))
+			}
+		}), nil, 1, 2, "east, hour 2026-10-01 03:00: the rules charge board S-0"},
+		"an archive": {right, []string{"--books=" + otherPod}, 1, 3, "east, 2026-10-02, namespace other: " + otherPod + " has"},
+	} {
+		r := run(t, append(append([]string{"verify", "--prove", "-o", "csv", "--store.url=" + tt.url}, tt.more...), fleetTime...)...)
+		lines := strings.Split(strings.TrimSpace(r.out), "\n")[1:]
+		if r.status != tt.status || len(lines) != tt.rows || !strings.Contains(r.err, tt.want) {
+			t.Errorf("%s: exit status %d, want %d, %d rows and %q:\n%s%s", name, r.status, tt.status, tt.rows, tt.want, r.out, r.err)
+		}
+		for _, line := range lines {
+			if !strings.Contains(line, fmt.Sprintf(",%d,%d,", fleetHours, truth)) {
+				t.Errorf("%s: the boards are not %d mJ in %d hours: %s", name, truth, fleetHours, line)
+			}
+		}
+		digests := regexp.MustCompile(`,[0-9a-f]{16},`).FindAllString(r.out, -1)
+		if same := len(digests) == tt.rows && strings.Count(r.out, digests[0]) == tt.rows; same != (tt.status == 0 || name == "a board") {
+			t.Errorf("%s: digests %v", name, digests)
+		}
+	}
+	if r := run(t, append([]string{"verify", "--prove", "--books=" + folder, "--books=" + folder}, fleetTime...)...); r.status != 0 {
+		t.Errorf("two archives without a store: exit status %d\n%s%s", r.status, r.out, r.err)
+	}
+	if r := run(t, append([]string{"statement", "--books=" + folder, "--books=" + folder}, fleetTime...)...); r.status != 2 {
+		t.Errorf("a statement of two archives: exit status %d\n%s%s", r.status, r.out, r.err)
+	}
+}
