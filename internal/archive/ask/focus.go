@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
@@ -166,7 +166,7 @@ func (p *part) values(currency string, of books.Selection, split bool, total flo
 		"ChargeDescription": fmt.Sprintf("%s of %s %s", p.sku.meter, cmp.Or(p.model, "GPU"), cmp.Or(p.serial, p.uuid)),
 		"ConsumedQuantity":  p.quantity, "ConsumedUnit": p.sku.unit, "PricingQuantity": p.quantity, "PricingUnit": p.sku.unit, "PricingCategory": "Standard",
 		"ContractedUnitPrice": p.price, "ListUnitPrice": p.price, "SkuId": p.sku.id, "SkuMeter": p.sku.meter,
-		"SkuPriceId":        p.sku.id + "/" + account + "/" + strconv.FormatFloat(p.price, 'f', -1, 64),
+		"SkuPriceId":        strings.TrimSuffix(p.sku.id+"/"+p.model, "/"), // the same for all accounts, times and prices
 		"InvoiceIssuerName": account, "ProviderName": account, "PublisherName": account, "ServiceProviderName": account, "HostProviderName": account,
 		"ResourceId": p.uuid, "ResourceName": cmp.Or(p.serial, p.uuid), "ResourceType": "GPU",
 		"ServiceCategory": "Compute", "ServiceName": "GPU fleet", "ServiceSubcategory": "Containers",

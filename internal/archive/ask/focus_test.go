@@ -3,12 +3,20 @@ package ask_test
 import (
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // TestFOCUS checks the rows against the rules of the specification, versions 1.2 and 1.3: columns, types,
@@ -113,5 +121,46 @@ east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
 `
 	if r.status != 0 || !strings.HasPrefix(r.out, want) && !strings.Contains(r.out, "east/search,2026-10-01T00:00:00Z,3600,0.2,400,80\n") {
 		t.Errorf("exit status %d, %s:\n%s", r.status, r.err, r.out)
+	}
+}
+
+// TestSkuPrice checks the rules of FOCUS 1.2 for SkuPriceId: it is consistent over time and over billing accounts, has one SkuId,
+// and contains no price, which is in the unit prices.
+func TestSkuPrice(t *testing.T) {
+	folder := t.TempDir()
+	sink, err := files.Open(folder, []string{"csv"})
+	check(t, err)
+	for n, cluster := range []string{"east", "west", "east"} {
+		h := &fold.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
+		for i, model := range []string{"H100", "A100"} {
+			uuid := fmt.Sprint("GPU-", cluster, i)
+			h.GPUs = append(h.GPUs, fold.GPU{Node: "n1", UUID: uuid, Model: model, Energy: kWh, First: h.Start, Last: h.Start, Scrapes: 1})
+			h.Charges = append(h.Charges, fold.Charge{Node: "n1", UUID: uuid, Namespace: "ml", Pod: "p", PodUID: "u", Energy: kWh, GPUTime: 3_600_000})
+		}
+		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+	}
+	check(t, sink.Close())
+	list := file(t, "from,cluster,per_kwh,per_gpu_hour,currency\n2026-10-01,,0.2,2,EUR\n2026-10-01,west,0.3,3,EUR\n2026-10-01T02:00,,0.4,4,EUR\n")
+	for _, format := range []string{"focus-1.2", "focus"} {
+		r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T03", "--prices="+list, "--format="+format)
+		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
+		check(t, err)
+		column := func(fields []string, name string) string { return fields[slices.Index(lines[0], name)] }
+		unitPrices := make(map[string]map[string]bool)
+		for _, fields := range lines[1:] {
+			id, price := column(fields, "SkuPriceId"), column(fields, "ContractedUnitPrice")
+			if unitPrices[id] == nil {
+				unitPrices[id] = make(map[string]bool)
+			}
+			unitPrices[id][price] = true
+			if sku := column(fields, "SkuId"); !strings.HasPrefix(id, sku) || column(fields, "ListUnitPrice") != price {
+				t.Errorf("%s: %s of %s costs %s, the list price is %s", format, id, sku, price, column(fields, "ListUnitPrice"))
+			}
+		}
+		energy, hours := map[string]bool{"0.2": true, "0.3": true, "0.4": true}, map[string]bool{"2": true, "3": true, "4": true}
+		want := map[string]map[string]bool{"gpu-energy/H100": energy, "gpu-energy/A100": energy, "gpu-time/H100": hours, "gpu-time/A100": hours}
+		if diff := cmp.Diff(want, unitPrices); diff != "" {
+			t.Errorf("%s: unit prices by SkuPriceId (-want +got):\n%s", format, diff)
+		}
 	}
 }
