@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/factors"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -76,16 +77,31 @@ func (q *question) complete(ctx context.Context, a *account) error {
 }
 
 // checkAmounts compares the account with the boards, and adds notices about amounts without a factor.
-func (a *account) checkAmounts() {
+func (a *account) checkAmounts(f factors.Factors) {
 	if a.total.Energy != a.boards {
 		a.notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
 	}
 	if use := a.unpriced; use.Energy != 0 || use.GPUTime != 0 {
 		a.notice("incomplete: %.3f kWh and %.2f GPU hours have no price in --prices", float64(use.Energy)/3.6e9, float64(use.GPUTime)/3.6e6)
 	}
-	if use := a.unknown; use.Energy != 0 {
-		a.notice("incomplete: %.3f kWh have no intensity in --carbon", float64(use.Energy)/3.6e9)
+	a.unknownIntensities(f)
+}
+
+// unknownIntensities adds the notices about hours without an intensity.
+func (a *account) unknownIntensities(f factors.Factors) {
+	for _, cluster := range slices.Sorted(maps.Keys(a.unknown)) {
+		if energy := a.unknown[cluster]; energy != 0 {
+			a.notice("incomplete: %d hours%s have no intensity of their own in --carbon: %.3f kWh are left out", f.Without(cluster, a.of.From, a.of.Until), ofCluster(cluster), float64(energy)/3.6e9)
+		}
 	}
+}
+
+// ofCluster returns the words after the hours of a cluster.
+func ofCluster(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " of " + name
 }
 
 // notice adds a notice about what the account lacks.
@@ -96,10 +112,7 @@ func (a *account) notice(format string, args ...any) {
 
 // notices adds the notices about the hours of a cluster.
 func (q *question) notices(a *account, name string, c *filedHours) {
-	of := ""
-	if name != "" {
-		of = " of " + name
-	}
+	of := ofCluster(name)
 	expected := int(a.of.Until.Sub(a.of.From) / time.Hour)
 	if n := expected - len(c.hours); n > 0 {
 		a.notice("incomplete: %d of %d hours%s are missing, the first one is %s: %s", n, expected, of, stamp(firstMissing(a.of, c.hours)), q.remedy())

@@ -33,10 +33,7 @@ func (g gaps) notices() (lines []string) {
 		return slices.Compare([]string{a.cluster, a.reason}, []string{b.cluster, b.reason})
 	})
 	for _, key := range keys {
-		of := ""
-		if key.cluster != "" {
-			of = " of " + key.cluster
-		}
+		of := ofCluster(key.cluster)
 		filed := make(map[time.Time]bool)
 		for _, hour := range g[key] {
 			filed[hour] = true

@@ -1,6 +1,7 @@
 package ask_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -39,6 +40,31 @@ func TestAccepted(t *testing.T) {
 		r := run(t, question, "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T06")
 		if !strings.Contains(r.out, want) {
 			t.Errorf("%s (want the notices\n%s):\n%s%s", question, want, r.out, r.err)
+		}
+	}
+}
+
+// TestCarbonGaps checks that a statement names the hours without an intensity, and that rows without dates count always. The
+// boards use 1 kWh in each of 48 hours.
+func TestCarbonGaps(t *testing.T) {
+	hourly := "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
+	for n := range 24 {
+		if n < 3 || n > 5 {
+			hourly += fmt.Sprintf("2026-10-01 %02d:00:00,DE,100\n", n)
+		}
+	}
+	for name, tt := range map[string]struct{ carbon, kg, notice string }{
+		"gap":      {hourly, "2.1", "! incomplete: 27 hours of east have no intensity of their own in --carbon: 27.000 kWh are left out\n"},
+		"no dates": {"from,until,grams_per_kwh\n,,500\n", "24", ""},
+		"one hour": {"Datetime (UTC),Carbon intensity gCO₂eq/kWh (Life cycle)\n2026-10-02 05:00:00,1000\n", "1", "! incomplete: 47 hours of east have no intensity of their own in --carbon: 47.000 kWh are left out\n"},
+	} {
+		args := []string{"--books=" + books(t), "--from=2026-10-01", "--to=2026-10-03", "--carbon=" + file(t, tt.carbon), "-o", "csv"}
+		r := run(t, append([]string{"statement", "--by=cluster"}, args...)...)
+		if r.status != 0 || !strings.Contains(r.out, ","+tt.kg+","+fmt.Sprint(tt.notice == "")+"\n") || !strings.Contains(r.err, tt.notice) || tt.notice == "" && r.err != "" {
+			t.Errorf("%s: exit status %d, want %s kg and %q\n%s%s", name, r.status, tt.kg, tt.notice, r.out, r.err)
+		}
+		if r := run(t, append([]string{"statement", "--format=impact-framework"}, args...)...); r.status != 0 || !strings.Contains(r.err, tt.notice) {
+			t.Errorf("%s, Impact Framework: exit status %d, want %q\n%s", name, r.status, tt.notice, r.err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return print.Answer{}, err
 	}
-	a := &account{by: columns}
+	a := &account{by: columns, unknown: make(map[string]int64)}
 	a.of, a.notices = q.billed()
 	a.of.By = compact(append([]string{"cluster", "hour", "reason"}, columns...))
 	charges, err := q.source.Charges(ctx, a.of, a.of.By...)
@@ -28,7 +28,6 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	if err := q.complete(ctx, a); err != nil {
 		return answer, err
 	}
-	answer.Notices = a.notices
 	for _, c := range charges {
 		if c.Energy == 0 {
 			continue
@@ -36,9 +35,13 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 		row := []any{component(c, columns), focusTime(c.Hour), int64(time.Hour / time.Second), float64(c.Energy) / 3.6e9 * q.factors.PUE.Of(c.Cluster), nil, nil}
 		if grams, known := q.factors.Grams(factors.Use{Cluster: c.Cluster, Hour: c.Hour, Energy: c.Energy}); known {
 			row[4], row[5] = grams/row[3].(float64), grams
+		} else if q.factors.Carbon != nil {
+			a.unknown[c.Cluster] += c.Energy
 		}
 		answer.Rows = append(answer.Rows, row)
 	}
+	a.unknownIntensities(q.factors)
+	answer.Notices = a.notices
 	return answer, nil
 }
 

@@ -51,10 +51,7 @@ func refusals(all []books.Refusal) (notices []string) {
 		if i == maxRefused {
 			return append(notices, fmt.Sprintf("and %d more boards of refused hours", len(all)-i))
 		}
-		of := ""
-		if r.Cluster != "" {
-			of = " of " + r.Cluster
-		}
+		of := ofCluster(r.Cluster)
 		notices = append(notices, fmt.Sprintf("hour %s%s is refused, its energy, times and money are left out: board %s, %v", stamp(r.Hour), of, cmp.Or(r.Board.Serial, r.Board.UUID), r.Board))
 	}
 	return notices

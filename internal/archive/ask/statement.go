@@ -58,8 +58,8 @@ type account struct {
 	notices     []string
 	known       map[string]*line // the groups by their values
 	last        *line            // of the last charge
-	unpriced    books.Charge     // the use without a price, and without an intensity
-	unknown     books.Charge
+	unpriced    books.Charge     // the use without a price
+	unknown     map[string]int64 // energy without an intensity, by cluster
 	unmeasured  bool // whether the measured parts are unknown
 	incomplete  bool
 }
@@ -89,7 +89,7 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &account{by: columns, known: make(map[string]*line), rest: line{kind: "unattributed"}, total: line{kind: "total"}}
+	a := &account{by: columns, known: make(map[string]*line), unknown: make(map[string]int64), rest: line{kind: "unattributed"}, total: line{kind: "total"}}
 	a.of, a.notices = q.billed()
 	a.incomplete = len(a.notices) > 0
 	if !a.of.From.Before(a.of.Until) {
@@ -120,7 +120,7 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 	if err := q.complete(ctx, a); err != nil {
 		return nil, err
 	}
-	a.checkAmounts()
+	a.checkAmounts(q.factors)
 	return a, nil
 }
 
@@ -145,7 +145,7 @@ func (a *account) add(c *books.Charge, f factors.Factors) {
 		a.unpriced.Add(*c)
 	}
 	if f.Carbon != nil && !known {
-		a.unknown.Add(*c)
+		a.unknown[c.Cluster] += c.Energy
 	}
 	for _, l := range []*line{to, &a.total} {
 		l.Add(*c)

@@ -11,19 +11,25 @@ import (
 
 // Carbon has the carbon intensity of zones.
 type Carbon struct {
-	zones    map[string][]intensity // in the order of time
-	clusters map[string]string      // zones by cluster
-	only     string                 // the only zone, if there is one
+	rows      map[string][]intensity // by zone, empty for all zones
+	zones     map[string][]segment   // in the order of time
+	clusters  map[string]string      // zones by cluster
+	only      string                 // the only zone, if there is one
+	intervals bool                   // whether rows are for intervals of equal length, as those of Electricity Maps
 }
 
-// intensity is the carbon intensity from a moment, in grams of CO2 equivalent for a kilowatt-hour.
+// intensity is a row: the carbon intensity in a time, in grams of CO2 equivalent for a kilowatt-hour.
 type intensity struct {
-	from, until time.Time
+	from, until time.Time // zero for no limit
 	grams       float64
 }
 
-// openEnd is the time for which an intensity without an end counts: a month of monthly data.
-const openEnd = 31 * 24 * time.Hour
+// segment is the intensity from a moment until the next segment.
+type segment struct {
+	from  time.Time
+	grams float64
+	known bool
+}
 
 // The names of the columns: ours, then the names in Electricity Maps' exports and API.
 var (
@@ -39,7 +45,7 @@ func readCarbon(path, zones string) (*Carbon, error) {
 	if path == "" {
 		return nil, nil
 	}
-	c := &Carbon{zones: make(map[string][]intensity), clusters: make(map[string]string)}
+	c := &Carbon{rows: make(map[string][]intensity), zones: make(map[string][]segment), clusters: make(map[string]string)}
 	for field := range strings.SplitSeq(zones, ",") {
 		if cluster, zone, ok := strings.Cut(strings.TrimSpace(field), "="); ok {
 			c.clusters[cluster] = zone
@@ -50,6 +56,7 @@ func readCarbon(path, zones string) (*Carbon, error) {
 	var from, until, grams, zone int
 	err := readList("carbon", path, func(l *list) error {
 		from, until, grams, zone = l.column(fromColumns...), l.column("until", "to"), l.column(gramsColumns...), l.column(zoneColumns...)
+		c.intervals = l.column(fromColumns[0]) < 0
 		if from < 0 || grams < 0 {
 			return errors.New("must have the columns from and grams_per_kwh, or the columns of Electricity Maps")
 		}
@@ -64,64 +71,124 @@ func readCarbon(path, zones string) (*Carbon, error) {
 			at.until, err = parseTime(l.value(until))
 		}
 		if name := l.value(zone); err == nil && known {
-			c.zones[name] = append(c.zones[name], at)
+			c.rows[name] = append(c.rows[name], at)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c, c.sort("--carbon=" + path)
+	return c, c.divide("--carbon=" + path)
 }
 
-func (c *Carbon) sort(path string) error {
-	for zone, all := range c.zones {
-		slices.SortStableFunc(all, func(a, b intensity) int { return a.from.Compare(b.from) })
-		if len(c.zones) == 1 {
+// divide divides the time of each zone into segments.
+func (c *Carbon) divide(path string) error {
+	named := 0
+	for zone, rows := range c.rows {
+		if zone != "" {
+			named++
 			c.only = zone
+			rows = slices.Concat(c.rows[""], rows)
 		}
+		c.zones[zone] = segments(rows, c.intervals)
 	}
-	if len(c.zones) > 1 && len(c.clusters) == 0 {
-		return fmt.Errorf("%s has %d zones: set --carbon.zones", path, len(c.zones))
+	if named > 1 {
+		c.only = ""
+	}
+	if named > 1 && len(c.clusters) == 0 {
+		return fmt.Errorf("%s has %d zones: set --carbon.zones", path, named)
 	}
 	for cluster, zone := range c.clusters {
-		if c.zones[zone] == nil {
+		if c.rows[zone] == nil {
 			return fmt.Errorf("--carbon.zones: zone %q of cluster %s is not in %s", zone, cluster, path)
 		}
 	}
+	c.rows = nil
 	return nil
+}
+
+// forever is the end of a row without one.
+var forever = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// segments divides the time by the rows of a zone. Of the rows that match a moment, the one with the latest start counts, of
+// equal ones the last in the file.
+func segments(rows []intensity, intervals bool) []segment {
+	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b intensity) int { return a.from.Compare(b.from) })
+	end := ends(rows, intervals)
+	var moments []time.Time
+	for i := range rows {
+		if rows[i].until.IsZero() {
+			rows[i].until = end(rows[i].from)
+		}
+		moments = append(moments, rows[i].from, rows[i].until)
+	}
+	slices.SortFunc(moments, time.Time.Compare)
+	moments = slices.CompactFunc(moments, time.Time.Equal)
+	all, next := make([]segment, len(moments)), make([]int, len(moments)+1)
+	for i := range next {
+		next[i] = i
+	}
+	free := func(i int) int { // the first segment from i on without an intensity
+		for next[i] != i {
+			next[i] = next[next[i]]
+			i = next[i]
+		}
+		return i
+	}
+	for i, from := range moments {
+		all[i].from = from
+	}
+	for _, row := range slices.Backward(rows) {
+		first, _ := slices.BinarySearchFunc(moments, row.from, time.Time.Compare)
+		last, _ := slices.BinarySearchFunc(moments, row.until, time.Time.Compare)
+		for i := free(first); i < last; i = free(i) {
+			all[i].grams, all[i].known, next[i] = row.grams, true, i+1
+		}
+	}
+	return all
+}
+
+// ends returns the end of a row without one by its start. Rows of an hourly file count for an hour, so that a gap is known, and
+// rows of intervals for their length: an hour, or a day, month or year if no two are closer. Other rows have no end, as prices.
+func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
+	step := time.Duration(0) // the smallest distance of two rows
+	for i := 1; i < len(rows); i++ {
+		if d := rows[i].from.Sub(rows[i-1].from); !rows[i-1].from.IsZero() && rows[i].until.IsZero() && d > 0 && (step == 0 || d < step) {
+			step = d
+		}
+	}
+	days := int(step / (24 * time.Hour))
+	switch {
+	case step > 0 && step <= time.Hour || intervals && days == 0:
+		return func(from time.Time) time.Time { return from.Add(time.Hour) }
+	case !intervals:
+		return func(time.Time) time.Time { return forever }
+	case days >= 365:
+		return func(from time.Time) time.Time { return from.AddDate(1, 0, 0) }
+	case days >= 28:
+		return func(from time.Time) time.Time { return from.AddDate(0, 1, 0) }
+	}
+	return func(from time.Time) time.Time { return from.AddDate(0, 0, 1) }
 }
 
 // at returns the intensity in the zone of a cluster at a moment, false if it is unknown.
 func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	all := c.zones[cmp.Or(c.clusters[cluster], c.only)]
-	i, found := slices.BinarySearchFunc(all, at, func(x intensity, at time.Time) int { return x.from.Compare(at) })
+	i, found := slices.BinarySearchFunc(all, at, func(x segment, at time.Time) int { return x.from.Compare(at) })
 	if !found {
 		i--
 	}
 	if i < 0 {
 		return 0, false
 	}
-	return all[i].grams, at.Before(end(all, i))
-}
-
-// end returns the end of an intensity. Without one, the last one is as long as the one before.
-func end(all []intensity, i int) time.Time {
-	switch {
-	case !all[i].until.IsZero():
-		return all[i].until
-	case i+1 == len(all) && i > 0:
-		return all[i].from.Add(all[i].from.Sub(all[i-1].from))
-	}
-	return all[i].from.Add(openEnd)
+	return all[i].grams, all[i].known
 }
 
 // changes calls add with the moments at which an intensity begins or ends.
 func (c *Carbon) changes(add func(time.Time)) {
 	for _, all := range c.zones {
-		for i, x := range all {
+		for _, x := range all {
 			add(x.from)
-			add(end(all, i))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package factors_test
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -83,7 +84,7 @@ func TestGrams(t *testing.T) {
 		{ours, "east", "2026-10-01T23:00:00Z", 300, true},
 		{ours, "east", "2026-10-02T00:00:00Z", 0, false},
 		{ours, "west", "2026-10-20T00:00:00Z", 50, true},
-		{ours, "west", "2026-12-20T00:00:00Z", 0, false},
+		{ours, "west", "2026-12-20T00:00:00Z", 50, true}, // as prices without an end
 		{ours, "north", "2026-10-01T00:00:00Z", 0, false},
 		{maps, "east", "2026-10-01T00:00:00Z", 300, true},
 		{maps, "east", "2026-10-01T01:00:00Z", 400, true},
@@ -94,6 +95,58 @@ func TestGrams(t *testing.T) {
 		if known != tt.known || known && got != tt.want {
 			t.Errorf("%s, %s: %v, %v, want %v, %v", tt.cluster, tt.hour, got, known, tt.want, tt.known)
 		}
+	}
+}
+
+// TestIntensities checks for how long a row counts: empty cells match all, as in prices, and a row of an hourly file counts for an
+// hour, so that gaps are known.
+func TestIntensities(t *testing.T) {
+	const maps = "Datetime (UTC),Zone id,Carbon intensity gCO₂eq/kWh (Life cycle)\n"
+	series := func(texts ...string) string {
+		text := maps
+		for i, from := range texts {
+			text += fmt.Sprintf("%s,DE,%d\n", from, 100+i)
+		}
+		return text
+	}
+	for name, tt := range map[string]struct {
+		file  string
+		zones string
+		want  map[string]float64 // by time, -1 if it is unknown
+	}{
+		"no dates":          {"grams_per_kwh,from\n300,\n", "", map[string]float64{"2001-01-01T00": 300, "2026-10-01T00": 300}},
+		"no zone":           {"from,zone,grams_per_kwh\n,,300\n2026-10-02,DE,100\n,FR,50\n", "east=DE,west=FR", map[string]float64{"2026-10-01T23": 300, "2026-10-02T00": 100}},
+		"an exception":      {"from,until,grams_per_kwh\n,,300\n2026-10-02,2026-10-03,100\n", "", map[string]float64{"2026-10-01T23": 300, "2026-10-02T23": 100, "2026-10-03T00": 300}},
+		"no end":            {"from,grams_per_kwh\n2026-10-01,300\n", "", map[string]float64{"2026-09-30T23": -1, "2026-10-01T00": 300, "2027-10-01T00": 300}},
+		"the last of two":   {"from,grams_per_kwh\n2026-10-01,300\n2026-10-01,200\n", "", map[string]float64{"2026-10-01T00": 200}},
+		"descending":        {"from,grams_per_kwh\n2026-10-02,300\n2026-10-01,200\n", "", map[string]float64{"2026-10-01T23": 200, "2026-10-02T00": 300}},
+		"our hours":         {"from,grams_per_kwh\n2026-10-01 00:00,1\n2026-10-01 01:00,2\n2026-10-01 05:00,3\n", "", map[string]float64{"2026-10-01T01": 2, "2026-10-01T02": -1, "2026-10-01T04": -1, "2026-10-01T05": 3, "2026-10-01T06": -1}},
+		"one hourly row":    {series("2026-10-01 00:00:00"), "", map[string]float64{"2026-10-01T00": 100, "2026-10-01T01": -1, "2026-10-20T00": -1}},
+		"a gap":             {series("2026-10-01 00:00:00", "2026-10-01 01:00:00", "2026-10-01 04:00:00"), "", map[string]float64{"2026-10-01T01": 101, "2026-10-01T02": -1, "2026-10-01T03": -1, "2026-10-01T04": 102}},
+		"quarters":          {series("2026-10-01 00:00:00", "2026-10-01 00:15:00"), "", map[string]float64{"2026-10-01T00": 100, "2026-10-01T01": 101, "2026-10-01T02": -1}},
+		"days with a gap":   {series("2026-10-01 00:00:00", "2026-10-02 00:00:00", "2026-10-04 00:00:00"), "", map[string]float64{"2026-10-02T23": 101, "2026-10-03T00": -1, "2026-10-04T23": 102, "2026-10-05T00": -1}},
+		"months":            {series("2026-01-01 00:00:00", "2026-02-01 00:00:00", "2026-03-01 00:00:00"), "", map[string]float64{"2026-01-31T23": 100, "2026-02-28T23": 101, "2026-03-31T23": 102, "2026-04-01T00": -1}},
+		"years":             {series("2023-01-01 00:00:00", "2024-01-01 00:00:00"), "", map[string]float64{"2023-12-31T23": 100, "2024-12-31T23": 101, "2025-01-01T00": -1}},
+		"an empty interval": {"from,until,grams_per_kwh\n2026-10-02,2026-10-01,300\n", "", map[string]float64{"2026-10-01T12": -1, "2026-10-02T00": -1}},
+	} {
+		f := read(t, factors.Files{Carbon: file(t, tt.file), Zones: tt.zones})
+		for when, want := range tt.want {
+			moment := at(when + ":00:00Z")
+			got, known := f.Grams(factors.Use{Cluster: "east", Hour: moment, Energy: 3_600_000_000})
+			if !known && got == 0 {
+				got = -1
+			}
+			if got != want {
+				t.Errorf("%s, %s: %v, %v, want %v", name, when, got, known, want)
+			}
+			if n := f.Without("east", moment, moment.Add(time.Hour)); (n == 1) != (want == -1) {
+				t.Errorf("%s, %s: %d hours without an intensity", name, when, n)
+			}
+		}
+	}
+	f := read(t, factors.Files{Carbon: file(t, series("2026-10-01 00:00:00", "2026-10-01 01:00:00", "2026-10-01 04:00:00"))})
+	if n := f.Without("east", at("2026-10-01T00:00:00Z"), at("2026-10-02T00:00:00Z")); n != 21 {
+		t.Errorf("%d hours without an intensity, want 21 of 24", n)
 	}
 }
 
