@@ -69,6 +69,7 @@ func commands() []command {
 				ofMonth(fs, o)
 				by(fs, o, "team")
 				money(fs, o)
+				fs.BoolVar(&o.Compare, "compare", false, "compare with the month before, or with the same number of hours before --from")
 				fs.StringVar(&o.Format, "format", "", "`format` of another system: focus, focus-1.2 or impact-framework")
 			}, answer: (*question).statement,
 		}, {

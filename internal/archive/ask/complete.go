@@ -38,6 +38,16 @@ func (c *filedHours) add(h books.Hour, of books.Selection) bool {
 	return true
 }
 
+// noHoursError means that the books have no hour of a time.
+type noHoursError struct {
+	source string
+	of     books.Selection
+}
+
+func (e *noHoursError) Error() string {
+	return fmt.Sprintf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", e.source, stamp(e.of.From), stamp(e.of.Until))
+}
+
 // complete adds up the energy of the boards, and adds notices about hours that are missing.
 func (q *question) complete(ctx context.Context, a *account) error {
 	clusters, accepted := make(map[string]*filedHours), make(gaps)
@@ -64,7 +74,7 @@ func (q *question) complete(ctx context.Context, a *account) error {
 		return err
 	}
 	if len(clusters) == 0 {
-		return fmt.Errorf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", q.source.Name(), stamp(of.From), stamp(of.Until))
+		return &noHoursError{q.source.Name(), of}
 	}
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
 		q.notices(a, name, clusters[name])

@@ -60,7 +60,7 @@ type account struct {
 	last        *line            // of the last charge
 	unpriced    books.Charge     // the use without a price
 	unknown     map[string]int64 // energy without an intensity, by cluster
-	unmeasured  bool // whether the measured parts are unknown
+	unmeasured  bool             // whether the measured parts are unknown
 	incomplete  bool
 }
 
@@ -83,18 +83,38 @@ func (q *question) billed() (of books.Selection, notices []string) {
 	return of, notices
 }
 
-// account adds up the charges of a time.
+// ofMonth reports whether the time of a statement is a month.
+func (q *question) ofMonth() bool {
+	return !q.Month.IsZero() || q.From.IsZero() && q.To.IsZero() && !q.since
+}
+
+// account adds up the charges of the time of a statement.
 func (q *question) account(ctx context.Context, by string) (*account, error) {
+	of, notices := q.billed()
+	if !of.From.Before(of.Until) {
+		return nil, fmt.Errorf("the time from %s is not over: select an earlier one with --month or --from and --to", stamp(of.From))
+	}
+	a, err := q.accountOf(ctx, by, of)
+	if err != nil {
+		return nil, err
+	}
+	a.notices = append(notices, a.notices...)
+	a.incomplete = len(a.notices) > 0
+	return a, nil
+}
+
+// newAccount returns an account without charges.
+func newAccount(by []string, of books.Selection) *account {
+	return &account{of: of, by: by, known: make(map[string]*line), unknown: make(map[string]int64), rest: line{kind: "unattributed"}, total: line{kind: "total"}}
+}
+
+// accountOf adds up the charges of a time.
+func (q *question) accountOf(ctx context.Context, by string, of books.Selection) (*account, error) {
 	columns, err := grouping(by)
 	if err != nil {
 		return nil, err
 	}
-	a := &account{by: columns, known: make(map[string]*line), unknown: make(map[string]int64), rest: line{kind: "unattributed"}, total: line{kind: "total"}}
-	a.of, a.notices = q.billed()
-	a.incomplete = len(a.notices) > 0
-	if !a.of.From.Before(a.of.Until) {
-		return nil, fmt.Errorf("the time from %s is not over: select an earlier one with --month or --from and --to", stamp(a.of.From))
-	}
+	a := newAccount(columns, of)
 	a.of.Sums = true
 	read := append(slices.Clone(columns), "reason")
 	if q.factors.Money() || q.factors.Carbon != nil {
@@ -172,7 +192,10 @@ func (a *account) line(c *books.Charge) *line {
 
 // statement answers what groups owe.
 func (q *question) statement(ctx context.Context) (print.Answer, error) {
-	if q.Format != "" {
+	switch {
+	case q.Compare:
+		return q.compare(ctx)
+	case q.Format != "":
 		return q.export(ctx)
 	}
 	a, err := q.account(ctx, q.By)

@@ -130,7 +130,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	}
 	a.Notices = append(a.Notices, accepted.notices()...)
 	if len(a.Rows) == 0 {
-		return a, fmt.Errorf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", q.source.Name(), stamp(of.From), stamp(of.Until))
+		return a, &noHoursError{q.source.Name(), of}
 	}
 	if slices.ContainsFunc(a.Rows, func(row []any) bool { return row[len(row)-1] == false }) {
 		remedy := q.remedy()

@@ -28,6 +28,7 @@ const (
 	Energy             // int64 in millijoules, printed in kilowatt hours
 	Span               // int64 in milliseconds, printed in hours
 	Share              // float64 from 0 to 1, printed in percent
+	Change             // float64 from -1, 0 for none, printed in percent with a sign
 	Number             // float64, such as an amount of money
 	Flag               // bool
 )
@@ -251,8 +252,11 @@ func (c Column) format(value any, style Style) string {
 			return strconv.FormatFloat(float64(v)/hour, 'f', 2, 64)
 		}
 	case float64:
-		if c.Kind == Share {
+		switch c.Kind {
+		case Share:
 			return strconv.FormatFloat(100*v, 'f', 1, 64) + " %"
+		case Change:
+			return fmt.Sprintf("%+.1f %%", 100*v)
 		}
 		return strconv.FormatFloat(v, 'f', 2, 64)
 	}

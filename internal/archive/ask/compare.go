@@ -1,0 +1,121 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// previous returns the time before that of a statement: the month before a month, else the same number of hours.
+func (q *question) previous(of books.Selection) books.Selection {
+	from := of.From.Add(-of.Until.Sub(of.From))
+	if q.ofMonth() {
+		from = of.From.AddDate(0, -1, 0)
+	}
+	return books.Selection{From: from, Until: of.From, Where: of.Where}
+}
+
+// compared is an amount that is compared.
+type compared struct {
+	column print.Column
+	value  func(*line) float64
+	plain  func(*line) any // as in a statement
+}
+
+// comparedAmounts are the amounts of a comparison.
+func (q *question) comparedAmounts() []compared {
+	all := []compared{
+		{print.Column{Name: "energy_mj", Title: "KWH", Kind: print.Energy}, func(l *line) float64 { return float64(l.Energy) }, func(l *line) any { return l.Energy }},
+		{print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, func(l *line) float64 { return float64(l.GPUTime) }, func(l *line) any { return l.GPUTime }},
+	}
+	if q.factors.Money() {
+		title := strings.TrimSpace("COST " + q.factors.Prices.Currency())
+		all = append(all, compared{print.Column{Name: "cost", Title: title, Kind: print.Number}, func(l *line) float64 { return rounded(l.cost) }, func(l *line) any { return rounded(l.cost) }})
+	}
+	return all
+}
+
+// compare answers with a statement and the one before it.
+func (q *question) compare(ctx context.Context) (print.Answer, error) {
+	if q.Format != "" {
+		return print.Answer{}, errors.New("--compare has no other format: leave out --format")
+	}
+	now, err := q.account(ctx, q.By)
+	if err != nil {
+		return print.Answer{}, err
+	}
+	old, err := q.accountOf(ctx, q.By, q.previous(now.of))
+	missing := new(noHoursError)
+	switch {
+	case errors.As(err, &missing):
+		old = newAccount(now.by, q.previous(now.of))
+		old.notice("%s", err.Error())
+	case err != nil:
+		return print.Answer{}, err
+	}
+	a := print.Answer{Notices: append(now.notices, fmt.Sprintf("compared with %s to %s", stamp(old.of.From), stamp(old.of.Until)))}
+	for _, notice := range old.notices {
+		a.Notices = append(a.Notices, "before: "+notice)
+	}
+	amounts := q.comparedAmounts()
+	a.Columns = slices.Clone(q.statementColumns(now)[:1+len(now.by)])
+	for _, amount := range amounts {
+		before := amount.column
+		before.Name, before.Title = "previous_"+before.Name, "BEFORE"
+		change := print.Column{Name: strings.TrimSuffix(strings.TrimSuffix(amount.column.Name, "_mj"), "_ms") + "_change", Title: "CHANGE", Kind: print.Change}
+		a.Columns = append(a.Columns, amount.column, before, change)
+	}
+	a.Columns = append(a.Columns, print.Column{Name: "complete", Kind: print.Flag})
+	for _, pair := range pairs(now, old) {
+		of := pair[0]
+		if of == nil {
+			of = pair[1]
+		}
+		row := q.statementRow(now, of)[:1+len(now.by)]
+		for _, amount := range amounts {
+			row = append(row, amount.of(pair[0]), amount.of(pair[1]), amount.change(pair[0], pair[1]))
+		}
+		a.Rows = append(a.Rows, append(row, !now.incomplete && !old.incomplete))
+	}
+	return a, nil
+}
+
+// of returns the amount of a line, nil without one.
+func (c compared) of(l *line) any {
+	if l == nil {
+		return nil
+	}
+	return c.plain(l)
+}
+
+// change returns the change of an amount as a share of that before, nil if there was none.
+func (c compared) change(now, before *line) any {
+	switch {
+	case before == nil || c.value(before) == 0:
+		return nil
+	case now == nil:
+		return -1.0
+	}
+	return rounded(c.value(now)/c.value(before) - 1)
+}
+
+// pairs returns the lines of two statements: groups by their values, the rest and the total. A line that a statement lacks is nil.
+func pairs(now, old *account) (all [][2]*line) {
+	both := maps.Clone(old.known)
+	maps.Copy(both, now.known)
+	for _, key := range slices.SortedFunc(maps.Keys(both), func(x, y string) int {
+		return slices.Compare(both[x].values(now.by), both[y].values(now.by))
+	}) {
+		all = append(all, [2]*line{now.known[key], old.known[key]})
+	}
+	if !slices.Contains(now.by, "reason") {
+		all = append(all, [2]*line{&now.rest, &old.rest})
+	}
+	return append(all, [2]*line{&now.total, &old.total})
+}
