@@ -41,6 +41,7 @@ type options struct {
 	Team               string
 	Output, Format, TZ string
 	Prove, Compare     bool
+	Age                bool
 	Factors            factors.Files
 
 	archives   []string // all values of --books, of which Books is the first one
@@ -158,7 +159,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	fs.TextVar(&o.To, "to", moment{}, "end `time` in UTC; default is now")
 	fs.TextVar(&o.Since, "since", o.Since, "`time` before the end to read")
 	fs.StringVar(&o.Factors.Assets, "assets", "", "CSV `file` with the list of assets")
-	fs.StringVar(&o.Factors.Columns, "assets.columns", "", "`columns` of --assets as serial=HEADER,tag=HEADER,warranty=HEADER,order=HEADER,site=HEADER; default recognizes exports of NetBox and ServiceNow")
+	fs.StringVar(&o.Factors.Columns, "assets.columns", "", "`columns` of --assets as serial=HEADER,tag=HEADER,warranty=HEADER,order=HEADER,site=HEADER,purchased=HEADER; default recognizes exports of NetBox and ServiceNow")
 	if c.extra != nil {
 		c.extra(fs, o)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Assets are the boards in a list of assets.
@@ -15,7 +16,10 @@ type Assets struct {
 }
 
 // Asset is a board in a list of assets. Unknown texts are empty.
-type Asset struct{ Serial, Tag, Warranty, Order, Site string }
+type Asset struct{ Serial, Tag, Warranty, Order, Site, Purchased string }
+
+// Purchase returns the date of the purchase, zero if it is unknown.
+func (a Asset) Purchase() (time.Time, error) { return parseTime(a.Purchased) }
 
 // assetColumns are the usual names of columns: ours, then the names in exports of NetBox and ServiceNow.
 var assetColumns = map[string][]string{
@@ -24,6 +28,8 @@ var assetColumns = map[string][]string{
 	"warranty": {"warranty", "warranty_expiration", "warranty_until", "cf_warranty_end", "cf_warranty_expiration"},
 	"order":    {"order", "order_number", "po_number", "purchase_order", "cf_purchase_order"},
 	"site":     {"site", "location"},
+	// NetBox has a custom field.
+	"purchased": {"purchased", "purchase_date", "cf_purchase_date", "cf_purchased", "install_date"},
 }
 
 func readAssets(path, columns string) (*Assets, error) {
@@ -36,7 +42,7 @@ func readAssets(path, columns string) (*Assets, error) {
 		places, err = assetPlaces(l, columns)
 		return err
 	}, func(l *list) error {
-		asset := Asset{l.value(places["serial"]), l.value(places["tag"]), l.value(places["warranty"]), l.value(places["order"]), l.value(places["site"])}
+		asset := Asset{l.value(places["serial"]), l.value(places["tag"]), l.value(places["warranty"]), l.value(places["order"]), l.value(places["site"]), l.value(places["purchased"])}
 		if asset.Serial != "" {
 			a.bySerial[asset.Serial] = asset
 		}
@@ -57,7 +63,7 @@ func assetPlaces(l *list, columns string) (map[string]int, error) {
 	for pair := range strings.SplitSeq(columns, ",") {
 		field, header, ok := strings.Cut(strings.TrimSpace(pair), "=")
 		if _, known := assetColumns[field]; pair != "" && (!ok || !known) {
-			return nil, fmt.Errorf("--assets.columns=%s: must be names such as serial=Serial,tag=Tag,warranty=Ends,order=PO,site=Site", columns)
+			return nil, fmt.Errorf("--assets.columns=%s: must be names such as serial=Serial,tag=Tag,warranty=Ends,order=PO,site=Site,purchased=Bought", columns)
 		}
 		if ok {
 			if places[field] = slices.Index(l.header, header); places[field] < 0 {

@@ -400,6 +400,8 @@ var lifeQuestions = []string{
 	"statement --from=2026-03-01 --by=user",
 	"statement --month=2026-03 --by=reason",
 	"idle --from=2026-03-01",
+	"capacity --from=2026-03-01",
+	"capacity --age --from=2026-03-01",
 	"moves --from=2026-03-01T12",
 	"missing",
 	"missing --to=2026-03-02T19",

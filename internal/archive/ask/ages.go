@@ -1,0 +1,138 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// ageColumns are the columns of boards by age.
+var ageColumns = []print.Column{
+	{Name: "model", Title: "MODEL"},
+	{Name: "age_months", Title: "AGE IN MONTHS", Kind: print.Count},
+	{Name: "boards", Title: "BOARDS", Kind: print.Count},
+	{Name: "board_years", Title: "BOARD YEARS", Kind: print.Number},
+	{Name: "lost", Title: "LOST", Kind: print.Count},
+	{Name: "replaced", Title: "REPLACED", Kind: print.Count},
+	{Name: "failures_per_board_year", Title: "PER BOARD YEAR", Kind: print.Number},
+}
+
+// ageStep is the number of months that are a row.
+const ageStep = 3
+
+// year is the mean length of a year.
+const year = 8766 * time.Hour
+
+// modelAge is an age of a model, in months from its start.
+type modelAge struct {
+	model  string
+	months int
+}
+
+// aged are the boards of an age: those that are there at the end, the time for which boards were there, and their failures.
+type aged struct {
+	boards   map[string]bool
+	time     time.Duration
+	failures map[string]map[string]bool // boards and times by event
+}
+
+// ages answers how old the boards are, and how often boards of an age were lost or replaced.
+func (q *question) ages(ctx context.Context) (print.Answer, error) {
+	a := print.Answer{Columns: ageColumns}
+	of := q.period()
+	if q.Books != "" && !q.since && q.From.IsZero() {
+		of.From = time.Unix(0, 0).UTC() // an archive is read from its first hour
+	}
+	of.Places = true
+	all, err := stays(ctx, q.source, of)
+	if err != nil {
+		return a, err
+	}
+	begin, unknown, invalid := q.begins(all)
+	rows := make(map[modelAge]*aged)
+	at := func(model string, months int) *aged {
+		key := modelAge{model, months - months%ageStep}
+		if rows[key] == nil {
+			rows[key] = &aged{boards: make(map[string]bool), failures: map[string]map[string]bool{"lost": {}, "replaced": {}}}
+		}
+		return rows[key]
+	}
+	counted := make(map[string]time.Time) // boards with several GPUs count once
+	for _, s := range all {
+		board := boardOf(s)
+		from, end := later(s.Hour, counted[board]), s.LastHour.Add(time.Hour)
+		counted[board] = later(counted[board], end)
+		for from.Before(end) {
+			months := monthsBetween(begin[board], from)
+			next := earlier(end, begin[board].AddDate(0, months-months%ageStep+ageStep, 0))
+			at(s.Model, months).time += next.Sub(from)
+			from = next
+		}
+		last := monthsBetween(begin[board], s.LastHour)
+		if s.End == "" {
+			at(s.Model, last).boards[board] = true
+		}
+		if s.End == "lost" || s.End == "replaced" {
+			at(s.Model, last).failures[s.End][board+s.LastHour.String()] = true
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(rows), func(a, b modelAge) int {
+		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.months, b.months))
+	}) {
+		x := rows[key]
+		years := float64(x.time) / float64(year)
+		lost, replaced := int64(len(x.failures["lost"])), int64(len(x.failures["replaced"]))
+		row := []any{key.model, int64(key.months), int64(len(x.boards)), rounded(years), lost, replaced, nil}
+		if years > 0 {
+			row[len(row)-1] = rounded(float64(lost+replaced) / years)
+		}
+		a.Rows = append(a.Rows, row)
+	}
+	if unknown > 0 {
+		a.Notices = append(a.Notices, fmt.Sprintf("%d boards have no purchase date in --assets: their age begins at their first hour in the books", unknown))
+	}
+	if invalid > 0 {
+		a.Notices = append(a.Notices, fmt.Sprintf("%d boards have an invalid purchase date in --assets, or one after their first hour: it must be a date such as 2026-11-01", invalid))
+	}
+	return a, nil
+}
+
+// begins returns the start of the age of each board: its purchase, else its first hour. It counts boards without a purchase date,
+// and those with an invalid one.
+func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
+	begin = make(map[string]time.Time)
+	for _, s := range all {
+		board := boardOf(s)
+		if _, known := begin[board]; known {
+			continue
+		}
+		begin[board] = s.Hour
+		purchase, err := q.assets.Of(s.Serial).Purchase()
+		switch {
+		case err == nil && purchase.IsZero():
+			unknown++
+		case err != nil || purchase.After(s.Hour):
+			invalid++
+		default:
+			begin[board] = purchase
+		}
+	}
+	return begin, unknown, invalid
+}
+
+// boardOf returns the name of a board: its serial number, or else its GPU.
+func boardOf(s *Stay) string { return cmp.Or(s.Serial, s.UUID) }
+
+// monthsBetween returns the number of full months between two moments.
+func monthsBetween(from, to time.Time) int {
+	months := (to.Year()-from.Year())*12 + int(to.Month()-from.Month())
+	if from.AddDate(0, months, 0).After(to) {
+		months--
+	}
+	return max(months, 0)
+}

@@ -1,0 +1,272 @@
+package ask
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// capacityColumns are the columns of the GPUs by state. Time is in GPU hours.
+var capacityColumns = []print.Column{
+	{Name: "line"},
+	{Name: "time", Title: "FROM", Kind: print.Time},
+	{Name: "hours", Title: "HOURS", Kind: print.Count},
+	{Name: "model", Title: "MODEL"},
+	{Name: "gpus", Title: "GPUS", Kind: print.Count},
+	{Name: "allocated_ms", Title: "ALLOCATED", Kind: print.Span},
+	{Name: "idle_ms", Title: "IDLE", Kind: print.Span},
+	{Name: "free_ms", Title: "FREE", Kind: print.Span},
+	{Name: "silent_ms", Title: "SILENT", Kind: print.Span},
+	{Name: "lost_ms", Title: "LOST", Kind: print.Span},
+	{Name: "pending_ms", Title: "PENDING", Kind: print.Span},
+}
+
+// capacityDays is the time that is read by default.
+const capacityDays = 30 * day
+
+// partModel is a model in a part of the time: a day, or the last hour.
+type partModel struct {
+	start time.Time
+	model string
+}
+
+// states are the GPU hours of a model by state, in ms.
+type states struct {
+	gpus                                   map[string]bool // by UUID
+	present, allocated, idle, silent, lost int64
+}
+
+// nodeHour is an hour of a node.
+type nodeHour struct {
+	cluster, node string
+	hour          time.Time
+}
+
+// capacity adds up the GPUs by state.
+type capacity struct {
+	of      books.Selection
+	filed   map[string][]time.Time           // hours by cluster
+	hours   map[time.Time]map[time.Time]bool // filed hours by part
+	seen    map[nodeHour]bool                // nodes with a GPU
+	last    time.Time                        // the last filed hour
+	all     map[partModel]*states
+	pending map[time.Time]int64 // by part, nil if the store does not have it
+}
+
+// capacity answers how many GPUs of each model were allocated, free, silent and lost on each day and in the last hour.
+func (q *question) capacity(ctx context.Context) (print.Answer, error) {
+	if q.Age {
+		return q.ages(ctx)
+	}
+	of, notices := q.period(), []string(nil)
+	if !q.Month.IsZero() {
+		of, notices = q.billed()
+	}
+	of.Until = of.Until.Truncate(time.Hour)
+	a := print.Answer{Columns: capacityColumns, Notices: notices}
+	c := &capacity{
+		of: of, filed: make(map[string][]time.Time), hours: make(map[time.Time]map[time.Time]bool), seen: make(map[nodeHour]bool), all: make(map[partModel]*states),
+	}
+	for at := of.From; at.Before(of.Until); at = at.Truncate(day).Add(day) {
+		c.of.Parts = append(c.of.Parts, at)
+	}
+	if err := c.read(ctx, q.source); err != nil {
+		return a, err
+	}
+	incomplete := newAccount(nil, c.of)
+	if err := q.complete(ctx, incomplete); err != nil {
+		return a, err
+	}
+	a.Notices = append(a.Notices, incomplete.notices...)
+	a.Rows = c.rows()
+	return a, nil
+}
+
+// read reads the charges, the stays of GPUs and the demand.
+func (c *capacity) read(ctx context.Context, source books.Source) error {
+	c.of.By = []string{"hour", "model", "reason"}
+	charges, err := source.Charges(ctx, c.of, c.of.By...)
+	if err != nil {
+		return err
+	}
+	for _, charge := range charges {
+		c.charge(charge.Hour, charge)
+	}
+	err = source.Hours(ctx, c.of, func(h books.Hour) bool {
+		c.filed[h.Cluster] = append(c.filed[h.Cluster], h.Hour)
+		c.last = later(c.last, h.Hour)
+		return true
+	})
+	if err != nil || c.last.IsZero() {
+		return err
+	}
+	now := c.of
+	now.From, now.Until, now.Parts = c.last, c.last.Add(time.Hour), nil
+	now.By = []string{"model", "reason"}
+	if charges, err = source.Charges(ctx, now, now.By...); err != nil {
+		return err
+	}
+	for _, charge := range charges {
+		c.charge(c.of.Until, charge)
+	}
+	places := c.of
+	places.Places, places.Parts = true, nil
+	all, err := stays(ctx, source, places)
+	if err != nil {
+		return err
+	}
+	c.count(all)
+	return c.demand(ctx, source)
+}
+
+// later returns the later one of two moments.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// states returns the states of a model in a part. The part of the last hour is the end of the time.
+func (c *capacity) states(start time.Time, model string) *states {
+	key := partModel{start, model}
+	if c.all[key] == nil {
+		c.all[key] = &states{gpus: make(map[string]bool)}
+	}
+	return c.all[key]
+}
+
+// charge adds the GPU time of pods and units.
+func (c *capacity) charge(start time.Time, charge books.Charge) {
+	if charge.Reason != "" {
+		return
+	}
+	s := c.states(start, charge.Model)
+	s.allocated += charge.GPUTime
+	s.idle += max(charge.GPUTime-charge.Active, 0)
+}
+
+// each calls add with the states of a GPU in each filed hour of a time.
+func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time, to *states)) {
+	hours := c.filed[s.Cluster]
+	first, _ := slices.BinarySearchFunc(hours, from, time.Time.Compare)
+	for _, hour := range hours[first:] {
+		if !hour.Before(until) {
+			return
+		}
+		for _, start := range c.parts(hour) {
+			to := c.states(start, s.Model)
+			to.gpus[s.UUID] = true
+			if c.hours[start] == nil {
+				c.hours[start] = make(map[time.Time]bool)
+			}
+			c.hours[start][hour] = true
+			add(hour, to)
+		}
+	}
+}
+
+// parts returns the day of an hour, and the part of the last one.
+func (c *capacity) parts(hour time.Time) []time.Time {
+	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
+	if hour.Equal(c.last) {
+		parts = append(parts, c.of.Until)
+	}
+	return parts
+}
+
+const hourLength = int64(time.Hour / time.Millisecond)
+
+// count adds the hours in which GPUs were present and missing. A missing GPU is lost if another GPU of its node was scraped, else
+// silent, until it is in a place again, or another board is in its place.
+func (c *capacity) count(all []*Stay) {
+	for _, s := range all {
+		until := s.LastHour.Add(time.Hour)
+		if s.NextPlace != nil && s.NextPlace.Hour.Before(until) {
+			until = s.NextPlace.Hour // it moved within the hour
+		}
+		c.each(s, s.Hour, until, func(hour time.Time, to *states) {
+			to.present += hourLength
+			c.seen[nodeHour{s.Cluster, s.Node, hour}] = true
+		})
+	}
+	for _, s := range all {
+		if s.End == "" || s.End == "moved" || s.End == "replaced" {
+			continue
+		}
+		until := c.of.Until
+		for _, next := range []*Stay{s.NextPlace, s.NextBoard} {
+			if next != nil && next.First.After(s.Last) {
+				until = earlier(until, next.Hour)
+			}
+		}
+		c.each(s, s.LastHour.Add(time.Hour), until, func(hour time.Time, to *states) {
+			if c.seen[nodeHour{s.Cluster, s.Node, hour}] {
+				to.lost += hourLength
+			} else {
+				to.silent += hourLength
+			}
+		})
+	}
+}
+
+// demand adds the GPU hours for which pods were pending.
+func (c *capacity) demand(ctx context.Context, source books.Source) error {
+	store, ok := source.(books.Demand)
+	if !ok {
+		return nil
+	}
+	return store.Pending(ctx, c.of, func(hour time.Time, gpuTime int64) {
+		if c.pending == nil {
+			c.pending = make(map[time.Time]int64)
+		}
+		for _, start := range c.parts(hour) {
+			c.pending[start] += gpuTime
+		}
+	})
+}
+
+// rows returns the models and the total of each day, then those of the last hour.
+func (c *capacity) rows() (rows [][]any) {
+	parts := make(map[time.Time][]string) // the models
+	for key := range c.all {
+		parts[key.start] = append(parts[key.start], key.model)
+	}
+	for _, start := range slices.SortedFunc(maps.Keys(parts), time.Time.Compare) {
+		total := &states{gpus: make(map[string]bool)}
+		slices.Sort(parts[start])
+		for _, model := range parts[start] {
+			s := c.all[partModel{start, model}]
+			total.add(s)
+			rows = append(rows, c.row("model", start, model, s))
+		}
+		row := c.row("total", start, "TOTAL", total)
+		if c.pending != nil {
+			row[len(row)-1] = c.pending[start]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func (s *states) add(other *states) {
+	maps.Copy(s.gpus, other.gpus)
+	s.present += other.present
+	s.allocated += other.allocated
+	s.idle += other.idle
+	s.silent += other.silent
+	s.lost += other.lost
+}
+
+// row returns the row of a part. Only its total has the demand, because pods do not request models.
+func (c *capacity) row(line string, start time.Time, model string, s *states) []any {
+	at := start
+	if start.Equal(c.of.Until) {
+		at = c.last
+	}
+	return []any{line, at, int64(len(c.hours[start])), model, int64(len(s.gpus)), s.allocated, s.idle, max(s.present-s.allocated, 0), s.silent, s.lost, nil}
+}

@@ -1,0 +1,227 @@
+package ask_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// hourMS is an hour in milliseconds.
+const hourMS = 3_600_000
+
+// present returns a GPU in an hour of a node.
+func present(start time.Time, node, uuid, address, model string) fold.GPU {
+	return fold.GPU{
+		Node: node, UUID: uuid, Serial: "S" + strings.TrimPrefix(uuid, "GPU-"), PCIBusID: address, Model: model, SystemUUID: "of-" + node,
+		First: start.Add(time.Minute), Last: start.Add(59 * time.Minute), Scrapes: 59, Energy: 1,
+	}
+}
+
+func fileHours(t *testing.T, hours ...*fold.Hour) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	sink, err := files.Open(folder, []string{"csv"})
+	check(t, err)
+	for _, h := range hours {
+		for _, g := range h.GPUs {
+			if !slices.ContainsFunc(h.Charges, func(c fold.Charge) bool { return c.UUID == g.UUID }) {
+				h.Charges = append(h.Charges, fold.Charge{Node: g.Node, UUID: g.UUID, Reason: "idle", Energy: g.Energy})
+			}
+		}
+		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+	}
+	check(t, sink.Close())
+	return folder
+}
+
+// answers returns the rows of an answer in JSON, by some columns.
+func answers(t *testing.T, r result, key ...string) map[string]map[string]any {
+	t.Helper()
+	var answer struct{ Rows []map[string]any }
+	if err := json.Unmarshal([]byte(r.out), &answer); err != nil || r.status != 0 {
+		t.Fatalf("exit status %d, %v: %s%s", r.status, err, r.out, r.err)
+	}
+	all := make(map[string]map[string]any)
+	for _, row := range answer.Rows {
+		var names []string
+		for _, column := range key {
+			names = append(names, fmt.Sprint(row[column]))
+			delete(row, column)
+		}
+		all[strings.Join(names, " ")] = row
+	}
+	return all
+}
+
+// TestCapacity checks the states of GPUs on each day and in the last hour against the states that were drawn for each GPU and hour: a
+// node is silent, a GPU is lost, or it is there and partly allocated.
+func TestCapacity(t *testing.T) {
+	random := rand.New(rand.NewPCG(11, 4))
+	const length, unfiled = 66, 40
+	want := make(map[string]map[string]any)
+	add := func(at string, hours, n int, model, state string, ms float64) {
+		for key, name := range map[string]string{"model " + at + " " + model: model, "total " + at + " TOTAL": "TOTAL"} {
+			if want[key] == nil {
+				want[key] = map[string]any{
+					"hours": float64(hours), "gpus": 2.0, "allocated_ms": 0.0, "idle_ms": 0.0, "free_ms": 0.0, "silent_ms": 0.0, "lost_ms": 0.0, "pending_ms": nil,
+				}
+				if name == "TOTAL" {
+					want[key]["gpus"] = 4.0
+				}
+			}
+			want[key][state] = want[key][state].(float64) + ms
+		}
+	}
+	var hours []*fold.Hour
+	for n := range length {
+		if n == unfiled {
+			continue
+		}
+		start := october.Add(time.Duration(n) * time.Hour)
+		ofDay := map[int]int{0: 24, 1: 23, 2: 18}[n/24]
+		moments := map[string]int{start.Truncate(24 * time.Hour).Format("2006-01-02T15:04:05.000Z"): ofDay}
+		if n == length-1 {
+			moments[start.Format("2006-01-02T15:04:05.000Z")] = 1
+		}
+		h := &fold.Hour{Cluster: "east", Start: start}
+		for node, model := range []string{"H100", "A100"} {
+			there := []bool{random.IntN(5) > 0, random.IntN(5) > 0}
+			if n == 0 {
+				there = []bool{true, true}
+			}
+			for i := range 2 {
+				state := map[bool]string{true: "lost_ms", false: "silent_ms"}[there[1-i]]
+				uuid := fmt.Sprintf("GPU-%d%d", node, i)
+				allocated := float64(random.IntN(3)) / 2 * hourMS
+				active := allocated * float64(random.IntN(3)) / 2
+				for at, count := range moments {
+					switch {
+					case !there[i]:
+						add(at, count, n, model, state, hourMS)
+					default:
+						add(at, count, n, model, "allocated_ms", allocated)
+						add(at, count, n, model, "idle_ms", allocated-active)
+						add(at, count, n, model, "free_ms", hourMS-allocated)
+					}
+				}
+				if there[i] {
+					h.GPUs = append(h.GPUs, present(start, fmt.Sprint("n", node), uuid, fmt.Sprint(i), model))
+					h.Charges = append(h.Charges, fold.Charge{Node: fmt.Sprint("n", node), UUID: uuid, Namespace: "ml", Pod: "p", PodUID: uuid, Energy: 1, GPUTime: int64(allocated), Active: int64(active)})
+				}
+			}
+		}
+		hours = append(hours, h)
+	}
+	folder := fileHours(t, hours...)
+	r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-03T18", "--books="+folder, "-o", "json")
+	if diff := cmp.Diff(want, answers(t, r, "line", "time", "model")); diff != "" {
+		t.Errorf("states (-drawn +got):\n%s", diff)
+	}
+	if !strings.Contains(r.out, "1 of 66 hours of east are missing") {
+		t.Errorf("no notice about the missing hour:\n%s", r.out)
+	}
+	if r := run(t, "capacity", "--month=2026-10", "--books="+folder); !strings.Contains(r.out, "2026-10-03 17:00  1") {
+		t.Errorf("month: exit status %d\n%s%s", r.status, r.out, r.err)
+	}
+}
+
+// TestCapacityReplaced checks that a lost board counts until another board is in its place, and a moved one in its new place only.
+func TestCapacityReplaced(t *testing.T) {
+	var hours []*fold.Hour
+	for n := range 6 {
+		start := october.Add(time.Duration(n) * time.Hour)
+		h := &fold.Hour{Cluster: "east", Start: start, GPUs: []fold.GPU{present(start, "n1", "GPU-stays", "0", "H100")}}
+		switch {
+		case n < 2:
+			h.GPUs = append(h.GPUs, present(start, "n1", "GPU-fails", "1", "H100"))
+		case n > 3:
+			h.GPUs = append(h.GPUs, present(start, "n1", "GPU-new", "1", "H100"))
+		}
+		moved := present(start, map[bool]string{true: "n1", false: "n2"}[n < 3], "GPU-moves", "2", "H100")
+		h.GPUs = append(h.GPUs, moved)
+		if n == 3 { // in both places
+			before := present(start, "n1", "GPU-moves", "2", "H100")
+			before.Last = start.Add(10 * time.Minute)
+			h.GPUs[len(h.GPUs)-1].First = start.Add(20 * time.Minute)
+			h.GPUs = append(h.GPUs, before)
+		}
+		hours = append(hours, h)
+	}
+	r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-01T06", "--books="+fileHours(t, hours...), "-o", "json")
+	day := answers(t, r, "line", "time", "model")["model 2026-10-01T00:00:00.000Z H100"]
+	want := map[string]any{
+		"hours": 6.0, "gpus": 4.0, "allocated_ms": 0.0, "idle_ms": 0.0, "free_ms": 16.0 * hourMS, "silent_ms": 0.0, "lost_ms": 2.0 * hourMS, "pending_ms": nil,
+	}
+	if diff := cmp.Diff(want, day); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+}
+
+// TestPending checks the GPU hours of pending pods in a store with the rule.
+func TestPending(t *testing.T) {
+	samples := boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })
+	for n, gpuHours := range []float64{1.5, 0, 2.25} {
+		samples.Add(resultAt(n), gpuHours, "gpuledger:pending_gpu_hours:sum", "cluster", "east")
+	}
+	server := httptest.NewServer(foldtest.API{Store: samples})
+	defer server.Close()
+	r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-01T03", "--store.url="+server.URL, "-o", "json")
+	all := answers(t, r, "line", "time", "model")
+	for key, want := range map[string]float64{"total 2026-10-01T00:00:00.000Z TOTAL": 3.75 * hourMS, "total 2026-10-01T02:00:00.000Z TOTAL": 2.25 * hourMS} {
+		if got := all[key]["pending_ms"]; got != want {
+			t.Errorf("%s: pending %v ms, want %v\n%s", key, got, want, r.out)
+		}
+	}
+}
+
+// TestAges checks the boards, board years and failures by age, calculated by hand: board 1 is lost, and board 6 replaces board 5.
+func TestAges(t *testing.T) {
+	at := func(day, hour int) time.Time {
+		return october.AddDate(0, 0, day-1).Add(time.Duration(hour) * time.Hour)
+	}
+	var hours []*fold.Hour
+	for _, x := range []struct {
+		start  time.Time
+		boards []int
+	}{{at(1, 0), []int{1, 2, 3, 4, 5}}, {at(14, 23), []int{1, 2, 3, 4, 6}}, {at(20, 0), []int{2, 3, 4, 6}}} {
+		h := &fold.Hour{Cluster: "east", Start: x.start}
+		for _, n := range x.boards {
+			h.GPUs = append(h.GPUs, present(x.start, "n1", fmt.Sprint("GPU-", n), fmt.Sprint(min(n, 5)), "H100"))
+		}
+		hours = append(hours, h)
+	}
+	assets := file(t, "serial,purchase_date\nS1,2025-10-15\nS3,2026-08-01\nS4,2025-07-10\nS6,soon\n")
+	r := run(t, "capacity", "--age", "--to=2026-10-20T01", "--books="+fileHours(t, hours...), "--assets="+assets, "-o", "json")
+	row := func(boards float64, time time.Duration, lost, replaced float64) map[string]any {
+		years := time.Hours() / 8766
+		return map[string]any{"boards": boards, "board_years": years, "lost": lost, "replaced": replaced, "failures_per_board_year": (lost + replaced) / years}
+	}
+	const day = 24 * time.Hour
+	want := map[string]map[string]any{
+		"H100 0":  row(3, 19*day+time.Hour+19*day+time.Hour+time.Hour+5*day+2*time.Hour, 0, 1),
+		"H100 9":  row(0, 14*day, 1, 0),
+		"H100 12": row(0, 9*day, 0, 0),
+		"H100 15": row(1, 10*day+time.Hour, 0, 0),
+	}
+	near := cmp.Comparer(func(a, b float64) bool { return a-b < 1e-5 && b-a < 1e-5 })
+	if diff := cmp.Diff(want, answers(t, r, "model", "age_months"), near); diff != "" {
+		t.Errorf("ages (-want +got):\n%s", diff)
+	}
+	for _, notice := range []string{"2 boards have no purchase date", "1 boards have an invalid purchase date"} {
+		if !strings.Contains(r.out, notice) {
+			t.Errorf("no notice %q:\n%s", notice, r.out)
+		}
+	}
+}
