@@ -34,7 +34,7 @@ type modelAge struct {
 	months int
 }
 
-// aged are the boards of an age: those that are there at the end, the time for which boards were there, and their failures.
+// aged are the boards of an age that are there at the end, the time for which boards of this age were there, and their failures.
 type aged struct {
 	boards   map[string]bool
 	time     time.Duration

@@ -128,8 +128,8 @@ func (a archives) String() string {
 }
 
 func (a archives) Set(place string) error {
-	a.options.archives = append(a.options.archives, place)
-	a.Books = a.options.archives[0]
+	a.archives = append(a.archives, place)
+	a.Books = a.archives[0]
 	return nil
 }
 

@@ -67,14 +67,14 @@ func (a amounts) exceeds(tolerance int64) bool {
 type proof struct {
 	name      string
 	tolerance int64
-	hours     map[string]int64 // by cluster
+	hours     map[string]map[time.Time]bool // by cluster
 	sums      map[accountDay]amounts
 	wrong     map[string]bool // clusters with differences
 	notices   []string
 }
 
 func newProof(name string) *proof {
-	return &proof{name: name, hours: make(map[string]int64), sums: make(map[accountDay]amounts), wrong: make(map[string]bool)}
+	return &proof{name: name, hours: make(map[string]map[time.Time]bool), sums: make(map[accountDay]amounts), wrong: make(map[string]bool)}
 }
 
 func (p *proof) add(key accountDay, n amounts) {
@@ -129,7 +129,10 @@ func (p *proof) readHours(ctx context.Context, source books.Source, of books.Sel
 			pruned++
 			return true
 		}
-		p.hours[h.Cluster]++
+		if p.hours[h.Cluster] == nil {
+			p.hours[h.Cluster] = make(map[time.Time]bool)
+		}
+		p.hours[h.Cluster][h.Hour] = true
 		p.add(accountDay{h.Cluster, h.Hour.Truncate(day), ofBoards, ""}, amounts{h.Energy})
 		return true
 	})
@@ -171,8 +174,15 @@ func (p *proof) balance() {
 	}
 }
 
-// compare compares the sums with those of another source.
-func (p *proof) compare(first *proof) {
+// compare compares the hours and sums with those of another source.
+func (p *proof) compare(first *proof, of books.Selection) {
+	for _, cluster := range slices.Sorted(maps.Keys(first.hours)) {
+		missing := ranges(of.From, of.Until, func(hour time.Time) bool { return first.hours[cluster][hour] && !p.hours[cluster][hour] })
+		if missing != "" {
+			p.wrong[cluster] = true
+			p.notices = append(p.notices, fmt.Sprintf("%s: %s has no hours from %s, unlike %s", name(cluster), p.name, missing, first.name))
+		}
+	}
 	all := maps.Clone(first.sums)
 	maps.Copy(all, p.sums)
 	for _, key := range slices.SortedFunc(maps.Keys(all), accountDay.compare) {
@@ -202,7 +212,7 @@ func (p *proof) row(cluster string) []any {
 		sums[key.kind] = total
 	}
 	return []any{
-		cluster, p.name, p.hours[cluster], sums[ofBoards][0], sums[ofPods][0], sums[ofUnits][0], sums[ofNone][0], sums[ofPods][2] + sums[ofUnits][2],
+		cluster, p.name, int64(len(p.hours[cluster])), sums[ofBoards][0], sums[ofPods][0], sums[ofUnits][0], sums[ofNone][0], sums[ofPods][2] + sums[ofUnits][2],
 		hex.EncodeToString(sum.Sum(nil))[:16], !p.wrong[cluster],
 	}
 }
@@ -272,7 +282,7 @@ func (q *question) prove(ctx context.Context) (print.Answer, error) {
 	for i, p := range some {
 		p.balance()
 		if i > 0 {
-			p.compare(some[0])
+			p.compare(some[0], of)
 		}
 		differences = append(differences, p.notices...)
 		for key := range p.sums {

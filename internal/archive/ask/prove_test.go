@@ -15,7 +15,7 @@ import (
 )
 
 // fleetHours is the number of hours of a fleet.
-const fleetHours = 30
+const fleetHours = 26
 
 // fleet returns a store with the samples of a fleet and the rules of its truth, and that truth in mJ.
 func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *foldtest.Store, truth int64) {
@@ -54,14 +54,14 @@ func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *fold
 	return folder
 }
 
-// result is the moment of a rule's result of an hour.
+// resultAt is the moment at which a rule has the result of an hour.
 func resultAt(hour int) time.Time {
 	return october.Add(time.Duration(hour)*time.Hour + 100*time.Minute)
 }
 
 const namespaceRule = "gpuledger:namespace_energy_joules:increase1h"
 
-var fleetTime = []string{"--from=2026-10-01", "--to=2026-10-02T06"}
+var fleetTime = []string{"--from=2026-10-01", "--to=2026-10-02T02"}
 
 // TestVerifyRules checks that verify reads the samples of a store with wrong rules, that it rejects rules, and that statements by
 // wrong rules fail with the hour and the namespace.
@@ -122,7 +122,8 @@ func TestProve(t *testing.T) {
 				s.Add(resultAt(3), excess, "gpuledger:board_unattributed_energy_joules:increase1h", "cluster", "east", "UUID", fmt.Sprint("GPU-", i), "serial", fmt.Sprint("S-", i))
 			}
 		}), nil, 1, 2, "east, hour 2026-10-01 03:00: the rules charge board S-0"},
-		"an archive": {right, []string{"--books=" + otherPod}, 1, 3, "east, 2026-10-02, namespace other: " + otherPod + " has"},
+		"a missing hour": {mistaken(func(s *foldtest.Store) { s.Remove("gpuledger:", resultAt(3)) }), nil, 1, 2, "east: rules has no hours from 2026-10-01T03 to 2026-10-01T04, unlike samples"},
+		"an archive":     {right, []string{"--books=" + otherPod}, 1, 3, "east, 2026-10-02, namespace other: " + otherPod + " has"},
 	} {
 		r := run(t, append(append([]string{"verify", "--prove", "-o", "csv", "--store.url=" + tt.url}, tt.more...), fleetTime...)...)
 		lines := strings.Split(strings.TrimSpace(r.out), "\n")[1:]
@@ -130,7 +131,7 @@ func TestProve(t *testing.T) {
 			t.Errorf("%s: exit status %d, want %d, %d rows and %q:\n%s%s", name, r.status, tt.status, tt.rows, tt.want, r.out, r.err)
 		}
 		for _, line := range lines {
-			if !strings.Contains(line, fmt.Sprintf(",%d,%d,", fleetHours, truth)) {
+			if name != "a missing hour" && !strings.Contains(line, fmt.Sprintf(",%d,%d,", fleetHours, truth)) {
 				t.Errorf("%s: the boards are not %d mJ in %d hours: %s", name, truth, fleetHours, line)
 			}
 		}

@@ -76,7 +76,7 @@ func TestRuleSums(t *testing.T) {
 	if boards, err := source.Overcharged(t.Context(), of); err != nil || len(boards) > 0 {
 		t.Errorf("boards %v, %v", boards, err)
 	}
-	url, f = fleet(t, func(s *foldtest.Store) {
+	url, _ = fleet(t, func(s *foldtest.Store) {
 		s.Add(begin.Add(100*time.Minute), -7, "gpuledger:board_unattributed_energy_joules:increase1h", "cluster", "east", "UUID", "GPU-bad", "serial", "S-bad")
 	})
 	boards, err := openStore(t, url, "rules").(books.Ruled).Overcharged(t.Context(), of)

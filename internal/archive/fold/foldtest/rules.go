@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
 // RunRuled advances the fleet by hours, and adds the results that the recording rules of dashboards/rules must have. They are
@@ -91,7 +93,7 @@ func (a API) sums(text string, at time.Time) ([]result, bool) {
 	for _, moment := range moments {
 		for _, one := range a.results(q, moment) {
 			metric := make(map[string]string)
-			for _, name := range strings.Split(m[1], ", ") {
+			for name := range strings.SplitSeq(m[1], ", ") {
 				if value := one.Metric[name]; value != "" {
 					metric[name] = value
 				}
@@ -125,5 +127,14 @@ func (s *Store) Double(metric, label, value string) {
 		}
 		added := fmt.Sprint(other)
 		s.labels[added], s.samples[added] = other, slices.Clone(s.samples[key])
+	}
+}
+
+// Remove removes the samples of metrics with a prefix at a moment.
+func (s *Store) Remove(prefix string, at time.Time) {
+	for key, labels := range s.labels {
+		if strings.HasPrefix(labels.Metric(), prefix) {
+			s.samples[key] = slices.DeleteFunc(s.samples[key], func(x fold.Sample) bool { return x.Time == at.UnixMilli() })
+		}
 	}
 }
