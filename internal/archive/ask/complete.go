@@ -91,6 +91,9 @@ func (a *account) checkAmounts(f factors.Factors) {
 	if a.total.Energy != a.boards {
 		a.notice("the lines differ from the energy of the boards by %d mJ: run verify, and report a bug", a.total.Energy-a.boards)
 	}
+	if a.rest.Energy < -books.MaxNegative {
+		a.notice("pods and units are charged %.3f kWh more than the boards used: run verify", float64(-a.rest.Energy)/3.6e9)
+	}
 	if use := a.unpriced; use.Energy != 0 || use.GPUTime != 0 {
 		a.notice("incomplete: %.3f kWh and %.2f GPU hours have no price in --prices", float64(use.Energy)/3.6e9, float64(use.GPUTime)/3.6e6)
 	}

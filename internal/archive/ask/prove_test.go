@@ -147,3 +147,17 @@ func TestProve(t *testing.T) {
 		t.Errorf("a statement of two archives: exit status %d\n%s%s", r.status, r.out, r.err)
 	}
 }
+
+// TestNegativeRest checks that filed rows that charge more than the boards used fail, although they add up to the boards.
+func TestNegativeRest(t *testing.T) {
+	folder := fileUses(t, map[time.Time][]use{october: {{"ml", 1, 1}, {"", 1, 0}}, october.Add(time.Hour): {{"ml", 5, 1}, {"", -4, 0}}, october.Add(2 * time.Hour): {{"", 9, 0}}})
+	args := []string{"--books=" + folder, "--from=2026-10-01", "--to=2026-10-01T03"}
+	const want = "! east, hour 2026-10-01 01:00: pods and units are charged 4.000 kWh more than the boards used\n"
+	if r := run(t, append([]string{"verify"}, args...)...); r.status != 1 || !strings.Contains(r.out, want) || strings.Count(r.out, "charged ") != 1 {
+		t.Errorf("verify: exit status %d, want %q\n%s%s", r.status, want, r.out, r.err)
+	}
+	args[2] = "--to=2026-10-01T02"
+	if r := run(t, append([]string{"statement", "--by=namespace"}, args...)...); !strings.Contains(r.out, "charged 3.000 kWh more than the boards used: run verify") {
+		t.Errorf("statement:\n%s%s", r.out, r.err)
+	}
+}

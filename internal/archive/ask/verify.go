@@ -36,6 +36,7 @@ type check struct {
 	hours           map[time.Time]int64 // energy of the boards less the charges
 	rows            map[time.Time]int64 // of GPUs, by the manifest, of hours that are not pruned
 	sums            map[time.Time]int64 // energy of the boards in pruned hours less their sums, by month
+	rests           map[time.Time]int64 // energy that no pod or unit is charged for
 	gaps, corrected int64
 	refused, pods   int64 // pods are unknown ones
 	pruned, lost    int64
@@ -70,8 +71,11 @@ func (c *check) add(h books.Hour, of books.Selection) {
 }
 
 // charge subtracts the charges of an hour, and the sums of a month at its start.
-func (c *check) charge(hour time.Time, energy int64) {
+func (c *check) charge(hour time.Time, energy int64, reason string) {
 	c.charged += energy
+	if reason != "" {
+		c.rests[hour] += energy
+	}
 	if rest, ok := c.sums[hour]; ok {
 		c.sums[hour] = rest + c.hours[hour] - energy // of its first hour too
 		if _, filed := c.hours[hour]; filed {
@@ -90,7 +94,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	of.Energy, of.Sums = true, true
 	a := print.Answer{Columns: verifyColumns, Notices: notices}
-	charges, err := q.source.Charges(ctx, of, "cluster", "hour")
+	charges, err := q.source.Charges(ctx, of, "cluster", "hour", "reason")
 	if err != nil {
 		return a, err
 	}
@@ -98,7 +102,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
 		c := checks[h.Cluster]
 		if c == nil {
-			c = &check{cluster: h.Cluster, hours: make(map[time.Time]int64), rows: make(map[time.Time]int64), sums: make(map[time.Time]int64)}
+			c = &check{cluster: h.Cluster, hours: make(map[time.Time]int64), rows: make(map[time.Time]int64), sums: make(map[time.Time]int64), rests: make(map[time.Time]int64)}
 			checks[h.Cluster] = c
 		}
 		c.add(h, of)
@@ -112,7 +116,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	}
 	for _, charge := range charges {
 		if c := checks[charge.Cluster]; c != nil {
-			c.charge(charge.Hour, charge.Energy)
+			c.charge(charge.Hour, charge.Energy, charge.Reason)
 		}
 	}
 	if err := q.unknownPods(ctx, of, checks, &a); err != nil {
@@ -126,6 +130,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		a.Notices = append(a.Notices, fmt.Sprintf("the rows of %d hours are missing although the manifest has them: were partitions or files removed? gpuledger-archive prune marks such hours", dropped))
 	}
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
+		a.Notices = append(a.Notices, checks[name].overcharged()...)
 		a.Rows = append(a.Rows, checks[name].row(of))
 	}
 	a.Notices = append(a.Notices, accepted.notices()...)
@@ -161,6 +166,19 @@ func (q *question) dropped(ctx context.Context, of books.Selection, checks map[s
 	return n, err
 }
 
+// maxOvercharged is the number of hours that are listed.
+const maxOvercharged = 5
+
+// overcharged returns notices about hours with more charges than energy.
+func (c *check) overcharged() (notices []string) {
+	for _, hour := range slices.SortedFunc(maps.Keys(c.rests), time.Time.Compare) {
+		if rest := c.rests[hour]; rest < -books.MaxNegative && len(notices) < maxOvercharged {
+			notices = append(notices, fmt.Sprintf("%s, hour %s: pods and units are charged %.3f kWh more than the boards used", name(c.cluster), stamp(hour), float64(-rest)/3.6e9))
+		}
+	}
+	return notices
+}
+
 func (c *check) row(of books.Selection) []any {
 	expected, wrong := int64(of.Until.Sub(of.From)/time.Hour), int64(0)
 	for _, difference := range c.hours {
@@ -171,6 +189,11 @@ func (c *check) row(of books.Selection) []any {
 	for _, difference := range c.sums {
 		if difference != 0 {
 			wrong++
+		}
+	}
+	for hour, rest := range c.rests {
+		if rest < -books.MaxNegative && c.hours[hour] == 0 {
+			wrong++ // although the charges add up
 		}
 	}
 	missing := missingHours(of, c.hours)

@@ -17,8 +17,8 @@ const (
 	boardRestRule = "gpuledger:board_unattributed_energy_joules:increase1h"
 )
 
-// maxNegative is the energy by which charges may exceed the boards because of rounding, in mJ.
-const maxNegative = 1000
+// MaxNegative is the energy by which charges may exceed the boards because of rounding, in mJ.
+const MaxNegative = 1000
 
 // OverchargedError means that recording rules charge more energy than the boards used.
 type OverchargedError struct {
@@ -76,7 +76,7 @@ func (s *samples) unattributed(ctx context.Context, of Selection, units family, 
 	}
 	var wrong *restKey // the first hour
 	for key, r := range rests {
-		if r.charged-r.boards > maxNegative && (wrong == nil || key.compare(*wrong) < 0) {
+		if r.charged-r.boards > MaxNegative && (wrong == nil || key.compare(*wrong) < 0) {
 			wrong = &key
 		}
 		c := Charge{Cluster: key.cluster, Model: key.model, Hour: key.hour}

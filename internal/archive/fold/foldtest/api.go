@@ -41,28 +41,30 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seconds, err := strconv.ParseFloat(r.FormValue("time"), 64)
-	found, kind := a.evaluate(r.FormValue("query"), time.UnixMilli(int64(seconds*1000)))
-	if err != nil || found == nil {
+	evaluate, kind := a.parsed(r.FormValue("query"))
+	if err != nil || evaluate == nil {
 		http.Error(w, fmt.Sprintf("unsupported query %q at %q", r.FormValue("query"), r.FormValue("time")), http.StatusBadRequest)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": kind, "result": found}})
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": kind, "result": evaluate(time.UnixMilli(int64(seconds * 1000)))}})
 }
 
-// evaluate returns the result of a query at a moment, nil if it is not supported.
-func (a API) evaluate(text string, at time.Time) (found []result, kind string) {
-	if found, ok := a.sums(text, at); ok {
-		return found, "vector"
+// parsed returns a function that evaluates a query at a moment, nil if the query is not supported.
+func (a API) parsed(text string) (evaluate func(at time.Time) []result, kind string) {
+	if sum := parseSum(text); sum != nil {
+		return func(at time.Time) []result { return a.sums(sum, at) }, "vector"
 	}
 	q := parsed(text)
 	switch {
 	case q == nil:
 		return nil, ""
 	case q.last:
-		return a.results(q, at), "vector"
+		kind = "vector"
+	default:
+		kind = "matrix"
 	}
-	return a.results(q, at), "matrix"
+	return func(at time.Time) []result { return a.results(q, at) }, kind
 }
 
 // moment returns a time in seconds.
@@ -86,13 +88,13 @@ func (a API) series(w http.ResponseWriter, r *http.Request) {
 func (a API) queryRange(w http.ResponseWriter, r *http.Request) {
 	step := moment(r.FormValue("step")).Sub(time.Unix(0, 0))
 	matrix := make(map[string]*result)
+	evaluate, kind := a.parsed(r.FormValue("query"))
+	if kind != "vector" {
+		http.Error(w, fmt.Sprintf("unsupported query %q", r.FormValue("query")), http.StatusBadRequest)
+		return
+	}
 	for at := moment(r.FormValue("start")); !at.After(moment(r.FormValue("end"))); at = at.Add(step) {
-		found, kind := a.evaluate(r.FormValue("query"), at)
-		if kind != "vector" {
-			http.Error(w, fmt.Sprintf("unsupported query %q", r.FormValue("query")), http.StatusBadRequest)
-			return
-		}
-		for _, one := range found {
+		for _, one := range evaluate(at) {
 			key := fmt.Sprint(one.Metric)
 			if matrix[key] == nil {
 				matrix[key] = &result{Metric: one.Metric}

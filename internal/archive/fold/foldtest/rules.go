@@ -3,6 +3,7 @@ package foldtest
 import (
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -70,30 +71,46 @@ func (s *Store) Scale(metric string, by float64, from time.Time) {
 // sumForm is a sum of the values of a rule: at a moment, or of the hours of a window.
 var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?(last_over_time\(.*\[59m\]\))(?:\[(\d+)s:1h\] offset -61m\))?\)( < -?\d+)?$`)
 
-// sums returns the result of a sum, false for another query.
-func (a API) sums(text string, at time.Time) ([]result, bool) {
+// sum is a parsed sum.
+type sum struct {
+	by     []string
+	window time.Duration // of the hours that are added up, 0 for the values at a moment
+	below  float64       // the sums that are left out are not below it
+	of     *query
+}
+
+// parseSum returns nil for another query.
+func parseSum(text string) *sum {
 	m := sumForm.FindStringSubmatch(text)
 	if m == nil {
-		return nil, false
+		return nil
 	}
-	q := parsed(strings.Replace(m[3], "[59m]", "[3540s]", 1))
-	if q == nil {
-		return nil, false
+	seconds, _ := strconv.Atoi(m[4])
+	s := &sum{strings.Split(m[1], ", "), time.Duration(seconds) * time.Second, math.Inf(1), parsed(strings.Replace(m[3], "[59m]", "[3540s]", 1))}
+	if m[5] != "" {
+		s.below, _ = strconv.ParseFloat(strings.TrimPrefix(m[5], " < "), 64)
 	}
+	if s.of == nil {
+		return nil
+	}
+	return s
+}
+
+// sums returns the result of a sum.
+func (a API) sums(s *sum, at time.Time) []result {
 	moments := []time.Time{at}
-	if m[2] != "" {
-		seconds, _ := strconv.Atoi(m[4])
+	if s.window > 0 {
 		end := at.Add(61 * time.Minute)
 		moments = nil
-		for step := end.Truncate(time.Hour); step.After(end.Add(-time.Duration(seconds) * time.Second)); step = step.Add(-time.Hour) {
+		for step := end.Truncate(time.Hour); step.After(end.Add(-s.window)); step = step.Add(-time.Hour) {
 			moments = append(moments, step)
 		}
 	}
 	sums, metrics := make(map[string]float64), make(map[string]map[string]string)
 	for _, moment := range moments {
-		for _, one := range a.results(q, moment) {
+		for _, one := range a.results(s.of, moment) {
 			metric := make(map[string]string)
-			for name := range strings.SplitSeq(m[1], ", ") {
+			for _, name := range s.by {
 				if value := one.Metric[name]; value != "" {
 					metric[name] = value
 				}
@@ -104,13 +121,12 @@ func (a API) sums(text string, at time.Time) ([]result, bool) {
 		}
 	}
 	results := []result{}
-	limit, err := strconv.ParseFloat(strings.TrimPrefix(m[5], " < "), 64)
 	for _, key := range slices.Sorted(maps.Keys(sums)) {
-		if m[5] == "" || err == nil && sums[key] < limit {
+		if sums[key] < s.below {
 			results = append(results, result{Metric: metrics[key], Value: value(at, sums[key])})
 		}
 	}
-	return results, true
+	return results
 }
 
 // Double adds a copy of the samples of a metric with another value of a label.
