@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	source "github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/postgres"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -45,6 +46,24 @@ func TestPrune(t *testing.T) {
 			testStatements(t, kind, server)
 			testDropped(t, kind, server)
 		})
+	}
+}
+
+// TestOrder checks that the answers from databases do not depend on the calls before.
+func TestOrder(t *testing.T) {
+	for _, kind := range kinds {
+		url, _ := kind.start(t).create(t, "ordered")
+		sink, err := kind.sink(t.Context(), url)
+		check(t, err)
+		for i := range 2 {
+			check(t, sink.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Duration(i)*time.Hour), int64(i)+1)))
+		}
+		check(t, sink.Close())
+		bookstest.TestOrder(t, func() source.Source {
+			opened, err := source.OpenDatabase(t.Context(), url, "")
+			check(t, err)
+			return opened
+		}, source.Selection{From: sinktest.Noon, Until: sinktest.Noon.Add(2 * time.Hour)}, 4, 2)
 	}
 }
 
