@@ -28,6 +28,8 @@ type OverchargedError struct {
 	// Largest is the account with the most energy in the hour, and Energy its energy.
 	Largest string
 	Energy  int64
+	// Board is the board that is charged, empty for all boards.
+	Board string
 }
 
 func (e *OverchargedError) Error() string {
@@ -35,9 +37,13 @@ func (e *OverchargedError) Error() string {
 	if e.Model != "" {
 		of = strings.TrimSpace(of + ", " + e.Model)
 	}
-	return fmt.Sprintf("%s, hour %s of %s: the rules charge %.3f kWh, but the boards used %.3f kWh; %s has the most, %.3f kWh: "+
-		"compare the rules with dashboards/rules, find the hours with verify --prove, or set --store.read=samples",
-		e.Source, e.Hour.Format(time.RFC3339), cmp.Or(of, "the cluster"), float64(e.Charged)/3.6e9, float64(e.Boards)/3.6e9, e.Largest, float64(e.Energy)/3.6e9)
+	text := fmt.Sprintf("%s, hour %s of %s: the rules charge ", e.Source, e.Hour.Format(time.RFC3339), cmp.Or(of, "the cluster"))
+	if e.Board != "" {
+		text += fmt.Sprintf("board %s %.3f kWh more than it used", e.Board, float64(e.Charged-e.Boards)/3.6e9)
+	} else {
+		text += fmt.Sprintf("%.3f kWh, but the boards used %.3f kWh; %s has the most, %.3f kWh", float64(e.Charged)/3.6e9, float64(e.Boards)/3.6e9, e.Largest, float64(e.Energy)/3.6e9)
+	}
+	return text + ": compare the rules with dashboards/rules, find the hours with verify --prove, or set --store.read=samples"
 }
 
 // rest is the energy of the boards of a cluster in an hour, and that of its charges.
@@ -110,6 +116,16 @@ func (s *samples) overcharged(ctx context.Context, of Selection, key restKey, r 
 		}
 	}
 	return e
+}
+
+// overchargedBoard returns the error of the first board that is charged too much, nil for none.
+func (s *samples) overchargedBoard(ctx context.Context, of Selection) error {
+	boards, err := s.Overcharged(ctx, of)
+	if err != nil || len(boards) == 0 {
+		return err
+	}
+	b := boards[0]
+	return &OverchargedError{Source: s.Name(), Cluster: b.Cluster, Hour: b.Hour, Charged: b.Excess, Board: cmp.Or(b.Serial, b.UUID)}
 }
 
 // Account is the name of an account of rules: a namespace, or a manager with a user.

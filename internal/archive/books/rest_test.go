@@ -45,6 +45,22 @@ func TestOvercharged(t *testing.T) {
 	}
 }
 
+// TestOverchargedBoard checks that statements of boards by rules fail if a board is charged more than it used, although the fleet
+// is not.
+func TestOverchargedBoard(t *testing.T) {
+	of := books.Selection{From: begin, Until: begin.Add(fleetHours * time.Hour)}
+	url, _ := fleet(t, func(s *foldtest.Store) {
+		s.Add(begin.Add(100*time.Minute), -7, "gpuledger:board_unattributed_energy_joules:increase1h", "cluster", "east", "UUID", "GPU-bad", "serial", "S-bad")
+	})
+	for by, fails := range map[string]bool{"namespace": false, "cluster": false, "serial": true, "pod": true, "unit": true} {
+		_, err := openStore(t, url, "rules").Charges(t.Context(), of, by)
+		var overcharged *books.OverchargedError
+		if errors.As(err, &overcharged) != fails || fails && !strings.Contains(err.Error(), "hour 2026-10-01T00:00:00Z of east: the rules charge board S-bad") {
+			t.Errorf("by %s: error %v", by, err)
+		}
+	}
+}
+
 // TestRuleSums checks the sums of rules and the overcharged boards against the truth of a fleet.
 func TestRuleSums(t *testing.T) {
 	of := books.Selection{From: begin, Until: begin.Add(fleetHours * time.Hour)}

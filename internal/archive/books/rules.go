@@ -223,6 +223,11 @@ func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string)
 	if err := s.unattributed(ctx, of, units, strings.Join(labels, ", "), all); err != nil {
 		return nil, err
 	}
+	if slices.Contains(pods.columns, "uuid") || slices.Contains(units.columns, "uuid") { // the statement reads each board anyway
+		if err := s.overchargedBoard(ctx, of); err != nil {
+			return nil, err
+		}
+	}
 	found := all.sorted()
 	for i := range found {
 		found[i].Unmeasured = !measured
