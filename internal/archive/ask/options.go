@@ -41,7 +41,7 @@ type options struct {
 	Team               string
 	Output, Format, TZ string
 	Prove, Compare     bool
-	Age                bool
+	Age                bool // of boards
 	Factors            factors.Files
 
 	archives   []string // all values of --books, of which Books is the first one

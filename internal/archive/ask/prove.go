@@ -34,7 +34,7 @@ var proofColumns = []print.Column{
 // ruleTolerance is the difference of rules from samples because of rounding, in mJ or ms of an account in a day.
 const ruleTolerance = 1000
 
-// account kinds of a proof.
+// The kinds of accounts, and of the energy that is charged.
 const (
 	ofBoards = "boards"
 	ofPods   = "namespace"

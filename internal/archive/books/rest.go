@@ -193,23 +193,3 @@ func (s *samples) Overcharged(ctx context.Context, of Selection) (found []Overch
 	})
 	return found[:min(len(found), maxOvercharged)], err
 }
-
-// Demand is a store that may have the GPU hours of pending pods.
-type Demand interface {
-	// Pending calls each with the GPU time in ms for which pods of all clusters were pending in an hour. A store without the rule has
-	// none.
-	Pending(ctx context.Context, of Selection, each func(hour time.Time, gpuTime int64)) error
-}
-
-// pendingRule has the GPU hours for which pods were pending in the last full hour.
-const pendingRule = "gpuledger:pending_gpu_hours:sum"
-
-// Pending implements [Demand].
-func (s *samples) Pending(ctx context.Context, of Selection, each func(hour time.Time, gpuTime int64)) error {
-	if s.elsewhere(of) {
-		return nil
-	}
-	return s.hourly(ctx, of, pendingRule, "cluster", func(fold.Labels) func(time.Time, int64) {
-		return func(hour time.Time, value int64) { each(hour, value*3600) } // thousandths of hours
-	})
-}
