@@ -1,6 +1,7 @@
 package worlds
 
 import (
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type Fleet struct {
 	silent  map[string][]Span // nodes with an unreachable exporter; it continues to count
 	blind   []Span            // without scrapes
 	second  []Span            // the second of two scrapers, which scrapes at another moment
+	owners  map[string]string // the workloads or users of pods and units with a known one, by UID
 
 	meters map[account]*meter
 	Truth  Truth
@@ -211,7 +213,7 @@ func CreatedOf(metric string) string {
 // down. An active scraper writes a staleness marker.
 func (f *Fleet) retire(at time.Duration) {
 	for a, m := range f.meters {
-		if a.pod == "" && m.ended == 0 && !f.sits(a, at) {
+		if m.ended == 0 && !f.sits(a, at) {
 			f.leave(m, at)
 		}
 		over := m.ended > 0 && at >= m.ended+retention
@@ -224,11 +226,11 @@ func (f *Fleet) retire(at time.Duration) {
 	}
 }
 
-// leave ends the placement of a board.
+// leave ends the placement of a board that left, or the counters of a pod on it.
 func (f *Fleet) leave(m *meter, at time.Duration) {
 	m.ended = at
-	if m.scraped && !within(f.blind, at) {
-		f.End(m.values[Placement].series, at.Truncate(f.Interval)+f.Interval)
+	if place := m.values[Placement]; place != nil && m.scraped && !within(f.blind, at) {
+		f.End(place.series, at.Truncate(f.Interval)+f.Interval)
 	}
 	delete(m.values, Placement)
 }
@@ -267,7 +269,7 @@ func (f *Fleet) scrape(at time.Duration) {
 		}
 		m.scraped = true
 		for _, v := range m.values {
-			f.Add(v.series, at, v.amount)
+			f.Add(v.series, at, math.Round(v.amount*1000)/1000) // exporters count millijoules and milliseconds
 		}
 		f.Add(m.created, at, m.born.Seconds())
 	}

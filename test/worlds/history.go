@@ -156,8 +156,9 @@ func With(labels map[string]string, more ...string) map[string]string {
 func Some(labels map[string]string, names ...string) string { return By(names...)(labels) }
 
 // Sum walks through the samples of a counter: each adds the growth since the sample before, or its
-// whole value if the counter restarted. A series without a sample in the day before adds its first
-// value if it was created in that day. The key of a series is its group; "" omits the series.
+// whole value if the counter restarted: its created timestamp changed, or its value fell. A series without a sample in
+// the day before the hour adds its first value if it was created in that day. The key of a series is its group; "" omits
+// the series.
 func (h *History) Sum(metric string, window Span, key func(labels map[string]string) string) map[string]float64 {
 	sums := make(map[string]float64)
 	for name, slots := range h.Series {
@@ -165,22 +166,29 @@ func (h *History) Sum(metric string, window Span, key func(labels map[string]str
 		if labels["__name__"] != metric || key(labels) == "" {
 			continue
 		}
-		var last float64
-		seen := -Daily - time.Second
+		var last, began float64
+		seen := -Daily - time.Hour
 		for _, slot := range slices.Sorted(maps.Keys(slots)) {
 			value, err := strconv.ParseFloat(slots[slot], 64)
 			if err != nil { // stale
 				continue
 			}
 			at := time.Duration(slot) * h.Interval
-			if at-seen > Daily && !h.young(labels, slot) {
-				last = value
-			}
+			hour := (at - 1).Truncate(time.Hour)
+			created, known := h.created(labels, slot)
 			grown := value - last
-			if grown < 0 {
+			switch {
+			case hour-seen >= Daily && known && created >= (hour-Daily).Seconds():
+				grown = value
+			case hour-seen >= Daily:
+				grown = 0
+			case grown < 0 || known && created != began:
 				grown = value
 			}
 			last, seen = value, at
+			if known {
+				began = created
+			}
 			if window.From < at && at <= window.To {
 				sums[key(labels)] += grown
 			}
@@ -189,13 +197,12 @@ func (h *History) Sum(metric string, window Span, key func(labels map[string]str
 	return sums
 }
 
-// young reports whether a counter was created in the day before the hour of a sample.
-func (h *History) young(labels map[string]string, slot int) bool {
+// created returns the created timestamp of a counter at a sample.
+func (h *History) created(labels map[string]string, slot int) (seconds float64, known bool) {
 	of := maps.Clone(labels)
 	delete(of, "__name__")
-	created, err := strconv.ParseFloat(h.Series[Series(CreatedOf(labels["__name__"]), of)][slot], 64)
-	hour := (time.Duration(slot)*h.Interval - 1).Truncate(time.Hour)
-	return err == nil && created >= (hour-Daily).Seconds()
+	seconds, err := strconv.ParseFloat(h.Series[Series(CreatedOf(labels["__name__"]), of)][slot], 64)
+	return seconds, err == nil
 }
 
 var (

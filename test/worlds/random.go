@@ -12,7 +12,7 @@ const RandomHours = 6
 // RandomFleet returns a fleet with random events. A cluster is the label of its series.
 func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 	const end = (RandomHours + 2) * time.Hour
-	f := &Fleet{History: New(15 * time.Second), cluster: cluster, off: make(map[string][]Span), silent: make(map[string][]Span)}
+	f := &Fleet{History: New(15 * time.Second), cluster: cluster, off: make(map[string][]Span), silent: make(map[string][]Span), owners: make(map[string]string)}
 	moment := func() time.Duration {
 		return time.Duration(random.IntN(int(RandomHours*time.Hour/time.Second))) * time.Second
 	}
@@ -34,7 +34,7 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 	for i := range 16 {
 		p := pod{
 			namespace: fmt.Sprint("team-", random.IntN(3)), name: fmt.Sprint("pod-", i), uid: fmt.Sprint("u", i),
-			board: f.boards[random.IntN(4)].uuid, Span: spell(4 * time.Hour), share: 0.25, bare: random.IntN(4) == 0,
+			board: f.boards[random.IntN(4)].uuid, Span: spell(4 * time.Hour), share: 0.0625, bare: random.IntN(4) == 0,
 		}
 		if i >= 12 {
 			p.manager, p.namespace = []string{"slurm", "docker"}[i%2], ""
@@ -42,6 +42,7 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 		if i%4 == 0 {
 			p.From, p.age = 0, time.Duration(random.IntN(20*24))*time.Hour
 		}
+		f.own(p, random.IntN(3))
 		f.pods = append(f.pods, p)
 	}
 	for _, node := range nodes {
@@ -52,8 +53,49 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 			f.silent[node] = append(f.silent[node], spell(50*time.Minute))
 		}
 	}
+	// A node that is away reboots soon, so that its counters can exceed their last scraped values when it is back.
+	away, node := spell(3*time.Hour), nodes[random.IntN(3)]
+	f.silent[node] = append(f.silent[node], away)
+	f.off[node] = append(f.off[node], Span{away.From + time.Minute, away.From + 2*time.Minute})
 	f.blind = append(f.blind, spell(40*time.Minute))
 	f.second = append(f.second, spell(time.Hour))
 	f.simulate(end, Span{}, random)
 	return f
+}
+
+// own adds the owner of a pod or unit, one of several. Owner 0 is unknown.
+func (f *Fleet) own(p pod, owner int) {
+	if owner == 0 {
+		return
+	}
+	f.owners[p.uid] = fmt.Sprint("owner-", owner)
+	from, until := p.From.Truncate(f.Interval), min((p.To+retention).Truncate(scrape)+scrape+f.Interval, RandomHours*time.Hour)
+	if p.manager == "" {
+		f.Constant(Series("gpuledger_pod_info", map[string]string{
+			"cluster": f.cluster, "namespace": p.namespace, "pod": p.name, "pod_uid": p.uid,
+			"workload_kind": "Job", "workload_name": f.owners[p.uid], "workload_uid": p.namespace + f.owners[p.uid],
+		}), from, until, 1)
+		return
+	}
+	for _, node := range []string{"a", "b", "c"} {
+		f.Constant(Series("gpuledger_unit_info", map[string]string{
+			"cluster": f.cluster, "node": node, "manager": p.manager, "unit": p.name, "user": f.owners[p.uid],
+		}), from, until, 1)
+	}
+}
+
+// By returns a key of labels and of the owner of a pod or unit.
+func (f *Fleet) By(names ...string) func(labels map[string]string) string {
+	return func(labels map[string]string) string {
+		for _, p := range f.pods {
+			switch owner := f.owners[p.uid]; {
+			case owner == "":
+			case p.manager != "" && p.manager == labels["manager"] && p.name == labels["unit"]:
+				labels = With(labels, "user", owner)
+			case p.manager == "" && p.uid == labels["pod_uid"]:
+				labels = With(labels, "workload_kind", "Job", "workload_name", owner)
+			}
+		}
+		return By(names...)(labels)
+	}
 }

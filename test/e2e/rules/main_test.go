@@ -180,7 +180,13 @@ func groupOf(h *worlds.History, phase time.Duration, tests []expressionTest) tes
 // for which promtool has fuzzy_compare, but not the oldest one.
 func promtoolTest(t *testing.T, options map[string]any, groups []testGroup) {
 	t.Helper()
-	options["rule_files"], options["tests"] = glob(t, ruleFiles), groups
+	runTests(t, glob(t, ruleFiles), options, groups)
+}
+
+// runTests runs promtool with files of rules.
+func runTests(t *testing.T, files []string, options map[string]any, groups []testGroup) {
+	t.Helper()
+	options["rule_files"], options["tests"] = files, groups
 	document, err := json.Marshal(options)
 	check(t, err)
 	file := filepath.Join(t.TempDir(), "test.json")

@@ -10,18 +10,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/test/promdoc"
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
-// TestRandomHistories compares the statements of 70 random fleets, or of ten in a short run, with a walk through their samples: reboots, moves, scrape
-// gaps, exporters that are away, fail-over of the scraper, pods and units of all ages, with and without an allocation. Every second
-// history has two clusters with the same nodes, boards and namespaces in one store.
+// TestRandomHistories compares the statements of 200 random fleets, or of ten in a short run, with a walk through their samples, and with the
+// archive's rows: reboots, moves, scrape gaps, exporters that are away, fail-over of the scraper, pods and units of all ages, with and without
+// an allocation and an owner. Every second history has two clusters with the same nodes, boards and namespaces in one store.
 func TestRandomHistories(t *testing.T) {
 	doc, err := promdoc.Read("../../../docs/queries.md")
 	check(t, err)
 	const batch = 10
-	histories := 70
+	histories := 200
 	if testing.Short() {
 		histories = batch
 	}
@@ -30,7 +32,7 @@ func TestRandomHistories(t *testing.T) {
 			t.Parallel()
 			var groups []testGroup
 			for seed := first; seed < first+batch; seed++ {
-				h, questions := randomHistory(uint64(seed))
+				h, questions := randomHistory(t, uint64(seed))
 				var tests []expressionTest
 				for _, q := range questions {
 					text, err := doc.Query(q.title, q.variables)
@@ -47,6 +49,7 @@ func TestRandomHistories(t *testing.T) {
 // rounded rounds values as PromQL does, and omits zeros: until Prometheus 3.0 a range includes its start, so an
 // owner with a last sample there has a row of 0.
 func rounded(values map[string]float64) map[string]float64 {
+	values = maps.Clone(values)
 	for of, v := range values {
 		if values[of] = math.Floor(v*1000+0.5) / 1000; values[of] == 0 {
 			delete(values, of)
@@ -55,7 +58,7 @@ func rounded(values map[string]float64) map[string]float64 {
 	return values
 }
 
-func randomHistory(seed uint64) (*worlds.History, []question) {
+func randomHistory(t *testing.T, seed uint64) (*worlds.History, []question) {
 	random := rand.New(rand.NewPCG(seed, 7))
 	all := worlds.New(15 * time.Second)
 	clusters := []string{""}
@@ -68,38 +71,47 @@ func randomHistory(seed uint64) (*worlds.History, []question) {
 		fleets = append(fleets, f)
 		maps.Copy(all.Series, f.Series)
 	}
-	counted := worlds.Span{From: time.Hour, To: worlds.RandomHours * time.Hour}
-	ask := func(title string, of worlds.Span, metric string, scale float64, names ...string) question {
+	day := worlds.Span{From: time.Hour, To: worlds.RandomHours * time.Hour}
+	hour := worlds.Span{From: day.To - time.Hour, To: day.To}
+	filed := map[worlds.Span]rows{day: file(t, all, clusters, day), hour: file(t, all, clusters, hour)}
+
+	// ask returns a question with the sums of a walk, after it compared them with those of the archive's rows.
+	ask := func(title string, of worlds.Span, scale float64, metrics []string, names ...string) question {
 		want := make(map[string]float64)
 		for _, f := range fleets {
-			for labels, sum := range f.Sum(metric, of, worlds.By(names...)) {
-				want[labels] = sum / scale
+			for _, metric := range metrics {
+				for labels, sum := range f.Sum(metric, of, f.By(names...)) {
+					want[labels] += sum / scale
+				}
 			}
+		}
+		if diff := cmp.Diff(rounded(want), rounded(filed[of].sum(metrics, scale, worlds.By(names...)))); diff != "" {
+			t.Errorf("history %d: %s of %v (-walk +rows):\n%s", seed, title, of, diff)
 		}
 		return question{title, of.To, map[string]string{"window": (of.To - of.From).String(), "cluster": ".*"}, want}
 	}
-	hour := worlds.Span{From: counted.To - time.Hour, To: counted.To}
-	unattributed := ask("Energy of each board that no pod or unit was charged for", counted, worlds.BoardEnergy, 1, "cluster", "UUID", "serial")
-	for _, f := range fleets {
-		for _, metric := range []string{worlds.AllocationEnergy, worlds.UnitEnergy} {
-			for labels, joules := range f.Sum(metric, counted, worlds.By("cluster", "UUID", "serial")) {
-				unattributed.want[labels] -= joules
-			}
-		}
+	only := func(metric string) []string { return []string{metric} }
+	questions := []question{
+		ask("Energy of each namespace", day, 1, only(worlds.AllocationEnergy), "cluster", "namespace"),
+		ask("Energy of each namespace", hour, 1, only(worlds.AllocationEnergy), "cluster", "namespace"),
+		ask("Idle energy of each namespace", day, 1, only(worlds.AllocationIdle), "cluster", "namespace"),
+		ask("GPU hours of each namespace", day, 3600, only(worlds.AllocationGPU), "cluster", "namespace"),
+		ask("Active GPU hours of each namespace", day, 3600, only(worlds.AllocationActive), "cluster", "namespace"),
+		ask("Energy of each workload", day, 1, only(worlds.AllocationEnergy), "cluster", "namespace", "workload_kind", "workload_name"),
+		ask("Energy of each user", day, 1, only(worlds.UnitEnergy), "cluster", "user"),
+		ask("Energy of each unit", day, 1, only(worlds.UnitEnergy), "cluster", "manager", "unit"),
+		ask("Energy of each unit", hour, 1, only(worlds.UnitEnergy), "cluster", "manager", "unit"),
+		ask("Energy of each manager", day, 1, only(worlds.UnitEnergy), "cluster", "manager"),
+		ask("Idle energy of each unit", day, 1, only(worlds.UnitIdle), "cluster", "manager", "unit"),
+		ask("GPU hours of each unit", day, 3600, only(worlds.UnitGPU), "cluster", "manager", "unit"),
+		ask("Active GPU hours of each unit", day, 3600, only(worlds.UnitActive), "cluster", "manager", "unit"),
+		ask("Energy of each board", day, 1, only(worlds.BoardEnergy), "cluster", "UUID", "serial"),
 	}
-	return all, []question{
-		ask("Energy of each namespace", counted, worlds.AllocationEnergy, 1, "cluster", "namespace"),
-		ask("Energy of each namespace", hour, worlds.AllocationEnergy, 1, "cluster", "namespace"),
-		ask("Idle energy of each namespace", counted, worlds.AllocationIdle, 1, "cluster", "namespace"),
-		ask("GPU hours of each namespace", counted, worlds.AllocationGPU, 3600, "cluster", "namespace"),
-		ask("Active GPU hours of each namespace", counted, worlds.AllocationActive, 3600, "cluster", "namespace"),
-		ask("Energy of each unit", counted, worlds.UnitEnergy, 1, "cluster", "manager", "unit"),
-		ask("Energy of each unit", hour, worlds.UnitEnergy, 1, "cluster", "manager", "unit"),
-		ask("Energy of each manager", counted, worlds.UnitEnergy, 1, "cluster", "manager"),
-		ask("Idle energy of each unit", counted, worlds.UnitIdle, 1, "cluster", "manager", "unit"),
-		ask("GPU hours of each unit", counted, worlds.UnitGPU, 3600, "cluster", "manager", "unit"),
-		ask("Active GPU hours of each unit", counted, worlds.UnitActive, 3600, "cluster", "manager", "unit"),
-		ask("Energy of each board", counted, worlds.BoardEnergy, 1, "cluster", "UUID", "serial"),
-		unattributed,
+	boards := ask("Energy of each board", hour, 1, only(worlds.BoardEnergy), "cluster", "UUID", "serial")
+	owned := ask("Energy of each board", hour, 1, []string{worlds.AllocationEnergy, worlds.UnitEnergy}, "cluster", "UUID", "serial")
+	for labels, joules := range owned.want {
+		boards.want[labels] -= joules
 	}
+	boards.title = "Energy of each board that no pod or unit was charged for"
+	return all, append(questions, boards)
 }

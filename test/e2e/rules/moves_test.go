@@ -1,0 +1,95 @@
+//go:build e2e
+
+package rules_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuledger/gpuledger/test/worlds"
+)
+
+// TestMoveAlerts compares the alerts on places with the events of random fleets, minute by minute: each event has one alert, which
+// begins within six minutes and lasts at most three hours, and there are no other alerts. The hourly roll-up is evaluated at a random
+// minute of the hour, as a Prometheus does.
+func TestMoveAlerts(t *testing.T) {
+	fleets := 24
+	if testing.Short() {
+		fleets = 4
+	}
+	for seed := range uint64(fleets) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 38))
+			f := worlds.RandomMoves(random)
+			files := rulesAt(t, time.Duration(random.IntN(60))*time.Minute)
+			var tests []expressionTest
+			want := make(map[string]float64)
+			for _, e := range f.Events {
+				labels := worlds.With(e.Place, "alertname", e.Alert)
+				want[worlds.Some(labels, "alertname", "node", "UUID", "pci_bus_id")] = 1
+			}
+			const all = `ALERTS{alertstate="firing"}`
+			group := func(expr string) string { return "group by (alertname, node, UUID, pci_bus_id) (" + expr + ")" }
+			end := f.Length()
+			// Every event has an alert, and every alert an event.
+			tests = append(tests, expect(group(fmt.Sprintf("count_over_time(%s[%s])", all, end)), end, want))
+			// An alert has one episode: as many minutes as from its first to its last one.
+			minutes := func(f string) string {
+				return fmt.Sprintf("%s by (alertname, node, UUID, pci_bus_id) (%s_over_time(timestamp(%s)[%s:1m]))", f, f, all, end)
+			}
+			count := fmt.Sprintf("sum by (alertname, node, UUID, pci_bus_id) (count_over_time(%s[%s]))", all, end)
+			tests = append(tests,
+				expect(fmt.Sprintf("(%s - %s) / 60 + 1 != %s", minutes("max"), minutes("min"), count), end, nil),
+				expect(count+" > 181", end, nil))
+			for _, e := range f.Events {
+				labels := worlds.With(e.Place, "alertname", e.Alert)
+				tests = append(tests, expect(group("ALERTS"+worlds.Some(labels, "alertname", "node", "UUID")), e.At+6*time.Minute,
+					map[string]float64{worlds.Some(labels, "alertname", "node", "UUID", "pci_bus_id"): 1}))
+			}
+			runTests(t, files, map[string]any{"evaluation_interval": "1m"}, []testGroup{groupOf(f.History, 0, tests)})
+		})
+	}
+}
+
+// rulesAt writes the rule of placements, hourly at a minute of the hour, and the alerts on places. promtool evaluates all rules each
+// minute.
+func rulesAt(t *testing.T, minute time.Duration) []string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"placement.yaml", "alerts.yaml"} {
+		text, err := os.ReadFile(rules(name))
+		check(t, err)
+		var file struct {
+			Groups []map[string]any `json:"groups"`
+		}
+		check(t, yaml.Unmarshal(text, &file))
+		file.Groups = slices.DeleteFunc(file.Groups, func(g map[string]any) bool {
+			return g["name"] != "gpuledger-placement" && g["name"] != "gpuledger-moves"
+		})
+		if len(file.Groups) != 1 {
+			t.Fatalf("%s has %d groups of placements and moves", name, len(file.Groups))
+		}
+		rules := slices.DeleteFunc(file.Groups[0]["rules"].([]any), func(rule any) bool {
+			alert, ok := rule.(map[string]any)["alert"].(string)
+			return ok && !slices.Contains([]string{"GPULedgerGPUReplaced", "GPULedgerGPUMoved", "GPULedgerChassisChanged"}, alert)
+		})
+		file.Groups[0]["rules"] = rules
+		if name == "placement.yaml" {
+			rule := rules[0].(map[string]any)
+			rule["expr"] = fmt.Sprintf("(%s) and on () vector(time()) %% 3600 == %.0f", rule["expr"], minute.Seconds())
+		}
+		text, err = json.Marshal(file)
+		check(t, err)
+		check(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	return glob(t, filepath.Join(dir, "*.yaml"))
+}
