@@ -60,13 +60,13 @@ func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (a
 }
 
 // sum adds up the amounts that correspond to counters.
-func (r rows) sum(metrics []string, scale float64, group grouping) map[string]float64 {
+func (r rows) sum(metrics []string, group grouping) map[string]float64 {
 	sums := make(map[string]float64)
 	for _, hour := range r {
 		for _, metric := range metrics {
 			if metric == worlds.BoardEnergy {
 				for _, g := range hour.GPUs {
-					sums[group(map[string]string{"cluster": hour.Cluster, "node": g.Node, "UUID": g.UUID, "serial": g.Serial})] += float64(g.Energy) / 1000 / scale
+					sums[group(map[string]string{"cluster": hour.Cluster, "node": g.Node, "UUID": g.UUID, "serial": g.Serial})] += float64(g.Energy) / 1000
 				}
 				continue
 			}
@@ -75,7 +75,7 @@ func (r rows) sum(metrics []string, scale float64, group grouping) map[string]fl
 					sums[group(map[string]string{
 						"cluster": hour.Cluster, "node": c.Node, "UUID": c.UUID, "serial": c.Serial, "namespace": c.Namespace, "pod": c.Pod, "pod_uid": c.PodUID,
 						"manager": c.Manager, "unit": c.Unit, "user": c.Username, "workload_kind": c.WorkloadKind, "workload_name": c.WorkloadName,
-					})] += float64(amount(c, metric)) / 1000 / scale
+					})] += float64(amount(c, metric)) / 1000
 				}
 			}
 		}
