@@ -23,7 +23,7 @@ type Source interface {
 	// the other columns of a sum are empty. See [ChargeColumns].
 	Charges(ctx context.Context, of Selection, by ...string) ([]Charge, error)
 	// Boards returns the boards of filed hours in each of their places, in any order. Some may be of up to
-	// two hours before.
+	// two hours before, unless their hours are counted.
 	Boards(ctx context.Context, of Selection) ([]Board, error)
 	// UnknownPods returns the charged pods that neither the reconciler nor kube-state-metrics names, by cluster,
 	// namespace and name.
@@ -54,12 +54,18 @@ type Selection struct {
 	// Parts are the starts of parts of the time in their order, the first one is From. If they are set, the column hour of a
 	// charge is the start of its part.
 	Parts []time.Time
+	// Counted also counts the hours of each board in [Source.Boards]. In a store this reads samples, not only the index.
+	Counted bool
 	// Places reads only the places of GPUs, without their energy and health, which is faster.
 	Places bool
 }
 
 // Board is a GPU of a board in a place.
-type Board struct{ Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string }
+type Board struct {
+	Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string
+	// Hours is the number of hours in which it was scraped there, if they are counted.
+	Hours int
+}
 
 // Is reports by which kinds of names a board is found: serial, uuid, node or chassis.
 func (b Board) Is(name string) (kinds []string) {

@@ -107,42 +107,6 @@ func (s *samples) elsewhere(of Selection) bool {
 	return s.store.Cluster() != "" && !of.matches("cluster", s.store.Cluster())
 }
 
-// Boards implements [Source].
-func (s *samples) Boards(ctx context.Context, of Selection) ([]Board, error) {
-	if s.elsewhere(of) {
-		return nil, nil
-	}
-	common := s.matchers(of, "cluster", "uuid", "serial", "node", "chassis_serial")
-	selectors := []string{selector(placementMetric, common...)}
-	if of.Named != "" {
-		selectors = nil
-		for _, column := range []string{"serial", "uuid", "node", "chassis_serial"} {
-			selectors = append(selectors, selector(placementMetric, append(slices.Clone(common), matcher(column, []string{of.Named}))...))
-		}
-	}
-	all := make(map[Board]bool)
-	add := func(l fold.Labels) {
-		all[Board{s.cluster(l), l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("chassis_serial"), l.Get("chassis_slot"), l.Get("pci_bus_id")}] = true
-	}
-	for _, text := range selectors {
-		if length := of.Until.Sub(of.From); length <= 2*time.Hour {
-			err := s.store.Query(ctx, fmt.Sprintf("last_over_time(%s[%ds])", text, int(length.Seconds())), of.Until, func(found fold.Series) { add(found.Labels) })
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		found, err := s.store.Series(ctx, text, of.From, of.Until)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range found {
-			add(l)
-		}
-	}
-	return slices.Collect(maps.Keys(all)), nil
-}
-
 // Hours implements [Source]. An hour is filed if the store has samples of a board.
 func (s *samples) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
 	if s.elsewhere(of) {
