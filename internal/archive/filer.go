@@ -56,9 +56,11 @@ type filer struct {
 	// seen has the hours in which a cluster had boards, and newest its newest filed hour.
 	seen   map[string]table.Span
 	newest map[string]time.Time
-	said   string // the failure of the sink that was logged
-	waits  bool   // for another replica that has the sink
-	left   int    // hours that are not filed
+	// located are the GPUs of the hour that is filed.
+	located located
+	said    string // the failure of the sink that was logged
+	waits   bool   // for another replica that has the sink
+	left    int    // hours that are not filed
 }
 
 func newFiler(a *archive, d destination) *filer {
@@ -215,6 +217,9 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		return err
 	}
 	if before.Digest != h.Digest {
+		if err := f.checkTwice(ctx, &h); err != nil {
+			return err
+		}
 		switch err := f.write(ctx, h, before); {
 		case errors.Is(err, table.ErrPruned): // after it was compared
 			f.has(cluster, j.hour)

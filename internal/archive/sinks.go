@@ -38,6 +38,12 @@ type reader interface {
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
+// locator is a sink that lists the GPUs of other clusters.
+type locator interface {
+	// Elsewhere returns the GPUs that were scraped in a filed hour of other clusters than some.
+	Elsewhere(ctx context.Context, than []string, hour time.Time) ([]table.Seen, error)
+}
+
 // checker is a sink whose rows can differ from its manifest.
 type checker interface {
 	// Intact reports whether the rows of a filed hour have the digest in the manifest.
