@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -119,6 +120,22 @@ func TestMoves(t *testing.T) {
 	for _, kind := range []string{"arrived", "moved", "returned", "lost", "silent", "replaced"} {
 		if kinds[kind] < seeds/2 {
 			t.Errorf("only %d boards %s", kinds[kind], kind)
+		}
+	}
+}
+
+// TestMovesInStore compares the answers of a store with drawn histories.
+func TestMovesInStore(t *testing.T) {
+	seeds := uint64(10)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
+		p := foldtest.DrawPlaces(seed, october, false)
+		server := httptest.NewServer(foldtest.API{Store: p.Record()})
+		defer server.Close()
+		if diff := cmp.Diff(moves(p), answer(t, "--store.url="+server.URL, day, moveColumns, "moves")); diff != "" {
+			t.Errorf("seed %d: moves (-drawn +answered):\n%s", seed, diff)
 		}
 	}
 }

@@ -54,7 +54,8 @@ type Selection struct {
 	// Parts are the starts of parts of the time in their order, the first one is From. If they are set, the column hour of a
 	// charge is the start of its part.
 	Parts []time.Time
-	// Counted also counts the hours of each board in [Source.Boards]. In a store this reads samples, not only the index.
+	// Counted also counts the hours of each board in [Source.Boards]; some of a store may be left out. The same selection
+	// then returns their hours in [Source.Hours].
 	Counted bool
 	// Places reads only the places of GPUs, without their energy and health, which is faster.
 	Places bool

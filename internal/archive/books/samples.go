@@ -34,6 +34,8 @@ type samples struct {
 	energy map[string]map[Hour]int64
 	// refused has the boards with impossible records by the hour that was read.
 	refused map[Hour]fold.BoardErrors
+	// filed has the hours that were counted with boards, by selection.
+	filed map[string][]Hour
 	// last is the last fold of few hours: a report has the stays and the charges of a board.
 	last folded
 	// byRules is set if the last charges came from rules, and unmeasured if these rules lack the measured parts.
@@ -49,7 +51,7 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 	if reading.Progress == nil {
 		reading.Progress = func(string) {}
 	}
-	return &samples{store: s, Reading: reading, energy: make(map[string]map[Hour]int64), refused: make(map[Hour]fold.BoardErrors)}, nil
+	return &samples{store: s, Reading: reading, energy: make(map[string]map[Hour]int64), filed: make(map[string][]Hour), refused: make(map[Hour]fold.BoardErrors)}, nil
 }
 
 func (s *samples) Name() string { return s.store.URL() }
@@ -117,6 +119,14 @@ func (s *samples) Hours(ctx context.Context, of Selection, each func(Hour) bool)
 	}
 	if of.Energy {
 		return s.hoursWithEnergy(ctx, of, each)
+	}
+	if filed, ok := s.filed[countKey(of)]; ok && of.Counted {
+		for _, h := range filed {
+			if !each(h) {
+				break
+			}
+		}
+		return nil
 	}
 	text := "group by (cluster) (last_over_time(" + selector(boardMetric, s.matchers(of, "cluster")...) + "[3599999ms]))"
 	first := of.From.Truncate(time.Hour)
