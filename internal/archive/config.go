@@ -62,6 +62,8 @@ type Config struct {
 	Prune  bool
 	Before moment
 	DryRun bool
+	// RenameFrom and RenameTo are set by the command "rename-cluster": give a cluster another name.
+	RenameFrom, RenameTo string
 	// Schema is set by the command "schema" to a kind of database: print the statements that create
 	// the tables.
 	Schema  string
@@ -140,13 +142,21 @@ func (c *Config) command(args []string) ([]string, error) {
 		c.Accept, args = args[1], args[1:]
 	case "prune":
 		c.Prune = true
+	case "rename-cluster":
+		if len(args) < 3 || strings.HasPrefix(args[1], "-") || strings.HasPrefix(args[2], "-") {
+			return nil, errors.New("rename-cluster: must be followed by the old and the new name of a cluster")
+		}
+		c.RenameFrom, c.RenameTo, args = args[1], args[2], args[2:]
+		if err := table.CheckCluster(c.RenameTo); err != nil || c.RenameFrom == c.RenameTo {
+			return nil, errors.Join(errors.New("rename-cluster: the new name must be another valid one"), err)
+		}
 	case "schema":
 		c.Schema = "postgres"
 		if len(args) > 1 && slices.Contains(dialects, args[1]) {
 			c.Schema, args = args[1], args[1:]
 		}
 	default:
-		return nil, fmt.Errorf("unknown command %q: must be run, once, accept, prune or schema", args[0])
+		return nil, fmt.Errorf("unknown command %q: must be run, once, accept, prune, rename-cluster or schema", args[0])
 	}
 	return args[1:], nil
 }
@@ -186,7 +196,9 @@ func (c *Config) validate() error {
 	switch {
 	case c.Prune && c.Before.IsZero():
 		return errors.New("prune requires --before with a date such as 2025-01-01")
-	case c.Prune && len(pruned(c)) == 0:
+	case c.RenameFrom != "" && len(keeping(c)) == 0:
+		return errors.New("rename-cluster requires a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
+	case c.Prune && len(keeping(c)) == 0:
 		return errors.New("prune requires a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
 	case !c.Prune && (c.DryRun || !c.Before.IsZero()):
 		return errors.New("--before and --dry-run are for prune")

@@ -70,6 +70,13 @@ type pruner interface {
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 
+// renamer is a sink that can give a cluster another name.
+type renamer interface {
+	// RenameCluster renames the rows of a cluster, and returns the number of its hours. The error is a [table.OverlapError]
+	// if both clusters have an hour. After another failure it can be repeated.
+	RenameCluster(ctx context.Context, from, to string) (hours int, err error)
+}
+
 // destination is a kind of sink, with the flag that turns it on.
 type destination struct {
 	flag  string

@@ -1,9 +1,12 @@
 package archive
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
@@ -58,6 +61,42 @@ func TestTwoClusters(t *testing.T) {
 		}
 		if n := w.log.logged("is filed for cluster east at the same time"); n != 5 {
 			t.Errorf("%d hours are refused, want 5", n)
+		}
+		if filed := w.filed(dir, "example"); len(filed) > 0 {
+			t.Errorf("example has the hours %v", filed)
+		}
+	})
+}
+
+// TestRenamed checks the day on which the label arrives: after rename-cluster the hours are the ones that are read from
+// series with the label, and are not filed again.
+func TestRenamed(t *testing.T) {
+	simulate(t, func(w *world) {
+		plain, labelled := foldtest.NewStore(), foldtest.NewStore()
+		foldtest.NewFleet(plain, w.begin, 0, 2).Run(25 * 60)
+		foldtest.NewFleet(labelled, w.begin, 0, 2, "cluster", "east").Run(25 * 60)
+		w.api = foldtest.API{Store: plain}
+		d, dir := w.folder("folder")
+		if err := w.once(d, "--cluster=example"); err != nil {
+			t.Fatal(err)
+		}
+		w.api = foldtest.API{Store: labelled}
+		if err := w.once(d, "--cluster=example", "--again"); err == nil || !strings.Contains(err.Error(), "rename-cluster") {
+			t.Errorf("with the label: %v", err)
+		}
+		c, err := Parse([]string{"rename-cluster", "example", "east", "--folder=" + dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := Rename(t.Context(), c, &out, slog.New(slog.DiscardHandler)); err != nil || out.String() != "folder: 5 hours of example are filed as east\n" {
+			t.Errorf("%q, error %v", out.String(), err)
+		}
+		if err := w.once(d, "--again"); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff(first(5), w.filed(dir, "east")); diff != "" {
+			t.Errorf("revisions (-want +got):\n%s", diff)
 		}
 		if filed := w.filed(dir, "example"); len(filed) > 0 {
 			t.Errorf("example has the hours %v", filed)

@@ -55,16 +55,37 @@ func (s *samples) board(l fold.Labels) Board {
 
 const (
 	// countHours is the number of hours that are counted at once.
-	countHours = 24
-	// probe and probeAt are a time within an hour, and its end: a board that is missing in the hour is missing in it.
-	// It takes a third of the samples of the hour.
-	probe   = "599999ms"
+	countHours = 192
+	// probe and probeAt are a time within an hour, and its end: a board that is missing in the hour is missing in it. Stores
+	// skip most samples of the hour.
+	probe   = "179999ms"
 	probeAt = 35 * time.Minute
 	whole   = "3599999ms"
 )
 
 // hourSet has a bit for each of countHours hours.
-type hourSet uint32
+type hourSet [countHours / 64]uint64
+
+func (s *hourSet) add(n int)      { s[n/64] |= 1 << (n % 64) }
+func (s *hourSet) has(n int) bool { return s[n/64]>>(n%64)&1 == 1 }
+
+func (s *hourSet) count() (n int) {
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// counting counts the hours of boards from a first one on.
+type counting struct {
+	*samples
+	common []string // matchers
+	first  time.Time
+	n      int // hours
+	boards map[Board]*hourSet
+	// clusters have the hours with a board.
+	clusters map[string]*hourSet
+}
 
 // counted returns boards with the number of their hours. A board counts if it is there in the probe of an hour; if no board
 // of the cluster is, the hour is read as a whole. It keeps the hours of clusters for [samples.Hours].
@@ -73,49 +94,24 @@ func (s *samples) counted(ctx context.Context, of Selection, common []string) (f
 	if err != nil {
 		return nil, err
 	}
-	all, clusters, filed := make(map[Board]int), make(map[string]bool), []Hour{}
+	all, filed := make(map[Board]int), []Hour{}
 	for _, l := range series {
-		clusters[s.cluster(l)] = true
 		all[s.board(l)] = 0
 	}
 	for first := of.From.Truncate(time.Hour); first.Before(of.Until); first = first.Add(countHours * time.Hour) {
-		last := earlier(first.Add(countHours*time.Hour), of.Until).Add(-1).Truncate(time.Hour)
-		s.Progress("reading the boards of " + first.Format(time.DateOnly))
-		boards, err := s.present(ctx, selector(placementMetric, common...), probe, first.Add(probeAt), last.Add(probeAt))
-		if err != nil {
+		hours := int((of.Until.Sub(first) + time.Hour - 1) / time.Hour)
+		c := &counting{s, common, first.UTC(), min(hours, countHours), make(map[Board]*hourSet), make(map[string]*hourSet)}
+		for b := range all {
+			c.clusters[b.Cluster] = &hourSet{}
+		}
+		s.Progress("reading the boards since " + first.Format(time.DateOnly))
+		if err := c.count(ctx); err != nil {
 			return nil, err
 		}
-		hours := make(map[string]hourSet)
-		for b, set := range boards {
-			hours[b.Cluster] |= set
+		for b, set := range c.boards {
+			all[b] += set.count()
 		}
-		for cluster := range clusters {
-			missing := (1<<(last.Sub(first)/time.Hour+1) - 1) &^ hours[cluster]
-			if missing == 0 {
-				continue
-			}
-			text := s.store.Selector(placementMetric, cluster, common...)
-			begin, end := bits.TrailingZeros32(uint32(missing)), bits.Len32(uint32(missing))
-			more, err := s.present(ctx, text, whole, first.Add(time.Duration(begin+1)*time.Hour), first.Add(time.Duration(end)*time.Hour))
-			if err != nil {
-				return nil, err
-			}
-			for b, set := range more {
-				set = set << begin & missing
-				boards[b] |= set
-				hours[cluster] |= set
-			}
-		}
-		for b, set := range boards {
-			all[b] += bits.OnesCount32(uint32(set))
-		}
-		for n := range countHours {
-			for _, cluster := range slices.Sorted(maps.Keys(hours)) {
-				if hours[cluster]>>n&1 == 1 {
-					filed = append(filed, Hour{Cluster: cluster, Hour: first.Add(time.Duration(n) * time.Hour).UTC()})
-				}
-			}
-		}
+		filed = append(filed, c.filed()...)
 	}
 	s.Progress("")
 	s.filed[countKey(of)] = filed
@@ -128,14 +124,58 @@ func (s *samples) counted(ctx context.Context, of Selection, common []string) (f
 
 func countKey(of Selection) string { return fmt.Sprint(of.From, of.Until, of.Where) }
 
-// present returns the hours in which boards are there in a window that ends at some moment of each hour.
-func (s *samples) present(ctx context.Context, text, window string, first, last time.Time) (map[Board]hourSet, error) {
-	found := make(map[Board]hourSet)
-	err := s.store.Hourly(ctx, "last_over_time("+text+"["+window+"])", first, last, func(series fold.Series) {
-		b := s.board(series.Labels)
+func (c *counting) count(ctx context.Context) error {
+	probed := "last_over_time(" + selector(placementMetric, c.common...) + "[" + probe + "])"
+	if err := c.read(ctx, probed, 0, c.n, probeAt); err != nil {
+		return err
+	}
+	for cluster, set := range c.clusters {
+		known := *set
+		for n := 0; n < c.n; n++ {
+			end := n
+			for end < c.n && !known.has(end) {
+				end++
+			}
+			if end == n {
+				continue
+			}
+			read := "last_over_time(" + c.store.Selector(placementMetric, cluster, c.common...) + "[" + whole + "])"
+			if err := c.read(ctx, read, n, end, time.Hour); err != nil {
+				return err
+			}
+			n = end
+		}
+	}
+	return nil
+}
+
+// read evaluates a query at a moment of some hours.
+func (c *counting) read(ctx context.Context, text string, from, until int, at time.Duration) error {
+	hour := func(n int) time.Time { return c.first.Add(time.Duration(n)*time.Hour + at) }
+	return c.store.Hourly(ctx, text, hour(from), hour(until-1), func(series fold.Series) {
+		b := c.board(series.Labels)
+		if c.boards[b] == nil {
+			c.boards[b] = &hourSet{}
+		}
+		if c.clusters[b.Cluster] == nil {
+			c.clusters[b.Cluster] = &hourSet{}
+		}
 		for _, x := range series.Samples {
-			found[b] |= 1 << (time.UnixMilli(x.Time).Sub(first) / time.Hour)
+			n := int(time.UnixMilli(x.Time).Sub(hour(0)) / time.Hour)
+			c.boards[b].add(n)
+			c.clusters[b.Cluster].add(n)
 		}
 	})
-	return found, err
+}
+
+// filed returns the hours of clusters, by time and cluster.
+func (c *counting) filed() (all []Hour) {
+	for n := range c.n {
+		for _, cluster := range slices.Sorted(maps.Keys(c.clusters)) {
+			if c.clusters[cluster].has(n) {
+				all = append(all, Hour{Cluster: cluster, Hour: c.first.Add(time.Duration(n) * time.Hour)})
+			}
+		}
+	}
+	return all
 }
