@@ -126,6 +126,9 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		a.Rows = append(a.Rows, checks[name].row(of))
 	}
 	a.Notices = append(a.Notices, accepted.notices()...)
+	if err := q.twice(ctx, of, &a); err != nil {
+		return a, err
+	}
 	if len(a.Rows) == 0 {
 		return a, fmt.Errorf("%s has no hours from %s to %s: check the time, or file it with gpuledger-archive once --from", q.source.Name(), stamp(of.From), stamp(of.Until))
 	}
