@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/moves"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -39,6 +40,8 @@ type Config struct {
 	HTTP webhook.Config
 	// Stdout prints the rows.
 	Stdout stdout.Config
+	// Moves sends the events of boards, for run.
+	Moves moves.Config
 	// From is the first hour, zero for the last full one. Until is the end of the last hour,
 	// zero for now.
 	From, Until moment
@@ -107,6 +110,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	c.HTTP.Register(fs)
 	c.Stdout.Register(fs)
 	c.Events.Register(fs)
+	c.Moves.Register(fs)
 	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
 	fs.StringVar(&c.MySQL, "mysql.url", "", "`URL` of a database of MySQL or MariaDB to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
 	fs.StringVar(&c.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")
@@ -183,7 +187,7 @@ func Parse(args []string) (Config, error) {
 	if !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }) && c.Schema == "" && !c.Version {
 		return *c, errors.New("nowhere to file: set --" + strings.Join(flags(destinations), " or --"))
 	}
-	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.S3.Validate(), c.HTTP.Validate(), c.Stdout.Validate(), c.validate(),
+	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.S3.Validate(), c.HTTP.Validate(), c.Stdout.Validate(), c.Moves.Validate(), c.validate(),
 		c.Serve.ValidateKey(), cli.CheckSecret("mysql.password-file", c.MySQLPassword))
 }
 
@@ -206,6 +210,8 @@ func (c *Config) validate() error {
 		return errors.New("--until is not for run, which does not end")
 	case c.Run && c.Again:
 		return errors.New("--again is not for run: use once")
+	case c.Moves.IsSet() && (!c.Run || len(keeping(c)) == 0):
+		return errors.New("--moves.webhook and --moves.file require run, and a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
 	case c.Events.Receive && !c.Run:
 		return errors.New("--events.receive requires run")
 	case c.Events.Receive && len(eventDestinations(c)) == 0:

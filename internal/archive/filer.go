@@ -12,6 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
+	"github.com/gpuledger/gpuledger/internal/archive/moves"
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -52,7 +53,9 @@ type filer struct {
 	destination
 	name string // of the sink in logs and metrics
 	sink sink   // nil while it is not open
-	jobs []*job
+	// pusher sends the events of boards in this sink; nil for none.
+	pusher *moves.Pusher
+	jobs   []*job
 	// seen has the hours in which a cluster had boards, and newest its newest filed hour.
 	seen   map[string]table.Span
 	newest map[string]time.Time

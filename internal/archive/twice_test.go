@@ -89,7 +89,7 @@ func TestRenamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		if err := Rename(t.Context(), c, &out, slog.New(slog.DiscardHandler)); err != nil || out.String() != "folder: 5 hours of example are filed as east\n" {
+		if err := Rename(w.Context(), c, &out, slog.New(slog.DiscardHandler)); err != nil || out.String() != "folder: 5 hours of example are filed as east\n" {
 			t.Errorf("%q, error %v", out.String(), err)
 		}
 		if err := w.once(d, "--again"); err != nil {
@@ -107,23 +107,7 @@ func TestRenamed(t *testing.T) {
 // TestMovedInAnHour checks that a board that moves to another cluster within an hour is filed in both.
 func TestMovedInAnHour(t *testing.T) {
 	simulate(t, func(w *world) {
-		w.samples = foldtest.NewStore()
-		for minute := range 5 * 60 {
-			cluster, node := "east", "n1"
-			if minute >= 150 {
-				cluster, node = "west", "n2"
-			}
-			at := w.begin.Add(time.Duration(minute)*time.Minute + 7*time.Second)
-			labels := []string{"cluster", cluster, "node", node, "UUID", "GPU-1"}
-			w.samples.Add(at, 1, "gpuledger_placement_info", labels...)
-			w.samples.Add(at, float64(minute)*600, "gpuledger_board_energy_joules_total", labels...)
-			for _, other := range []string{"east", "west"} { // a board that stays
-				labels := []string{"cluster", other, "node", "n-" + other, "UUID", "GPU-" + other}
-				w.samples.Add(at, 1, "gpuledger_placement_info", labels...)
-				w.samples.Add(at, float64(minute)*600, "gpuledger_board_energy_joules_total", labels...)
-			}
-		}
-		w.api = foldtest.API{Store: w.samples}
+		w.moving()
 		d, dir := w.folder("folder")
 		if err := w.once(d); err != nil {
 			t.Error(err)
@@ -132,4 +116,25 @@ func TestMovedInAnHour(t *testing.T) {
 			t.Errorf("east has the hours %v, west %v: the log is\n%s", east, west, w.log.String())
 		}
 	})
+}
+
+// moving replaces the samples by those of a board that moves to another cluster after 150 minutes.
+func (w *world) moving() {
+	w.samples = foldtest.NewStore()
+	for minute := range 7 * 60 {
+		cluster, node := "east", "n1"
+		if minute >= 150 {
+			cluster, node = "west", "n2"
+		}
+		at := w.begin.Add(time.Duration(minute)*time.Minute + 7*time.Second)
+		labels := []string{"cluster", cluster, "node", node, "UUID", "GPU-1"}
+		w.samples.Add(at, 1, "gpuledger_placement_info", labels...)
+		w.samples.Add(at, float64(minute)*600, "gpuledger_board_energy_joules_total", labels...)
+		for _, other := range []string{"east", "west"} { // a board that stays
+			labels := []string{"cluster", other, "node", "n-" + other, "UUID", "GPU-" + other}
+			w.samples.Add(at, 1, "gpuledger_placement_info", labels...)
+			w.samples.Add(at, float64(minute)*600, "gpuledger_board_energy_joules_total", labels...)
+		}
+	}
+	w.api = foldtest.API{Store: w.samples}
 }

@@ -3,6 +3,9 @@ package ask
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -94,7 +97,7 @@ func events(all []*Stay, first map[string]time.Time) (found []boardEvent) {
 		switch s.End {
 		case silent:
 			found = append(found, boardEvent{At: s.Last, Event: s.End, stays: []*Stay{s}, silence: silence{s.Cluster, s.Node, s.MissingSince, time.Time{}}})
-		case lost, "replaced":
+		case lost, replaced:
 			found = append(found, boardEvent{At: s.Last, Event: s.End, stays: []*Stay{s}})
 		}
 		previous[s.UUID], occupant[at] = s, s
@@ -129,4 +132,21 @@ func grouped(all []boardEvent) (found []boardEvent) {
 	}
 	slices.SortStableFunc(found, boardEvent.compare)
 	return found
+}
+
+// Moves returns the events of boards as rows of [table.Moves], in the order of time. The id of an event depends on its
+// board, place and hour.
+func Moves(ctx context.Context, source books.Source, of books.Selection) (rows [][]any, err error) {
+	all, err := boardEvents(ctx, source, of)
+	for _, e := range all {
+		s, side := e.stays[0], "start"
+		if e.Event == lost || e.Event == silent || e.Event == replaced {
+			side = "end"
+		}
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %s %d", s.UUID, s.Cluster, s.Node, side, e.At.Unix()/3600))
+		rows = append(rows, []any{
+			hex.EncodeToString(sum[:16]), e.At, e.Event, s.Serial, s.UUID, s.Cluster, s.Node, s.ChassisSerial, s.ChassisSlot, s.PCIBusID, e.cluster, e.node, e.replaced,
+		})
+	}
+	return rows, err
 }

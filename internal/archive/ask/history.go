@@ -100,7 +100,7 @@ func (q *question) successors(ctx context.Context, all []*Stay, of books.Selecti
 		}
 		s.NextBoard = next
 		if next != nil && s.End != "moved" && (s.MissingSince.IsZero() || !next.First.After(s.MissingSince.Add(time.Hour))) {
-			s.End = "replaced"
+			s.End = replaced
 		}
 	}
 	return nil

@@ -133,6 +133,9 @@ type calendar struct {
 // The causes of the end of a stay if the GPU is in no place: no GPU of its node is there, or some are.
 const silent, lost = "silent", "lost"
 
+// replaced is the cause if another board is in the place.
+const replaced = "replaced"
+
 // filed returns the first filed hour of a cluster in a time, zero if there is none.
 func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err error) {
 	if !s.from.Before(s.until) {
@@ -207,7 +210,7 @@ func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
 	case at(s.NextPlace) && s.NextPlace.Start == "moved":
 		return "moved", nil
 	case at(s.NextBoard) && s.NextBoard.First.After(s.Last):
-		return "replaced", nil
+		return replaced, nil
 	case s.MissingSince.IsZero():
 		return "", nil
 	}
