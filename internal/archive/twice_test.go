@@ -68,8 +68,8 @@ func TestTwoClusters(t *testing.T) {
 	})
 }
 
-// TestRenamed checks the day on which the label arrives: after rename-cluster the hours are the ones that are read from
-// series with the label, and are not filed again.
+// TestRenamed checks the day on which the label arrives: after rename-cluster hours that are read again from
+// series with the label are not filed again.
 func TestRenamed(t *testing.T) {
 	simulate(t, func(w *world) {
 		plain, labelled := foldtest.NewStore(), foldtest.NewStore()

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// testElsewhere checks the GPUs that other clusters have in a filed hour, without those that were not scraped.
+// testElsewhere checks the GPUs that other clusters have in a filed hour, without unscraped ones.
 func testElsewhere(t *testing.T, s Sink) {
 	t.Helper()
 	hour := Noon.AddDate(0, 0, 9)

@@ -55,5 +55,5 @@ type OverlapError struct {
 }
 
 func (e *OverlapError) Error() string {
-	return fmt.Sprintf("cluster %s has the hour %s too: only a cluster without hours of the other one can have its new name", e.Cluster, e.Hour.UTC().Format("2006-01-02T15"))
+	return fmt.Sprintf("cluster %s has the hour %s too: choose a name without these hours", e.Cluster, e.Hour.UTC().Format("2006-01-02T15"))
 }
