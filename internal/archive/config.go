@@ -198,6 +198,21 @@ func (c *Config) validate() error {
 		}
 	}
 	switch {
+	case c.Run && !c.Until.IsZero():
+		return errors.New("--until is not for run, which does not end")
+	case c.Run && c.Again:
+		return errors.New("--again is not for run: use once")
+	case c.Events.Receive && !c.Run:
+		return errors.New("--events.receive requires run")
+	case c.Events.Receive && len(eventDestinations(c)) == 0:
+		return errors.New("--events.receive requires a sink that keeps events: set --" + strings.Join(slices.Sorted(maps.Keys(keepers)), " or --"))
+	}
+	return errors.Join(c.validateKept(), c.validateEvents())
+}
+
+// validateKept checks what needs a sink that keeps hours.
+func (c *Config) validateKept() error {
+	switch {
 	case c.Prune && c.Before.IsZero():
 		return errors.New("prune requires --before with a date such as 2025-01-01")
 	case c.RenameFrom != "" && len(keeping(c)) == 0:
@@ -206,18 +221,10 @@ func (c *Config) validate() error {
 		return errors.New("prune requires a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
 	case !c.Prune && (c.DryRun || !c.Before.IsZero()):
 		return errors.New("--before and --dry-run are for prune")
-	case c.Run && !c.Until.IsZero():
-		return errors.New("--until is not for run, which does not end")
-	case c.Run && c.Again:
-		return errors.New("--again is not for run: use once")
 	case c.Moves.IsSet() && (!c.Run || len(keeping(c)) == 0):
 		return errors.New("--moves.webhook and --moves.file require run, and a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
-	case c.Events.Receive && !c.Run:
-		return errors.New("--events.receive requires run")
-	case c.Events.Receive && len(eventDestinations(c)) == 0:
-		return errors.New("--events.receive requires a sink that keeps events: set --" + strings.Join(slices.Sorted(maps.Keys(keepers)), " or --"))
 	}
-	return c.validateEvents()
+	return nil
 }
 
 // maxReason limits the reason of an acceptance, in bytes.

@@ -48,7 +48,7 @@ func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	return renamed
 }
 
-// OverlapError is the error of renaming a cluster to one that has some of its hours.
+// OverlapError is the error of a new name of a cluster under which some of its hours are filed.
 type OverlapError struct {
 	Cluster string
 	Hour    time.Time

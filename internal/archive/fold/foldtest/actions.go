@@ -27,9 +27,9 @@ func (n *drawnNode) present() (all []*drawnBoard) {
 	return all
 }
 
-// vanished is the word for boards that are in no place: silent if their node has no other boards.
-func (n *drawnNode) vanished(boards int) string {
-	if len(n.present()) == boards {
+// vanished is the event of a board that is in no place: silent if its node has no other boards.
+func (n *drawnNode) vanished() string {
+	if len(n.present()) == 1 {
 		return "silent"
 	}
 	return "lost"
@@ -100,7 +100,7 @@ func (p *Places) unfiled(c *drawnCluster, hour int) {
 func (p *Places) absent(b *drawnBoard, a absence, noticed bool) {
 	at := b.last
 	if noticed {
-		end := at.vanished(1)
+		end := at.vanished()
 		p.event(a.from-1, end, b, at, nil, nil)
 		p.leave(b, a.from, end)
 		p.event(a.until, "returned", b, at, at, nil)
@@ -125,7 +125,7 @@ func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
 	case 3:
 		p.absent(b, short, false)
 	case 4: // lost
-		end := n.vanished(1)
+		end := n.vanished()
 		p.event(long.from-1, end, b, at, nil, nil)
 		p.leave(b, long.from, end)
 		p.going = append(p.going, b)
@@ -200,7 +200,7 @@ func (p *Places) move(b *drawnBoard, a absence) {
 	}
 	at, end := b.last, "moved"
 	if a.hours > 0 {
-		end = at.vanished(1)
+		end = at.vanished()
 		p.event(a.from-1, end, b, at, nil, nil)
 	}
 	p.leave(b, a.from, end)
@@ -212,7 +212,7 @@ func (p *Places) move(b *drawnBoard, a absence) {
 func (p *Places) replace(b *drawnBoard, a absence) {
 	at, end := b.last, "replaced"
 	if a.hours > 0 {
-		end = at.vanished(1)
+		end = at.vanished()
 	}
 	p.event(a.from-1, end, b, at, nil, nil)
 	p.leave(b, a.from, end)

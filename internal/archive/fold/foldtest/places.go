@@ -127,9 +127,9 @@ func (p *Places) at(minute int) time.Time {
 
 // event records an event.
 func (p *Places) event(minute int, event string, b *drawnBoard, at *drawnSlot, from *drawnSlot, took *drawnBoard) {
-	e := PlaceEvent{At: p.at(minute), Event: event, Serial: b.serial, Cluster: at.drawnCluster.name, Node: at.drawnNode.name, GPUs: 1}
+	e := PlaceEvent{At: p.at(minute), Event: event, Serial: b.serial, Cluster: at.drawnCluster.name, Node: at.name, GPUs: 1}
 	if from != nil {
-		e.FromCluster, e.FromNode = from.drawnCluster.name, from.drawnNode.name
+		e.FromCluster, e.FromNode = from.drawnCluster.name, from.name
 	}
 	if took != nil && took != b {
 		e.Took = took.serial
@@ -156,7 +156,7 @@ func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard
 func (p *Places) enter(b *drawnBoard, s *drawnSlot, minute int, start string) {
 	s.board, s.occupant, b.last, b.stay = b, b, s, len(p.Stays)
 	b.spans = append(b.spans, drawnSpan{s, minute, -1})
-	p.Stays = append(p.Stays, PlaceStay{Serial: b.serial, Cluster: s.drawnCluster.name, Node: s.drawnNode.name, Start: start, First: p.at(minute)})
+	p.Stays = append(p.Stays, PlaceStay{Serial: b.serial, Cluster: s.drawnCluster.name, Node: s.name, Start: start, First: p.at(minute)})
 }
 
 // leave takes a board out of its slot: it is not there from a minute on. The stay ends for a reason.
@@ -210,12 +210,12 @@ func (p *Places) scrape() {
 
 // scrape adds a scrape to the row of an hour.
 func (b *drawnBoard) scrape(h *fold.Hour, s *drawnSlot, at time.Time) {
-	i := slices.IndexFunc(h.GPUs, func(g fold.GPU) bool { return g.UUID == b.uuid && g.Node == s.drawnNode.name })
+	i := slices.IndexFunc(h.GPUs, func(g fold.GPU) bool { return g.UUID == b.uuid && g.Node == s.name })
 	if i < 0 {
 		i = len(h.GPUs)
 		h.GPUs = append(h.GPUs, fold.GPU{
-			Node: s.drawnNode.name, UUID: b.uuid, Serial: b.serial, First: at, Model: "H100", SystemUUID: "machine-of-" + s.drawnNode.name,
-			ChassisSerial: "C-" + s.drawnNode.name, ChassisSlot: strconv.Itoa(s.number), PCIBusID: fmt.Sprintf("00000000:%d:00.0", s.number),
+			Node: s.name, UUID: b.uuid, Serial: b.serial, First: at, Model: "H100", SystemUUID: "machine-of-" + s.name,
+			ChassisSerial: "C-" + s.name, ChassisSlot: strconv.Itoa(s.number), PCIBusID: fmt.Sprintf("00000000:%d:00.0", s.number),
 		})
 	}
 	g := &h.GPUs[i]
