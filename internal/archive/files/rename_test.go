@@ -20,6 +20,11 @@ func TestRename(t *testing.T) {
 	}
 }
 
+// TestRenameBucket renames a cluster in a bucket that programs share.
+func TestRenameBucket(t *testing.T) {
+	sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) { return bucketSink(t) })
+}
+
 // TestRenameStops stops the renaming of a cluster before each change of its files, and repeats it.
 func TestRenameStops(t *testing.T) {
 	for n := 0; ; n++ {
