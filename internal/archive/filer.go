@@ -51,8 +51,9 @@ type filer struct {
 	destination
 	name string // of the sink in logs and metrics
 	sink sink   // nil while it is not open
-	// pusher sends the events of boards in this sink; nil for none.
+	// pusher sends the events of boards in this sink; nil for none. fresh is set until it is called after a change.
 	pusher *moves.Pusher
+	fresh  bool
 	jobs   []*job
 	// seen has the hours in which a cluster had boards, and newest its newest filed hour.
 	seen   map[string]table.Span
@@ -65,7 +66,7 @@ type filer struct {
 }
 
 func newFiler(a *archive, d destination) *filer {
-	f := &filer{archive: a, destination: d, name: sinkName(d), seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
+	f := &filer{archive: a, destination: d, fresh: true, name: sinkName(d), seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
 	a.metrics.born(f.name)
 	return f
 }
@@ -228,6 +229,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		case err != nil:
 			return &sinkError{err}
 		}
+		f.fresh = true
 		attrs := []any{
 			"sink", f.name, "cluster", cluster, "hour", j.hour, "revision", before.Revision + 1, "gpus", len(h.GPUs), "charges", len(h.Charges),
 			"seconds", math.Round(time.Since(began).Seconds()*1000) / 1000,

@@ -45,9 +45,10 @@ func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) 
 
 // push requests the events of the hours that all clusters have. A cluster that is far behind is not waited for.
 func (f *filer) push() {
-	if f.pusher == nil || len(f.newest) == 0 {
+	if f.pusher == nil || !f.fresh || len(f.newest) == 0 {
 		return
 	}
+	f.fresh = false
 	var newest time.Time
 	for _, hour := range f.newest {
 		if hour.After(newest) {

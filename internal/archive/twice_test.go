@@ -104,6 +104,17 @@ func TestRenamed(t *testing.T) {
 	})
 }
 
+// TestRenameFlags checks the errors of rename-cluster.
+func TestRenameFlags(t *testing.T) {
+	for text, args := range map[string][]string{
+		"the old and the new name": {"example", "--folder=x"}, "another valid one": {"east", "east", "--folder=x"}, "a sink that keeps hours": {"a", "b", "--stdout=json"},
+	} {
+		if _, err := Parse(append([]string{"rename-cluster"}, args...)); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
 // TestMovedInAnHour checks that a board that moves to another cluster within an hour is filed in both.
 func TestMovedInAnHour(t *testing.T) {
 	simulate(t, func(w *world) {
