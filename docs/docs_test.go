@@ -56,9 +56,9 @@ var (
 	limits = map[string]int{
 		"../README.md":     1200,
 		"amd.md":           915,
-		"archive.md":       2640,
-		"ask.md":           1355,
-		"dba.md":           540,
+		"archive.md":       2710,
+		"ask.md":           1420,
+		"dba.md":           570,
 		"opentelemetry.md": 230,
 		"packages.md":      490,
 		"slurm.md":         710,

@@ -81,6 +81,8 @@ func run(ctx context.Context, cfg archive.Config, log *slog.Logger) error {
 	switch {
 	case cfg.Run:
 		return archive.Run(ctx, cfg, log)
+	case cfg.RenameFrom != "":
+		return archive.Rename(ctx, cfg, os.Stdout, log)
 	case cfg.Prune:
 		return archive.Prune(ctx, cfg, os.Stdout, time.Now(), log)
 	}
@@ -98,6 +100,8 @@ usage: gpuledger-archive run [flags]              file each hour after its end, 
                                                   file hours although samples are missing
        gpuledger-archive prune --before=DATE [flags]
                                                   delete old hours and events, and keep the sums of months
+       gpuledger-archive rename-cluster OLD NEW [flags]
+                                                  file the hours of a cluster under another name
        gpuledger-archive schema [postgres|mysql]  print the statements that create or update the tables
 
 `)

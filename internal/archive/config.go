@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/moves"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -39,6 +40,8 @@ type Config struct {
 	HTTP webhook.Config
 	// Stdout prints the rows.
 	Stdout stdout.Config
+	// Moves sends the events of boards, for run.
+	Moves moves.Config
 	// From is the first hour, zero for the last full one. Until is the end of the last hour,
 	// zero for now.
 	From, Until moment
@@ -62,6 +65,8 @@ type Config struct {
 	Prune  bool
 	Before moment
 	DryRun bool
+	// RenameFrom and RenameTo are set by the command "rename-cluster": give a cluster another name.
+	RenameFrom, RenameTo string
 	// Schema is set by the command "schema" to a kind of database: print the statements that create
 	// the tables.
 	Schema  string
@@ -105,6 +110,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	c.HTTP.Register(fs)
 	c.Stdout.Register(fs)
 	c.Events.Register(fs)
+	c.Moves.Register(fs)
 	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
 	fs.StringVar(&c.MySQL, "mysql.url", "", "`URL` of a database of MySQL or MariaDB to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
 	fs.StringVar(&c.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")
@@ -140,13 +146,21 @@ func (c *Config) command(args []string) ([]string, error) {
 		c.Accept, args = args[1], args[1:]
 	case "prune":
 		c.Prune = true
+	case "rename-cluster":
+		if len(args) < 3 || strings.HasPrefix(args[1], "-") || strings.HasPrefix(args[2], "-") {
+			return nil, errors.New("rename-cluster: must be followed by the old and the new name of a cluster")
+		}
+		c.RenameFrom, c.RenameTo, args = args[1], args[2], args[2:]
+		if err := table.CheckCluster(c.RenameTo); err != nil || c.RenameFrom == c.RenameTo {
+			return nil, errors.Join(errors.New("rename-cluster: the new name must be another valid one"), err)
+		}
 	case "schema":
 		c.Schema = "postgres"
 		if len(args) > 1 && slices.Contains(dialects, args[1]) {
 			c.Schema, args = args[1], args[1:]
 		}
 	default:
-		return nil, fmt.Errorf("unknown command %q: must be run, once, accept, prune or schema", args[0])
+		return nil, fmt.Errorf("unknown command %q: must be run, once, accept, prune, rename-cluster or schema", args[0])
 	}
 	return args[1:], nil
 }
@@ -173,7 +187,7 @@ func Parse(args []string) (Config, error) {
 	if !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }) && c.Schema == "" && !c.Version {
 		return *c, errors.New("nowhere to file: set --" + strings.Join(flags(destinations), " or --"))
 	}
-	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.S3.Validate(), c.HTTP.Validate(), c.Stdout.Validate(), c.validate(),
+	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.S3.Validate(), c.HTTP.Validate(), c.Stdout.Validate(), c.Moves.Validate(), c.validate(),
 		c.Serve.ValidateKey(), cli.CheckSecret("mysql.password-file", c.MySQLPassword))
 }
 
@@ -184,12 +198,6 @@ func (c *Config) validate() error {
 		}
 	}
 	switch {
-	case c.Prune && c.Before.IsZero():
-		return errors.New("prune requires --before with a date such as 2025-01-01")
-	case c.Prune && len(pruned(c)) == 0:
-		return errors.New("prune requires a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
-	case !c.Prune && (c.DryRun || !c.Before.IsZero()):
-		return errors.New("--before and --dry-run are for prune")
 	case c.Run && !c.Until.IsZero():
 		return errors.New("--until is not for run, which does not end")
 	case c.Run && c.Again:
@@ -199,7 +207,24 @@ func (c *Config) validate() error {
 	case c.Events.Receive && len(eventDestinations(c)) == 0:
 		return errors.New("--events.receive requires a sink that keeps events: set --" + strings.Join(slices.Sorted(maps.Keys(keepers)), " or --"))
 	}
-	return c.validateEvents()
+	return errors.Join(c.validateKept(), c.validateEvents())
+}
+
+// validateKept checks what needs a sink that keeps hours.
+func (c *Config) validateKept() error {
+	switch {
+	case c.Prune && c.Before.IsZero():
+		return errors.New("prune requires --before with a date such as 2025-01-01")
+	case c.RenameFrom != "" && len(keeping(c)) == 0:
+		return errors.New("rename-cluster requires a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
+	case c.Prune && len(keeping(c)) == 0:
+		return errors.New("prune requires a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
+	case !c.Prune && (c.DryRun || !c.Before.IsZero()):
+		return errors.New("--before and --dry-run are for prune")
+	case c.Moves.IsSet() && (!c.Run || len(keeping(c)) == 0):
+		return errors.New("--moves.webhook and --moves.file require run, and a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
+	}
+	return nil
 }
 
 // maxReason limits the reason of an acceptance, in bytes.

@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
-	"github.com/gpuledger/gpuledger/internal/archive/manifest"
+	"github.com/gpuledger/gpuledger/internal/archive/moves"
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -52,17 +51,22 @@ type filer struct {
 	destination
 	name string // of the sink in logs and metrics
 	sink sink   // nil while it is not open
-	jobs []*job
+	// pusher sends the events of boards in this sink; nil for none. fresh is set until it is called after a change.
+	pusher *moves.Pusher
+	fresh  bool
+	jobs   []*job
 	// seen has the hours in which a cluster had boards, and newest its newest filed hour.
 	seen   map[string]table.Span
 	newest map[string]time.Time
-	said   string // the failure of the sink that was logged
-	waits  bool   // for another replica that has the sink
-	left   int    // hours that are not filed
+	// located are the GPUs of the hour that is filed.
+	located located
+	said    string // the failure of the sink that was logged
+	waits   bool   // for another replica that has the sink
+	left    int    // hours that are not filed
 }
 
 func newFiler(a *archive, d destination) *filer {
-	f := &filer{archive: a, destination: d, name: sinkName(d), seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
+	f := &filer{archive: a, destination: d, fresh: true, name: sinkName(d), seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
 	a.metrics.born(f.name)
 	return f
 }
@@ -215,6 +219,9 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		return err
 	}
 	if before.Digest != h.Digest {
+		if err := f.checkTwice(ctx, &h); err != nil {
+			return err
+		}
 		switch err := f.write(ctx, h, before); {
 		case errors.Is(err, table.ErrPruned): // after it was compared
 			f.has(cluster, j.hour)
@@ -222,6 +229,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		case err != nil:
 			return &sinkError{err}
 		}
+		f.fresh = true
 		attrs := []any{
 			"sink", f.name, "cluster", cluster, "hour", j.hour, "revision", before.Revision + 1, "gpus", len(h.GPUs), "charges", len(h.Charges),
 			"seconds", math.Round(time.Since(began).Seconds()*1000) / 1000,
@@ -310,85 +318,6 @@ func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) err
 	}
 	h.State, h.Corrections = table.Corrected, fold.Difference(charges, h.Charges)
 	return c.Correct(ctx, &h)
-}
-
-// openSink opens the sink, unless it is open.
-func (f *filer) openSink(ctx context.Context) error {
-	if f.sink != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
-	defer cancel()
-	s, err := f.open(ctx, &f.config)
-	if err != nil {
-		return fmt.Errorf("--%s: %w", f.flag, err)
-	}
-	f.sink = s
-	return f.recall(ctx)
-}
-
-// recall reads the clusters of the manifest, so that a cluster is missed although the store lost it
-// before this program started.
-func (f *filer) recall(ctx context.Context) error {
-	l, ok := f.sink.(lister)
-	if !ok {
-		return nil
-	}
-	since := f.now()
-	if from := f.config.From; !from.IsZero() && from.Before(since) {
-		since = from.Time
-	}
-	clusters, err := l.Clusters(ctx, since.Add(-maxAbsence))
-	if err != nil {
-		return fmt.Errorf("--%s: clusters: %w", f.flag, err)
-	}
-	for cluster, span := range clusters {
-		if only := f.config.Store.Cluster; only == "" || cluster == only {
-			f.seen[cluster] = f.seen[cluster].Extend(span.First).Extend(span.Last)
-		}
-	}
-	return nil
-}
-
-// fail closes the sink, and logs a failure once. It is a warning if another replica has the
-// folder or the manifest.
-func (f *filer) fail(ctx context.Context, err error) error {
-	f.close()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	f.failed.Store(true)
-	f.metrics.up.WithLabelValues(f.name).Set(0)
-	f.waits = errors.Is(err, files.ErrLocked) || errors.Is(err, manifest.ErrLocked)
-	if text := err.Error(); text != f.said {
-		f.said = text
-		if f.waits {
-			f.log.Warn("sink is locked", "sink", f.name, "err", err)
-		} else {
-			f.log.Error("sink failed", "sink", f.name, "err", err)
-		}
-	}
-	return &sinkError{err}
-}
-
-// works records that the sink works.
-func (f *filer) works() {
-	f.metrics.up.WithLabelValues(f.name).Set(1)
-	f.waits = false
-	if f.said != "" {
-		f.said = ""
-		f.log.Info("sink works again", "sink", f.name)
-	}
-}
-
-func (f *filer) close() {
-	if f.sink == nil {
-		return
-	}
-	if err := f.sink.Close(); err != nil {
-		f.log.Debug("cannot close the sink", "sink", f.name, "err", err)
-	}
-	f.sink = nil
 }
 
 // report shows how many hours are left. That is unknown while another replica files them.

@@ -15,13 +15,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// unprunable are the flags of sinks that cannot delete hours.
-var unprunable = []string{"http.url", "stdout"}
+// passing are the flags of sinks that keep no hours.
+var passing = []string{"http.url", "stdout"}
 
-// pruned returns the sinks of a configuration that can delete hours.
-func pruned(c *Config) (all []destination) {
+// keeping returns the sinks of a configuration that keep hours: they can be deleted and renamed.
+func keeping(c *Config) (all []destination) {
 	for _, d := range destinations {
-		if d.isSet(c) && !slices.Contains(unprunable, d.flag) {
+		if d.isSet(c) && !slices.Contains(passing, d.flag) {
 			all = append(all, d)
 		}
 	}
@@ -39,14 +39,14 @@ func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slo
 		return fmt.Errorf("--before=%s is in the future", c.Before.Format(time.DateOnly))
 	}
 	for _, d := range destinations {
-		if d.isSet(&c) && slices.Contains(unprunable, d.flag) {
+		if d.isSet(&c) && slices.Contains(passing, d.flag) {
 			log.Warn("rows that were sent cannot be deleted: delete them where they were received", "sink", sinkName(d))
 		}
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SINK\tTABLE\tCLUSTER\tROWS\tFILES\tBYTES\tFIRST HOUR\tLAST HOUR")
 	var failed error
-	for _, d := range pruned(&c) {
+	for _, d := range keeping(&c) {
 		found, err := pruneSink(ctx, &c, d, before)
 		for _, of := range found {
 			printDeleted(w, sinkName(d), of)
@@ -71,13 +71,11 @@ func pruneSink(ctx context.Context, c *Config, d destination, before time.Time) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if d.flag == "folder" { // its events have a lock of their own
-		events, err := files.OpenEvents(c.Folder, c.Formats)
-		if err != nil {
-			return nil, err
-		}
-		defer events.Close()
+	unlock, err := lockEvents(c, d)
+	if err != nil {
+		return nil, err
 	}
+	defer unlock()
 	p, ok := s.(pruner)
 	if !ok {
 		return nil, errors.New("its hours cannot be deleted")
@@ -94,6 +92,18 @@ func pruneSink(ctx context.Context, c *Config, d destination, before time.Time) 
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Table, b.Table))
 	})
 	return found, err
+}
+
+// lockEvents keeps other programs from adding events to a folder: they have a lock of their own.
+func lockEvents(c *Config, d destination) (unlock func(), err error) {
+	if d.flag != "folder" {
+		return func() {}, nil
+	}
+	events, err := files.OpenEvents(c.Folder, c.Formats)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = events.Close() }, nil
 }
 
 func printDeleted(w io.Writer, sink string, of table.Deleted) {

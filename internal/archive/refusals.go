@@ -30,6 +30,7 @@ var refusalReasons = []refusalReason{
 	{"implausible", fold.ErrImplausible},
 	{"overcharged", fold.ErrOvercharged},
 	{"incomplete", store.ErrIncomplete},
+	{"two_clusters", errTwice},
 	{"rejected", permanent.Err},
 	{"too_large", store.ErrTooLarge},
 	{"other", nil},

@@ -42,10 +42,17 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	pusher, err := a.newPusher(&c, log)
+	if err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return server.Run(ctx, handler) })
 	if a.receiver != nil {
 		g.Go(func() error { return a.receiver.Run(ctx) })
+	}
+	if pusher != nil {
+		g.Go(func() error { return pusher.Run(ctx) })
 	}
 	late := settle + rand.N(maxJitter)
 	for _, f := range a.filers {
@@ -70,6 +77,7 @@ func (f *filer) run(ctx context.Context, late time.Duration) {
 		if ctx.Err() != nil {
 			return
 		}
+		f.push()
 		wait := f.due(next.Add(time.Hour + late)).Sub(f.now())
 		if delay = f.after(err, delay); delay > 0 {
 			wait = delay

@@ -38,6 +38,12 @@ type reader interface {
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
+// locator is a sink that lists the GPUs of other clusters.
+type locator interface {
+	// Elsewhere returns the GPUs that were scraped in a filed hour of other clusters than some.
+	Elsewhere(ctx context.Context, than []string, hour time.Time) ([]table.Seen, error)
+}
+
 // checker is a sink whose rows can differ from its manifest.
 type checker interface {
 	// Intact reports whether the rows of a filed hour have the digest in the manifest.
@@ -62,6 +68,13 @@ type pruner interface {
 	// Prune deletes the rows of hours before a moment, the start of a month, and of events. It keeps the
 	// sums of charges and the manifest. Done is called with each deletion. If dry is set, nothing is deleted.
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
+}
+
+// renamer is a sink that can give a cluster another name.
+type renamer interface {
+	// RenameCluster renames the rows of a cluster, and returns the number of its hours. The error is a [table.OverlapError]
+	// if both clusters have an hour. After another failure it can be repeated.
+	RenameCluster(ctx context.Context, from, to string) (hours int, err error)
 }
 
 // destination is a kind of sink, with the flag that turns it on.

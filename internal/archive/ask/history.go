@@ -91,7 +91,7 @@ func xids(hours []books.GPU) string {
 // include them.
 func (q *question) successors(ctx context.Context, all []*Stay, of books.Selection) error {
 	for _, s := range all {
-		if s.MissingSince.IsZero() || s.PCIBusID == "" {
+		if s.PCIBusID == "" {
 			continue
 		}
 		next, err := q.successor(ctx, s, of)
@@ -99,8 +99,8 @@ func (q *question) successors(ctx context.Context, all []*Stay, of books.Selecti
 			return err
 		}
 		s.NextBoard = next
-		if next != nil && (s.End == "lost" || s.End == "silent") && !next.First.After(s.MissingSince.Add(time.Hour)) {
-			s.End = "replaced"
+		if next != nil && s.End != "moved" && (s.MissingSince.IsZero() || !next.First.After(s.MissingSince.Add(time.Hour))) {
+			s.End = replaced
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ var moveColumns = []print.Column{
 	{Name: "event", Title: "EVENT"},
 	{Name: "serial", Title: "SERIAL"},
 	{Name: "uuid"},
+	{Name: "gpus", Title: "GPUS", Kind: print.Count},
 	{Name: "cluster", Title: "CLUSTER"},
 	{Name: "node", Title: "NODE"},
 	{Name: "chassis_serial", Title: "CHASSIS"},
@@ -38,61 +39,34 @@ func (q *question) moves(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	begin := of.From
 	of.From = begin.Add(-before)
-	of.Places = true
-	uuids, err := q.changed(ctx, of)
-	if err != nil || len(uuids) == 0 {
-		return a, err
+	all, err := boardEvents(ctx, q.source, of)
+	for _, e := range grouped(all) {
+		if !e.At.Before(begin) {
+			a.Rows = append(a.Rows, q.moveRow(e))
+		}
 	}
-	all, err := stays(ctx, q.source, where(of, "uuid", uuids...))
-	if err != nil {
-		return a, err
-	}
-	a.Rows = q.events(all, begin, of.From)
-	return a, nil
+	return a, err
 }
 
-// changed returns the boards that were in several places, or not in all of the time.
-func (q *question) changed(ctx context.Context, of books.Selection) ([]string, error) {
-	found, err := q.source.Boards(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	type slot struct{ cluster, node, chassis, slot, address string }
-	places := make(map[string]map[slot]bool)
-	for _, b := range found {
-		if places[b.UUID] == nil {
-			places[b.UUID] = make(map[slot]bool)
+// moveRow returns an event of some boards. Values that differ between the boards are empty.
+func (q *question) moveRow(e boardEvent) []any {
+	common := func(value func(*Stay) string) string {
+		text := value(e.stays[0])
+		if slices.ContainsFunc(e.stays, func(s *Stay) bool { return value(s) != text }) {
+			return ""
 		}
-		places[b.UUID][slot{b.Cluster, b.Node, b.ChassisSerial, b.ChassisSlot, b.PCIBusID}] = true
+		return text
 	}
-	hours, err := q.bounds(ctx, of)
-	if err != nil {
-		return nil, err
+	serial := common(func(s *Stay) string { return s.Serial })
+	rma := ""
+	if len(e.stays) == 1 {
+		rma = q.factors.RMA.Note(e.replaced, serial)
 	}
-	always := make(map[string]int)
-	for _, hour := range hours {
-		part := of
-		part.From, part.Until = hour, earlier(hour.Add(time.Hour), of.Until)
-		there, err := q.source.Boards(ctx, part)
-		if err != nil {
-			return nil, err
-		}
-		seen := make(map[string]bool)
-		for _, b := range there {
-			if !seen[b.UUID] {
-				seen[b.UUID] = true
-				always[b.UUID]++
-			}
-		}
+	return []any{
+		e.At, e.Event, serial, common(func(s *Stay) string { return s.UUID }), int64(len(e.stays)), e.stays[0].Cluster, e.stays[0].Node,
+		common(func(s *Stay) string { return s.ChassisSerial }), common(func(s *Stay) string { return s.ChassisSlot }), common(func(s *Stay) string { return s.PCIBusID }),
+		e.cluster, e.node, e.replaced, rma,
 	}
-	var uuids []string
-	for uuid, slots := range places {
-		if len(slots) > 1 || always[uuid] < len(hours) {
-			uuids = append(uuids, uuid)
-		}
-	}
-	slices.Sort(uuids)
-	return uuids, nil
 }
 
 // bounds returns the first and the last filed hour, or one if they are the same.
@@ -120,43 +94,6 @@ func (q *question) bounds(ctx context.Context, of books.Selection) (hours []time
 			return append(hours, last), nil
 		}
 	}
-}
-
-// events returns the events of stays after a moment. Boards that were there in the hours before it did
-// not arrive.
-func (q *question) events(all []*Stay, begin, first time.Time) (rows [][]any) {
-	add := func(at time.Time, event string, s *Stay, cluster, node, replaced string) {
-		if at.Before(begin) {
-			return
-		}
-		rows = append(rows, []any{at, event, s.Serial, s.UUID, s.Cluster, s.Node, s.ChassisSerial, s.ChassisSlot, s.PCIBusID, cluster, node, replaced, q.factors.RMA.Note(replaced, s.Serial)})
-	}
-	previous := make(map[string]*Stay) // by UUID
-	occupant := make(map[place]*Stay)
-	for _, s := range all {
-		at := place{s.Cluster, s.Node, s.SystemUUID, s.PCIBusID}
-		replaced := ""
-		if other := occupant[at]; other != nil && other.UUID != s.UUID && s.PCIBusID != "" {
-			replaced = cmp.Or(other.Serial, other.UUID)
-		}
-		last := previous[s.UUID]
-		switch {
-		case s.Start == "moved":
-			add(s.First, "moved", s, last.Cluster, last.Node, replaced)
-		case s.Start == "returned":
-			add(s.First, "returned", s, last.Cluster, last.Node, replaced)
-		case s.First.Sub(first) > time.Hour:
-			add(s.First, "arrived", s, "", "", replaced)
-		}
-		if s.End == "silent" || s.End == "lost" || s.End == "replaced" {
-			add(s.Last, s.End, s, "", "", "")
-		}
-		previous[s.UUID], occupant[at] = s, s
-	}
-	slices.SortStableFunc(rows, func(a, b []any) int {
-		return cmp.Or(a[0].(time.Time).Compare(b[0].(time.Time)), cmp.Compare(a[3].(string), b[3].(string)))
-	})
-	return rows
 }
 
 // missingColumns are the columns of boards that are in no place.

@@ -54,7 +54,7 @@ func stays(ctx context.Context, source books.Source, of books.Selection) ([]*Sta
 	if err != nil {
 		return nil, err
 	}
-	c := &calendar{source: source, until: of.Until, known: make(map[span]time.Time)}
+	c := &calendar{source: source, until: of.Until, known: make(map[span]time.Time), silent: make(map[silence]bool)}
 	all, err := c.join(ctx, parts)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,14 @@ type calendar struct {
 	source books.Source
 	until  time.Time
 	known  map[span]time.Time
+	silent map[silence]bool
 }
+
+// The causes of the end of a stay if the GPU is in no place: no GPU of its node is there, or some are.
+const silent, lost = "silent", "lost"
+
+// replaced is the cause if another board is in the place.
+const replaced = "replaced"
 
 // filed returns the first filed hour of a cluster in a time, zero if there is none.
 func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err error) {
@@ -203,15 +210,26 @@ func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
 	case at(s.NextPlace) && s.NextPlace.Start == "moved":
 		return "moved", nil
 	case at(s.NextBoard) && s.NextBoard.First.After(s.Last):
-		return "replaced", nil
+		return replaced, nil
 	case s.MissingSince.IsZero():
 		return "", nil
 	}
-	silent := true
-	of := books.Selection{From: s.MissingSince, Until: soon, Places: true, Where: map[string][]string{"cluster": {s.Cluster}, "node": {s.Node}}}
-	err := c.source.GPUs(ctx, of, func(g books.GPU) { silent = silent && g.Scrapes == 0 })
-	if silent {
-		return "silent", err
+	return c.missing(ctx, silence{cluster: s.Cluster, node: s.Node, from: s.MissingSince})
+}
+
+// missing returns silent if no GPU of a node was scraped in an hour, else lost.
+func (c *calendar) missing(ctx context.Context, at silence) (string, error) {
+	is, known := c.silent[at]
+	if !known {
+		is = true
+		of := books.Selection{From: at.from, Until: at.from.Add(time.Hour), Places: true, Where: map[string][]string{"cluster": {at.cluster}, "node": {at.node}}}
+		if err := c.source.GPUs(ctx, of, func(g books.GPU) { is = is && g.Scrapes == 0 }); err != nil {
+			return "", err
+		}
+		c.silent[at] = is
 	}
-	return "lost", err
+	if is {
+		return silent, nil
+	}
+	return lost, nil
 }

@@ -134,6 +134,9 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		a.Rows = append(a.Rows, checks[name].row(of))
 	}
 	a.Notices = append(a.Notices, accepted.notices()...)
+	if err := q.twice(ctx, of, &a); err != nil {
+		return a, err
+	}
 	if len(a.Rows) == 0 {
 		return a, &noHoursError{q.source.Name(), of}
 	}

@@ -24,7 +24,7 @@ type Source interface {
 	// the other columns of a sum are empty. See [ChargeColumns].
 	Charges(ctx context.Context, of Selection, by ...string) ([]Charge, error)
 	// Boards returns the boards of filed hours in each of their places, in any order. Some may be of up to
-	// two hours before.
+	// two hours before, unless their hours are counted.
 	Boards(ctx context.Context, of Selection) ([]Board, error)
 	// UnknownPods returns the charged pods that neither the reconciler nor kube-state-metrics names, by cluster,
 	// namespace and name.
@@ -56,6 +56,9 @@ type Selection struct {
 	// By are the columns of [Source.Charges] with the same selection. A store reads hours and unknown pods from where it reads these
 	// charges: from samples or from rules.
 	By []string
+	// Counted also counts the hours of each board in [Source.Boards]; some of a store may be left out. The same selection
+	// then returns their hours in [Source.Hours].
+	Counted bool
 	// Places reads only the places of GPUs, without their energy and health, which is faster.
 	Places bool
 }
@@ -64,7 +67,11 @@ type Selection struct {
 func (s Selection) key() string { return fmt.Sprint(s.From, s.Until, s.Where) }
 
 // Board is a GPU of a board in a place.
-type Board struct{ Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string }
+type Board struct {
+	Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string
+	// Hours is the number of hours in which it was scraped there, if they are counted.
+	Hours int
+}
 
 // Is reports by which kinds of names a board is found: serial, uuid, node or chassis.
 func (b Board) Is(name string) (kinds []string) {

@@ -220,10 +220,12 @@ func (d *database) GPUs(ctx context.Context, of Selection, each func(GPU)) error
 // Boards implements [Source].
 func (d *database) Boards(ctx context.Context, of Selection) (found []Board, err error) {
 	s := &statement{dialect: d.dialect}
-	s.add("select distinct cluster, node, uuid, serial, chassis_serial, chassis_slot, pci_bus_id from gpu_hours")
+	const columns = "cluster, node, uuid, serial, chassis_serial, chassis_slot, pci_bus_id"
+	s.add("select " + columns + ", count(case when scrapes > 0 then 1 end) from gpu_hours")
 	s.where(of)
-	err = d.rows(ctx, s, make([]table.Column, 7), func(row []table.Cell) bool {
-		found = append(found, Board{row[0].Text, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text})
+	s.add(" group by " + columns)
+	err = d.rows(ctx, s, append(make([]table.Column, 7), table.Column{Type: table.Int}), func(row []table.Cell) bool {
+		found = append(found, Board{row[0].Text, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text, int(row[7].Int)})
 		return true
 	})
 	return found, err

@@ -198,24 +198,37 @@ func (f *folder) charges(ctx context.Context, t table.Table, day files.Day, hour
 }
 
 // Boards implements [Source].
-func (f *folder) Boards(ctx context.Context, of Selection) ([]Board, error) {
-	columns := []string{"hour", "node", "uuid", "serial", "chassis_serial", "chassis_slot", "pci_bus_id"}
-	all := make(map[Board]bool)
-	err := f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
+func (f *folder) Boards(ctx context.Context, of Selection) (found []Board, err error) {
+	columns := []string{"hour", "node", "uuid", "serial", "chassis_serial", "chassis_slot", "pci_bus_id", "scrapes"}
+	all := make(map[Board]*int) // hours
+	err = f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
 		matches := of.filter(columns)
 		var last Board
+		var count *int
 		return true, f.reader.Read(ctx, table.GPUHours, day, columns, func(row []table.Cell) {
-			b := Board{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text}
-			if b == last || of.Named != "" && b.Is(of.Named) == nil {
+			b := Board{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text, 0}
+			if of.Named != "" && b.Is(of.Named) == nil {
 				return
 			}
-			if _, filed := hours[row[0].Int]; filed && matches(row) {
-				last = b
-				all[b] = true
+			if _, filed := hours[row[0].Int]; !filed || !matches(row) {
+				return
+			}
+			if b != last || count == nil {
+				if last, count = b, all[b]; count == nil {
+					count = new(int)
+					all[b] = count
+				}
+			}
+			if row[7].Int > 0 {
+				*count++
 			}
 		})
 	})
-	return slices.Collect(maps.Keys(all)), err
+	for b, hours := range all {
+		b.Hours = *hours
+		found = append(found, b)
+	}
+	return found, err
 }
 
 // chargeColumns are the columns of charges that are read: the hour, those of a selection and of sums,

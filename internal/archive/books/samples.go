@@ -3,7 +3,6 @@ package books
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -32,6 +31,8 @@ type samples struct {
 	Reading
 	// The rest is remembered to read it once: no answer depends on it. hours has the folded hours by selection.
 	hours map[string]map[Hour]*foldedHour
+	// filed has the hours that were counted with boards, by selection.
+	filed map[string][]Hour
 	// last is the last fold of few hours: a report has the stays and the charges of a board.
 	last folded
 	// ruled has whether charges are read from rules, by selection and columns.
@@ -56,7 +57,8 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 		reading.Progress = func(string) {}
 	}
 	return &samples{
-		store: s, Reading: reading, hours: make(map[string]map[Hour]*foldedHour), ruled: make(map[string]bool), refused: make(map[Hour]fold.BoardErrors),
+		store: s, Reading: reading, hours: make(map[string]map[Hour]*foldedHour), filed: make(map[string][]Hour),
+		ruled: make(map[string]bool), refused: make(map[Hour]fold.BoardErrors),
 	}, nil
 }
 
@@ -113,42 +115,6 @@ func (s *samples) elsewhere(of Selection) bool {
 	return s.store.Cluster() != "" && !of.matches("cluster", s.store.Cluster())
 }
 
-// Boards implements [Source].
-func (s *samples) Boards(ctx context.Context, of Selection) ([]Board, error) {
-	if s.elsewhere(of) {
-		return nil, nil
-	}
-	common := s.matchers(of, "cluster", "uuid", "serial", "node", "chassis_serial")
-	selectors := []string{selector(placementMetric, common...)}
-	if of.Named != "" {
-		selectors = nil
-		for _, column := range []string{"serial", "uuid", "node", "chassis_serial"} {
-			selectors = append(selectors, selector(placementMetric, append(slices.Clone(common), matcher(column, []string{of.Named}))...))
-		}
-	}
-	all := make(map[Board]bool)
-	add := func(l fold.Labels) {
-		all[Board{s.cluster(l), l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("chassis_serial"), l.Get("chassis_slot"), l.Get("pci_bus_id")}] = true
-	}
-	for _, text := range selectors {
-		if length := of.Until.Sub(of.From); length <= 2*time.Hour {
-			err := s.store.Query(ctx, fmt.Sprintf("last_over_time(%s[%ds])", text, int(length.Seconds())), of.Until, func(found fold.Series) { add(found.Labels) })
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		found, err := s.store.Series(ctx, text, of.From, of.Until)
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range found {
-			add(l)
-		}
-	}
-	return slices.Collect(maps.Keys(all)), nil
-}
-
 // Hours implements [Source]. An hour is filed if the store has samples of a board, or the result of a rule.
 func (s *samples) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
 	if s.elsewhere(of) {
@@ -162,6 +128,19 @@ func (s *samples) Hours(ctx context.Context, of Selection, each func(Hour) bool)
 			return s.hoursByRules(ctx, of, each)
 		}
 		return s.hoursWithEnergy(ctx, of, each)
+	}
+	if of.Counted {
+		if _, counted := s.filed[of.key()]; !counted {
+			if _, err := s.Boards(ctx, of); err != nil {
+				return err
+			}
+		}
+		for _, h := range s.filed[of.key()] {
+			if !each(h) {
+				break
+			}
+		}
+		return nil
 	}
 	text := "group by (cluster) (last_over_time(" + selector(boardMetric, s.matchers(of, "cluster")...) + "[3599999ms]))"
 	first := of.From.Truncate(time.Hour)

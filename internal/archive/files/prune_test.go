@@ -48,27 +48,30 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// bucketSink returns a sink of CSV files in a new bucket, and its rows.
+func bucketSink(t *testing.T) (*files.Sink, sinktest.Rows) {
+	s := newS3(t)
+	c := s.config()
+	c.Formats = []string{"csv"}
+	sink, err := files.OpenS3(t.Context(), c)
+	check(t, err)
+	return sink, func(of table.Table) (all [][]string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for name, text := range s.objects {
+			if strings.Contains(name, "/"+of.Name+"/") {
+				rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+				check(t, err)
+				all = append(all, rows[1:]...)
+			}
+		}
+		return all
+	}
+}
+
 // TestPruneBucket checks a bucket that programs share.
 func TestPruneBucket(t *testing.T) {
-	sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) {
-		s := newS3(t)
-		c := s.config()
-		c.Formats = []string{"csv"}
-		sink, err := files.OpenS3(t.Context(), c)
-		check(t, err)
-		return sink, func(of table.Table) (all [][]string) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			for name, text := range s.objects {
-				if strings.Contains(name, "/"+of.Name+"/") {
-					rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-					check(t, err)
-					all = append(all, rows[1:]...)
-				}
-			}
-			return all
-		}
-	})
+	sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) { return bucketSink(t) })
 }
 
 // TestPruneCrash stops the program before each of its changes, and checks the energy of the month then, and

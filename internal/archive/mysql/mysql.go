@@ -191,6 +191,26 @@ func numbered(t table.Table) bool {
 	return t.Name != table.Hours.Name && !t.IsAppended()
 }
 
+// Elsewhere returns the GPUs that were scraped in a filed hour of other clusters than some.
+func (d *Database) Elsewhere(ctx context.Context, than []string, hour time.Time) (found []table.Seen, err error) {
+	values := []any{hour, hour}
+	for _, cluster := range than {
+		values = append(values, cluster)
+	}
+	text := "select g.cluster, g.node, g.uuid, g.serial, g.first_seen, g.last_seen from hours as h join gpu_hours as g on g.cluster = h.cluster and g.hour = h.hour" +
+		" where h.hour = ? and g.hour = ? and g.scrapes > 0"
+	if len(than) > 0 {
+		text += " and h.cluster not in (?" + strings.Repeat(", ?", len(than)-1) + ")"
+	}
+	err = each(ctx, d.db, text, values, func(rows *sql.Rows) error {
+		var s table.Seen
+		err := rows.Scan(&s.Cluster, &s.Node, &s.UUID, &s.Serial, &s.First, &s.Last)
+		found = append(found, s)
+		return err
+	})
+	return found, err
+}
+
 // Charges returns the filed charges of an hour, and its corrections.
 func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) (charges []fold.Charge, err error) {
 	for _, t := range []table.Table{table.Charges, table.Corrections} {

@@ -77,7 +77,8 @@ select cluster, node, max(system_uuid) as system_uuid, max(machine) as machine, 
 from stays
 group by uuid, stay, cluster, node;
 
--- The events of boards. replaced: another board was in this place before. lost: the board is in no place in a filed hour.
+-- The events of boards. replaced: another board was in this place before. silent: the board is in no place in a filed hour, and nor is any
+-- other board of its node. lost: others are.
 create or replace view board_events as
 with stays as (
   select placements.*, lead(first_seen) over gpu as seen_again, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,
@@ -93,7 +94,12 @@ union all
 select first_seen, 'replaced', cluster, node, chassis_serial, chassis_slot, pci_bus_id, uuid, serial, null, null, null, last_uuid, last_serial
 from stays where last_uuid <> uuid and pci_bus_id <> ''
 union all
-select last_seen, 'lost', cluster, node, chassis_serial, chassis_slot, pci_bus_id, uuid, serial, null, null, null, null, null
+select last_seen,
+  case when exists (
+    select 1 from gpu_hours as others
+    where others.cluster = stays.cluster and others.hour = stays.missing_since and others.node = stays.node and others.scrapes > 0
+  ) then 'lost' else 'silent' end,
+  cluster, node, chassis_serial, chassis_slot, pci_bus_id, uuid, serial, null, null, null, null, null
 from stays where missing_since is not null and (seen_again is null or seen_again > missing_since + interval '1' hour);
 
 -- Readings of serial numbers, in the columns of gpuid.

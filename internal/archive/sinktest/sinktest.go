@@ -21,6 +21,7 @@ type Sink interface {
 	Correct(ctx context.Context, h *table.Hour) error
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
+	Elsewhere(ctx context.Context, than []string, hour time.Time) ([]table.Seen, error)
 }
 
 // Noon is the start of an hour.
@@ -62,6 +63,7 @@ func Test(t *testing.T, open func(t *testing.T) Sink) {
 	t.Run("units", func(t *testing.T) { testUnits(t, open(t)) })
 	t.Run("nodes", func(t *testing.T) { testNodes(t, open(t)) })
 	t.Run("clusters", func(t *testing.T) { testClusters(t, open(t)) })
+	t.Run("elsewhere", func(t *testing.T) { testElsewhere(t, open(t)) })
 }
 
 // testReplace checks that an hour is replaced as a whole and that other hours are kept.

@@ -54,7 +54,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.URL, "store.url", "http://127.0.0.1:9090", "base `URL` of the store's query API; parameters in it are sent with every query")
 	fs.StringVar(&c.Type, "store.type", "prometheus", "`type` of the store: "+strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
 	fs.StringVar(&c.HTTPConfig, "store.http.config.file", "", "`file` with TLS, authentication and headers for the store, in the format of promtool's --http.config.file")
-	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store whose series have no label cluster, such as a lone Prometheus")
+	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store whose series have no label cluster, such as a lone Prometheus; series with another one are refused")
 	fs.IntVar(&c.MaxPower, "gpu.max-power", fold.DefaultMaxPower, "highest power of a GPU in `watts`: hours of boards that exceed it are refused; counters that cover more than a GPU may have twice as much")
 	fs.DurationVar(&c.Timeout, "store.timeout", 2*time.Minute, "`time` limit of a query")
 }
@@ -107,12 +107,13 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 		if err := table.CheckCluster(cluster); err != nil {
 			return nil, err
 		}
-		err = s.ask(ctx, `group(last_over_time(`+boardEnergy+`[2h]))`, hour.Add(time.Hour), func(fold.Series) { clusters = []string{cluster} })
-		return clusters, err
 	}
 	err = s.ask(ctx, `group by (cluster) (last_over_time(`+boardEnergy+`[2h]))`, hour.Add(time.Hour), func(found fold.Series) {
 		clusters = append(clusters, found.Labels.Get("cluster"))
 	})
+	if cluster := s.config.Cluster; cluster != "" && err == nil {
+		return only(cluster, clusters)
+	}
 	if err == nil && slices.Contains(clusters, "") {
 		return nil, errors.New(`series in the store have no label cluster: set the external label in Prometheus, or --cluster for a store of one cluster`)
 	}
@@ -126,6 +127,24 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 		}
 	}
 	return clusters, err
+}
+
+// only returns the cluster of --cluster, none without series. Series of another cluster are an error: they would be
+// filed under two names.
+func only(cluster string, labels []string) ([]string, error) {
+	if len(labels) == 0 {
+		return nil, nil
+	}
+	others := slices.DeleteFunc(labels, func(label string) bool { return label == "" || label == cluster })
+	slices.Sort(others)
+	switch {
+	case len(others) == 0:
+		return []string{cluster}, nil
+	case len(others) > 3:
+		others = append(others[:3], "...")
+	}
+	return nil, fmt.Errorf("series in the store have the label cluster=%q, which is not --cluster=%q: leave out --cluster, and if hours are filed as %[2]q, rename them by gpuledger-archive rename-cluster",
+		strings.Join(others, ", "), cluster)
 }
 
 // maxClusters and maxBoards are far above real numbers: each cluster and each shard takes queries.

@@ -273,3 +273,23 @@ func TestPruneConcurrent(t *testing.T) {
 		})
 	}
 }
+
+// TestRename checks that databases rename a cluster, for a user without the right to change tables.
+func TestRename(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			server, n := kind.start(t), 0
+			sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
+				n++
+				admin, db := server.create(t, "rename"+strconv.Itoa(n))
+				owner, err := kind.sink(t.Context(), admin)
+				check(t, err)
+				check(t, owner.Close())
+				sink, err := kind.sink(t.Context(), server.stranger(t, "rename"+strconv.Itoa(n)))
+				check(t, err)
+				t.Cleanup(func() { check(t, sink.Close()) })
+				return sink.(sinktest.Renamer), func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
+			})
+		})
+	}
+}

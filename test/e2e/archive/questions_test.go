@@ -362,7 +362,7 @@ func TestPlacements(t *testing.T) {
 			t.Errorf("%s: placements (-want +got):\n%s", kind.name, diff)
 		}
 		want = []string{"2026-11-01 02:30 | a", "2026-11-01 06:59 | a"}
-		if diff := cmp.Diff(want, db.rows(t, "select event_time, node from board_events where event = 'lost' order by event_time")); diff != "" {
+		if diff := cmp.Diff(want, db.rows(t, "select event_time, node from board_events where event = 'silent' order by event_time")); diff != "" {
 			t.Errorf("%s: losses (-want +got):\n%s", kind.name, diff)
 		}
 	}

@@ -185,12 +185,12 @@ type pod struct {
 const retention = 5
 
 // NewFleet returns a fleet that begins at a time. Samples are added to the store, with these labels
-// on every series.
+// on every series. Fleets with different seeds have different GPUs.
 func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...string) *Fleet {
 	f := &Fleet{start: start, store: store, rand: rand.New(rand.NewPCG(seed, 1)), more: labels}
 	for i := range nodes {
 		f.Nodes = append(f.Nodes, &Node{
-			Name: "n" + strconv.Itoa(i), UUID: fmt.Sprintf("GPU-%08x-4c1f-11ef-9d0a-%012x", uint32(i+1)*2654435761, i), began: start.Add(time.Second), down: min(i, 2) * f.rand.IntN(100),
+			Name: "n" + strconv.Itoa(i), UUID: fmt.Sprintf("GPU-%08x-4c1f-11ef-9d0a-%012x", uint32(i+1)*2654435761, seed<<16|uint64(i)), began: start.Add(time.Second), down: min(i, 2) * f.rand.IntN(100),
 			pods: make(map[string]*pod), Pods: make(map[string]int64),
 		})
 	}

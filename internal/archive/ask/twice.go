@@ -1,0 +1,95 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// pair is two clusters.
+type pair struct{ a, b string }
+
+// shared are the boards that two clusters have at the same time.
+type shared struct {
+	first  time.Time
+	hours  map[time.Time]bool
+	boards map[string]bool
+	board  string // the first one
+}
+
+// twice marks the clusters in an answer whose boards are filed for another cluster at the same time, which is impossible:
+// the same samples were filed under two names. A selected cluster is compared with all.
+func (q *question) twice(ctx context.Context, of books.Selection, a *print.Answer) error {
+	if q.OfCluster == "" && len(a.Rows) < 2 {
+		return nil
+	}
+	of.Where, of.Places = nil, true
+	found, err := q.source.Boards(ctx, of)
+	if err != nil {
+		return err
+	}
+	clusters, uuids := make(map[string]string), make(map[string]bool)
+	for _, b := range found {
+		if other, ok := clusters[b.UUID]; ok && other != b.Cluster {
+			uuids[b.UUID] = true
+		}
+		clusters[b.UUID] = b.Cluster
+	}
+	if len(uuids) == 0 {
+		return nil
+	}
+	all, known := make(map[pair]*shared), make(map[string][]table.Seen) // by UUID, in an hour
+	var hour time.Time
+	err = q.source.GPUs(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...), func(g books.GPU) {
+		if g.Scrapes == 0 {
+			return
+		}
+		if !g.Hour.Equal(hour) {
+			hour = g.Hour
+			clear(known)
+		}
+		now := table.Seen{Cluster: g.Cluster, Node: g.Node, UUID: g.UUID, Serial: g.Serial, First: g.First, Last: g.Last}
+		for _, other := range known[g.UUID] {
+			if now.Twice(&other) {
+				add(all, &now, &other, hour)
+			}
+		}
+		known[g.UUID] = append(known[g.UUID], now)
+	})
+	if err != nil {
+		return err
+	}
+	q.markTwice(all, a)
+	return nil
+}
+
+func add(all map[pair]*shared, a, b *table.Seen, hour time.Time) {
+	key := pair{min(a.Cluster, b.Cluster), max(a.Cluster, b.Cluster)}
+	if all[key] == nil {
+		all[key] = &shared{first: hour, hours: make(map[time.Time]bool), boards: make(map[string]bool), board: cmp.Or(a.Serial, a.UUID)}
+	}
+	all[key].hours[hour], all[key].boards[a.UUID] = true, true
+}
+
+func (q *question) markTwice(all map[pair]*shared, a *print.Answer) {
+	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b pair) int { return cmp.Or(cmp.Compare(a.a, b.a), cmp.Compare(a.b, b.b)) }) {
+		if q.OfCluster != "" && q.OfCluster != key.a && q.OfCluster != key.b {
+			continue
+		}
+		s := all[key]
+		a.Notices = append(a.Notices, fmt.Sprintf("%d boards, such as %s, are in %s and %s at the same time in %d hours, the first one is %s: the same samples are filed under two names, delete one of them",
+			len(s.boards), s.board, key.a, key.b, len(s.hours), stamp(s.first)))
+		for _, row := range a.Rows {
+			if row[0] == key.a || row[0] == key.b {
+				row[len(row)-1] = false
+			}
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package ask_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// TestVerifyTwice checks that verify finds boards that are filed for two clusters at the same time, and accepts a board that
+// moves to another cluster within an hour.
+func TestVerifyTwice(t *testing.T) {
+	for _, tt := range []struct {
+		clusters []string
+		minutes  [][2]int // first and last scrape of board 1 in each cluster
+		ok       bool
+	}{
+		{[]string{"east", "west"}, [][2]int{{1, 29}, {30, 59}}, true},
+		{[]string{"east", "west"}, [][2]int{{1, 30}, {30, 59}}, false},
+		{[]string{"east", "example"}, [][2]int{{1, 59}, {1, 59}}, false},
+	} {
+		folder := t.TempDir()
+		sink, err := files.Open(folder, []string{"csv"})
+		check(t, err)
+		for n := range 3 {
+			for i, cluster := range tt.clusters {
+				h := &fold.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
+				h.GPUs = []fold.GPU{{Node: "n1", UUID: "GPU-" + cluster, Energy: kWh, Scrapes: 1, First: h.Start.Add(time.Second), Last: h.Start.Add(time.Minute)}}
+				if n == 1 {
+					at := func(minute int) time.Time { return h.Start.Add(time.Duration(minute) * time.Minute) }
+					h.GPUs = append(h.GPUs, fold.GPU{Node: "n2", UUID: "GPU-1", Serial: "S1", Energy: kWh, Scrapes: 9, First: at(tt.minutes[i][0]), Last: at(tt.minutes[i][1])})
+				}
+				for _, g := range h.GPUs {
+					h.Charges = append(h.Charges, fold.Charge{Node: g.Node, UUID: g.UUID, Reason: "idle", Energy: kWh})
+				}
+				check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+			}
+		}
+		check(t, sink.Close())
+		for _, of := range []string{"", tt.clusters[0]} {
+			r := run(t, "verify", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T03", "--of-cluster="+of)
+			want := fmt.Sprintf("1 boards, such as S1, are in east and %s at the same time in 1 hours, the first one is 2026-10-01 01:00", tt.clusters[1])
+			if (r.status == 0) != tt.ok || strings.Contains(r.out, want) == tt.ok {
+				t.Errorf("%v of %v: exit status %d:\n%s%s", of, tt, r.status, r.out, r.err)
+			}
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package books
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// Boards implements [Source].
+func (s *samples) Boards(ctx context.Context, of Selection) ([]Board, error) {
+	if s.elsewhere(of) {
+		return nil, nil
+	}
+	common := s.matchers(of, "cluster", "uuid", "serial", "node", "chassis_serial")
+	if of.Counted {
+		return s.counted(ctx, of, common)
+	}
+	selectors := []string{selector(placementMetric, common...)}
+	if of.Named != "" {
+		selectors = nil
+		for _, column := range []string{"serial", "uuid", "node", "chassis_serial"} {
+			selectors = append(selectors, selector(placementMetric, append(slices.Clone(common), matcher(column, []string{of.Named}))...))
+		}
+	}
+	all := make(map[Board]bool)
+	add := func(l fold.Labels) { all[s.board(l)] = true }
+	for _, text := range selectors {
+		if length := of.Until.Sub(of.From); length <= 2*time.Hour {
+			err := s.store.Query(ctx, fmt.Sprintf("last_over_time(%s[%ds])", text, int(length.Seconds())), of.Until, func(found fold.Series) { add(found.Labels) })
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		found, err := s.store.Series(ctx, text, of.From, of.Until)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range found {
+			add(l)
+		}
+	}
+	return slices.Collect(maps.Keys(all)), nil
+}
+
+// board returns the board of a placement.
+func (s *samples) board(l fold.Labels) Board {
+	return Board{s.cluster(l), l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("chassis_serial"), l.Get("chassis_slot"), l.Get("pci_bus_id"), 0}
+}
+
+const (
+	// countHours is the number of hours that are counted at once.
+	countHours = 192
+	// probe and probeAt are a time within an hour, and its end: a board that is missing in the hour is missing in it. Stores
+	// skip most samples of the hour.
+	probe   = "179999ms"
+	probeAt = 35 * time.Minute
+	whole   = "3599999ms"
+)
+
+// hourSet has a bit for each of countHours hours.
+type hourSet [countHours / 64]uint64
+
+func (s *hourSet) add(n int)      { s[n/64] |= 1 << (n % 64) }
+func (s *hourSet) has(n int) bool { return s[n/64]>>(n%64)&1 == 1 }
+
+func (s *hourSet) count() (n int) {
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// counting counts the hours of boards from a first one on.
+type counting struct {
+	*samples
+	common []string // matchers
+	first  time.Time
+	n      int // hours
+	boards map[Board]*hourSet
+	// clusters have the hours with a board.
+	clusters map[string]*hourSet
+}
+
+// counted returns boards with the number of their hours. A board counts if it is there in the probe of an hour; if no board
+// of the cluster is, the hour is read as a whole. It keeps the hours of clusters for [samples.Hours].
+func (s *samples) counted(ctx context.Context, of Selection, common []string) (found []Board, err error) {
+	series, err := s.store.Series(ctx, selector(placementMetric, common...), of.From, of.Until)
+	if err != nil {
+		return nil, err
+	}
+	all, filed := make(map[Board]int), []Hour{}
+	for _, l := range series {
+		all[s.board(l)] = 0
+	}
+	for first := of.From.Truncate(time.Hour); first.Before(of.Until); first = first.Add(countHours * time.Hour) {
+		hours := int((of.Until.Sub(first) + time.Hour - 1) / time.Hour)
+		c := &counting{s, common, first.UTC(), min(hours, countHours), make(map[Board]*hourSet), make(map[string]*hourSet)}
+		for b := range all {
+			c.clusters[b.Cluster] = &hourSet{}
+		}
+		s.Progress("reading the boards since " + first.Format(time.DateOnly))
+		if err := c.count(ctx); err != nil {
+			return nil, err
+		}
+		for b, set := range c.boards {
+			all[b] += set.count()
+		}
+		filed = append(filed, c.filed()...)
+	}
+	s.Progress("")
+	s.filed[of.key()] = filed
+	for b, n := range all {
+		b.Hours = n
+		found = append(found, b)
+	}
+	return found, nil
+}
+
+func (c *counting) count(ctx context.Context) error {
+	probed := "last_over_time(" + selector(placementMetric, c.common...) + "[" + probe + "])"
+	if err := c.read(ctx, probed, 0, c.n, probeAt); err != nil {
+		return err
+	}
+	for cluster, set := range c.clusters {
+		known := *set
+		for n := 0; n < c.n; n++ {
+			end := n
+			for end < c.n && !known.has(end) {
+				end++
+			}
+			if end == n {
+				continue
+			}
+			read := "last_over_time(" + c.store.Selector(placementMetric, cluster, c.common...) + "[" + whole + "])"
+			if err := c.read(ctx, read, n, end, time.Hour); err != nil {
+				return err
+			}
+			n = end
+		}
+	}
+	return nil
+}
+
+// read evaluates a query at a moment of some hours.
+func (c *counting) read(ctx context.Context, text string, from, until int, at time.Duration) error {
+	hour := func(n int) time.Time { return c.first.Add(time.Duration(n)*time.Hour + at) }
+	return c.store.Hourly(ctx, text, hour(from), hour(until-1), func(series fold.Series) {
+		b := c.board(series.Labels)
+		if c.boards[b] == nil {
+			c.boards[b] = &hourSet{}
+		}
+		if c.clusters[b.Cluster] == nil {
+			c.clusters[b.Cluster] = &hourSet{}
+		}
+		for _, x := range series.Samples {
+			n := int(time.UnixMilli(x.Time).Sub(hour(0)) / time.Hour)
+			c.boards[b].add(n)
+			c.clusters[b.Cluster].add(n)
+		}
+	})
+}
+
+// filed returns the hours of clusters, by time and cluster.
+func (c *counting) filed() (all []Hour) {
+	for n := range c.n {
+		for _, cluster := range slices.Sorted(maps.Keys(c.clusters)) {
+			if c.clusters[cluster].has(n) {
+				all = append(all, Hour{Cluster: cluster, Hour: c.first.Add(time.Duration(n) * time.Hour)})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,89 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/manifest"
+)
+
+// openSink opens the sink, unless it is open.
+func (f *filer) openSink(ctx context.Context) error {
+	if f.sink != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
+	defer cancel()
+	s, err := f.open(ctx, &f.config)
+	if err != nil {
+		return fmt.Errorf("--%s: %w", f.flag, err)
+	}
+	f.sink = s
+	return f.recall(ctx)
+}
+
+// recall reads the clusters of the manifest, so that a cluster is missed although the store lost it
+// before this program started.
+func (f *filer) recall(ctx context.Context) error {
+	l, ok := f.sink.(lister)
+	if !ok {
+		return nil
+	}
+	since := f.now()
+	if from := f.config.From; !from.IsZero() && from.Before(since) {
+		since = from.Time
+	}
+	clusters, err := l.Clusters(ctx, since.Add(-maxAbsence))
+	if err != nil {
+		return fmt.Errorf("--%s: clusters: %w", f.flag, err)
+	}
+	for cluster, span := range clusters {
+		if only := f.config.Store.Cluster; only == "" || cluster == only {
+			f.seen[cluster] = f.seen[cluster].Extend(span.First).Extend(span.Last)
+		}
+	}
+	return nil
+}
+
+// fail closes the sink, and logs a failure once. It is a warning if another replica has the
+// folder or the manifest.
+func (f *filer) fail(ctx context.Context, err error) error {
+	f.close()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	f.failed.Store(true)
+	f.metrics.up.WithLabelValues(f.name).Set(0)
+	f.waits = errors.Is(err, files.ErrLocked) || errors.Is(err, manifest.ErrLocked)
+	if text := err.Error(); text != f.said {
+		f.said = text
+		if f.waits {
+			f.log.Warn("sink is locked", "sink", f.name, "err", err)
+		} else {
+			f.log.Error("sink failed", "sink", f.name, "err", err)
+		}
+	}
+	return &sinkError{err}
+}
+
+// works records that the sink works.
+func (f *filer) works() {
+	f.metrics.up.WithLabelValues(f.name).Set(1)
+	f.waits = false
+	if f.said != "" {
+		f.said = ""
+		f.log.Info("sink works again", "sink", f.name)
+	}
+}
+
+func (f *filer) close() {
+	if f.sink == nil {
+		return
+	}
+	if err := f.sink.Close(); err != nil {
+		f.log.Debug("cannot close the sink", "sink", f.name, "err", err)
+	}
+	f.sink = nil
+}

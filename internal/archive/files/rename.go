@@ -1,0 +1,212 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// renaming gives a cluster another name.
+type renaming struct {
+	*Sink
+	from, to string
+	started  bool // by a run that was interrupted
+}
+
+// RenameCluster gives the rows of a cluster another name, and returns the number of its hours. It writes the files of
+// a day under the new name, the manifest last, and then deletes the old ones. A mark makes it possible to repeat it
+// after a crash: until its end, hours may be under both names.
+func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
+	r := &renaming{Sink: s, from: from, to: to}
+	mark := path.Join("renaming", "cluster="+url.PathEscape(from), "cluster="+url.PathEscape(to))
+	_, tag, err := s.bucket.read(ctx, mark, "")
+	if err != nil {
+		return 0, err
+	}
+	r.started = tag != ""
+	days, err := r.days(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if !r.started {
+		for _, day := range days {
+			if err := r.check(ctx, day); err != nil {
+				return 0, err
+			}
+		}
+		if len(days) > 0 {
+			if _, err := s.bucket.write(ctx, mark, []byte(to+"\n"), ""); err != nil {
+				return 0, err
+			}
+		}
+	}
+	for _, day := range days {
+		hours, err := r.day(ctx, day)
+		if err != nil {
+			return n, fmt.Errorf("day %s: %w", day.Format(time.DateOnly), err)
+		}
+		n += hours
+	}
+	return n, s.bucket.remove(ctx, mark)
+}
+
+// days returns the days of the cluster in any table. Sums are on the first day of their month.
+func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
+	for _, t := range table.All {
+		found, err := r.Sink.days(ctx, t, "cluster="+url.PathEscape(r.from))
+		if err != nil {
+			return nil, err
+		}
+		days = append(days, found...)
+	}
+	slices.SortFunc(days, time.Time.Compare)
+	return slices.CompactFunc(days, time.Time.Equal), nil
+}
+
+// check returns an error if both clusters have an hour of a day.
+func (r *renaming) check(ctx context.Context, day time.Time) error {
+	for _, as := range formats {
+		rows, err := r.rows(ctx, as, table.Hours, r.from, day)
+		if err != nil {
+			return err
+		}
+		others, err := r.rows(ctx, as, table.Hours, r.to, day)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if hour := row[hourColumn].(time.Time); len(of(others, hour)) > 0 {
+				return &table.OverlapError{Cluster: r.to, Hour: hour}
+			}
+		}
+	}
+	return nil
+}
+
+func (r *renaming) rows(ctx context.Context, as format, t table.Table, cluster string, day time.Time) ([][]any, error) {
+	name := file(as, t, cluster, day)
+	rows, _, err := r.read(ctx, as, t, name, "")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return rows, nil
+}
+
+// day renames a day, and returns the number of its hours.
+func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error) {
+	for _, as := range formats {
+		n, err := r.format(ctx, as, day)
+		if err != nil {
+			return 0, err
+		}
+		hours = max(hours, n)
+	}
+	for _, t := range table.Appended {
+		if err := r.events(ctx, t, day); err != nil {
+			return 0, err
+		}
+	}
+	for _, t := range append([]table.Table{table.Hours}, table.All...) { // without the manifest the others have no hours
+		found, err := r.bucket.files(ctx, path.Dir(file(formats[0], t, r.from, day)))
+		if err != nil {
+			return 0, err
+		}
+		for _, f := range found {
+			if err := r.bucket.remove(ctx, f.name); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return hours, nil
+}
+
+// format writes the hours of a day and the sums of a month under the new name. Rows that are not in the manifest are
+// left from a crash.
+func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours int, err error) {
+	filed, err := r.rows(ctx, as, table.Hours, r.from, day)
+	if err != nil {
+		return 0, err
+	}
+	data := make(map[string][][]any)
+	for _, t := range append(slices.Clone(table.Data), table.Corrections) {
+		rows, err := r.rows(ctx, as, t, r.from, day)
+		if err != nil {
+			return 0, err
+		}
+		data[t.Name] = slices.DeleteFunc(rows, func(row []any) bool { return len(of(filed, row[hourColumn].(time.Time))) == 0 })
+		if err := r.put(ctx, as, t, day, filed, table.Renamed(data[t.Name], r.to)); err != nil {
+			return 0, err
+		}
+	}
+	var renamed [][]any
+	for _, row := range filed {
+		renamed = append(renamed, table.RenamedHour(row, r.to, func(t table.Table) [][]any { return of(data[t.Name], row[hourColumn].(time.Time)) }))
+	}
+	if err := r.put(ctx, as, table.Hours, day, filed, renamed); err != nil {
+		return 0, err
+	}
+	sums, err := r.rows(ctx, as, table.MonthlyCharges, r.from, day)
+	if err != nil || len(sums) == 0 {
+		return len(filed), err
+	}
+	sums = table.Renamed(sums, r.to)
+	_, err = r.rewrite(ctx, as, table.MonthlyCharges, file(as, table.MonthlyCharges, r.to, day), func(rows [][]any) ([][]any, error) {
+		if slices.ContainsFunc(rows, func(row []any) bool { return same([][]any{row}, sums[:1]) }) {
+			return nil, errUnchanged // a run that was interrupted wrote them
+		}
+		return append(rows, sums...), nil
+	})
+	return len(filed), err
+}
+
+// put replaces the rows of filed hours in a file of the new name.
+func (r *renaming) put(ctx context.Context, as format, t table.Table, day time.Time, filed, rows [][]any) error {
+	_, err := r.rewrite(ctx, as, t, file(as, t, r.to, day), func(all [][]any) ([][]any, error) {
+		if len(rows) == 0 {
+			return nil, errUnchanged
+		}
+		if t.Name == table.Hours.Name && !r.started {
+			for _, row := range rows { // it was filed since the check
+				if hour := row[hourColumn].(time.Time); len(of(all, hour)) > 0 {
+					return nil, &table.OverlapError{Cluster: r.to, Hour: hour}
+				}
+			}
+		}
+		all = slices.DeleteFunc(all, func(row []any) bool { return len(of(filed, row[hourColumn].(time.Time))) > 0 })
+		all = append(all, rows...)
+		slices.SortStableFunc(all, func(a, b []any) int { return a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)) })
+		return all, nil
+	})
+	return err
+}
+
+// events adds the events of a day under the new name, in the format of each file. Events that are there are not added
+// again.
+func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) error {
+	found, err := r.bucket.files(ctx, path.Dir(file(formats[0], t, r.from, day)))
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		i := slices.IndexFunc(formats, func(as format) bool { return strings.HasSuffix(f.name, "."+as.name) })
+		if i < 0 {
+			continue
+		}
+		rows, _, err := r.read(ctx, formats[i], t, f.name, "")
+		if err == nil {
+			to := *r.Sink
+			to.formats = formats[i : i+1]
+			err = to.Append(ctx, t, table.Renamed(rows, r.to))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package foldtest
+
+import "slices"
+
+// absence is the time of a block in which something is missing: the first minute, the end, and the number of full
+// hours in it.
+type absence struct{ from, until, hours int }
+
+// short draws an absence without a full hour, long one with some full hours.
+func (p *Places) short(block int) absence {
+	from := 60*(block+2) + p.IntN(120)
+	return absence{from, from + 1 + p.IntN(58), 0}
+}
+
+func (p *Places) long(block, least, most int) absence {
+	first, hours := block+3, least+p.IntN(most-least+1)
+	return absence{60*first - p.IntN(50), 60*(first+hours) + p.IntN(50), hours}
+}
+
+// present are the boards on a node.
+func (n *drawnNode) present() (all []*drawnBoard) {
+	for _, s := range n.slots {
+		if s.board != nil {
+			all = append(all, s.board)
+		}
+	}
+	return all
+}
+
+// vanished is the event of a board that is in no place: silent if its node has no other boards.
+func (n *drawnNode) vanished() string {
+	if len(n.present()) == 1 {
+		return "silent"
+	}
+	return "lost"
+}
+
+// free draws an empty slot on a node without events in this block, nil if there is none.
+func (p *Places) free(not *drawnNode) *drawnSlot {
+	var all []*drawnSlot
+	for _, c := range p.clusters {
+		for _, n := range c.nodes[1:] {
+			for _, s := range n.slots {
+				if !n.busy && n != not && s.board == nil {
+					all = append(all, s)
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	s := all[p.IntN(len(all))]
+	s.busy = true
+	return s
+}
+
+// block draws an event of each node. The first node of a cluster has none.
+func (p *Places) block(hour int, gaps bool) {
+	p.gone, p.going = append(p.gone, p.going...), nil
+	for _, c := range p.clusters {
+		for _, n := range c.nodes {
+			n.busy = c.installed > hour || n == c.nodes[0]
+		}
+		if gaps && p.IntN(5) == 0 && c.installed <= hour {
+			p.unfiled(c, hour)
+		}
+	}
+	for _, c := range p.clusters {
+		for _, n := range c.nodes {
+			if n.busy {
+				continue
+			}
+			n.busy = true
+			if boards := n.present(); len(boards) > 0 {
+				p.action(hour, n, boards[p.IntN(len(boards))])
+			} else {
+				p.arrive(n.slots[p.IntN(len(n.slots))], p.short(hour).until)
+			}
+		}
+	}
+}
+
+// unfiled leaves out an hour in which a board is missing. It has no event, unless it is missing longer.
+func (p *Places) unfiled(c *drawnCluster, hour int) {
+	for _, n := range c.nodes {
+		n.busy = true
+	}
+	n := c.nodes[1+p.IntN(3)]
+	boards := n.present()
+	if len(boards) == 0 {
+		return
+	}
+	a, b := p.long(hour, 1, 2), boards[0]
+	c.unfiled[hour+3] = true
+	p.absent(b, a, a.hours == 2)
+}
+
+// absent takes a board out of its slot for some time.
+func (p *Places) absent(b *drawnBoard, a absence, noticed bool) {
+	at := b.last
+	if noticed {
+		end := at.vanished()
+		p.event(a.from-1, end, b, at, nil, nil)
+		p.leave(b, a.from, end)
+		p.event(a.until, "returned", b, at, at, nil)
+		p.enter(b, at, a.until, "returned")
+		return
+	}
+	p.away(b, a.from)
+	at.board = b
+	b.spans = append(b.spans, drawnSpan{at, a.until, -1})
+}
+
+// action draws an event of a board or of its node.
+func (p *Places) action(hour int, n *drawnNode, b *drawnBoard) {
+	short, long, at := p.short(hour), p.long(hour, 1, 4), b.last
+	switch p.IntN(13) {
+	case 0: // a reboot
+		n.silent = append(n.silent, [2]int{short.from, short.until})
+	case 1:
+		p.silence(n, long, nil)
+	case 2:
+		p.absent(b, long, true)
+	case 3:
+		p.absent(b, short, false)
+	case 4: // lost
+		end := n.vanished()
+		p.event(long.from-1, end, b, at, nil, nil)
+		p.leave(b, long.from, end)
+		p.going = append(p.going, b)
+	case 5:
+		p.swap(b, short)
+	case 6:
+		p.move(b, short)
+	case 7:
+		p.move(b, long)
+	case 8:
+		p.replace(b, short)
+	case 9:
+		p.replace(b, long)
+	case 10: // removed while the node is silent
+		p.silence(n, long, b)
+	case 11: // found again
+		if len(p.gone) > 0 {
+			if s := p.free(nil); s != nil {
+				i := p.IntN(len(p.gone))
+				p.find(p.gone[i], s, short.until)
+				p.gone = slices.Delete(p.gone, i, i+1)
+			}
+		}
+	case 12:
+		if s := p.free(nil); s != nil {
+			p.arrive(s, short.until)
+		}
+	}
+}
+
+// silence makes a node silent for some hours. A board may be removed in the meantime.
+func (p *Places) silence(n *drawnNode, a absence, removed *drawnBoard) {
+	boards := n.present()
+	n.silent = append(n.silent, [2]int{a.from, a.until})
+	p.of(a.from-1, "silent", n, boards)
+	for _, b := range boards {
+		at := b.last
+		p.leave(b, a.from, "silent")
+		if b == removed {
+			p.going = append(p.going, b)
+		} else {
+			p.enter(b, at, a.until, "returned")
+		}
+	}
+	p.of(a.until, "returned", n, n.present())
+}
+
+// swap exchanges two boards.
+func (p *Places) swap(b *drawnBoard, a absence) {
+	for _, c := range p.clusters {
+		for _, n := range c.nodes[1:] {
+			if boards := n.present(); !n.busy && len(boards) > 0 {
+				n.busy = true
+				other, at, there := boards[0], b.last, boards[0].last
+				p.leave(b, a.from, "moved")
+				p.leave(other, a.from, "moved")
+				p.event(a.until, "moved", b, there, at, other)
+				p.event(a.until, "moved", other, at, there, b)
+				p.enter(b, there, a.until, "moved")
+				p.enter(other, at, a.until, "moved")
+				return
+			}
+		}
+	}
+}
+
+// move moves a board to an empty slot. After a full hour it is missed.
+func (p *Places) move(b *drawnBoard, a absence) {
+	s := p.free(b.last.drawnNode)
+	if s == nil {
+		return
+	}
+	at, end := b.last, "moved"
+	if a.hours > 0 {
+		end = at.vanished()
+		p.event(a.from-1, end, b, at, nil, nil)
+	}
+	p.leave(b, a.from, end)
+	p.event(a.until, "moved", b, s, at, s.occupant)
+	p.enter(b, s, a.until, "moved")
+}
+
+// replace puts a new board in the slot of another one.
+func (p *Places) replace(b *drawnBoard, a absence) {
+	at, end := b.last, "replaced"
+	if a.hours > 0 {
+		end = at.vanished()
+	}
+	p.event(a.from-1, end, b, at, nil, nil)
+	p.leave(b, a.from, end)
+	p.arrive(at, a.until)
+	p.going = append(p.going, b)
+}
+
+// arrive puts a new board into a slot.
+func (p *Places) arrive(s *drawnSlot, minute int) {
+	b := p.board()
+	p.event(minute, "arrived", b, s, nil, s.occupant)
+	p.enter(b, s, minute, "seen")
+}
+
+// find puts a board that was gone into a slot.
+func (p *Places) find(b *drawnBoard, s *drawnSlot, minute int) {
+	event := "moved"
+	if s == b.last {
+		event = "returned"
+	}
+	p.event(minute, event, b, s, b.last, s.occupant)
+	p.enter(b, s, minute, event)
+}
+
+// lastHour replaces a board in the last hour.
+func (p *Places) lastHour() {
+	n := p.clusters[p.IntN(3)].nodes[1]
+	if boards := n.present(); len(boards) > 0 {
+		from := 60*(PlacesHours-1) + 10 + p.IntN(20)
+		p.replace(boards[0], absence{from, from + 1 + p.IntN(20), 0})
+	}
+}

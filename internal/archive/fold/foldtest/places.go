@@ -1,0 +1,240 @@
+package foldtest
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// Places is a drawn history of boards in places. Its events and stays are recorded when they are drawn, not
+// derived from the hours.
+type Places struct {
+	Start time.Time
+	// Hours are the filed hours, by time and cluster.
+	Hours  []*fold.Hour
+	Events []PlaceEvent
+	Stays  []PlaceStay
+
+	*rand.Rand
+	clusters []*drawnCluster
+	boards   []*drawnBoard
+	gone     []*drawnBoard // in no place since an earlier block
+	going    []*drawnBoard // since this block
+}
+
+const (
+	// PlacesHours is the number of hours of a drawn history.
+	PlacesHours = 56
+	firstBlock  = 4
+	blockHours  = 10
+)
+
+// PlaceEvent is a drawn event. A silence of several boards has no serial number.
+type PlaceEvent struct {
+	At                                                        time.Time
+	Event, Serial, Cluster, Node, FromCluster, FromNode, Took string
+	GPUs                                                      int
+}
+
+// PlaceStay is a drawn stay of a board.
+type PlaceStay struct {
+	Serial, Cluster, Node, Start string
+	First, Last                  time.Time
+	End                          string
+}
+
+type drawnCluster struct {
+	name      string
+	installed int // hour
+	nodes     []*drawnNode
+	unfiled   map[int]bool // hours
+}
+
+type drawnNode struct {
+	*drawnCluster
+	name   string
+	slots  []*drawnSlot
+	silent [][2]int // minutes: the first one, and the end
+	busy   bool     // has an event in this block
+}
+
+type drawnSlot struct {
+	*drawnNode
+	number   int
+	board    *drawnBoard // nil if it is empty
+	occupant *drawnBoard // the last board, nil if there was none
+}
+
+type drawnBoard struct {
+	serial, uuid string
+	last         *drawnSlot // the current or the last slot
+	spans        []drawnSpan
+	stay         int // index of its open stay
+}
+
+type drawnSpan struct {
+	*drawnSlot
+	first, end int // minutes; end is -1 while it is open
+}
+
+// DrawPlaces draws a history. Two clusters exist from the beginning, another one is installed later. With gaps
+// some hours are not filed.
+func DrawPlaces(seed uint64, start time.Time, gaps bool) *Places {
+	p := &Places{Start: start, Rand: rand.New(rand.NewPCG(seed, 0))}
+	for i, name := range []string{"east", "north", "west"} {
+		c := &drawnCluster{name: name, unfiled: make(map[int]bool)}
+		if i == 2 {
+			c.installed = 6 + p.IntN(30)
+		}
+		for n := range 4 {
+			node := &drawnNode{drawnCluster: c, name: fmt.Sprintf("%s-%d", name, n)}
+			for number := range 3 {
+				slot := &drawnSlot{drawnNode: node, number: number}
+				node.slots = append(node.slots, slot)
+				if number == 0 || n > 0 && p.IntN(2) == 0 {
+					p.enter(p.board(), slot, 60*c.installed+p.IntN(50), "seen")
+				}
+			}
+			c.nodes = append(c.nodes, node)
+		}
+		p.clusters = append(p.clusters, c)
+	}
+	for block := firstBlock; block+blockHours <= PlacesHours-2; block += blockHours {
+		p.block(block, gaps)
+	}
+	p.lastHour()
+	p.scrape()
+	slices.SortFunc(p.Events, func(a, b PlaceEvent) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)))
+	})
+	return p
+}
+
+func (p *Places) board() *drawnBoard {
+	b := &drawnBoard{serial: fmt.Sprintf("S%03d", len(p.boards)), uuid: fmt.Sprintf("GPU-%03d", len(p.boards))}
+	p.boards = append(p.boards, b)
+	return b
+}
+
+func (p *Places) at(minute int) time.Time {
+	return p.Start.Add(time.Duration(minute)*time.Minute + 7*time.Second)
+}
+
+// event records an event.
+func (p *Places) event(minute int, event string, b *drawnBoard, at *drawnSlot, from *drawnSlot, took *drawnBoard) {
+	e := PlaceEvent{At: p.at(minute), Event: event, Serial: b.serial, Cluster: at.drawnCluster.name, Node: at.name, GPUs: 1}
+	if from != nil {
+		e.FromCluster, e.FromNode = from.drawnCluster.name, from.name
+	}
+	if took != nil && took != b {
+		e.Took = took.serial
+	}
+	p.Events = append(p.Events, e)
+}
+
+// of records an event of all boards of a node.
+func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard) {
+	if len(boards) == 0 {
+		return
+	}
+	e := PlaceEvent{At: p.at(minute), Event: event, Cluster: n.drawnCluster.name, Node: n.name, GPUs: len(boards)}
+	if len(boards) == 1 {
+		e.Serial = boards[0].serial
+	}
+	if event == "returned" {
+		e.FromCluster, e.FromNode = e.Cluster, e.Node
+	}
+	p.Events = append(p.Events, e)
+}
+
+// enter puts a board into a slot, and begins a stay.
+func (p *Places) enter(b *drawnBoard, s *drawnSlot, minute int, start string) {
+	s.board, s.occupant, b.last, b.stay = b, b, s, len(p.Stays)
+	b.spans = append(b.spans, drawnSpan{s, minute, -1})
+	p.Stays = append(p.Stays, PlaceStay{Serial: b.serial, Cluster: s.drawnCluster.name, Node: s.name, Start: start, First: p.at(minute)})
+}
+
+// leave takes a board out of its slot: it is not there from a minute on. The stay ends for a reason.
+func (p *Places) leave(b *drawnBoard, minute int, end string) {
+	p.away(b, minute)
+	p.end(b, minute, end)
+}
+
+func (p *Places) end(b *drawnBoard, minute int, end string) {
+	p.Stays[b.stay].Last, p.Stays[b.stay].End = p.at(minute-1), end
+}
+
+// away takes a board out of its slot without the end of a stay.
+func (p *Places) away(b *drawnBoard, minute int) {
+	b.last.board = nil
+	b.spans[len(b.spans)-1].end = minute
+}
+
+// scrape makes the hours: every node is scraped once a minute, unless it is silent.
+func (p *Places) scrape() {
+	const minutes = PlacesHours * 60
+	for _, b := range p.boards {
+		if s := &p.Stays[b.stay]; s.Last.IsZero() {
+			s.Last = p.at(minutes - 1)
+		}
+	}
+	hours := make(map[string]*fold.Hour)
+	for hour := range PlacesHours {
+		for _, c := range p.clusters {
+			if hour >= c.installed && !c.unfiled[hour] {
+				h := &fold.Hour{Cluster: c.name, Start: p.Start.Add(time.Duration(hour) * time.Hour)}
+				hours[c.name+strconv.Itoa(hour)] = h
+				p.Hours = append(p.Hours, h)
+			}
+		}
+	}
+	for _, b := range p.boards {
+		for _, span := range b.spans {
+			if span.end < 0 {
+				span.end = minutes
+			}
+			for minute := span.first; minute < span.end; minute++ {
+				silent := slices.ContainsFunc(span.silent, func(s [2]int) bool { return s[0] <= minute && minute < s[1] })
+				if h := hours[span.drawnCluster.name+strconv.Itoa(minute/60)]; h != nil && !silent {
+					b.scrape(h, span.drawnSlot, p.at(minute))
+				}
+			}
+		}
+	}
+}
+
+// scrape adds a scrape to the row of an hour.
+func (b *drawnBoard) scrape(h *fold.Hour, s *drawnSlot, at time.Time) {
+	i := slices.IndexFunc(h.GPUs, func(g fold.GPU) bool { return g.UUID == b.uuid && g.Node == s.name })
+	if i < 0 {
+		i = len(h.GPUs)
+		h.GPUs = append(h.GPUs, fold.GPU{
+			Node: s.name, UUID: b.uuid, Serial: b.serial, First: at, Model: "H100", SystemUUID: "machine-of-" + s.name,
+			ChassisSerial: "C-" + s.name, ChassisSlot: strconv.Itoa(s.number), PCIBusID: fmt.Sprintf("00000000:%d:00.0", s.number),
+		})
+	}
+	g := &h.GPUs[i]
+	g.Last = at
+	g.Scrapes++
+}
+
+// Record returns the samples of the history, with a constant power of the boards.
+func (p *Places) Record() *Store {
+	s := NewStore()
+	for _, h := range p.Hours {
+		for _, g := range h.GPUs {
+			for at := g.First; !at.After(g.Last); at = at.Add(time.Minute) {
+				labels := []string{"cluster", h.Cluster, "node", g.Node, "UUID", g.UUID, "serial", g.Serial}
+				s.Add(at, float64(at.Sub(p.Start)/time.Second)*100, "gpuledger_board_energy_joules_total", labels...)
+				s.Add(at, 1, "gpuledger_placement_info", append(labels, "chassis_serial", g.ChassisSerial, "chassis_slot", g.ChassisSlot,
+					"pci_bus_id", g.PCIBusID, "model", g.Model, "system_uuid", g.SystemUUID)...)
+			}
+		}
+	}
+	return s
+}

@@ -1,0 +1,61 @@
+package moves
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// file is a file of events. It is opened for each addition, so that it can be rotated.
+type file struct{ path string }
+
+// openFile returns a file and the ids in it. It removes a line that a crash cut.
+func openFile(path string) (*file, map[string]bool, error) {
+	f, sent := &file{path}, make(map[string]bool)
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	whole := bytes.LastIndexByte(text, '\n') + 1
+	if whole < len(text) {
+		if err := os.Truncate(path, int64(whole)); err != nil {
+			return nil, nil, err
+		}
+	}
+	n := 0
+	for line := range bytes.Lines(text[:whole]) {
+		var row struct{ ID string }
+		if n++; json.Unmarshal(line, &row) != nil || row.ID == "" {
+			return nil, nil, fmt.Errorf("%s: line %d is no event of a board: is it another file?", path, n)
+		}
+		sent[row.ID] = true
+	}
+	return f, sent, nil
+}
+
+// add appends events. They are durable when it returns; if they cannot be written whole, none is added.
+func (f *file) add(_ context.Context, rows [][]any) (err error) {
+	var lines []byte
+	for _, row := range rows {
+		lines = table.Moves.AppendJSON(lines, 0, row)
+	}
+	out, err := os.OpenFile(f.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	info, err := out.Stat()
+	if err != nil {
+		return err
+	}
+	if _, err := out.Write(lines); err != nil {
+		return errors.Join(err, out.Truncate(info.Size()))
+	}
+	return out.Sync()
+}

@@ -1,0 +1,1 @@
+-- The view board_events has the event silent.

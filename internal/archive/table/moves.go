@@ -1,0 +1,22 @@
+package table
+
+// Moves has the events of boards that are sent to other systems. It is no table of a sink.
+var Moves = Table{
+	Name: "moves",
+	Help: "an event of a board",
+	Columns: []Column{
+		{Name: "id", Type: Text, Help: "identifies the event: it may come again with the same id"},
+		{Name: "time", Type: Time, Help: "first scrape after the event, or last one before a board is lost, silent or replaced"},
+		{Name: "event", Type: Text, Help: "arrived, moved, returned, lost, silent or replaced"},
+		{Name: "serial", Type: Text, Help: "serial number of the board, empty if unknown"},
+		{Name: "uuid", Type: Text, Help: "UUID of the GPU"},
+		{Name: "cluster", Type: Text, Help: "cluster"},
+		{Name: "node", Type: Text, Help: "node"},
+		{Name: "chassis_serial", Type: Text, Help: "serial number of the chassis"},
+		{Name: "chassis_slot", Type: Text, Help: "slot in the chassis"},
+		{Name: "pci_bus_id", Type: Text, Help: "PCI address"},
+		{Name: "previous_cluster", Type: Text, Help: "cluster before a move"},
+		{Name: "previous_node", Type: Text, Help: "node before a move"},
+		{Name: "previous_serial", Type: Text, Help: "serial number or UUID of the board that was in this place before"},
+	},
+}

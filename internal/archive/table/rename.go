@@ -1,0 +1,59 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// sorting are the columns by which the rows of an hour are sorted in its digest.
+var sorting = map[string][]string{
+	GPUHours.Name:  {"node", "uuid"},
+	Charges.Name:   {"node", "uuid", "reason", "namespace", "pod", "pod_uid", "manager", "unit"},
+	Pods.Name:      {"namespace", "pod", "pod_uid"},
+	Workloads.Name: {"uid"},
+}
+
+// Renamed returns rows with another cluster.
+func Renamed(rows [][]any, cluster string) [][]any {
+	all := make([][]any, len(rows))
+	for i, row := range rows {
+		all[i] = slices.Clone(row)
+		all[i][0] = cluster
+	}
+	return all
+}
+
+// RenamedHour returns the row of an hour in the manifest with another cluster. The function data returns the rows of
+// the hour in each of [Data], in any order. An hour whose rows do not have its digest, since it was corrected or
+// pruned, keeps the digest.
+func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
+	rows := make(map[string][][]any)
+	for _, t := range Data {
+		rows[t.Name] = slices.SortedStableFunc(slices.Values(data(t)), func(a, b []any) int {
+			for _, name := range sorting[t.Name] {
+				if c := strings.Compare(t.value(a, name).(string), t.value(b, name).(string)); c != 0 {
+					return c
+				}
+			}
+			return 0
+		})
+	}
+	found := func(t Table) [][]any { return rows[t.Name] }
+	renamed := Renamed([][]any{row}, cluster)[0]
+	if digest := Hours.index("digest"); row[digest] == DigestRows(found) {
+		renamed[digest] = DigestRows(func(t Table) [][]any { return Renamed(found(t), cluster) })
+	}
+	return renamed
+}
+
+// OverlapError is the error of a new name of a cluster under which some of its hours are filed.
+type OverlapError struct {
+	Cluster string
+	Hour    time.Time
+}
+
+func (e *OverlapError) Error() string {
+	return fmt.Sprintf("cluster %s has the hour %s too: choose a name without these hours", e.Cluster, e.Hour.UTC().Format("2006-01-02T15"))
+}

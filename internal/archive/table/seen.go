@@ -1,0 +1,32 @@
+package table
+
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// Seen is a GPU of a cluster in an hour, with its first and its last scrape.
+type Seen struct {
+	Cluster, Node, UUID, Serial string
+	First, Last                 time.Time
+}
+
+// SeenColumns are the columns of gpu_hours with which a GPU is [Seen].
+var SeenColumns = []string{"cluster", "node", "uuid", "serial", "first_seen", "last_seen", "scrapes"}
+
+// SeenIn returns the GPUs of an hour that were scraped.
+func SeenIn(h *fold.Hour) (all []Seen) {
+	for i := range h.GPUs {
+		if g := &h.GPUs[i]; g.Scrapes > 0 {
+			all = append(all, Seen{h.Cluster, g.Node, g.UUID, g.Serial, g.First, g.Last})
+		}
+	}
+	return all
+}
+
+// Twice reports whether a GPU is in two clusters at the same time, which is impossible. A board that moves is in
+// them at different times.
+func (s *Seen) Twice(other *Seen) bool {
+	return s.UUID == other.UUID && s.Cluster != other.Cluster && !s.Last.Before(other.First) && !other.Last.Before(s.First)
+}
