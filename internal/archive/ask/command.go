@@ -20,6 +20,7 @@ import (
 type command struct {
 	name, argument, help string
 	optional             bool // the argument
+	several              bool // arguments are possible
 	page                 bool // the answer is a page
 	details              bool // pruned hours have no answer
 	since                time.Duration
@@ -50,10 +51,10 @@ func by(fs *flag.FlagSet, o *options, initial string) {
 func commands() []command {
 	return []command{
 		{
-			name: "where", details: true, argument: "SERIAL", help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
+			name: "where", details: true, argument: "SERIAL…", several: true, help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
 			extra: at, answer: (*question).where,
 		}, {
-			name: "history", details: true, argument: "SERIAL", help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
+			name: "history", details: true, argument: "SERIAL…", several: true, help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
 		}, {
 			name: "ran", details: true, argument: "SERIAL", optional: true, help: "which pods used a board, or which boards a pod or workload used",
 			extra: func(fs *flag.FlagSet, o *options) {
@@ -84,7 +85,7 @@ func commands() []command {
 		}, {
 			name: "verify", help: "missing hours of a month, and its charges against its boards", extra: ofMonth, answer: (*question).verify,
 		}, {
-			name: "report", argument: "SERIAL", page: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, write: (*question).report,
+			name: "report", argument: "SERIAL…", several: true, page: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, write: (*question).report,
 		},
 	}
 }
@@ -211,7 +212,7 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 			fmt.Fprintln(t.Err, "! "+labelvalue.Printable(notice))
 		}
 	}
-	if err := a.Write(t.Out, o.Output, style); err != nil {
+	if err := distinct(a).Write(t.Out, o.Output, style); err != nil {
 		return err
 	}
 	if q.failed {

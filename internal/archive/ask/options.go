@@ -42,8 +42,8 @@ type options struct {
 	Output, Format, TZ string
 	Factors            factors.Files
 
-	since   bool   // whether Since was set
-	name    string // the argument
+	since   bool     // whether Since was set
+	names   []string // of boards, nodes or chassis
 	zone    *time.Location
 	factors factors.Factors
 	assets  *factors.Assets
@@ -170,15 +170,14 @@ func (c *command) parse(args []string) (*options, error) {
 		return nil, err
 	}
 	switch {
-	case len(names) > 1:
+	case len(names) > 1 && !c.several:
 		return nil, fmt.Errorf("unexpected argument %q: %s takes one name", names[1], c.name)
 	case len(names) == 1 && c.argument == "":
 		return nil, fmt.Errorf("unexpected argument %q: %s takes flags only", names[0], c.name)
 	case len(names) == 0 && c.argument != "" && !c.optional:
 		return nil, fmt.Errorf("%s needs %s", c.name, c.argument)
-	case len(names) == 1:
-		o.name = names[0]
 	}
+	o.names = names
 	return o, o.validate(c)
 }
 

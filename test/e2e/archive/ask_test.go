@@ -299,6 +299,11 @@ func TestAsk(t *testing.T) {
 				t.Errorf("%s, %s: exit status %d: %s", question, name, a.status, a.errors)
 				continue
 			}
+			if strings.HasPrefix(question, "where") && strings.Contains(question, "--at=") {
+				for _, row := range a.Rows { // an archive does not have the scrapes of an hour
+					delete(row, "last_seen")
+				}
+			}
 			if from == "" {
 				first, from = a, name
 				t.Logf("%s:\n%s", question, ask(t, append(until(question, end), source...)...).out)
