@@ -25,8 +25,16 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && ask.Find(os.Args[1]) {
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl_complete-") {
+		ask.Complete(os.Stdout, os.Args[1:])
+		return
+	}
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") && ask.Answers(os.Args[1]) {
 		os.Exit(question(os.Args[1:]))
+	}
+	if len(os.Args) == 1 && strings.HasPrefix(name(), "kubectl ") {
+		ask.Usage(os.Stdout, name())
+		return
 	}
 	cfg, err := archive.Parse(os.Args[1:])
 	switch {
@@ -101,6 +109,6 @@ usage: gpuledger-archive run [flags]              file each hour after its end, 
        gpuledger-archive schema [postgres|mysql]  print the statements that create or update the tables
 
 `)
-	ask.Usage(os.Stdout, "gpuledger-archive")
+	ask.Usage(os.Stdout, name())
 	flags.PrintDefaults()
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ type command struct {
 	page                 bool // the answer is a page
 	details              bool // pruned hours have no answer
 	since                time.Duration
+	excluded             [][2]string // flags of times that exclude each other, besides those of all questions
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
 	write                func(*question, context.Context, io.Writer, print.Style) error // in place of answer
@@ -57,6 +59,7 @@ func commands() []command {
 			name: "history", details: true, argument: "SERIAL…", several: true, help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
 		}, {
 			name: "ran", details: true, argument: "SERIAL", optional: true, help: "which pods used a board, or which boards a pod or workload used",
+			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // it is an hour
 			extra: func(fs *flag.FlagSet, o *options) {
 				at(fs, o)
 				fs.StringVar(&o.Pod, "pod", "", "`pod` as namespace/pod")
@@ -99,11 +102,24 @@ func Flags() map[string]*flag.FlagSet {
 	return all
 }
 
-// Find reports whether a word is the name of a question, or completion.
-func Find(name string) bool { return find(name) != nil || name == completion }
-
 // completion is the command that writes the completion of a shell.
 const completion = "completion"
+
+// filing are the other commands of the program.
+var filing = []string{"accept", "once", "prune", "run", "schema"}
+
+// names are the names of all commands.
+func names() []string {
+	all := append(slices.Clone(filing), completion)
+	for _, c := range commands() {
+		all = append(all, c.name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Answers reports whether Run runs a command: it is a question, completion or unknown.
+func Answers(command string) bool { return !slices.Contains(filing, command) }
 
 func find(name string) *command {
 	for _, c := range commands() {
@@ -143,6 +159,11 @@ func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 		return ok
 	}
 	c := find(args[0])
+	if c == nil {
+		fmt.Fprintf(t.Err, "%s: %s\n", t.Program, unknownCommand(args[0]))
+		Usage(t.Err, t.Program)
+		return invalid
+	}
 	o, err := c.parse(args[1:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -152,17 +173,19 @@ func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 		fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
 		return invalid
 	}
-	if err := c.run(ctx, o, t, now); err != nil {
-		switch {
-		case errors.Is(err, store.ErrIncomplete):
-			err = fmt.Errorf("%w: repair the store and repeat the command, or read an archive with --books", err)
-			fallthrough
-		case !errors.Is(err, errFailed):
-			fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
-		}
+	err = c.run(ctx, o, t, now)
+	switch {
+	case err == nil:
+		return ok
+	case errors.Is(err, store.ErrIncomplete):
+		err = fmt.Errorf("%w: repair the store and repeat the command, or read an archive with --books", err)
+	case errors.Is(err, store.ErrUnreachable):
+		err = fmt.Errorf("%w, or read an archive with --books", err)
+	case errors.Is(err, errFailed):
 		return failed
 	}
-	return ok
+	fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
+	return failed
 }
 
 // slow is the time after which progress is shown.
@@ -234,6 +257,15 @@ func (c *command) usage(t Terminal) {
 	fmt.Fprintf(t.Out, "%s %s %s: %s\n\n", t.Program, c.name, c.argument, c.help)
 	fs.SetOutput(t.Out)
 	fs.PrintDefaults()
+}
+
+// unknownCommand returns the error of an unknown command.
+func unknownCommand(name string) string {
+	text := fmt.Sprintf("unknown command %q: must be %s, or a question", labelvalue.Printable(name), strings.Join(filing, ", "))
+	if similar := closest(name, names()); len(similar) > 0 {
+		text += ": did you mean " + strings.Join(similar, ", ") + "?"
+	}
+	return text
 }
 
 // Usage lists the questions.

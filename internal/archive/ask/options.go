@@ -166,6 +166,9 @@ func (c *command) parse(args []string) (*options, error) {
 		}
 		names, args = append(names, fs.Arg(0)), fs.Args()[1:]
 	}
+	if err := c.exclude(fs); err != nil {
+		return nil, err
+	}
 	if err := o.defaults(fs); err != nil {
 		return nil, err
 	}
@@ -181,6 +184,18 @@ func (c *command) parse(args []string) (*options, error) {
 	return o, o.validate(c)
 }
 
+// exclude returns an error for two flags that select different times.
+func (c *command) exclude(fs *flag.FlagSet) error {
+	given := make(map[string]bool)
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for _, pair := range append([][2]string{{"month", "from"}, {"month", "to"}, {"month", "since"}, {"from", "since"}, {"at", "to"}}, c.excluded...) {
+		if given[pair[0]] && given[pair[1]] {
+			return fmt.Errorf("--%s and --%s select different times: set one of them", pair[0], pair[1])
+		}
+	}
+	return nil
+}
+
 func (o *options) validate(c *command) (err error) {
 	if !slices.Contains(c.formats(), o.Output) {
 		return fmt.Errorf("-o %s: must be %s", o.Output, strings.Join(c.formats(), ", "))
@@ -193,6 +208,9 @@ func (o *options) validate(c *command) (err error) {
 	}
 	if !o.From.IsZero() && !o.To.IsZero() && !o.From.Before(o.To.Time) {
 		return fmt.Errorf("--from=%s is not before --to=%s", o.From.Format(time.RFC3339), o.To.Format(time.RFC3339))
+	}
+	if !o.At.IsZero() && !o.From.Before(o.At.Time) {
+		return fmt.Errorf("--from=%s is not before --at=%s", o.From.Format(time.RFC3339), o.At.Format(time.RFC3339))
 	}
 	if o.factors, err = o.Factors.Read(); err != nil {
 		return err
