@@ -132,6 +132,7 @@ func find(name string) *command {
 
 // Terminal is the place where answers are written.
 type Terminal struct {
+	In       io.Reader // the names of "-"
 	Out, Err io.Writer
 	// Colour marks headings and notices. Progress shows the current step; an empty text hides it.
 	Colour   bool
@@ -164,7 +165,7 @@ func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 		Usage(t.Err, t.Program)
 		return invalid
 	}
-	o, err := c.parse(args[1:])
+	o, err := c.parse(args[1:], t.In)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		c.usage(t)
@@ -279,5 +280,5 @@ func Usage(w io.Writer, program string) {
 
 // Process returns the terminal of the process. Colour is off if $NO_COLOR is set.
 func Process(program string, colour bool, progress func(string)) Terminal {
-	return Terminal{Out: os.Stdout, Err: os.Stderr, Colour: colour && os.Getenv("NO_COLOR") == "", Progress: progress, Program: program}
+	return Terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Colour: colour && os.Getenv("NO_COLOR") == "", Progress: progress, Program: program}
 }

@@ -2,13 +2,17 @@ package ask
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/factors"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
@@ -37,6 +41,52 @@ func (e *UnknownError) advice() string {
 		return "did you mean " + names + "?"
 	}
 	return "check the name, or set --since"
+}
+
+// standardInput is the name of the list of names in standard input.
+const standardInput = "-"
+
+// takeNames sets the names of a question: the arguments, then those of --names.
+func (c *command) takeNames(o *options, arguments []string, in io.Reader) error {
+	switch {
+	case len(arguments) > 0 && c.argument == "":
+		return fmt.Errorf("unexpected argument %q: %s takes flags only", arguments[0], c.name)
+	case len(arguments) > 1 && !c.several:
+		return fmt.Errorf("unexpected argument %q: %s takes one name", arguments[1], c.name)
+	case len(arguments) == 0 && o.list == "" && c.argument != "" && !c.optional:
+		return fmt.Errorf("%s needs %s", c.name, c.argument)
+	case o.column != "" && o.list == "" && !slices.Contains(arguments, standardInput):
+		return errors.New("--names.column needs --names, or the argument -")
+	}
+	for _, name := range arguments {
+		if name != standardInput || !c.several {
+			o.names = append(o.names, name)
+		} else if err := o.addNames(name, in); err != nil {
+			return err
+		}
+	}
+	if o.list == "" {
+		return nil
+	}
+	return o.addNames(o.list, in)
+}
+
+// addNames adds the names of a file, or of standard input.
+func (o *options) addNames(path string, in io.Reader) error {
+	if path != standardInput {
+		file, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("--names: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	names, err := factors.ReadNames(in, o.column)
+	if err != nil {
+		return fmt.Errorf("--names=%s: %w", path, err)
+	}
+	o.names = append(o.names, names...)
+	return nil
 }
 
 // named is a name of the question, and its boards.
@@ -73,11 +123,12 @@ func (q *question) find(ctx context.Context, of books.Selection) (all []named, n
 	byName := make(map[string][]books.Board)
 	for _, b := range boards {
 		for _, value := range []string{b.Serial, b.UUID, b.Node, b.ChassisSerial} {
-			if of := byName[value]; len(of) == 0 || of[len(of)-1] != b {
+			if of := byName[value]; value != "" && (len(of) == 0 || of[len(of)-1] != b) {
 				byName[value] = append(of, b)
 			}
 		}
 	}
+	failed := 0
 	for i := range all {
 		n := &all[i]
 		if notice := n.set(byName[n.value]); notice != "" {
@@ -97,10 +148,18 @@ func (q *question) find(ctx context.Context, of books.Selection) (all []named, n
 			return nil, nil, n.unknown
 		}
 		q.failed = true
-		notices = append(notices, fmt.Sprintf("%s is unknown: %s", n.name, n.unknown.advice()))
+		if failed++; failed <= maxUnknown {
+			notices = append(notices, fmt.Sprintf("%q is unknown: %s", n.name, n.unknown.advice()))
+		}
+	}
+	if failed > maxUnknown {
+		notices = append(notices, fmt.Sprintf("and %d more names are unknown", failed-maxUnknown))
 	}
 	return all, notices, nil
 }
+
+// maxUnknown is the number of unknown names with a notice.
+const maxUnknown = 10
 
 // set sets the boards of a name, and returns a notice about an ambiguous name.
 func (n *named) set(found []books.Board) (notice string) {

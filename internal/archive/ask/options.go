@@ -44,6 +44,8 @@ type options struct {
 
 	since   bool     // whether Since was set
 	names   []string // of boards, nodes or chassis
+	column  string   // of the list of names
+	list    string   // file with names
 	zone    *time.Location
 	factors factors.Factors
 	assets  *factors.Assets
@@ -140,6 +142,10 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	fs.TextVar(&o.Since, "since", o.Since, "`time` before the end to read")
 	fs.StringVar(&o.Factors.Assets, "assets", "", "CSV `file` with the list of assets")
 	fs.StringVar(&o.Factors.Columns, "assets.columns", "", "`columns` of --assets as serial=HEADER,tag=HEADER,warranty=HEADER,order=HEADER,site=HEADER; default recognizes exports of NetBox and ServiceNow")
+	if c.several {
+		fs.StringVar(&o.list, "names", "", "`file` with the names: one in a line, or a CSV file with a column of serial numbers; - or the argument - is standard input")
+		fs.StringVar(&o.column, "names.column", "", "`header` of the column of --names; default recognizes exports of NetBox and ServiceNow")
+	}
 	if c.extra != nil {
 		c.extra(fs, o)
 	}
@@ -154,7 +160,7 @@ func (c *command) formats() []string {
 }
 
 // parse parses the arguments of a command. Flags may follow the argument.
-func (c *command) parse(args []string) (*options, error) {
+func (c *command) parse(args []string, in io.Reader) (*options, error) {
 	fs, o := c.flags()
 	var names []string
 	for {
@@ -172,15 +178,9 @@ func (c *command) parse(args []string) (*options, error) {
 	if err := o.defaults(fs); err != nil {
 		return nil, err
 	}
-	switch {
-	case len(names) > 1 && !c.several:
-		return nil, fmt.Errorf("unexpected argument %q: %s takes one name", names[1], c.name)
-	case len(names) == 1 && c.argument == "":
-		return nil, fmt.Errorf("unexpected argument %q: %s takes flags only", names[0], c.name)
-	case len(names) == 0 && c.argument != "" && !c.optional:
-		return nil, fmt.Errorf("%s needs %s", c.name, c.argument)
+	if err := c.takeNames(o, names, in); err != nil {
+		return nil, err
 	}
-	o.names = names
 	return o, o.validate(c)
 }
 
