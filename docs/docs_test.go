@@ -57,7 +57,7 @@ var (
 		"../README.md":     1200,
 		"amd.md":           915,
 		"archive.md":       2640,
-		"ask.md":           1200,
+		"ask.md":           1250,
 		"dba.md":           540,
 		"opentelemetry.md": 230,
 		"packages.md":      490,

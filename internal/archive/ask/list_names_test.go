@@ -118,7 +118,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestLongAbsence checks that a list of many boards has those that were last seen long ago.
+// TestLongAbsence checks that a list of many boards has boards last seen long ago.
 func TestLongAbsence(t *testing.T) {
 	first, last := &fold.Hour{}, &fold.Hour{}
 	for i := range 20 {

@@ -91,7 +91,7 @@ func (o *options) addNames(path string, in io.Reader) error {
 
 // named is a name of the question, and its boards.
 type named struct {
-	name string // as it was asked
+	name string // as it was given
 	// value is the serial number of an asset tag, else the name. Kind is serial, uuid, node or chassis.
 	value, kind string
 	uuids       []string      // sorted

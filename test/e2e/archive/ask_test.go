@@ -121,12 +121,8 @@ func newLife(twice bool) *life {
 			}
 			l.Add(at, up, "up", "cluster", "east", "job", "gpuledger-record", "node", node)
 			if node == "n2" && minute == 60*60+30 { // it reboots
-				for series := range l.counters {
-					if strings.HasPrefix(series, "n2 ") {
-						delete(l.counters, series)
-						delete(l.created, series)
-					}
-				}
+				maps.DeleteFunc(l.counters, func(series string, _ float64) bool { return strings.HasPrefix(series, "n2 ") })
+				maps.DeleteFunc(l.created, func(account string, _ time.Time) bool { return strings.HasPrefix(account, "n2 ") })
 			}
 			for _, board := range []string{"A", "B", "C", "D", "E"} {
 				if at, address := placeOf(board, minute); at == node {
