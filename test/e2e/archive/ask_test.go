@@ -369,7 +369,7 @@ func checkViews(t *testing.T, db query, url, end string) {
 // until returns the words of a question, with an end if it has none.
 func until(question, end string) []string {
 	words := strings.Fields(question)
-	if strings.Contains(question, "--to=") || strings.Contains(question, "--month=") {
+	if strings.Contains(question, "--to=") || strings.Contains(question, "--at=") || strings.Contains(question, "--month=") {
 		return words
 	}
 	return append(words, "--to="+end)
