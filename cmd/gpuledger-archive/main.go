@@ -29,12 +29,12 @@ func main() {
 		ask.Complete(os.Stdout, os.Args[1:])
 		return
 	}
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") && ask.Answers(os.Args[1]) {
-		os.Exit(question(os.Args[1:]))
-	}
-	if len(os.Args) == 1 && strings.HasPrefix(name(), "kubectl ") {
-		ask.Usage(os.Stdout, name())
+	switch {
+	case len(os.Args) == 1 && strings.HasPrefix(name(), "kubectl "), len(os.Args) > 1 && os.Args[1] == "help":
+		usage()
 		return
+	case len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") && ask.Answers(os.Args[1]):
+		os.Exit(question(os.Args[1:]))
 	}
 	cfg, err := archive.Parse(os.Args[1:])
 	switch {

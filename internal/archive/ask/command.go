@@ -263,7 +263,10 @@ func (c *command) usage(t Terminal) {
 // unknownCommand returns the error of an unknown command.
 func unknownCommand(name string) string {
 	text := fmt.Sprintf("unknown command %q: must be %s, or a question", labelvalue.Printable(name), strings.Join(filing, ", "))
-	if similar := closest(name, names()); len(similar) > 0 {
+	similar := slices.DeleteFunc(names(), func(known string) bool {
+		return !strings.HasPrefix(known, name) && distance(name, known) > len(name)/4 // a word of few letters is near to others
+	})
+	if len(similar) > 0 {
 		text += ": did you mean " + strings.Join(similar, ", ") + "?"
 	}
 	return text

@@ -169,6 +169,14 @@ func TestPlugin(t *testing.T) {
 		if name != "gpuledger-archive" {
 			check(t, os.Symlink("gpuledger-archive", path))
 		}
+		for words, want := range map[string]string{"stat": "did you mean statement?", "qqqq": "or a question\n"} {
+			if out, _ := exec.Command(path, words).CombinedOutput(); !strings.Contains(string(out), want) {
+				t.Errorf("%s %s: no %q in\n%s", name, words, want, out)
+			}
+		}
+		if out, err := exec.Command(path, "help").Output(); err != nil || !strings.Contains(string(out), program+" where") {
+			t.Errorf("%s help: %v\n%s", name, err, out)
+		}
 		c := exec.Command(path, "wheer", "S1")
 		out, err := c.CombinedOutput()
 		for _, want := range []string{`unknown command "wheer"`, "did you mean where?", program + " where", "statement", "verify", "once"} {

@@ -212,7 +212,7 @@ func drawnSeeds() uint64 {
 	if testing.Short() {
 		return 1
 	}
-	return 3
+	return 2
 }
 
 // TestWhereDrawn asks where boards of drawn histories are at random moments, by serial number and node, in

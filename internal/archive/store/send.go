@@ -16,7 +16,7 @@ import (
 )
 
 // ErrUnreachable means that there is no connection to the store.
-var ErrUnreachable = errors.New("no connection to the store: check that it runs, and set --store.url to its address")
+var ErrUnreachable = errors.New("check that the store runs, and set --store.url to its address")
 
 // send sends a request, and decodes the body of the response.
 func (s *Store) send(ctx context.Context, at *url.URL, form url.Values, decode func(body io.Reader) error) error {
