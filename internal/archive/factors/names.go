@@ -15,35 +15,38 @@ const maxNames = 10_000
 // the name of a column it is the one with serial numbers.
 func ReadNames(in io.Reader, column string) (names []string, err error) {
 	l := &list{}
-	place := -1
+	place := 0
+	add := func(fields []string, line int) error {
+		l.fields = fields
+		name := l.value(place)
+		switch {
+		case l.long:
+			return fmt.Errorf("line %d: the name has more than %d bytes", line, maxText)
+		case strings.TrimSpace(strings.Join(fields, "")) == "":
+			return nil // spreadsheets add empty lines
+		case len(names) == maxNames:
+			return fmt.Errorf("line %d: more than %d names", line, maxNames)
+		}
+		names = append(names, name)
+		return nil
+	}
 	err = parseCSV(in, func(header []string) error {
 		l.header = slices.Clone(header)
-		if column == "" {
-			place = l.column(assetColumns["serial"]...)
-		} else if place = slices.Index(l.header, column); place < 0 {
-			return fmt.Errorf(`there is no column %q: it has "%s"`, column, strings.Join(l.header, `", "`))
+		found := l.column(assetColumns["serial"]...)
+		if column != "" {
+			found = slices.Index(l.header, column)
 		}
 		switch {
-		case place >= 0:
+		case found >= 0:
+			place = found
 			return nil
+		case column != "":
+			return fmt.Errorf(`there is no column %q: it has "%s"`, column, strings.Join(l.header, `", "`))
 		case len(header) > 1:
 			return errors.New("there is no column with serial numbers: name it with --names.column=HEADER")
 		}
-		place = 0 // there is no header
-		names = append(names, strings.TrimSpace(l.header[0]))
-		return nil
-	}, func(fields []string, line int) error {
-		l.fields = fields
-		switch name := l.value(place); {
-		case l.long:
-			return fmt.Errorf("line %d: the name has more than %d bytes", line, maxText)
-		case len(names) == maxNames:
-			return fmt.Errorf("line %d: more than %d names", line, maxNames)
-		case strings.TrimSpace(strings.Join(fields, "")) != "": // else spreadsheets add lines
-			names = append(names, name)
-		}
-		return nil
-	})
+		return add(header, 1) // there is no header
+	}, add)
 	if err == nil && len(names) == 0 {
 		err = errors.New("the list has no names")
 	}
