@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
@@ -46,7 +47,6 @@ type drawn struct {
 	tenures map[int][]*tenure    // by board
 	scrapes map[int][]scrape     // by board
 	outage  map[string]time.Time // end by node
-	energy  map[string]float64   // of boards by node
 	holders int
 }
 
@@ -54,7 +54,7 @@ type drawn struct {
 func draw(seed uint64) *drawn {
 	d := &drawn{
 		foldtest.NewStore(), rand.New(rand.NewPCG(seed, 0)), make(map[string]string), make(map[int]time.Time), make(map[int][]*tenure), make(map[int][]scrape),
-		make(map[string]time.Time), make(map[string]float64), 0,
+		make(map[string]time.Time), 0,
 	}
 	phase := make(map[string]int)
 	for n := range drawnNodes {
@@ -133,9 +133,7 @@ func (d *drawn) scrape(node string, at time.Time) {
 		common := []string{"cluster", "east", "node", node, "UUID", fmt.Sprint("GPU-", b), "serial", fmt.Sprint("S", b)}
 		if now, slot := d.place(b); now == node {
 			d.Add(at, 1, "gpuledger_placement_info", slices.Concat(common, []string{"chassis_serial", "C" + node, "pci_bus_id", slot})...)
-			key := fmt.Sprint(node, b)
-			d.energy[key] += 6000
-			d.Add(at, d.energy[key], "gpuledger_board_energy_joules_total", common...)
+			d.Add(at, at.Sub(october).Seconds()*100, "gpuledger_board_energy_joules_total", common...)
 			s := scrape{node: node, at: at}
 			if all := d.scrapes[b]; len(all) > 0 && all[len(all)-1].node == node {
 				s.before = all[len(all)-1].at
@@ -267,5 +265,47 @@ func TestWhereDrawn(t *testing.T) {
 		if moved < 5 || held < 5 {
 			t.Errorf("seed %d: %d rows have past holders, %d have holders", seed, moved, held)
 		}
+	}
+}
+
+// TestWhereDrawnInArchive asks where boards were at full hours, from an archive of a drawn history. It has the places of the scrapes, and
+// the holders of the hour there.
+func TestWhereDrawnInArchive(t *testing.T) {
+	d := draw(7)
+	var hours []*fold.Hour
+	for n := range int(drawnTime / time.Hour) {
+		h, err := fold.Fold(d.Input(october.Add(time.Duration(n) * time.Hour)))
+		check(t, err)
+		hours = append(hours, h)
+	}
+	folder := archived(t, hours...)
+	held := 0
+	for n := 2; n <= len(hours); n++ {
+		asked := october.Add(time.Duration(n) * time.Hour)
+		for b := range drawnBoards {
+			s, _ := d.last(b, asked)
+			r := run(t, "where", fmt.Sprint("S", b), "--books="+folder, "--at="+asked.Format(time.RFC3339), "-o", "csv")
+			seen := s.at.Format("2006-01-02T15:04:05.000Z")
+			if node, last := column(t, r.out, "node"), column(t, r.out, "last_seen"); r.status != 0 || len(node) != 1 || node[0] != s.node || last[0] != seen {
+				t.Errorf("board %d at %v: want %s at %s, exit status %d\n%s%s", b, asked, s.node, seen, r.status, r.out, r.err)
+				continue
+			}
+			now, start := strings.Fields(column(t, r.out, "holders")[0]), s.at.Truncate(time.Hour)
+			for _, x := range d.tenures[b] {
+				ended := !x.end.IsZero() && !x.end.After(s.at)
+				switch lists := slices.Contains(now, x.name); {
+				case lists:
+					held++
+					if x.node != s.node || x.start.After(start.Add(time.Hour)) || ended && x.end.Before(start.Add(-retained)) { // its last increase may be of this hour
+						t.Errorf("board %d at %v, last seen on %s at %v: %s on %s (%v to %v) is a holder", b, asked, s.node, s.at, x.name, x.node, x.start, x.end)
+					}
+				case x.node == s.node && x.start.Before(s.at) && !ended:
+					t.Errorf("board %d at %v, last seen on %s at %v: %s since %v is no holder", b, asked, s.node, s.at, x.name, x.start)
+				}
+			}
+		}
+	}
+	if held < 20 {
+		t.Errorf("%d holders", held)
 	}
 }
