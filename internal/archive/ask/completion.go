@@ -92,13 +92,16 @@ const (
 // Complete writes the completions of the last of some words after the name of the program, and a directive. This is
 // the protocol between kubectl and kubectl_complete-gpuledger.
 func Complete(w io.Writer, words []string) {
-	words = append([]string{""}, words...)
-	last, directive := words[len(words)-1], completeFiles
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	last, c := words[len(words)-1], find(words[0])
 	var all []string
-	switch c := find(words[min(1, len(words)-1)]); {
-	case len(words) <= 2:
+	directive := completeFiles
+	switch {
+	case len(words) == 1:
 		all, directive = names(), noFiles
-	case words[1] == completion:
+	case words[0] == completion:
 		all, directive = slices.Sorted(maps.Keys(completions)), noFiles
 	case c != nil && strings.HasPrefix(last, "-") && !strings.Contains(last, "="):
 		all, directive = c.flagWords(), noSpace
