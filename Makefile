@@ -157,6 +157,7 @@ archive:
 	@echo "build: bin/gpuledger-archive"
 	@CGO_ENABLED=0 $(BUILD) -ldflags "-s -w $(STAMP)" -o bin/ ./cmd/gpuledger-archive
 	@ln -sf gpuledger-archive bin/kubectl-gpuledger
+	@ln -sf gpuledger-archive bin/kubectl_complete-gpuledger
 
 .PHONY: simnode
 simnode: needs
@@ -254,7 +255,7 @@ e2e-history: build
 
 .PHONY: e2e-archive
 e2e-archive: build
-	@$(IN_SERVERS) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) ./test/e2e/archive
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) ./test/e2e/archive
 
 .PHONY: e2e-outage
 e2e-outage: ## stop the database of a running archive for an hour

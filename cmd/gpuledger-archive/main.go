@@ -25,7 +25,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && ask.Find(os.Args[1]) {
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl_complete-") {
+		ask.Complete(os.Stdout, os.Args[1:])
+		return
+	}
+	switch {
+	case len(os.Args) == 1 && strings.HasPrefix(name(), "kubectl "), len(os.Args) > 1 && os.Args[1] == "help":
+		usage()
+		return
+	case len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") && ask.Answers(os.Args[1]):
 		os.Exit(question(os.Args[1:]))
 	}
 	cfg, err := archive.Parse(os.Args[1:])
@@ -105,6 +113,6 @@ usage: gpuledger-archive run [flags]              file each hour after its end, 
        gpuledger-archive schema [postgres|mysql]  print the statements that create or update the tables
 
 `)
-	ask.Usage(os.Stdout, "gpuledger-archive")
+	ask.Usage(os.Stdout, name())
 	flags.PrintDefaults()
 }

@@ -2,8 +2,8 @@ package worlds
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -36,103 +36,104 @@ func (s slot) labels(uuid string) map[string]string {
 	}
 }
 
-// RandomMoves returns a fleet with random events: nodes are installed, reboot and are silent, boards are swapped, exchanged and
-// moved. Between two events of a node are five hours: what returns within two is no event for alerts.
+const (
+	movesEnd = MoveHours * time.Hour
+	// pause is the least time between two events of a node: what returns within two hours is no event for alerts.
+	pause     = 5 * time.Hour
+	gpusAMove = 4 // GPUs of a node
+)
+
+// rack has the boards of a fleet that moves.
+type rack struct {
+	Moves
+	random *rand.Rand
+	boards map[slot]string
+	since  map[slot]time.Duration
+	busy   map[string]time.Duration // until when a node has no event
+	made   int
+}
+
+// RandomMoves returns a fleet with random events: nodes are installed and reboot, boards are swapped, exchanged and moved.
 func RandomMoves(random *rand.Rand) Moves {
-	const end, pause = MoveHours * time.Hour, 5 * time.Hour
-	m := Moves{History: New(time.Minute)}
-	minute := func(most time.Duration) time.Duration {
-		return time.Minute + time.Duration(random.Int64N(int64(most/time.Minute)))*time.Minute
-	}
-	boards, since := make(map[slot]string), make(map[slot]time.Duration)
-	made := 0
-	board := func() string { made++; return fmt.Sprintf("GPU-%d-%d", made, random.IntN(1000)) }
-	put := func(s slot, uuid string, at time.Duration) { boards[s], since[s] = uuid, at }
-	pull := func(s slot, at time.Duration) {
-		m.Constant(Series(Placement, s.labels(boards[s])), since[s], at, 1)
-		delete(boards, s)
-	}
-	event := func(alert string, s slot, at time.Duration) {
-		m.Events = append(m.Events, MoveEvent{alert, at, s.labels(boards[s])})
-	}
-	const gpus = 4
-	busy := make(map[string]time.Duration) // until when a node has had no event
-	for _, node := range []string{"a", "b", "c"} {
+	r := &rack{Moves{History: New(time.Minute)}, random, make(map[slot]string), make(map[slot]time.Duration), make(map[string]time.Duration), 0}
+	nodes := []string{"a", "b", "c"}
+	for _, node := range nodes {
 		at := time.Duration(0)
 		if node != "a" {
-			at = minute(8 * time.Hour)
+			at = r.minutes(8 * time.Hour)
 		}
-		busy[node] = at + pause
-		for bus := 1; bus <= gpus; bus++ {
-			put(slot{node, bus}, board(), at)
+		r.busy[node] = at + pause
+		for bus := 1; bus <= gpusAMove; bus++ {
+			r.put(slot{node, bus}, r.board(), at)
 		}
 	}
 	for {
-		nodes := []string{"a", "b", "c"}
 		random.Shuffle(3, func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-		x, y := nodes[0], nodes[1]
-		at := max(busy[x], busy[y]) + minute(3*time.Hour)
-		back := at + minute(100*time.Minute)
-		if back+pause > end {
+		if !r.work(nodes[0], nodes[1]) {
 			break
 		}
-		busy[x], busy[y] = back+pause, back+pause
-		// The nodes are off from at to back, one a while longer.
-		late := back + minute(10*time.Minute)
-		before := make(map[slot]string)
-		for _, node := range []string{x, y} {
-			for bus := 1; bus <= gpus; bus++ {
-				if s := (slot{node, bus}); boards[s] != "" {
-					before[s] = boards[s]
-					pull(s, at)
-				}
-			}
-		}
-		after := make(map[slot]string)
-		for s, uuid := range before {
-			after[s] = uuid
-		}
-		one, other := slot{x, 1 + random.IntN(gpus)}, slot{y, 1 + random.IntN(gpus)}
-		sibling := slot{x, one.bus%gpus + 1}
-		switch random.IntN(4) {
-		case 0: // a reboot
-		case 1:
-			after[one] = board()
-		case 2: // a board moves, and a new one takes its place
-			after[other], after[one] = before[one], board()
-		case 3:
-			after[one], after[sibling] = before[sibling], before[one]
-		}
-		was := make(map[string]slot)
-		for s, uuid := range before {
-			was[uuid] = s
-		}
-		for _, node := range []string{x, y} {
-			for bus := 1; bus <= gpus; bus++ {
-				s, on := slot{node, bus}, back
-				if node == y {
-					on = late
-				}
-				put(s, after[s], on)
-				if before[s] == after[s] {
-					continue
-				}
-				event("GPULedgerGPUReplaced", s, on)
-				if _, moved := was[after[s]]; moved {
-					event("GPULedgerGPUMoved", s, on)
-				}
-			}
+	}
+	for s := range r.boards {
+		r.pull(s, movesEnd)
+	}
+	return r.Moves
+}
+
+func (r *rack) minutes(most time.Duration) time.Duration {
+	return time.Minute + time.Duration(r.random.Int64N(int64(most/time.Minute)))*time.Minute
+}
+
+// board returns a new board.
+func (r *rack) board() string {
+	r.made++
+	return fmt.Sprintf("GPU-%d-%d", r.made, r.random.IntN(1000))
+}
+
+func (r *rack) put(s slot, uuid string, at time.Duration) { r.boards[s], r.since[s] = uuid, at }
+
+func (r *rack) pull(s slot, at time.Duration) {
+	r.Constant(Series(Placement, s.labels(r.boards[s])), r.since[s], at, 1)
+	delete(r.boards, s)
+}
+
+// work turns two nodes off and on again, the second one a while later, mostly with other boards. It returns false at the end.
+func (r *rack) work(x, y string) bool {
+	off := max(r.busy[x], r.busy[y]) + r.minutes(3*time.Hour)
+	on := map[string]time.Duration{x: off + r.minutes(100*time.Minute)}
+	on[y] = on[x] + r.minutes(10*time.Minute)
+	if on[y]+pause > movesEnd {
+		return false
+	}
+	before, known := make(map[slot]string), make(map[string]bool)
+	for _, node := range []string{x, y} {
+		r.busy[node] = on[y] + pause
+		for bus := 1; bus <= gpusAMove; bus++ {
+			s := slot{node, bus}
+			before[s], known[r.boards[s]] = r.boards[s], true
+			r.pull(s, off)
 		}
 	}
-	var slots []slot
-	for s := range boards {
-		slots = append(slots, s)
+	after := maps.Clone(before)
+	one, other := slot{x, 1 + r.random.IntN(gpusAMove)}, slot{y, 1 + r.random.IntN(gpusAMove)}
+	sibling := slot{x, one.bus%gpusAMove + 1}
+	switch r.random.IntN(4) {
+	case 0: // a reboot
+	case 1:
+		after[one] = r.board()
+	case 2: // a board moves, and a new one takes its place
+		after[other], after[one] = before[one], r.board()
+	case 3:
+		after[one], after[sibling] = before[sibling], before[one]
 	}
-	slices.SortFunc(slots, func(a, b slot) int {
-		return slices.Compare([]string{a.node, fmt.Sprint(a.bus)}, []string{b.node, fmt.Sprint(b.bus)})
-	})
-	for _, s := range slots {
-		pull(s, end)
+	for s, uuid := range after {
+		r.put(s, uuid, on[s.node])
+		if before[s] == uuid {
+			continue
+		}
+		r.Events = append(r.Events, MoveEvent{"GPULedgerGPUReplaced", on[s.node], s.labels(uuid)})
+		if known[uuid] {
+			r.Events = append(r.Events, MoveEvent{"GPULedgerGPUMoved", on[s.node], s.labels(uuid)})
+		}
 	}
-	return m
+	return true
 }

@@ -202,7 +202,7 @@ func TestUnknown(t *testing.T) {
 		{[]string{"where", "AT-7", "--assets=" + assets}, 0, "1653924023102  AT-7"},
 		{[]string{"where"}, 2, "where needs SERIAL"},
 		{[]string{"where", "1653924023102", "--at=yesterday"}, 2, "must be a time in UTC"},
-		{[]string{"where", "a", "b"}, 2, `unexpected argument "b"`},
+		{[]string{"ran", "a", "b"}, 2, `unexpected argument "b"`},
 		{[]string{"statement", "--by=users"}, 1, "must be some of team"},
 		{[]string{"ran", "--unit=4711"}, 1, "must be manager/unit"},
 		{[]string{"ran", "--unit=slurm/4712"}, 1, "has no GPU of slurm/4712"},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,10 +21,12 @@ import (
 type command struct {
 	name, argument, help string
 	optional             bool // the argument
+	several              bool // arguments are possible
 	page                 bool // the answer is a page
 	details              bool // pruned hours have no answer
 	samples              bool // the answer cannot come from rules
 	since                time.Duration
+	excluded             [][2]string // flags of times that exclude each other, besides those of all questions
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
 	write                func(*question, context.Context, io.Writer, print.Style) error // in place of answer
@@ -51,12 +54,13 @@ func by(fs *flag.FlagSet, o *options, initial string) {
 func commands() []command {
 	return []command{
 		{
-			name: "where", details: true, argument: "SERIAL", help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
+			name: "where", details: true, argument: "SERIAL…", several: true, help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
 			extra: at, answer: (*question).where,
 		}, {
-			name: "history", details: true, argument: "SERIAL", help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
+			name: "history", details: true, argument: "SERIAL…", several: true, help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
 		}, {
 			name: "ran", details: true, argument: "SERIAL", optional: true, help: "which pods used a board, or which boards a pod or workload used",
+			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // it is an hour
 			extra: func(fs *flag.FlagSet, o *options) {
 				at(fs, o)
 				fs.StringVar(&o.Pod, "pod", "", "`pod` as namespace/pod")
@@ -96,7 +100,7 @@ func commands() []command {
 				fs.BoolVar(&o.Prove, "prove", false, "compare the sums of the samples and rules of the store, and of each archive in --books, which may be repeated")
 			}, answer: (*question).verify,
 		}, {
-			name: "report", argument: "SERIAL", page: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, write: (*question).report,
+			name: "report", argument: "SERIAL…", several: true, page: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, write: (*question).report,
 		},
 	}
 }
@@ -110,11 +114,24 @@ func Flags() map[string]*flag.FlagSet {
 	return all
 }
 
-// Find reports whether a word is the name of a question, or completion.
-func Find(name string) bool { return find(name) != nil || name == completion }
-
 // completion is the command that writes the completion of a shell.
 const completion = "completion"
+
+// filing are the other commands of the program.
+var filing = []string{"accept", "once", "prune", "run", "schema"}
+
+// names are the names of all commands.
+func names() []string {
+	all := append(slices.Clone(filing), completion)
+	for _, c := range commands() {
+		all = append(all, c.name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Answers reports whether Run runs a command: it is a question, completion or unknown.
+func Answers(command string) bool { return !slices.Contains(filing, command) }
 
 func find(name string) *command {
 	for _, c := range commands() {
@@ -127,6 +144,7 @@ func find(name string) *command {
 
 // Terminal is the place where answers are written.
 type Terminal struct {
+	In       io.Reader // the names of "-"
 	Out, Err io.Writer
 	// Colour marks headings and notices. Progress shows the current step; an empty text hides it.
 	Colour   bool
@@ -154,7 +172,12 @@ func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 		return ok
 	}
 	c := find(args[0])
-	o, err := c.parse(args[1:])
+	if c == nil {
+		fmt.Fprintf(t.Err, "%s: %s\n", t.Program, unknownCommand(args[0]))
+		Usage(t.Err, t.Program)
+		return invalid
+	}
+	o, err := c.parse(args[1:], t.In)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		c.usage(t)
@@ -163,17 +186,19 @@ func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 		fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
 		return invalid
 	}
-	if err := c.run(ctx, o, t, now); err != nil {
-		switch {
-		case errors.Is(err, store.ErrIncomplete):
-			err = fmt.Errorf("%w: repair the store and repeat the command, or read an archive with --books", err)
-			fallthrough
-		case !errors.Is(err, errFailed):
-			fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
-		}
+	err = c.run(ctx, o, t, now)
+	switch {
+	case err == nil:
+		return ok
+	case errors.Is(err, store.ErrIncomplete):
+		err = fmt.Errorf("%w: repair the store and repeat the command, or read an archive with --books", err)
+	case errors.Is(err, store.ErrUnreachable):
+		err = fmt.Errorf("%w, or read an archive with --books", err)
+	case errors.Is(err, errFailed):
 		return failed
 	}
-	return ok
+	fmt.Fprintf(t.Err, "%s %s: %v\n", t.Program, c.name, oneLine(err))
+	return failed
 }
 
 // slow is the time after which progress is shown.
@@ -229,7 +254,7 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 			fmt.Fprintln(t.Err, "! "+labelvalue.Printable(notice))
 		}
 	}
-	if err := a.Write(t.Out, o.Output, style); err != nil {
+	if err := distinct(a).Write(t.Out, o.Output, style); err != nil {
 		return err
 	}
 	if q.failed {
@@ -257,6 +282,18 @@ func (c *command) usage(t Terminal) {
 	fs.PrintDefaults()
 }
 
+// unknownCommand returns the error of an unknown command.
+func unknownCommand(name string) string {
+	text := fmt.Sprintf("unknown command %q: must be %s, or a question", labelvalue.Printable(name), strings.Join(filing, ", "))
+	similar := slices.DeleteFunc(names(), func(known string) bool {
+		return !strings.HasPrefix(known, name) && distance(name, known) > len(name)/4 // a word of few letters is near to others
+	})
+	if len(similar) > 0 {
+		text += ": did you mean " + strings.Join(similar, ", ") + "?"
+	}
+	return text
+}
+
 // Usage lists the questions.
 func Usage(w io.Writer, program string) {
 	fmt.Fprintln(w, "questions to the books:")
@@ -268,5 +305,5 @@ func Usage(w io.Writer, program string) {
 
 // Process returns the terminal of the process. Colour is off if $NO_COLOR is set.
 func Process(program string, colour bool, progress func(string)) Terminal {
-	return Terminal{Out: os.Stdout, Err: os.Stderr, Colour: colour && os.Getenv("NO_COLOR") == "", Progress: progress, Program: program}
+	return Terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Colour: colour && os.Getenv("NO_COLOR") == "", Progress: progress, Program: program}
 }

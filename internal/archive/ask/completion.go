@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -59,32 +60,66 @@ func Completion(w io.Writer, shell, program string) error {
 	if !ok {
 		return fmt.Errorf("completion %s: must be bash, zsh or fish", shell)
 	}
-	var names []string
 	var cases strings.Builder
 	for _, c := range commands() {
-		names = append(names, c.name)
 		flags, _ := c.flags()
-		var all []string
-		flags.VisitAll(func(f *flag.Flag) {
-			dashes, option := "--", "-l"
-			if len(f.Name) == 1 {
-				dashes, option = "-", "-s"
-			}
-			all = append(all, dashes+f.Name+"=")
-			if shell == "fish" {
+		if shell == "fish" {
+			flags.VisitAll(func(f *flag.Flag) {
+				option := map[string]string{"-": "-s", "--": "-l"}[dashes(f.Name)]
 				fmt.Fprintf(&cases, "complete -c %s -n '__fish_seen_subcommand_from %s' %s %s -r\n", program, c.name, option, f.Name)
-			}
-		})
-		slices.Sort(all)
+			})
+		}
+		words := strings.Join(c.flagWords(), " ")
 		switch shell {
 		case "bash":
-			fmt.Fprintf(&cases, "\t\t%s) words=%q ;;\n", c.name, strings.Join(all, " "))
+			fmt.Fprintf(&cases, "\t\t%s) words=%q ;;\n", c.name, words)
 		case "zsh":
-			fmt.Fprintf(&cases, "\t\t%s) words_=%q ;;\n", c.name, strings.Join(all, " "))
+			fmt.Fprintf(&cases, "\t\t%s) words_=%q ;;\n", c.name, words)
 		}
 	}
-	names = append(names, "accept", "completion", "once", "prune", "run", "schema")
 	function := "_" + strings.NewReplacer("-", "_", " ", "_").Replace(program)
-	_, err := fmt.Fprintf(w, script, program, function, strings.Join(names, " "), cases.String())
+	_, err := fmt.Fprintf(w, script, program, function, strings.Join(names(), " "), cases.String())
 	return err
 }
+
+// The directives of cobra for a shell.
+const (
+	completeFiles = 0
+	noSpace       = 2
+	noFiles       = 4
+)
+
+// Complete writes the completions of the last of some words after the name of the program, and a directive. This is
+// the protocol between kubectl and kubectl_complete-gpuledger.
+func Complete(w io.Writer, words []string) {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	last, c := words[len(words)-1], find(words[0])
+	var all []string
+	directive := completeFiles
+	switch {
+	case len(words) == 1:
+		all, directive = names(), noFiles
+	case words[0] == completion:
+		all, directive = slices.Sorted(maps.Keys(completions)), noFiles
+	case c != nil && strings.HasPrefix(last, "-") && !strings.Contains(last, "="):
+		all, directive = c.flagWords(), noSpace
+	}
+	for _, word := range all {
+		if strings.HasPrefix(word, last) {
+			fmt.Fprintln(w, word)
+		}
+	}
+	fmt.Fprintf(w, ":%d\n", directive)
+}
+
+// flagWords returns the flags of a command as words that a value follows, sorted.
+func (c *command) flagWords() (all []string) {
+	flags, _ := c.flags()
+	flags.VisitAll(func(f *flag.Flag) { all = append(all, dashes(f.Name)+f.Name+"=") })
+	slices.Sort(all)
+	return all
+}
+
+func dashes(flag string) string { return "--"[:min(len(flag), 2)] }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
@@ -38,27 +39,47 @@ var historyColumns = []print.Column{
 // history answers where boards were, stay by stay.
 func (q *question) history(ctx context.Context) (print.Answer, error) {
 	of := q.period()
-	uuids, kind, notices, err := q.boards(ctx, q.name, of)
+	found, notices, err := q.find(ctx, of)
 	if err != nil {
 		return print.Answer{}, err
 	}
-	a := print.Answer{Columns: historyColumns, Notices: notices}
-	all, err := stays(ctx, q.source, where(of, "uuid", uuids...))
+	a := print.Answer{Columns: q.columns(historyColumns), Notices: notices}
+	all, err := q.stays(ctx, of, uuids(found))
 	if err != nil {
 		return a, err
 	}
-	if err := q.successors(ctx, all, of); err != nil {
-		return a, err
-	}
-	for _, s := range all {
-		if kind != "node" && kind != "chassis" || s.Node == q.name || s.ChassisSerial == q.name {
-			a.Rows = append(a.Rows, historyRow(s))
+	for _, n := range found {
+		if n.unknown != nil {
+			a.Rows = append(a.Rows, historyRow(n.name, &Stay{Start: unknownState, GPU: books.GPU{GPU: fold.GPU{Serial: q.assets.Of(n.value).Serial}}}))
 		}
+		a.Rows = append(a.Rows, n.historyRows(all)...)
 	}
 	return a, nil
 }
 
-func historyRow(s *Stay) []any {
+// stays returns the stays of boards with their successors.
+func (q *question) stays(ctx context.Context, of books.Selection, uuids []string) ([]*Stay, error) {
+	if len(uuids) == 0 {
+		return nil, nil
+	}
+	all, err := stays(ctx, q.source, where(of, "uuid", uuids...))
+	if err != nil {
+		return nil, err
+	}
+	return all, q.successors(ctx, all, of)
+}
+
+// historyRows returns the rows of the stays of a name.
+func (n named) historyRows(all []*Stay) (rows [][]any) {
+	for _, s := range all {
+		if slices.Contains(n.uuids, s.UUID) && !n.elsewhere(s) {
+			rows = append(rows, historyRow(n.name, s))
+		}
+	}
+	return rows
+}
+
+func historyRow(name string, s *Stay) []any {
 	next := ""
 	if s.NextBoard != nil {
 		next = s.NextBoard.Serial
@@ -67,7 +88,7 @@ func historyRow(s *Stay) []any {
 		}
 	}
 	return []any{
-		s.Serial, s.UUID, s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot, s.TrayIndex, s.PCIBusID, s.Start, s.First, s.Last,
+		name, s.Serial, s.UUID, s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot, s.TrayIndex, s.PCIBusID, s.Start, s.First, s.Last,
 		s.End, s.MissingSince, next, s.Energy, xids(s.XIDHours), s.Losses,
 	}
 }

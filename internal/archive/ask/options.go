@@ -47,7 +47,9 @@ type options struct {
 	archives   []string // all values of --books, of which Books is the first one
 	storeGiven bool     // whether --store.url was set
 	since      bool     // whether Since was set
-	name       string   // the argument
+	names      []string // of boards, nodes or chassis
+	column     string   // of the list of names
+	list       string   // file with names
 	zone       *time.Location
 	factors    factors.Factors
 	assets     *factors.Assets
@@ -160,6 +162,10 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	fs.TextVar(&o.Since, "since", o.Since, "`time` before the end to read")
 	fs.StringVar(&o.Factors.Assets, "assets", "", "CSV `file` with the list of assets")
 	fs.StringVar(&o.Factors.Columns, "assets.columns", "", "`columns` of --assets as serial=HEADER,tag=HEADER,warranty=HEADER,order=HEADER,site=HEADER,purchased=HEADER; default recognizes exports of NetBox and ServiceNow")
+	if c.several {
+		fs.StringVar(&o.list, "names", "", "`file` with the names: one in a line, or a CSV file with a column of serial numbers; - or the argument - is standard input")
+		fs.StringVar(&o.column, "names.column", "", "`header` of the column of --names; default recognizes exports of NetBox and ServiceNow")
+	}
 	if c.extra != nil {
 		c.extra(fs, o)
 	}
@@ -174,7 +180,7 @@ func (c *command) formats() []string {
 }
 
 // parse parses the arguments of a command. Flags may follow the argument.
-func (c *command) parse(args []string) (*options, error) {
+func (c *command) parse(args []string, in io.Reader) (*options, error) {
 	fs, o := c.flags()
 	var names []string
 	for {
@@ -186,20 +192,28 @@ func (c *command) parse(args []string) (*options, error) {
 		}
 		names, args = append(names, fs.Arg(0)), fs.Args()[1:]
 	}
+	if err := c.exclude(fs); err != nil {
+		return nil, err
+	}
 	if err := o.defaults(fs); err != nil {
 		return nil, err
 	}
-	switch {
-	case len(names) > 1:
-		return nil, fmt.Errorf("unexpected argument %q: %s takes one name", names[1], c.name)
-	case len(names) == 1 && c.argument == "":
-		return nil, fmt.Errorf("unexpected argument %q: %s takes flags only", names[0], c.name)
-	case len(names) == 0 && c.argument != "" && !c.optional:
-		return nil, fmt.Errorf("%s needs %s", c.name, c.argument)
-	case len(names) == 1:
-		o.name = names[0]
+	if err := c.takeNames(o, names, in); err != nil {
+		return nil, err
 	}
 	return o, o.validate(c)
+}
+
+// exclude returns an error for two flags that select different times.
+func (c *command) exclude(fs *flag.FlagSet) error {
+	given := make(map[string]bool)
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for _, pair := range append([][2]string{{"month", "from"}, {"month", "to"}, {"month", "since"}, {"from", "since"}, {"at", "to"}}, c.excluded...) {
+		if given[pair[0]] && given[pair[1]] {
+			return fmt.Errorf("--%s and --%s select different times: set one of them", pair[0], pair[1])
+		}
+	}
+	return nil
 }
 
 func (o *options) validate(c *command) (err error) {
@@ -217,6 +231,9 @@ func (o *options) validate(c *command) (err error) {
 	}
 	if !o.From.IsZero() && !o.To.IsZero() && !o.From.Before(o.To.Time) {
 		return fmt.Errorf("--from=%s is not before --to=%s", o.From.Format(time.RFC3339), o.To.Format(time.RFC3339))
+	}
+	if !o.At.IsZero() && !o.From.Before(o.At.Time) {
+		return fmt.Errorf("--from=%s is not before --at=%s", o.From.Format(time.RFC3339), o.At.Format(time.RFC3339))
 	}
 	if o.factors, err = o.Factors.Read(); err != nil {
 		return err

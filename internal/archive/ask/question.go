@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
@@ -21,23 +18,6 @@ type question struct {
 	progress func(string)
 	// failed is set if the answer reports a problem, such as incomplete books.
 	failed bool
-}
-
-// UnknownError means that the books have no such board, pod or workload.
-type UnknownError struct {
-	Name string
-	// Closest are similar serial numbers.
-	Closest []string
-	Source  string
-	Since   time.Time
-}
-
-func (e *UnknownError) Error() string {
-	text := fmt.Sprintf("%s has no board, node or chassis %q since %s", e.Source, e.Name, e.Since.Format(time.DateOnly))
-	if len(e.Closest) > 0 {
-		return text + ": did you mean " + strings.Join(e.Closest, ", ") + "?"
-	}
-	return text + ": check the name, or set --since"
 }
 
 // maxRefused is the number of refused boards of hours that are listed.
@@ -80,6 +60,21 @@ func (q *question) period() books.Selection {
 	return of
 }
 
+// moment returns the time of the question until the moment itself: --at, --to or now.
+func (q *question) moment() books.Selection {
+	of, end := q.period(), q.now
+	for _, given := range []moment{q.To, q.At} {
+		if !given.IsZero() {
+			end = given.Time
+		}
+	}
+	of.Until = earlier(end, q.now).UTC()
+	if q.From.IsZero() {
+		of.From = of.Until.Add(-q.Since.Duration).Truncate(time.Hour)
+	}
+	return of
+}
+
 // settle is the time after the start of an hour in which not all exporters may have been scraped.
 const settle = 5 * time.Minute
 
@@ -93,58 +88,6 @@ func where(of books.Selection, column string, values ...string) books.Selection 
 	}
 	of.Where = all
 	return of
-}
-
-// boards returns the UUIDs of the boards with a name, sorted, and notices about ambiguous names.
-// The kind of the name is serial, uuid, node or chassis.
-func (q *question) boards(ctx context.Context, name string, of books.Selection) (uuids []string, kind string, notices []string, err error) {
-	if serial := q.assets.SerialOf(name); serial != "" {
-		name = serial
-	}
-	of.Named = name
-	found, err := q.source.Boards(ctx, of)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	if len(found) == 0 {
-		return nil, "", nil, q.unknown(ctx, name, of)
-	}
-	kinds, clusters := make(map[string]bool), make(map[string]bool)
-	for _, b := range found {
-		for _, k := range b.Is(name) {
-			kinds[k] = true
-		}
-		clusters[b.Cluster] = true
-		uuids = append(uuids, b.UUID)
-	}
-	all := slices.Sorted(maps.Keys(kinds))
-	if len(all) > 1 {
-		notices = append(notices, fmt.Sprintf("%s is the name of a %s: all of them are listed", name, strings.Join(all, " and of a ")))
-	}
-	kind = all[len(all)-1] // a node rather than a chassis, a serial rather than a node
-	if kind == "node" && len(clusters) > 1 {
-		notices = append(notices, fmt.Sprintf("%s is a node in the clusters %s: select one with --of-cluster", name, strings.Join(slices.Sorted(maps.Keys(clusters)), ", ")))
-	}
-	slices.Sort(uuids)
-	return slices.Compact(uuids), kind, notices, nil
-}
-
-// unknown returns the error of an unknown name.
-func (q *question) unknown(ctx context.Context, name string, of books.Selection) error {
-	unknown := &UnknownError{Name: name, Source: q.source.Name(), Since: of.From}
-	of.Named = ""
-	found, err := q.source.Boards(ctx, of)
-	if err != nil {
-		return err
-	}
-	serials := make(map[string]bool)
-	for _, b := range found {
-		if b.Serial != "" {
-			serials[b.Serial] = true
-		}
-	}
-	unknown.Closest = closest(name, slices.Sorted(maps.Keys(serials)))
-	return unknown
 }
 
 // pruned returns a notice if the details of the first hours of a time are pruned.

@@ -44,38 +44,41 @@ func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	if !q.At.IsZero() {
 		of.From = q.At.Truncate(time.Hour)
 	}
-	a := print.Answer{Columns: ranColumns}
 	of, notices, err := q.users(ctx, of)
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
+	a, err := q.used(ctx, of)
 	a.Notices = notices
-	charges, err := q.source.Charges(ctx, of, useColumns...)
-	if err != nil {
-		return a, err
+	switch {
+	case err != nil || len(a.Rows) > 0:
+	case len(q.names) > 0:
+		a.Notices = append(a.Notices, fmt.Sprintf("no pod or unit used %s from %s to %s", q.names[0], stamp(of.From), stamp(of.Until)))
+	default:
+		return a, fmt.Errorf("%s has no GPU of %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))
 	}
+	return a, err
+}
+
+// used returns the uses in a selection.
+func (q *question) used(ctx context.Context, of books.Selection) (print.Answer, error) {
+	a := print.Answer{Columns: ranColumns}
+	charges, err := q.source.Charges(ctx, of, useColumns...)
 	for _, u := range uses(charges) {
 		a.Rows = append(a.Rows, []any{
 			u.Cluster, u.Namespace, u.Pod, u.PodUID, u.WorkloadKind, u.WorkloadName, u.Manager, u.Unit, u.Username, u.Team, u.Node, u.Serial, u.UUID, u.first, u.last,
 			u.Energy, u.Exclusive, u.Idle, u.GPUTime, u.Active,
 		})
 	}
-	switch {
-	case len(a.Rows) > 0:
-	case q.name != "":
-		a.Notices = append(a.Notices, fmt.Sprintf("no pod or unit used %s from %s to %s", q.name, stamp(of.From), stamp(of.Until)))
-	default:
-		return a, fmt.Errorf("%s has no GPU of %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))
-	}
-	return a, nil
+	return a, err
 }
 
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 
 // users returns the selection of the boards, pods, workload or unit of the question.
 func (q *question) users(ctx context.Context, of books.Selection) (books.Selection, []string, error) {
-	given := 0
-	for _, text := range []string{q.name, q.Pod, q.Workload, q.Unit} {
+	given := len(q.names)
+	for _, text := range []string{q.Pod, q.Workload, q.Unit} {
 		if text != "" {
 			given++
 		}
@@ -89,9 +92,9 @@ func (q *question) users(ctx context.Context, of books.Selection) (books.Selecti
 			return of, nil, fmt.Errorf("--unit=%s: must be manager/unit, such as slurm/4711", q.Unit)
 		}
 		return where(where(of, "manager", manager), "unit", unit), nil, nil
-	case q.name != "":
-		uuids, _, notices, err := q.boards(ctx, q.name, of)
-		return where(of, "uuid", uuids...), notices, err
+	case len(q.names) > 0:
+		found, notices, err := q.find(ctx, of)
+		return where(of, "uuid", uuids(found)...), notices, err
 	case q.Pod != "":
 		namespace, pod, found := strings.Cut(q.Pod, "/")
 		if !found || namespace == "" || pod == "" {

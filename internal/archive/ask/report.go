@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,10 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// report writes everything about a board on a page.
+// report writes everything about boards, each on a page.
 func (q *question) report(ctx context.Context, w io.Writer, style print.Style) error {
 	of := q.period()
-	uuids, _, notices, err := q.boards(ctx, q.name, of)
+	found, notices, err := q.find(ctx, of)
 	if err != nil {
 		return err
 	}
@@ -22,41 +23,61 @@ func (q *question) report(ctx context.Context, w io.Writer, style print.Style) e
 	if err != nil {
 		return err
 	}
-	notices = append(notices, pruned...)
-	all, err := stays(ctx, q.source, where(of, "uuid", uuids...))
-	if err != nil {
+	var pages []print.Page
+	for _, n := range found {
+		page, err := q.page(ctx, of, n)
+		if err != nil {
+			return err
+		}
+		about := append(append(slices.Clone(notices), pruned...), q.refused()...)
+		about = append(about, fmt.Sprintf("From %s, %s to %s UTC. Times are in %s, energy is in kWh.", q.source.Name(), stamp(of.From), stamp(of.Until), q.TZ))
+		page.Sections = append(page.Sections, print.Section{Title: "About this page", Answer: print.Answer{Notices: about}})
+		pages = append(pages, page)
+	}
+	if err := print.Pages(w, q.Output, pages, style); err != nil {
 		return err
 	}
-	used, err := q.ran(ctx) // next to the stays: the source keeps the hours that it read last
+	if q.failed {
+		return errFailed
+	}
+	return nil
+}
+
+// page returns everything about the boards of a name.
+func (q *question) page(ctx context.Context, of books.Selection, n named) (print.Page, error) {
+	if n.unknown != nil {
+		return print.Page{Title: "Board " + n.name, Sections: []print.Section{
+			{Title: "Asset", Answer: q.asset(n.value)}, {Title: "Books", Answer: print.Answer{Notices: []string{n.unknown.Error()}}},
+		}}, nil
+	}
+	all, err := stays(ctx, q.source, where(of, "uuid", n.uuids...))
 	if err != nil {
-		return err
+		return print.Page{}, err
+	}
+	used, err := q.used(ctx, where(of, "uuid", n.uuids...)) // next to the stays: the source keeps the hours that it read last
+	if err != nil {
+		return print.Page{}, err
 	}
 	if err := q.successors(ctx, all, of); err != nil {
-		return err
+		return print.Page{}, err
 	}
-	place, err := q.where(ctx)
+	place, err := q.places(ctx, q.moment(), []named{n})
 	if err != nil {
-		return err
+		return print.Page{}, err
 	}
-	history := print.Answer{Columns: historyColumns}
-	serial := q.name
+	history := print.Answer{Columns: q.columns(historyColumns)}
+	serial := n.value
 	for _, s := range all {
-		history.Rows = append(history.Rows, historyRow(s))
-		if s.Serial != "" {
-			serial = s.Serial
-		}
+		history.Rows = append(history.Rows, historyRow(n.name, s))
+		serial = cmp.Or(s.Serial, serial)
 	}
-	title := "Board " + serial
-	sections := []print.Section{
-		{Title: "Identity and last place", Answer: place},
+	return print.Page{Title: "Board " + serial, Sections: []print.Section{
+		{Title: "Identity and last place", Answer: distinct(place)},
 		{Title: "Asset", Answer: q.asset(serial)},
-		{Title: "Stays", Answer: history},
+		{Title: "Stays", Answer: distinct(history)},
 		{Title: "Errors", Answer: health(all)},
-		{Title: "Use by pods and units", Answer: used},
-		{Title: "About this page", Answer: print.Answer{Notices: append(append(notices, q.refused()...),
-			fmt.Sprintf("From %s, %s to %s UTC. Times are in %s, energy is in kWh.", q.source.Name(), stamp(of.From), stamp(of.Until), q.TZ))}},
-	}
-	return print.Page(w, q.Output, title, sections, style)
+		{Title: "Use by pods and units", Answer: distinct(used)},
+	}}, nil
 }
 
 // asset returns the lines of the lists of assets and RMAs about a board.

@@ -33,9 +33,10 @@ func stays(ctx context.Context, source books.Source, of books.Selection) ([]*Sta
 	latest := make(map[string]*Stay)
 	var parts []*Stay // separated by hours in which the GPU was missing, filed or not
 	err := source.GPUs(ctx, of, func(g books.GPU) {
-		if g.Scrapes == 0 {
+		if g.Scrapes == 0 || g.First.After(of.Until) {
 			return
 		}
+		g.Last = earlier(g.Last, of.Until) // the hours of an archive may end after it
 		s := latest[g.UUID]
 		switch {
 		case s == nil:
@@ -204,7 +205,7 @@ func (c *calendar) end(ctx context.Context, all []*Stay) (err error) {
 
 // cause returns the cause of the end of a stay.
 func (c *calendar) cause(ctx context.Context, s *Stay) (string, error) {
-	soon := s.MissingSince.Add(time.Hour)
+	soon := earlier(s.MissingSince.Add(time.Hour), c.until)
 	at := func(next *Stay) bool { return next != nil && (s.MissingSince.IsZero() || !next.First.After(soon)) }
 	switch {
 	case at(s.NextPlace) && s.NextPlace.Start == "moved":
@@ -222,7 +223,7 @@ func (c *calendar) missing(ctx context.Context, at silence) (string, error) {
 	is, known := c.silent[at]
 	if !known {
 		is = true
-		of := books.Selection{From: at.from, Until: at.from.Add(time.Hour), Places: true, Where: map[string][]string{"cluster": {at.cluster}, "node": {at.node}}}
+		of := books.Selection{From: at.from, Until: earlier(at.from.Add(time.Hour), c.until), Places: true, Where: map[string][]string{"cluster": {at.cluster}, "node": {at.node}}}
 		if err := c.source.GPUs(ctx, of, func(g books.GPU) { is = is && g.Scrapes == 0 }); err != nil {
 			return "", err
 		}

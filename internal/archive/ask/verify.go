@@ -98,19 +98,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return a, err
 	}
-	checks, accepted := make(map[string]*check), make(gaps)
-	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
-		c := checks[h.Cluster]
-		if c == nil {
-			c = &check{cluster: h.Cluster, hours: make(map[time.Time]int64), rows: make(map[time.Time]int64), sums: make(map[time.Time]int64), rests: make(map[time.Time]int64)}
-			checks[h.Cluster] = c
-		}
-		c.add(h, of)
-		if accepted.add(h) {
-			c.gaps++
-		}
-		return true
-	})
+	checks, accepted, err := q.checks(ctx, of)
 	if err != nil {
 		return a, err
 	}
@@ -149,6 +137,24 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		q.failed = true
 	}
 	return a, nil
+}
+
+// checks returns the filed hours of each cluster, and the hours with gaps that were accepted.
+func (q *question) checks(ctx context.Context, of books.Selection) (checks map[string]*check, accepted gaps, err error) {
+	checks, accepted = make(map[string]*check), make(gaps)
+	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
+		c := checks[h.Cluster]
+		if c == nil {
+			c = &check{cluster: h.Cluster, hours: make(map[time.Time]int64), rows: make(map[time.Time]int64), sums: make(map[time.Time]int64), rests: make(map[time.Time]int64)}
+			checks[h.Cluster] = c
+		}
+		c.add(h, of)
+		if accepted.add(h) {
+			c.gaps++
+		}
+		return true
+	})
+	return checks, accepted, err
 }
 
 // dropped adds the filed hours without rows, and returns their number.

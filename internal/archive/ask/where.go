@@ -17,6 +17,7 @@ var whereColumns = []print.Column{
 	{Name: "serial", Title: "SERIAL"},
 	{Name: "uuid"},
 	{Name: "asset_tag", Title: "ASSET"},
+	{Name: "warranty", Title: "WARRANTY"},
 	{Name: "model", Title: "MODEL"},
 	{Name: "state", Title: "STATE"},
 	{Name: "cluster", Title: "CLUSTER"},
@@ -30,6 +31,7 @@ var whereColumns = []print.Column{
 	{Name: "since", Title: "SINCE", Kind: print.Time},
 	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
 	{Name: "holders", Title: "HOLDERS"},
+	{Name: "past_holders", Title: "PAST"},
 	{Name: "xids", Title: "XIDS"},
 }
 
@@ -44,43 +46,73 @@ const xidDays = 7
 
 // where answers where boards are, or were last.
 func (q *question) where(ctx context.Context) (print.Answer, error) {
-	of := q.period()
-	uuids, kind, notices, err := q.boards(ctx, q.name, of)
+	of := q.moment()
+	if q.At.After(q.now) {
+		return print.Answer{}, fmt.Errorf("--at=%s is after now, %s", q.At.Format(time.RFC3339), q.now.Format(time.RFC3339))
+	}
+	found, notices, err := q.find(ctx, of)
 	if err != nil {
 		return print.Answer{}, err
 	}
-	a := print.Answer{Columns: whereColumns, Notices: notices}
-	of = where(of, "uuid", uuids...)
-	of.Places = true
-	if from := of.Until.Add(-someDays); len(uuids) > someBoards && !q.since && q.From.IsZero() && of.From.Before(from) {
-		of.From = from.Truncate(time.Hour)
-		a.Notices = append(a.Notices, fmt.Sprintf("of %d boards only the time since %s was read: set --since for more", len(uuids), stamp(of.From)))
-	}
-	all, err := stays(ctx, q.source, of)
+	a, err := q.places(ctx, of, found)
+	a.Notices = append(notices, a.Notices...)
+	return a, err
+}
+
+// places returns the places of boards at the end of a time.
+func (q *question) places(ctx context.Context, of books.Selection, found []named) (print.Answer, error) {
+	a := print.Answer{Columns: q.columns(whereColumns)}
+	all, notice, err := q.lastStays(ctx, of, uuids(found))
 	if err != nil {
 		return a, err
 	}
-	name := q.name
-	if serial := q.assets.SerialOf(name); serial != "" {
-		name = serial
+	if notice != "" {
+		a.Notices = append(a.Notices, notice)
 	}
-	for _, s := range q.current(all) {
-		if kind == "node" && s.Node != name || kind == "chassis" && s.ChassisSerial != name {
-			continue // it is elsewhere
-		}
-		row, err := q.whereRow(ctx, s, of)
-		if err != nil {
-			return a, err
-		}
-		a.Rows = append(a.Rows, row)
+	current := q.current(all)
+	details, err := q.details(ctx, all, of)
+	if err != nil {
+		return a, err
 	}
-	if last := newest(all); of.Until.Sub(last) > 2*time.Hour && len(a.Rows) > 0 {
+	for _, n := range found {
+		rows := q.placeRows(n, current, details, of.Until)
+		if a.Rows = append(a.Rows, rows...); len(rows) == 0 {
+			a.Notices = append(a.Notices, fmt.Sprintf("the %d boards of %s are elsewhere now: ask for their history", len(n.uuids), n.name))
+		}
+	}
+	if _, momentary := q.source.(books.Momentary); !momentary && slices.ContainsFunc(slices.Collect(maps.Values(details)), func(d *detail) bool { return len(d.holders) > 0 }) {
+		a.Notices = append(a.Notices, "an archive has hours: the holders are those of the last hour, not of its last scrape")
+	}
+	if last := newest(all); of.Until.Sub(last) > 2*time.Hour && len(all) > 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("the boards have no hour after %s: they are gone, or the books are behind", stamp(last)))
 	}
-	if len(a.Rows) == 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("the %d boards of %s are elsewhere now: ask for their history", len(uuids), q.name))
-	}
 	return a, nil
+}
+
+// lastStays returns the stays of boards, and a notice if those of many boards were read for a shorter time. The rest of
+// the time is read for boards that have none in it.
+func (q *question) lastStays(ctx context.Context, of books.Selection, uuids []string) (all []*Stay, notice string, err error) {
+	of.Places = true
+	short := of
+	if from := of.Until.Add(-someDays); len(uuids) > someBoards && !q.since && q.From.IsZero() && of.From.Before(from) {
+		short.From = from.Truncate(time.Hour)
+		notice = fmt.Sprintf("of %d boards only the time since %s was read: set --since for more", len(uuids), stamp(short.From))
+	}
+	if len(uuids) == 0 {
+		return nil, "", nil
+	}
+	all, err = stays(ctx, q.source, where(short, "uuid", uuids...))
+	if err != nil || notice == "" {
+		return all, notice, err
+	}
+	absent := slices.DeleteFunc(slices.Clone(uuids), func(uuid string) bool {
+		return slices.ContainsFunc(all, func(s *Stay) bool { return s.UUID == uuid })
+	})
+	if len(absent) == 0 {
+		return all, notice, nil
+	}
+	earlier, err := stays(ctx, q.source, where(of, "uuid", absent...))
+	return append(earlier, all...), notice, err
 }
 
 // newest returns the end of the last hour of stays.
@@ -93,77 +125,68 @@ func newest(all []*Stay) (end time.Time) {
 	return end
 }
 
-// current returns the stay of each GPU at the time of the question, by place.
-func (q *question) current(all []*Stay) (found []*Stay) {
+// current returns the last stay of each GPU, by place.
+func (q *question) current(all []*Stay) []*Stay {
 	latest := make(map[string]*Stay)
 	for _, s := range all {
-		if latest[s.UUID] == nil || q.At.IsZero() || !s.First.After(q.At.Time) {
+		if known := latest[s.UUID]; known == nil || !s.Last.Before(known.Last) {
 			latest[s.UUID] = s
 		}
 	}
 	return slices.SortedFunc(maps.Values(latest), func(a, b *Stay) int {
-		return strings.Compare(strings.Join([]string{a.Cluster, a.Node, a.PCIBusID, a.UUID}, "\x00"), strings.Join([]string{b.Cluster, b.Node, b.PCIBusID, b.UUID}, "\x00"))
+		return slices.Compare([]string{a.Cluster, a.Node, a.PCIBusID, a.UUID}, []string{b.Cluster, b.Node, b.PCIBusID, b.UUID})
 	})
 }
 
-func (q *question) whereRow(ctx context.Context, s *Stay, of books.Selection) ([]any, error) {
-	last := s.LastHour
-	if at := q.At.Truncate(time.Hour); !q.At.IsZero() && at.Before(last) {
-		last = at
-	}
-	hour := where(books.Selection{From: last, Until: last.Add(time.Hour), Where: of.Where}, "uuid", s.UUID)
-	if hour.Until.After(of.Until) {
-		hour.Until = of.Until
-	}
-	holders, err := q.holders(ctx, hour)
-	if err != nil {
-		return nil, err
-	}
-	hour.From = hour.From.AddDate(0, 0, -xidDays)
-	var xids []string
-	err = q.source.GPUs(ctx, hour, func(g books.GPU) {
-		for _, code := range slices.Sorted(maps.Keys(g.XIDs)) {
-			xids = append(xids, fmt.Sprintf("%s at %s", code, g.Hour.In(q.zone).Format("2006-01-02 15h")))
+// placeRows returns the rows of a name.
+func (q *question) placeRows(n named, current []*Stay, details map[string]*detail, until time.Time) (rows [][]any) {
+	if n.unknown != nil {
+		row := make([]any, len(whereColumns)+1)
+		asset := q.assets.Of(n.value)
+		for i, c := range q.columns(whereColumns) {
+			row[i] = map[string]string{"name": n.name, "serial": asset.Serial, "asset_tag": asset.Tag, "warranty": asset.Warranty, "state": unknownState}[c.Name]
+			if c.Kind == print.Time {
+				row[i] = time.Time{}
+			}
 		}
-	})
-	if err != nil {
-		return nil, err
+		return [][]any{row}
 	}
-	slices.Reverse(xids)
-	return []any{
-		s.Serial, s.UUID, q.assets.TagOf(s.Serial), s.Model, state(s, of.Until), s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot,
-		s.TrayIndex, s.PCIBusID, s.First, s.Last, strings.Join(holders, " "), strings.Join(xids[:min(len(xids), 5)], ", "),
-	}, nil
+	for _, s := range current {
+		if n.elsewhere(s) || !slices.Contains(n.uuids, s.UUID) {
+			continue
+		}
+		asset, d, since := q.assets.Of(s.Serial), details[s.UUID], s.First
+		if s.cameBack() {
+			since = s.NextPlace.Last
+		}
+		rows = append(rows, []any{
+			n.name, s.Serial, s.UUID, asset.Tag, asset.Warranty, s.Model, state(s, until), s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot,
+			s.TrayIndex, s.PCIBusID, since, s.Last, strings.Join(d.holders, " "), strings.Join(d.past, " "), strings.Join(d.xids[:min(len(d.xids), 5)], ", "),
+		})
+	}
+	return rows
 }
 
-// holders returns the pods and units that held or used GPUs, as namespace/pod or manager/unit.
-func (q *question) holders(ctx context.Context, of books.Selection) (names []string, err error) {
-	charges, err := q.source.Charges(ctx, of, "namespace", "pod", "manager", "unit", "reason")
-	for _, c := range charges {
-		if c.Reason == "" {
-			names = append(names, owner(c.Namespace, c.Pod, c.Manager, c.Unit))
-		}
-	}
-	return names, err
-}
+// unknownState is the state of a name that the books do not have, in an answer about several names.
+const unknownState = "unknown"
 
-// owner returns the name of a pod, or of a unit.
-func owner(namespace, pod, manager, unit string) string {
-	if unit != "" {
-		return manager + "/" + unit
-	}
-	return namespace + "/" + pod
-}
+// cameBack reports whether a GPU was in another place during the last hour of its stay.
+func (s *Stay) cameBack() bool { return s.NextPlace != nil && s.NextPlace.Last.Before(s.Last) }
 
 // state returns whether a GPU is in its place: present, or how it went.
 func state(s *Stay, until time.Time) string {
+	behind := earlier(s.LastHour.Add(time.Hour), until).Sub(s.Last) <= settle // the books have no later hour
+	went := s.End
+	if s.cameBack() {
+		went = ""
+	}
 	switch {
-	case s.End != "":
-		return s.End
-	case until.Sub(s.Last) > settle && until.Sub(s.LastHour) > 0 && earlier(s.LastHour.Add(time.Hour), until).Sub(s.Last) > settle:
+	case until.Sub(s.Last) <= settle || went == "" && behind:
+		return "present"
+	case went == "":
 		return "silent"
 	}
-	return "present"
+	return went
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -88,7 +88,7 @@ func TestColour(t *testing.T) {
 		}
 	}
 	var page strings.Builder
-	if err := print.Page(&page, "html", "A & B", []print.Section{{Title: "One", Answer: answer}, {Title: "None"}}, print.Style{Zone: time.UTC}); err != nil {
+	if err := print.Pages(&page, "html", []print.Page{{Title: "A & B", Sections: []print.Section{{Title: "One", Answer: answer}, {Title: "None"}}}}, print.Style{Zone: time.UTC}); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"<title>A &amp; B</title>", "a|&lt;b&gt;", "None.", `class="notice"`} {

@@ -29,7 +29,7 @@ func page(t *testing.T, format, label string) string {
 	var out bytes.Buffer
 	var err error
 	if format == "markdown" || format == "html" {
-		err = print.Page(&out, format, "Board "+label, []print.Section{{Title: "Place of " + label, Answer: a}}, print.Style{Zone: time.UTC})
+		err = print.Pages(&out, format, []print.Page{{Title: "Board " + label, Sections: []print.Section{{Title: "Place of " + label, Answer: a}}}}, print.Style{Zone: time.UTC})
 	} else {
 		err = a.Write(&out, format, print.Style{Zone: time.UTC})
 	}

@@ -73,43 +73,60 @@ const pageHead = `<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>%[1]s</title><style>
 @page { size: A4 landscape; margin: 12mm }
 body { font: 10pt/1.4 sans-serif; color: #111; margin: 2em }
-h1 { font-size: 15pt } h2 { font-size: 11pt; margin: 1.2em 0 .4em }
+h1 { font-size: 15pt } h1:not(:first-of-type) { break-before: page } h2 { font-size: 11pt; margin: 1.2em 0 .4em }
 table { border-collapse: collapse } th, td { border-bottom: 1px solid #bbb; padding: .15em .7em .15em 0; text-align: left; vertical-align: top }
 tr { break-inside: avoid } .notice { font-weight: bold }
 </style></head><body>
 <h1>%[1]s</h1>
 `
 
-// Page writes sections under a title, as Markdown or HTML.
-func Page(w io.Writer, format, title string, sections []Section, style Style) error {
-	title = labelvalue.Printable(title)
-	if format == "html" {
-		if _, err := fmt.Fprintf(w, pageHead, html.EscapeString(title)); err != nil {
-			return err
+// Page is a page with a title.
+type Page struct {
+	Title    string
+	Sections []Section
+}
+
+// Pages writes pages as Markdown or HTML. The first title is the title of the document.
+func Pages(w io.Writer, format string, pages []Page, style Style) error {
+	var text strings.Builder
+	for i, p := range pages {
+		title := labelvalue.Printable(p.Title)
+		switch {
+		case format == "html" && i == 0:
+			fmt.Fprintf(&text, pageHead, html.EscapeString(title))
+		case format == "html":
+			fmt.Fprintf(&text, "<h1>%s</h1>\n", html.EscapeString(title))
+		case i == 0:
+			fmt.Fprintf(&text, "# %s\n", escape(title))
+		default:
+			fmt.Fprintf(&text, "\n# %s\n", escape(title))
 		}
-	} else if _, err := fmt.Fprintf(w, "# %s\n", escape(title)); err != nil {
+		for _, s := range p.Sections {
+			if err := s.section(&text, format, style); err != nil {
+				return err
+			}
+		}
+	}
+	if format == "html" {
+		text.WriteString("</body></html>\n")
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// section writes a section under its heading.
+func (s Section) section(w io.Writer, format string, style Style) error {
+	heading, text := "\n## %s\n\n", labelvalue.Printable(s.Title)
+	if format == "html" {
+		heading, text = "<h2>%s</h2>\n", html.EscapeString(text)
+	} else {
+		text = escape(text)
+	}
+	if len(s.Rows) == 0 && len(s.Notices) == 0 {
+		s.Notices = []string{"None."}
+	}
+	if _, err := fmt.Fprintf(w, heading, text); err != nil {
 		return err
 	}
-	for _, s := range sections {
-		heading, text := "\n## %s\n\n", labelvalue.Printable(s.Title)
-		if format == "html" {
-			heading, text = "<h2>%s</h2>\n", html.EscapeString(text)
-		} else {
-			text = escape(text)
-		}
-		if len(s.Rows) == 0 && len(s.Notices) == 0 {
-			s.Notices = []string{"None."}
-		}
-		if _, err := fmt.Fprintf(w, heading, text); err != nil {
-			return err
-		}
-		if err := s.Write(w, format, style); err != nil {
-			return err
-		}
-	}
-	if format == "html" {
-		_, err := io.WriteString(w, "</body></html>\n")
-		return err
-	}
-	return nil
+	return s.Write(w, format, style)
 }

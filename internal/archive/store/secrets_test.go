@@ -24,12 +24,16 @@ func TestSecrets(t *testing.T) {
 		case "/nowhere/api/v1/query":
 			w.Header().Set("Location", "http://127.0.0.1:port/?"+r.URL.RawQuery)
 			w.WriteHeader(http.StatusFound)
+		case "/login/api/v1/query":
+			http.Redirect(w, r, "/page/"+url.PathEscape(token)+"?from="+url.QueryEscape(r.URL.String()), http.StatusFound)
 		case "/format/api/v1/query":
 			_, _ = w.Write([]byte(token))
 		case "/error/api/v1/query":
 			_, _ = w.Write([]byte(`{"status":"error","error":"no tenant ` + token + `"}`))
 		case "/warns/api/v1/query":
 			_, _ = w.Write([]byte(`{"status":"success","warnings":["no tenant ` + token + `"]}`))
+		default:
+			_, _ = w.Write([]byte("<html>sign in</html>"))
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -41,7 +45,7 @@ func TestSecrets(t *testing.T) {
 				checkSecrets(t, text, first, second)
 			}
 		}
-		for _, path := range []string{"status", "moved", "nowhere", "format", "error", "warns"} {
+		for _, path := range []string{"status", "moved", "nowhere", "format", "error", "warns", "login"} {
 			checkSecrets(t, "http://user:"+url.QueryEscape(secret)+"@"+host+"/"+path+"?token="+url.QueryEscape(secret), first, second)
 			checkSecrets(t, "http://"+host+"/"+path+"?token="+secret, first, second)
 		}

@@ -309,21 +309,3 @@ func (s *Store) post(ctx context.Context, path string, form url.Values, decode f
 	}
 	return nil
 }
-
-func (s *Store) send(ctx context.Context, at *url.URL, form url.Values, decode func(body io.Reader) error) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), strings.NewReader(form.Encode()))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := s.client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(response.Body, maxQuoted))
-		return fmt.Errorf("HTTP status %d %s: %q", response.StatusCode, http.StatusText(response.StatusCode), text)
-	}
-	return decode(response.Body)
-}

@@ -140,8 +140,12 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 		answers[name] = a.Rows
 		if report {
 			page, _, _ := strings.Cut(a.out, "## About this page")
+			_, page, _ = strings.Cut(page, "## Asset") // where is compared by itself
 			answers[name] = strings.Split(page, "\n")
 		}
+	}
+	if strings.HasPrefix(question, "where") {
+		checkHolders(t, question, answers)
 	}
 	for _, name := range slices.Sorted(maps.Keys(answers)) {
 		if diff := cmp.Diff(answers["Prometheus"], answers[name]); diff != "" {
@@ -150,6 +154,38 @@ func (w subject) compare(t *testing.T, question string, end time.Time, sources m
 	}
 	if fmt.Sprint(answers["Prometheus"]) == "[]" && question != "missing" && !strings.HasPrefix(question, "ran S") {
 		t.Errorf("%s has no rows", question)
+	}
+}
+
+// checkHolders checks that the archive's holders of an hour are the holders and past holders of Prometheus, which has the
+// scrapes, and removes them from the answers. The exporters serve owners that ended in the hour before.
+func checkHolders(t *testing.T, question string, answers map[string]any) {
+	t.Helper()
+	names := func(row map[string]any, column string) []string { return strings.Fields(row[column].(string)) }
+	live := answers["Prometheus"].([]map[string]any)
+	for name, answer := range answers {
+		for i, row := range answer.([]map[string]any) {
+			if i >= len(live) || name == "Prometheus" {
+				continue
+			}
+			now, filed := names(live[i], "holders"), slices.Concat(names(row, "holders"), names(row, "past_holders"))
+			for _, holder := range now {
+				if !slices.Contains(names(row, "holders"), holder) {
+					t.Errorf("%s, %s: %s is no holder in %v", question, name, holder, row)
+				}
+			}
+			for _, holder := range filed {
+				if !slices.Contains(now, holder) && !slices.Contains(names(live[i], "past_holders"), holder) {
+					t.Errorf("%s: %s is a holder in %s only: %v", question, holder, name, live[i])
+				}
+			}
+		}
+	}
+	for _, answer := range answers {
+		for _, row := range answer.([]map[string]any) {
+			delete(row, "holders")
+			delete(row, "past_holders")
+		}
 	}
 }
 

@@ -3,7 +3,6 @@
 package rules_test
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -47,10 +46,6 @@ func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (a
 			in := store.Input(time.Unix(0, 0).Add(at))
 			in.Cluster = cluster
 			hour, err := fold.Fold(in)
-			var refused fold.BoardErrors
-			if errors.As(err, &refused) {
-				t.Errorf("%s: %v", at, err)
-			}
 			check(t, err)
 			hour.Name(in.Series, "")
 			all = append(all, hour)

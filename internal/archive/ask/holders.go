@@ -1,0 +1,103 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+)
+
+// detail has the holders and the errors of a board.
+type detail struct {
+	holders, past []string // as namespace/pod or manager/unit
+	xids          []string // the latest first
+}
+
+// details returns the details of boards at the end of their stays by UUID. Boards that were seen last in
+// the same hour are read together.
+func (q *question) details(ctx context.Context, known []*Stay, of books.Selection) (map[string]*detail, error) {
+	all, hours := make(map[string]*detail), make(map[time.Time]map[string]*Stay)
+	for _, s := range q.current(known) {
+		all[s.UUID] = new(detail)
+		if hours[s.LastHour] == nil {
+			hours[s.LastHour] = make(map[string]*Stay)
+		}
+		hours[s.LastHour][s.UUID] = s
+	}
+	for hour, stays := range hours {
+		selected := where(books.Selection{From: hour, Until: earlier(hour.Add(time.Hour), of.Until), Where: of.Where}, "uuid", slices.Sorted(maps.Keys(stays))...)
+		holders, err := q.holders(ctx, stays, known, selected)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range holders {
+			d, name := all[h.UUID], owner(h.Namespace, h.Pod, h.Manager, h.Unit)
+			switch s := stays[h.UUID]; {
+			case !h.Ended && h.Node == s.Node && h.Cluster == s.Cluster:
+				d.holders = append(d.holders, name)
+			case h.Last.IsZero() || h.Last.After(s.Last.Add(-time.Hour)):
+				d.past = append(d.past, name)
+			}
+		}
+		selected.From = selected.From.AddDate(0, 0, -xidDays)
+		err = q.source.GPUs(ctx, selected, func(g books.GPU) {
+			d := all[g.UUID]
+			for _, code := range slices.Sorted(maps.Keys(g.XIDs)) {
+				d.xids = append(d.xids, fmt.Sprintf("%s at %s", code, g.Hour.In(q.zone).Format("2006-01-02 15h")))
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, d := range all {
+		d.holders = unique(d.holders)
+		d.past = slices.DeleteFunc(unique(d.past), func(name string) bool { return slices.Contains(d.holders, name) })
+		slices.Reverse(d.xids)
+	}
+	return all, nil
+}
+
+// holders returns the pods and units that held or used boards in the hour before their last scrapes, which are in the
+// selected hour. An archive has those of the hour, without their ends; those of later places are left out.
+func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Selection) (all []books.Holder, err error) {
+	if source, ok := q.source.(books.Momentary); ok {
+		first, last := of.Until, of.From
+		for _, s := range stays {
+			first = earlier(first, s.Last)
+			if s.Last.After(last) {
+				last = s.Last
+			}
+		}
+		of.From, of.Until = first.Add(-time.Hour), last
+		return source.Holders(ctx, of)
+	}
+	charges, err := q.source.Charges(ctx, of, "cluster", "node", "uuid", "namespace", "pod", "manager", "unit", "reason")
+	for _, c := range charges {
+		if c.Reason == "" && slices.ContainsFunc(known, func(s *Stay) bool { return s.UUID == c.UUID && s.Node == c.Node && s.Cluster == c.Cluster }) {
+			all = append(all, books.Holder{Cluster: c.Cluster, Node: c.Node, UUID: c.UUID, Namespace: c.Namespace, Pod: c.Pod, Manager: c.Manager, Unit: c.Unit})
+		}
+	}
+	return all, err
+}
+
+// unique returns the first of equal names.
+func unique(names []string) (all []string) {
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// owner returns the name of a pod, or of a unit.
+func owner(namespace, pod, manager, unit string) string {
+	if unit != "" {
+		return manager + "/" + unit
+	}
+	return namespace + "/" + pod
+}

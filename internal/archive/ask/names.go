@@ -1,0 +1,256 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/factors"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// UnknownError means that the books have no such board, node or chassis.
+type UnknownError struct {
+	Name string
+	// Similar are names that begin with it, or serial numbers that differ in some characters. More is the
+	// number of other names that begin with it.
+	Similar []string
+	More    int
+	Source  string
+	Since   time.Time
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("%s has no board, node or chassis %q since %s: %s", e.Source, e.Name, e.Since.Format(time.DateOnly), e.advice())
+}
+
+// advice returns the next step for the user.
+func (e *UnknownError) advice() string {
+	names := strings.Join(e.Similar, ", ")
+	switch {
+	case e.More > 0:
+		return fmt.Sprintf("did you mean %s, or one of %d more names that begin with it?", names, e.More)
+	case names != "":
+		return "did you mean " + names + "?"
+	}
+	return "check the name, or set --since"
+}
+
+// standardInput is the name of the list of names in standard input.
+const standardInput = "-"
+
+// takeNames sets the names of a question: the arguments, then those of --names.
+func (c *command) takeNames(o *options, arguments []string, in io.Reader) error {
+	switch {
+	case len(arguments) > 0 && c.argument == "":
+		return fmt.Errorf("unexpected argument %q: %s takes flags only", arguments[0], c.name)
+	case len(arguments) > 1 && !c.several:
+		return fmt.Errorf("unexpected argument %q: %s takes one name", arguments[1], c.name)
+	case len(arguments) == 0 && o.list == "" && c.argument != "" && !c.optional:
+		return fmt.Errorf("%s needs %s", c.name, c.argument)
+	case o.column != "" && o.list == "" && !slices.Contains(arguments, standardInput):
+		return errors.New("--names.column needs --names, or the argument -")
+	}
+	for _, name := range arguments {
+		if name != standardInput || !c.several {
+			o.names = append(o.names, name)
+		} else if err := o.addNames(name, in); err != nil {
+			return err
+		}
+	}
+	if o.list == "" {
+		return nil
+	}
+	return o.addNames(o.list, in)
+}
+
+// addNames adds the names of a file, or of standard input.
+func (o *options) addNames(path string, in io.Reader) error {
+	if path != standardInput {
+		file, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("--names: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	names, err := factors.ReadNames(in, o.column)
+	if err != nil {
+		return fmt.Errorf("--names=%s: %w", path, err)
+	}
+	o.names = append(o.names, names...)
+	return nil
+}
+
+// named is a name of the question, and its boards.
+type named struct {
+	name string // as it was given
+	// value is the serial number of an asset tag, else the name. Kind is serial, uuid, node or chassis.
+	value, kind string
+	uuids       []string      // sorted
+	unknown     *UnknownError // nil for a known name
+}
+
+// elsewhere reports whether a stay is not in the place that the question names.
+func (n named) elsewhere(s *Stay) bool {
+	return n.kind == "node" && s.Node != n.value || n.kind == "chassis" && s.ChassisSerial != n.value
+}
+
+// find returns the boards of each name of the question, and notices about ambiguous names. The only name of a
+// question must be known.
+func (q *question) find(ctx context.Context, of books.Selection) (all []named, notices []string, err error) {
+	for _, name := range q.names {
+		n := named{name: name, value: name}
+		if serial := q.assets.SerialOf(name); serial != "" {
+			n.value = serial
+		}
+		all = append(all, n)
+	}
+	if len(all) == 1 {
+		of.Named = all[0].value
+	}
+	boards, err := q.source.Boards(ctx, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	byName := make(map[string][]books.Board)
+	for _, b := range boards {
+		for _, value := range []string{b.Serial, b.UUID, b.Node, b.ChassisSerial} {
+			if of := byName[value]; value != "" && (len(of) == 0 || of[len(of)-1] != b) {
+				byName[value] = append(of, b)
+			}
+		}
+	}
+	failed := 0
+	for i := range all {
+		n := &all[i]
+		if notice := n.set(byName[n.value]); notice != "" {
+			notices = append(notices, notice)
+		}
+		if len(n.uuids) > 0 {
+			continue
+		}
+		if of.Named != "" {
+			of.Named = ""
+			if boards, err = q.source.Boards(ctx, of); err != nil {
+				return nil, nil, err
+			}
+		}
+		n.unknown = q.unknown(n.value, boards, of)
+		if len(all) == 1 {
+			return nil, nil, n.unknown
+		}
+		q.failed = true
+		if failed++; failed <= maxUnknown {
+			notices = append(notices, fmt.Sprintf("%q is unknown: %s", n.name, n.unknown.advice()))
+		}
+	}
+	if failed > maxUnknown {
+		notices = append(notices, fmt.Sprintf("and %d more names are unknown", failed-maxUnknown))
+	}
+	return all, notices, nil
+}
+
+// maxUnknown is the number of unknown names with a notice.
+const maxUnknown = 10
+
+// set sets the boards of a name, and returns a notice about an ambiguous name.
+func (n *named) set(found []books.Board) (notice string) {
+	kinds, clusters := make(map[string]bool), make(map[string]bool)
+	for _, b := range found {
+		for _, k := range b.Is(n.value) {
+			kinds[k] = true
+		}
+		clusters[b.Cluster] = true
+		n.uuids = append(n.uuids, b.UUID)
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	slices.Sort(n.uuids)
+	n.uuids = slices.Compact(n.uuids)
+	all := slices.Sorted(maps.Keys(kinds))
+	n.kind = all[len(all)-1] // a node rather than a chassis, a serial rather than a node
+	switch {
+	case len(all) > 1:
+		return fmt.Sprintf("%s is the name of a %s: all of them are listed", n.name, strings.Join(all, " and of a "))
+	case n.kind == "node" && len(clusters) > 1:
+		return fmt.Sprintf("%s is a node in the clusters %s: select one with --of-cluster", n.name, strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
+	}
+	return ""
+}
+
+// maxPrefixed is the number of names that begin with an unknown name and are listed.
+const maxPrefixed = 5
+
+// unknown returns the error of an unknown name.
+func (q *question) unknown(name string, boards []books.Board, of books.Selection) *UnknownError {
+	e := &UnknownError{Name: name, Source: q.source.Name(), Since: of.From}
+	serials, prefixed := make(map[string]bool), make(map[string]bool)
+	for _, b := range boards {
+		for _, known := range []string{b.Serial, b.UUID, b.Node, b.ChassisSerial} {
+			if len(known) > len(name) && strings.EqualFold(known[:len(name)], name) {
+				prefixed[known] = true
+			}
+		}
+		serials[b.Serial] = true
+	}
+	delete(serials, "")
+	if e.Similar = slices.Sorted(maps.Keys(prefixed)); len(e.Similar) == 0 {
+		e.Similar = closest(name, slices.Sorted(maps.Keys(serials)))
+	}
+	e.More = max(len(e.Similar)-maxPrefixed, 0)
+	e.Similar = e.Similar[:len(e.Similar)-e.More]
+	return e
+}
+
+// uuids returns the boards of all names, sorted.
+func uuids(of []named) (all []string) {
+	for _, n := range of {
+		all = append(all, n.uuids...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// columns returns columns after the name. It is printed if there are several.
+func (q *question) columns(of []print.Column) []print.Column {
+	name := print.Column{Name: "name"}
+	if len(q.names) > 1 {
+		name.Title = "NAME"
+	}
+	return append([]print.Column{name}, of...)
+}
+
+// distinct prints the UUIDs of boards if rows of different GPUs have the same serial number and PCI address: a board may
+// have two GPUs.
+func distinct(a print.Answer) print.Answer {
+	column := func(name string) int {
+		return slices.IndexFunc(a.Columns, func(c print.Column) bool { return c.Name == name })
+	}
+	serial, uuid, address := column("serial"), column("uuid"), column("pci_bus_id")
+	if serial < 0 || uuid < 0 {
+		return a
+	}
+	known := make(map[[2]any]any)
+	for _, row := range a.Rows {
+		key := [2]any{row[serial], ""}
+		if address >= 0 {
+			key[1] = row[address]
+		}
+		if other, found := known[key]; found && other != row[uuid] {
+			a.Columns = slices.Clone(a.Columns)
+			a.Columns[uuid].Title = "UUID"
+			return a
+		}
+		known[key] = row[uuid]
+	}
+	return a
+}

@@ -1,0 +1,81 @@
+package ask_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// archived files some hours of a cluster from the start of October, and returns the folder.
+func archived(t *testing.T, hours ...*fold.Hour) string {
+	t.Helper()
+	folder := t.TempDir()
+	sink, err := files.Open(folder, []string{"csv"})
+	check(t, err)
+	for n, h := range hours {
+		h.Cluster, h.Start = "east", october.Add(time.Duration(n)*time.Hour)
+		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+	}
+	check(t, sink.Close())
+	return folder
+}
+
+// TestWhereInArchive checks the place and the holders of a board in an archive at moments within hours: it moves from n1 to
+// n2 between 01:09:30 and 01:21, and pods are charged by the hour.
+func TestWhereInArchive(t *testing.T) {
+	at := func(minute int) time.Time { return october.Add(time.Duration(minute) * time.Minute) }
+	gpu := func(node string, first, last int) fold.GPU {
+		return fold.GPU{Node: node, UUID: "GPU-1", Serial: "S1", PCIBusID: "0", First: at(first), Last: at(last), Scrapes: last - first + 1, Energy: kWh}
+	}
+	pod := func(node, name string) fold.Charge {
+		return fold.Charge{Node: node, UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: name, PodUID: name, Energy: kWh}
+	}
+	folder := archived(t,
+		&fold.Hour{GPUs: []fold.GPU{gpu("n1", 1, 59)}, Charges: []fold.Charge{pod("n1", "old")}},
+		&fold.Hour{GPUs: []fold.GPU{gpu("n1", 60, 69), gpu("n2", 81, 119)}, Charges: []fold.Charge{pod("n1", "old"), pod("n2", "new")}},
+		&fold.Hour{GPUs: []fold.GPU{gpu("n2", 120, 179)}, Charges: []fold.Charge{pod("n2", "new"), pod("n2", "late")}})
+	for moment, want := range map[string]string{
+		"2026-10-01T00:30": "S1 present n1 2026-10-01 00:01 2026-10-01 00:30 ml/old -",
+		"2026-10-01T01:00": "S1 present n1 2026-10-01 00:01 2026-10-01 00:59 ml/old -",
+		"2026-10-01T01:08": "S1 present n1 2026-10-01 00:01 2026-10-01 01:08 ml/old -",
+		"2026-10-01T01:12": "S1 present n1 2026-10-01 00:01 2026-10-01 01:09 ml/old -",
+		"2026-10-01T01:20": "S1 silent n1 2026-10-01 00:01 2026-10-01 01:09 ml/old -",
+		"2026-10-01T01:30": "S1 present n2 2026-10-01 01:21 2026-10-01 01:30 ml/new ml/old",
+		"2026-10-01T02:00": "S1 present n2 2026-10-01 01:21 2026-10-01 01:59 ml/new ml/old",
+		"2026-10-01T03:00": "S1 present n2 2026-10-01 01:21 2026-10-01 02:59 ml/late ml/new -",
+	} {
+		r := run(t, "where", "S1", "--books="+folder, "--at="+moment, "-o", "csv")
+		lines := strings.Split(r.out, "\n")
+		if r.status != 0 || len(lines) < 2 {
+			t.Fatalf("--at=%s: exit status %d\n%s%s", moment, r.status, r.out, r.err)
+		}
+		values := make(map[string]string)
+		for i, name := range strings.Split(lines[0], ",") {
+			values[name] = strings.Split(lines[1], ",")[i]
+			if text := values[name]; strings.HasSuffix(text, ".000Z") {
+				values[name] = strings.Replace(text[:16], "T", " ", 1)
+			}
+		}
+		var got []string
+		for _, name := range []string{"serial", "state", "node", "since", "last_seen", "holders", "past_holders"} {
+			text := values[name]
+			if text == "" {
+				text = "-"
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("--at=%s: got %s\nwant %s", moment, strings.Join(got, " "), want)
+		}
+		if !strings.Contains(r.err, "an archive has hours") {
+			t.Errorf("--at=%s: no notice about hours: %s", moment, r.err)
+		}
+	}
+	if r := run(t, "where", "S1", "--books="+folder, "--at=2027-01-01"); r.status != 1 || !strings.Contains(r.err, "--at=2027-01-01T00:00:00Z is after now") {
+		t.Errorf("a moment after now: exit status %d\n%s%s", r.status, r.out, r.err)
+	}
+}

@@ -1,0 +1,132 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// Holder is a pod or unit that held or used a GPU in a place.
+type Holder struct {
+	Cluster, Node, UUID, Namespace, Pod, PodUID, Manager, Unit string
+	// Ended is set if it no longer held the GPU at the last scrape of the GPU in this place.
+	Ended bool
+	// Last is the last scrape with it, zero if it is unknown.
+	Last time.Time
+}
+
+// Momentary is a source that has every scrape. An archive has hours only.
+type Momentary interface {
+	// Holders returns the pods and units on GPUs in a time with any bounds, sorted.
+	Holders(ctx context.Context, of Selection) ([]Holder, error)
+}
+
+const (
+	allocationTime = "gpuledger_allocation_seconds_total"
+	unitTime       = "gpuledger_unit_allocation_seconds_total"
+)
+
+// Holders implements [Momentary].
+func (s *samples) Holders(ctx context.Context, of Selection) (all []Holder, err error) {
+	seconds := of
+	seconds.Until = of.Until.Add(time.Second) // lists of series have bounds in seconds
+	groups, err := s.groups(ctx, seconds)
+	if err != nil {
+		return nil, err
+	}
+	metrics := "__name__=~" + strconv.Quote(strings.Join([]string{placementMetric, boardMetric, allocationMetric, allocationTime, unitMetric, unitTime}, "|"))
+	for _, g := range groups {
+		found, err := s.store.Raw(ctx, s.store.Selector("", g.cluster, metrics, matcher("uuid", g.uuids)), of.From, of.Until)
+		if err != nil {
+			return nil, err
+		}
+		tracks := tracksOf(g.cluster, found)
+		for key := range tracks {
+			if key.metric == allocationMetric || key.metric == unitMetric {
+				h := key.Holder
+				samples := tracks[key]
+				h.Ended, h.Last = tracks.ended(h, key.metric), time.UnixMilli(samples[len(samples)-1].Time)
+				all = append(all, h)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Holder) int {
+		return slices.Compare([]string{a.Cluster, a.Node, a.UUID, a.Namespace, a.Pod, a.PodUID, a.Manager, a.Unit}, []string{b.Cluster, b.Node, b.UUID, b.Namespace, b.Pod, b.PodUID, b.Manager, b.Unit})
+	})
+	return all, nil
+}
+
+// trackKey identifies the samples of a metric of a holder, or of a GPU in a place.
+type trackKey struct {
+	Holder
+	metric string
+}
+
+// tracks are samples in the order of time.
+type tracks map[trackKey][]fold.Sample
+
+func tracksOf(cluster string, series []fold.Series) tracks {
+	all := make(tracks)
+	for _, s := range series {
+		get := s.Labels.Get
+		h := Holder{Cluster: cluster, Node: get("node"), UUID: get("UUID")}
+		switch metric := s.Labels.Metric(); metric {
+		case allocationMetric, allocationTime:
+			h.Namespace, h.Pod, h.PodUID = get("namespace"), get("pod"), get("pod_uid")
+		case unitMetric, unitTime:
+			h.Manager, h.Unit = get("manager"), get("unit")
+		}
+		key := trackKey{h, s.Labels.Metric()}
+		all[key] = append(all[key], s.Samples...)
+	}
+	for samples := range maps.Values(all) {
+		slices.SortStableFunc(samples, func(a, b fold.Sample) int { return cmp.Compare(a.Time, b.Time) })
+	}
+	return all
+}
+
+// ended reports whether a holder has left: the GPU is not in its place, or the holder has no sample since the scrape before
+// the last one of the GPU. An exporter serves the counters of a holder for some minutes after its end, so it
+// has also left if its time stands still while the energy of the GPU rises.
+func (t tracks) ended(h Holder, metric string) bool {
+	gpu := Holder{Cluster: h.Cluster, Node: h.Node, UUID: h.UUID}
+	places := t[trackKey{gpu, placementMetric}]
+	if len(places) == 0 {
+		return true
+	}
+	before := int64(0)
+	for _, x := range places {
+		if x.Time < places[len(places)-1].Time {
+			before = x.Time
+		}
+	}
+	if x := t[trackKey{h, metric}]; x[len(x)-1].Time <= before {
+		return true
+	}
+	held := trackKey{h, map[string]string{allocationMetric: allocationTime, unitMetric: unitTime}[metric]}
+	last, rises := t.rise(held, before)
+	_, works := t.rise(trackKey{gpu, boardMetric}, before)
+	return last > 0 && !rises && works // the time of a user without an allocation is 0
+}
+
+// rise returns the last value of a counter, and whether it rose since a moment. A counter without a sample before the moment
+// has risen.
+func (t tracks) rise(key trackKey, since int64) (last float64, rises bool) {
+	samples := t[key]
+	if len(samples) == 0 {
+		return 0, false
+	}
+	last = samples[len(samples)-1].Value
+	for _, x := range slices.Backward(samples) {
+		if x.Time <= since {
+			return last, x.Value != last
+		}
+	}
+	return last, true
+}

@@ -1,0 +1,54 @@
+package factors
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// maxNames is the number of names in a list.
+const maxNames = 10_000
+
+// ReadNames reads names of boards, nodes or chassis: one in a line, or a column of a CSV file with a header. Without
+// the name of a column it is the one with serial numbers.
+func ReadNames(in io.Reader, column string) (names []string, err error) {
+	l := &list{}
+	place := 0
+	add := func(fields []string, line int) error {
+		l.fields = fields
+		name := l.value(place)
+		switch {
+		case l.long:
+			return fmt.Errorf("line %d: the name has more than %d bytes", line, maxText)
+		case strings.TrimSpace(strings.Join(fields, "")) == "":
+			return nil // spreadsheets add empty lines
+		case len(names) == maxNames:
+			return fmt.Errorf("line %d: more than %d names", line, maxNames)
+		}
+		names = append(names, name)
+		return nil
+	}
+	err = parseCSV(in, func(header []string) error {
+		l.header = slices.Clone(header)
+		found := l.column(assetColumns["serial"]...)
+		if column != "" {
+			found = slices.Index(l.header, column)
+		}
+		switch {
+		case found >= 0:
+			place = found
+			return nil
+		case column != "":
+			return fmt.Errorf(`there is no column %q: it has "%s"`, column, strings.Join(l.header, `", "`))
+		case len(header) > 1:
+			return errors.New("there is no column with serial numbers: name it with --names.column=HEADER")
+		}
+		return add(header, 1) // there is no header
+	}, add)
+	if err == nil && len(names) == 0 {
+		err = errors.New("the list has no names")
+	}
+	return names, err
+}
