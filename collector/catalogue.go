@@ -108,6 +108,7 @@ const (
 	allocationActive
 	allocationGPUTime
 	allocationCreated
+	podNamespace
 	allocationUnitEnergy
 	unitAllocationEnergy
 	unitAllocationExclusive
@@ -486,6 +487,10 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_created_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofAllocation,
 		Help:   "Time when the counters of a pod on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
+	},
+	podNamespace: {
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_pod_namespace_info", Type: gauge, Labels: []string{"node", "pod_namespace"},
+		Help: "Namespace with energy on a node. An alert compares it with the label namespace, which a scrape configuration can overwrite.",
 	},
 	allocationUnitEnergy: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_unit_energy_joules_total", Type: counter, Unit: "joules",

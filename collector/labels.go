@@ -52,6 +52,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "GPU_I_ID", Help: "MIG instance, empty for a whole GPU."},
 	{Name: "namespace", Help: "Namespace of the pod."},
 	{Name: "pod", Help: "Name of the pod."},
+	{Name: "pod_namespace", Help: "Namespace of pods, under a name that no scrape configuration overwrites."},
 	{Name: "pod_uid", Help: "UID of the pod. A pod that is created again under its name has a new UID."},
 	{Name: "container", Help: "Name of the container."},
 	{Name: "resource", Help: "Extended resource that the container requested, such as `nvidia.com/gpu`."},

@@ -24,6 +24,7 @@ func (p *page) record(s *gpu.Snapshot) {
 	}
 	for i := range rows.Allocations {
 		p.allocation(&rows.Allocations[i])
+		p.podNamespace(rows.Allocations[i].Node, rows.Allocations[i].Namespace)
 	}
 	for i := range rows.Units {
 		p.unitAllocation(&rows.Units[i])
@@ -105,6 +106,12 @@ func (p *page) allocation(r *record.Allocation) {
 		if l := p.with(pod, "manager", u.Manager, "unit", u.Name); p.first(allocationUnitEnergy, l) {
 			p.counter(allocationUnitEnergy, u.Energy.Joules(), u.Since, l)
 		}
+	}
+}
+
+func (p *page) podNamespace(node, namespace string) {
+	if l := p.labels("node", node, "pod_namespace", namespace); p.first(podNamespace, l) {
+		p.info(podNamespace, l)
 	}
 }
 
