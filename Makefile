@@ -85,7 +85,7 @@ S3 := tools/servers versitygw github.com/versity/versitygw/cmd/versitygw
 DUCKDB := cd tools/duckdb && { [[ node_modules/.package-lock.json -nt package-lock.json ]] || npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2; } && pwd
 RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert github.com/prometheus/alertmanager/cmd/alertmanager
 VICTORIA := tools/servers victoriametrics $(addprefix github.com/VictoriaMetrics/VictoriaMetrics/app/,victoria-metrics vmagent)
-HISTORY := tools/servers history history=.
+HISTORY := tools/servers history history=. backfill=./backfill
 KUBECTL := tools/servers kubectl kubectl=.
 KUBELET := tools/servers kubelet k8s.io/kubernetes/cmd/kubelet k8s.io/kubernetes/cmd/kube-proxy ./podsapi
 COREDNS := tools/servers coredns coredns=.

@@ -1,6 +1,5 @@
-// Demo runs a fleet to look at: three simulated nodes in two clusters, a Prometheus
-// in each cluster with the rules of dashboards/rules, a common one, and the archive. A
-// board is moved while it runs.
+// Demo runs a fleet to look at: four simulated nodes in two clusters, a Prometheus with the rules of
+// dashboards/rules and the history of up to two months, and the archive. A board is moved while it runs.
 package main
 
 import (
@@ -14,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/test/fleet"
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -45,8 +43,8 @@ type demo struct {
 	nodes  []fleet.Node // the first two can exchange boards
 	booted []*program.Program
 
-	servers []fleet.Prometheus // of the clusters
-	archive string             // folder
+	archive string // folder
+	config  string // file of gpuledger-archive
 }
 
 // run starts everything, and waits for an interrupt or the end of a node.
@@ -73,68 +71,49 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.watch(ctx)
 }
 
-// start starts the nodes and the servers.
+// start starts the nodes, the server with their past, and the archive.
 func (d *demo) start(ctx context.Context) (err error) {
-	d.nodes = []fleet.Node{
-		{Cluster: "east", Scenario: "gb200"},
-		{Cluster: "east", Scenario: "gb200", Machine: simnode.Machine{Number: 1}},
-		{Cluster: "west", Scenario: "jobs"},
+	for _, n := range world() {
+		d.nodes = append(d.nodes, n.Node)
 	}
 	booted := time.Now()
 	if d.booted, err = d.fleet.BootAll(ctx, d.nodes); err != nil {
 		return err
 	}
-	past, err := d.history(ctx, booted)
+	fmt.Println("demo: makes up the books of the last full month and of this month")
+	if err := d.load(ctx, "prometheus", booted); err != nil {
+		return err
+	}
+	owners, err := d.owners()
 	if err != nil {
 		return err
 	}
-	all := fleet.Prometheus{Name: "all", Address: d.listen, Scrape: d.scrape, Flags: []string{"--web.enable-remote-write-receiver"}}
-	if err := d.fleet.Server(all.Name, all.Address).Load(ctx, past.OpenMetrics()); err != nil {
+	server := fleet.Prometheus{
+		Name: "prometheus", Address: d.listen, Nodes: d.nodes, Scrape: d.scrape, Rules: []string{d.rules, owners},
+		Flags: []string{"--storage.tsdb.retention.time=100y"},
+	}
+	if _, err := d.fleet.StartPrometheus(ctx, server); err != nil {
 		return err
 	}
-	if _, err := d.fleet.StartPrometheus(ctx, all); err != nil {
+	if d.config, err = d.settings(server.URL()); err != nil {
 		return err
 	}
-	for _, cluster := range []string{"east", "west"} {
-		if err := d.startCluster(ctx, cluster, all.URL()+"/api/v1/write"); err != nil {
-			return err
-		}
-	}
-	return d.startArchive(ctx, all.URL(), booted)
+	return d.startArchive(ctx, server.URL())
 }
 
 // startArchive starts the archive of all clusters, in a folder of the fleet.
-func (d *demo) startArchive(ctx context.Context, store string, booted time.Time) error {
+func (d *demo) startArchive(ctx context.Context, store string) error {
 	address, err := program.FreeAddress()
 	if err != nil {
 		return err
 	}
 	d.archive = d.fleet.Path("archive")
 	p, err := d.fleet.Start("archive", filepath.Join(d.programs.Bin, "gpuledger-archive"), "run",
-		"--store.url="+store, "--from="+booted.Add(-past*time.Hour).UTC().Format("2006-01-02T15"),
-		"--folder="+d.archive, "--folder.format=csv,parquet", "--web.listen-address="+address)
+		"--store.url="+store, "--folder="+d.archive, "--folder.format=csv,parquet", "--web.listen-address="+address)
 	if err != nil {
 		return err
 	}
 	return p.Ready(ctx, "http://"+address+"/metrics")
-}
-
-func (d *demo) startCluster(ctx context.Context, cluster, receiver string) error {
-	address, err := program.FreeAddress()
-	if err != nil {
-		return err
-	}
-	p := fleet.Prometheus{
-		Name: cluster, Cluster: cluster, Address: address, Scrape: d.scrape, Rules: []string{d.rules}, RemoteWrite: receiver,
-	}
-	for _, n := range d.nodes {
-		if n.Cluster == cluster {
-			p.Nodes = append(p.Nodes, n)
-		}
-	}
-	d.servers = append(d.servers, p)
-	_, err = d.fleet.StartPrometheus(ctx, p)
-	return err
 }
 
 // moveBoard moves a board from the first node to the second, and prints it.

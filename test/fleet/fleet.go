@@ -18,12 +18,14 @@ type Programs struct {
 	Bin        string // with gpuledger, simnode and lib/libnvidia-ml.so.1, as make build leaves them
 	Prometheus prometheus.Programs
 	Thanos     string // with thanos; needed by fleets that start a part of it
+	History    string // with backfill; needed by fleets with a past
 }
 
 // Flags defines the flags for the folders that the demo needs.
 func (p *Programs) Flags() {
 	flag.StringVar(&p.Bin, "bin", "bin", "`folder` that make build filled")
 	flag.StringVar((*string)(&p.Prometheus), "prometheus", "", "`folder` with prometheus, as tools/servers prints it")
+	flag.StringVar(&p.History, "history", "", "`folder` with backfill, as tools/servers prints it")
 }
 
 // Fleet is a running fleet. Its methods must not be called concurrently.
@@ -52,3 +54,6 @@ func (p Programs) find() error {
 	}
 	return nil
 }
+
+// Programs returns the folders of the fleet's programs.
+func (f *Fleet) Programs() Programs { return f.programs }

@@ -10,10 +10,11 @@ import (
 )
 
 // Environment variables of tests with folders, in addition to prometheus.Env: that of make build,
-// and that of Thanos.
+// that of Thanos, and that of tools/history.
 const (
-	BinEnv    = "GPULEDGER_E2E_BIN"
-	ThanosEnv = "GPULEDGER_E2E_THANOS"
+	BinEnv     = "GPULEDGER_E2E_BIN"
+	ThanosEnv  = "GPULEDGER_E2E_THANOS"
+	HistoryEnv = "GPULEDGER_E2E_HISTORY"
 )
 
 // OpenFor opens a fleet with the programs in the environment. It ends with the test, and prints the
@@ -34,7 +35,7 @@ func fromEnv() (p Programs, err error) {
 	if p.Prometheus, err = prometheus.FromEnv(); err != nil {
 		return p, err
 	}
-	if p.Bin, p.Thanos = os.Getenv(BinEnv), os.Getenv(ThanosEnv); p.Bin == "" {
+	if p.Bin, p.Thanos, p.History = os.Getenv(BinEnv), os.Getenv(ThanosEnv), os.Getenv(HistoryEnv); p.Bin == "" {
 		return p, fmt.Errorf("%s is not set: run the tests with make e2e, or a part of it", BinEnv)
 	}
 	return p, nil

@@ -13,7 +13,7 @@ import (
 // Prometheus is the Prometheus of a cluster, or the common one of all clusters.
 type Prometheus struct {
 	Name    string
-	Cluster string // the external label; none if empty
+	Cluster string // the external label; if empty, series have the clusters of their nodes
 	Address string
 	Nodes   []Node // what it scrapes
 	Scrape  time.Duration
@@ -38,7 +38,11 @@ func (p Prometheus) config() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		targets = append(targets, object{"targets": []string{n.Address}, "labels": object{"node": sc.Node, "instance": sc.Node}})
+		labels := object{"node": sc.Node, "instance": sc.Node}
+		if p.Cluster == "" && n.Cluster != "" {
+			labels["cluster"] = n.Cluster
+		}
+		targets = append(targets, object{"targets": []string{n.Address}, "labels": labels})
 	}
 	job := func(name, path string) object {
 		return object{"job_name": name, "metrics_path": path, "honor_labels": true, "static_configs": targets}

@@ -1,0 +1,245 @@
+//go:build e2e
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/fleet"
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/prometheus"
+)
+
+// TestDemo starts the demo. In its first minute every question of docs/ask.md must have an answer, and every panel of
+// every dashboard data.
+func TestDemo(t *testing.T) {
+	rules, err := filepath.Abs("../../dashboards/rules/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &demo{fleet: fleet.OpenFor(t), listen: program.AddressFor(t), rules: rules, scrape: 5 * time.Second}
+	d.programs = d.fleet.Programs()
+	if err := d.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	select {
+	case <-first.Done():
+	case <-time.After(30 * time.Second): // the archive files, and rates need some scrapes
+	}
+	t.Run("questions", func(t *testing.T) {
+		d.questions(first, t)
+	})
+	t.Run("panels", func(t *testing.T) {
+		panels(first, t, "http://"+d.listen)
+	})
+	t.Run("seam", func(t *testing.T) {
+		d.seam(t)
+	})
+}
+
+var (
+	// span matches a command of the page: in its text and tables, and in its examples with the line that follows.
+	span    = regexp.MustCompile("`((?:where|history|ran|statement|idle|moves|missing|verify|report)(?: [^`]*)?)`")
+	example = regexp.MustCompile(`(?m)^\$ bin/gpuledger-archive (.*)\n(.*)$`)
+	// option matches options of the page that stand alone, and the command to which they belong.
+	option = regexp.MustCompile("`(--format=[a-z-]+)`")
+)
+
+// asked returns the commands of the page docs/ask.md, and which of them must fail.
+func asked(t *testing.T) (commands []string, failing map[string]bool) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/ask.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing = make(map[string]bool)
+	for _, m := range span.FindAllStringSubmatch(string(page), -1) {
+		commands = append(commands, m[1])
+	}
+	for _, m := range option.FindAllStringSubmatch(string(page), -1) {
+		commands = append(commands, "statement "+m[1])
+	}
+	for _, m := range example.FindAllStringSubmatch(string(page), -1) {
+		commands = append(commands, m[1])
+		failing[m[1]] = strings.HasPrefix(m[2], "gpuledger-archive ")
+	}
+	slices.Sort(commands)
+	return slices.Compact(commands), failing
+}
+
+// questions asks all questions of the page. Its names and times stand for those of the demo.
+func (d *demo) questions(ctx context.Context, t *testing.T) {
+	commands, failing := asked(t)
+	if len(commands) < 14 {
+		t.Fatalf("docs/ask.md has only the commands %q", commands)
+	}
+	board, err := d.nodes[2].Simulated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial, now := board.GPUs[2].Serial, time.Now().UTC()
+	month := time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC)
+	names := strings.NewReplacer(
+		"SERIAL", serial, "namespace/pod", "serving/infer-0", "kind/name", "Deployment/infer", "2026-10", month.Format("2006-01"),
+		"--store.url=http://127.0.0.1:9090", "--store.url=http://"+d.listen, "--from=2026-11-25", "--from="+now.Add(-24*time.Hour).Format("2006-01-02T15"),
+		"2026-11-25", now.Add(-24*time.Hour).Format("2006-01-02"),
+	)
+	bin, err := filepath.Abs(filepath.Join(d.programs.Bin, "gpuledger-archive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range commands {
+		cmd := exec.CommandContext(ctx, bin, strings.Fields(names.Replace(command))...)
+		cmd.Dir, cmd.Env = d.fleet.Path(), append(os.Environ(), "GPULEDGER_CONFIG="+d.config)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		answer, err := cmd.Output()
+		if failing[command] {
+			if err == nil {
+				t.Errorf("%s: no error, although the page has one:\n%s", command, answer)
+			}
+			continue
+		}
+		text := string(answer) + stderr.String()
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v\n%s", cmd, err, text)
+		case strings.Count(strings.TrimSpace(string(answer)), "\n") < 1:
+			t.Errorf("%s: the answer has no row:\n%s", cmd, text)
+		case strings.Contains(text, "no full hour") || strings.Contains(text, "\n! ") || strings.HasPrefix(text, "! "):
+			t.Errorf("%s: the answer is not complete:\n%s", cmd, text)
+		}
+	}
+}
+
+// seam checks that the past goes on with the nodes: in its last and their first minutes no board moved, arrived or was
+// lost, and each has one place.
+func (d *demo) seam(t *testing.T) {
+	bin := filepath.Join(d.programs.Bin, "gpuledger-archive")
+	out, err := exec.CommandContext(t.Context(), bin, "moves", "--since=1d", "--store.url=http://"+d.listen, "-o", "json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct{ Rows []any }
+	if err := json.Unmarshal(out, &answer); err != nil || len(answer.Rows) > 0 {
+		t.Errorf("moves at the seam: %v\n%s", err, out)
+	}
+	for _, query := range []string{
+		`count by (UUID) (group by (cluster, node, serial, chassis_slot, pci_bus_id, UUID) (last_over_time(gpuledger_placement_info[1d]))) > 1`,
+		`group by (UUID) (last_over_time(gpuledger_placement_info[1h])) unless on (UUID) gpuledger_placement_info`,
+		`gpuledger_placement_info unless on (UUID, node, serial, pci_bus_id) last_over_time(gpuledger_placement_info[1h] offset 10m)`,
+		`ALERTS{alertname=~".*(Moved|Replaced|Missing).*"}`,
+	} {
+		found, err := prometheus.Query(t.Context(), "http://"+d.listen, query, time.Now())
+		if err != nil || len(found) > 0 {
+			t.Errorf("%s: %v %v", query, found, err)
+		}
+	}
+}
+
+// silent are the panels that must be empty here.
+var silent = map[string]string{
+	"health/Nodes without exporter":             "all exporters run",
+	"health/Nodes that should have an exporter": "the demo has no reconciler",
+	"health/States of the inventories":          "the demo has no reconciler",
+	"health/Writes of node labels per hour":     "the demo has no reconciler",
+	"health/Failed stages":                      "all stages work",
+	"health/Hours refused by the archive":       "no hour is refused",
+	"fleet/Boards to return or inspect":         "no board is lost now",
+	"incident/GPUs beside them":                 "all GPUs are selected",
+}
+
+// dashboard is the part of a dashboard that the test reads.
+type dashboard struct {
+	Time   struct{ From string }
+	Panels []struct {
+		Title   string
+		Targets []struct{ Expr string }
+	}
+}
+
+var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
+
+// panels evaluates the queries of all panels at the end of the default time range of their dashboard.
+func panels(ctx context.Context, t *testing.T, server string) {
+	files, err := filepath.Glob("../../dashboards/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("dashboards %v: %v", files, err)
+	}
+	seen := make(map[string]bool)
+	for _, path := range files {
+		name := strings.TrimSuffix(filepath.Base(path), ".json")
+		var d dashboard
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = json.Unmarshal(text, &d)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		length := strings.TrimPrefix(d.Time.From, "now-")
+		for _, p := range d.Panels {
+			title, results := name+"/"+p.Title, 0
+			seen[title] = true
+			for _, q := range p.Targets {
+				expr := variable.ReplaceAllStringFunc(q.Expr, func(v string) string { return value(name, v[1:], length) })
+				found, err := prometheus.Query(ctx, server, expr, time.Now())
+				if err != nil {
+					t.Errorf("%s: %v\n%s", title, err, expr)
+				}
+				results += len(found)
+			}
+			if reason := silent[title]; (reason != "") != (results == 0) {
+				t.Errorf("%s has %d results (a reason to be empty: %q)", title, results, reason)
+			}
+		}
+	}
+	for title := range silent {
+		if !seen[title] {
+			t.Errorf("there is no panel %s", title)
+		}
+	}
+}
+
+// value returns the value of a variable of Grafana. Variables without a value match everything.
+func value(file, name, length string) string {
+	switch {
+	case name == "__rate_interval":
+		return "1m"
+	case name == "__range":
+		return length
+	case name == "__range_s":
+		return fmt.Sprint(int(seconds(length)))
+	case name == "__interval":
+		return "1h"
+	case name == "price" || name == "pue":
+		return "1.5"
+	case name == "chassis_serial":
+		return "1820925190655"
+	case name == "serial" && file == "gpu-life":
+		return "1761925340118"
+	}
+	return ".*"
+}
+
+// seconds returns the length of a time range.
+func seconds(length string) float64 {
+	number, isDays := strings.CutSuffix(length, "d")
+	if d, err := time.ParseDuration(number + "h"); isDays && err == nil {
+		return 24 * d.Seconds()
+	}
+	d, _ := time.ParseDuration(length)
+	return d.Seconds()
+}

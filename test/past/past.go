@@ -1,0 +1,146 @@
+// Package past makes up the record of simulated nodes before they booted, so that a fleet begins with
+// the books of a month. Its last pods and boards are those of the nodes' pages: the record goes on with
+// the first scrape.
+//
+// Every value is a whole number of millijoules, milliseconds or events in every minute, so the accounts
+// of a GPU add up to its board. Everything begins and ends at multiples of three minutes, when all series have
+// samples.
+package past
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/fleet"
+)
+
+// Series is a series as tools/history/backfill reads it: knots have a minute since 1970 and a value in
+// thousandths, with lines between them.
+type Series struct {
+	Labels map[string]string `json:"labels"`
+	Knots  [][2]int64        `json:"knots"`
+}
+
+// Node is a node that runs, and its past.
+type Node struct {
+	fleet.Node
+	// Record and Metrics are its pages.
+	Record, Metrics exposition.Page
+	// Eras are its earlier states, the first one first.
+	Eras []Era
+	// Faults are faults of its boards.
+	Faults []Fault
+}
+
+// Era is the time of a node before it was shut down.
+type Era struct {
+	End     time.Duration // before the end of the past
+	Machine simnode.Machine
+}
+
+// Fault is an XID error of a GPU. With Lost, the driver lists the GPU no longer.
+type Fault struct {
+	At   time.Duration // before the end of the past
+	GPU  int           // position
+	XID  string
+	Lost bool
+}
+
+const (
+	// shutdown is the number of minutes for which a node is down between two eras.
+	shutdown = 21
+	// tick is the number of minutes between two samples.
+	tick = 3
+)
+
+// ticks rounds minutes down to the last sample.
+func ticks(minutes int64) int64 { return minutes - minutes%tick }
+
+// Of returns the past of nodes from one time until another, in full minutes.
+func Of(nodes []Node, begin, end time.Time) (all []Series, err error) {
+	b := &builder{begin: ticks(begin.Unix() / 60), end: ticks(end.Unix() / 60)}
+	for i := range nodes {
+		if err := b.node(&nodes[i], uint64(i)); err != nil {
+			return nil, fmt.Errorf("node %d: %w", i, err)
+		}
+	}
+	b.owners()
+	return b.series, nil
+}
+
+// builder collects series.
+type builder struct {
+	begin, end int64 // minutes, the last one not included
+	series     []Series
+	pods       map[pod]*span
+}
+
+// pod is a pod of a cluster.
+type pod struct{ cluster, namespace, name, uid string }
+
+// span is a time in minutes, the last one included.
+type span struct{ from, to int64 }
+
+// add adds a series of a metric.
+func (b *builder) add(metric string, labels map[string]string, knots ...[2]int64) {
+	all := maps.Clone(labels)
+	all["__name__"] = metric
+	b.series = append(b.series, Series{all, knots})
+}
+
+// constant adds a series with one value.
+func (b *builder) constant(metric string, labels map[string]string, s span, value int64) {
+	b.add(metric, labels, [2]int64{s.from, value}, [2]int64{s.to, value})
+}
+
+// node adds the series of a node, era by era.
+func (b *builder) node(n *Node, seed uint64) error {
+	now, err := n.Simulated()
+	if err != nil {
+		return err
+	}
+	target := map[string]string{"cluster": n.Cluster, "job": "gpuledger-record", "node": now.Node, "instance": now.Node}
+	plan := newPlan(n, now, b, seed)
+	from := b.begin
+	for i, era := range append(slices.Clone(n.Eras), Era{Machine: n.Machine}) {
+		to := ticks(b.end - int64(era.End/time.Minute))
+		if i < len(n.Eras) {
+			b.constant("up", target, span{to, to + shutdown - tick}, 0)
+		}
+		b.constant("up", target, span{from, to - tick}, 1000)
+		state := n.Node
+		state.Machine = era.Machine
+		then, err := state.Simulated()
+		if err != nil {
+			return err
+		}
+		held := plan.era(span{from, to - tick}, i == len(n.Eras))
+		for position := range then.GPUs {
+			g := gpu{Node: n, builder: b, target: target, position: position, now: now.GPUs[position].UUID, uuid: then.GPUs[position].UUID, serial: then.GPUs[position].Serial}
+			g.era(span{from, to - tick}, held[position])
+		}
+		from = to + shutdown
+	}
+	return nil
+}
+
+// owners adds the series that name workloads and teams, which the reconciler and kube-state-metrics have in a
+// cluster.
+func (b *builder) owners() {
+	namespaces := make(map[[2]string]bool)
+	for p, s := range b.pods {
+		kind, name := Workload(p.name)
+		b.constant("gpuledger_pod_info", map[string]string{
+			"cluster": p.cluster, "namespace": p.namespace, "pod": p.name, "pod_uid": p.uid,
+			"workload_kind": kind, "workload_name": name, "workload_uid": p.namespace + "/" + name,
+		}, *s, 1000)
+		namespaces[[2]string{p.cluster, p.namespace}] = true
+	}
+	for of := range namespaces {
+		b.constant("kube_namespace_labels", map[string]string{"cluster": of[0], "namespace": of[1], "label_team": Teams[of[1]]}, span{b.begin, b.end - tick}, 1000)
+	}
+}

@@ -1,0 +1,206 @@
+package past
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/exposition"
+)
+
+// Teams are the teams of namespaces.
+var Teams = map[string]string{"research": "models", "serving": "products", "speech": "assistants", "vision": "robotics"}
+
+// PodName matches the name of a pod and the name of its workload in it. Pods of Services belong to Deployments.
+const (
+	PodName  = `(.+?)(-[0-9]+)?(-[0-9a-f]{5})?(-[0-9]+)?`
+	Services = `infer|chat|embed`
+)
+
+var podName, services = regexp.MustCompile(`^` + PodName + `$`), regexp.MustCompile(`^(` + Services + `)$`)
+
+// Workload returns the kind and the name of a pod's workload.
+func Workload(pod string) (kind, name string) {
+	if name = podName.FindStringSubmatch(pod)[1]; services.MatchString(name) {
+		return "Deployment", name
+	}
+	return "Job", name
+}
+
+// work are the workloads of the past: namespace, name, and the percentage of the time with work.
+var work = []struct {
+	namespace, name string
+	load            int64
+}{
+	{"research", "pretrain", 94}, {"research", "ablation", 88}, {"speech", "asr-train", 91}, {"vision", "detector", 79},
+	{"serving", "chat", 45}, {"serving", "embed", 30}, {"vision", "notebook", 3},
+}
+
+// users are the users of the past's units, with their accounts.
+var users = [][2]string{{"user1001", "physics"}, {"user1002", "physics"}, {"user1003", "chemistry"}}
+
+// owner is a pod or a unit, with the labels of its accounts.
+type owner struct {
+	unit   bool
+	labels map[string]string
+}
+
+// prefix returns the prefix of the metrics of an owner's accounts.
+func (o owner) prefix() string {
+	if o.unit {
+		return "gpuledger_unit_allocation_"
+	}
+	return "gpuledger_allocation_"
+}
+
+// hold is the time in which owners hold GPUs, the last minute included.
+type hold struct {
+	from, to int64
+	owners   []owner
+	base     int64
+}
+
+// load returns the percentage of the time with work in an hour. Services have less of it at night.
+func (h hold) load(minute int64, random *rand.Rand) int64 {
+	load := h.base + random.Int64N(9) - 4
+	if hour := minute / 60 % 24; h.base < 60 && h.base > 10 && (hour < 7 || hour > 20) {
+		load /= 3
+	}
+	return min(max(load, 0), 99)
+}
+
+// plan has the owners of a node's GPUs.
+type plan struct {
+	*Node
+	*builder
+	random  *rand.Rand
+	groups  [][]int         // positions that are held together
+	now     map[int][]owner // by position
+	chassis string
+	node    string
+	units   bool
+	last    int // number of the last pod or unit
+}
+
+// newPlan reads who holds the GPUs of a node now.
+func newPlan(n *Node, now simnode.Scenario, b *builder, seed uint64) *plan {
+	p := &plan{Node: n, builder: b, random: rand.New(rand.NewPCG(seed, 1)), now: make(map[int][]owner), node: now.Node, units: now.NoKubelet, last: int(seed) * 1000}
+	if place := now.GPUs[0].Place; place != nil {
+		p.chassis = place.Chassis
+	}
+	together := make(map[string]int)
+	for position, g := range now.GPUs {
+		var names []string
+		for _, of := range []owner{{}, {unit: true}} {
+			for _, m := range n.Record.Matches(of.prefix()+"gpu_seconds_total", map[string]string{"UUID": g.UUID}) {
+				labels := exposition.Labels(m)
+				names = append(names, labels["pod_uid"]+labels["unit"])
+				p.now[position] = append(p.now[position], owner{of.unit, labels})
+			}
+		}
+		key := strings.Join(names, " ")
+		if i, ok := together[key]; ok && key != "" {
+			p.groups[i] = append(p.groups[i], position)
+			continue
+		}
+		together[key] = len(p.groups)
+		p.groups = append(p.groups, []int{position})
+	}
+	return p
+}
+
+// era returns who holds each GPU in an era. The last era ends with the present owners.
+func (p *plan) era(s span, last bool) map[int][]hold {
+	held := make(map[int][]hold)
+	for _, group := range p.groups {
+		end, present := s.to, last && p.now[group[0]] != nil
+		switch {
+		case present:
+			end = max(s.from, ticks(s.to-180-p.random.Int64N(900)))
+		case last:
+			end = max(s.from, s.to-90)
+		}
+		for at := s.from + tick; at+30 < end; {
+			h := hold{from: at, to: min(ticks(at+120+p.random.Int64N(40*60)), end)}
+			p.lend(&h)
+			for _, position := range group {
+				held[position] = append(held[position], h)
+			}
+			at = ticks(h.to + tick + p.random.Int64N(5*60))
+		}
+		if !present {
+			continue
+		}
+		h := hold{from: end + tick, to: s.to, owners: p.now[group[0]], base: 90}
+		if h.owners[0].labels["namespace"] == "serving" {
+			h.base = 50
+		}
+		for _, o := range h.owners {
+			p.own(o, h)
+		}
+		for _, position := range group {
+			held[position] = append(held[position], h)
+		}
+	}
+	return held
+}
+
+// lend gives GPUs to a new pod or unit.
+func (p *plan) lend(h *hold) {
+	p.last++
+	o := owner{unit: p.units}
+	if p.units {
+		h.base = 40 + p.random.Int64N(58)
+		o.labels = map[string]string{"manager": "slurm", "unit": fmt.Sprint(p.last), "chassis_serial": p.chassis}
+	} else {
+		w := work[p.random.IntN(len(work))]
+		h.base = w.load
+		o.labels = map[string]string{
+			"namespace": w.namespace, "pod": fmt.Sprintf("%s-%d", w.name, p.last), "pod_uid": fmt.Sprintf("%08x-5d1c-4000-a000-%012x", p.last*2654435761%(1<<32), p.last),
+			"chassis_serial": p.chassis,
+		}
+	}
+	h.owners = []owner{o}
+	p.own(o, *h)
+}
+
+// own adds what is known of an owner.
+func (p *plan) own(o owner, h hold) {
+	if !o.unit {
+		of := pod{p.Cluster, o.labels["namespace"], o.labels["pod"], o.labels["pod_uid"]}
+		if p.pods == nil {
+			p.pods = make(map[pod]*span)
+		}
+		p.pods[of] = &span{h.from, h.to}
+		return
+	}
+	for _, m := range p.Metrics["gpuledger_unit_info"].GetMetric() {
+		labels := exposition.Labels(m)
+		if labels["unit"] != o.labels["unit"] {
+			if p.now[0][0].labels["unit"] != labels["unit"] || p.present(o) {
+				continue
+			}
+			// A unit of the past has the labels of one that exists.
+			u := users[p.last%len(users)]
+			labels["unit"], labels["user"], labels["account"] = o.labels["unit"], u[0], u[1]
+			labels["uid"] = strings.TrimPrefix(u[0], "user")
+			delete(labels, "sluid")
+		}
+		maps.Copy(labels, map[string]string{"cluster": p.Cluster, "job": "gpuledger", "node": p.node, "instance": p.node})
+		p.constant("gpuledger_unit_info", labels, span{h.from, h.to}, 1000)
+	}
+}
+
+// present reports whether an owner has GPUs now.
+func (p *plan) present(o owner) bool {
+	for _, owners := range p.now {
+		if slices.ContainsFunc(owners, func(of owner) bool { return of.labels["unit"] == o.labels["unit"] }) {
+			return true
+		}
+	}
+	return false
+}
