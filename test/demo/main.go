@@ -88,8 +88,12 @@ func (d *demo) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	archive, err := program.FreeAddress()
+	if err != nil {
+		return err
+	}
 	server := fleet.Prometheus{
-		Name: "prometheus", Address: d.listen, Nodes: d.nodes, Scrape: d.scrape, Rules: []string{d.rules, owners},
+		Name: "prometheus", Address: d.listen, Nodes: d.nodes, Archive: archive, Scrape: d.scrape, Rules: []string{d.rules, owners},
 		Flags: []string{"--storage.tsdb.retention.time=100y"},
 	}
 	if _, err := d.fleet.StartPrometheus(ctx, server); err != nil {
@@ -98,15 +102,11 @@ func (d *demo) start(ctx context.Context) (err error) {
 	if d.config, err = d.settings(server.URL()); err != nil {
 		return err
 	}
-	return d.startArchive(ctx, server.URL())
+	return d.startArchive(ctx, server.URL(), archive)
 }
 
 // startArchive starts the archive of all clusters, in a folder of the fleet.
-func (d *demo) startArchive(ctx context.Context, store string) error {
-	address, err := program.FreeAddress()
-	if err != nil {
-		return err
-	}
+func (d *demo) startArchive(ctx context.Context, store, address string) error {
 	d.archive = d.fleet.Path("archive")
 	p, err := d.fleet.Start("archive", filepath.Join(d.programs.Bin, "gpuledger-archive"), "run",
 		"--store.url="+store, "--folder="+d.archive, "--folder.format=csv,parquet", "--web.listen-address="+address)

@@ -18,6 +18,7 @@ type Prometheus struct {
 	Nodes   []Node // what it scrapes
 	Scrape  time.Duration
 	Rules   []string // files, with patterns
+	Archive string   // address of the archive that it scrapes, if any
 	// RemoteWrite is the URL to which all samples are sent, if any.
 	RemoteWrite string
 	Flags       []string
@@ -53,9 +54,14 @@ func (p Prometheus) config() ([]byte, error) {
 		global["external_labels"] = object{"cluster": p.Cluster}
 	}
 	c := object{"global": global, "rule_files": p.Rules}
+	var scraped []object
 	if len(targets) > 0 {
-		c["scrape_configs"] = []object{job("gpuledger", "/metrics"), job("gpuledger-record", "/metrics/record")}
+		scraped = append(scraped, job("gpuledger", "/metrics"), job("gpuledger-record", "/metrics/record"))
 	}
+	if p.Archive != "" {
+		scraped = append(scraped, object{"job_name": "gpuledger-archive", "static_configs": []object{{"targets": []string{p.Archive}}}})
+	}
+	c["scrape_configs"] = scraped
 	if p.RemoteWrite != "" {
 		c["remote_write"] = []object{{"url": p.RemoteWrite, "queue_config": object{"batch_send_deadline": "1s"}}}
 	}

@@ -135,11 +135,9 @@ func (p *plan) era(s span, last bool) map[int][]hold {
 		if !present {
 			continue
 		}
-		h := hold{from: end + tick, to: s.to, owners: p.now[group[0]], base: 90}
-		if h.owners[0].labels["namespace"] == "serving" {
-			h.base = 50
-		}
+		h := hold{from: end + tick, to: s.to, owners: p.now[group[0]]}
 		for _, o := range h.owners {
+			h.base += p.busy(o)
 			p.own(o, h)
 		}
 		for _, position := range group {
@@ -147,6 +145,17 @@ func (p *plan) era(s span, last bool) map[int][]hold {
 		}
 	}
 	return held
+}
+
+// busy returns the percentage of the time in which a present owner works.
+func (p *plan) busy(o owner) int64 {
+	of := map[string]string{"UUID": o.labels["UUID"]}
+	for _, name := range []string{"pod_uid", "unit"} {
+		if value := o.labels[name]; value != "" {
+			of[name] = value
+		}
+	}
+	return int64(100 * p.Record.Sum(o.prefix()+"active_seconds_total", of) / max(1, p.Record.Sum(o.prefix()+"gpu_seconds_total", of)))
 }
 
 // lend gives GPUs to a new pod or unit.

@@ -42,12 +42,12 @@ func energy() *dashboard.DashboardBuilder {
 			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
 		WithPanel(number(words{"Power", "Power of all GPUs at the end of the time range.", "no energy readings"}, third, "watt",
-			`sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).Thresholds(from("text"))).
+			`sum(rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).Thresholds(from("text"))).
 		WithPanel(number(words{"Held and idle", "Share of that power that is idle power of GPUs held by pods of the selected namespaces.", "no pod holds a GPU"}, third, "percentunit",
-			`sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
+			`sum(rate(gpuledger_allocation_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])) / sum(rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1)).
 		WithPanel(number(words{"Free", "Share of that power that GPUs without holder or user draw.", "no energy readings"}, third, "percentunit",
-			`sum(rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster", reason="idle"}[$__rate_interval])) / sum(rate(gpuledger_gpu_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
+			`sum(rate(gpuledger_board_unattributed_energy_joules_total{cluster=~"$cluster", reason="idle"}[$__rate_interval])) / sum(rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1))
 	return energyWhose(b)
 }
@@ -91,16 +91,16 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			"Power by use",
 			"Power of all GPUs: work and idle power of pods and units (docs/machine.md), and unattributed power by reason (docs/metrics.md).",
 			"no energy readings",
-		}, full, "watt", `sum(rate(gpuledger_container_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "pods at work").
-			WithTarget(over("B", `sum(rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by pods, idle")).
-			WithTarget(over("D", `sum(rate(gpuledger_unit_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_unit_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "units at work")).
-			WithTarget(over("E", `sum(rate(gpuledger_unit_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by units, idle")).
-			WithTarget(over("C", `sum by (reason) (rate(gpuledger_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "no pod: {{reason}}"))).
+		}, full, "watt", `sum(rate(gpuledger_allocation_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "pods at work").
+			WithTarget(over("B", `sum(rate(gpuledger_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by pods, idle")).
+			WithTarget(over("D", `sum(rate(gpuledger_unit_allocation_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) - sum(rate(gpuledger_unit_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "units at work")).
+			WithTarget(over("E", `sum(rate(gpuledger_unit_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by units, idle")).
+			WithTarget(over("C", `sum by (reason) (rate(gpuledger_board_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "no pod: {{reason}}"))).
 		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods with the most idle power, from 10 W.", "no pod holds an idle GPU"}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod", link: toPod},
 			{field: "Value", title: "Idle power", unit: "watt"},
-		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_container_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 10)`).
+		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_allocation_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 10)`).
 			SortBy(descending("Idle power"))).
 		WithPanel(rows(words{"Pods, full hours", "Energy and cost of each pod in the full hours of the time range; the 100 with the most energy. Select a namespace before a range of many days.", noRules}, half, []column{
 			{field: "namespace", title: "Namespace", link: toEnergy},
@@ -112,7 +112,7 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "manager", title: "Manager"},
 			{field: "unit", title: "Unit"},
 			{field: "Value", title: "Idle power", unit: "watt"},
-		}, `topk(50, sum by (cluster, manager, unit) (rate(gpuledger_unit_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) > 10)`).
+		}, `topk(50, sum by (cluster, manager, unit) (rate(gpuledger_unit_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) > 10)`).
 			SortBy(descending("Idle power"))).
 		WithPanel(rows(words{"Units, full hours", "Energy and cost of each unit outside pods in the full hours of the time range; the 100 with the most energy.", noRules}, half, []column{
 			{field: "manager", title: "Manager"},
@@ -121,6 +121,6 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "Value #B", title: "Cost"},
 		}, units, cost(units)).SortBy(descending("Energy")).Decimals(3)).
 		WithPanel(stacked(words{"Power by namespace", "Power charged to the pods of each namespace.", "no pod holds or uses a GPU"}, full, "watt",
-			`sum by (namespace) (rate(gpuledger_container_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval]))`, "{{namespace}}").
+			`sum by (namespace) (rate(gpuledger_allocation_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval]))`, "{{namespace}}").
 			Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending)))
 }

@@ -25,7 +25,7 @@ func fleet() *dashboard.DashboardBuilder {
 		allocated = `sum((` + heldNow + `) and on (UUID) gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
 		active    = `sum(clamp_max(sum by (UUID) (` + activeNow + `), 1) and on (UUID) gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
 		noGPU     = "no GPU is present, or the record is not scraped"
-		noFailure = "no failure, or the rules are not loaded"
+		noFailure = "no failure in the record"
 	)
 	hourlyGPUs, hourlyHeld := modelHour("gpuledger:fleet_gpus:present1h"), `sum(`+hour(`{__name__=~"gpuledger:(namespace|user)_gpu_seconds:increase1h", cluster=~"$cluster", model=~"$model"}`)+`)`
 	board1h, pods1h, idle1h := fleetHour("gpuledger:fleet_energy_joules:increase1h"), fleetHour("gpuledger:namespace_energy_joules:increase1h"), fleetHour("gpuledger:namespace_idle_energy_joules:increase1h")
@@ -33,10 +33,12 @@ func fleet() *dashboard.DashboardBuilder {
 	byModel := func(expr string) string {
 		return fill(`sum by (model) ((EXPR) * on (UUID) group_left (model) topk by (UUID) (1, group by (UUID, model) (gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})))`, "EXPR", expr)
 	}
-	failed := func(rule, labels string) string {
-		return fill(`sum by (LABELS) (group by (cluster, node, UUID) (present_over_time(RULE{cluster=~"$cluster"}[$__range]))
-  * on (cluster, node, UUID) group_left (LABELS) topk by (cluster, node, UUID) (1, group by (cluster, node, UUID, LABELS) (last_over_time(gpuledger:placement_info:present1h{cluster=~"$cluster", model=~"$model"}[$__range]))))`,
-			"LABELS", labels, "RULE", rule)
+	// A lost GPU has its place in the record of the past, and in the exporter's memory until the next boot.
+	failed := func(failure, labels string) string {
+		return fill(`sum by (LABELS) (group by (cluster, node, UUID) (ROSE)
+  * on (cluster, node, UUID) group_left (LABELS) topk by (cluster, node, UUID) (1, group by (cluster, node, UUID, LABELS) (
+    last_over_time(gpuledger:placement_info:present1h{cluster=~"$cluster", model=~"$model"}[$__range]) or gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"})))`,
+			"ROSE", rose("gpuledger_board_"+failure+"_total", "gpuledger:board_"+failure+":increase1h"), "LABELS", labels)
 	}
 	return board(uidFleet, "gpuledger / Fleet", "Capacity and condition of all GPUs, for planning: what is there, allocated, free, failing and to be returned.", "now-90d").
 		Refresh("15m").
@@ -77,17 +79,17 @@ func fleet() *dashboard.DashboardBuilder {
 		}, fill(`label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_present == 0), "fault", "lost", "", "")
   or label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_row_remap_failure == 1), "fault", "no spare memory rows", "", "")`,
 			"LABELS", "cluster, node, UUID, serial, model, chassis_serial, chassis_slot")).SortBy(ascending("Node"))).
-		WithPanel(rows(words{"Failures by model", "GPUs of each model that had XID errors or losses in the full hours of the time range.", noFailure}, half, []column{
+		WithPanel(rows(words{"Failures by model", "GPUs of each model that had XID errors or were lost in the time range.", noFailure}, half, []column{
 			{field: "model", title: "Model"},
 			{field: "Value #A", title: "XID errors", width: 120},
 			{field: "Value #B", title: "Losses", width: 100},
-		}, failed("gpuledger:board_xid_errors:increase1h", "model"), failed("gpuledger:board_losses:increase1h", "model")).SortBy(descending("XID errors")).Decimals(0)).
-		WithPanel(rows(words{"Failures by slot", "GPUs that had XID errors or losses, by their chassis and slot at that time. A slot that fails with every board points to the machine.", noFailure}, half, []column{
+		}, failed("xid_errors", "model"), failed("losses", "model")).SortBy(descending("XID errors")).Decimals(0)).
+		WithPanel(rows(words{"Failures by slot", "GPUs that had XID errors or were lost, by their chassis and slot at that time. A slot that fails with every board points to the machine.", noFailure}, half, []column{
 			{field: "chassis_serial", title: "Chassis", link: toChassis},
 			{field: "chassis_slot", title: "Slot", width: 70},
 			{field: "Value #A", title: "XID errors", width: 120},
 			{field: "Value #B", title: "Losses", width: 100},
-		}, failed("gpuledger:board_xid_errors:increase1h", "chassis_serial, chassis_slot"), failed("gpuledger:board_losses:increase1h", "chassis_serial, chassis_slot")).
+		}, failed("xid_errors", "chassis_serial, chassis_slot"), failed("losses", "chassis_serial, chassis_slot")).
 			SortBy(descending("XID errors")).Decimals(0)).
 		WithPanel(stacked(words{"Power by use", "Power charged to pods and units, its idle part, and the rest, on average over each full hour.", noRules}, half, "watt",
 			fill(`(PODS - IDLE) / 3600`, "PODS", pods1h, "IDLE", idle1h), "pods at work").

@@ -52,7 +52,7 @@ func write(folder string) error {
 			v := &d.Templating.List[i]
 			v.Auto, v.AutoMin, v.AutoCount = nil, nil, nil // of intervals only
 		}
-		text, err := json.MarshalIndent(d, "", "  ")
+		text, err := json.MarshalIndent(annotated{d, events(name)}, "", "  ")
 		if err != nil {
 			return fmt.Errorf("encode %s: %w", name, err)
 		}

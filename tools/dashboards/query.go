@@ -108,6 +108,14 @@ func reported(gpus string) string {
   or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
 }
 
+// rose has the series of a counter of the record that counted a failure in the time range, until now. Results of the hourly
+// rule add failures whose counter was above 0 for less than a step. Such a counter is far more often 0 than not, so long
+// ranges are cheap.
+func rose(counter, hours string) string {
+	return fill(`((NOW > BEFORE) or (NOW unless BEFORE) or present_over_time(HOURS{cluster=~"$cluster"}[$__range]))`,
+		"NOW", `max_over_time((COUNTER{cluster=~"$cluster"} > 0)[$__range:$__interval])`, "BEFORE", `COUNTER{cluster=~"$cluster"} offset $__range`, "COUNTER", counter, "HOURS", hours)
+}
+
 // fill replaces names by their values; a value may contain later names.
 func fill(expr string, pairs ...string) string {
 	for i := 0; i < len(pairs); i += 2 {

@@ -284,6 +284,9 @@ func TestFleet(t *testing.T) {
 		{"Allocated share", ".*", peak, []map[string]float64{{"": 3.5 / 6}}},
 		{"Allocated share", "H100", peak, []map[string]float64{{"": 1.5 / 4}}},
 		{"GPUs present and allocated", ".*", peak, []map[string]float64{{"": 3}, {"": 2.5}}},
+		// The rules do not have the hour of the failures yet.
+		{"Failures by model", ".*", now + 2*time.Minute, []map[string]float64{{"H100": 1}, {"H100": 1}}},
+		{"Failures by slot", ".*", now + 2*time.Minute, []map[string]float64{{"C 2": 1}, {"C 3": 1}}},
 		{"Failures by model", ".*", peak, []map[string]float64{{"H100": 1}, {"H100": 1}}},
 		{"Failures by model", "A100", peak, []map[string]float64{{}, {}}},
 		{"Failures by slot", ".*", peak, []map[string]float64{{"C 2": 1}, {"C 3": 1}}},

@@ -33,7 +33,7 @@ const (
 	phase = 7
 	// every is the distance of samples in minutes before the last recent minutes, which have all. It is the
 	// largest one that the archive accepts.
-	every, recent = 3, 24 * 60
+	every, recent = 3, 3 * 24 * 60
 	// block is the length of a block.
 	block = 10 * 24 * time.Hour
 )
