@@ -19,7 +19,7 @@ HOURS    ?= 24
 NODES    ?= 5000
 PODS     ?= 50000
 STEADY   ?= 5m
-RUN      ?= 10m
+RUN      ?= 3m
 ARCHITECTURES ?= amd64 arm64
 
 # go-nvml binds deprecated driver functions. Only the compiler's warnings about these are
@@ -170,13 +170,13 @@ run: exporter simnode ## run the exporter on a simulated GPU node until Ctrl-C
 	@bin/simnode --scenario=$(SCENARIO) --dcgm=$(DCGM) --web.listen-address=$(ADDRESS)
 
 .PHONY: demo
-demo: exporter archive simnode ## run three simulated nodes, Prometheus and the archive until Ctrl-C; builds Prometheus once (a few minutes)
-	@programs=$$($(PROMETHEUS)); ln -sf "$$programs/promtool" bin/; $(BUILD) -o bin/ ./test/demo; bin/demo --prometheus="$$programs"
+demo: exporter archive simnode ## run four simulated nodes with the books of a month, Prometheus and the archive until Ctrl-C; builds Prometheus once (a few minutes)
+	@programs=$$($(PROMETHEUS)); history=$$($(HISTORY)); ln -sf "$$programs/promtool" bin/; $(BUILD) -o bin/ ./test/demo; \
+		bin/demo --prometheus="$$programs" --history="$$history" $(DEMO)
 
 .PHONY: dashboard-pictures
-dashboard-pictures: build dashboard-types ## draw the dashboards from simulated nodes into bin/dashboards; needs npm and chromium
-	@programs=$$($(PROMETHEUS)); $(BUILD) -o bin/ ./test/pictures; \
-		bin/pictures --prometheus="$$programs" --run=$(RUN) node tools/dashboard-pictures/draw.mjs bin/dashboards 900
+dashboard-pictures: DEMO = --listen=127.0.0.1:9091 --then=$(RUN) node tools/dashboard-pictures/draw.mjs bin/dashboards
+dashboard-pictures: dashboard-types demo ## draw the dashboards with the data of the demo into bin/dashboards; needs npm and chromium
 
 .PHONY: dashboard-types
 dashboard-types: ## check the dashboards against Grafana's types; needs npm
@@ -222,8 +222,8 @@ e2e-short: e2e-suites ## run all suites without the longest tests, as CI does fo
 # The longest suites start first.
 .PHONY: e2e-suites
 e2e-suites: build chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(GOTESTSUM) $(E2EARGS) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
-		deploy reconciler rulers archive rules history dashboards queries cluster) ./test/alerts
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_BIN) $(GOTESTSUM) $(E2EARGS) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
+		deploy reconciler rulers archive rules history dashboards queries cluster) ./test/alerts ./test/demo
 
 # The tests that install and remove everything have a cluster of their own: they wait dozens of times
 # until namespaces are deleted.
@@ -267,7 +267,7 @@ chaos-archive: ## attack the archive for ten minutes: hostile events and stores,
 
 .PHONY: e2e-dashboards
 e2e-dashboards: build
-	@$(IN_BIN) $(IN_PROMETHEUS) $(E2E) ./test/e2e/dashboards
+	@$(IN_BIN) $(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) ./test/e2e/dashboards ./test/demo
 
 .PHONY: bench-reconciler
 bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half an hour

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/test/fleet"
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -26,7 +29,9 @@ func main() {
 	flag.StringVar(&d.rules, "rules", "dashboards/rules/*.yaml", "glob `pattern` of the rule files")
 	flag.DurationVar(&d.scrape, "scrape", 5*time.Second, "scrape `interval`")
 	flag.DurationVar(&d.move, "move", time.Minute, "`time` after which a board is moved")
+	flag.DurationVar(&d.then, "then", 3*time.Minute, "`time` after that, after which the command in the arguments is called")
 	flag.Parse()
+	d.command = flag.Args()
 	if err := d.run(ctx); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
@@ -38,6 +43,8 @@ type demo struct {
 	programs      fleet.Programs
 	listen, rules string
 	scrape, move  time.Duration
+	then          time.Duration
+	command       []string // draws pictures, see show
 
 	fleet  *fleet.Fleet
 	nodes  []fleet.Node // the first two can exchange boards
@@ -52,6 +59,9 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.rules, err = filepath.Abs(d.rules); err != nil {
 		return err
 	}
+	if err := free(d.listen); err != nil {
+		return err
+	}
 	if d.fleet, err = fleet.Open(d.programs); err != nil {
 		return err
 	}
@@ -60,15 +70,34 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	d.greet(os.Stdout)
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-time.After(d.move):
+	if err := wait(ctx, d.move); err != nil {
+		return err
 	}
 	if err := d.moveBoard(ctx); err != nil {
 		return err
 	}
+	if len(d.command) > 0 {
+		return d.show(ctx)
+	}
 	return d.watch(ctx)
+}
+
+// free checks that no other server has an address: it would answer in place of the demo's Prometheus.
+func free(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("--listen: %w: choose another address", err)
+	}
+	return l.Close()
+}
+
+func wait(ctx context.Context, t time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(t):
+		return nil
+	}
 }
 
 // start starts the nodes, the server with their past, and the archive.
@@ -149,4 +178,24 @@ func (d *demo) watch(ctx context.Context) error {
 	case what := <-ended:
 		return errors.New(what)
 	}
+}
+
+// show calls the command with variables of the dashboards, which are a board that was moved, its chassis and a node that lost a
+// GPU, and the address of Prometheus.
+func (d *demo) show(ctx context.Context) error {
+	if err := wait(ctx, d.then); err != nil {
+		return err
+	}
+	tray, err := simnode.Lookup(d.nodes[0].Scenario)
+	if err != nil {
+		return err
+	}
+	lost, err := d.nodes[2].Simulated()
+	if err != nil {
+		return err
+	}
+	arguments := append(d.command[1:], "gpu-life.serial="+lost.GPUs[2].Serial, "chassis.chassis_serial="+tray.GPUs[0].Place.Chassis, "incident.node="+lost.Node, "http://"+d.listen)
+	command := exec.CommandContext(ctx, d.command[0], arguments...)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	return command.Run()
 }

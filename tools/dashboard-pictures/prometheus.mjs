@@ -1,9 +1,11 @@
 // What a dashboard's panels and variables ask of Prometheus, as Grafana would ask it.
 
-// grafana gives the values of Grafana's own variables for a time range in seconds.
-function grafana(range, step) {
-  return { __range: `${range}s`, __range_s: `${range}`, __interval: `${step}s`, __rate_interval: `${Math.max(4 * step, 60)}s` };
+// grafana gives the values of Grafana's own variables for a time range, a step and its minimum in seconds.
+function grafana(range, step, least) {
+  return { __range: `${range}s`, __range_s: `${range}`, __interval: `${step}s`, __rate_interval: `${Math.max(4 * least, step + least)}s` };
 }
+
+const seconds = { '1m': 60, '1h': 3600 };
 
 // fill puts values in the place of $name and ${name}.
 export function fill(text, values) {
@@ -51,14 +53,22 @@ export class Prometheus {
 
   // panel returns the answers to a panel's queries.
   async panel(panel, values, range, end) {
-    const step = Math.max(panel.interval === '1m' ? 60 : 5, Math.ceil(range / 1000));
-    const all = { ...values, ...grafana(range, step) };
     return Promise.all(panel.targets.map(async (target) => {
-      const query = fill(target.expr, all);
+      const least = seconds[target.interval] ?? seconds[panel.interval] ?? 15;
+      const step = Math.max(least, Math.ceil(range / 1000));
+      const query = fill(target.expr, { ...values, ...grafana(range, step, least) });
       const { result } = target.instant
         ? await this.get('query', { query, time: end })
         : await this.get('query_range', { query, start: end - range, end, step });
       return { refId: target.refId, instant: target.instant, legend: target.legendFormat, result };
     }));
+  }
+
+  // events returns the number of events of an annotation.
+  async events(annotation, values, range, end) {
+    const step = Math.max(seconds[annotation.step], Math.ceil(range / 11000));
+    const query = fill(annotation.expr, { ...values, ...grafana(range, step, step) });
+    const { result } = await this.get('query_range', { query, start: end - range, end, step });
+    return result.reduce((n, { values: all }) => n + all.length, 0);
   }
 }
