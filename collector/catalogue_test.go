@@ -200,6 +200,7 @@ func TestCardinality(t *testing.T) {
 			"pod and GPU":           more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
 			"job in a pod and GPU":  more(collector.RecordPage, withJobs(2), withJobs(1)),
 			"unit and GPU":          more(collector.RecordPage, crowdOfUnits(1, 3, 2), crowdOfUnits(1, 2, 2)),
+			"namespace":             1,
 			"GPU and XID code seen": more(collector.RecordPage, withXIDs(2), withXIDs(1)),
 		},
 	}

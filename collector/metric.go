@@ -37,6 +37,7 @@ var perLabels = []struct {
 	{[]string{"sluid"}, "unit"},
 	{[]string{"unit"}, "unit and GPU"},
 	{[]string{"pod_uid"}, "pod and GPU"},
+	{[]string{"pod_namespace"}, "namespace"},
 	{[]string{"xid"}, "GPU and XID code seen"},
 	{[]string{"block"}, "GPU and block"},
 	{[]string{"mig_uuid"}, "MIG device"},
