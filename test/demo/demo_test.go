@@ -54,8 +54,8 @@ var (
 	option = regexp.MustCompile("`(--format=[a-z-]+)`")
 )
 
-// asked returns the commands of the page docs/ask.md, and which of them must fail.
-func asked(t *testing.T) (commands []string, failing map[string]bool) {
+// documented returns the commands of the page docs/ask.md, and which of them must fail.
+func documented(t *testing.T) (commands []string, failing map[string]bool) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/ask.md")
 	if err != nil {
@@ -82,7 +82,7 @@ func asked(t *testing.T) (commands []string, failing map[string]bool) {
 
 // questions asks all questions of the page. Its names and times stand for those of the demo.
 func (d *demo) questions(t *testing.T) {
-	commands, failing := asked(t)
+	commands, failing := documented(t)
 	if len(commands) < 14 {
 		t.Fatalf("docs/ask.md has only the commands %q", commands)
 	}
@@ -95,8 +95,6 @@ func (d *demo) questions(t *testing.T) {
 	names := strings.NewReplacer(
 		"SERIAL", serial, "namespace/pod", "serving/infer-0", "kind/name", "Deployment/infer", "2026-10", month.Format("2006-01"),
 		"statement --compare", "statement --compare --from="+now.AddDate(0, 0, -7).Format(time.DateOnly), // the books begin with the month before
-		"--store.url=http://127.0.0.1:9090", "--store.url=http://"+d.listen, "--from=2026-11-25", "--from="+now.Add(-24*time.Hour).Format("2006-01-02T15"),
-		"2026-11-25", now.Add(-24*time.Hour).Format("2006-01-02"),
 	)
 	bin, err := filepath.Abs(filepath.Join(d.programs.Bin, "gpuledger-archive"))
 	if err != nil {
@@ -130,7 +128,7 @@ func (d *demo) questions(t *testing.T) {
 	}
 }
 
-// seam checks that the past goes on with the nodes: in its last and their first minutes no board moved, arrived or was
+// seam checks that the past continues with the nodes: in its last and their first minutes no board moved, arrived or was
 // lost, and each has one place.
 func (d *demo) seam(t *testing.T) {
 	bin := filepath.Join(d.programs.Bin, "gpuledger-archive")

@@ -36,8 +36,13 @@ var work = []struct {
 	namespace, name string
 	load            int64
 }{
-	{"research", "pretrain", 94}, {"research", "ablation", 88}, {"speech", "asr-train", 91}, {"vision", "detector", 79},
-	{"serving", "chat", 45}, {"serving", "embed", 30}, {"vision", "notebook", 3},
+	{"research", "pretrain", 94},
+	{"research", "ablation", 88},
+	{"speech", "asr-train", 91},
+	{"vision", "detector", 79},
+	{"serving", "chat", 45},
+	{"serving", "embed", 30},
+	{"vision", "notebook", 3},
 }
 
 // users are the users of the past's units, with their accounts.
@@ -193,7 +198,7 @@ func (p *plan) own(o owner, h hold) {
 			if p.now[0][0].labels["unit"] != labels["unit"] || p.present(o) {
 				continue
 			}
-			// A unit of the past has the labels of one that exists.
+			// A unit of the past has the labels of an existing unit.
 			u := users[p.last%len(users)]
 			labels["unit"], labels["user"], labels["account"] = o.labels["unit"], u[0], u[1]
 			labels["uid"] = strings.TrimPrefix(u[0], "user")

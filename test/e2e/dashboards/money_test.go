@@ -456,7 +456,7 @@ func backfilled(t *testing.T, name string, history []byte, rules ...string) (add
 }
 
 // ask runs a query of a dashboard and returns the values by namespace and pod. Variables that are
-// not given have the values of TestPanels.
+// not given have the values of TestDemo.
 func ask(t *testing.T, address, file, query string, at time.Time, given map[string]string) map[string]float64 {
 	t.Helper()
 	expr := filled(query, file, given)

@@ -186,7 +186,7 @@ var faults = []scenario{
 	},
 }
 
-// TestScenarios checks the alerts of ordinary life and of faults: those that are listed, for as long as a fault lasts, and no others
+// TestScenarios checks the alerts of ordinary life and of faults: the listed ones, for as long as a fault lasts, and no others
 // at any time.
 func TestScenarios(t *testing.T) {
 	var files []string

@@ -32,7 +32,7 @@ const (
 	// phase is the second of a minute in which all series are scraped.
 	phase = 7
 	// every is the distance of samples in minutes before the last recent minutes, which have all. It is the
-	// largest one that the archive accepts.
+	// largest gap that the archive accepts.
 	every, recent = 3, 3 * 24 * 60
 	// block is the length of a block.
 	block = 10 * 24 * time.Hour
