@@ -104,4 +104,18 @@ func TestOrder(t *testing.T, open func() books.Source, of books.Selection, n, ho
 		}
 		must(t, source.Close())
 	})
+	counted := of
+	counted.Counted = true
+	var all []string
+	for _, order := range [][]int{{0}, {5, 0}, {0, 5, 0}} {
+		source, text := open(), ""
+		for _, m := range order {
+			text = methods[m].call(t, source, counted)
+		}
+		all = append(all, text)
+		must(t, source.Close())
+	}
+	if all[0] != all[1] || all[1] != all[2] || all[0] == "" {
+		t.Errorf("Hours that are counted with Boards depend on the order of calls: %q", all)
+	}
 }
