@@ -34,7 +34,11 @@ func checkRecord(t *testing.T, e *exporter) {
 	want := []string{
 		"gpuledger_allocation_gpu_seconds_total", "gpuledger_board_losses_total", "gpuledger_board_remapped_rows_total",
 		"gpuledger_placement_info", "gpuledger_allocation_created_timestamp_seconds", "gpuledger_board_created_timestamp_seconds",
-		"gpuledger_unit_allocation_gpu_seconds_total", "gpuledger_unit_allocation_created_timestamp_seconds",
+		"gpuledger_unit_allocation_gpu_seconds_total", "gpuledger_unit_allocation_created_timestamp_seconds", "gpuledger_pod_namespace_info",
+	}
+	onPage := namespaces(p["gpuledger_container_energy_joules_total"], "namespace")
+	if diff := cmp.Diff(onPage, namespaces(record["gpuledger_pod_namespace_info"], "pod_namespace")); diff != "" {
+		t.Errorf("namespaces (-page +record):\n%s", diff)
 	}
 	for _, pair := range []struct {
 		page, record string
@@ -99,6 +103,15 @@ func sums(f *dto.MetricFamily, key func(map[string]string) string, counts func(m
 		out[key(l)] += int64(math.Round(exposition.Value(m) * 1e9))
 	}
 	return out
+}
+
+// namespaces returns the values of a label.
+func namespaces(family *dto.MetricFamily, label string) map[string]bool {
+	found := make(map[string]bool)
+	for _, m := range family.GetMetric() {
+		found[exposition.Labels(m)[label]] = true
+	}
+	return found
 }
 
 // present returns identity and place of the GPUs that are present.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"path/filepath"
-
 	"runtime"
 	"slices"
 	"time"
