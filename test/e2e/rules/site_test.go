@@ -22,7 +22,6 @@ type site struct {
 	reconciler, archive, stateMetrics deployment
 	sinkDown, rulesDown               []span
 	behind                            []span // the archive, by ten hours
-	extra                             func(s *site)
 
 	*worlds.History
 }
@@ -120,9 +119,6 @@ func (s *site) record() *worlds.History {
 	}
 	for _, rule := range []string{"gpuledger:board_energy_joules:increase1h", "gpuledger:namespace_energy_joules:increase1h"} {
 		s.put(rule, nil, constant(1), anyNode)
-	}
-	if s.extra != nil {
-		s.extra(s)
 	}
 	return s.History
 }
