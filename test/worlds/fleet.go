@@ -34,6 +34,8 @@ type Fleet struct {
 	blind   []Span            // without scrapes
 	second  []Span            // the second of two scrapers, which scrapes at another moment
 	owners  map[string]string // the workloads or users of pods and units with a known one, by UID
+	// thousandths is set if counters are rounded to millijoules and milliseconds, as an exporter's.
+	thousandths bool
 
 	meters map[account]*meter
 	Truth  Truth
@@ -269,7 +271,11 @@ func (f *Fleet) scrape(at time.Duration) {
 		}
 		m.scraped = true
 		for _, v := range m.values {
-			f.Add(v.series, at, math.Round(v.amount*1000)/1000) // exporters count millijoules and milliseconds
+			amount := v.amount
+			if f.thousandths {
+				amount = math.Round(1000*amount) / 1000
+			}
+			f.Add(v.series, at, amount)
 		}
 		f.Add(m.created, at, m.born.Seconds())
 	}

@@ -12,7 +12,7 @@ const RandomHours = 6
 // RandomFleet returns a fleet with random events. A cluster is the label of its series.
 func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 	const end = (RandomHours + 2) * time.Hour
-	f := &Fleet{History: New(15 * time.Second), cluster: cluster, off: make(map[string][]Span), silent: make(map[string][]Span), owners: make(map[string]string)}
+	f := &Fleet{History: New(15 * time.Second), cluster: cluster, off: make(map[string][]Span), silent: make(map[string][]Span), owners: make(map[string]string), thousandths: true}
 	moment := func() time.Duration {
 		return time.Duration(random.IntN(int(RandomHours*time.Hour/time.Second))) * time.Second
 	}
