@@ -2,6 +2,7 @@ package podmapper
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 // requested is nil. The previous list then stays valid until it is stale, but pods that ended
 // since are marked as not live. livenessKnown is set if the Pods API determined which pods are
 // alive.
-func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, found podProcesses, livenessKnown bool) {
+func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive map[string]bool, found podProcesses, livenessKnown bool) {
 	of := make(podProcesses)
 	for _, a := range held {
 		if list := found[a.Owner.UID]; a.Live && len(list) > 0 {
@@ -21,7 +22,7 @@ func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, found 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.held, m.podProcesses, m.livenessKnown = held, of, livenessKnown
+	m.held, m.alive, m.podProcesses, m.livenessKnown = held, alive, of, livenessKnown
 	m.requested = cmp.Or(requested, m.requested)
 }
 
@@ -29,7 +30,8 @@ func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, found 
 // not be changed. The container of a claimed device has no name if several containers of the pod
 // refer to the claim.
 //
-// The list is known for at most three polls after it was requested. A host that is configured
+// The list is known for at most three polls after it was requested. After that only the UIDs of live
+// pods are known. A host that is configured
 // without a kubelet has no allocations, and use without an allocation is not reported there. A
 // missing socket does not mean that there is no kubelet, because it may not be mounted.
 //
@@ -38,16 +40,18 @@ func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, found 
 // between two runs of their containers.
 func (m *Mapper) Allocations() gpu.Allocations {
 	m.mu.Lock()
-	held, of, fresh, requested := m.held, m.podProcesses, m.fresh(), m.requested
+	held, alive, of, fresh, requested := m.held, m.alive, m.podProcesses, m.fresh(), m.requested
 	livenessKnown := m.livenessKnown
 	m.mu.Unlock()
-	switch {
-	case m.cfg.PodResources == "":
+	if m.cfg.PodResources == "" {
 		return gpu.Allocations{Known: true, Optional: true}
-	case !fresh:
-		return gpu.Allocations{}
 	}
 	deadPods := m.deadPods(of)
+	if !fresh {
+		alive = maps.Clone(alive)
+		maps.DeleteFunc(alive, func(uid string, _ bool) bool { return deadPods[uid] })
+		return gpu.Allocations{Alive: alive}
+	}
 	if len(deadPods) > 0 {
 		m.requestPoll()
 	}

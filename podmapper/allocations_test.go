@@ -272,3 +272,30 @@ func TestOldKubelet(t *testing.T) {
 	n.wantStage(stage.PodResources, false)
 	n.wantUnknown()
 }
+
+// TestSilentKubelet checks that only the UIDs of live pods are known once the kubelet's list is
+// stale, also of pods that the list never had.
+func TestSilentKubelet(t *testing.T) {
+	n := newNode(t)
+	k := n.serve(holds(holder(trainer, "", gpuA)))
+	n.link(trainer, id)
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.poll()
+	k.stop()
+	n.pass(31 * time.Second)
+	n.start(11, 6, "python3", cgroupPath(notebook, id))
+	n.pollFails("list pod resources")
+	wantAlive := func(want map[string]bool) {
+		t.Helper()
+		a := n.Allocations()
+		if a.Known || len(a.List) > 0 {
+			t.Errorf("allocations of a silent kubelet: %+v", a)
+		}
+		if diff := cmp.Diff(want, a.Alive); diff != "" {
+			t.Errorf("live pods (-want +got):\n%s", diff)
+		}
+	}
+	wantAlive(map[string]bool{trainer.UID: true, notebook.UID: true})
+	n.exit(10)
+	wantAlive(map[string]bool{notebook.UID: true})
+}

@@ -76,7 +76,8 @@ type Mapper struct {
 	// kubelet.
 	mu           sync.Mutex
 	held         []gpu.Allocation
-	podProcesses podProcesses // of the pods with allocations
+	alive        map[string]bool // UIDs of the pods that are alive, with or without allocations
+	podProcesses podProcesses    // of the pods with allocations
 	// livenessKnown is set if the Pods API, and not the processes, determined which pods are
 	// alive.
 	livenessKnown bool
@@ -169,7 +170,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 		m.identify(now, known, live)
 	}
 	m.pods = cmp.Or(now, m.pods)
-	m.publish(requested, toUsers(m.listed.allocations(m.uids, live, m.pods), m.pods, m.cfg.Reservations), found, now != nil)
+	m.publish(requested, toUsers(m.listed.allocations(m.uids, live, m.pods), m.pods, m.cfg.Reservations), live, found, now != nil)
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
 

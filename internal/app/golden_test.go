@@ -113,11 +113,17 @@ func (b *bench) run(seconds int) {
 			}
 		}
 		b.node.Sampler.Tick(b.t.Context())
-		b.ticks++
-		b.now.Wall, b.now.Boot = b.now.Wall.Add(time.Second), b.now.Boot+time.Second
-		if err := b.world.Step(b.now); err != nil {
-			b.t.Fatal(err)
-		}
+		b.step()
+	}
+}
+
+// step advances the clock and the node by a second.
+func (b *bench) step() {
+	b.t.Helper()
+	b.ticks++
+	b.now.Wall, b.now.Boot = b.now.Wall.Add(time.Second), b.now.Boot+time.Second
+	if err := b.world.Step(b.now); err != nil {
+		b.t.Fatal(err)
 	}
 }
 

@@ -271,4 +271,6 @@ type Allocations struct {
 	// of containers that existed by then.
 	Requested time.Duration
 	List      []Allocation
+	// Alive has the UIDs of the groups that are alive while the list is not known.
+	Alive map[string]bool
 }

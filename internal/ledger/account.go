@@ -166,4 +166,7 @@ func (b *book) retire(retention time.Duration) {
 		b.Retired += a.Energy.Sum()
 		return true
 	})
+	b.unknown.Uncredited = slices.DeleteFunc(b.unknown.Uncredited, func(c Uncredited) bool {
+		return !slices.ContainsFunc(b.Accounts, func(a gpu.Account) bool { return a.AccountKey == c.AccountKey })
+	})
 }

@@ -40,7 +40,9 @@ type board struct {
 	// held is the last settled time at which a container held or used the GPU, used the last one
 	// at which a process used it.
 	held map[gpu.Owner]time.Duration
-	used map[gpu.ProcessID]time.Duration
+	// unknown is the settled time since the allocations were last known.
+	unknown time.Duration
+	used    map[gpu.ProcessID]time.Duration
 }
 
 // A view is the content of one observation.
@@ -67,6 +69,8 @@ type span struct {
 	between   []view
 	energy    gpu.Millijoules
 	restarted bool
+	// allocationsKnown is set if the allocations were known at the end or became known in time.
+	allocationsKnown bool
 }
 
 func newBoard(uuid string) *board {
@@ -114,6 +118,9 @@ func (b *board) divide(o *ledger.Observation, sight byte) {
 // note records an observation that was passed to the ledger. A correct reading ends a span.
 func (b *board) note(o ledger.Observation, right bool) {
 	v := b.view(o)
+	for i := range b.spans {
+		b.spans[i].allocationsKnown = b.spans[i].allocationsKnown || o.AllocationsKnown
+	}
 	since := o.At.Boot - b.last.at
 	still := o.Energy != nil && *o.Energy == b.last.counter && since > 0 && since < 8*time.Second
 	if o.Energy == nil || !right || still {
@@ -121,7 +128,7 @@ func (b *board) note(o ledger.Observation, right bool) {
 		return
 	}
 	to := mark{at: o.At.Boot, counter: *o.Energy, view: v}
-	s := span{from: b.last, to: to, between: b.between, restarted: b.restarted}
+	s := span{from: b.last, to: to, between: b.between, restarted: b.restarted, allocationsKnown: o.AllocationsKnown}
 	if !b.reloaded {
 		s.energy = to.counter - b.last.counter
 	}
@@ -217,9 +224,12 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 // observations.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports whether no pod but the given one is known to have held the GPU at the end of the
-// span or to have worked in it.
+// sole reports whether the allocations were known, and no pod but the given one is known to have held
+// the GPU at the end of the span or to have worked in it.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
+	if !s.allocationsKnown {
+		return false
+	}
 	views := []view{s.to.view}
 	if s.gap() {
 		views = append(views, s.from.view)

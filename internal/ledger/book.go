@@ -32,6 +32,9 @@ type book struct {
 	// observation had none; left has the processes that recently left.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
+	// holders are the last known allocations, unknown is the time since.
+	holders []gpu.Allocation
+	unknown Unknown
 	// meter learns the GPU's idle power; limit is the GPU's power limit, model its model.
 	meter idleMeter
 	limit gpu.Watts
@@ -109,7 +112,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 		return
 	}
 	b.seen, b.limit, b.model = o.At.Boot, o.PowerLimit, o.Model
-	o.Allocations = inOrder(o.Allocations)
+	b.presume(&o)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
 		b.since = newSighting(nil) // over a gap only its ends count
 	}
@@ -155,7 +158,7 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 }
 
 // learn records allocations: new holders get accounts, and intervals that wait for allocations get
-// them. A book whose counter cannot be read opens no accounts, because it retires none and would
+// them, beside the live holders of that time. A book whose counter cannot be read opens no accounts, because it retires none and would
 // collect every future pod.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !o.AllocationsKnown || !b.open() {
@@ -166,8 +169,8 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 	}
 	for i := range b.pending {
 		if iv := &b.pending[i]; !iv.holdersKnown {
-			iv.holders, iv.holdersKnown = o.Allocations, true
-			iv.to.Holders = o.Allocations
+			iv.holders, iv.holdersKnown = iv.holdersBefore(o.Allocations), true
+			iv.to.Holders = iv.holders
 		}
 	}
 }

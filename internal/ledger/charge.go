@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"slices"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -9,7 +10,7 @@ import (
 // charge charges the energy of an interval to accounts. The energy of a gap stays with an owner
 // only if nothing changed across it.
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
-	b.holdTime(iv)
+	b.holdTime(iv, parts)
 	b.gpuTime(iv, parts)
 	l := iv.load()
 	if iv.gap && !iv.unchanged(parts) {
@@ -42,6 +43,7 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 // chargePart gives the energy of a whole GPU, or of a MIG instance, to accounts:
 //
 //	only one owner holds or works  → that owner, in full                      exclusive
+//	the same, holders presumed     → that owner, in full                      allocated
 //	else the idle part             → the holders, by replicas, also without   allocated
 //	                                 a process; else all owners of contexts,
 //	                                 equally
@@ -58,8 +60,11 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 func (b *book) chargePart(st *settlement, p *part) {
 	if o := p.sole(); o != nil {
 		idle, busy := gpu.Exclusive, gpu.Exclusive
-		if p.mig != nil {
+		switch {
+		case p.mig != nil:
 			idle, busy = gpu.Allocated, p.method
+		case !p.holdersKnown:
+			idle, busy = gpu.Allocated, gpu.Allocated
 		}
 		o.owe(p.idle, idle, false)
 		o.owe(p.busy, busy, p.signal)
@@ -147,7 +152,7 @@ func (b *book) post(st *settlement, p *part, o *party) {
 	a := b.account(p.key(o.owner), p.from.At.Wall)
 	a.Energy = a.Energy.Plus(o.energy)
 	a.Idle += o.idle
-	if !p.gap && (o.active || o == p.sole() && p.worked) {
+	if p.isActive(o) {
 		a.Active += p.to.At.Sub(p.from.At)
 	}
 	if more := min(len(o.processes)-len(a.Processes), st.room); more > 0 {
@@ -164,43 +169,44 @@ func (b *book) post(st *settlement, p *part, o *party) {
 	}
 }
 
-// holdTime adds the interval to the time that each live holder held its device.
-func (b *book) holdTime(iv *interval) {
-	var counted []gpu.AccountKey
-	for h := range iv.liveHolders() {
-		key := keyOf(*h)
-		if slices.Contains(counted, key) {
-			continue
+// gpuTime divides the interval over its holders. The time of a gap counts for holders that held
+// their part before.
+func (b *book) gpuTime(iv *interval, parts []part) {
+	took := iv.to.At.Sub(iv.from.At)
+	free := b.divideTime(iv, parts, took, func(p *part, owner gpu.Owner) time.Duration {
+		if iv.gap && !p.groupHeldBefore(owner) {
+			return 0
 		}
-		counted = append(counted, key)
-		a := b.account(key, iv.from.At.Wall)
-		if !iv.gap || iv.heldBefore(key) {
-			a.Allocated += iv.to.At.Sub(iv.from.At)
-		}
+		return took
+	})
+	if !iv.holdersKnown {
+		b.unknown.Free += free
 	}
 }
 
-// gpuTime divides the interval over the holders by the share of the GPU that each held: by
-// slices over the MIG instances, and by replicas inside an instance. Free slices count for
-// no holder.
-func (b *book) gpuTime(iv *interval, parts []part) {
+// divideTime divides time over the holders by the share of the GPU that each held: by slices over
+// the MIG instances, and by replicas inside an instance. Free slices count for no holder. Each
+// holder gets at most the given time. It returns the time of parts without a holder.
+func (b *book) divideTime(iv *interval, parts []part, all time.Duration, most func(*part, gpu.Owner) time.Duration) (free time.Duration) {
 	weights := make([]uint64, len(parts))
 	for i := range parts {
 		weights[i] = parts[i].slices
 	}
-	times := apportion(iv.to.At.Sub(iv.from.At), weights)
+	times := apportion(all, weights)
 	for i := range parts {
 		p := &parts[i]
 		if len(p.holders) == 0 {
+			free += times[i]
 			continue
 		}
 		for j, held := range apportion(times[i], p.holding.weights()) {
 			owner := p.holding[j].owner
-			if held > 0 && (!iv.gap || p.groupHeldBefore(owner)) {
+			if held = min(held, most(p, owner)); held > 0 {
 				b.account(p.key(owner), iv.from.At.Wall).GPUTime += held
 			}
 		}
 	}
+	return free
 }
 
 // groupHeldBefore reports whether an owner's group held the part at the start of the

@@ -14,13 +14,8 @@ func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 	return sorted
 }
 
-// liveHolders returns the allocations that count, if the kubelet reported any.
-func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] {
-	if !iv.holdersKnown {
-		return liveAllocations(nil)
-	}
-	return liveAllocations(iv.holders)
-}
+// liveHolders returns the allocations that count, known or presumed.
+func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] { return liveAllocations(iv.holders) }
 
 // liveAllocations returns the allocations that count: fresh, and of a pod with a known UID that is alive.
 func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {

@@ -82,9 +82,11 @@ type Observation struct {
 	Instances      map[string]time.Duration
 	InstancesKnown bool
 
-	// Allocations are the allocations of this GPU. They are valid only if AllocationsKnown.
+	// Allocations are the allocations of this GPU. They are valid only if AllocationsKnown; otherwise
+	// the last known ones of live groups are presumed. Alive has the UIDs of these groups.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
+	Alive            map[string]bool
 }
 
 // Activity is the busy time of one process within a positive span.
@@ -183,6 +185,8 @@ type BookState struct {
 	gpu.Book
 	// Base is the last settled mark.
 	Base Mark `json:"base"`
+	// Unknown is the time since the allocations were last known.
+	Unknown Unknown `json:"unknown,omitzero"`
 }
 
 // State returns the settled state of all GPUs, including lost ones. It is saved and published. It
@@ -191,7 +195,7 @@ func (l *Ledger) State() State {
 	s := State{Books: make(map[string]*BookState, len(l.books))}
 	for uuid, b := range l.books {
 		if b.open() {
-			s.Books[uuid] = &BookState{Book: b.Book, Base: b.base()}
+			s.Books[uuid] = &BookState{Book: b.Book, Base: b.base(), Unknown: b.unknown.clone()}
 			b.handedOut = true
 		}
 	}
@@ -207,6 +211,9 @@ func (s State) Check(now time.Duration) error {
 			return fmt.Errorf("check the book of %s: it is missing", uuid)
 		}
 		err := check(&b.Book)
+		if err == nil && b.Unknown.negative() {
+			err = errors.New("a time is negative")
+		}
 		if err == nil && (b.Base.At.Boot != b.Settled.Boot || b.Base.Energy < 0) {
 			err = fmt.Errorf("settled up to %v after the boot, but the base is %d mJ at %v", b.Settled.Boot, b.Base.Energy, b.Base.At.Boot)
 		}
@@ -254,7 +261,7 @@ func Restore(cfg Config, s State) *Ledger {
 	for uuid, st := range s.Books {
 		b := newBook()
 		b.Book, b.handedOut, b.restored = st.Book, true, true
-		b.last = &st.Base
+		b.last, b.holders, b.unknown = &st.Base, st.Base.Holders, st.Unknown.clone()
 		l.books[uuid] = b
 	}
 	return l

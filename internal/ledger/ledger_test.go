@@ -279,8 +279,8 @@ func TestLateName(t *testing.T) {
 	}
 }
 
-// TestKubeletAway checks that nothing is charged for holding while the kubelet does not respond,
-// and that no account ends because of it.
+// TestKubeletAway checks that a pod without a process pays nothing for holding while the kubelet does
+// not respond, and that no account ends because of it.
 func TestKubeletAway(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil, holds(train, 1)), look(1, nil, holds(train, 1)))
@@ -378,8 +378,8 @@ func TestAllocationsOfItsTime(t *testing.T) {
 	}
 }
 
-// TestAloneWithoutKubelet checks that the only owner on a GPU is charged if the kubelet's
-// allocations, which may name another holder, do not come within ten seconds.
+// TestAloneWithoutKubelet checks that the only owner on a GPU is charged by allocation if the
+// kubelet's allocations, which may name another holder, do not come within ten seconds.
 func TestAloneWithoutKubelet(t *testing.T) {
 	silent := look(1, []*gpu.Process{process(21, in(train))})
 	silent.AllocationsKnown = false
@@ -388,8 +388,8 @@ func TestAloneWithoutKubelet(t *testing.T) {
 		t.Errorf("charged before the kubelet's allocations are known: %+v", b)
 	}
 	l.Settle(at(11), unresolved)
-	if b := bookOf(l, uuid); b.Accounts[0].Energy != (gpu.ByMethod{gpu.Exclusive: 300_000}) {
-		t.Errorf("book: %+v, want 300000 mJ exclusive", b)
+	if b := bookOf(l, uuid); b.Accounts[0].Energy != (gpu.ByMethod{gpu.Allocated: 300_000}) {
+		t.Errorf("book: %+v, want 300000 mJ allocated", b)
 	}
 }
 

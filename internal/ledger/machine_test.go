@@ -162,7 +162,10 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 
 		ProcessesKnown: sight&seesProcesses != 0,
 		ActivityKnown:  sight&seesActivity != 0,
-		Allocations:    b.allocations, AllocationsKnown: m.known,
+		Allocations:    b.allocations, AllocationsKnown: m.known, Alive: map[string]bool{},
+	}
+	for _, a := range b.allocations {
+		o.Alive[a.Owner.UID] = o.Alive[a.Owner.UID] || a.Live
 	}
 	if o.ProcessesKnown {
 		o.Processes = m.current(b)
@@ -267,18 +270,7 @@ func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 // restart uses the state's file format, like a real restart. Intervals that were not settled are
 // not saved: if the driver was reloaded in one of them, the counter falls again after the restart.
 func (m *machine) restart(sight byte) {
-	var saved ledger.Builder
-	for r := range m.l.State().Records() {
-		data, err := json.Marshal(r)
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		var read ledger.Record
-		if err := errors.Join(json.Unmarshal(data, &read), saved.Add(read)); err != nil {
-			m.t.Fatal(err)
-		}
-	}
-	s := saved.State
+	s := saved(m.t, m.l)
 	if err := s.Check(m.now); err != nil {
 		m.t.Fatal(err)
 	}
@@ -297,4 +289,21 @@ func (m *machine) restart(sight byte) {
 		}
 		m.show(b, m.look(b, sight), true)
 	}
+}
+
+// saved returns a ledger's state as read from its file.
+func saved(t *testing.T, l *ledger.Ledger) ledger.State {
+	t.Helper()
+	var saved ledger.Builder
+	for r := range l.State().Records() {
+		data, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read ledger.Record
+		if err := errors.Join(json.Unmarshal(data, &read), saved.Add(read)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return saved.State
 }

@@ -180,6 +180,11 @@ func (p *part) sole() *party {
 	return sole
 }
 
+// isActive reports whether the whole interval counts as active time of a party.
+func (p *part) isActive(o *party) bool {
+	return !p.gap && !o.vanished && (o.active || o == p.sole() && p.worked)
+}
+
 // contested reports whether several owners may hold or work.
 func (p *part) contested() bool {
 	for _, s := range p.holding {

@@ -150,13 +150,16 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 
 // meansIt checks that exclusive energy was counted only while no other owner held or worked, shared
 // energy while activity was known, idle energy while activity or utilisation was known, and no time
-// twice.
+// twice. Time of unknown allocations may be credited later.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	exclusive := map[gpu.Owner]gpu.Millijoules{}
 	var signal, known gpu.Millijoules // energy of known activity, and of known activity or utilisation
-	var took time.Duration
+	took := b.unknown
 	for _, s := range done {
 		took += s.to.at - s.from.at
+		if b.unknown += s.to.at - s.from.at; s.allocationsKnown {
+			b.unknown = 0
+		}
 		if s.signal() {
 			signal += s.energy
 		}

@@ -18,7 +18,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
 		Instances: instances(r), InstancesKnown: r.InstancesKnown,
 		Processes:   make([]*gpu.Process, 0, len(who.present)),
-		Allocations: holding(v.allocations[r.UUID]), AllocationsKnown: v.allocationsKnown,
+		Allocations: holding(v.allocations[r.UUID]), AllocationsKnown: v.allocationsKnown, Alive: v.alive,
 	}
 	for _, g := range who.present {
 		o.Processes = append(o.Processes, g.Process)

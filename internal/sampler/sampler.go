@@ -132,7 +132,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 	allocations := s.cfg.Mapper.Allocations()
 	v := view{
 		now: now, report: report, down: err != nil,
-		allocations: byGPU(s.gpus.devices().lookUp(allocations.List)), allocationsKnown: allocations.Known,
+		allocations: byGPU(s.gpus.devices().lookUp(allocations.List)), allocationsKnown: allocations.Known, alive: allocations.Alive,
 		processes: make(map[string]processUsage, len(report.Readings)),
 	}
 	if v.required = allocations.Known && !allocations.Optional; allocations.Known {
@@ -169,6 +169,7 @@ type view struct {
 	down             bool                        // no driver responds
 	allocations      map[string][]gpu.Allocation // by UUID, see [byGPU]
 	allocationsKnown bool
+	alive            map[string]bool         // UIDs of live groups while allocations are not known
 	required         bool                    // allocations are known, and GPUs are used only with one
 	processes        map[string]processUsage // by UUID
 }

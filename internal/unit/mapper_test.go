@@ -327,3 +327,16 @@ func TestUsers(t *testing.T) {
 		m.want(12, session)
 	}
 }
+
+// TestUnitsOfSilentKubelet checks that live units are added to live pods while the allocations are
+// unknown.
+func TestUnitsOfSilentKubelet(t *testing.T) {
+	m := newMachine(t, onKubernetes)
+	m.write("held/0", "4711\n")
+	m.job(10, "4711", "job_4711")
+	m.refresh()
+	want := map[string]bool{"pod": true, "slurm/4711": true}
+	if diff := cmp.Diff(want, m.Allocations(gpu.Allocations{Alive: map[string]bool{"pod": true}}).Alive); diff != "" {
+		t.Errorf("live groups (-want +got):\n%s", diff)
+	}
+}

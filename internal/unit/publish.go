@@ -260,15 +260,25 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	return list, asked
 }
 
-// Allocations adds the GPUs that units hold to the allocations of pods. Where prologs write files,
+// Allocations adds the GPUs that units hold to the allocations of pods, or the live units to the live
+// pods while the allocations are not known. Where prologs write files,
 // a process outside the unit that holds its GPU is reported.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if pods.Optional && len(m.cfg.HeldDirs) > 0 && asked > 0 {
 		pods.Optional, pods.Requested = false, asked
 	}
-	if len(held) > 0 && pods.Known {
+	switch {
+	case len(held) == 0:
+	case pods.Known:
 		pods.List = slices.Concat(pods.List, held)
+	default:
+		alive := make(map[string]bool, len(pods.Alive)+len(held))
+		maps.Copy(alive, pods.Alive)
+		for _, a := range held {
+			alive[a.Owner.UID] = alive[a.Owner.UID] || a.Live
+		}
+		pods.Alive = alive
 	}
 	return pods
 }

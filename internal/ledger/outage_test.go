@@ -1,0 +1,241 @@
+package ledger_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// A leaseholder is the truth about one pod: when it held how many replicas of the GPU, and in which
+// seconds it worked.
+type leaseholder struct {
+	owner      gpu.Owner
+	replicas   int
+	from, till int  // the first and the last second in which it held the replicas
+	context    bool // it has a process on the GPU
+	busy       int  // it works in every busy-th second; 0 for never
+}
+
+func (p *leaseholder) holds(s int) bool { return p.from <= s && s <= p.till }
+
+func (p *leaseholder) works(s int) bool {
+	return p.holds(s) && p.context && p.busy > 0 && s%p.busy == 0
+}
+
+func (p *leaseholder) process(pid int) *gpu.Process { return process(uint32(pid), p.owner) }
+
+// A history is the truth about one GPU: its pods, the seconds in which the kubelet did not respond,
+// and those in which the exporter did not run.
+type history struct {
+	seconds      int
+	pods         []leaseholder
+	silent, down [2]int // the first second of each, and the first one after it
+}
+
+func within(s int, span [2]int) bool { return span[0] <= s && s < span[1] }
+
+// randomHistory returns a history with an outage of the kubelet of a second to an hour. In half of
+// them the exporter restarts. Pods begin and end at any time while the exporter runs.
+func randomHistory(r *rand.Rand) history {
+	outage := []int{1, 2, 9, 10, 11, 30, 31, 180, 600, 3600}[r.IntN(10)]
+	h := history{seconds: outage + 120, silent: [2]int{40, 40 + outage}}
+	if r.IntN(2) == 1 {
+		from := 20 + r.IntN(outage+20)
+		h.down = [2]int{from, from + 1 + r.IntN(60)}
+	}
+	moment := func() int {
+		for {
+			// The exporter does not record what happened in its last ten seconds if the kubelet was silent.
+			if s := 1 + r.IntN(h.seconds-1); s < h.down[0]-11 || s > h.down[1]+1 {
+				return s
+			}
+		}
+	}
+	for i := range 2 + r.IntN(3) {
+		p := leaseholder{replicas: 1 + r.IntN(3), till: h.seconds, context: r.IntN(3) > 0, busy: r.IntN(3)}
+		p.owner = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: fmt.Sprint("pod-", i), UID: fmt.Sprint("uid-", i), Part: "main"}
+		switch r.IntN(4) {
+		case 0:
+			p.till = moment()
+		case 1:
+			p.from = moment()
+			// A pod of which the kubelet has not reported anything is known by its process only.
+			p.context = p.context || within(p.from, h.silent)
+		}
+		h.pods = append(h.pods, p)
+	}
+	return h
+}
+
+// look returns the exporter's observation of a second.
+func (h *history) look(s int) ledger.Observation {
+	o := look(float64(s), nil)
+	o.AllocationsKnown, o.Alive = !within(s, h.silent), map[string]bool{}
+	for i := range h.pods {
+		p := &h.pods[i]
+		if !p.holds(s) {
+			continue
+		}
+		o.Alive[p.owner.UID] = true
+		if o.AllocationsKnown {
+			a := holds(p.owner, p.replicas)
+			a.Sharing = gpu.SharingTimeSlicing
+			o.Allocations = append(o.Allocations, a)
+		}
+		if p.context {
+			o.Processes = append(o.Processes, p.process(10+i))
+		}
+		if p.works(s) {
+			o.Activity = append(o.Activity, ledger.Activity{Process: p.process(10 + i), Span: o.Sampled, Busy: 100 * time.Millisecond})
+		}
+	}
+	return o
+}
+
+// held returns the true time for which a pod held the GPU, and its part of the GPU's time.
+func (h *history) held(p *leaseholder) (held, gpuTime time.Duration) {
+	for s := 1; s <= h.seconds; s++ {
+		all := 0
+		for i := range h.pods {
+			if h.pods[i].holds(s) {
+				all += h.pods[i].replicas
+			}
+		}
+		if p.holds(s) {
+			held += time.Second
+			gpuTime += time.Second * time.Duration(p.replicas) / time.Duration(all)
+		}
+	}
+	return held, gpuTime
+}
+
+// throughout reports whether no pod begins or ends.
+func (h *history) throughout() bool {
+	for _, p := range h.pods {
+		if p.from > 0 || p.till < h.seconds {
+			return false
+		}
+	}
+	return true
+}
+
+// play returns the book at the end. While the allocations are unknown and final, nothing may become
+// exclusive.
+func (h *history) play(t *testing.T) *gpu.Book {
+	l := newLedger()
+	for s := 0; s <= h.seconds; s++ {
+		if within(s, h.down) {
+			continue
+		}
+		if s == h.down[1] && s > 0 {
+			l = restarted(t, l)
+		}
+		before := exclusive(bookOf(l, uuid))
+		o := h.look(s)
+		l.Observe(o)
+		l.Settle(o.At, unresolved)
+		if more := exclusive(bookOf(l, uuid)) - before; more > 0 && s > h.silent[0]+1 && within(s, h.silent) {
+			t.Fatalf("second %d: %d mJ became exclusive while the kubelet was silent", s, more)
+		}
+	}
+	return bookOf(l, uuid)
+}
+
+func exclusive(b *gpu.Book) (sum gpu.Millijoules) {
+	if b == nil {
+		return 0
+	}
+	for _, a := range b.Accounts {
+		sum += a.Energy[gpu.Exclusive]
+	}
+	return sum
+}
+
+// TestSilentKubeletTimes checks held, GPU and active time of random histories against the truth.
+func TestSilentKubeletTimes(t *testing.T) {
+	for seed := range uint64(300) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			h := randomHistory(rand.New(rand.NewPCG(seed, 39)))
+			b := h.play(t)
+			var sum time.Duration
+			for i := range h.pods {
+				p := &h.pods[i]
+				held, gpuTime := h.held(p)
+				a := find(b, gpu.AccountKey{Owner: p.owner})
+				if a == nil {
+					if p.till+300 > h.seconds && held > 0 {
+						t.Errorf("%+v has no account", p)
+					}
+					continue
+				}
+				sum += a.GPUTime
+				most := time.Second
+				if within(p.from, [2]int{h.silent[1] - 10, h.silent[1] + 1}) {
+					most = 11 * time.Second // the first list after the outage counts for the intervals that wait for it
+				}
+				if off := a.Allocated - held; off < -time.Second || off > most {
+					t.Errorf("%+v held the GPU for %v, want %v; history %+v", p, a.Allocated, held, h)
+				}
+				if a.Active > a.Allocated || a.GPUTime > a.Allocated {
+					t.Errorf("%+v: active %v, GPU time %v; want at most the held %v; history %+v", p, a.Active, a.GPUTime, a.Allocated, h)
+				}
+				if off := a.GPUTime - gpuTime; h.throughout() && off.Abs() > time.Second {
+					t.Errorf("%+v has %v of GPU time, want %v; history %+v", p, a.GPUTime, gpuTime, h)
+				}
+			}
+			if wall := time.Duration(h.seconds) * time.Second; sum > wall {
+				t.Errorf("all pods have %v of GPU time in %v; history %+v", sum, wall, h)
+			}
+		})
+	}
+}
+
+// TestSilentKubeletEnergy checks the charges of three pods of one replica each, of which one works,
+// during an outage of the kubelet: as while the kubelet responds, and never exclusive.
+func TestSilentKubeletEnergy(t *testing.T) {
+	h := history{seconds: 300, silent: [2]int{40, 220}}
+	for i, busy := range []int{0, 1, 0} {
+		owner := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: fmt.Sprint("pod-", i), UID: fmt.Sprint("uid-", i), Part: "main"}
+		h.pods = append(h.pods, leaseholder{owner: owner, replicas: 1, till: h.seconds, context: i < 2, busy: busy})
+	}
+	got := h.play(t)
+	h.silent = [2]int{}
+	want := h.play(t)
+	for i := range want.Accounts {
+		g, w := &got.Accounts[i], &want.Accounts[i]
+		if g.Energy != w.Energy || g.Allocated != w.Allocated || g.GPUTime != w.GPUTime || g.Allocated != 300*time.Second {
+			t.Errorf("%s: %+v, want as while the kubelet responds %+v", g.Name, g, w)
+		}
+	}
+}
+
+// TestSilentKubeletAlone checks that a pod that is alone on a GPU pays by allocation while the
+// kubelet does not respond, because another pod may hold the GPU too.
+func TestSilentKubeletAlone(t *testing.T) {
+	for name, held := range map[string][]gpu.Allocation{"held before": {holds(train, 1)}, "not held before": nil} {
+		t.Run(name, func(t *testing.T) {
+			p := []*gpu.Process{process(21, in(train))}
+			l := newLedger()
+			ask(t, l, look(0, p, held...), look(1, p, held...))
+			for s := 2.0; s <= 60; s++ {
+				o := look(s, p)
+				o.AllocationsKnown, o.Alive = false, map[string]bool{train.UID: true}
+				ask(t, l, active(o, worked(p[0], 500)))
+			}
+			a := ask(t, l).Accounts[0]
+			if want := (gpu.ByMethod{gpu.Exclusive: 300_000, gpu.Allocated: 49 * 300_000}); a.Energy != want {
+				t.Errorf("charged %v, want %v", a.Energy, want)
+			}
+		})
+	}
+}
+
+// restarted returns the ledger of the next exporter, restored from the records of the last one.
+func restarted(t *testing.T, l *ledger.Ledger) *ledger.Ledger {
+	t.Helper()
+	return ledger.Restore(ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}, saved(t, l))
+}

@@ -1,0 +1,156 @@
+package ledger
+
+import (
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Unknown has the settled time since the allocations were last known, as far as it is credited to
+// no holder. An owner is credited later if it held the same device before and after. An owner whose
+// process was on the GPU held it, if the next allocations contain it.
+type Unknown struct {
+	Uncredited []Uncredited `json:"uncredited,omitempty"`
+	// Free is the time of the GPU that is credited to no holder.
+	Free time.Duration `json:"free,omitempty"`
+}
+
+// Uncredited is the time for which an owner may have held its device.
+type Uncredited struct {
+	gpu.AccountKey
+	Time time.Duration `json:"time"`
+}
+
+func (u Unknown) clone() Unknown {
+	u.Uncredited = slices.Clone(u.Uncredited)
+	return u
+}
+
+func (u *Unknown) negative() bool {
+	return u.Free < 0 || slices.ContainsFunc(u.Uncredited, func(c Uncredited) bool { return c.Time < 0 })
+}
+
+// add adds time that an owner may have held its device.
+func (u *Unknown) add(key gpu.AccountKey, took time.Duration) {
+	if i := u.find(key); i >= 0 {
+		u.Uncredited[i].Time += took
+		return
+	}
+	u.Uncredited = append(u.Uncredited, Uncredited{key, took})
+}
+
+func (u *Unknown) find(key gpu.AccountKey) int {
+	return slices.IndexFunc(u.Uncredited, func(c Uncredited) bool { return c.AccountKey == key })
+}
+
+// of returns the time for which an owner's group may have held the GPU.
+func (u *Unknown) of(group gpu.Owner) (most time.Duration) {
+	for _, c := range u.Uncredited {
+		if c.Group() == group {
+			most = max(most, c.Time)
+		}
+	}
+	return most
+}
+
+// presume records known allocations. While they are unknown, it replaces them by the last known
+// ones, of which those of live groups count.
+func (b *book) presume(o *Observation) {
+	if o.AllocationsKnown {
+		o.Allocations = inOrder(o.Allocations)
+		b.holders = o.Allocations
+		return
+	}
+	o.Allocations = slices.Clone(b.holders)
+	for i := range o.Allocations {
+		o.Allocations[i].Live = o.Alive[o.Allocations[i].Owner.UID]
+	}
+}
+
+// holdersBefore returns the allocations of an interval that ended before they became known: owners
+// that were alive in the interval may have ended since.
+func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
+	holders := slices.Clone(known)
+	for h := range iv.liveHolders() {
+		if !slices.ContainsFunc(known, func(k gpu.Allocation) bool { return keyOf(k) == keyOf(*h) }) {
+			holders = append(holders, *h)
+		}
+	}
+	return inOrder(holders)
+}
+
+// holdTime adds the interval to the time that each live holder held its device. An owner that held
+// it at the start and worked held it too, even if it ended. While the allocations are unknown, other
+// owners may be credited later.
+func (b *book) holdTime(iv *interval, parts []part) {
+	took := iv.to.At.Sub(iv.from.At)
+	var counted []gpu.AccountKey
+	credit := func(key gpu.AccountKey) {
+		if !slices.Contains(counted, key) {
+			counted = append(counted, key)
+			b.account(key, iv.from.At.Wall).Allocated += took
+		}
+	}
+	for h := range iv.liveHolders() {
+		key := keyOf(*h)
+		b.account(key, iv.from.At.Wall)
+		if !iv.gap || iv.heldBefore(key) || b.unknown.find(key) >= 0 {
+			credit(key)
+		}
+	}
+	for key := range present(parts, (*part).isActive) {
+		if iv.heldBefore(key) {
+			credit(key)
+		}
+	}
+	if iv.holdersKnown {
+		b.creditHolders(iv, parts)
+		return
+	}
+	later := func(key gpu.AccountKey) {
+		if !slices.Contains(counted, key) {
+			counted = append(counted, key)
+			b.unknown.add(key, took)
+		}
+	}
+	for i := range iv.holders {
+		if h := &iv.holders[i]; h.Owner.UID != "" && h.Replicas > 0 {
+			later(keyOf(*h))
+		}
+	}
+	for key := range present(parts, func(*part, *party) bool { return true }) {
+		if !iv.gap || b.unknown.find(key) >= 0 {
+			later(key)
+		}
+	}
+}
+
+// creditHolders credits the time of unknown allocations to their holders, as across a gap.
+func (b *book) creditHolders(iv *interval, parts []part) {
+	for h := range iv.liveHolders() {
+		if i := b.unknown.find(keyOf(*h)); i >= 0 {
+			b.account(keyOf(*h), iv.from.At.Wall).Allocated += b.unknown.Uncredited[i].Time
+		}
+	}
+	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {
+		return b.unknown.of(owner.Group())
+	})
+	b.unknown = Unknown{}
+}
+
+// present returns the accounts of the owners with a process for which a condition holds.
+func present(parts []part, counts func(*part, *party) bool) iter.Seq[gpu.AccountKey] {
+	return func(yield func(gpu.AccountKey) bool) {
+		for i := range parts {
+			p := &parts[i]
+			for j := range p.who.list {
+				o := &p.who.list[j]
+				if o.owner.Kind.HasAccount() && !o.vanished && counts(p, o) && !yield(p.key(o.owner)) {
+					return
+				}
+			}
+		}
+	}
+}
