@@ -32,6 +32,16 @@ func TestHostCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
+// TestFleetingCheats does the same for processes that end before they can be identified, on shared
+// GPUs.
+func TestFleetingCheats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
+	}
+	cheating, honest, names := simnode.FleetingCheats()
+	checkCheats(t, cheating, honest, names)
+}
+
 // TestUnitCheats does the same on a machine without Kubernetes.
 func TestUnitCheats(t *testing.T) {
 	if testing.Short() {

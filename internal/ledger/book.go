@@ -35,6 +35,8 @@ type book struct {
 	// holders are the last known allocations, unknown is the time since.
 	holders []gpu.Allocation
 	unknown Unknown
+	// shortLived is not saved: it is learned again within seconds.
+	shortLived shortLived
 	// meter learns the GPU's idle power; limit is the GPU's power limit, model its model.
 	meter idleMeter
 	limit gpu.Watts
@@ -87,7 +89,7 @@ type interval struct {
 func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To: iv.to.At.Boot} }
 
 func newBook() *book {
-	return &book{since: newSighting(nil), left: make(map[gpu.ProcessID]time.Duration)}
+	return &book{since: newSighting(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: make(shortLived)}
 }
 
 // copyOnWrite copies the accounts before a change if a returned state shares them.

@@ -12,6 +12,7 @@ import (
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv, parts)
 	b.gpuTime(iv, parts)
+	b.shortLived.learn(parts)
 	l := iv.load()
 	if iv.gap && !iv.unchanged(parts) {
 		b.Unattributed[gpu.Gap] += iv.energy
@@ -55,7 +56,7 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //
 // A bystander has a context and neither works nor holds the GPU; it pays nothing beside an
 // owner that does. The host's and unmapped processes' shares are unattributed, with that
-// reason. If one pod holds the GPU exclusively, it pays for vanished processes (allocated).
+// reason. The holders pay for vanished processes (allocated), see [book.postVanished].
 // MIG instances have no exclusive energy, because the board's energy is divided over them.
 func (b *book) chargePart(st *settlement, p *part) {
 	if o := p.sole(); o != nil {
@@ -141,13 +142,13 @@ func (o *party) owe(amount gpu.Millijoules, method gpu.Method, byActivity bool) 
 // post charges a party's bill to the accounts of its owner and processes, or leaves it
 // unattributed. An owner with a context gets an account even if its bill is 0.
 func (b *book) post(st *settlement, p *part, o *party) {
+	if o.vanished {
+		b.postVanished(p, o.energy.Sum())
+		return
+	}
 	if reason, ok := o.owner.Kind.Unattributed(); ok {
 		b.Unattributed[reason] += o.energy.Sum()
 		return
-	}
-	if o.vanished {
-		o.energy = gpu.ByMethod{gpu.Allocated: o.energy.Sum()}
-		o.processes, o.active = nil, false
 	}
 	a := b.account(p.key(o.owner), p.from.At.Wall)
 	a.Energy = a.Energy.Plus(o.energy)

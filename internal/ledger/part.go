@@ -84,8 +84,7 @@ func (p *part) isOf(h *gpu.Allocation) bool {
 
 // payer returns the owner that pays for a process. A pending process counts as unmapped, as it does
 // after the timeout. A process with a known group belongs to the container of the group that holds
-// the GPU. A process that vanished before /proc was read belongs to the group that holds the GPU
-// exclusively.
+// the GPU. A process that vanished before /proc was read is one of the holders'.
 func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {
@@ -93,10 +92,7 @@ func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 		p.who.pending = true
 		return gpu.Owner{Kind: gpu.OwnerUnmapped}, false
 	case owner.Kind == gpu.OwnerUnmapped && q.ID.Start == 0:
-		if holder := p.exclusiveHolder(); holder != (gpu.Owner{}) {
-			return holder, true
-		}
-		return gpu.Owner{Kind: gpu.OwnerUnmapped}, false
+		return owner, len(p.holders) > 0
 	case owner.Part == "":
 		return p.holderOf(owner), false
 	}
@@ -116,30 +112,6 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 		}
 	}
 	return found
-}
-
-// exclusiveHolder returns the owner that holds the part if no other group can, else none.
-// Allocations of dead groups do not count.
-func (p *part) exclusiveHolder() gpu.Owner {
-	var group gpu.Owner
-	for i := range p.interval.holders {
-		h := &p.interval.holders[i]
-		switch {
-		case !p.holdersKnown:
-			return gpu.Owner{}
-		case !p.isOf(h) || !h.Live && h.Owner.UID != "":
-			continue
-		case h.Sharing == gpu.SharingTimeSlicing || h.Owner.UID == "":
-			return gpu.Owner{}
-		case group != (gpu.Owner{}) && group != h.Owner.Group():
-			return gpu.Owner{}
-		}
-		group = h.Owner.Group()
-	}
-	if group == (gpu.Owner{}) {
-		return group
-	}
-	return p.holderOf(group)
 }
 
 // sole returns the party if exactly one holds or works, else nil. It requires a process list;

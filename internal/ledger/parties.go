@@ -10,8 +10,8 @@ import (
 // A party is one owner in an interval, with its processes.
 type party struct {
 	owner gpu.Owner
-	// vanished is set for processes that vanished before they were identified, on a GPU that the
-	// owner's group holds exclusively. They are a separate party.
+	// vanished is set for processes that vanished before they were identified, on a GPU with
+	// holders, who pay for them. They are a separate party.
 	vanished  bool
 	activity  time.Duration
 	served    time.Duration // the part of activity that is the work of MPS servers

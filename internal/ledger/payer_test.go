@@ -61,12 +61,12 @@ func active(o ledger.Observation, activity ...ledger.Activity) ledger.Observatio
 }
 
 // TestVanishedProcess checks that a process that ended before its owner was read is charged to the
-// pod that holds the GPU exclusively.
+// pods that hold the GPU.
 func TestVanishedProcess(t *testing.T) {
 	vanished := &gpu.Process{ID: gpu.ProcessID{PID: 42}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
 	unnamed := process(43, gpu.Owner{Kind: gpu.OwnerUnmapped})
 	main, host := process(21, in(train)), process(9, gpu.Owner{Kind: gpu.OwnerHost})
-	works := worked(vanished, 500)
+	passing, works := process(22, in(train)), worked(vanished, 500)
 	dead, unknown, sidecar, replica := holds(serve, 1), holds(serve, 1), holds(train, 1), holds(train, 1)
 	dead.Live, unknown.Live, unknown.Owner.UID = false, false, ""
 	sidecar.Owner.Part = "sidecar"
@@ -83,9 +83,10 @@ func TestVanishedProcess(t *testing.T) {
 		{"held by two containers of the pod", active(look(1, nil, holds(train, 1), sidecar), works), map[string]gpu.Millijoules{" allocated": 300_000}},
 		{"beside a dead pod's allocation", active(look(1, nil, holds(train, 1), dead), works), map[string]gpu.Millijoules{"main allocated": 300_000}},
 
-		{"beside an allocation of an unknown pod", active(look(1, nil, holds(train, 1), unknown), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
-		{"held by two pods", active(look(1, nil, holds(train, 1), holds(serve, 1)), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
-		{"time-sliced", active(look(1, nil, replica), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
+		{"beside an allocation of an unknown pod", active(look(1, nil, holds(train, 1), unknown), works), map[string]gpu.Millijoules{"main allocated": 150_000, "unmapped": 150_000}},
+		{"held by two pods", active(look(1, nil, holds(train, 2), holds(serve, 1)), works), map[string]gpu.Millijoules{"main allocated": 200_000, "model allocated": 100_000}},
+		{"one holder of a replica", active(look(1, nil, replica), works), map[string]gpu.Millijoules{"main allocated": 300_000}},
+		{"beside a short-lived process", active(look(1, []*gpu.Process{main}, holds(train, 1), holds(serve, 3)), works, worked(passing, 100)), map[string]gpu.Millijoules{"main shared": 50_000, "main allocated": 250_000}},
 		{"held by a dead pod", active(look(1, nil, dead), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
 		{"not held", active(look(1, nil), works), map[string]gpu.Millijoules{"unmapped": 300_000}},
 		{"alive without a name", active(look(1, []*gpu.Process{unnamed}, holds(train, 1)), worked(unnamed, 500)), map[string]gpu.Millijoules{"unmapped": 300_000}},

@@ -24,6 +24,11 @@ func HostCheats() (cheating, honest Scenario, names []string) {
 	return playing("host-cheats", hostTricks)
 }
 
+// FleetingCheats is [Cheats] by processes that end before they can be identified, on shared GPUs.
+func FleetingCheats() (cheating, honest Scenario, names []string) {
+	return playing("fleeting-cheats", fleetingTricks)
+}
+
 // playing returns a machine with one trick on each GPU.
 func playing(name string, tricks []trick) (cheating, honest Scenario, names []string) {
 	cheating = hgxH100(name, len(tricks))
@@ -142,6 +147,40 @@ var hostTricks = []trick{
 	namedAsPod("a machine", "/machine.slice/systemd-nspawn@mallory.service/payload"),
 	namedAsPod("a scope", "/system.slice/run-u1.scope"),
 	namedAsPod("a job of OpenPBS", "/pbs_jobs.service/jobid/1234.pbs01"),
+}
+
+// fleetingTricks are the ways to share a GPU with processes of 300 ms.
+var fleetingTricks = []trick{
+	{name: "one worker of 300 ms beside a steady pod", play: func(g int, sc *Scenario, cheating bool) {
+		sc.addPods(fleeting(worker("one", g), cheating), neighbour(g))
+	}},
+	{name: "40 workers of 300 ms beside a steady pod", play: func(g int, sc *Scenario, cheating bool) {
+		p := worker("forty", g)
+		w := p.Containers[0].Processes[0]
+		w.Work = []Work{{GPU: g, Watts: 500, Load: Constant(2), Memory: gib}}
+		p.Containers[0].Processes = slices.Repeat([]Process{w}, 40)
+		steady := neighbour(g)
+		steady.Containers[0].Processes[0].Work[0].Load = Constant(10)
+		sc.addPods(fleeting(p, cheating), steady)
+	}},
+	{name: "workers of 300 ms in both pods", play: func(g int, sc *Scenario, cheating bool) {
+		sc.addPods(fleeting(worker("both", g), cheating), fleeting(neighbour(g), cheating))
+	}},
+	{name: "workers of 300 ms beside an idle holder of two replicas", play: func(g int, sc *Scenario, cheating bool) {
+		idle := sharer("idle", Parts(g, 1, 2))
+		idle.Containers[0].Processes = []Process{idler(g, Compute)}
+		sc.addPods(fleeting(worker("beside", g), cheating), idle)
+	}},
+}
+
+// fleeting gives the processes of a pod a lifetime of 300 ms.
+func fleeting(p Pod, cheating bool) Pod {
+	for i := range p.Containers[0].Processes {
+		if cheating {
+			p.Containers[0].Processes[i].Lifetime = 300 * time.Millisecond
+		}
+	}
+	return p
 }
 
 // mpsServer is the name of nvidia-cuda-mps-server as the kernel truncates it.

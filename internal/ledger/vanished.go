@@ -1,0 +1,92 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// shortLived is the recent work of identified processes that began or ended, by the group of their
+// owner. A group with such processes is likely to have others that ended before they could be
+// identified.
+type shortLived map[gpu.Owner]time.Duration
+
+// shortLivedMemory is the number of intervals over which the memory of a group's work decays to
+// about a third.
+const shortLivedMemory = 16
+
+// learn adds the work of an interval, and forgets a part of the work before. A process that is
+// present at both ends is not short-lived.
+func (s shortLived) learn(parts []part) {
+	for group, work := range s {
+		s[group] = work - work/shortLivedMemory
+	}
+	maps.DeleteFunc(s, func(_ gpu.Owner, work time.Duration) bool { return work < time.Millisecond })
+	for i := range parts {
+		p := &parts[i]
+		for j := range p.who.list {
+			o := &p.who.list[j]
+			if !o.owner.Kind.HasAccount() {
+				continue
+			}
+			for _, q := range o.processes {
+				if !p.from.has(q.ID) || !p.to.has(q.ID) {
+					s[o.owner.Group()] += q.activity
+				}
+			}
+		}
+	}
+}
+
+// A candidate is a holder that may have run vanished processes.
+type candidate struct {
+	owner    gpu.Owner
+	replicas uint64
+}
+
+// candidates returns the holders of the part. Allocations of unknown pods are one holder, which is
+// unmapped.
+func (p *part) candidates() (list []candidate) {
+	add := func(owner gpu.Owner, replicas int) {
+		i := slices.IndexFunc(list, func(c candidate) bool { return c.owner == owner })
+		if i < 0 {
+			i = len(list)
+			list = append(list, candidate{owner: owner})
+		}
+		list[i].replicas += uint64(replicas)
+	}
+	for _, h := range p.holders {
+		add(p.holderOf(h.Owner.Group()), h.Replicas)
+	}
+	for i := range p.interval.holders {
+		if h := &p.interval.holders[i]; p.isOf(h) && h.Owner.UID == "" && h.Replicas > 0 {
+			add(gpu.Owner{Kind: gpu.OwnerUnmapped}, h.Replicas)
+		}
+	}
+	slices.SortFunc(list, func(a, b candidate) int { return a.owner.Compare(b.owner) })
+	return list
+}
+
+// postVanished charges the bill of vanished processes to the holders: by the recent work of their
+// short-lived processes, or without any by replicas.
+func (b *book) postVanished(p *part, bill gpu.Millijoules) {
+	list := p.candidates()
+	weights := make([]uint64, len(list))
+	for i, c := range list {
+		weights[i] = uint64(b.shortLived[c.owner.Group()])
+	}
+	if slices.Max(weights) == 0 {
+		for i, c := range list {
+			weights[i] = c.replicas
+		}
+	}
+	for i, owed := range apportion(bill, weights) {
+		if reason, ok := list[i].owner.Kind.Unattributed(); ok {
+			b.Unattributed[reason] += owed
+			continue
+		}
+		b.account(p.key(list[i].owner), p.from.At.Wall).Energy[gpu.Allocated] += owed
+	}
+}
