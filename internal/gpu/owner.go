@@ -215,6 +215,9 @@ type Allocation struct {
 	Replicas int `json:",omitempty"`
 	// Live is set while the owner's group is known to be alive.
 	Live bool `json:",omitempty"`
+	// Declared is set if a file names the owner, and not the program that allocates devices. The
+	// owner has no UID if the file names none that is alive.
+	Declared bool `json:",omitempty"`
 	// Reserved is set if the owner only reserves the device for other pods, which are unknown. Such
 	// an allocation holds nothing.
 	Reserved bool `json:",omitempty"`

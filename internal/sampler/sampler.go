@@ -143,6 +143,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 	}
 	s.processes.forget(now)
 	s.seen.update(v.processes, now.Boot)
+	s.correct(v)
 
 	s.charge(v)
 	books := s.store.books()

@@ -55,7 +55,7 @@ const (
 // claim is a GPU that a job holds according to a file of a prolog.
 type claim struct {
 	device gpu.DeviceName
-	job    string
+	job    string // empty for a file that cannot be used
 	// written is the time at which the file was written.
 	written time.Time
 }
@@ -96,7 +96,12 @@ func (p *prologFiles) readGPUs(dir string, n Numbers) error {
 		if !ok {
 			continue
 		}
-		if err := p.readGPU(filepath.Join(dir, name), device); err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
+		err := p.readGPU(filepath.Join(dir, name), device)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		p.claims = append(p.claims, claim{device: device})
+		if first == nil {
 			first = err
 		}
 	}

@@ -101,7 +101,7 @@ func TestNumbersOfAMD(t *testing.T) {
 	}
 }
 
-// TestBadPrologFiles checks that a bad file is reported and affects no other file.
+// TestBadPrologFiles checks that a bad file is reported, names no job, and affects no other file.
 func TestBadPrologFiles(t *testing.T) {
 	tests := []struct {
 		name, want string
@@ -131,7 +131,7 @@ func TestBadPrologFiles(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
-			if diff := cmp.Diff(map[string][]string{"0": {"4711"}, "2": {"4712"}}, holders(files)); diff != "" {
+			if diff := cmp.Diff(map[string][]string{"0": {"4711"}, "1": {""}, "2": {"4712"}}, holders(files)); diff != "" {
 				t.Errorf("holders (-want +got):\n%s", diff)
 			}
 		})

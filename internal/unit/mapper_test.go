@@ -127,12 +127,17 @@ func (m *machine) want(pid uint32, want string) {
 	}
 }
 
-// wantHeld checks the holders: manager/unit, and "dead" if it is not alive.
+// wantHeld checks the holders: manager/unit, and "dead" if it is not alive. A file that names no live
+// job is "none".
 func (m *machine) wantHeld(want ...string) {
 	m.t.Helper()
 	var got []string
 	for _, a := range m.Allocations(gpu.Allocations{Known: true, Optional: true}).List {
 		s := a.Owner.UID + " " + string(a.Sharing)
+		if a.Owner.UID == "" && a.Declared {
+			got = append(got, "none")
+			continue
+		}
 		if !a.Live {
 			s += " dead"
 		}
@@ -195,7 +200,7 @@ func TestRequeue(t *testing.T) {
 	m.remove("proc/11")
 	m.wantHeld("slurm/4711 exclusive dead")
 	m.refresh()
-	m.wantHeld()
+	m.wantHeld("none")
 	m.now += time.Minute
 	m.job(20, "4711", "s8FXKTB00000T5")
 	m.refresh()
@@ -218,7 +223,7 @@ func TestHeldBeforeFirstProcess(t *testing.T) {
 	}
 	m.now += time.Minute
 	m.refresh()
-	m.wantHeld()
+	m.wantHeld("none", "none")
 }
 
 // TestJobInPod checks that a job inside a pod belongs to the pod, is reported as well, and holds

@@ -105,10 +105,11 @@ func (m *Mapper) forget(found live, now time.Duration) {
 }
 
 // holdings returns the GPUs that live units hold. A file whose job has no process is outdated,
-// unless it was written just now: a prolog runs before the first process. A job inside a pod holds
+// unless it was written just now: a prolog runs before the first process. An outdated or
+// unusable file declares its GPU without an owner. A job inside a pod holds
 // nothing, because its pod does. The caller holds m.mu.
 func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
-	var list []gpu.Allocation
+	var list, outdated []gpu.Allocation
 	add := func(u gpu.Unit, device gpu.DeviceName) {
 		if len(list) < maxHeld {
 			list = append(list, gpu.Allocation{Device: device, Owner: m.admit(u, now.Boot).Owner(), Replicas: 1, Live: true})
@@ -118,9 +119,16 @@ func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 		u := gpu.Unit{Manager: Slurm, Name: c.job}
 		l, here := alive[u]
 		age := now.Wall.Sub(c.written)
-		if m.enabled(Slurm) && (l.outside || !here && age > -fresh && age < fresh) {
+		switch {
+		case !m.enabled(Slurm):
+		case l.outside || c.job != "" && !here && age > -fresh && age < fresh:
 			add(u, c.device)
+		case !here:
+			outdated = append(outdated, gpu.Allocation{Device: c.device, Owner: gpu.Owner{Kind: gpu.OwnerUnit, Scope: Slurm}, Declared: true})
 		}
+	}
+	for i := range list {
+		list[i].Declared = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.containers)) {
 		if name := m.names[id].name; name != "" {
@@ -131,7 +139,7 @@ func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 		}
 	}
 	share(list)
-	return list
+	return append(list, outdated[:min(len(outdated), maxHeld-len(list))]...)
 }
 
 // share sets the kind of each allocation. Units that hold the same device share it.
@@ -267,6 +275,9 @@ func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if pods.Optional && len(m.cfg.HeldDirs) > 0 && asked > 0 {
 		pods.Optional, pods.Requested = false, asked
+	}
+	if len(m.cfg.HeldDirs) > 0 && asked > 0 {
+		pods.Requested = min(pods.Requested, asked)
 	}
 	switch {
 	case len(held) == 0:

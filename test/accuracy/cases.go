@@ -248,11 +248,9 @@ func restarted(length time.Duration) Case {
 
 // fleeting is a GPU with processes that often start and end between two ticks.
 func fleeting() Case {
-	c := sliced("jobs shorter than a tick beside a steady one",
+	return sliced("jobs shorter than a tick beside a steady one",
 		pod("steady", 450, simnode.Constant(60)),
 		lasting(700*time.Millisecond, pod("job", 540, simnode.Constant(20))))
-	c.Unseen = true
-	return c
 }
 
 // sliced is a case of pods that share one GPU.

@@ -1,0 +1,113 @@
+package sampler_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+func job(id string) gpu.Owner { return gpu.Unit{Manager: "slurm", Name: id}.Owner() }
+
+// declares writes the jobs of a prolog's file for a GPU. An empty id is a file that
+// names no live job.
+func (w *world) declares(uuid string, ids ...string) {
+	var list []gpu.Allocation
+	for _, a := range w.allocations.List {
+		if a.Device.UUID != uuid {
+			list = append(list, a)
+		}
+	}
+	for _, id := range ids {
+		a := gpu.Allocation{Device: gpu.DeviceName{UUID: uuid}, Owner: job(id), Sharing: gpu.SharingExclusive, Replicas: 1, Live: true, Declared: true}
+		if id == "" {
+			a.Owner, a.Live = gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm"}, false
+		}
+		if len(ids) > 1 {
+			a.Sharing = gpu.SharingTimeSlicing
+		}
+		list = append(list, a)
+	}
+	w.allocations.List = list
+}
+
+func heldBy(g gpu.GPU, owner gpu.Owner) (held, gpuTime time.Duration) {
+	for _, a := range g.Book.Accounts {
+		if a.Owner == owner {
+			held, gpuTime = held+a.Allocated, gpuTime+a.GPUTime
+		}
+	}
+	return held, gpuTime
+}
+
+// TestFalsePrologFile checks that a job that works on a GPU keeps its time while a file names other
+// jobs or no live job, and that the stage of the units reports the file.
+func TestFalsePrologFile(t *testing.T) {
+	tests := []struct {
+		name  string
+		jobs  []string
+		wrong bool
+	}{
+		{"other jobs", []string{"999", "301"}, true},
+		{"another job", []string{"301"}, true},
+		{"no live job", []string{""}, true},
+		{"the job and another one", []string{"301", "302"}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.declares(first, "301")
+			w.declares(second, "302")
+			w.runs(first, 41, job("301"))
+			w.runs(second, 42, job("302"))
+			w.samples[second] = []gpu.Sample{{PID: 42, SM: 0.9}}
+			s := w.sampler()
+			w.ticks(s, 50)
+			w.declares(second, tt.jobs...)
+			snap := w.ticks(s, 100)
+			st := stageOf(snap, stage.Units)
+			if down := st.Failures > 0 && !st.Up; down != tt.wrong || tt.wrong && !strings.Contains(st.Err, second+": slurm/302 uses it") {
+				t.Errorf("stage %+v, want down %v", st, tt.wrong)
+			}
+			w.declares(second, "302")
+			snap = w.ticks(s, 50)
+			held, gpuTime := heldBy(snap.GPUs[1], job("302"))
+			if held != 199*time.Second {
+				t.Errorf("the job held its GPU for %v, want 199s", held)
+			}
+			if other, _ := heldBy(snap.GPUs[1], job("301")); tt.wrong && (gpuTime != held || other != 0) {
+				t.Errorf("the job has %v of GPU time, and the named job held the GPU for %v; want all and none", gpuTime, other)
+			}
+			if first, _ := heldBy(snap.GPUs[0], job("301")); first != 199*time.Second {
+				t.Errorf("the other job held its own GPU for %v, want 199s", first)
+			}
+		})
+	}
+}
+
+// TestTruePrologFile checks that use does not outweigh a file that may be right: an idle holder beside
+// a process of the host, of a pod, or of a job that is newer than the last poll.
+func TestTruePrologFile(t *testing.T) {
+	for name, user := range map[string]gpu.Owner{"host": {Kind: gpu.OwnerHost}, "pod": train, "newer job": job("303")} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.declares(first, "301")
+			w.allocations.Requested = w.now
+			s := w.sampler()
+			w.ticks(s, 2)
+			w.runs(first, 41, user)
+			if name != "newer job" {
+				w.allocations.Requested = 0
+			}
+			snap := w.ticks(s, 9)
+			if held, _ := heldBy(snap.GPUs[0], job("301")); held != 10*time.Second {
+				t.Errorf("the job held its GPU for %v, want 10s", held)
+			}
+			if st := stageOf(snap, stage.Units); st.Failures > 0 {
+				t.Errorf("stage %+v, want no failure", st)
+			}
+		})
+	}
+}
