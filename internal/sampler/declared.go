@@ -51,8 +51,8 @@ func (s *Sampler) unnamed(present []gpuProcess, declared []gpu.Allocation) (list
 	return list
 }
 
-// isBeside reports whether a declared allocation is for the place of a process and an owner of its
-// kind.
+// isBeside reports whether a declared allocation is for the place of a process, and for an owner of
+// the same kind.
 func (g gpuProcess) isBeside(a gpu.Allocation) bool {
 	return a.Owner.Kind == g.Owner.Kind && a.Owner.Scope == g.Owner.Scope && (a.GPUInstance == g.GPUInstance || a.GPUInstance == "")
 }
