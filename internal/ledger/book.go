@@ -89,7 +89,7 @@ type interval struct {
 func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To: iv.to.At.Boot} }
 
 func newBook() *book {
-	return &book{since: newSighting(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: make(shortLived)}
+	return &book{since: newSighting(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: shortLived{work: make(map[gpu.Owner]time.Duration)}}
 }
 
 // copyOnWrite copies the accounts before a change if a returned state shares them.

@@ -8,22 +8,25 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// shortLived is the recent work of identified processes that began or ended, by the group of their
-// owner. A group with such processes is likely to have others that ended before they could be
-// identified.
-type shortLived map[gpu.Owner]time.Duration
+// shortLived is the recent work of identified processes that were present at one mark at most. A group
+// with such processes is likely to have others that ended before they could be identified.
+type shortLived struct {
+	work map[gpu.Owner]time.Duration // by the group of the owner
+	// began has the processes that began in the last interval, and their work.
+	began map[gpu.ProcessID]time.Duration
+}
 
 // shortLivedMemory is the number of intervals over which the memory of a group's work decays to
-// about a third.
-const shortLivedMemory = 16
+// about a third. A process may be identified much less often than it works.
+const shortLivedMemory = 64
 
-// learn adds the work of an interval, and forgets a part of the work before. A process that is
-// present at both ends is not short-lived.
-func (s shortLived) learn(parts []part) {
-	for group, work := range s {
-		s[group] = work - work/shortLivedMemory
+// learn adds the work of an interval, and forgets a part of the work before.
+func (s *shortLived) learn(parts []part) {
+	for group, work := range s.work {
+		s.work[group] = work - work/shortLivedMemory
 	}
-	maps.DeleteFunc(s, func(_ gpu.Owner, work time.Duration) bool { return work < time.Millisecond })
+	maps.DeleteFunc(s.work, func(_ gpu.Owner, work time.Duration) bool { return work < time.Millisecond })
+	began := make(map[gpu.ProcessID]time.Duration)
 	for i := range parts {
 		p := &parts[i]
 		for j := range p.who.list {
@@ -32,12 +35,17 @@ func (s shortLived) learn(parts []part) {
 				continue
 			}
 			for _, q := range o.processes {
-				if !p.from.has(q.ID) || !p.to.has(q.ID) {
-					s[o.owner.Group()] += q.activity
+				first, isNew := s.began[q.ID]
+				switch before, after := p.from.has(q.ID), p.to.has(q.ID); {
+				case !before && after:
+					began[q.ID] = q.activity
+				case !after && (isNew || !before):
+					s.work[o.owner.Group()] += first + q.activity
 				}
 			}
 		}
 	}
+	s.began = began
 }
 
 // A candidate is a holder that may have run vanished processes.
@@ -75,7 +83,7 @@ func (b *book) postVanished(p *part, bill gpu.Millijoules) {
 	list := p.candidates()
 	weights := make([]uint64, len(list))
 	for i, c := range list {
-		weights[i] = uint64(b.shortLived[c.owner.Group()])
+		weights[i] = uint64(b.shortLived.work[c.owner.Group()])
 	}
 	if slices.Max(weights) == 0 {
 		for i, c := range list {

@@ -1,0 +1,53 @@
+package ledger_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// TestRarelySeenProcesses checks that a pod pays for its processes that end between two ticks, even
+// if only one in ten is identified, and that its neighbour pays for none, although it starts a
+// process every half minute: as if all were identified, within 1 % of the GPU's energy.
+func TestRarelySeenProcesses(t *testing.T) {
+	unmapped := gpu.Owner{Kind: gpu.OwnerUnmapped}
+	got, want := shortLivedBeside(t, unmapped), shortLivedBeside(t, in(train))
+	if got.Energy != want.Energy || got.Unattributed != want.Unattributed {
+		t.Errorf("unattributed %v of %d mJ, want %v of %d mJ", got.Unattributed, got.Energy, want.Unattributed, want.Energy)
+	}
+	for _, owner := range []gpu.Owner{train, serve} {
+		g, w := find(got, gpu.AccountKey{Owner: owner}).Energy.Sum(), find(want, gpu.AccountKey{Owner: owner}).Energy.Sum()
+		if math.Abs(float64(g-w)) > 0.01*float64(want.Energy) {
+			t.Errorf("%s is charged %d mJ, want %d", owner.Name, g, w)
+		}
+	}
+}
+
+// shortLivedBeside returns the book of ten minutes with a short process in every second, and a
+// neighbour with processes of half a minute. Nine of ten short processes have the given owner.
+func shortLivedBeside(t *testing.T, owner gpu.Owner) *gpu.Book {
+	l := newLedger()
+	held := []gpu.Allocation{holds(train, 2), holds(serve, 2)}
+	lasting := process(100, in(serve))
+	ask(t, l, look(0, []*gpu.Process{lasting}, held...))
+	for s := 1; s <= 600; s++ {
+		short := &gpu.Process{ID: gpu.ProcessID{PID: uint32(1000 + s)}, Owner: owner}
+		o := look(float64(s), []*gpu.Process{lasting}, held...)
+		o.Activity = append(o.Activity, worked(lasting, 300), worked(short, 600))
+		switch s % 10 {
+		case 4: // this one is present at the tick
+			o.Processes = append(o.Processes, process(uint32(5000+s), in(train)))
+		case 5:
+			o.Activity = append(o.Activity, worked(process(uint32(5000+s-1), in(train)), 50))
+		}
+		if s%30 == 29 {
+			lasting = process(uint32(100+s), in(serve))
+		}
+		for i := range o.Activity {
+			o.Activity[i].Span = o.Sampled
+		}
+		ask(t, l, o)
+	}
+	return bookOf(l, uuid)
+}
