@@ -42,9 +42,8 @@ func (s *Sampler) correct(v view) {
 func (s *Sampler) unnamed(present []gpuProcess, declared []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {
 		same := func(h gpuProcess) bool { return h.Owner == g.Owner && h.GPUInstance == g.GPUInstance }
-		uses := func(a gpu.Allocation) bool { return g.uses(a) }
 		if s.seen[g.Owner].first <= s.asked && !slices.ContainsFunc(list, same) &&
-			slices.ContainsFunc(declared, g.isBeside) && !slices.ContainsFunc(declared, uses) {
+			slices.ContainsFunc(declared, g.isBeside) && !slices.ContainsFunc(declared, g.uses) {
 			list = append(list, g)
 		}
 	}
