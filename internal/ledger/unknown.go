@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Unknown has the settled time since the allocations were last known, as far as it is credited to
-// no holder. An owner is credited later if it held the same device before and after. An owner whose
-// process was on the GPU held it, if the next allocations contain it.
+// Unknown has the settled time of unknown allocations, as far as it is credited to no holder. An owner
+// is credited later if it held the same device before and after. An owner whose process was on the
+// GPU held it, if later allocations contain it.
 type Unknown struct {
 	Uncredited []Uncredited `json:"uncredited,omitempty"`
 	// Free is the time of the GPU that is credited to no holder.
@@ -82,8 +82,9 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 }
 
 // holdTime adds the interval to the time that each live holder held its device. An owner that held
-// it at the start and worked held it too, even if it ended. While the allocations are unknown, other
-// owners may be credited later.
+// it at the start and worked held it too, even if it ended. Other owners with a process, whose
+// allocation may be newer than the list, and other holders while the allocations are unknown may be
+// credited later.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey
@@ -107,7 +108,6 @@ func (b *book) holdTime(iv *interval, parts []part) {
 	}
 	if iv.holdersKnown {
 		b.creditHolders(iv, parts)
-		return
 	}
 	later := func(key gpu.AccountKey) {
 		if !slices.Contains(counted, key) {
@@ -116,7 +116,7 @@ func (b *book) holdTime(iv *interval, parts []part) {
 		}
 	}
 	for i := range iv.holders {
-		if h := &iv.holders[i]; h.Owner.UID != "" && h.Replicas > 0 {
+		if h := &iv.holders[i]; !iv.holdersKnown && h.Owner.UID != "" && h.Replicas > 0 {
 			later(keyOf(*h))
 		}
 	}
@@ -127,17 +127,23 @@ func (b *book) holdTime(iv *interval, parts []part) {
 	}
 }
 
-// creditHolders credits the time of unknown allocations to their holders, as across a gap.
+// creditHolders credits the time of unknown allocations to their holders, as across a gap. It drops
+// the time of owners that neither hold nor use the GPU.
 func (b *book) creditHolders(iv *interval, parts []part) {
 	for h := range iv.liveHolders() {
 		if i := b.unknown.find(keyOf(*h)); i >= 0 {
 			b.account(keyOf(*h), iv.from.At.Wall).Allocated += b.unknown.Uncredited[i].Time
 		}
 	}
+	users := slices.Collect(present(parts, func(*part, *party) bool { return true }))
 	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {
 		return b.unknown.of(owner.Group())
 	})
-	b.unknown = Unknown{}
+	b.unknown.Free = 0
+	b.unknown.Uncredited = slices.DeleteFunc(b.unknown.Uncredited, func(c Uncredited) bool {
+		holds := func(h *gpu.Allocation) bool { return keyOf(*h) == c.AccountKey }
+		return !slices.Contains(users, c.AccountKey) || slices.ContainsFunc(slices.Collect(iv.liveHolders()), holds)
+	})
 }
 
 // present returns the accounts of the owners with a process for which a condition holds.

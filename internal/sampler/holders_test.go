@@ -2,6 +2,7 @@ package sampler_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -310,5 +311,31 @@ func TestDeadHolder(t *testing.T) {
 	w.runs(first, 42, train)
 	if g := w.ticks(s, 1).GPUs[0]; *g.Strays != 1 || len(g.Holders) != 1 || g.Holders[0].Sharing != gpu.SharingNone {
 		t.Errorf("with a process: %d strays, holders %+v; want one", *g.Strays, g.Holders)
+	}
+}
+
+// TestNewPod checks that a pod that appears on a GPU between two requests to the kubelet held the GPU
+// from its first second on, if the next list has its allocation, and that it never has more active
+// than held time.
+func TestNewPod(t *testing.T) {
+	w := newWorld(t)
+	w.gives(first, serve)
+	w.allocations.Requested = w.now
+	s := w.sampler()
+	w.ticks(s, 3)
+	w.runs(first, 42, train) // the first list does not have it
+	w.samples[first] = []gpu.Sample{{PID: 42, SM: 0.9}}
+	w.ticks(s, 6)
+	w.gives(first, train)
+	w.allocations.List[0].Sharing, w.allocations.List[1].Sharing = gpu.SharingTimeSlicing, gpu.SharingTimeSlicing
+	w.allocations.Requested = w.now
+	for _, a := range w.ticks(s, 6).GPUs[0].Book.Accounts {
+		want := 14 * time.Second
+		if a.Owner == train {
+			want = 11 * time.Second // with the second before it was seen
+		}
+		if off := a.Allocated - want; off.Abs() > time.Second || a.Active > a.Allocated {
+			t.Errorf("%s held the GPU for %v, active for %v; want %v", a.Name, a.Allocated, a.Active, want)
+		}
 	}
 }
