@@ -22,6 +22,8 @@ type book struct {
 	// since has the observations after last, or after pendingReset if there is one.
 	since        sighting
 	pendingReset *pendingReset
+	// still is set while the counter stands still.
+	still *standing
 	// restored is set if the last mark is from an earlier exporter.
 	restored bool
 	// list is the newest list of processes, listed the boot clock of its observation, seen that of
@@ -83,6 +85,12 @@ type interval struct {
 	gap bool
 	// reset is set if the counter was reset at its end.
 	reset bool
+	// changed is the mark at which the counter changed last, if it stood still at the start.
+	changed *Mark
+	// unmetered is set if its energy does not show the GPU's power. late has the energy since the counter
+	// changed, for an interval that has none itself: it is timeless, because its time is counted already.
+	unmetered, timeless bool
+	late                *interval
 }
 
 // span returns the start and end of the interval.
@@ -170,18 +178,26 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 		b.openHolders(o.Allocations)
 	}
 	for i := range b.pending {
-		if iv := &b.pending[i]; !iv.holdersKnown {
-			iv.holders, iv.holdersKnown = iv.holdersBefore(o.Allocations), true
-			iv.to.Holders = iv.holders
+		b.pending[i].learn(o.Allocations)
+		if late := b.pending[i].late; late != nil {
+			late.learn(o.Allocations)
 		}
+	}
+}
+
+// learn sets the allocations of an interval if they were not known.
+func (iv *interval) learn(allocations []gpu.Allocation) {
+	if !iv.holdersKnown {
+		iv.holders, iv.holdersKnown = iv.holdersBefore(allocations), true
+		iv.to.Holders = iv.holders
 	}
 }
 
 // accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
 // duration of the first reading, whose value may be that much older, but at most a gap. An
 // unchanged counter was not refreshed, because a powered board draws power: such a reading is
-// ignored, and the next increase belongs to all the time since the counter last changed. An
-// implausible reading is held back. If the next reading is plausible after the last mark, it was a
+// ignored, and the next increase belongs to all the time since the counter last changed, which also
+// bounds it. An implausible reading is held back. If the next reading is plausible after the last mark, it was a
 // glitch; if it is plausible after the held reading, the counter was reset, and the unknown energy
 // between the two is not added.
 func (b *book) accept(m Mark, maxPower gpu.Watts, gapAfter time.Duration) {
@@ -189,17 +205,22 @@ func (b *book) accept(m Mark, maxPower gpu.Watts, gapAfter time.Duration) {
 	case !b.open():
 		b.Opened, b.Settled = m.At.Wall, m.At
 		b.begin(m)
-	case plausible(*b.last, m, maxPower):
+	case plausible(b.changed(), m, maxPower):
 		b.discardOutlier()
-		if m.Energy > b.last.Energy || m.At.Sub(b.last.At) >= stillFor(gapAfter) {
-			b.append(m, m.Energy-b.last.Energy, gapAfter)
+		switch grown := m.Energy - b.last.Energy; {
+		case grown > 0 && b.still != nil:
+			b.catchUp(m, gapAfter)
+		case grown > 0:
+			b.append(m, grown, gapAfter)
+		case m.At.Sub(b.last.At) >= stillFor(gapAfter):
+			b.stand(m, gapAfter)
 		}
 	case s != nil && plausible(s.Mark, m, maxPower):
 		after := b.since
 		b.since, b.pendingReset = s.before, nil
 		b.append(s.Mark, 0, gapAfter)
 		b.pending[len(b.pending)-1].reset = true
-		b.since = after
+		b.since, b.still = after, nil
 		b.append(m, m.Energy-s.Energy, gapAfter)
 	default:
 		b.discardOutlier()
@@ -252,6 +273,9 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 		sighting: b.since,
 		gap:      b.restored || m.At.Sub(b.last.At) > gapAfter,
 	})
+	if b.still != nil {
+		b.pending[len(b.pending)-1].changed = &b.still.from
+	}
 	b.restored = false
 	b.begin(m)
 }
@@ -287,13 +311,15 @@ func (b *book) after(m Mark) sighting {
 func (b *book) settle(st *settlement) {
 	for len(b.pending) > 0 {
 		iv := &b.pending[0]
-		parts := iv.divide(st.owners)
-		final := st.now.Sub(iv.to.At) >= settleTimeout
-		if !final && slices.ContainsFunc(parts, func(p part) bool { return p.waits() }) {
+		parts, late, waits := iv.parts(st)
+		if final := st.now.Sub(iv.to.At) >= settleTimeout; waits && !final {
 			return
 		}
 		b.charge(st, iv, parts)
 		b.Energy += iv.energy
+		if iv.late != nil {
+			b.chargeLate(st, iv.late, late)
+		}
 		b.Settled = iv.to.At
 		if iv.reset {
 			b.Resets++

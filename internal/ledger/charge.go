@@ -14,16 +14,20 @@ func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.gpuTime(iv, parts)
 	b.shortLived.learn(parts)
 	l := iv.load()
-	if iv.gap && !iv.unchanged(parts) {
-		b.Unattributed[gpu.Gap] += iv.energy
-	} else {
-		iv.price(parts, l.idleEnergy(iv, b.meter.atRest(l), b.idlePower(st.peers[b.model])))
-		for i := range parts {
-			b.chargePart(st, &parts[i])
-		}
-	}
+	b.chargeEnergy(st, iv, parts, l)
 	b.learnIdlePower(iv, l)
 	b.markAlive(iv, parts)
+}
+
+func (b *book) chargeEnergy(st *settlement, iv *interval, parts []part, l load) {
+	if iv.gap && !iv.unchanged(parts) {
+		b.Unattributed[gpu.Gap] += iv.energy
+		return
+	}
+	iv.price(parts, l.idleEnergy(iv, b.meter.atRest(l), b.idlePower(st.peers[b.model])))
+	for i := range parts {
+		b.chargePart(st, &parts[i])
+	}
 }
 
 // idlePower returns the learned idle power of the GPU, or an estimate.
@@ -35,8 +39,8 @@ func (b *book) idlePower(of peers) gpu.Watts {
 }
 
 func (b *book) learnIdlePower(iv *interval, l load) {
-	if iv.reset {
-		l = load{} // the energy is unknown
+	if iv.reset || iv.unmetered {
+		l = load{} // the power is unknown
 	}
 	b.IdlePower = b.meter.learn(l, b.IdlePower)
 }

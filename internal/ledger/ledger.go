@@ -187,6 +187,8 @@ type BookState struct {
 	Base Mark `json:"base"`
 	// Unknown is the time since the allocations were last known.
 	Unknown Unknown `json:"unknown,omitzero"`
+	// Still is the mark at which the counter changed last, if it stood still at the base.
+	Still *Mark `json:"still,omitempty"`
 }
 
 // State returns the settled state of all GPUs, including lost ones. It is saved and published. It
@@ -195,7 +197,7 @@ func (l *Ledger) State() State {
 	s := State{Books: make(map[string]*BookState, len(l.books))}
 	for uuid, b := range l.books {
 		if b.open() {
-			s.Books[uuid] = &BookState{Book: b.Book, Base: b.base(), Unknown: b.unknown.clone()}
+			s.Books[uuid] = &BookState{Book: b.Book, Base: b.base(), Unknown: b.unknown.clone(), Still: b.stillSince()}
 			b.handedOut = true
 		}
 	}
@@ -262,6 +264,9 @@ func Restore(cfg Config, s State) *Ledger {
 		b := newBook()
 		b.Book, b.handedOut, b.restored = st.Book, true, true
 		b.last, b.holders, b.unknown = &st.Base, st.Base.Holders, st.Unknown.clone()
+		if s := st.Still; s != nil && s.Energy == st.Base.Energy && s.At.Boot < st.Base.At.Boot {
+			b.still = &standing{from: *s, long: true}
+		}
 		l.books[uuid] = b
 	}
 	return l

@@ -154,7 +154,7 @@ func (p *part) sole() *party {
 
 // isActive reports whether the whole interval counts as active time of a party.
 func (p *part) isActive(o *party) bool {
-	return !p.gap && !o.vanished && (o.active || o == p.sole() && p.worked)
+	return !p.gap && !p.timeless && !o.vanished && (o.active || o == p.sole() && p.worked)
 }
 
 // contested reports whether several owners may hold or work.

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -62,24 +63,84 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
-// TestHeldCounter checks that a counter that was not refreshed for up to seven seconds may catch
-// up, and that catching up after a minute is a jump.
+// TestHeldCounter checks that a counter may catch up however long it stood still, and that its energy belongs to the owner of that time.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // mW
-	for _, held := range []int{1, 5, 7, 60} {
+	p := []*gpu.Process{process(21, in(train))}
+	for _, held := range []int{1, 5, 7, 8, 9, 15, 30, 40, 60, 300, 1000} {
 		var obs []ledger.Observation
 		for s := range held + 1 {
-			obs = append(obs, count(look(float64(s), nil), 0))
+			obs = append(obs, count(look(float64(s), p, holds(train, 1)), 0))
 		}
 		caughtUp := gpu.Millijoules(power * (held + 1))
-		obs = append(obs, count(look(float64(held+1), nil), caughtUp), count(look(float64(held+2), nil), caughtUp+power))
+		obs = append(obs, count(look(float64(held+1), p, holds(train, 1)), caughtUp), count(look(float64(held+2), p, holds(train, 1)), caughtUp+power))
 		b := ask(t, newLedger(), obs...)
-		if held < 8 && (b.Energy != caughtUp+power || b.Resets+b.Rejected != 0) {
+		if b.Energy != caughtUp+power || b.Resets+b.Rejected != 0 {
 			t.Errorf("held for %d s: %d mJ, want %d; %d resets, %d rejected, want none", held, b.Energy, caughtUp+power, b.Resets, b.Rejected)
 		}
-		if held > 10 && (b.Energy != power || b.Resets != 1) {
-			t.Errorf("held for %d s: %d mJ, %d resets; want 700000, 1", held, b.Energy, b.Resets)
+		if a := b.Accounts[0]; a.Energy[gpu.Exclusive] != b.Energy || a.Allocated != time.Duration(held+2)*time.Second {
+			t.Errorf("held for %d s: the owner has %d mJ and %v, want %d mJ and %d s", held, a.Energy[gpu.Exclusive], a.Allocated, b.Energy, held+2)
 		}
+	}
+}
+
+// TestRareRefresh checks a counter that is refreshed every 20 or 60 s, also over restarts of the exporter, against the true energy.
+func TestRareRefresh(t *testing.T) {
+	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
+	for _, every := range []int{20, 60} {
+		for _, restart := range []int{0, 7, 33} {
+			l := ledger.New(cfg)
+			for s := range 601 {
+				o := count(look(float64(s), nil), gpu.Millijoules(s/every*every*300_000))
+				l.Observe(o)
+				l.Settle(o.At, unresolved)
+				if restart > 0 && s%restart == restart-1 {
+					l = ledger.Restore(cfg, l.State())
+				}
+			}
+			if b := bookOf(l, uuid); b.Energy != 600*300_000 || b.Resets+b.Rejected != 0 {
+				t.Errorf("refreshed every %d s, restarted every %d s: %d mJ, %d resets, %d rejected; want 180000000, 0, 0", every, restart, b.Energy, b.Resets, b.Rejected)
+			}
+		}
+	}
+}
+
+// TestResetWhileStanding checks that a counter that falls, or rises by more than the board can draw since the last change, was reset.
+func TestResetWhileStanding(t *testing.T) {
+	for name, value := range map[string]gpu.Millijoules{"lower": 1000, "too high": 5_000_000 + 41*1_155_000} {
+		var obs []ledger.Observation
+		for s := range 41 {
+			obs = append(obs, count(look(float64(s), nil), 5_000_000))
+		}
+		b := ask(t, newLedger(), append(obs, count(look(41, nil), value), count(look(42, nil), value+300_000))...)
+		if b.Resets != 1 || b.Energy != 300_000 {
+			t.Errorf("%s: %d mJ, %d resets; want 300000, 1", name, b.Energy, b.Resets)
+		}
+	}
+}
+
+// TestStandingOfTwo checks that the energy of a counter that stood still is divided by the work of all that time: one owner worked for
+// the first 10 s, the other one for the last 30 s.
+func TestStandingOfTwo(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	var obs []ledger.Observation
+	for s := range 41 {
+		o := count(look(float64(s), []*gpu.Process{p, q}, holds(train, 1), holds(serve, 1)), gpu.Millijoules(s/40*40*400_000))
+		if worker := p; s > 0 {
+			if s > 10 {
+				worker = q
+			}
+			o.Activity = []ledger.Activity{{Process: worker, Span: o.Sampled, Busy: o.Sampled.Len()}}
+		}
+		obs = append(obs, o)
+	}
+	b := ask(t, newLedger(), obs...)
+	got := make(map[string]float64)
+	for _, a := range b.Accounts {
+		got[a.Name] = float64(a.Energy.Sum()) / 1000
+	}
+	if b.Energy != 16_000_000 || math.Abs(got[train.Name]-4000) > 40 || math.Abs(got[serve.Name]-12000) > 40 {
+		t.Errorf("%d mJ, accounts %v; want 16000000, 4000 J and 12000 J", b.Energy, got)
 	}
 }
 

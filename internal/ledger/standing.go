@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// A standing counter has not changed since an earlier mark than the last one. Its intervals are closed
+// without energy, because the time of owners must be counted. The next increase belongs to all the time
+// since the counter changed.
+type standing struct {
+	// from is the mark at which the counter changed last.
+	from Mark
+	// seen has the observations of the closed intervals. If long is set, only the ends count.
+	seen sighting
+	long bool
+}
+
+// longStanding is the time for which the observations of a standing counter are kept.
+const longStanding = 10 * time.Minute
+
+// changed returns the mark at which the counter changed last.
+func (b *book) changed() Mark {
+	if b.still != nil {
+		return b.still.from
+	}
+	return *b.last
+}
+
+// stand closes an interval without energy at an unchanged counter.
+func (b *book) stand(m Mark, gapAfter time.Duration) {
+	still := b.stood(m, gapAfter)
+	b.append(m, 0, gapAfter)
+	b.pending[len(b.pending)-1].unmetered = true
+	b.still = still
+}
+
+// catchUp closes an interval at a counter that stood still, with the energy since it changed.
+func (b *book) catchUp(m Mark, gapAfter time.Duration) {
+	still, energy := b.stood(m, gapAfter), m.Energy-b.last.Energy
+	if still.long {
+		still.seen = b.since.end(m)
+	}
+	b.append(m, 0, gapAfter)
+	iv := &b.pending[len(b.pending)-1]
+	iv.unmetered = true
+	iv.late = &interval{
+		from: still.from, to: m, energy: b.ownShare(energy, m.share), sighting: still.seen,
+		gap: still.long, unmetered: true, timeless: true,
+	}
+	b.still = nil
+}
+
+// stood returns the standing counter with the observations until a mark.
+func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
+	gap := b.restored || m.At.Sub(b.last.At) > gapAfter
+	s := standing{from: *b.last, long: gap}
+	if b.still != nil {
+		s = *b.still
+		s.long = s.long || gap || m.At.Sub(s.from.At) > longStanding
+	}
+	switch now := b.since.clone(); {
+	case s.long:
+		s.seen = sighting{}
+	case b.still == nil:
+		s.seen = now
+	default:
+		s.seen = s.seen.clone()
+		s.seen.merge(now)
+	}
+	return &s
+}
+
+// stillSince returns the mark at which the counter of the saved base changed last, nil if it is the base.
+func (b *book) stillSince() *Mark {
+	if len(b.pending) > 0 {
+		return b.pending[0].changed
+	}
+	if b.still != nil {
+		return &b.still.from
+	}
+	return nil
+}
+
+// chargeLate charges the energy of a counter that stood still.
+func (b *book) chargeLate(st *settlement, iv *interval, parts []part) {
+	b.chargeEnergy(st, iv, parts, iv.load())
+	b.Energy += iv.energy
+}
+
+// clone returns a copy that shares nothing that changes.
+func (s *sighting) clone() sighting {
+	c := *s
+	c.processes = slices.Clone(s.processes)
+	c.places, c.instances = maps.Clone(s.places), maps.Clone(s.instances)
+	return c
+}
+
+// parts returns the parts of an interval and those of its late energy, and whether one must not be settled yet.
+func (iv *interval) parts(st *settlement) (parts, late []part, waits bool) {
+	parts = iv.divide(st.owners)
+	if iv.late != nil {
+		late = iv.late.divide(st.owners)
+	}
+	one := func(p part) bool { return p.waits() }
+	return parts, late, slices.ContainsFunc(parts, one) || slices.ContainsFunc(late, one)
+}
