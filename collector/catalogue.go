@@ -489,7 +489,7 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Help:   "Time when the counters of a pod on a GPU were 0, in seconds since the Unix epoch; absent if they continue counters with other labels.",
 	},
 	podNamespace: {
-		Page: RecordPage, Family: familyPods, Name: "gpuledger_pod_namespace_info", Type: gauge, Labels: []string{"node", "pod_namespace"},
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_namespace_info", Type: gauge, Labels: []string{"node", "pod_namespace"},
 		Help: "Namespace with energy on a node. An alert compares it with the label namespace, which a scrape configuration can overwrite.",
 	},
 	allocationUnitEnergy: {

@@ -34,10 +34,10 @@ func checkRecord(t *testing.T, e *exporter) {
 	want := []string{
 		"gpuledger_allocation_gpu_seconds_total", "gpuledger_board_losses_total", "gpuledger_board_remapped_rows_total",
 		"gpuledger_placement_info", "gpuledger_allocation_created_timestamp_seconds", "gpuledger_board_created_timestamp_seconds",
-		"gpuledger_unit_allocation_gpu_seconds_total", "gpuledger_unit_allocation_created_timestamp_seconds", "gpuledger_pod_namespace_info",
+		"gpuledger_unit_allocation_gpu_seconds_total", "gpuledger_unit_allocation_created_timestamp_seconds", "gpuledger_namespace_info",
 	}
 	onPage := namespaces(p["gpuledger_container_energy_joules_total"], "namespace")
-	if diff := cmp.Diff(onPage, namespaces(record["gpuledger_pod_namespace_info"], "pod_namespace")); diff != "" {
+	if diff := cmp.Diff(onPage, namespaces(record["gpuledger_namespace_info"], "pod_namespace")); diff != "" {
 		t.Errorf("namespaces (-page +record):\n%s", diff)
 	}
 	for _, pair := range []struct {

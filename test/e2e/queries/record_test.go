@@ -83,7 +83,7 @@ func TestRecordIsSent(t *testing.T) {
 				"gpuledger_allocation_active_seconds_total": 4, "gpuledger_allocation_gpu_seconds_total": 4,
 				"gpuledger_board_unattributed_energy_joules_total": 20, "gpuledger_board_energy_source_info": 4,
 				"gpuledger_board_energy_resets_total": 4, "gpuledger_board_losses_total": 4, "gpuledger_board_remapped_rows_total": 8,
-				"gpuledger_pod_info": 1, "gpuledger_pod_labels": 1, "gpuledger_pod_namespace_info": 2, "gpuledger_node_machine_info": 1, "kube_namespace_labels": 1,
+				"gpuledger_pod_info": 1, "gpuledger_pod_labels": 1, "gpuledger_namespace_info": 2, "gpuledger_node_machine_info": 1, "kube_namespace_labels": 1,
 			}
 			if mode == "server" {
 				rules := filepath.Join(t.TempDir(), "hours.yaml")

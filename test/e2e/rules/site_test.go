@@ -209,7 +209,7 @@ func (n *node) gpu(s *site, slot int, b board, driver func(time.Duration) bool) 
 	if n.overwritten {
 		pod = worlds.With(pod, "namespace", "gpu-operator")
 	}
-	s.put("gpuledger_pod_namespace_info", map[string]string{"node": n.name, "pod_namespace": namespace}, constant(1), record)
+	s.put("gpuledger_namespace_info", map[string]string{"node": n.name, "pod_namespace": namespace}, constant(1), record)
 	s.put("gpuledger_allocation_energy_joules_total", worlds.With(pod, "serial", place["serial"]), joules, record)
 	s.put("gpuledger_board_energy_joules_total", worlds.With(gpu, "serial", place["serial"]), joules, record)
 	if n.second != nil {
