@@ -21,7 +21,7 @@ import (
 )
 
 // TestDemo starts the demo. After three quarters of a minute every panel of every dashboard must have data, and every question of docs/ask.md an
-// answer, which takes less than a minute.
+// answer.
 func TestDemo(t *testing.T) {
 	rules, err := filepath.Abs("../../dashboards/rules/*.yaml")
 	if err != nil {
@@ -101,7 +101,7 @@ func (d *demo) questions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range commands {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, bin, strings.Fields(names.Replace(command))...)
 		cmd.Dir, cmd.Env = d.fleet.Path(), append(os.Environ(), "GPULEDGER_CONFIG="+d.config)
@@ -177,8 +177,9 @@ type dashboard struct {
 
 var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 
-// patience is the time after which panels of pods that work and pause must have data: a busy machine scrapes late.
-const patience = 2 * time.Minute
+// patience is the time after which a panel must have data, and a question an answer, on a machine that is busy with other tests. An idle one
+// takes 15 s for the longest question.
+const patience = 4 * time.Minute
 
 // panels evaluates the queries of all panels at the end of the default time range of their dashboard.
 func panels(ctx context.Context, t *testing.T, server string) {
