@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +21,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestDemo starts the demo. After three quarters of a minute every panel of every dashboard must have data, and every question of docs/ask.md an
-// answer.
+// TestDemo starts the demo. When Prometheus has scraped all nodes twice, every panel of every dashboard must have data, and every
+// question of docs/ask.md an answer.
 func TestDemo(t *testing.T) {
 	rules, err := filepath.Abs("../../dashboards/rules/*.yaml")
 	if err != nil {
@@ -32,12 +33,18 @@ func TestDemo(t *testing.T) {
 	if err := d.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(45 * time.Second) // the archive files, and rates need some scrapes
+	d.wait(t, func() error {
+		found, err := prometheus.Query(t.Context(), "http://"+d.listen, `count by (node) (rate(gpuledger_gpu_energy_joules_total[1m]))`, time.Now())
+		if err == nil && len(found) < len(d.nodes) {
+			err = fmt.Errorf("%d of %d nodes are scraped", len(found), len(d.nodes))
+		}
+		return err
+	})
 	t.Run("seam", func(t *testing.T) {
 		d.seam(t)
 	})
 	t.Run("panels", func(t *testing.T) {
-		panels(t.Context(), t, "http://"+d.listen)
+		d.panels(t)
 	})
 	t.Run("questions", func(t *testing.T) {
 		d.questions(t)
@@ -80,7 +87,7 @@ func documented(t *testing.T) (commands []string, failing map[string]bool) {
 	return slices.Compact(commands), failing
 }
 
-// questions asks all questions of the page. Its names and times stand for those of the demo.
+// questions asks all questions of the page, with names and times of the demo.
 func (d *demo) questions(t *testing.T) {
 	commands, failing := documented(t)
 	if len(commands) < 14 {
@@ -177,13 +184,21 @@ type dashboard struct {
 
 var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 
-// patience is the time after which a panel must have data, and a question an answer, on a machine that is busy with other tests. An idle one
-// takes 15 s for the longest question.
+// patience is the maximum time for a panel or a question on a busy machine. The longest question takes 15 s on an idle one.
 const patience = 4 * time.Minute
 
+// wait waits until a condition holds.
+func (d *demo) wait(t *testing.T, ask func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := d.booted[0].Wait(ctx, ask); err != nil {
+		t.Error(err)
+	}
+}
+
 // panels evaluates the queries of all panels at the end of the default time range of their dashboard.
-func panels(ctx context.Context, t *testing.T, server string) {
-	began := time.Now()
+func (d *demo) panels(t *testing.T) {
 	files, err := filepath.Glob("../../dashboards/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("dashboards %v: %v", files, err)
@@ -191,37 +206,35 @@ func panels(ctx context.Context, t *testing.T, server string) {
 	seen := make(map[string]bool)
 	for _, path := range files {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
-		var d dashboard
+		var board dashboard
 		text, err := os.ReadFile(path)
 		if err == nil {
-			err = json.Unmarshal(text, &d)
+			err = json.Unmarshal(text, &board)
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		from, until := moment(d.Time.From, false), moment(d.Time.To, true)
+		from, until := moment(board.Time.From, false), moment(board.Time.To, true)
 		length := until.Sub(from).Round(time.Second).String()
-		for _, p := range d.Panels {
+		for _, p := range board.Panels {
 			title := name + "/" + p.Title
 			seen[title] = true
-			results := func() (n int) {
+			results := func() error {
+				n, reason := 0, silent[title]
 				for _, q := range p.Targets {
 					expr := variable.ReplaceAllStringFunc(q.Expr, func(v string) string { return value(name, v[1:], length, q.Interval) })
-					found, err := prometheus.Query(ctx, server, expr, moment(d.Time.To, true))
+					found, err := prometheus.Query(t.Context(), "http://"+d.listen, expr, moment(board.Time.To, true))
 					if err != nil {
-						t.Errorf("%s: %v\n%s", title, err, expr)
+						return fmt.Errorf("%s: %w", expr, err)
 					}
 					n += len(found)
 				}
-				return n
+				if (reason != "") != (n == 0) {
+					return fmt.Errorf("%s has %d results (a reason to be empty: %q)", title, n, reason)
+				}
+				return nil
 			}
-			n, reason := results(), silent[title]
-			for ; n == 0 && reason == "" && time.Now().Before(began.Add(patience)); n = results() {
-				time.Sleep(time.Second)
-			}
-			if (reason != "") != (n == 0) {
-				t.Errorf("%s has %d results (a reason to be empty: %q)", title, n, reason)
-			}
+			d.wait(t, results)
 		}
 	}
 	for title := range silent {

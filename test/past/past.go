@@ -1,5 +1,5 @@
 // Package past makes up the record of simulated nodes before they booted, so that a fleet begins with
-// the books of a month. Its last pods and boards are those of the nodes' pages: the record continues with
+// the books of a month. Its last pods and boards are on the nodes' pages: the record continues with
 // the first scrape.
 //
 // Every value is a whole number of millijoules, milliseconds or events in every minute, so the accounts

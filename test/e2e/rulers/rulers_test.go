@@ -100,7 +100,7 @@ func record(t *testing.T, g *program.Group) string {
 	now := time.Now().Truncate(time.Minute)
 	var text strings.Builder
 	series := func(name, labels string, first, perMinute float64) {
-		for i := range 4 * 60 {
+		for i := range 4*60 + 1 { // with a sample at the end of an hour that has just ended
 			fmt.Fprintf(&text, "%s{%s} %v %d\n", name, labels, first+perMinute*float64(i), now.Add(time.Duration(i-4*60)*time.Minute).Unix())
 		}
 	}

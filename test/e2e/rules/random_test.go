@@ -75,7 +75,7 @@ func randomHistory(t *testing.T, seed uint64) (*worlds.History, []question) {
 	hour := worlds.Span{From: day.To - time.Hour, To: day.To}
 	filed := map[worlds.Span]rows{day: file(t, all, clusters, day), hour: file(t, all, clusters, hour)}
 
-	// ask returns a question with the sums of a walk, after it compared them with those of the archive's rows.
+	// ask returns a question with the sums of a walk. It compares them with the sums of the archive's rows.
 	ask := func(title string, of worlds.Span, scale float64, metrics []string, names ...string) question {
 		want := make(map[string]float64)
 		for _, f := range fleets {

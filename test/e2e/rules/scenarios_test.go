@@ -55,7 +55,7 @@ func changed(length time.Duration, change func(s *site)) site {
 	return s
 }
 
-// swapped returns the boards of a slot, of which one is replaced.
+// swapped returns two boards of a slot: the second one replaces the first one.
 func swapped(at, back time.Duration) map[int][]board {
 	return map[int][]board{1: {{"GPU-old", span{From: 0, To: at}}, {"GPU-new", span{From: back, To: 100 * day}}}}
 }
@@ -67,11 +67,11 @@ var ordinary = []scenario{
 		n.exists.From, n.driverDown = hm(5, 0), between(5, 0, 5, 40)
 	})},
 	{name: "a node is removed by the autoscaler", site: of(func(n *node) { n.exists.To = hm(8, 0) })},
-	{name: "no node over the weekend", site: changed(4*day, func(s *site) {
+	{name: "no node over the weekend", site: changed(60*time.Hour, func(s *site) {
 		for _, n := range s.nodes {
 			n.exists.To = hm(10, 0)
 		}
-		s.nodes = append(s.nodes, &node{name: "c", exists: span{From: hm(70, 20), To: 100 * day}})
+		s.nodes = append(s.nodes, &node{name: "c", exists: span{From: hm(46, 20), To: 100 * day}})
 	})},
 	{name: "a drained node reboots", site: of(func(n *node) { n.cordoned, n.off = between(4, 0, 5, 0), between(4, 20, 4, 50) })},
 	{name: "the driver is upgraded on a cordoned node", site: of(func(n *node) {
@@ -80,7 +80,7 @@ var ordinary = []scenario{
 	{name: "the exporter is rolled out", site: of(func(n *node) { n.uninstalled = between(6, 0, 6, 3) })},
 	{name: "Prometheus restarts for half an hour", site: changed(day, func(s *site) { s.blind = between(7, 10, 7, 40) })},
 	{name: "Slurm powers a machine down at night", site: of(func(n *node) { n.standalone, n.off = true, between(2, 0, 12, 0) })},
-	{name: "a laboratory with one namespace, that of the exporter", site: changed(day, func(s *site) {
+	{name: "a laboratory with one namespace, also for the exporter", site: changed(day, func(s *site) {
 		for _, n := range s.nodes {
 			n.laboratory = true
 		}
@@ -109,22 +109,22 @@ var faults = []scenario{
 		want: []firing{{"GPULedgerExporterMissing", "warning", hm(4, 25), day}},
 	},
 	{
-		name: "an exporter is removed, without a reconciler", site: changed(3*day, func(s *site) {
+		name: "an exporter is removed, without a reconciler", site: changed(2*day, func(s *site) {
 			s.reconciler.uninstalled, s.nodes[1].uninstalled = onward(0, 0), onward(4, 0)
 		}),
-		want: []firing{{"GPULedgerExporterMissing", "warning", hm(4, 25), 3 * day}},
+		want: []firing{{"GPULedgerExporterMissing", "warning", hm(4, 25), 2 * day}},
 	},
 	{
-		name: "the reconciler is removed", site: changed(3*day, func(s *site) { s.reconciler.uninstalled = onward(4, 0) }),
-		want: []firing{{"GPULedgerReconcilerDown", "warning", hm(4, 25), 3 * day}},
+		name: "the reconciler is removed", site: changed(2*day, func(s *site) { s.reconciler.uninstalled = onward(4, 0) }),
+		want: []firing{{"GPULedgerReconcilerDown", "warning", hm(4, 25), 2 * day}},
 	},
 	{
-		name: "the reconciler fails", site: changed(3*day, func(s *site) { s.reconciler.off = onward(4, 0) }),
-		want: []firing{{"GPULedgerReconcilerDown", "warning", hm(4, 25), 3 * day}},
+		name: "the reconciler fails", site: changed(2*day, func(s *site) { s.reconciler.off = onward(4, 0) }),
+		want: []firing{{"GPULedgerReconcilerDown", "warning", hm(4, 25), 2 * day}},
 	},
 	{
-		name: "the archive is removed", site: changed(3*day, func(s *site) { s.archive.uninstalled = onward(4, 0) }),
-		want: []firing{{"GPULedgerArchiveDown", "warning", hm(4, 40), 3 * day}},
+		name: "the archive is removed", site: changed(2*day, func(s *site) { s.archive.uninstalled = onward(4, 0) }),
+		want: []firing{{"GPULedgerArchiveDown", "warning", hm(4, 40), 2 * day}},
 	},
 	{
 		name: "a database is down", site: changed(day, func(s *site) { s.sinkDown, s.behind = onward(4, 0), onward(8, 0) }),
@@ -197,9 +197,6 @@ func TestScenarios(t *testing.T) {
 	}
 	for _, s := range slices.Concat(ordinary, faults) {
 		t.Run(s.name, func(t *testing.T) {
-			if testing.Short() && s.site.length > day {
-				t.Skip("several days: make e2e runs it")
-			}
 			t.Parallel()
 			h := s.site.record()
 			const group = "group by (alertname, severity) "

@@ -13,7 +13,7 @@ import (
 // span is a time from one moment until before another one.
 type span = worlds.Span
 
-// site is a cluster with its nodes and servers. Times in which a part is away are lists.
+// site is a cluster with its nodes and programs, and lists of the times in which a part of it is away.
 type site struct {
 	length time.Duration
 	nodes  []*node
