@@ -19,7 +19,7 @@ func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
 
-// HostCheats is [Cheats] by users of the host: they name their cgroups as the kubelet names a pod's.
+// HostCheats is [Cheats] by users of the host. Their cgroups have the names of a pod's cgroups.
 func HostCheats() (cheating, honest Scenario, names []string) {
 	return playing("host-cheats", hostTricks)
 }
