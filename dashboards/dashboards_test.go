@@ -60,7 +60,8 @@ type panel struct {
 		Datasource source
 	}
 	FieldConfig struct {
-		Defaults struct{ Unit, NoValue string }
+		Defaults  struct{ Unit, NoValue string }
+		Overrides []struct{ Properties []struct{ ID string } }
 	}
 }
 
@@ -164,6 +165,11 @@ func TestPanels(t *testing.T) {
 			}
 			if p.FieldConfig.Defaults.NoValue == "" {
 				t.Errorf("%s has no text for missing data", where)
+			}
+			for i, column := range p.FieldConfig.Overrides {
+				if p.Type == "table" && !slices.ContainsFunc(column.Properties, func(p struct{ ID string }) bool { return p.ID == "noValue" }) {
+					t.Errorf("%s: an empty cell of column %d has the text for missing data", where, i)
+				}
 			}
 			if p.Datasource != own {
 				t.Errorf("%s: data source %v", where, p.Datasource)

@@ -41,9 +41,7 @@ func rows(w words, width uint32, columns []column, exprs ...string) *table.Panel
 	titles := make(map[string]string, len(columns))
 	for i, c := range columns {
 		names[i], order[c.field], titles[c.field] = c.field, i, c.title
-		if properties := c.properties(); len(properties) > 0 {
-			p.OverrideByName(c.title, properties)
-		}
+		p.OverrideByName(c.title, c.properties())
 	}
 	return p.
 		WithTransformation(transformation("filterFieldsByName", map[string]any{"include": map[string]any{"names": names}})).
@@ -58,6 +56,7 @@ func transformation(id string, options map[string]any) dashboard.DataTransformer
 func (c column) properties() []dashboard.DynamicConfigValue {
 	var ps []dashboard.DynamicConfigValue
 	set := func(id string, value any) { ps = append(ps, dashboard.DynamicConfigValue{Id: id, Value: value}) }
+	set("noValue", "-") // else an empty cell has the text of an empty panel
 	if c.unit != "" {
 		set("unit", c.unit)
 	}
