@@ -48,37 +48,23 @@ func (s *shortLived) learn(parts []part) {
 	s.began = began
 }
 
-// A candidate is a holder that may have run vanished processes.
-type candidate struct {
-	owner    gpu.Owner
-	replicas uint64
-}
-
-// candidates returns the holders of the part. Allocations of unknown pods are one holder, which is
-// unmapped.
-func (p *part) candidates() (list []candidate) {
-	add := func(owner gpu.Owner, replicas int) {
-		i := slices.IndexFunc(list, func(c candidate) bool { return c.owner == owner })
-		if i < 0 {
-			i = len(list)
-			list = append(list, candidate{owner: owner})
-		}
-		list[i].replicas += uint64(replicas)
-	}
+// candidates weighs the holders that may have run vanished processes by replicas. Allocations of
+// unknown pods are one holder, which is unmapped.
+func (p *part) candidates() shares {
+	var s shares
 	for _, h := range p.holders {
-		add(p.holderOf(h.Owner.Group()), h.Replicas)
+		s.add(&party{owner: p.holderOf(h.Owner.Group())}, uint64(h.Replicas))
 	}
 	for i := range p.interval.holders {
 		if h := &p.interval.holders[i]; p.isOf(h) && h.Owner.UID == "" && h.Replicas > 0 {
-			add(gpu.Owner{Kind: gpu.OwnerUnmapped}, h.Replicas)
+			s.add(&party{owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}, uint64(h.Replicas))
 		}
 	}
-	slices.SortFunc(list, func(a, b candidate) int { return a.owner.Compare(b.owner) })
-	return list
+	return s.inOrder()
 }
 
-// postVanished charges the bill of vanished processes to the holders: by the recent work of their
-// short-lived processes, or without any by replicas.
+// postVanished charges the bill of vanished processes to the holders by the recent work of their
+// short-lived processes. Without such work it charges them by replicas.
 func (b *book) postVanished(p *part, bill gpu.Millijoules) {
 	list := p.candidates()
 	weights := make([]uint64, len(list))
@@ -86,9 +72,7 @@ func (b *book) postVanished(p *part, bill gpu.Millijoules) {
 		weights[i] = uint64(b.shortLived.work[c.owner.Group()])
 	}
 	if slices.Max(weights) == 0 {
-		for i, c := range list {
-			weights[i] = c.replicas
-		}
+		weights = list.weights()
 	}
 	for i, owed := range apportion(bill, weights) {
 		if reason, ok := list[i].owner.Kind.Unattributed(); ok {
