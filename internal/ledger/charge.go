@@ -226,12 +226,7 @@ func (p *part) groupHeldBefore(owner gpu.Owner) bool {
 }
 
 func (iv *interval) heldBefore(key gpu.AccountKey) bool {
-	for h := range liveAllocations(iv.from.Holders) {
-		if keyOf(*h) == key {
-			return true
-		}
-	}
-	return false
+	return contains(liveAllocations(iv.from.Holders), key)
 }
 
 // unchanged reports whether a gap's energy may stay with an owner: the same

@@ -28,6 +28,16 @@ func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	}
 }
 
+// contains reports whether an account has one of the allocations.
+func contains(allocations iter.Seq[*gpu.Allocation], key gpu.AccountKey) bool {
+	for h := range allocations {
+		if keyOf(*h) == key {
+			return true
+		}
+	}
+	return false
+}
+
 func keyOf(a gpu.Allocation) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: a.GPUInstance, Owner: a.Owner}
 }

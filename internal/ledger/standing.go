@@ -47,7 +47,7 @@ func (b *book) catchUp(m Mark, gapAfter time.Duration) {
 	iv.unmetered = true
 	iv.late = &interval{
 		from: still.from, to: m, energy: b.ownShare(energy, m.share), sighting: still.seen,
-		gap: still.long, unmetered: true, timeless: true,
+		gap: still.long, timeless: true,
 	}
 	b.still = nil
 }

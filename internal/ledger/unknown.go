@@ -120,7 +120,7 @@ func (b *book) holdTime(iv *interval, parts []part) {
 			later(keyOf(*h))
 		}
 	}
-	for key := range present(parts, func(*part, *party) bool { return true }) {
+	for key := range present(parts, nil) {
 		if !iv.gap || b.unknown.find(key) >= 0 {
 			later(key)
 		}
@@ -135,25 +135,24 @@ func (b *book) creditHolders(iv *interval, parts []part) {
 			b.account(keyOf(*h), iv.from.At.Wall).Allocated += b.unknown.Uncredited[i].Time
 		}
 	}
-	users := slices.Collect(present(parts, func(*part, *party) bool { return true }))
+	users := slices.Collect(present(parts, nil))
 	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {
 		return b.unknown.of(owner.Group())
 	})
 	b.unknown.Free = 0
 	b.unknown.Uncredited = slices.DeleteFunc(b.unknown.Uncredited, func(c Uncredited) bool {
-		holds := func(h *gpu.Allocation) bool { return keyOf(*h) == c.AccountKey }
-		return !slices.Contains(users, c.AccountKey) || slices.ContainsFunc(slices.Collect(iv.liveHolders()), holds)
+		return !slices.Contains(users, c.AccountKey) || contains(iv.liveHolders(), c.AccountKey)
 	})
 }
 
-// present returns the accounts of the owners with a process for which a condition holds.
+// present returns the accounts of the owners with a process. If counts is not nil, it selects them.
 func present(parts []part, counts func(*part, *party) bool) iter.Seq[gpu.AccountKey] {
 	return func(yield func(gpu.AccountKey) bool) {
 		for i := range parts {
 			p := &parts[i]
 			for j := range p.who.list {
 				o := &p.who.list[j]
-				if o.owner.Kind.HasAccount() && !o.vanished && counts(p, o) && !yield(p.key(o.owner)) {
+				if o.owner.Kind.HasAccount() && !o.vanished && (counts == nil || counts(p, o)) && !yield(p.key(o.owner)) {
 					return
 				}
 			}
