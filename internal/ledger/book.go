@@ -87,10 +87,12 @@ type interval struct {
 	reset bool
 	// changed is the mark at which the counter changed last, if it stood still at the start.
 	changed *Mark
-	// unmetered is set if its energy does not show the GPU's power. late has the energy since the counter
-	// changed, for an interval that has none itself: it is timeless, because its time is counted already.
-	unmetered, timeless bool
-	late                *interval
+	// unmetered is set if its energy does not show the GPU's power.
+	unmetered bool
+	// late is set if the counter stood still at the start and changed at the end. It has the energy
+	// since the earlier change. It is timeless: other intervals count its time.
+	late     *interval
+	timeless bool
 }
 
 // span returns the start and end of the interval.
@@ -167,9 +169,9 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 	return slices.Compact(ids)
 }
 
-// learn records allocations: new holders get accounts, and intervals that wait for allocations get
-// them, beside the live holders of that time. A book whose counter cannot be read opens no accounts, because it retires none and would
-// collect every future pod.
+// learn records allocations. New holders get accounts. Intervals that wait for allocations get
+// them, in addition to their own live holders. A book without a readable counter opens no accounts:
+// it retires none, and would collect every future pod.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !o.AllocationsKnown || !b.open() {
 		return
@@ -196,10 +198,10 @@ func (iv *interval) learn(allocations []gpu.Allocation) {
 // accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
 // duration of the first reading, whose value may be that much older, but at most a gap. An
 // unchanged counter was not refreshed, because a powered board draws power: such a reading is
-// ignored, and the next increase belongs to all the time since the counter last changed, which also
-// bounds it. An implausible reading is held back. If the next reading is plausible after the last mark, it was a
-// glitch; if it is plausible after the held reading, the counter was reset, and the unknown energy
-// between the two is not added.
+// ignored. The next increase belongs to all the time since the counter last changed, and that time
+// limits it. An implausible reading is held back. If the next reading is plausible after the last
+// mark, it was a glitch; if it is plausible after the held reading, the counter was reset, and the
+// unknown energy between the two is not added.
 func (b *book) accept(m Mark, maxPower gpu.Watts, gapAfter time.Duration) {
 	switch s := b.pendingReset; {
 	case !b.open():

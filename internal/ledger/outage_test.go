@@ -10,12 +10,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A leaseholder is the truth about one pod: when it held how many replicas of the GPU, and in which
-// seconds it worked.
+// A leaseholder is the truth about one pod: the replicas of the GPU that it held, their time, and the
+// seconds of its work.
 type leaseholder struct {
 	owner      gpu.Owner
 	replicas   int
-	from, till int  // the first and the last second in which it held the replicas
+	from, till int  // the first and the last second with the replicas
 	context    bool // it has a process on the GPU
 	busy       int  // it works in every busy-th second; 0 for never
 }
@@ -28,12 +28,12 @@ func (p *leaseholder) works(s int) bool {
 
 func (p *leaseholder) process(pid int) *gpu.Process { return process(uint32(pid), p.owner) }
 
-// A history is the truth about one GPU: its pods, the seconds in which the kubelet did not respond,
-// and those in which the exporter did not run.
+// A history is the truth about one GPU: its pods, the time without the kubelet, and the time without
+// the exporter.
 type history struct {
 	seconds      int
 	pods         []leaseholder
-	silent, down [2]int // the first second of each, and the first one after it
+	silent, down [2]int // without the kubelet, without the exporter: the first second, and the end
 }
 
 func within(s int, span [2]int) bool { return span[0] <= s && s < span[1] }
@@ -63,7 +63,7 @@ func randomHistory(r *rand.Rand) history {
 			p.till = moment()
 		case 1:
 			p.from = moment()
-			// A pod of which the kubelet has not reported anything is known by its process only.
+			// The exporter knows a pod that the kubelet never listed only by its process.
 			p.context = p.context || within(p.from, h.silent)
 		}
 		h.pods = append(h.pods, p)
@@ -195,7 +195,7 @@ func TestSilentKubeletTimes(t *testing.T) {
 }
 
 // TestSilentKubeletEnergy checks the charges of three pods of one replica each, of which one works,
-// during an outage of the kubelet: as while the kubelet responds, and never exclusive.
+// during an outage of the kubelet. They are the same as while the kubelet responds, and never exclusive.
 func TestSilentKubeletEnergy(t *testing.T) {
 	h := history{seconds: 300, silent: [2]int{40, 220}}
 	for i, busy := range []int{0, 1, 0} {

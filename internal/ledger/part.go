@@ -84,7 +84,7 @@ func (p *part) isOf(h *gpu.Allocation) bool {
 
 // payer returns the owner that pays for a process. A pending process counts as unmapped, as it does
 // after the timeout. A process with a known group belongs to the container of the group that holds
-// the GPU. A process that vanished before /proc was read is one of the holders'.
+// the GPU. The holders pay for a process that vanished before /proc was read.
 func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {

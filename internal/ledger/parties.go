@@ -11,7 +11,7 @@ import (
 type party struct {
 	owner gpu.Owner
 	// vanished is set for processes that vanished before they were identified, on a GPU with
-	// holders, who pay for them. They are a separate party.
+	// holders. They are a separate party. The holders pay for it.
 	vanished  bool
 	activity  time.Duration
 	served    time.Duration // the part of activity that is the work of MPS servers

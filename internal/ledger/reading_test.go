@@ -119,8 +119,8 @@ func TestResetWhileStanding(t *testing.T) {
 	}
 }
 
-// TestStandingOfTwo checks that the energy of a counter that stood still is divided by the work of all that time: one owner worked for
-// the first 10 s, the other one for the last 30 s.
+// TestStandingOfTwo checks that the work of the whole time divides the energy of a counter that stood still. One owner works for the
+// first 10 s, the other for the last 30 s.
 func TestStandingOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation

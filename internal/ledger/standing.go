@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A standing counter has not changed since an earlier mark than the last one. Its intervals are closed
+// A standing counter has not changed since a mark before the last one. Its intervals are closed
 // without energy, because the time of owners must be counted. The next increase belongs to all the time
 // since the counter changed.
 type standing struct {
@@ -97,7 +97,8 @@ func (s *sighting) clone() sighting {
 	return c
 }
 
-// parts returns the parts of an interval and those of its late energy, and whether one must not be settled yet.
+// parts returns the parts of an interval and the parts of its late energy. It reports whether one of
+// them must not be settled yet.
 func (iv *interval) parts(st *settlement) (parts, late []part, waits bool) {
 	parts = iv.divide(st.owners)
 	if iv.late != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Unknown has the settled time of unknown allocations, as far as it is credited to no holder. An owner
-// is credited later if it held the same device before and after. An owner whose process was on the
-// GPU held it, if later allocations contain it.
+// Unknown is the settled time of unknown allocations that is not credited to a holder yet. Later
+// allocations decide: an owner in them is credited if it also held the device before, or had a
+// process on the GPU.
 type Unknown struct {
 	Uncredited []Uncredited `json:"uncredited,omitempty"`
 	// Free is the time of the GPU that is credited to no holder.
@@ -56,7 +56,7 @@ func (u *Unknown) of(group gpu.Owner) (most time.Duration) {
 }
 
 // presume records known allocations. While they are unknown, it replaces them by the last known
-// ones, of which those of live groups count.
+// ones: the allocations of live groups count.
 func (b *book) presume(o *Observation) {
 	if o.AllocationsKnown {
 		o.Allocations = inOrder(o.Allocations)
@@ -82,9 +82,9 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 }
 
 // holdTime adds the interval to the time that each live holder held its device. An owner that held
-// it at the start and worked held it too, even if it ended. Other owners with a process, whose
-// allocation may be newer than the list, and other holders while the allocations are unknown may be
-// credited later.
+// it at the start and worked is also credited, even if it ended. Two kinds of owners may be credited
+// later: other owners with a process, because their allocation may be newer than the list, and other
+// holders while the allocations are unknown.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey
