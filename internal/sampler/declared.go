@@ -10,10 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// correct replaces declared allocations that use contradicts, and drops those without an owner. If
-// an owner uses a GPU whose files do not name it, the owners that use the GPU hold it, and a named
-// owner that does not use it holds nothing. An owner that is newer than the list proves nothing. The
-// stage of the units reports the first contradiction.
+// correct replaces declared allocations that contradict the use of a GPU, and drops declared
+// allocations without an owner. If the files of a GPU do not name an owner that uses it, the users
+// hold the GPU, and a named owner that does not use it holds nothing. An owner that is newer than the
+// list proves nothing. The stage of the units reports the first contradiction.
 func (s *Sampler) correct(v view) {
 	var wrong error
 	for _, uuid := range slices.Sorted(maps.Keys(v.allocations)) {

@@ -105,9 +105,9 @@ func (m *Mapper) forget(found live, now time.Duration) {
 }
 
 // holdings returns the GPUs that live units hold. A file whose job has no process is outdated,
-// unless it was written just now: a prolog runs before the first process. An outdated or
-// unusable file declares its GPU without an owner. A job inside a pod holds
-// nothing, because its pod does. The caller holds m.mu.
+// unless it was written just now: a prolog runs before the first process. An outdated or unusable
+// file declares its GPU without an owner. A job inside a pod holds nothing, because its pod does. The
+// caller holds m.mu.
 func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	var list, outdated []gpu.Allocation
 	add := func(u gpu.Unit, device gpu.DeviceName) {
@@ -268,15 +268,15 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	return list, asked
 }
 
-// Allocations adds the GPUs that units hold to the allocations of pods, or the live units to the live
-// pods while the allocations are not known. Where prologs write files,
-// a process outside the unit that holds its GPU is reported.
+// Allocations adds the GPUs that units hold to the allocations of pods. While the allocations are not
+// known, it adds the live units to the live pods. Where prologs write files, a process outside the
+// unit that holds its GPU is reported.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
-	if pods.Optional && len(m.cfg.HeldDirs) > 0 && asked > 0 {
-		pods.Optional, pods.Requested = false, asked
-	}
 	if len(m.cfg.HeldDirs) > 0 && asked > 0 {
+		if pods.Optional {
+			pods.Optional, pods.Requested = false, asked
+		}
 		pods.Requested = min(pods.Requested, asked)
 	}
 	switch {
