@@ -9,29 +9,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
 )
 
-// maxMoveLag is the time for which events of boards wait for the hours of a cluster that is behind the others. Else a board
-// that moves from it to another one seems to be lost.
+// maxMoveLag is the time for which events of boards wait for the hours of a late cluster. Without the wait, a board that
+// leaves another cluster for the late one seems to be lost.
 const maxMoveLag = 3 * time.Hour
 
-// bookOpeners open the books in sinks, by the flag of their destination.
-var bookOpeners = map[string]func(ctx context.Context, c *Config) (books.Source, error){
-	"folder": func(ctx context.Context, c *Config) (books.Source, error) { return books.OpenFolder(ctx, c.Folder) },
-	"s3.url": func(ctx context.Context, c *Config) (books.Source, error) { return books.OpenBucket(ctx, c.S3) },
-	"postgres.url": func(ctx context.Context, c *Config) (books.Source, error) {
-		return books.OpenDatabase(ctx, c.Postgres, "")
-	},
-	"mysql.url": func(ctx context.Context, c *Config) (books.Source, error) {
-		return books.OpenDatabase(ctx, c.MySQL, c.MySQLPassword)
-	},
-}
-
-// newPusher returns what sends the events of boards in the first sink that keeps hours, nil if none are sent.
+// newPusher returns the pusher of events of boards. It reads the first sink that keeps hours. Without flags for
+// events it is nil.
 func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) {
 	if !c.Moves.IsSet() {
 		return nil, nil
 	}
 	d := keeping(c)[0]
-	p, err := moves.New(c.Moves, func(ctx context.Context) (books.Source, error) { return bookOpeners[d.flag](ctx, c) }, a.now(), log)
+	p, err := moves.New(c.Moves, func(ctx context.Context) (books.Source, error) { return d.books(ctx, c) }, a.now(), log)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +32,7 @@ func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) 
 	return p, nil
 }
 
-// push requests the events of the hours that all clusters have. A cluster that is far behind is not waited for.
+// push requests the events of the hours that all clusters have. It does not wait for a cluster that is far behind.
 func (f *filer) push() {
 	if f.pusher == nil || !f.fresh || len(f.newest) == 0 {
 		return

@@ -15,13 +15,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// passing are the flags of sinks that keep no hours.
-var passing = []string{"http.url", "stdout"}
-
-// keeping returns the sinks of a configuration that keep hours: they can be deleted and renamed.
+// keeping returns the sinks of a configuration that keep hours, which can be deleted and renamed.
 func keeping(c *Config) (all []destination) {
 	for _, d := range destinations {
-		if d.isSet(c) && !slices.Contains(passing, d.flag) {
+		if d.isSet(c) && d.books != nil {
 			all = append(all, d)
 		}
 	}
@@ -39,7 +36,7 @@ func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slo
 		return fmt.Errorf("--before=%s is in the future", c.Before.Format(time.DateOnly))
 	}
 	for _, d := range destinations {
-		if d.isSet(&c) && slices.Contains(passing, d.flag) {
+		if d.isSet(&c) && d.books == nil {
 			log.Warn("rows that were sent cannot be deleted: delete them where they were received", "sink", sinkName(d))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 )
 
 // Rename gives a cluster another name in all sinks that keep hours, and prints the number of its hours. If a sink fails,
@@ -17,7 +16,7 @@ func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) erro
 		if !d.isSet(&c) {
 			continue
 		}
-		if slices.Contains(passing, d.flag) {
+		if d.books == nil {
 			log.Warn("rows that were sent cannot be renamed: rename them where they were received", "sink", sinkName(d))
 			continue
 		}

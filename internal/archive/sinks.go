@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/mysql"
@@ -82,31 +83,43 @@ type destination struct {
 	flag  string
 	isSet func(c *Config) bool
 	open  func(ctx context.Context, c *Config) (sink, error)
+	// books opens the sink for reading. It is nil if the sink keeps no hours.
+	books func(ctx context.Context, c *Config) (books.Source, error)
 }
 
 var destinations = []destination{
 	{
 		"folder", func(c *Config) bool { return c.Folder != "" },
 		func(_ context.Context, c *Config) (sink, error) { return files.Open(c.Folder, c.Formats) },
+		func(ctx context.Context, c *Config) (books.Source, error) { return books.OpenFolder(ctx, c.Folder) },
 	},
 	{
 		"s3.url", func(c *Config) bool { return c.S3.URL != "" },
 		func(ctx context.Context, c *Config) (sink, error) { return files.OpenS3(ctx, c.S3) },
+		func(ctx context.Context, c *Config) (books.Source, error) { return books.OpenBucket(ctx, c.S3) },
 	},
 	{
 		"postgres.url", func(c *Config) bool { return c.Postgres != "" },
 		func(ctx context.Context, c *Config) (sink, error) { return postgres.Open(ctx, c.Postgres) },
+		func(ctx context.Context, c *Config) (books.Source, error) {
+			return books.OpenDatabase(ctx, c.Postgres, "")
+		},
 	},
 	{
 		"mysql.url", func(c *Config) bool { return c.MySQL != "" },
 		func(ctx context.Context, c *Config) (sink, error) { return mysql.Open(ctx, c.MySQL, c.MySQLPassword) },
+		func(ctx context.Context, c *Config) (books.Source, error) {
+			return books.OpenDatabase(ctx, c.MySQL, c.MySQLPassword)
+		},
 	},
 	{
 		"http.url", func(c *Config) bool { return c.HTTP.URL != "" },
 		func(_ context.Context, c *Config) (sink, error) { return webhook.Open(c.HTTP) },
+		nil,
 	},
 	{
 		"stdout", func(c *Config) bool { return c.Stdout.Format != "" },
 		func(_ context.Context, c *Config) (sink, error) { return stdout.Open(c.Stdout, os.Stdout) },
+		nil,
 	},
 }

@@ -141,7 +141,7 @@ func (w *world) archive(args []string, sinks ...destination) *archive {
 // folder returns a sink in a new folder.
 func (w *world) folder(name string) (destination, string) {
 	dir := w.TempDir()
-	return destination{name, nil, func(context.Context, *Config) (sink, error) { return files.Open(dir, []string{"csv"}) }}, dir
+	return destination{flag: name, open: func(context.Context, *Config) (sink, error) { return files.Open(dir, []string{"csv"}) }}, dir
 }
 
 // faulty is a sink that fails with an error, unless it is nil.
