@@ -210,19 +210,21 @@ func (c *Config) validate() error {
 	return errors.Join(c.validateKept(), c.validateEvents())
 }
 
-// validateKept checks what needs a sink that keeps hours.
+// validateKept checks the commands and flags that require a sink that keeps hours.
 func (c *Config) validateKept() error {
+	const required = "a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url"
+	none := len(keeping(c)) == 0
 	switch {
 	case c.Prune && c.Before.IsZero():
 		return errors.New("prune requires --before with a date such as 2025-01-01")
-	case c.RenameFrom != "" && len(keeping(c)) == 0:
-		return errors.New("rename-cluster requires a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
-	case c.Prune && len(keeping(c)) == 0:
-		return errors.New("prune requires a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
 	case !c.Prune && (c.DryRun || !c.Before.IsZero()):
 		return errors.New("--before and --dry-run are for prune")
-	case c.Moves.IsSet() && (!c.Run || len(keeping(c)) == 0):
-		return errors.New("--moves.webhook and --moves.file require run, and a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url")
+	case c.Prune && none:
+		return errors.New("prune requires " + required)
+	case c.RenameFrom != "" && none:
+		return errors.New("rename-cluster requires " + required)
+	case c.Moves.IsSet() && (none || !c.Run):
+		return errors.New("--moves.webhook and --moves.file require run, and " + required)
 	}
 	return nil
 }
