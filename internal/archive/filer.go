@@ -51,14 +51,15 @@ type filer struct {
 	destination
 	name string // of the sink in logs and metrics
 	sink sink   // nil while it is not open
-	// pusher sends the events of boards in this sink; nil for none. fresh is set until it is called after a change.
+	// pusher sends the events of boards in this sink; nil for none. fresh is set while it has not been called
+	// since the last change.
 	pusher *moves.Pusher
 	fresh  bool
 	jobs   []*job
 	// seen has the hours in which a cluster had boards, and newest its newest filed hour.
 	seen   map[string]table.Span
 	newest map[string]time.Time
-	// located are the GPUs of the hour that is filed.
+	// located are the GPUs of the hour that is being filed.
 	located located
 	said    string // the failure of the sink that was logged
 	waits   bool   // for another replica that has the sink

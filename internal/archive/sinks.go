@@ -39,10 +39,10 @@ type reader interface {
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
-// locator is a sink that lists the GPUs of other clusters.
+// locator is a sink that lists the GPUs of an hour.
 type locator interface {
-	// Elsewhere returns the GPUs that were scraped in a filed hour of other clusters than some.
-	Elsewhere(ctx context.Context, than []string, hour time.Time) ([]table.Seen, error)
+	// Elsewhere returns the scraped GPUs of a filed hour, except in some clusters.
+	Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error)
 }
 
 // checker is a sink whose rows can differ from its manifest.
@@ -66,8 +66,8 @@ type partitioned interface {
 
 // pruner is a sink that can delete hours.
 type pruner interface {
-	// Prune deletes the rows of hours before a moment, the start of a month, and of events. It keeps the
-	// sums of charges and the manifest. Done is called with each deletion. If dry is set, nothing is deleted.
+	// Prune deletes the rows and the events of the hours before a moment, the start of a month. It keeps the
+	// sums of charges and the manifest. It calls done for each deletion. A dry run only calls done.
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 

@@ -12,13 +12,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// located are the GPUs of clusters in an hour, so that they are not read back from the sink.
+// located caches the GPUs of clusters in an hour. The sink does not read these clusters.
 type located struct {
 	hour     time.Time
 	clusters map[string][]table.Seen
 }
 
-// add adds the GPUs of a cluster. Another hour replaces all.
+// add adds the GPUs of a cluster. It first drops the GPUs of another hour.
 func (l *located) add(h *table.Hour) {
 	if !l.hour.Equal(h.Start) {
 		*l = located{h.Start, make(map[string][]table.Seen)}
@@ -26,8 +26,8 @@ func (l *located) add(h *table.Hour) {
 	l.clusters[h.Cluster] = table.SeenIn(h.Hour)
 }
 
-// checkTwice refuses an hour with a GPU that is filed for another cluster at the same time: the same samples would be
-// filed under two names.
+// checkTwice refuses an hour with a GPU that is filed for another cluster at the same time. Otherwise the same samples
+// are filed under two names.
 func (f *filer) checkTwice(ctx context.Context, h *table.Hour) error {
 	s, ok := f.sink.(locator)
 	if !ok {

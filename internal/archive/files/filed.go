@@ -122,44 +122,49 @@ func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time
 	return span, nil
 }
 
-// Elsewhere returns the GPUs that were scraped in a filed hour of other clusters than some.
-func (s *Sink) Elsewhere(ctx context.Context, than []string, hour time.Time) (found []table.Seen, err error) {
+// Elsewhere returns the scraped GPUs of a filed hour, except in some clusters.
+func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	clusters, err := s.clusters(ctx, table.Hours)
 	if err != nil {
 		return nil, err
 	}
 	for _, cluster := range clusters {
-		if slices.Contains(than, cluster) {
+		if slices.Contains(except, cluster) {
 			continue
 		}
 		filed, err := s.hour(ctx, s.formats[0], table.Hours, cluster, hour)
-		if err == nil && len(filed) > 0 {
-			err = s.seen(ctx, cluster, hour, &found)
-		}
 		if err != nil {
 			return nil, err
 		}
+		if len(filed) == 0 {
+			continue
+		}
+		seen, err := s.seen(ctx, cluster, hour)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, seen...)
 	}
 	return found, nil
 }
 
-// seen adds the GPUs of an hour. It does not decode the other columns.
-func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time, to *[]table.Seen) error {
+// seen returns the scraped GPUs of an hour of a cluster. It does not decode the other columns.
+func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []table.Seen, err error) {
 	name := file(s.formats[0], table.GPUHours, cluster, hour)
 	data, tag, err := s.bucket.read(ctx, name, "")
 	if err != nil || tag == "" {
-		return err
+		return nil, err
 	}
-	columns := append([]string{"hour"}, table.SeenColumns...)
+	columns := []string{"hour", "scrapes", "node", "uuid", "serial", "first_seen", "last_seen"}
 	err = s.formats[0].scan(object{bytes.NewReader(data)}, table.GPUHours, columns, func(row []table.Cell) {
-		if row[0].Int == hour.UnixMilli() && row[7].Int > 0 {
-			*to = append(*to, table.Seen{Cluster: row[1].Text, Node: row[2].Text, UUID: row[3].Text, Serial: row[4].Text, First: row[5].Time(), Last: row[6].Time()})
+		if row[0].Int == hour.UnixMilli() && row[1].Int > 0 {
+			all = append(all, table.Seen{Cluster: cluster, Node: row[2].Text, UUID: row[3].Text, Serial: row[4].Text, First: row[5].Time(), Last: row[6].Time()})
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return nil
+	return all, nil
 }
 
 // Intact reports whether the rows of a filed hour have the digest in the manifest, in a bucket that

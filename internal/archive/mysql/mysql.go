@@ -191,16 +191,16 @@ func numbered(t table.Table) bool {
 	return t.Name != table.Hours.Name && !t.IsAppended()
 }
 
-// Elsewhere returns the GPUs that were scraped in a filed hour of other clusters than some.
-func (d *Database) Elsewhere(ctx context.Context, than []string, hour time.Time) (found []table.Seen, err error) {
+// Elsewhere returns the scraped GPUs of a filed hour, except in some clusters.
+func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
 	values := []any{hour, hour}
-	for _, cluster := range than {
+	for _, cluster := range except {
 		values = append(values, cluster)
 	}
 	text := "select g.cluster, g.node, g.uuid, g.serial, g.first_seen, g.last_seen from hours as h join gpu_hours as g on g.cluster = h.cluster and g.hour = h.hour" +
 		" where h.hour = ? and g.hour = ? and g.scrapes > 0"
-	if len(than) > 0 {
-		text += " and h.cluster not in (?" + strings.Repeat(", ?", len(than)-1) + ")"
+	if len(except) > 0 {
+		text += " and h.cluster not in (?" + strings.Repeat(", ?", len(except)-1) + ")"
 	}
 	err = each(ctx, d.db, text, values, func(rows *sql.Rows) error {
 		var s table.Seen

@@ -130,10 +130,10 @@ func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, []table.Table{table.Corrections})
 }
 
-// Elsewhere returns the GPUs that were scraped in a filed hour of other clusters than some.
-func (d *Database) Elsewhere(ctx context.Context, than []string, hour time.Time) ([]table.Seen, error) {
+// Elsewhere returns the scraped GPUs of a filed hour, except in some clusters.
+func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error) {
 	rows, err := d.conn.Query(ctx, "select g.cluster, g.node, g.uuid, g.serial, g.first_seen, g.last_seen from "+schemaName+".hours as h join "+schemaName+
-		".gpu_hours as g on g.cluster = h.cluster and g.hour = h.hour where h.hour = $1 and h.cluster <> all($2) and g.hour = $1 and g.scrapes > 0", hour, than)
+		".gpu_hours as g on g.cluster = h.cluster and g.hour = h.hour where h.hour = $1 and h.cluster <> all($2) and g.hour = $1 and g.scrapes > 0", hour, except)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// testElsewhere checks the GPUs that other clusters have in a filed hour, without unscraped ones.
+// testElsewhere checks the scraped GPUs of a filed hour in other clusters.
 func testElsewhere(t *testing.T, s Sink) {
 	t.Helper()
 	hour := Noon.AddDate(0, 0, 9)
@@ -29,20 +29,20 @@ func testElsewhere(t *testing.T, s Sink) {
 		return table.Seen{Cluster: cluster, Node: "a", UUID: "GPU-" + cluster, Serial: "S-" + cluster, First: hour.Add(time.Second), Last: hour.Add(time.Hour)}
 	}
 	for _, tt := range []struct {
-		than []string
-		want []table.Seen
+		except []string
+		want   []table.Seen
 	}{
 		{[]string{Cluster}, []table.Seen{seen("north"), seen("south")}},
 		{[]string{"south", Cluster, "none"}, []table.Seen{seen("north")}},
 		{[]string{"south", Cluster, "north"}, nil},
 	} {
-		got, err := s.Elsewhere(t.Context(), tt.than, hour)
+		got, err := s.Elsewhere(t.Context(), tt.except, hour)
 		check(t, err)
 		for i := range got {
 			got[i].First, got[i].Last = got[i].First.UTC(), got[i].Last.UTC()
 		}
 		if diff := cmp.Diff(tt.want, got, cmpopts.SortSlices(func(a, b table.Seen) bool { return a.Cluster < b.Cluster }), cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("elsewhere than %v (-want +got):\n%s", tt.than, diff)
+			t.Errorf("except %v (-want +got):\n%s", tt.except, diff)
 		}
 	}
 }

@@ -21,7 +21,7 @@ type Sink interface {
 	Correct(ctx context.Context, h *table.Hour) error
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
-	Elsewhere(ctx context.Context, than []string, hour time.Time) ([]table.Seen, error)
+	Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error)
 }
 
 // Noon is the start of an hour.

@@ -12,10 +12,7 @@ type Seen struct {
 	First, Last                 time.Time
 }
 
-// SeenColumns are the columns of gpu_hours with which a GPU is [Seen].
-var SeenColumns = []string{"cluster", "node", "uuid", "serial", "first_seen", "last_seen", "scrapes"}
-
-// SeenIn returns the GPUs of an hour that were scraped.
+// SeenIn returns the scraped GPUs of an hour.
 func SeenIn(h *fold.Hour) (all []Seen) {
 	for i := range h.GPUs {
 		if g := &h.GPUs[i]; g.Scrapes > 0 {
