@@ -187,8 +187,9 @@ func insert(t table.Table, first int, rows [][]any) (string, []any) {
 	return "insert into " + t.Name + " (" + strings.Join(columns, ", ") + ") values " + one + strings.Repeat(","+one, len(rows)-1), values
 }
 
+// numbered reports whether the rows of a table have numbers.
 func numbered(t table.Table) bool {
-	return t.Name != table.Hours.Name && !t.IsAppended()
+	return t.Name != table.Hours.Name && t.Name != table.MonthlyCharges.Name && !t.IsAppended()
 }
 
 // Elsewhere returns the scraped GPUs of a filed hour, except in some clusters.

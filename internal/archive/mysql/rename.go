@@ -49,7 +49,7 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 	}
 	err = inTransaction(ctx, conn, func(tx *sql.Tx) error {
 		for _, t := range append(slices.Clone(table.Appended), table.MonthlyCharges) {
-			if err := renameRows(ctx, tx, t, from, to, "", nil); err != nil {
+			if err := renameRows(ctx, tx, t, to, "cluster = ?", from); err != nil {
 				return err
 			}
 		}
@@ -88,7 +88,7 @@ func renameHour(ctx context.Context, tx *sql.Tx, from, to string, hour time.Time
 		}
 	}
 	for _, t := range table.Deletable {
-		if err := renameRows(ctx, tx, t, from, to, " and hour = ?", []any{hour}); err != nil {
+		if err := renameRows(ctx, tx, t, to, "cluster = ? and hour = ?", from, hour); err != nil {
 			return err
 		}
 	}
@@ -104,22 +104,22 @@ func renameHour(ctx context.Context, tx *sql.Tx, from, to string, hour time.Time
 	return nil
 }
 
-// renameRows renames rows of a table. Rows are inserted and deleted: the user need not have the right to update. Of two
-// events with the same key one is kept.
-func renameRows(ctx context.Context, tx *sql.Tx, t table.Table, from, to, where string, of []any) error {
+// renameRows renames the rows of a table that meet a condition. It inserts and deletes rows, because the user may lack
+// the right to update. It keeps one of two events with the same key.
+func renameRows(ctx context.Context, tx *sql.Tx, t table.Table, to, where string, of ...any) error {
 	names := t.Names()[1:]
-	if numbered(t) && t.Name != table.MonthlyCharges.Name {
+	if numbered(t) {
 		names = append(names, "n")
 	}
 	columns, ignore := strings.Join(names, ", "), ""
 	if t.IsAppended() {
 		ignore = "ignore "
 	}
-	text := "insert " + ignore + "into " + t.Name + " (cluster, " + columns + ") select ?, " + columns + " from " + t.Name + " where cluster = ?" + where
-	if _, err := tx.ExecContext(ctx, text, append([]any{to, from}, of...)...); err != nil {
+	text := "insert " + ignore + "into " + t.Name + " (cluster, " + columns + ") select ?, " + columns + " from " + t.Name + " where " + where
+	if _, err := tx.ExecContext(ctx, text, append([]any{to}, of...)...); err != nil {
 		return fmt.Errorf("table %s: %w", t.Name, err)
 	}
-	if _, err := tx.ExecContext(ctx, "delete from "+t.Name+" where cluster = ?"+where, append([]any{from}, of...)...); err != nil {
+	if _, err := tx.ExecContext(ctx, "delete from "+t.Name+" where "+where, of...); err != nil {
 		return fmt.Errorf("table %s: %w", t.Name, err)
 	}
 	return nil

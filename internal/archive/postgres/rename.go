@@ -41,7 +41,7 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 	// The sums, and events of hours that are not filed.
 	return n, pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error {
 		for _, t := range append(slices.Clone(table.Appended), table.MonthlyCharges) {
-			if err := renameRows(ctx, tx, t, from, to, "", nil); err != nil {
+			if err := renameRows(ctx, tx, t, to, "cluster = $1", from); err != nil {
 				return err
 			}
 		}
@@ -76,7 +76,7 @@ func renameHour(ctx context.Context, tx pgx.Tx, from, to string, hour time.Time)
 		}
 	}
 	for _, t := range table.Deletable {
-		if err := renameRows(ctx, tx, t, from, to, " and hour = $3", []any{hour}); err != nil {
+		if err := renameRows(ctx, tx, t, to, "cluster = $1 and hour = $2", from, hour); err != nil {
 			return err
 		}
 	}
@@ -91,19 +91,19 @@ func renameHour(ctx context.Context, tx pgx.Tx, from, to string, hour time.Time)
 	return err
 }
 
-// renameRows renames rows of a table. Rows are inserted and deleted: the role need not have the right to update. Of two
-// events with the same key one is kept.
-func renameRows(ctx context.Context, tx pgx.Tx, t table.Table, from, to, where string, of []any) error {
+// renameRows renames the rows of a table that meet a condition. It inserts and deletes rows, because the role may lack
+// the right to update. It keeps one of two events with the same key.
+func renameRows(ctx context.Context, tx pgx.Tx, t table.Table, to, where string, of ...any) error {
 	name, columns := schemaName+"."+t.Name, strings.Join(t.Names()[1:], ", ")
 	conflict := ""
 	if t.IsAppended() {
 		conflict = " on conflict do nothing"
 	}
-	values := append([]any{from, to}, of...)
-	if _, err := tx.Exec(ctx, "insert into "+name+" (cluster, "+columns+") select $2::text, "+columns+" from "+name+" where cluster = $1"+where+conflict, values...); err != nil {
+	text := fmt.Sprintf("insert into %s (cluster, %s) select $%d::text, %s from %s where %s%s", name, columns, len(of)+1, columns, name, where, conflict)
+	if _, err := tx.Exec(ctx, text, append(slices.Clone(of), to)...); err != nil {
 		return fmt.Errorf("table %s: %w", t.Name, err)
 	}
-	if _, err := tx.Exec(ctx, "delete from "+name+" where cluster = $1 and $2::text <> ''"+where, values...); err != nil {
+	if _, err := tx.Exec(ctx, "delete from "+name+" where "+where, of...); err != nil {
 		return fmt.Errorf("table %s: %w", t.Name, err)
 	}
 	return nil
