@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -47,7 +46,7 @@ func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 // hourFile returns the name of the first file of a row's hour, without an extension.
 func hourFile(t table.Table, row []any) string {
 	cluster, hour := row[0].(string), row[hourColumn].(time.Time).UTC()
-	return path.Join(t.Name, "cluster="+url.PathEscape(cluster), "date="+hour.Format(time.DateOnly), t.Name+hour.Format("-15"))
+	return path.Join(dayFolder(t, cluster, hour), t.Name+hour.Format("-15"))
 }
 
 // partFile returns the name of a file of an hour. The first one is number 0.

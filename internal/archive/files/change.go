@@ -92,7 +92,7 @@ func (s *Sink) update(ctx context.Context, as format, name string, hour time.Tim
 			return nil, errUnchanged
 		}
 		all = append(all, rows...)
-		slices.SortStableFunc(all, func(a, b []any) int { return a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)) })
+		byHour(all)
 		return all, nil
 	})
 }

@@ -134,5 +134,18 @@ func (s *Sink) read(ctx context.Context, as format, t table.Table, name, known s
 
 // file returns the name of the file of a day.
 func file(as format, t table.Table, cluster string, hour time.Time) string {
-	return path.Join(t.Name, "cluster="+url.PathEscape(cluster), "date="+hour.UTC().Format(time.DateOnly), t.Name+"."+as.name)
+	return path.Join(dayFolder(t, cluster, hour), t.Name+"."+as.name)
+}
+
+// dayFolder returns the name of the folder of a day.
+func dayFolder(t table.Table, cluster string, hour time.Time) string {
+	return path.Join(t.Name, clusterFolder(cluster), "date="+hour.UTC().Format(time.DateOnly))
+}
+
+// clusterFolder returns the name of the folder of a cluster.
+func clusterFolder(cluster string) string { return "cluster=" + url.PathEscape(cluster) }
+
+// byHour sorts rows by hour. Rows of an hour keep their order.
+func byHour(rows [][]any) {
+	slices.SortStableFunc(rows, func(a, b []any) int { return a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)) })
 }

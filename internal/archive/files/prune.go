@@ -228,7 +228,7 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func(table.Deleted)) error {
 	of := table.Deleted{Table: t.Name, Cluster: p.cluster}
 	for _, day := range p.days {
-		found, err := p.bucket.files(ctx, path.Dir(file(formats[0], t, p.cluster, day)))
+		found, err := p.bucket.files(ctx, dayFolder(t, p.cluster, day))
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -20,11 +19,11 @@ type renaming struct {
 }
 
 // RenameCluster gives the rows of a cluster another name, and returns the number of its hours. It writes the files of
-// a day under the new name, the manifest last, and then deletes the old ones. A mark makes it possible to repeat it
-// after a crash: until its end, hours may be under both names.
+// a day under the new name, the manifest last, and then deletes the old files. Until it ends, hours may be under both
+// names. A mark shows that, so that it can be repeated after a crash.
 func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	r := &renaming{Sink: s, from: from, to: to}
-	mark := path.Join("renaming", "cluster="+url.PathEscape(from), "cluster="+url.PathEscape(to))
+	mark := path.Join("renaming", clusterFolder(from), clusterFolder(to))
 	_, tag, err := s.bucket.read(ctx, mark, "")
 	if err != nil {
 		return 0, err
@@ -59,7 +58,7 @@ func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err e
 // days returns the days of the cluster in any table. Sums are on the first day of their month.
 func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
 	for _, t := range table.All {
-		found, err := r.Sink.days(ctx, t, "cluster="+url.PathEscape(r.from))
+		found, err := r.Sink.days(ctx, t, clusterFolder(r.from))
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +111,8 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 			return 0, err
 		}
 	}
-	for _, t := range append([]table.Table{table.Hours}, table.All...) { // without the manifest the others have no hours
-		found, err := r.bucket.files(ctx, path.Dir(file(formats[0], t, r.from, day)))
+	for _, t := range append([]table.Table{table.Hours}, table.All...) { // the manifest first: readers ignore hours that it lacks
+		found, err := r.bucket.files(ctx, dayFolder(t, r.from, day))
 		if err != nil {
 			return 0, err
 		}
@@ -180,16 +179,16 @@ func (r *renaming) put(ctx context.Context, as format, t table.Table, day time.T
 		}
 		all = slices.DeleteFunc(all, func(row []any) bool { return len(of(filed, row[hourColumn].(time.Time))) > 0 })
 		all = append(all, rows...)
-		slices.SortStableFunc(all, func(a, b []any) int { return a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)) })
+		byHour(all)
 		return all, nil
 	})
 	return err
 }
 
-// events adds the events of a day under the new name, in the format of each file. Events that are there are not added
-// again.
+// events adds the events of a day under the new name, in the format of each file. It skips events that are already
+// there.
 func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) error {
-	found, err := r.bucket.files(ctx, path.Dir(file(formats[0], t, r.from, day)))
+	found, err := r.bucket.files(ctx, dayFolder(t, r.from, day))
 	if err != nil {
 		return err
 	}
