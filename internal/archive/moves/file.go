@@ -15,28 +15,33 @@ import (
 // file is a file of events. It is opened for each addition, so that it can be rotated.
 type file struct{ path string }
 
-// openFile returns a file and the ids in it. It removes a line that a crash cut.
+// openFile returns a file and the ids in it. It removes a last line that a crash cut, but changes no other file.
 func openFile(path string) (*file, map[string]bool, error) {
 	f, sent := &file{path}, make(map[string]bool)
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
-	whole := bytes.LastIndexByte(text, '\n') + 1
-	if whole < len(text) {
-		if err := os.Truncate(path, int64(whole)); err != nil {
-			return nil, nil, err
-		}
-	}
 	n := 0
-	for line := range bytes.Lines(text[:whole]) {
+	for line := range bytes.Lines(text) {
+		n++
+		if !bytes.HasSuffix(line, []byte("\n")) && isCut(line) {
+			return f, sent, os.Truncate(path, int64(len(text)-len(line)))
+		}
 		var row struct{ ID string }
-		if n++; json.Unmarshal(line, &row) != nil || row.ID == "" {
+		if json.Unmarshal(line, &row) != nil || row.ID == "" {
 			return nil, nil, fmt.Errorf("%s: line %d is no event of a board: is it another file?", path, n)
 		}
 		sent[row.ID] = true
 	}
 	return f, sent, nil
+}
+
+// isCut reports whether a line is the beginning of an event.
+func isCut(line []byte) bool {
+	begin := bytes.TrimRight(table.Moves.AppendJSON(nil, 0, nil), "}\n")
+	n := min(len(line), len(begin))
+	return bytes.Equal(line[:n], begin[:n])
 }
 
 // add appends events. They are durable when it returns; if they cannot be written whole, none is added.

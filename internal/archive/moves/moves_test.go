@@ -185,7 +185,13 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if _, err := New(Config{File: path}, nil, time.Now(), nil); err == nil || !strings.Contains(err.Error(), "line 1 is no event") {
-		t.Errorf("another file: %v", err)
+	for _, text := range []string{"hello\n", "hello\nworld", "hello"} {
+		check(t, os.WriteFile(path, []byte(text), 0o600))
+		if _, err := New(Config{File: path}, nil, time.Now(), nil); err == nil || !strings.Contains(err.Error(), "line 1 is no event") {
+			t.Errorf("another file: %v", err)
+		}
+		if kept, err := os.ReadFile(path); err != nil || string(kept) != text {
+			t.Errorf("another file is changed from %q to %q: %v", text, kept, err)
+		}
 	}
 }
