@@ -91,7 +91,7 @@ func pruneSink(ctx context.Context, c *Config, d destination, before time.Time) 
 	return found, err
 }
 
-// lockEvents keeps other programs from adding events to a folder: they have a lock of their own.
+// lockEvents keeps other programs from adding events to a folder, which has a separate lock for events.
 func lockEvents(c *Config, d destination) (unlock func(), err error) {
 	if d.flag != "folder" {
 		return func() {}, nil

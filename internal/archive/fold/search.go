@@ -11,7 +11,7 @@ const maxPoints = 5000
 // candidate is a point in the search for plausible ones.
 type candidate struct {
 	point
-	// The longest plausible sequence that ends with this point has length points. before is the one before it.
+	// The longest plausible sequence that ends with this point has length points. before is its point before this one.
 	before *candidate
 	length int
 }

@@ -37,8 +37,8 @@ func (c *Config) Validate() error {
 	if c.Webhook == "" && c.TokenFile != "" {
 		return errors.New("--moves.token-file requires --moves.webhook")
 	}
-	of := c.webhook()
-	if err := of.Validate(); err != nil {
+	hook := c.webhook()
+	if err := hook.Validate(); err != nil {
 		return fmt.Errorf("--moves.webhook, as for --http.url: %w", err)
 	}
 	return cli.CheckSecret("moves.token-file", c.TokenFile)
@@ -50,9 +50,9 @@ func (c *Config) webhook() webhook.Config {
 }
 
 const (
-	// window is the time for which events are read again: late samples may add some.
+	// window is the time for which events are read again, because late samples may add some.
 	window = 7 * 24 * time.Hour
-	// before is the time before it in which a board is not new.
+	// before is the time before the window from which hours are read, too: a board in them is not new.
 	before = 24 * time.Hour
 	// minRetry and maxRetry limit the time until a failure is repeated.
 	minRetry, maxRetry = 10 * time.Second, 5 * time.Minute
@@ -75,7 +75,7 @@ type outlet struct {
 	add  func(ctx context.Context, rows [][]any) error
 }
 
-// New returns a pusher that reads events with a function, those of the last week before a moment too.
+// New returns a pusher of the events since a week before now. It opens the books for each push.
 func New(c Config, open func(ctx context.Context) (books.Source, error), now time.Time, log *slog.Logger) (*Pusher, error) {
 	p := &Pusher{open: open, log: log, since: now.Add(-window), wake: make(chan time.Time, 1)}
 	if c.Webhook != "" {
@@ -96,7 +96,7 @@ func New(c Config, open func(ctx context.Context) (books.Source, error), now tim
 	return p, nil
 }
 
-// Filed requests the events until a moment: all clusters are filed until then.
+// Filed requests the events until a moment. All clusters are filed until then.
 func (p *Pusher) Filed(until time.Time) {
 	select {
 	case <-p.wake: // an earlier moment

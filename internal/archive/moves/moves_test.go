@@ -102,8 +102,8 @@ func drawn(p *foldtest.Places) (all []string) {
 	return all
 }
 
-// TestPush files a drawn history and sends its events every few hours, to a webhook that is down at first, and to a file after a
-// restart. Both have each event once.
+// TestPush files a drawn history and sends its events every few hours to a webhook and a file. The webhook is down at first,
+// and the pusher of the file restarts. Both get each event once.
 func TestPush(t *testing.T) {
 	p := foldtest.DrawPlaces(3, time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC), true)
 	folder, path := t.TempDir(), filepath.Join(t.TempDir(), "moves.jsonl")
@@ -174,7 +174,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestConfig checks the errors of invalid flags, and of a file that is another one.
+// TestConfig checks the errors of invalid flags, and of a file without events, which is kept.
 func TestConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "other")
 	check(t, os.WriteFile(path, []byte("hello\n"), 0o600))

@@ -77,8 +77,8 @@ select cluster, node, max(system_uuid) as system_uuid, max(machine) as machine, 
 from stays
 group by uuid, stay, cluster, node;
 
--- The events of boards. replaced: another board was in this place before. silent: the board is in no place in a filed hour, and nor is any
--- other board of its node. lost: others are.
+-- The events of boards. replaced: another board was in this place before. lost: the board is in no place in a filed hour. silent: the same, and
+-- its node has no other board in that hour.
 create or replace view board_events as
 with stays as (
   select placements.*, lead(first_seen) over gpu as seen_again, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,

@@ -21,8 +21,8 @@ type Renamer interface {
 // NewName is the new name of [Cluster] in [TestRename].
 const NewName = "east, \"new\""
 
-// FileForRename files hours of two clusters, complete, corrected and pruned ones, with events. It returns the rows that a
-// sink has once [Cluster] has its new name.
+// FileForRename files complete, corrected and pruned hours of two clusters, with events. It returns the rows that the
+// sink must have after [Cluster] is renamed.
 func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	t.Helper()
 	h := &history{rand.New(rand.NewPCG(3, 4)), make(statement)}
@@ -68,7 +68,7 @@ func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	return want
 }
 
-// CheckRenamed compares the rows of a sink with those of [FileForRename].
+// CheckRenamed compares the rows of a sink with the rows from [FileForRename].
 func CheckRenamed(t *testing.T, rows Rows, want map[string][][]string) {
 	t.Helper()
 	for _, of := range table.All {

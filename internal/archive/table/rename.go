@@ -26,8 +26,8 @@ func Renamed(rows [][]any, cluster string) [][]any {
 }
 
 // RenamedHour returns the row of an hour in the manifest with another cluster. The function data returns the rows of
-// the hour in each of [Data], in any order. An hour whose rows do not have its digest, since it was corrected or
-// pruned, keeps the digest.
+// the hour in each of [Data], in any order. The digest stays if it does not match the rows, because the hour was
+// corrected or pruned.
 func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	rows := make(map[string][][]any)
 	for _, t := range Data {
@@ -48,7 +48,7 @@ func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	return renamed
 }
 
-// OverlapError is the error of a new name of a cluster under which some of its hours are filed.
+// OverlapError means that an hour of a cluster is already filed under its new name.
 type OverlapError struct {
 	Cluster string
 	Hour    time.Time
