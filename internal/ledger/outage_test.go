@@ -63,7 +63,7 @@ func randomHistory(r *rand.Rand) history {
 			p.till = moment()
 		case 1:
 			p.from = moment()
-			// The exporter knows a pod that the kubelet never listed only by its process.
+			// Only its process shows a pod that the kubelet never listed.
 			p.context = p.context || within(p.from, h.silent)
 		}
 		h.pods = append(h.pods, p)
