@@ -42,7 +42,7 @@ func (s *Sampler) correct(v view) {
 func (s *Sampler) unnamed(present []gpuProcess, declared []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {
 		same := func(h gpuProcess) bool { return h.Owner == g.Owner && h.GPUInstance == g.GPUInstance }
-		if s.seen[g.Owner].first <= s.asked && !slices.ContainsFunc(list, same) &&
+		if !s.unlisted(g.Owner) && !slices.ContainsFunc(list, same) &&
 			slices.ContainsFunc(declared, g.isBeside) && !slices.ContainsFunc(declared, g.uses) {
 			list = append(list, g)
 		}

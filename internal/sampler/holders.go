@@ -38,7 +38,7 @@ func (s *Sampler) usage(uuid string, v view) usage {
 			u.users = append(u.users, g)
 		}
 	}
-	u.unlisted = func(c gpu.Owner) bool { return s.seen[c].first > s.asked }
+	u.unlisted = s.unlisted
 	u.held = slices.DeleteFunc(slices.Clone(s.given[uuid]), func(a gpu.Allocation) bool {
 		counts := u.known && a.Live || !u.known && u.used(a)
 		return a.Owner.UID == "" || a.Reserved || !counts
@@ -46,6 +46,9 @@ func (s *Sampler) usage(uuid string, v view) usage {
 	u.reserved = slices.ContainsFunc(s.given[uuid], func(a gpu.Allocation) bool { return a.Reserved })
 	return u
 }
+
+// unlisted reports whether an owner is newer than the last request for allocations.
+func (s *Sampler) unlisted(c gpu.Owner) bool { return s.seen[c].first > s.asked }
 
 // holdsGPU reports whether a pod holds any GPU according to the last allocations.
 func (s *Sampler) holdsGPU(c gpu.Owner) bool {
