@@ -118,7 +118,7 @@ func Flags() map[string]*flag.FlagSet {
 const completion = "completion"
 
 // filing are the other commands of the program.
-var filing = []string{"accept", "once", "prune", "run", "schema"}
+var filing = []string{"accept", "once", "prune", "rename-cluster", "run", "schema"}
 
 // names are the names of all commands.
 func names() []string {

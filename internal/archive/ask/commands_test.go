@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuledger/gpuledger/internal/archive"
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
@@ -42,6 +44,25 @@ func TestTimes(t *testing.T) {
 					t.Errorf("%s --%s --%s: exit status %d, valid: %v\n%s", question, a, b, r.status, valid, r.err)
 				}
 			}
+		}
+	}
+}
+
+// TestFiling checks that every command of the archive is known here, and runs there.
+func TestFiling(t *testing.T) {
+	_, err := archive.Parse([]string{"unknown"})
+	if err == nil {
+		t.Fatal("an unknown command is accepted")
+	}
+	_, text, _ := strings.Cut(err.Error(), "must be ")
+	commands := strings.FieldsFunc(strings.ReplaceAll(text, " or ", ", "), func(c rune) bool { return c == ',' || c == ' ' })
+	if len(commands) < 6 {
+		t.Errorf("%v names the commands %q", err, commands)
+	}
+	all := run(t, "completion", "fish").out
+	for _, command := range commands {
+		if ask.Answers(command) || !strings.Contains(all, command) {
+			t.Errorf("%s is a question, or not completed", command)
 		}
 	}
 }
