@@ -11,11 +11,9 @@ import (
 
 // Carbon has the carbon intensity of zones.
 type Carbon struct {
-	rows      map[string][]intensity // by zone, empty for all zones
-	zones     map[string][]segment   // in the order of time
-	clusters  map[string]string      // zones by cluster
-	only      string                 // the only zone, if there is one
-	intervals bool                   // whether rows are for intervals of equal length, as those of Electricity Maps
+	zones    map[string][]segment // in the order of time
+	clusters map[string]string    // zones by cluster
+	only     string               // the only zone, if there is one
 }
 
 // intensity is a row: the carbon intensity in a time, in grams of CO2 equivalent for a kilowatt-hour.
@@ -45,7 +43,7 @@ func readCarbon(path, zones string) (*Carbon, error) {
 	if path == "" {
 		return nil, nil
 	}
-	c := &Carbon{rows: make(map[string][]intensity), zones: make(map[string][]segment), clusters: make(map[string]string)}
+	c := &Carbon{zones: make(map[string][]segment), clusters: make(map[string]string)}
 	for field := range strings.SplitSeq(zones, ",") {
 		if cluster, zone, ok := strings.Cut(strings.TrimSpace(field), "="); ok {
 			c.clusters[cluster] = zone
@@ -54,9 +52,11 @@ func readCarbon(path, zones string) (*Carbon, error) {
 		}
 	}
 	var from, until, grams, zone int
+	var intervals bool                   // whether rows are for intervals of equal length, as in files of Electricity Maps
+	rows := make(map[string][]intensity) // by zone, empty for all zones
 	err := readList("carbon", path, func(l *list) error {
 		from, until, grams, zone = l.column(fromColumns...), l.column("until", "to"), l.column(gramsColumns...), l.column(zoneColumns...)
-		c.intervals = l.column(fromColumns[0]) < 0
+		intervals = l.column(fromColumns[0]) < 0
 		if from < 0 || grams < 0 {
 			return errors.New("must have the columns from and grams_per_kwh, or the columns of Electricity Maps")
 		}
@@ -71,26 +71,26 @@ func readCarbon(path, zones string) (*Carbon, error) {
 			at.until, err = parseTime(l.value(until))
 		}
 		if name := l.value(zone); err == nil && known {
-			c.rows[name] = append(c.rows[name], at)
+			rows[name] = append(rows[name], at)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return c, c.divide("--carbon=" + path)
+	return c, c.divide("--carbon="+path, rows, intervals)
 }
 
 // divide divides the time of each zone into segments.
-func (c *Carbon) divide(path string) error {
+func (c *Carbon) divide(path string, zones map[string][]intensity, intervals bool) error {
 	named := 0
-	for zone, rows := range c.rows {
+	for zone, rows := range zones {
 		if zone != "" {
 			named++
 			c.only = zone
-			rows = slices.Concat(c.rows[""], rows)
+			rows = slices.Concat(zones[""], rows)
 		}
-		c.zones[zone] = segments(rows, c.intervals)
+		c.zones[zone] = segments(rows, intervals)
 	}
 	if named > 1 {
 		c.only = ""
@@ -99,11 +99,10 @@ func (c *Carbon) divide(path string) error {
 		return fmt.Errorf("%s has %d zones: set --carbon.zones", path, named)
 	}
 	for cluster, zone := range c.clusters {
-		if c.rows[zone] == nil {
+		if zones[zone] == nil {
 			return fmt.Errorf("--carbon.zones: zone %q of cluster %s is not in %s", zone, cluster, path)
 		}
 	}
-	c.rows = nil
 	return nil
 }
 
@@ -112,7 +111,7 @@ var forever = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // segments divides the time by the rows of a zone. Of the rows that match a moment, the one with the latest start counts, of
 // equal ones the last in the file.
-func segments(rows []intensity, intervals bool) []segment {
+func segments(rows []intensity, intervals bool) (all []segment) {
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b intensity) int { return a.from.Compare(b.from) })
 	end := ends(rows, intervals)
 	var moments []time.Time
@@ -123,27 +122,19 @@ func segments(rows []intensity, intervals bool) []segment {
 		moments = append(moments, rows[i].from, rows[i].until)
 	}
 	slices.SortFunc(moments, time.Time.Compare)
-	moments = slices.CompactFunc(moments, time.Time.Equal)
-	all, next := make([]segment, len(moments)), make([]int, len(moments)+1)
-	for i := range next {
-		next[i] = i
-	}
-	free := func(i int) int { // the first segment from i on without an intensity
-		for next[i] != i {
-			next[i] = next[next[i]]
-			i = next[i]
+	var begun []intensity // in the order of their starts; the last one has not ended
+	for _, at := range slices.CompactFunc(moments, time.Time.Equal) {
+		for len(rows) > 0 && !rows[0].from.After(at) {
+			begun, rows = append(begun, rows[0]), rows[1:]
 		}
-		return i
-	}
-	for i, from := range moments {
-		all[i].from = from
-	}
-	for _, row := range slices.Backward(rows) {
-		first, _ := slices.BinarySearchFunc(moments, row.from, time.Time.Compare)
-		last, _ := slices.BinarySearchFunc(moments, row.until, time.Time.Compare)
-		for i := free(first); i < last; i = free(i) {
-			all[i].grams, all[i].known, next[i] = row.grams, true, i+1
+		for len(begun) > 0 && !begun[len(begun)-1].until.After(at) {
+			begun = begun[:len(begun)-1]
 		}
+		now := segment{from: at}
+		if n := len(begun); n > 0 {
+			now.grams, now.known = begun[n-1].grams, true
+		}
+		all = append(all, now)
 	}
 	return all
 }
