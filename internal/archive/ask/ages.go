@@ -58,7 +58,7 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	at := func(model string, months int) *aged {
 		key := modelAge{model, months - months%ageStep}
 		if rows[key] == nil {
-			rows[key] = &aged{boards: make(map[string]bool), failures: map[string]map[string]bool{"lost": {}, "replaced": {}}}
+			rows[key] = &aged{boards: make(map[string]bool), failures: map[string]map[string]bool{lost: {}, replaced: {}}}
 		}
 		return rows[key]
 	}
@@ -77,7 +77,7 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 		if s.End == "" {
 			at(s.Model, last).boards[board] = true
 		}
-		if s.End == "lost" || s.End == "replaced" {
+		if s.End == lost || s.End == replaced {
 			at(s.Model, last).failures[s.End][board+s.LastHour.String()] = true
 		}
 	}
@@ -86,10 +86,10 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	}) {
 		x := rows[key]
 		years := float64(x.time) / float64(year)
-		lost, replaced := int64(len(x.failures["lost"])), int64(len(x.failures["replaced"]))
-		row := []any{key.model, int64(key.months), int64(len(x.boards)), rounded(years), lost, replaced, nil}
+		left, swapped := int64(len(x.failures[lost])), int64(len(x.failures[replaced]))
+		row := []any{key.model, int64(key.months), int64(len(x.boards)), rounded(years), left, swapped, nil}
 		if years > 0 {
-			row[len(row)-1] = rounded(float64(lost+replaced) / years)
+			row[len(row)-1] = rounded(float64(left+swapped) / years)
 		}
 		a.Rows = append(a.Rows, row)
 	}
@@ -124,9 +124,6 @@ func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, inv
 	}
 	return begin, unknown, invalid
 }
-
-// boardOf returns the name of a board: its serial number, or else its GPU.
-func boardOf(s *Stay) string { return cmp.Or(s.Serial, s.UUID) }
 
 // monthsBetween returns the number of full months between two moments.
 func monthsBetween(from, to time.Time) int {

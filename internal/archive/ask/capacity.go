@@ -123,14 +123,6 @@ func (c *capacity) read(ctx context.Context, source books.Source) error {
 	return c.demand(ctx, source)
 }
 
-// later returns the later one of two moments.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // states returns the states of a model in a part. The part of the last hour is the end of the time.
 func (c *capacity) states(start time.Time, model string) *states {
 	key := partModel{start, model}
@@ -195,7 +187,7 @@ func (c *capacity) count(all []*Stay) {
 		})
 	}
 	for _, s := range all {
-		if s.End == "" || s.End == "moved" || s.End == "replaced" {
+		if s.End == "" || s.End == "moved" || s.End == replaced {
 			continue
 		}
 		until := c.of.Until

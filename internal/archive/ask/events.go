@@ -82,7 +82,7 @@ func events(all []*Stay, first map[string]time.Time) (found []boardEvent) {
 	for _, s := range all {
 		at, e := place{s.Cluster, s.Node, s.SystemUUID, s.PCIBusID}, boardEvent{At: s.First, Event: s.Start, stays: []*Stay{s}}
 		if other := occupant[at]; other != nil && other.UUID != s.UUID && s.PCIBusID != "" {
-			e.replaced = cmp.Or(other.Serial, other.UUID)
+			e.replaced = boardOf(other)
 		}
 		if last := previous[s.UUID]; last != nil {
 			e.cluster, e.node = last.Cluster, last.Node

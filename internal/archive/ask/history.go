@@ -82,10 +82,7 @@ func (n named) historyRows(all []*Stay) (rows [][]any) {
 func historyRow(name string, s *Stay) []any {
 	next := ""
 	if s.NextBoard != nil {
-		next = s.NextBoard.Serial
-		if next == "" {
-			next = s.NextBoard.UUID
-		}
+		next = boardOf(s.NextBoard)
 	}
 	return []any{
 		name, s.Serial, s.UUID, s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot, s.TrayIndex, s.PCIBusID, s.Start, s.First, s.Last,

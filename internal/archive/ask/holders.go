@@ -68,9 +68,7 @@ func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []
 		first, last := of.Until, of.From
 		for _, s := range stays {
 			first = earlier(first, s.Last)
-			if s.Last.After(last) {
-				last = s.Last
-			}
+			last = later(last, s.Last)
 		}
 		of.From, of.Until = first.Add(-time.Hour), last
 		return source.Holders(ctx, of)

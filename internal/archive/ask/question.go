@@ -75,6 +75,20 @@ func (q *question) moment() books.Selection {
 	return of
 }
 
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // settle is the time after the start of an hour in which not all exporters may have been scraped.
 const settle = 5 * time.Minute
 

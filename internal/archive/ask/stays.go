@@ -28,6 +28,9 @@ type Stay struct {
 	XIDHours []books.GPU
 }
 
+// boardOf returns the name of a board: its serial number, or else its GPU.
+func boardOf(s *Stay) string { return cmp.Or(s.Serial, s.UUID) }
+
 // stays reads the stays of GPUs, in the order of their starts.
 func stays(ctx context.Context, source books.Source, of books.Selection) ([]*Stay, error) {
 	latest := make(map[string]*Stay)
@@ -76,9 +79,7 @@ func newStay(g books.GPU, start string) *Stay {
 // add adds a reading in the same place. An attribute may become known during a stay.
 func (s *Stay) add(g books.GPU) {
 	s.LastHour = g.Hour
-	if g.Last.After(s.Last) {
-		s.Last = g.Last
-	}
+	s.Last = later(s.Last, g.Last)
 	s.Energy += g.Energy
 	s.Scrapes += g.Scrapes
 	s.Losses += g.Losses

@@ -118,9 +118,7 @@ func (q *question) lastStays(ctx context.Context, of books.Selection, uuids []st
 // newest returns the end of the last hour of stays.
 func newest(all []*Stay) (end time.Time) {
 	for _, s := range all {
-		if at := s.LastHour.Add(time.Hour); at.After(end) {
-			end = at
-		}
+		end = later(end, s.LastHour.Add(time.Hour))
 	}
 	return end
 }
@@ -187,11 +185,4 @@ func state(s *Stay, until time.Time) string {
 		return "silent"
 	}
 	return went
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
