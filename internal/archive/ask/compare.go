@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// previous returns the time before that of a statement: the month before a month, else the same number of hours.
+// previous returns the time before a statement: the month before a month, else the same number of hours.
 func (q *question) previous(of books.Selection) books.Selection {
 	from := of.From.Add(-of.Until.Sub(of.From))
 	if q.ofMonth() {
@@ -21,27 +21,25 @@ func (q *question) previous(of books.Selection) books.Selection {
 	return books.Selection{From: from, Until: of.From, Where: of.Where}
 }
 
-// compared is an amount that is compared.
+// compared is an amount that is compared: an int64 or a float64, as in a statement.
 type compared struct {
 	column print.Column
-	value  func(*line) float64
-	plain  func(*line) any // as in a statement
+	value  func(*line) any
 }
 
 // comparedAmounts are the amounts of a comparison.
 func (q *question) comparedAmounts() []compared {
 	all := []compared{
-		{print.Column{Name: "energy_mj", Title: "KWH", Kind: print.Energy}, func(l *line) float64 { return float64(l.Energy) }, func(l *line) any { return l.Energy }},
-		{print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, func(l *line) float64 { return float64(l.GPUTime) }, func(l *line) any { return l.GPUTime }},
+		{print.Column{Name: "energy_mj", Title: "KWH", Kind: print.Energy}, func(l *line) any { return l.Energy }},
+		{print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, func(l *line) any { return l.GPUTime }},
 	}
 	if q.factors.Money() {
-		title := strings.TrimSpace("COST " + q.factors.Prices.Currency())
-		all = append(all, compared{print.Column{Name: "cost", Title: title, Kind: print.Number}, func(l *line) float64 { return rounded(l.cost) }, func(l *line) any { return rounded(l.cost) }})
+		all = append(all, compared{q.costColumn("cost"), func(l *line) any { return rounded(l.cost) }})
 	}
 	return all
 }
 
-// compare answers with a statement and the one before it.
+// compare answers with a statement and the statement before it.
 func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	if q.Format != "" {
 		return print.Answer{}, errors.New("--compare has no other format: leave out --format")
@@ -91,21 +89,30 @@ func (c compared) of(l *line) any {
 	if l == nil {
 		return nil
 	}
-	return c.plain(l)
+	return c.value(l)
 }
 
-// change returns the change of an amount as a share of that before, nil if there was none.
-func (c compared) change(now, before *line) any {
-	switch {
-	case before == nil || c.value(before) == 0:
-		return nil
-	case now == nil:
-		return -1.0
+// number returns the amount of a line as a number, 0 without a line.
+func (c compared) number(l *line) float64 {
+	switch n := c.of(l).(type) {
+	case int64:
+		return float64(n)
+	case float64:
+		return n
 	}
-	return rounded(c.value(now)/c.value(before) - 1)
+	return 0
 }
 
-// pairs returns the lines of two statements: groups by their values, the rest and the total. A line that a statement lacks is nil.
+// change returns the change of an amount as a share of the previous amount, nil if there was none.
+func (c compared) change(now, before *line) any {
+	previous := c.number(before)
+	if previous == 0 {
+		return nil
+	}
+	return rounded(c.number(now)/previous - 1)
+}
+
+// pairs returns the lines of two statements: groups by their values, the rest and the total. A missing line is nil.
 func pairs(now, old *account) (all [][2]*line) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)

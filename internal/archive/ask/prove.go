@@ -56,6 +56,8 @@ func (a accountDay) compare(b accountDay) int {
 // amounts are the energy, the idle energy and the GPU time of an account.
 type amounts [3]int64
 
+func (a amounts) plus(b amounts) amounts { return amounts{a[0] + b[0], a[1] + b[1], a[2] + b[2]} }
+
 func (a amounts) minus(b amounts) amounts { return amounts{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
 
 // exceeds reports whether an amount is beyond a tolerance.
@@ -77,13 +79,7 @@ func newProof(name string) *proof {
 	return &proof{name: name, hours: make(map[string]map[time.Time]bool), sums: make(map[accountDay]amounts), wrong: make(map[string]bool)}
 }
 
-func (p *proof) add(key accountDay, n amounts) {
-	sum := p.sums[key]
-	for i := range sum {
-		sum[i] += n[i]
-	}
-	p.sums[key] = sum
-}
+func (p *proof) add(key accountDay, n amounts) { p.sums[key] = p.sums[key].plus(n) }
 
 // proofBy are the columns of the charges of a proof.
 var proofBy = []string{"cluster", "hour", "namespace", "manager", "reason"}
@@ -205,11 +201,7 @@ func (p *proof) row(cluster string) []any {
 			continue
 		}
 		fmt.Fprintf(sum, "%s %s %q %v\n", key.day.Format(time.DateOnly), key.kind, key.name, n)
-		total := sums[key.kind]
-		for i := range total {
-			total[i] += n[i]
-		}
-		sums[key.kind] = total
+		sums[key.kind] = sums[key.kind].plus(n)
 	}
 	return []any{
 		cluster, p.name, int64(len(p.hours[cluster])), sums[ofBoards][0], sums[ofPods][0], sums[ofUnits][0], sums[ofNone][0], sums[ofPods][2] + sums[ofUnits][2],

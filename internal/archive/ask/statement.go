@@ -70,7 +70,7 @@ func (q *question) billed() (of books.Selection, notices []string) {
 	switch {
 	case !q.Month.IsZero():
 		of.From, of.Until = q.Month.Time, q.Month.AddDate(0, 1, 0)
-	case q.From.IsZero() && q.To.IsZero() && !q.since:
+	case q.ofMonth():
 		of.Until = time.Date(q.now.Year(), q.now.Month(), 1, 0, 0, 0, 0, time.UTC)
 		of.From = of.Until.AddDate(0, -1, 0)
 	}
@@ -232,12 +232,17 @@ func (q *question) statementColumns(a *account) []print.Column {
 		print.Column{Name: "idle_share", Title: "IDLE", Kind: print.Share}, print.Column{Name: "measured_share", Title: "MEASURED", Kind: print.Share},
 		print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, print.Column{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span})
 	if q.factors.Money() {
-		columns = append(columns, print.Column{Name: "cost", Title: strings.TrimSpace("COST " + q.factors.Prices.Currency()), Kind: print.Number})
+		columns = append(columns, q.costColumn("cost"))
 	}
 	if q.factors.Carbon != nil {
 		columns = append(columns, print.Column{Name: "co2e_grams", Kind: print.Number}, print.Column{Name: "co2e_kg", Title: "KG CO2E", Kind: print.Number})
 	}
 	return append(columns, print.Column{Name: "complete", Kind: print.Flag})
+}
+
+// costColumn returns a column of money in the currency of the prices.
+func (q *question) costColumn(name string) print.Column {
+	return print.Column{Name: name, Title: strings.TrimSpace("COST " + q.factors.Prices.Currency()), Kind: print.Number}
 }
 
 func (q *question) statementRow(a *account, l *line) []any {
@@ -301,7 +306,7 @@ func (q *question) idle(ctx context.Context) (print.Answer, error) {
 		print.Column{Name: "idle_mj", Title: "IDLE KWH", Kind: print.Energy}, print.Column{Name: "idle_share", Title: "OF ITS ENERGY", Kind: print.Share},
 		print.Column{Name: "idle_gpu_ms", Title: "IDLE GPU HOURS", Kind: print.Span}, print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span})
 	if q.factors.Money() {
-		answer.Columns = append(answer.Columns, print.Column{Name: "idle_cost", Title: strings.TrimSpace("COST " + q.factors.Prices.Currency()), Kind: print.Number})
+		answer.Columns = append(answer.Columns, q.costColumn("idle_cost"))
 	}
 	answer.Columns = append(answer.Columns, print.Column{Name: "complete", Kind: print.Flag})
 	a.total = line{kind: "total"} // of the groups
