@@ -22,7 +22,7 @@ var ageColumns = []print.Column{
 	{Name: "failures_per_board_year", Title: "PER BOARD YEAR", Kind: print.Number},
 }
 
-// ageStep is the number of months that are a row.
+// ageStep is the number of months in a row.
 const ageStep = 3
 
 // year is the mean length of a year.
@@ -34,7 +34,7 @@ type modelAge struct {
 	months int
 }
 
-// aged are the boards of an age that are there at the end, the time for which boards of this age were there, and their failures.
+// aged has the boards of an age at the end of the time, the sum of their times at this age, and their failures.
 type aged struct {
 	boards   map[string]bool
 	time     time.Duration
@@ -103,7 +103,7 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 }
 
 // begins returns the start of the age of each board: its purchase, else its first hour. It counts boards without a purchase date,
-// and those with an invalid one.
+// and boards with an invalid date.
 func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
 	begin = make(map[string]time.Time)
 	for _, s := range all {

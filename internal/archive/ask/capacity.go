@@ -222,7 +222,7 @@ func (c *capacity) demand(ctx context.Context, source books.Source) error {
 	})
 }
 
-// rows returns the models and the total of each day, then those of the last hour.
+// rows returns the models and the total of each day, then of the last hour.
 func (c *capacity) rows() (rows [][]any) {
 	parts := make(map[time.Time][]string) // the models
 	for key := range c.all {

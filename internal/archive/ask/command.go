@@ -26,7 +26,7 @@ type command struct {
 	details              bool // pruned hours have no answer
 	samples              bool // the answer cannot come from rules
 	since                time.Duration
-	excluded             [][2]string // flags of times that exclude each other, besides those of all questions
+	excluded             [][2]string // pairs of flags that select times and exclude each other in this question only
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
 	write                func(*question, context.Context, io.Writer, print.Style) error // in place of answer

@@ -117,7 +117,7 @@ func ofCluster(name string) string {
 	return " of " + name
 }
 
-// notice adds a notice about what the account lacks.
+// notice adds a notice, and marks the account as incomplete.
 func (a *account) notice(format string, args ...any) {
 	a.notices = append(a.notices, fmt.Sprintf(format, args...))
 	a.incomplete = true

@@ -13,20 +13,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// boardEvent is an event of boards: of one, or of all boards of a node that was silent.
+// boardEvent is an event of a board, or of all boards of a silent node.
 type boardEvent struct {
 	At time.Time
 	// Event is arrived, moved, returned, lost, silent or replaced.
 	Event string
-	// stays begin or end with the event. cluster and node are the place before, replaced is the serial number
-	// or UUID of the board that was in the place before.
+	// stays begin or end with the event. cluster and node are the previous place. replaced is the serial number
+	// or UUID of the previous board in the place.
 	stays                   []*Stay
 	cluster, node, replaced string
 	// silence identifies the silence of a node that begins or ends, zero for other events.
 	silence silence
 }
 
-// silence is the silence of a node from a filed hour on. until is the hour in which boards return, zero at its start.
+// silence is the silence of a node from a filed hour on. until is the hour of the boards' return, zero at its start.
 type silence struct {
 	cluster, node string
 	from, until   time.Time
@@ -110,8 +110,8 @@ func (e boardEvent) compare(f boardEvent) int {
 	return cmp.Or(e.At.Compare(f.At), cmp.Compare(e.stays[0].UUID, f.stays[0].UUID))
 }
 
-// grouped joins the events of boards of a node that begin or end its silence. The node is silent after the last
-// scrape of them, until the first one.
+// grouped joins the events of boards of a node that begin or end its silence. The node is silent from the last scrape of its
+// boards until the first scrape after it.
 func grouped(all []boardEvent) (found []boardEvent) {
 	known := make(map[silence]int)
 	for _, e := range all {

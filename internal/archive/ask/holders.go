@@ -61,8 +61,9 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Selectio
 	return all, nil
 }
 
-// holders returns the pods and units that held or used boards in the hour before their last scrapes, which are in the
-// selected hour. An archive has those of the hour, without their ends; those of later places are left out.
+// holders returns the pods and units that held or used boards in the hour before their last scrapes. These scrapes are in the
+// selected hour. An archive has the pods and units of the whole hour, without their ends. Pods and units in later places of a
+// board are left out.
 func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Selection) (all []books.Holder, err error) {
 	if source, ok := q.source.(books.Momentary); ok {
 		first, last := of.Until, of.From

@@ -46,7 +46,7 @@ func (e *UnknownError) advice() string {
 // standardInput is the name of the list of names in standard input.
 const standardInput = "-"
 
-// takeNames sets the names of a question: the arguments, then those of --names.
+// takeNames sets the names of a question: the arguments, then the names in --names.
 func (c *command) takeNames(o *options, arguments []string, in io.Reader) error {
 	switch {
 	case len(arguments) > 0 && c.argument == "":

@@ -44,7 +44,7 @@ type options struct {
 	Age                bool // of boards
 	Factors            factors.Files
 
-	archives   []string // all values of --books, of which Books is the first one
+	archives   []string // all values of --books; Books is the first one
 	storeGiven bool     // whether --store.url was set
 	since      bool     // whether Since was set
 	names      []string // of boards, nodes or chassis
@@ -119,7 +119,7 @@ func (p period) MarshalText() ([]byte, error) {
 	return []byte(p.String()), nil
 }
 
-// archives is the flag --books, which verify --prove accepts several times.
+// archives is the flag --books. verify --prove accepts it several times.
 type archives struct{ *options }
 
 func (a archives) String() string {

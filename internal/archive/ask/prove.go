@@ -170,7 +170,7 @@ func (p *proof) balance() {
 	}
 }
 
-// compare compares the hours and sums with those of another source.
+// compare compares the hours and sums with another source.
 func (p *proof) compare(first *proof, of books.Selection) {
 	for _, cluster := range slices.Sorted(maps.Keys(first.hours)) {
 		missing := ranges(of.From, of.Until, func(hour time.Time) bool { return first.hours[cluster][hour] && !p.hours[cluster][hour] })
@@ -249,7 +249,7 @@ func (q *question) proofs(ctx context.Context, of books.Selection) (all []*proof
 	return all, nil
 }
 
-// maxDifferences is the number of differences that are listed.
+// maxDifferences is the maximum number of listed differences.
 const maxDifferences = 20
 
 // prove answers with the sums of independent sources.
@@ -262,7 +262,7 @@ func (q *question) prove(ctx context.Context) (print.Answer, error) {
 	}
 	some := slices.DeleteFunc(slices.Clone(all), func(p *proof) bool {
 		if len(p.sums) == 0 {
-			a.Notices = append(a.Notices, fmt.Sprintf("%s has no hours of this time, it is not compared", p.name))
+			a.Notices = append(a.Notices, fmt.Sprintf("%s has no hours of this time, so it is not compared", p.name))
 		}
 		return len(p.sums) == 0
 	})

@@ -24,8 +24,8 @@ type shared struct {
 	board  string // the first one
 }
 
-// twice marks the clusters in an answer whose boards are filed for another cluster at the same time, which is impossible:
-// the same samples were filed under two names. A selected cluster is compared with all.
+// twice marks the clusters in an answer that share boards with another cluster at the same time. This is impossible:
+// the same samples were filed under two names. A selected cluster is compared with all clusters.
 func (q *question) twice(ctx context.Context, of books.Selection, a *print.Answer) error {
 	if q.OfCluster == "" && len(a.Rows) < 2 {
 		return nil

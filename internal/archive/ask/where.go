@@ -81,7 +81,7 @@ func (q *question) places(ctx context.Context, of books.Selection, found []named
 		}
 	}
 	if _, momentary := q.source.(books.Momentary); !momentary && slices.ContainsFunc(slices.Collect(maps.Values(details)), func(d *detail) bool { return len(d.holders) > 0 }) {
-		a.Notices = append(a.Notices, "an archive has hours: the holders are those of the last hour, not of its last scrape")
+		a.Notices = append(a.Notices, "an archive has hours: the holders are from the last hour, not from its last scrape")
 	}
 	if last := newest(all); of.Until.Sub(last) > 2*time.Hour && len(all) > 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("the boards have no hour after %s: they are gone, or the books are behind", stamp(last)))
@@ -89,8 +89,8 @@ func (q *question) places(ctx context.Context, of books.Selection, found []named
 	return a, nil
 }
 
-// lastStays returns the stays of boards, and a notice if those of many boards were read for a shorter time. The rest of
-// the time is read for boards that have none in it.
+// lastStays returns the stays of boards. Of many boards it reads a shorter time, and returns a notice. Boards without a stay
+// in the shorter time are read for the whole time.
 func (q *question) lastStays(ctx context.Context, of books.Selection, uuids []string) (all []*Stay, notice string, err error) {
 	of.Places = true
 	short := of

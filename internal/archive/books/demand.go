@@ -9,12 +9,12 @@ import (
 
 // Demand is a store that may have the GPU hours of pending pods.
 type Demand interface {
-	// Pending calls each with the GPU time in ms for which pods of all clusters were pending in an hour. A store without the rule has
+	// Pending calls each with the GPU time in ms that pods of all clusters waited for in an hour. A store without the rule has
 	// none.
 	Pending(ctx context.Context, of Selection, each func(hour time.Time, gpuTime int64)) error
 }
 
-// pendingRule has the GPU hours for which pods were pending in the last full hour.
+// pendingRule has the GPU hours of pending pods in the last full hour.
 const pendingRule = "gpuledger:pending_gpu_hours:sum"
 
 // Pending implements [Demand].

@@ -188,7 +188,7 @@ func (f *folder) summed(ctx context.Context, cluster string, month time.Time) (m
 	return found, err
 }
 
-// Detailed is a place in which rows can be missing although the manifest has their hours.
+// Detailed is a source that can lack rows although its manifest has their hours.
 type Detailed interface {
 	// Details calls each for the hours of clusters that have rows of GPUs.
 	Details(ctx context.Context, of Selection, each func(cluster string, hour time.Time)) error

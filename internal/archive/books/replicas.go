@@ -19,8 +19,8 @@ func foldOnce(in fold.Input) (*fold.Hour, error) {
 	return h, err
 }
 
-// choose returns one of the series of each account that overlap: that with most samples, or the first
-// one by its labels. Two replicas or jobs are never merged, because the counter would seem to fall.
+// choose returns one of the overlapping series of each account: the series with most samples, or the first
+// by its labels. Two replicas or jobs are never merged, because the counter would seem to fall.
 func choose(series []fold.Series) (chosen []fold.Series) {
 	order := func(a, b fold.Series) int {
 		return cmp.Or(len(b.Samples)-len(a.Samples), cmp.Compare(fmt.Sprint(byName(a.Labels)), fmt.Sprint(byName(b.Labels))))

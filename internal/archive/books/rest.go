@@ -46,7 +46,7 @@ func (e *OverchargedError) Error() string {
 	return text + ": compare the rules with dashboards/rules, find the hours with verify --prove, or set --store.read=samples"
 }
 
-// rest is the energy of the boards of a cluster in an hour, and that of its charges.
+// rest is the energy of the boards of a cluster in an hour, and the energy of its charges.
 type rest struct{ boards, charged int64 }
 
 type restKey struct {
@@ -141,7 +141,7 @@ type Ruled interface {
 	// RuleSums returns the energy of namespaces and managers by hour as the rules have it, and the energy of boards without an
 	// account by the rule of each board, with the reason [Unattributed]. It checks nothing, so that the sums can be compared.
 	RuleSums(ctx context.Context, of Selection) ([]Charge, error)
-	// Overcharged returns the boards that rules charge more energy than they used, in the order of time, but few.
+	// Overcharged returns the first boards that rules charge more energy than they used, in the order of time.
 	Overcharged(ctx context.Context, of Selection) ([]OverchargedBoard, error)
 }
 
@@ -175,7 +175,7 @@ func (s *samples) RuleSums(ctx context.Context, of Selection) ([]Charge, error) 
 	return all.sorted(), err
 }
 
-// maxOvercharged is the number of overcharged boards that are returned.
+// maxOvercharged is the maximum number of returned boards.
 const maxOvercharged = 20
 
 // Overcharged implements [Ruled].

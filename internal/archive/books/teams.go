@@ -15,14 +15,14 @@ type teams struct {
 	workloads, namespaces map[[2]string]team
 }
 
-// team is a team, with the hours in which it was named.
+// team is a team, with the number of hours in which a label names it.
 type team struct {
 	name  string
 	hours float64
 }
 
-// of returns the team of a charge: the name in most hours of the pods of its workload, else that of
-// its namespace.
+// of returns the team of a charge: the most frequent team of its workload's pods, else of its
+// namespace.
 func (t *teams) of(c Charge) string {
 	if t == nil {
 		return ""

@@ -139,8 +139,8 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 	return all
 }
 
-// ends returns the end of a row without one by its start. Rows of an hourly file count for an hour, so that a gap is known, and
-// rows of intervals for their length: an hour, or a day, month or year if no two are closer. Other rows have no end, as prices.
+// ends returns the end of a row without one by its start. Rows of an hourly file count for an hour, so that a gap is known. Rows of
+// intervals count for a year, month or day if no two are closer, else for an hour. Other rows have no end, like prices.
 func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	step := time.Duration(0) // the smallest distance of two rows
 	for i := 1; i < len(rows); i++ {

@@ -104,7 +104,7 @@ func (f Factors) Grams(u Use) (grams float64, known bool) {
 	return float64(u.Energy) / kilowattHour * f.PUE.Of(u.Cluster) * intensity, known
 }
 
-// Without returns the number of hours in a time for which a cluster has no intensity.
+// Without returns the number of hours without an intensity of a cluster in a time.
 func (f Factors) Without(cluster string, from, until time.Time) (hours int) {
 	for at := from; at.Before(until); at = at.Add(time.Hour) {
 		if _, known := f.Carbon.at(cluster, at); !known {

@@ -12,7 +12,7 @@ import (
 const maxNames = 10_000
 
 // ReadNames reads names of boards, nodes or chassis: one in a line, or a column of a CSV file with a header. Without
-// the name of a column it is the one with serial numbers.
+// the name of a column it reads the column of serial numbers.
 func ReadNames(in io.Reader, column string) (names []string, err error) {
 	l := &list{}
 	place := 0

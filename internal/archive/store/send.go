@@ -71,10 +71,10 @@ func advice(status int) string {
 	return ""
 }
 
-// pageStart is the number of bytes in which a page begins.
+// pageStart is the number of bytes that show whether a response is a page.
 const pageStart = 64
 
-// isPage reports whether a response is a web page, which no query API returns.
+// isPage reports whether a response is a web page. No query API returns one.
 func isPage(response *http.Response, body *bufio.Reader) bool {
 	start, _ := body.Peek(pageStart)
 	return strings.HasPrefix(response.Header.Get("Content-Type"), "text/html") && !bytes.HasPrefix(bytes.TrimSpace(start), []byte("{")) ||

@@ -54,7 +54,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.URL, "store.url", "http://127.0.0.1:9090", "base `URL` of the store's query API; parameters in it are sent with every query")
 	fs.StringVar(&c.Type, "store.type", "prometheus", "`type` of the store: "+strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
 	fs.StringVar(&c.HTTPConfig, "store.http.config.file", "", "`file` with TLS, authentication and headers for the store, in the format of promtool's --http.config.file")
-	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store whose series have no label cluster, such as a lone Prometheus; series with another one are refused")
+	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store whose series have no label cluster, such as a lone Prometheus; series of another cluster are refused")
 	fs.IntVar(&c.MaxPower, "gpu.max-power", fold.DefaultMaxPower, "highest power of a GPU in `watts`: hours of boards that exceed it are refused; counters that cover more than a GPU may have twice as much")
 	fs.DurationVar(&c.Timeout, "store.timeout", 2*time.Minute, "`time` limit of a query")
 }

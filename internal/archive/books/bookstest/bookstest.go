@@ -79,11 +79,11 @@ func orders(n int, each func([]int)) {
 	add(nil)
 }
 
-// All is the number of methods whose order is tested.
+// All is the number of tested methods.
 var All = len(methods)
 
-// TestOrder checks that the answers of the first n methods are those of a new source, in every order of calls. A selection must have
-// a number of hours.
+// TestOrder checks that the first n methods return the same answers in every order of calls as each on a new source. The
+// selection must have a number of hours.
 func TestOrder(t *testing.T, open func() books.Source, of books.Selection, n, hours int) {
 	t.Helper()
 	alone := make([]string, n)
