@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// previous returns the time before a statement: the month before a month, else the same number of hours.
+// previous selects the month before a statement of a month. Before another statement, it selects as many hours.
 func (q *question) previous(of books.Selection) books.Selection {
 	from := of.From.Add(-of.Until.Sub(of.From))
 	if q.ofMonth() {

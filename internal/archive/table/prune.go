@@ -11,7 +11,7 @@ import (
 // ErrPruned is the error of an hour that cannot be filed, because it was pruned.
 var ErrPruned = errors.New("the hour is pruned")
 
-// Deletable are the tables whose rows are deleted when their hours are pruned.
+// Deletable lists the tables from which a prune deletes rows.
 var Deletable = slices.Concat(Data, []Table{Corrections}, Appended)
 
 // ClusterMonth is a month of a cluster.
