@@ -25,6 +25,12 @@ type Book struct {
 	// readings.
 	Resets   uint64 `json:"resets"`
 	Rejected uint64 `json:"rejected"`
+	// Uncounted is an upper bound of the energy that the GPU used and that Energy omits because of
+	// resets, rejected readings and gaps.
+	Uncounted Millijoules `json:"uncounted,omitempty"`
+	// Estimated is the part of Energy that was divided over several owners with an estimated idle
+	// power.
+	Estimated Millijoules `json:"estimated,omitempty"`
 	// Unsampled is the time for which the driver's utilisation samples were lost: the driver's
 	// ring holds ten seconds. It is nil if the GPU never returned such samples.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
@@ -56,10 +62,10 @@ type GroupAccount struct {
 	// Opened is the earliest opening time of the accounts.
 	Opened time.Time
 	Energy Millijoules
-	// Exclusive and Idle are parts of Energy, as in [Account].
-	Exclusive, Idle Millijoules
-	// Allocated and Active add up over parts and MIG instances that are held at once.
-	Allocated, Active time.Duration
+	// Exclusive, Idle and Estimated are parts of Energy, as in [Account].
+	Exclusive, Idle, Estimated Millijoules
+	// Allocated, Active and Busy add up over parts and MIG instances that are held at once.
+	Allocated, Active, Busy time.Duration
 	// GPUTime is Allocated weighted by the share of the GPU.
 	GPUTime time.Duration
 	// Units are the parts of Energy that are charged to units in the group.
@@ -86,8 +92,10 @@ func (b *Book) Groups() []GroupAccount {
 		g.Energy += a.Energy.Sum()
 		g.Exclusive += a.Energy[Exclusive]
 		g.Idle += a.Idle
+		g.Estimated += a.Estimated
 		g.Allocated += a.Allocated
 		g.Active += a.Active
+		g.Busy += a.Busy
 		g.GPUTime += a.GPUTime
 		g.addUnits(a.Units)
 	}
@@ -125,10 +133,14 @@ type Account struct {
 	Energy ByMethod  `json:"energy"`
 	// Idle is the owner's share of the GPU's idle energy, which is part of Energy.
 	Idle Millijoules `json:"idle"`
+	// Estimated is the part of Energy that was divided with an estimated idle power of the GPU.
+	Estimated Millijoules `json:"estimated,omitempty"`
 	// Allocated is the time for which the owner held the device. Active is the time for which it
-	// worked on the device.
+	// worked on the device, in whole intervals. Busy is the sampled busy time of its processes on the
+	// device, which is at most Active.
 	Allocated time.Duration `json:"allocated"`
 	Active    time.Duration `json:"active"`
+	Busy      time.Duration `json:"busy,omitempty"`
 	// GPUTime is Allocated weighted by the owner's share of the GPU: its replicas divided by all
 	// held replicas, or its slices divided by all slices. The sum over all accounts of a GPU
 	// never exceeds the elapsed time.

@@ -233,13 +233,14 @@ func check(b *gpu.Book) error {
 	if b.Energy != b.Sum() {
 		return fmt.Errorf("energy is %d mJ, but the accounts hold %d mJ", b.Energy, b.Sum())
 	}
-	least := min(b.Retired, slices.Min(b.Unattributed[:]))
+	least := min(b.Retired, slices.Min(b.Unattributed[:]), b.Uncounted, b.Estimated)
 	if b.Unsampled != nil {
 		least = min(least, gpu.Millijoules(*b.Unsampled))
 	}
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
-		least = min(least, a.Idle, slices.Min(a.Energy[:]), gpu.Millijoules(a.Allocated), gpu.Millijoules(a.Active), gpu.Millijoules(a.GPUTime))
+		least = min(least, a.Idle, a.Estimated, slices.Min(a.Energy[:]))
+		least = min(least, gpu.Millijoules(min(a.Allocated, a.Active, a.Busy, a.GPUTime)))
 		for _, p := range a.Processes {
 			least = min(least, slices.Min(p.Energy[:]))
 		}
