@@ -43,6 +43,8 @@ type book struct {
 	meter idleMeter
 	limit gpu.Watts
 	model string
+	// trail has the settled intervals that explain charges; nil if none are kept.
+	trail *trail
 	// rest is the fraction of a millijoule that ownShare carries over.
 	rest float64
 }

@@ -20,11 +20,19 @@ func (b *book) charge(st *settlement, iv *interval, parts []part) {
 }
 
 func (b *book) chargeEnergy(st *settlement, iv *interval, parts []part, l load) {
+	b.trail.begin(iv, b.Unattributed)
 	if iv.gap && !iv.unchanged(parts) {
 		b.Unattributed[gpu.Gap] += iv.energy
-		return
+	} else {
+		b.chargeParts(st, iv, parts, l)
 	}
-	iv.price(parts, l.idleEnergy(iv, b.meter.atRest(l), b.idlePower(st.peers[b.model])))
+	b.trail.end(b.Unattributed)
+}
+
+func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
+	atRest, power := b.meter.atRest(l), b.idlePower(st.peers[b.model])
+	b.trail.price(iv, l, atRest, power, b.IdlePower > 0)
+	iv.price(parts, l.idleEnergy(iv, atRest, power))
 	for i := range parts {
 		b.chargePart(st, &parts[i])
 	}
@@ -81,7 +89,9 @@ func (b *book) chargePart(st *settlement, p *part) {
 		}
 		b.billWork(p)
 	}
+	b.trail.part(p)
 	for _, o := range p.payers() {
+		b.trail.charge(p, o)
 		b.post(st, p, o)
 	}
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -24,6 +25,8 @@ type Config struct {
 	// MaxProcesses limits the process accounts of all GPUs. Further processes share one folded
 	// account per owner. 0 means no limit.
 	MaxProcesses int
+	// Explain limits the intervals that are kept to explain charges.
+	Explain Explain
 }
 
 // gapAfter is the length from which an interval is a gap.
@@ -114,6 +117,7 @@ func (l *Ledger) Observe(o Observation) {
 	b := l.books[o.UUID]
 	if b == nil {
 		b = newBook()
+		b.trail = newTrail(l.cfg.Explain)
 		l.books[o.UUID] = b
 	}
 	b.copyOnWrite()
@@ -189,6 +193,9 @@ type BookState struct {
 	Unknown Unknown `json:"unknown,omitzero"`
 	// Still is the mark at which the counter changed last, if it stood still at the base.
 	Still *Mark `json:"still,omitempty"`
+	// Intervals are the recent settled intervals, oldest first; nil if none are kept. They are not
+	// saved.
+	Intervals iter.Seq[gpu.Interval] `json:"-"`
 }
 
 // State returns the settled state of all GPUs, including lost ones. It is saved and published. It
@@ -197,7 +204,7 @@ func (l *Ledger) State() State {
 	s := State{Books: make(map[string]*BookState, len(l.books))}
 	for uuid, b := range l.books {
 		if b.open() {
-			s.Books[uuid] = &BookState{Book: b.Book, Base: b.base(), Unknown: b.unknown.clone(), Still: b.stillSince()}
+			s.Books[uuid] = &BookState{Book: b.Book, Base: b.base(), Unknown: b.unknown.clone(), Still: b.stillSince(), Intervals: b.trail.view()}
 			b.handedOut = true
 		}
 	}
@@ -263,6 +270,7 @@ func Restore(cfg Config, s State) *Ledger {
 	l := New(cfg)
 	for uuid, st := range s.Books {
 		b := newBook()
+		b.trail = newTrail(cfg.Explain)
 		b.Book, b.handedOut, b.restored = st.Book, true, true
 		b.last, b.holders, b.unknown = &st.Base, st.Base.Holders, st.Unknown.clone()
 		if s := st.Still; s != nil && s.Energy == st.Base.Energy && s.At.Boot < st.Base.At.Boot {

@@ -20,6 +20,8 @@ type party struct {
 	// energy is the party's bill for the interval, idle its part for idle power.
 	energy gpu.ByMethod
 	idle   gpu.Millijoules
+	// holding is its weight in the part's holding, for the trail.
+	holding uint64
 }
 
 // A member is one process of a party, with its bill.

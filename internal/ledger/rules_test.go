@@ -31,6 +31,9 @@ func (m *machine) check() {
 		m.neverFalls(b, now)
 		m.podsNeverFall(b.book, now)
 		m.meansIt(b, now, done)
+		if now.Settled != b.book.Settled {
+			m.explains(b.book, now, state.Intervals)
+		}
 		for i := range now.Accounts {
 			accounts += m.addsUp(&now.Accounts[i])
 		}

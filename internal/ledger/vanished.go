@@ -79,6 +79,7 @@ func (b *book) postVanished(p *part, bill gpu.Millijoules) {
 			b.Unattributed[reason] += owed
 			continue
 		}
+		b.trail.vanished(p.key(list[i].owner), owed)
 		b.account(p.key(list[i].owner), p.from.At.Wall).Energy[gpu.Allocated] += owed
 	}
 }

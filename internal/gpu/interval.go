@@ -1,0 +1,86 @@
+package gpu
+
+import "time"
+
+// Interval is one settled interval of a GPU, with its charges and what they were computed from.
+//
+//	Energy = Σ Charges of owners with accounts + Σ Unattributed
+//
+// exactly, in millijoules.
+type Interval struct {
+	From, To Instant
+	Energy   Millijoules
+	// Late is set if the counter had stood still: the energy was used since From, and the time belongs
+	// to other intervals.
+	Late bool
+	// Gap is set if no readings were taken within the interval.
+	Gap bool
+	// Listed is set if the processes were known, Allocated if the allocations were known.
+	Listed, Allocated bool
+
+	// Busy is the busy share of the time, 0 to 1. It is 0 if its source is BusyUnknown.
+	Busy       float64
+	BusySource BusySource
+	// IdlePower divides Energy into the idle parts and the busy parts. It is measured if
+	// IdlePowerMeasured is set, else an estimate. AtRest is set if all energy was idle because no work was
+	// sampled in this interval and the one before.
+	IdlePower         Watts
+	IdlePowerMeasured bool
+	AtRest            bool
+
+	// Parts are the MIG instances and the free slices, or one part for the whole GPU. A gap whose
+	// energy is unattributed has none.
+	Parts   []IntervalPart
+	Charges []Charge
+	// Unattributed is the energy that is charged to no account, by reason.
+	Unattributed [NumReasons]Millijoules
+}
+
+// IntervalPart is the part of an interval's energy that a MIG instance or a whole GPU used.
+type IntervalPart struct {
+	// Instance is empty for the whole GPU, and for the free slices of a divided GPU.
+	Instance string
+	Slices   int
+	// Active is the busy time of the instance, if the source of the interval's busy share is
+	// BusyInstances.
+	Active     time.Duration
+	Idle, Busy Millijoules
+	// Held is set if the idle part was divided over holders by replicas, and not over owners of
+	// contexts.
+	Held bool
+}
+
+// Charge is one owner's charge for a part of an interval. Its GPUInstance names the part. The owner
+// may have no account ([OwnerKind.HasAccount]); its energy is then also in Unattributed. An owner
+// has two charges for one part if it also pays for vanished processes.
+type Charge struct {
+	AccountKey
+	// Holding is the weight by which the owner pays for holding: its replicas if the part is held,
+	// else 1 for each owner of a context.
+	Holding float64
+	// Activity is the busy time of its processes. Served is the part of it that was done by an MPS
+	// server for several owners.
+	Activity, Served time.Duration
+	Energy           ByMethod
+	// Idle is the part of Energy that is a share of the idle part.
+	Idle Millijoules
+	// Vanished is set for the work of processes that ended before they were identified.
+	Vanished bool
+}
+
+// BusySource is the source of a busy share.
+type BusySource int
+
+// The sources of a busy share.
+const (
+	BusyUnknown     BusySource = iota
+	BusyProcesses              // samples, or the driver's accounts, of processes
+	BusyInstances              // activity of MIG instances
+	BusyUtilization            // utilisation of the GPU
+	numBusySources
+)
+
+// String returns the name of the source.
+func (s BusySource) String() string {
+	return [numBusySources]string{"unknown", "processes", "instances", "utilisation"}[s]
+}

@@ -1,0 +1,87 @@
+package ledger
+
+import "github.com/gpuledger/gpuledger/internal/gpu"
+
+// begin starts the record of an interval. Its unattributed energy is the difference between the
+// book's amounts before and after.
+func (t *trail) begin(iv *interval, before [gpu.NumReasons]gpu.Millijoules) {
+	if t == nil {
+		return
+	}
+	parts, charges := t.now.Parts[:0], t.now.Charges[:0]
+	t.now = gpu.Interval{
+		From: iv.from.At, To: iv.to.At, Energy: iv.energy, Late: iv.timeless, Gap: iv.gap,
+		Listed: iv.listed, Allocated: iv.holdersKnown,
+		Parts: parts, Charges: charges, Unattributed: before,
+	}
+}
+
+// price records what divided the interval's energy into idle and busy parts.
+func (t *trail) price(iv *interval, l load, atRest bool, power gpu.Watts, measured bool) {
+	if t == nil || !l.known {
+		return
+	}
+	t.now.Busy, t.now.BusySource = l.busy, iv.busySource()
+	t.now.IdlePower, t.now.IdlePowerMeasured, t.now.AtRest = power, measured, atRest
+}
+
+// busySource returns the source of a known [interval.busyShare].
+func (iv *interval) busySource() gpu.BusySource {
+	switch {
+	case iv.mig != nil:
+		return gpu.BusyInstances
+	case iv.signal:
+		return gpu.BusyProcesses
+	}
+	return gpu.BusyUtilization
+}
+
+// part records a part of the interval, before its charges.
+func (t *trail) part(p *part) {
+	if t == nil {
+		return
+	}
+	for _, s := range p.holding {
+		s.holding = s.weight
+	}
+	t.now.Parts = append(t.now.Parts, gpu.IntervalPart{
+		Instance: p.instance, Slices: int(p.slices), Active: p.active, Idle: p.idle, Busy: p.busy, Held: len(p.holders) > 0,
+	})
+}
+
+// charge records the bill of a party. The bill of vanished processes is recorded where it is
+// charged to holders.
+func (t *trail) charge(p *part, o *party) {
+	if t == nil || o.vanished {
+		return
+	}
+	c := gpu.Charge{
+		AccountKey: p.key(o.owner), Holding: float64(o.holding),
+		Activity: o.activity, Served: o.served, Energy: o.energy, Idle: o.idle,
+	}
+	if len(p.holders) > 0 {
+		c.Holding /= divisible
+	}
+	t.now.Charges = append(t.now.Charges, c)
+}
+
+// vanished records a holder's charge for vanished processes.
+func (t *trail) vanished(key gpu.AccountKey, amount gpu.Millijoules) {
+	if t == nil {
+		return
+	}
+	t.now.Charges = append(t.now.Charges, gpu.Charge{
+		AccountKey: key, Energy: gpu.ByMethod{gpu.Allocated: amount}, Vanished: true,
+	})
+}
+
+// end keeps the record.
+func (t *trail) end(after [gpu.NumReasons]gpu.Millijoules) {
+	if t == nil {
+		return
+	}
+	for r := range after {
+		t.now.Unattributed[r] = after[r] - t.now.Unattributed[r]
+	}
+	t.add(&t.now)
+}
