@@ -4,16 +4,16 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 
 // accountMetrics are the labels and the metrics of the accounts of a kind of owner.
 type accountMetrics struct {
-	labels                          func(p *page, uuid string, k gpu.AccountKey) *labelSet
-	energy, idle, allocated, active metricID
-	process                         processMetrics
+	labels                                func(p *page, uuid string, k gpu.AccountKey) *labelSet
+	energy, idle, allocated, active, busy metricID
+	process                               processMetrics
 }
 
 // accountsOf has a row for each kind of owner that has accounts.
 var accountsOf = map[gpu.OwnerKind]accountMetrics{
 	gpu.OwnerPod: {
 		labels: (*page).account,
-		energy: containerEnergy, idle: containerIdleEnergy, allocated: containerAllocated, active: containerActive,
+		energy: containerEnergy, idle: containerIdleEnergy, allocated: containerAllocated, active: containerActive, busy: containerBusy,
 		process: processMetrics{
 			info: processInfo, energy: processEnergy, active: processActive, sm: processSM, memory: processMemory,
 			memoryUsed: processMemoryUsed, start: processStart,
@@ -21,7 +21,7 @@ var accountsOf = map[gpu.OwnerKind]accountMetrics{
 	},
 	gpu.OwnerUnit: {
 		labels: (*page).unit,
-		energy: unitEnergy, idle: unitIdleEnergy, allocated: unitAllocated, active: unitActive,
+		energy: unitEnergy, idle: unitIdleEnergy, allocated: unitAllocated, active: unitActive, busy: unitBusy,
 		process: processMetrics{
 			info: unitProcessInfo, energy: unitProcessEnergy, active: unitProcessActive, sm: unitProcessSM, memory: unitProcessMemory,
 			memoryUsed: unitProcessMemoryUsed, start: unitProcessStart,
@@ -61,4 +61,5 @@ func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
 	p.counter(metrics.idle, a.Idle.Joules(), a.Opened, key)
 	p.counter(metrics.allocated, a.Allocated.Seconds(), a.Opened, key)
 	p.counter(metrics.active, a.Active.Seconds(), a.Opened, key)
+	p.counter(metrics.busy, a.Busy.Seconds(), a.Opened, key)
 }

@@ -48,6 +48,8 @@ const (
 	energyResets
 	readingsRejected
 	unsampledSeconds
+	uncountedEnergy
+	estimatedEnergy
 	gpuIdlePower
 
 	containerInfo
@@ -56,6 +58,7 @@ const (
 	containerIdleEnergy
 	containerAllocated
 	containerActive
+	containerBusy
 
 	processInfo
 	processEnergy
@@ -71,6 +74,7 @@ const (
 	unitIdleEnergy
 	unitAllocated
 	unitActive
+	unitBusy
 	containerUnitEnergy
 	unitProcessInfo
 	unitProcessEnergy
@@ -104,8 +108,10 @@ const (
 	allocationEnergy
 	allocationExclusive
 	allocationIdle
+	allocationEstimated
 	allocationSeconds
 	allocationActive
+	allocationBusy
 	allocationGPUTime
 	allocationCreated
 	podNamespace
@@ -113,14 +119,18 @@ const (
 	unitAllocationEnergy
 	unitAllocationExclusive
 	unitAllocationIdle
+	unitAllocationEstimated
 	unitAllocationSeconds
 	unitAllocationActive
+	unitAllocationBusy
 	unitAllocationGPUTime
 	unitAllocationCreated
 	boardEnergy
 	boardUnattributed
 	boardEnergySource
 	boardEnergyResets
+	boardUncounted
+	boardEstimated
 	boardCreated
 	boardXIDErrors
 	boardLosses
@@ -232,6 +242,16 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Labels: ofGPU,
 		Help:   "Time whose utilisation samples were lost: the driver keeps them for ten seconds, and the exporter read them later.",
 	},
+	uncountedEnergy: {
+		Family: familyEnergy, Name: "gpuledger_gpu_uncounted_energy_bound_joules_total", Type: counter, Unit: "joules",
+		Labels: ofGPU,
+		Help:   "Upper bound of the energy that a GPU used and that gpuledger_gpu_energy_joules_total omits because of resets, rejected readings and gaps.",
+	},
+	estimatedEnergy: {
+		Family: familyEnergy, Name: "gpuledger_gpu_estimated_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofGPU,
+		Help:   "Part of a GPU's energy that was divided over several owners with an estimated idle power.",
+	},
 
 	gpuIdlePower: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_watts", Type: gauge, Unit: "watts",
@@ -268,6 +288,11 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Family: familyContainer, Name: "gpuledger_container_gpu_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofContainer,
 		Help:   "Time the container worked on the GPU; 0 where the driver does not report activity by process: clients of MPS, and MIG instances without GPM.",
+	},
+	containerBusy: {
+		Family: familyContainer, Name: "gpuledger_container_gpu_busy_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofContainer,
+		Help:   "Time in which kernels of the container ran, by the driver's samples; at most the active time, which counts whole intervals.",
 	},
 
 	processInfo: {
@@ -335,6 +360,11 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Family: familyUnit, Name: "gpuledger_unit_gpu_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnit,
 		Help:   "Time the unit worked on the GPU; 0 where the driver does not report activity by process.",
+	},
+	unitBusy: {
+		Family: familyUnit, Name: "gpuledger_unit_gpu_busy_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofUnit,
+		Help:   "Time in which kernels of the unit ran, by the driver's samples; at most the active time, which counts whole intervals.",
 	},
 	containerUnitEnergy: {
 		Family: familyUnit, Name: "gpuledger_container_unit_energy_joules_total", Type: counter, Unit: "joules",
@@ -473,10 +503,20 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Labels: ofAllocation,
 		Help:   "Part of a pod's energy that is idle energy of the GPU.",
 	},
+	allocationEstimated: {
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_estimated_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofAllocation,
+		Help:   "Part of a pod's energy that was divided over several owners with an estimated idle power of the GPU.",
+	},
 	allocationActive: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
 		Help:   "Time a pod worked on a GPU, summed over its containers and instances; 0 where the driver does not report activity by process.",
+	},
+	allocationBusy: {
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_busy_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofAllocation,
+		Help:   "Time in which kernels of a pod ran on a GPU, summed over its containers and instances; at most the active time.",
 	},
 	allocationGPUTime: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
@@ -517,10 +557,20 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Labels: ofUnitAllocation,
 		Help:   "Part of a unit's energy that is idle energy of the GPU.",
 	},
+	unitAllocationEstimated: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_estimated_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofUnitAllocation,
+		Help:   "Part of a unit's energy that was divided over several owners with an estimated idle power of the GPU.",
+	},
 	unitAllocationActive: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_active_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
 		Help:   "Time a unit worked on a GPU, summed over its instances; 0 where the driver does not report activity by process.",
+	},
+	unitAllocationBusy: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_busy_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofUnitAllocation,
+		Help:   "Time in which kernels of a unit ran on a GPU, summed over its instances; at most the active time.",
 	},
 	unitAllocationGPUTime: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
@@ -551,6 +601,16 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_energy_resets_total", Type: counter,
 		Labels: ofBoard,
 		Help:   "Resets of the energy counter of a GPU, by a reset of the GPU or a reload of its driver.",
+	},
+	boardUncounted: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_uncounted_energy_bound_joules_total", Type: counter, Unit: "joules",
+		Labels: ofBoard,
+		Help:   "Upper bound of the energy that a GPU used and that gpuledger_board_energy_joules_total omits because of resets, rejected readings and gaps.",
+	},
+	boardEstimated: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_estimated_energy_joules_total", Type: counter, Unit: "joules",
+		Labels: ofBoard,
+		Help:   "Part of a GPU's energy that was divided over several owners with an estimated idle power.",
 	},
 	boardCreated: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_created_timestamp_seconds", Type: gauge, Unit: "seconds",

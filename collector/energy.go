@@ -15,6 +15,8 @@ func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	p.counter(retiredEnergy, b.Retired.Joules(), b.Opened, uuid)
 	p.counter(energyResets, float64(b.Resets), b.Opened, uuid)
 	p.counter(readingsRejected, float64(b.Rejected), b.Opened, uuid)
+	p.counter(uncountedEnergy, b.Uncounted.Joules(), b.Opened, uuid)
+	p.counter(estimatedEnergy, b.Estimated.Joules(), b.Opened, uuid)
 	if b.IdlePower > 0 {
 		p.gauge(gpuIdlePower, float64(b.IdlePower), uuid)
 	}

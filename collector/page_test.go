@@ -20,18 +20,21 @@ import (
 // timestamp.
 func TestCreatedTimestamps(t *testing.T) {
 	opened := map[string]time.Time{
-		"gpuledger_gpu_energy_joules_total":               boot,
-		"gpuledger_unattributed_energy_joules_total":      boot,
-		"gpuledger_retired_energy_joules_total":           boot,
-		"gpuledger_gpu_energy_resets_total":               boot,
-		"gpuledger_gpu_readings_rejected_total":           boot,
-		"gpuledger_gpu_unsampled_seconds_total":           boot,
-		"gpuledger_gpu_xid_errors_total":                  boot,
-		"gpuledger_container_energy_joules_total":         boot.Add(10 * time.Minute),
-		"gpuledger_container_idle_energy_joules_total":    boot.Add(10 * time.Minute),
-		"gpuledger_container_gpu_allocated_seconds_total": boot.Add(10 * time.Minute),
-		"gpuledger_container_gpu_active_seconds_total":    boot.Add(10 * time.Minute),
-		"gpuledger_process_energy_joules_total":           boot.Add(11*time.Minute + time.Second),
+		"gpuledger_gpu_energy_joules_total":                 boot,
+		"gpuledger_unattributed_energy_joules_total":        boot,
+		"gpuledger_retired_energy_joules_total":             boot,
+		"gpuledger_gpu_energy_resets_total":                 boot,
+		"gpuledger_gpu_readings_rejected_total":             boot,
+		"gpuledger_gpu_unsampled_seconds_total":             boot,
+		"gpuledger_gpu_uncounted_energy_bound_joules_total": boot,
+		"gpuledger_gpu_estimated_energy_joules_total":       boot,
+		"gpuledger_gpu_xid_errors_total":                    boot,
+		"gpuledger_container_energy_joules_total":           boot.Add(10 * time.Minute),
+		"gpuledger_container_idle_energy_joules_total":      boot.Add(10 * time.Minute),
+		"gpuledger_container_gpu_allocated_seconds_total":   boot.Add(10 * time.Minute),
+		"gpuledger_container_gpu_active_seconds_total":      boot.Add(10 * time.Minute),
+		"gpuledger_container_gpu_busy_seconds_total":        boot.Add(10 * time.Minute),
+		"gpuledger_process_energy_joules_total":             boot.Add(11*time.Minute + time.Second),
 	}
 	families := byName(gather(t, heldAccounts(), everything))
 	for name, want := range opened {

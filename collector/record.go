@@ -75,6 +75,8 @@ func (p *page) board(r *record.Board) {
 		p.counter(boardUnattributed, e.Joules(), r.Since, p.with(board, "reason", gpu.Reason(reason).String()))
 	}
 	p.counter(boardEnergyResets, float64(r.Resets), r.Since, board)
+	p.counter(boardUncounted, r.Uncounted.Joules(), r.Since, board)
+	p.counter(boardEstimated, r.Estimated.Joules(), r.Since, board)
 	p.moment(boardCreated, r.Since, board)
 	if r.Source != gpu.EnergyNone {
 		p.info(boardEnergySource, p.with(board, "source", string(r.Source), "scope", string(r.Scope)))
@@ -82,16 +84,18 @@ func (p *page) board(r *record.Board) {
 }
 
 // amountMetrics are the metrics of the amounts of a kind of owner.
-type amountMetrics struct{ energy, exclusive, idle, held, active, gpuTime, created metricID }
+type amountMetrics struct {
+	energy, exclusive, idle, estimated, held, active, busy, gpuTime, created metricID
+}
 
 var (
 	podAmounts = amountMetrics{
-		energy: allocationEnergy, exclusive: allocationExclusive, idle: allocationIdle, held: allocationSeconds,
-		active: allocationActive, gpuTime: allocationGPUTime, created: allocationCreated,
+		energy: allocationEnergy, exclusive: allocationExclusive, idle: allocationIdle, estimated: allocationEstimated,
+		held: allocationSeconds, active: allocationActive, busy: allocationBusy, gpuTime: allocationGPUTime, created: allocationCreated,
 	}
 	unitAmounts = amountMetrics{
-		energy: unitAllocationEnergy, exclusive: unitAllocationExclusive, idle: unitAllocationIdle, held: unitAllocationSeconds,
-		active: unitAllocationActive, gpuTime: unitAllocationGPUTime, created: unitAllocationCreated,
+		energy: unitAllocationEnergy, exclusive: unitAllocationExclusive, idle: unitAllocationIdle, estimated: unitAllocationEstimated,
+		held: unitAllocationSeconds, active: unitAllocationActive, busy: unitAllocationBusy, gpuTime: unitAllocationGPUTime, created: unitAllocationCreated,
 	}
 )
 
@@ -130,8 +134,10 @@ func (p *page) amounts(r *record.Amounts, metrics *amountMetrics, key *labelSet)
 	p.counter(metrics.energy, r.Energy.Joules(), r.Since, key)
 	p.counter(metrics.exclusive, r.Exclusive.Joules(), r.Since, key)
 	p.counter(metrics.idle, r.Idle.Joules(), r.Since, key)
+	p.counter(metrics.estimated, r.Estimated.Joules(), r.Since, key)
 	p.counter(metrics.held, r.Held.Seconds(), r.Since, key)
 	p.counter(metrics.active, r.Active.Seconds(), r.Since, key)
+	p.counter(metrics.busy, r.Busy.Seconds(), r.Since, key)
 	p.counter(metrics.gpuTime, r.GPUTime.Seconds(), r.Since, key)
 	p.moment(metrics.created, r.Since, key)
 }

@@ -20,7 +20,7 @@ func fullNode() *gpu.Snapshot {
 	trainer := newAccount("team-a", "trainer-0", "trainer")
 	trainer.Energy = gpu.ByMethod{gpu.Exclusive: 1_234_567, gpu.Allocated: 89_001}
 	trainer.Idle = 80_000
-	trainer.Allocated, trainer.Active = 80*time.Minute, 71*time.Minute+500*time.Millisecond
+	trainer.Allocated, trainer.Active, trainer.Busy = 80*time.Minute, 71*time.Minute+500*time.Millisecond, 12*time.Minute+3*time.Millisecond
 	trainer.Processes = []gpu.ProcessAccount{newProcess(4711, "python3", 1_234_567, 0)}
 
 	chat := newAccount("team-b", "chat-7d9f-x2x", "server")
@@ -31,7 +31,7 @@ func fullNode() *gpu.Snapshot {
 		{Folded: true, Opened: boot.Add(time.Hour), Energy: gpu.ByMethod{gpu.Shared: 1_000}},
 	}
 	embed := newAccount("team-b", "embed-5c4-qqq", "server")
-	embed.Energy = gpu.ByMethod{gpu.Shared: 7_777}
+	embed.Energy, embed.Estimated = gpu.ByMethod{gpu.Shared: 7_777}, 6_543
 	embed.Processes = []gpu.ProcessAccount{newProcess(5100, "embed", 0, 7_777)}
 
 	whole := newGPU(0, trainer)
@@ -40,6 +40,7 @@ func fullNode() *gpu.Snapshot {
 	whole.Processes = []gpu.LiveProcess{newLive(trainer, 0)}
 
 	shared := newGPU(1, chat, embed)
+	shared.Book.Uncounted, shared.Book.Estimated = 321_098, 26_544
 	shared.Holders = []gpu.Holder{
 		{AccountKey: chat.AccountKey, Resource: "nvidia.com/gpu.shared", Sharing: gpu.SharingTimeSlicing, Replicas: 2},
 		{AccountKey: embed.AccountKey, Claim: "embed-gpu", Sharing: gpu.SharingNone},

@@ -32,9 +32,9 @@ func checkRecord(t *testing.T, e *exporter) {
 	all := func(map[string]string) bool { return true }
 	exclusive := func(l map[string]string) bool { return l["method"] == "exclusive" }
 	want := []string{
-		"gpuledger_allocation_gpu_seconds_total", "gpuledger_board_losses_total", "gpuledger_board_remapped_rows_total",
+		"gpuledger_allocation_gpu_seconds_total", "gpuledger_allocation_estimated_energy_joules_total", "gpuledger_board_losses_total", "gpuledger_board_remapped_rows_total",
 		"gpuledger_placement_info", "gpuledger_allocation_created_timestamp_seconds", "gpuledger_board_created_timestamp_seconds",
-		"gpuledger_unit_allocation_gpu_seconds_total", "gpuledger_unit_allocation_created_timestamp_seconds", "gpuledger_namespace_info",
+		"gpuledger_unit_allocation_gpu_seconds_total", "gpuledger_unit_allocation_estimated_energy_joules_total", "gpuledger_unit_allocation_created_timestamp_seconds", "gpuledger_namespace_info",
 	}
 	onPage := namespaces(p["gpuledger_container_energy_joules_total"], "namespace")
 	if diff := cmp.Diff(onPage, namespaces(record["gpuledger_namespace_info"], "pod_namespace")); diff != "" {
@@ -49,12 +49,16 @@ func checkRecord(t *testing.T, e *exporter) {
 		{"gpuledger_container_idle_energy_joules_total", "gpuledger_allocation_idle_energy_joules_total", all},
 		{"gpuledger_container_gpu_allocated_seconds_total", "gpuledger_allocation_seconds_total", all},
 		{"gpuledger_container_gpu_active_seconds_total", "gpuledger_allocation_active_seconds_total", all},
+		{"gpuledger_container_gpu_busy_seconds_total", "gpuledger_allocation_busy_seconds_total", all},
 		{"gpuledger_unit_energy_joules_total", "gpuledger_unit_allocation_energy_joules_total", all},
 		{"gpuledger_unit_energy_joules_total", "gpuledger_unit_allocation_exclusive_energy_joules_total", exclusive},
 		{"gpuledger_unit_idle_energy_joules_total", "gpuledger_unit_allocation_idle_energy_joules_total", all},
 		{"gpuledger_unit_gpu_allocated_seconds_total", "gpuledger_unit_allocation_seconds_total", all},
 		{"gpuledger_unit_gpu_active_seconds_total", "gpuledger_unit_allocation_active_seconds_total", all},
+		{"gpuledger_unit_gpu_busy_seconds_total", "gpuledger_unit_allocation_busy_seconds_total", all},
 		{"gpuledger_gpu_energy_joules_total", "gpuledger_board_energy_joules_total", all},
+		{"gpuledger_gpu_estimated_energy_joules_total", "gpuledger_board_estimated_energy_joules_total", all},
+		{"gpuledger_gpu_uncounted_energy_bound_joules_total", "gpuledger_board_uncounted_energy_bound_joules_total", all},
 		{"gpuledger_unattributed_energy_joules_total", "gpuledger_board_unattributed_energy_joules_total", all},
 		{"gpuledger_gpu_energy_source_info", "gpuledger_board_energy_source_info", all},
 		{"gpuledger_gpu_energy_resets_total", "gpuledger_board_energy_resets_total", all},

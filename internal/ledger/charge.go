@@ -167,9 +167,7 @@ func (b *book) post(st *settlement, p *part, o *party) {
 	a := b.account(p.key(o.owner), p.from.At.Wall)
 	a.Energy = a.Energy.Plus(o.energy)
 	a.Idle += o.idle
-	if p.isActive(o) {
-		a.Active += p.to.At.Sub(p.from.At)
-	}
+	p.addTimes(a, o)
 	if more := min(len(o.processes)-len(a.Processes), st.room); more > 0 {
 		a.Processes = slices.Grow(a.Processes, more) // grow once: there may be a thousand new processes
 	}

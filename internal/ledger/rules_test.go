@@ -134,7 +134,7 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 // accountNeverFalls checks that no value of an account decreases, and that the account of a process
 // in it ends only after the process was absent for the retention time or its PID was reused.
 func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
-	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active || now.GPUTime < was.GPUTime {
+	if less(now.Energy, was.Energy) || now.Idle < was.Idle || now.Allocated < was.Allocated || now.Active < was.Active || now.Busy < was.Busy || now.GPUTime < was.GPUTime {
 		m.t.Fatalf("an account decreased:\n%+v\n%+v", was, now)
 	}
 	for _, old := range was.Processes {
@@ -179,8 +179,8 @@ func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 			was = &gpu.Account{}
 		}
 		exclusive[a.Group()] += a.Energy[gpu.Exclusive] - was.Energy[gpu.Exclusive]
-		if a.Allocated > m.now-time.Hour || a.Active-was.Active > settled {
-			m.t.Fatalf("an account held the GPU for longer than its book, or was active for more than %v: %+v after %+v", settled, a, was)
+		if a.Allocated > m.now-time.Hour || a.Active-was.Active > settled || a.Busy > a.Active {
+			m.t.Fatalf("an account held the GPU for longer than its book, or was active for more than %v, or busy for longer than active: %+v after %+v", settled, a, was)
 		}
 		held += a.GPUTime - was.GPUTime
 		signal -= a.Energy[gpu.Shared] - was.Energy[gpu.Shared]

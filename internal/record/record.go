@@ -25,6 +25,10 @@ type Board struct {
 	Unattributed [gpu.NumReasons]gpu.Millijoules
 	// Resets counts the resets of the energy counter (gpuledger_board_energy_resets_total).
 	Resets uint64
+	// Uncounted is an upper bound of the energy that Energy omits
+	// (gpuledger_board_uncounted_energy_bound_joules_total). Estimated is the part of Energy that was
+	// divided with an estimated idle power (gpuledger_board_estimated_energy_joules_total).
+	Uncounted, Estimated gpu.Millijoules
 	// Source and Scope describe the energy counter (gpuledger_board_energy_source_info).
 	Source gpu.EnergySource
 	Scope  gpu.EnergyScope
@@ -72,13 +76,15 @@ type UnitPart struct {
 // Amounts are what an owner is charged for a part of a GPU. All are counters.
 type Amounts struct {
 	// Energy is the energy that the owner is charged (gpuledger_allocation_energy_joules_total).
-	// Exclusive and Idle are parts of it: the energy measured while no other owner held or
-	// used the GPU (gpuledger_allocation_exclusive_energy_joules_total), and the idle energy
-	// (gpuledger_allocation_idle_energy_joules_total).
-	Energy, Exclusive, Idle gpu.Millijoules
+	// Exclusive, Idle and Estimated are parts of it: the energy measured while no other owner held or
+	// used the GPU (gpuledger_allocation_exclusive_energy_joules_total), the idle energy
+	// (gpuledger_allocation_idle_energy_joules_total), and the energy divided with an estimated idle
+	// power (gpuledger_allocation_estimated_energy_joules_total).
+	Energy, Exclusive, Idle, Estimated gpu.Millijoules
 	// Held is the time that the owner held the GPU (gpuledger_allocation_seconds_total), Active
-	// the time that it worked on it (gpuledger_allocation_active_seconds_total).
-	Held, Active time.Duration
+	// the time that it worked on it (gpuledger_allocation_active_seconds_total), and Busy its sampled
+	// busy time (gpuledger_allocation_busy_seconds_total).
+	Held, Active, Busy time.Duration
 	// GPUTime is Held weighted by the share of the GPU (gpuledger_allocation_gpu_seconds_total).
 	GPUTime time.Duration
 	Since   time.Time // as in Board
@@ -110,12 +116,12 @@ func New(s *gpu.Snapshot) (rows Rows) {
 		}
 		rows.Boards = append(rows.Boards, Board{
 			Node: s.Node.Name, UUID: g.UUID, Serial: serial, Energy: g.Book.Energy, Unattributed: g.Book.Unattributed, Resets: g.Book.Resets,
-			Source: g.EnergySource, Scope: g.EnergyScope, Since: began(g, g.Book.Opened),
+			Uncounted: g.Book.Uncounted, Estimated: g.Book.Estimated, Source: g.EnergySource, Scope: g.EnergyScope, Since: began(g, g.Book.Opened),
 		})
 		for _, a := range g.Book.Groups() {
 			amounts := Amounts{
-				Energy: a.Energy, Exclusive: a.Exclusive, Idle: a.Idle, Held: a.Allocated, Active: a.Active, GPUTime: a.GPUTime,
-				Since: began(g, a.Opened),
+				Energy: a.Energy, Exclusive: a.Exclusive, Idle: a.Idle, Estimated: a.Estimated,
+				Held: a.Allocated, Active: a.Active, Busy: a.Busy, GPUTime: a.GPUTime, Since: began(g, a.Opened),
 			}
 			switch {
 			case a.Kind == gpu.OwnerPod && a.Known():

@@ -17,8 +17,8 @@ func TestNew(t *testing.T) {
 	opened := time.Unix(1_800_000_000, 0)
 	account := func(pod, part string, mJ gpu.Millijoules) gpu.Account {
 		a := gpu.Account{
-			Opened: opened.Add(time.Duration(mJ)), Energy: gpu.ByMethod{gpu.Exclusive: 1, gpu.Shared: mJ}, Idle: mJ / 2,
-			Allocated: time.Duration(mJ), Active: time.Duration(2 * mJ), GPUTime: time.Duration(3 * mJ),
+			Opened: opened.Add(time.Duration(mJ)), Energy: gpu.ByMethod{gpu.Exclusive: 1, gpu.Shared: mJ}, Idle: mJ / 2, Estimated: 4 * mJ,
+			Allocated: time.Duration(mJ), Active: time.Duration(2 * mJ), Busy: time.Duration(5 * mJ), GPUTime: time.Duration(3 * mJ),
 		}
 		a.Owner = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: pod, UID: "uid-" + pod, Part: part}
 		return a
@@ -38,7 +38,7 @@ func TestNew(t *testing.T) {
 				Events:  gpu.DriverEvents{Since: opened, Losses: 3, ByCode: map[uint64]uint64{79: 1}},
 				Reading: &gpu.Reading{RowRemap: rows},
 				Book: &gpu.Book{
-					Opened: opened, Energy: 100, Resets: 2, Unattributed: [gpu.NumReasons]gpu.Millijoules{gpu.Gap: 9},
+					Opened: opened, Energy: 100, Resets: 2, Uncounted: 8, Estimated: 6, Unattributed: [gpu.NumReasons]gpu.Millijoules{gpu.Gap: 9},
 					Accounts: []gpu.Account{account("x", "one", 10), account("x", "two", 20), account("y", "one", 30), unknown},
 				},
 			},
@@ -50,8 +50,8 @@ func TestNew(t *testing.T) {
 		return record.Allocation{
 			Node: "n", UUID: "GPU-a", Serial: "1", ChassisSerial: "c", Namespace: "ml", Pod: pod, PodUID: "uid-" + pod,
 			Amounts: record.Amounts{
-				Energy: mJ + containers, Exclusive: containers, Idle: mJ / 2,
-				Held: time.Duration(mJ), Active: time.Duration(2 * mJ), GPUTime: time.Duration(3 * mJ),
+				Energy: mJ + containers, Exclusive: containers, Idle: mJ / 2, Estimated: 4 * mJ,
+				Held: time.Duration(mJ), Active: time.Duration(2 * mJ), Busy: time.Duration(5 * mJ), GPUTime: time.Duration(3 * mJ),
 				Since: opened.Add(time.Duration(first)),
 			},
 		}
@@ -68,7 +68,7 @@ func TestNew(t *testing.T) {
 		},
 		Boards: []record.Board{
 			{
-				Node: "n", UUID: "GPU-a", Serial: "1", Energy: 100, Unattributed: [gpu.NumReasons]gpu.Millijoules{gpu.Gap: 9}, Resets: 2,
+				Node: "n", UUID: "GPU-a", Serial: "1", Energy: 100, Unattributed: [gpu.NumReasons]gpu.Millijoules{gpu.Gap: 9}, Resets: 2, Uncounted: 8, Estimated: 6,
 				Source: gpu.EnergyCounter, Scope: gpu.ScopeGPU, Since: opened,
 			},
 			{Node: "n", UUID: "GPU-b", Energy: 7},

@@ -77,7 +77,7 @@ func (s size) fill(g *gpu.GPU, j, n int) {
 			UID: fmt.Sprintf("%08x-%04x-4%03x-9%03x-%012x", r.IntN(1<<32), r.IntN(1<<16), r.IntN(1<<12), r.IntN(1<<12), r.IntN(1<<48)), Part: "server",
 		}},
 		Opened: boot.Add(10 * time.Minute), Energy: gpu.ByMethod{gpu.Exclusive: joules(), gpu.Shared: joules()},
-		Idle: joules() / 3, Allocated: duration(), Active: duration(),
+		Idle: joules() / 3, Allocated: duration(), Active: duration(), Busy: duration(), Estimated: joules() / 5,
 	}
 	id := fmt.Sprintf("%016x%016x%016x%016x", r.Uint64(), r.Uint64(), r.Uint64(), r.Uint64())
 	for k := range s.processes {

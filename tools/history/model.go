@@ -87,7 +87,9 @@ func (b *block) addBoard(gpu, from, to int, board []string) {
 		b.add("gpuledger_board_unattributed_energy_joules_total", constant, with("reason", reason)...)
 	}
 	b.add("gpuledger_board_energy_source_info", constant, with("source", "counter", "scope", "gpu")...)
-	for _, name := range []string{"energy_resets_total", "losses_total", "created_timestamp_seconds"} {
+	for _, name := range []string{
+		"energy_resets_total", "losses_total", "created_timestamp_seconds", "uncounted_energy_bound_joules_total", "estimated_energy_joules_total",
+	} {
 		b.add("gpuledger_board_"+name, constant, board...)
 	}
 	for _, kind := range []string{"correctable", "uncorrectable"} {
@@ -111,6 +113,8 @@ func (b *block) addAllocation(gpu, node, d int) {
 	b.add("gpuledger_allocation_seconds_total", of("seconds", 0), record...)
 	b.add("gpuledger_allocation_gpu_seconds_total", of("seconds", 0), record...)
 	b.add("gpuledger_allocation_active_seconds_total", of("seconds", 1), record...)
+	b.add("gpuledger_allocation_busy_seconds_total", of("seconds", 1), record...)
+	b.add("gpuledger_allocation_estimated_energy_joules_total", of("one", 0), record...)
 	b.add("gpuledger_allocation_created_timestamp_seconds", of("one", 0), record...)
 }
 
