@@ -95,6 +95,34 @@ func contexts(p simnode.Pod) (n float64) {
 	return n
 }
 
+// TestDefinitions compares both truths with parts calculated by hand: an idle power of 70 W, and work
+// of 560 W × 81 % and 430 W × 9 %, or of 240 W × 1 % beside an idle holder.
+func TestDefinitions(t *testing.T) {
+	want := map[string][2]float64{ // floor shared, user pays
+		"90 to 10": {(453.6 + 35) / 562.3, (453.6 + 70*0.81 + 7./2) / 562.3},
+		"a hundredth of every second beside an idle holder": {(2.4 + 35) / 72.4, (2.4 + 70*0.01 + 69.3/2) / 72.4},
+	}
+	for _, c := range accuracy.Cases(length) {
+		parts, chosen := want[c.Name]
+		if !chosen {
+			continue
+		}
+		delete(want, c.Name)
+		r := run(t, c, 30*time.Second)
+		for _, o := range r.Owners {
+			if o.Name != "heavy" && o.Name != "works" {
+				continue
+			}
+			if math.Abs(o.Truth-parts[0]) > 0.002 || math.Abs(o.UserPays-parts[1]) > 0.002 {
+				t.Errorf("%s, %s: floor shared %.3f, user pays %.3f; want %.3f, %.3f", c.Name, o.Name, o.Truth, o.UserPays, parts[0], parts[1])
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("no such cases: %v", want)
+	}
+}
+
 // TestUnseen checks that the error of hidden activity is the one in docs/energy.md.
 func TestUnseen(t *testing.T) {
 	worst := make(map[string]float64)

@@ -109,6 +109,7 @@ func (b *bench) advance(d time.Duration) error {
 		energy := float64(g.Energy - b.world.last.Energy)
 		b.journal.add(time.Duration(row.Boot), perfect, b.world.perfect(energy, on))
 		b.journal.add(time.Duration(row.Boot), truth, b.world.truth(g))
+		b.journal.add(time.Duration(row.Boot), userPays, b.world.workingFloor(on))
 	})
 }
 

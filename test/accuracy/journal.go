@@ -10,7 +10,8 @@ import (
 type rule int
 
 const (
-	truth    rule = iota // the model's
+	truth    rule = iota // the model's, floor shared
+	userPays             // the model's, user pays
 	perfect              // gpuledger's, with perfect samples
 	charged              // gpuledger's, as charged
 	previous             // that of gpuledger's first edition

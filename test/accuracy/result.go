@@ -27,9 +27,10 @@ type Owner struct {
 	Name string
 	// Sample is set for one pod of a kind; the kind includes it.
 	Sample bool
-	// Truth is the true energy, Perfect that of gpuledger's rule with perfect samples, Charged that
-	// of gpuledger.
-	Truth, Perfect, Charged float64
+	// Truth is the true energy if the floor is shared at all times, UserPays if the users pay it while
+	// somebody works. Perfect is the charge of gpuledger's rule with perfect samples, Charged that of
+	// gpuledger.
+	Truth, UserPays, Perfect, Charged float64
 	// Bound is two standard errors of the driver's samples, 0 if there are none.
 	Bound float64
 	// Previous, SMShare, Scraped and PIDInfo are the charges of the other rules.
@@ -42,25 +43,27 @@ func (o *Owner) Signal() float64 { return o.Charged - o.Perfect }
 // Model is the error of its rule with perfect samples.
 func (o *Owner) Model() float64 { return o.Perfect - o.Truth }
 
-// Wrong returns the share of energy that a rule put into wrong accounts: half the sum of the
-// errors.
-func (r *Result) Wrong(by func(Owner) float64) float64 {
+// Wrong returns the share of energy that a rule put into wrong accounts by a definition of the
+// truth: half the sum of the errors.
+func (r *Result) Wrong(by, truth func(Owner) float64) float64 {
 	sum := 0.0
 	for _, o := range r.Owners {
 		if !o.Sample {
-			sum += math.Abs(by(o) - o.Truth)
+			sum += math.Abs(by(o) - truth(o))
 		}
 	}
 	return sum / 2
 }
 
-// The arguments of [Result.Wrong].
+// The arguments of [Result.Wrong]. FloorShared and UserPays are the definitions of the truth.
 var (
-	Charged  = func(o Owner) float64 { return o.Charged }
-	Previous = func(o Owner) float64 { return o.Previous }
-	SMShare  = func(o Owner) float64 { return o.SMShare }
-	Scraped  = func(o Owner) float64 { return o.Scraped }
-	PIDInfo  = func(o Owner) float64 { return o.PIDInfo }
+	FloorShared = func(o Owner) float64 { return o.Truth }
+	UserPays    = func(o Owner) float64 { return o.UserPays }
+	Charged     = func(o Owner) float64 { return o.Charged }
+	Previous    = func(o Owner) float64 { return o.Previous }
+	SMShare     = func(o Owner) float64 { return o.SMShare }
+	Scraped     = func(o Owner) float64 { return o.Scraped }
+	PIDInfo     = func(o Owner) float64 { return o.PIDInfo }
 )
 
 // Check returns an error if the book does not balance, with itself and with the GPU, or if the
@@ -110,7 +113,7 @@ func (b *bench) owner(name string, members []string, sums [rules]charges, energy
 		return sum / energy
 	}
 	return Owner{
-		Name: name, Truth: share(sums[truth]), Perfect: share(sums[perfect]), Charged: share(sums[charged]),
+		Name: name, Truth: share(sums[truth]), UserPays: share(sums[truth]) + share(sums[userPays]), Perfect: share(sums[perfect]), Charged: share(sums[charged]),
 		Bound:    b.world.bound(members) / energy,
 		Previous: share(sums[previous]), SMShare: share(sums[smShare]), Scraped: share(sums[scraped]), PIDInfo: share(sums[pidInfo]),
 	}

@@ -2,6 +2,7 @@ package accuracy
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/gpuledger/gpuledger/test/markdown"
@@ -10,10 +11,10 @@ import (
 // maxRows is the maximum number of owners of a case that have rows of their own.
 const maxRows = 4
 
-// Table returns results as a table. All numbers are percentages of the GPU's energy, and all errors
-// except the model's and the signal's are against the truth.
+// Table returns results as a table. All numbers are percentages of the GPU's energy, and the errors
+// of other rules are against the truth of a shared floor.
 func Table(results []Result) *markdown.Table {
-	t := markdown.NewTable("owner", "truth", "gpuledger", "error", "of the model", "of the signal", "± 2σ of the samples",
+	t := markdown.NewTable("owner", "user pays", "floor shared", "gpuledger", "error, user pays", "error, floor shared", "of the model", "of the signal", "± 2σ of the samples",
 		"first edition", "SM share", "SM share, 15 s", "pid info")
 	for _, r := range results {
 		t.Add("**" + r.Name + "**")
@@ -22,8 +23,9 @@ func Table(results []Result) *markdown.Table {
 				t.Add(r.cells(&o)...)
 			}
 		}
-		t.Add("*in wrong accounts*", "", "", percent(r.Wrong(Charged)), "", "", "",
-			r.unlessMIG(percent(r.Wrong(Previous))), percent(r.Wrong(SMShare)), percent(r.Wrong(Scraped)), percent(r.Wrong(PIDInfo)))
+		t.Add("*in wrong accounts*", "", "", "", percent(r.Wrong(Charged, UserPays)), percent(r.Wrong(Charged, FloorShared)), "", "", "",
+			r.unlessMIG(percent(r.Wrong(Previous, FloorShared))),
+			percent(r.Wrong(SMShare, FloorShared)), percent(r.Wrong(Scraped, FloorShared)), percent(r.Wrong(PIDInfo, FloorShared)))
 	}
 	return t
 }
@@ -35,8 +37,8 @@ func (r *Result) cells(o *Owner) []string {
 		bound = percent(o.Bound)
 	}
 	return []string{
-		o.Name, percent(o.Truth), percent(o.Charged),
-		signed(o.Charged - o.Truth), signed(o.Model()), signed(o.Signal()), bound,
+		o.Name, percent(o.UserPays), percent(o.Truth), percent(o.Charged),
+		signed(o.Charged - o.UserPays), signed(o.Charged - o.Truth), signed(o.Model()), signed(o.Signal()), bound,
 		r.unlessMIG(signed(o.Previous - o.Truth)), signed(o.SMShare - o.Truth), signed(o.Scraped - o.Truth), signed(o.PIDInfo - o.Truth),
 	}
 }
@@ -49,19 +51,37 @@ func (r *Result) unlessMIG(cell string) string {
 	return cell
 }
 
-// A Summary is the average share of energy in wrong accounts over cases.
+// A Summary is the average share of energy in wrong accounts over cases, by the truth of a shared
+// floor. UserPays is that of gpuledger by the other truth.
 type Summary struct {
-	Cases                               int
-	Charged, Previous, SMShare, Scraped float64
+	Cases                                         int
+	UserPays, Charged, Previous, SMShare, Scraped float64
+	// Worst is gpuledger's largest error of an account by each truth: that the user pays, and a shared
+	// floor.
+	Worst [2]Extreme
+}
+
+// An Extreme is the largest error of an account.
+type Extreme struct {
+	Case, Owner string
+	Error       float64
 }
 
 func (s *Summary) add(r *Result) {
 	s.Cases++
 	n := float64(s.Cases)
-	s.Charged += (r.Wrong(Charged) - s.Charged) / n
-	s.Previous += (r.Wrong(Previous) - s.Previous) / n
-	s.SMShare += (r.Wrong(SMShare) - s.SMShare) / n
-	s.Scraped += (r.Wrong(Scraped) - s.Scraped) / n
+	s.UserPays += (r.Wrong(Charged, UserPays) - s.UserPays) / n
+	s.Charged += (r.Wrong(Charged, FloorShared) - s.Charged) / n
+	s.Previous += (r.Wrong(Previous, FloorShared) - s.Previous) / n
+	s.SMShare += (r.Wrong(SMShare, FloorShared) - s.SMShare) / n
+	s.Scraped += (r.Wrong(Scraped, FloorShared) - s.Scraped) / n
+	for i, truth := range []func(Owner) float64{UserPays, FloorShared} {
+		for _, o := range r.Owners {
+			if e := o.Charged - truth(o); math.Abs(e) > math.Abs(s.Worst[i].Error) {
+				s.Worst[i] = Extreme{r.Name, o.Name, e}
+			}
+		}
+	}
 }
 
 // saturated is the share of time without work up to which a GPU counts as saturated.
@@ -105,17 +125,21 @@ type Run struct {
 // Ranges returns the energy in wrong accounts under each way to take samples.
 func Ranges(runs []Run) *markdown.Table {
 	t := markdown.NewTable("the driver's samples",
-		"gpuledger, idle time", "first edition", "SM share", "SM share, 15 s",
-		"gpuledger, saturated", "first edition", "SM share", "SM share, 15 s")
+		"gpuledger, idle time, user pays", "worst account", "floor shared", "worst account", "first edition", "SM share", "SM share, 15 s",
+		"gpuledger, saturated, user pays", "worst account", "floor shared", "worst account", "first edition", "SM share", "SM share, 15 s")
 	for _, run := range runs {
 		idle, busy := Summarize(run.Results)
 		row := []string{run.Name}
 		for _, s := range []Summary{idle, busy} {
-			row = append(row, percent(s.Charged), percent(s.Previous), percent(s.SMShare), percent(s.Scraped))
+			row = append(row, percent(s.UserPays), s.Worst[0].String(), percent(s.Charged), s.Worst[1].String(), percent(s.Previous), percent(s.SMShare), percent(s.Scraped))
 		}
 		t.Add(row...)
 	}
 	return t
+}
+
+func (e Extreme) String() string {
+	return fmt.Sprintf("%s of “%s” %s", e.Owner, e.Case, signed(e.Error))
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }

@@ -61,6 +61,47 @@ func (w *world) truth(row simnode.GPUTruth) charges {
 	return used
 }
 
+// workingFloor returns the difference between the two truths in a step: while somebody works, the
+// users pay the floor in proportion to their work, and not the owners who pay it otherwise.
+func (w *world) workingFloor(on []simnode.Activity) charges {
+	moved := make(charges)
+	for i := range w.instances() {
+		held, contexts, work := make(charges), make(charges), make(charges)
+		for _, a := range on {
+			switch {
+			case a.Instance != i:
+			case a.Holds:
+				held[owner(a)]++
+			default:
+				contexts[owner(a)]++
+				work[owner(a)] += float64(a.Percent) / 100
+			}
+		}
+		if len(held) == 0 {
+			held = contexts
+		}
+		if work.sum() == 0 {
+			continue
+		}
+		floor := float64(w.gpu.Floor) * 1000 * step.Seconds() * w.part(i) / w.slices() * min(work.sum(), 1)
+		for owner, e := range work.scaled(floor) {
+			moved[owner] += e
+		}
+		for owner, e := range held.scaled(floor) {
+			moved[owner] -= e
+		}
+	}
+	return moved
+}
+
+// instances returns the number of instances, 1 without MIG.
+func (w *world) instances() int {
+	if w.gpu.MIG == nil {
+		return 1
+	}
+	return len(w.gpu.MIG.Instances)
+}
+
 // perfect returns the charges of a step by gpuledger's rule: idle time's floor goes to the holders,
 // or without holders to all owners with a context; the rest to all by busy time. On a MIG instance
 // both follow its slices.

@@ -6,18 +6,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
 	"github.com/gpuledger/gpuledger/test/accuracy"
+	"github.com/gpuledger/gpuledger/test/accuracy/tenants"
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
 const (
+	// length is the length of a case. It is half of that for other ways to take samples, of which only
+	// means are reported.
 	length = 10 * time.Minute
+	// light is the length of a simulation of a light load.
+	light = 15 * time.Minute
 	// aim is the largest error of the signal, as a share of the GPU's energy.
 	aim = 0.02
 )
@@ -34,27 +37,58 @@ func main() {
 }
 
 func run(ctx context.Context, file string) error {
+	if err := reportTenants(file); err != nil {
+		return err
+	}
 	runs, err := play(ctx)
 	if err != nil {
 		return err
 	}
 	favourable := runs[0].Results
-	tables := map[string]string{
-		"make bench-accuracy":         accuracy.Table(favourable).String(),
-		"make bench-accuracy: ranges": accuracy.Ranges(runs).String(),
-	}
-	for _, name := range slices.Sorted(maps.Keys(tables)) {
-		if file == "" {
-			fmt.Println(tables[name])
-		} else if err := markdown.Put(file, name, tables[name]); err != nil {
-			return fmt.Errorf("put the table into %s: %w", file, err)
-		}
+	err = errors.Join(
+		put(file, "make bench-accuracy", accuracy.Table(favourable)),
+		put(file, "make bench-accuracy: ranges", accuracy.Ranges(runs)),
+	)
+	if err != nil {
+		return err
 	}
 	errs := []error{accuracy.Compare(accuracy.Summarize(favourable))}
 	for _, r := range favourable {
 		errs = append(errs, r.Check(func(accuracy.Owner) float64 { return max(aim, r.Limit) }))
 	}
 	return errors.Join(errs...)
+}
+
+// put prints a table, or writes it into a file.
+func put(file, name string, table *markdown.Table) error {
+	if file == "" {
+		fmt.Println(table)
+		return nil
+	}
+	if err := markdown.Put(file, name, table.String()); err != nil {
+		return fmt.Errorf("put the table into %s: %w", file, err)
+	}
+	return nil
+}
+
+// reportTenants runs the loads of package tenants.
+func reportTenants(file string) error {
+	beside, err := tenants.BesideTable()
+	if err != nil {
+		return err
+	}
+	var rows []tenants.Row
+	for _, l := range tenants.Lights() {
+		row, err := tenants.Measure(l, light)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, row)
+	}
+	return errors.Join(
+		put(file, "make bench-accuracy: beside", beside),
+		put(file, "make bench-accuracy: light", tenants.Table(rows)),
+	)
 }
 
 // play runs all cases under all ways to take samples. There are no such ways for GPUs
@@ -71,7 +105,10 @@ func play(ctx context.Context) ([]accuracy.Run, error) {
 	}
 	var runs []accuracy.Run
 	for i, how := range accuracy.Samplings() {
-		run := accuracy.Run{Name: how.Name}
+		run, length := accuracy.Run{Name: how.Name}, length
+		if i > 0 {
+			length /= 2
+		}
 		for _, c := range accuracy.Sampled(accuracy.Cases(length), how) {
 			if i > 0 && !c.Sampled() {
 				continue

@@ -1,0 +1,147 @@
+package tenants
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// A worker is a tenant in the simulation.
+type worker struct {
+	*Tenant
+	index   int
+	backlog float64 // ms of work that waits
+	// ran is its time on the GPU in this step, recent since the last sample, in milliseconds.
+	ran, recent float64
+	// work is the energy of its work since the start, floor the floor's energy while it ran, in
+	// millijoules.
+	work, floor float64
+}
+
+// A tally is the energy of a tenant in millijoules since the start, by each definition.
+type tally struct{ floorShared, userPays float64 }
+
+// kept is the number of milliseconds for which a board keeps its history.
+const kept = 1024
+
+// A board is a GPU in the simulation.
+type board struct {
+	*GPU
+	workers  []worker
+	working  []*worker // the workers with a load
+	replicas float64
+	random   *rand.Rand
+	now      int64 // ms since the start
+	floor    float64
+	// energy is the board's energy in millijoules, counter its value at the last update.
+	energy, counter float64
+	// busy and power have the sums up to each millisecond, to average them.
+	busy, power [kept]float64
+	busySum     float64
+	last        int     // the worker that ran last, -1 before the first
+	tail        float64 // W, the power after work
+	// floors is the floor's energy since the start, unused its part while nothing ran.
+	floors, unused float64
+	ring
+}
+
+func newBoard(g *GPU, how Driver, seed uint64) *board {
+	b := &board{GPU: g, random: rand.New(rand.NewPCG(seed, 1)), last: -1, ring: newRing(how)}
+	b.workers = make([]worker, len(g.Tenants))
+	for i := range g.Tenants {
+		b.workers[i] = worker{Tenant: &g.Tenants[i], index: i}
+		b.replicas += float64(g.Tenants[i].Replicas)
+		if g.Tenants[i].Load != nil {
+			b.working = append(b.working, &b.workers[i])
+		}
+	}
+	return b
+}
+
+// warm updates the power of the board without work.
+func (b *board) warm() {
+	b.floor = float64(b.Floor) * (1 + drift*math.Sin(2*math.Pi*float64(b.now)/driftPeriod))
+}
+
+// step advances the board by a millisecond.
+func (b *board) step() {
+	if b.now%tick.Milliseconds() == 0 {
+		b.warm()
+	}
+	left := b.run()
+	used := b.floor // millijoules, as every step is a millisecond
+	for _, w := range b.working {
+		work := w.Watts * w.ran
+		w.work += work
+		w.floor += b.floor * w.ran
+		used += work
+	}
+	used += b.afterwards(left)
+	b.floors += b.floor
+	b.unused += b.floor * left
+	b.energy += used
+	b.busySum += 1 - left
+	b.now++
+	b.busy[b.now%kept], b.power[b.now%kept] = b.busySum, b.energy
+	if b.now%counterStep == 0 {
+		b.counter = b.energy
+	}
+	b.sample(b)
+}
+
+// afterwards returns the additional energy after work in this step.
+func (b *board) afterwards(left float64) float64 {
+	switch {
+	case b.Tail == 0:
+		return 0
+	case left < 1:
+		b.tail = float64(b.Tail)
+		return 0
+	case b.last < 0:
+		return 0
+	}
+	b.tail *= 1 - 1./tailTime
+	b.workers[b.last].work += b.tail
+	return b.tail
+}
+
+// run runs the waiting work for a millisecond, each time starting with another worker, and returns
+// the part of it in which nothing ran.
+func (b *board) run() (left float64) {
+	left = 1
+	n := len(b.working)
+	for i := range n {
+		w := b.working[(int(b.now%int64(n))+i)%n]
+		w.backlog += w.Load(b.now)
+		w.ran = min(w.backlog, left)
+		left -= w.ran
+		w.backlog -= w.ran
+		w.recent += w.ran
+		if w.ran > 0 {
+			b.last = w.index
+		}
+	}
+	return max(left, 0)
+}
+
+// tallies returns the energy of each tenant since the start.
+func (b *board) tallies() []tally {
+	all := make([]tally, len(b.workers))
+	for i := range b.workers {
+		w := &b.workers[i]
+		held := float64(w.Replicas) / b.replicas
+		all[i] = tally{w.work + held*b.floors, w.work + w.floor + held*b.unused}
+	}
+	return all
+}
+
+// busyOver returns the busy share of the last milliseconds.
+func (b *board) busyOver(ms int64) float64 {
+	ms = min(ms, b.now)
+	return (b.busySum - b.busy[(b.now-ms)%kept]) / float64(ms)
+}
+
+// powerOver returns the mean power of the last milliseconds in watts.
+func (b *board) powerOver(ms int64) float64 {
+	ms = min(ms, b.now)
+	return (b.energy - b.power[(b.now-ms)%kept]) / float64(ms)
+}

@@ -1,0 +1,18 @@
+// Package tenants simulates GPUs that tenants share, in steps of a millisecond, and keeps their books
+// with a ledger. It has no exporter, no files and no driver: an hour takes a fraction of a second,
+// so that it measures loads that are shorter than the steps of package simnode, and attacks that last
+// for days.
+//
+// A GPU draws the floor at all times, and the tenant that runs adds its own power. Time-slicing
+// runs one tenant at a time. The ledger gets one observation a second with the data that the NVML
+// source would read: the counter, the contexts, the allocations, and samples of the
+// process that ran at a moment.
+//
+// The floor's owner is a definition and not a measurement. There are two of them:
+//
+//   - floor shared: the holders share the floor at all times;
+//   - user pays: the holders share the floor while nothing runs, and the tenant that runs pays it
+//     otherwise. This is the rule of docs/energy.md.
+//
+// All random numbers have a fixed seed, so every run has the same results.
+package tenants

@@ -1,0 +1,118 @@
+package tenants
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A Light is a light load of a shared GPU.
+type Light struct {
+	// Duty is the busy share of the GPU, Burst the length of a burst in milliseconds, 0 for an even
+	// load.
+	Duty  float64
+	Burst int
+}
+
+func (l Light) String() string {
+	if l.Burst == 0 {
+		return fmt.Sprintf("%g %%, evenly", 100*l.Duty)
+	}
+	return fmt.Sprintf("%g %%, bursts of %d ms", 100*l.Duty, l.Burst)
+}
+
+// Lights returns the light loads.
+func Lights() (all []Light) {
+	for _, duty := range []float64{0.005, 0.01, 0.05, 0.2, 0.5} {
+		for _, burst := range []int{1, 20, 300, 0} {
+			all = append(all, Light{duty, burst})
+		}
+	}
+	return all
+}
+
+// A Variant is a GPU under a light load: its number of holders, half of which are idle, its idle
+// power and the driver's way to sample.
+type Variant struct {
+	Holders int
+	Floor   gpu.Watts
+	Driver
+}
+
+func (v Variant) String() string {
+	return fmt.Sprintf("%d holders, %v W, names %v, power over %v", v.Holders, v.Floor, v.Names, v.Power)
+}
+
+// Variants returns the variants of each load. The power limit is 700 W in all of them.
+func Variants() (all []Variant) {
+	for _, holders := range []int{2, 4, 10} {
+		for _, floor := range []gpu.Watts{70, 110} {
+			for _, names := range []Names{NamesActive, NamesLast, NamesNone} {
+				for _, power := range []time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second} {
+					all = append(all, Variant{holders, floor, Driver{Names: names, Power: power}})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// World returns the simulation of a load on a variant. The first half of the holders works, each more
+// than the one before and at another power, but on average at 400 W.
+func (l Light) World(v Variant, length time.Duration) World {
+	const watts, spread = 400, 80
+	workers := v.Holders / 2
+	g := GPU{Model: "NVIDIA H100 80GB HBM3", Limit: 700, Floor: v.Floor}
+	for i := range workers {
+		part := float64(2*(i+1)) / float64(workers*(workers+1))
+		load := Evenly(l.Duty * part)
+		if l.Burst > 0 {
+			load = Bursts(l.Burst, l.Duty*part, uint64(i))
+		}
+		power := float64(watts)
+		if workers > 1 {
+			power += spread * (2*float64(i)/float64(workers-1) - 1)
+		}
+		g.Tenants = append(g.Tenants, Tenant{Name: fmt.Sprintf("worker-%d", i), Replicas: 1, Watts: power, Load: load})
+	}
+	for i := range v.Holders - workers {
+		g.Tenants = append(g.Tenants, Tenant{Name: fmt.Sprintf("idle-%d", i), Replicas: 1})
+	}
+	return World{Name: l.String() + ", " + v.String(), GPUs: []GPU{g}, Driver: v.Driver, Length: length, Seed: 40}
+}
+
+// A Beside is the load of one holder beside an idle one on a GPU of 110 W idle power and a limit of
+// 700 W, with its true part by the definition that the user pays, calculated by hand.
+type Beside struct {
+	Name string
+	// Watts is the power of the work above the idle power.
+	Watts float64
+	Load  Load
+	Truth float64
+}
+
+// Besides returns the loads. With the busy share u and the power w of the work the true part is
+// (55 W × (1 − u) + 110 W × u + u × w) / (110 W + u × w).
+func Besides() []Beside {
+	return []Beside{
+		// (55 × 0.995 + 110 × 0.005 + 500 × 0.005) / 112.5 = (54.725 + 0.55 + 2.5) / 112.5
+		{"1 ms of work every 200 ms", 500, Bursts(1, 0.005, 1), 0.514},
+		// (55 × 0.8 + 110 × 0.2 + 400 × 0.2) / 190 = (44 + 22 + 80) / 190
+		{"20 % busy, evenly, 1 ms at a time", 400, Bursts(1, 0.2, 2), 0.768},
+		{"20 % busy, evenly, kernels of microseconds", 400, Evenly(0.2), 0.768},
+		// (55 × 0.4 + 110 × 0.6 + 500 × 0.6) / 410 = (22 + 66 + 300) / 410
+		{"60 % busy, evenly, 1 ms at a time", 500, Bursts(1, 0.6, 3), 0.946},
+		{"60 % busy, evenly, kernels of microseconds", 500, Evenly(0.6), 0.946},
+	}
+}
+
+// World returns an hour of the load.
+func (b Beside) World(how Driver) World {
+	return World{Name: b.Name, Driver: how, Length: time.Hour, Seed: 41, GPUs: []GPU{{
+		Model: "NVIDIA H100 80GB HBM3", Limit: 700, Floor: 110, Tenants: []Tenant{
+			{Name: "works", Replicas: 1, Watts: b.Watts, Load: b.Load},
+			{Name: "rests", Replicas: 1},
+		},
+	}}}
+}

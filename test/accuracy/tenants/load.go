@@ -1,0 +1,48 @@
+package tenants
+
+import "math/rand/v2"
+
+// A Load returns the work that arrives in a millisecond, in milliseconds of the GPU's time. It is
+// called once for every millisecond since the start, in order.
+type Load func(ms int64) float64
+
+// Evenly returns a load whose kernels are far shorter than a millisecond.
+func Evenly(duty float64) Load {
+	return func(int64) float64 { return duty }
+}
+
+// Bursts returns a load of bursts of some milliseconds. The time between two bursts varies by half, so that they
+// are not in step with the driver's samples.
+func Bursts(length int, duty float64, seed uint64) Load {
+	random := rand.New(rand.NewPCG(seed, uint64(length)))
+	mean := float64(length) / duty
+	next := mean * random.Float64()
+	return func(ms int64) (work float64) {
+		for next < float64(ms+1) {
+			work += float64(length)
+			next += mean * (0.5 + random.Float64())
+		}
+		return work
+	}
+}
+
+// Periodic returns a load of one burst in every period, at a fixed time in it; both in milliseconds.
+func Periodic(length, period, offset int64) Load {
+	return func(ms int64) float64 {
+		if ms%period == offset {
+			return float64(length)
+		}
+		return 0
+	}
+}
+
+// Within restricts a load to a part of each period, in milliseconds.
+func Within(load Load, from, until, period int64) Load {
+	return func(ms int64) float64 {
+		work := load(ms)
+		if at := ms % period; at < from || at >= until {
+			return 0
+		}
+		return work
+	}
+}

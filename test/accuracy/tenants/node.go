@@ -1,0 +1,155 @@
+package tenants
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+const (
+	tick      = time.Second
+	retention = 5 * time.Minute
+	// boot is the boot clock at the start of the simulation.
+	boot = time.Hour
+	// settling is the time for which the NVML source treats samples as incomplete.
+	settling = 250 * time.Millisecond
+)
+
+var wall = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// A reader observes a board as the exporter does.
+type reader struct {
+	*board
+	uuid    string
+	sampled time.Duration // boot clock up to which samples were read
+	// listed has the processes of earlier lists by PID.
+	listed map[uint32]*gpu.Process
+	// first is the truth at the first observation, marks at the last ones.
+	first mark
+	marks []mark
+}
+
+// A mark is the truth at an observation.
+type mark struct {
+	at time.Duration // boot clock
+	// energy is the board's energy, counter its counter, in millijoules.
+	energy  float64
+	counter gpu.Millijoules
+	tallies []tally
+}
+
+func newReader(i int, b *board) *reader {
+	return &reader{board: b, uuid: fmt.Sprintf("GPU-%d", i), listed: make(map[uint32]*gpu.Process)}
+}
+
+func instant(ms int64) gpu.Instant {
+	d := time.Duration(ms) * time.Millisecond
+	return gpu.Instant{Boot: boot + d, Wall: wall.Add(d)}
+}
+
+// pidAt returns the PID of the worker's process at a time.
+func (w *worker) pidAt(ms int64) uint32 {
+	pid := uint32(1000 * (w.index + 1))
+	if w.Lifetime > 0 {
+		pid += 100_000 * uint32(ms/w.Lifetime.Milliseconds()%10_000)
+	}
+	return pid
+}
+
+// owner returns the container of a tenant.
+func (w *worker) owner() gpu.Owner {
+	return gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: w.Name, UID: "uid-" + w.Name, Part: "main"}
+}
+
+// process returns the process of a worker now.
+func (r *reader) process(w *worker) *gpu.Process {
+	pid := w.pidAt(r.now)
+	if r.listed[pid] == nil {
+		if w.Lifetime > 0 && len(r.listed) > 1000 {
+			clear(r.listed)
+		}
+		r.listed[pid] = &gpu.Process{ID: gpu.ProcessID{PID: pid, Start: 1}, Owner: w.owner()}
+	}
+	return r.listed[pid]
+}
+
+// observe returns the observation of this moment.
+func (r *reader) observe() ledger.Observation {
+	at := instant(r.now)
+	o := ledger.Observation{
+		UUID: r.uuid, Model: r.Model, At: at,
+		Energy: new(r.reading()), MaxPower: r.Limit, PowerLimit: r.Limit,
+		Utilization:    new(math.Round(100*r.busyOver(int64(1000/r.how.PerSecond))) / 100),
+		ProcessesKnown: true, ActivityKnown: true, AllocationsKnown: true,
+	}
+	for i := range r.workers {
+		w := &r.workers[i]
+		o.Processes = append(o.Processes, r.process(w))
+		if w.Replicas > 0 {
+			o.Allocations = append(o.Allocations, gpu.Allocation{Owner: w.owner(), Replicas: w.Replicas, Sharing: gpu.SharingTimeSlicing, Live: true})
+		}
+	}
+	taken, _ := r.drain()
+	o.Sampled, o.Activity = r.fold(at, taken)
+	r.keep(at)
+	return o
+}
+
+// fold returns the activity of samples as NVML and the NVML source do: one row per process, its
+// busy percentage averaged over all samples since the last reading and rounded.
+func (r *reader) fold(at gpu.Instant, taken []sample) (gpu.Span, []ledger.Activity) {
+	if r.sampled == 0 {
+		r.sampled = at.Boot - tick
+	}
+	span := gpu.Span{From: max(r.sampled, at.Boot-10*time.Second), To: at.Boot - settling}
+	taken = slices.DeleteFunc(taken, func(s sample) bool { return s.worker < 0 })
+	sums, order := make(map[uint32]float64), []sample(nil)
+	for _, s := range taken {
+		if _, known := sums[s.pid]; !known {
+			order = append(order, s)
+		}
+		sums[s.pid] += s.percent
+		span.To = max(span.To, instant(s.at).Boot)
+	}
+	span.To = max(span.From, min(span.To, at.Boot))
+	r.sampled = span.To
+	var activity []ledger.Activity
+	for _, s := range order {
+		share := math.Round(sums[s.pid]/float64(len(taken))) / 100
+		if busy := time.Duration(share * float64(span.Len())); busy > 0 {
+			activity = append(activity, ledger.Activity{Process: r.named(s), Span: span, Busy: busy})
+		}
+	}
+	return span, activity
+}
+
+// named returns the process of a sample. The owner of a process that ended before it was listed is
+// unknown.
+func (r *reader) named(s sample) *gpu.Process {
+	w := &r.workers[s.worker]
+	if p := r.listed[s.pid]; p != nil {
+		return p
+	}
+	if s.pid == w.pidAt(r.now) {
+		return r.process(w)
+	}
+	return &gpu.Process{ID: gpu.ProcessID{PID: s.pid}, Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}
+}
+
+// reading returns the board's counter.
+func (r *reader) reading() gpu.Millijoules { return gpu.Millijoules(math.Round(r.counter)) }
+
+// keep records the truth. The books are at most ten seconds late.
+func (r *reader) keep(at gpu.Instant) {
+	m := mark{at: at.Boot, energy: r.energy, counter: r.reading(), tallies: r.tallies()}
+	if r.first.at == 0 {
+		r.first = m
+	}
+	if r.marks = append(r.marks, m); len(r.marks) > 16 {
+		r.marks = r.marks[1:]
+	}
+}

@@ -1,0 +1,94 @@
+package tenants
+
+import "math"
+
+// A sample of the ring has the busy percentage since the last sample, and the worker that ran at
+// that moment.
+type sample struct {
+	at      int64 // ms since the start
+	worker  int   // -1 if it names no process
+	pid     uint32
+	percent float64
+}
+
+// A powerSample is a sample of power.
+type powerSample struct {
+	at    int64
+	watts float64
+}
+
+// A ring has the driver's samples since the last observation.
+type ring struct {
+	how    Driver
+	next   int64 // number of the next sample
+	period int64 // ms since the last sample
+	taken  []sample
+	powers []powerSample
+}
+
+func newRing(how Driver) ring {
+	if how.PerSecond == 0 {
+		how.PerSecond = 7.2
+	}
+	return ring{how: how, next: 1}
+}
+
+// sample takes the samples that are due.
+func (r *ring) sample(b *board) {
+	r.period++
+	if due := int64(float64(r.next) / r.how.PerSecond * 1000); b.now >= due {
+		s := sample{at: b.now, worker: r.named(b), percent: math.Round(100 * b.busyOver(r.period))}
+		if s.worker >= 0 {
+			s.pid = b.workers[s.worker].pidAt(b.now)
+		}
+		r.taken = append(r.taken, s)
+		r.next, r.period = r.next+1, 0
+		for _, w := range b.working {
+			w.recent = 0
+		}
+	}
+	if r.how.Power > 0 && b.now%powerStep == 0 {
+		watts := b.powerOver(r.how.Power.Milliseconds()) + noise*b.random.NormFloat64()
+		r.powers = append(r.powers, powerSample{b.now, watts})
+	}
+}
+
+// named returns the worker that a sample names, -1 for none.
+func (r *ring) named(b *board) int {
+	ran := func(w *worker) float64 { return w.ran }
+	recent := func(w *worker) float64 { return w.recent }
+	if i := b.pick(ran, b.random.Float64()); i >= 0 {
+		return i
+	}
+	switch r.how.Names {
+	case NamesLast:
+		return b.last
+	case NamesActive:
+		sum := 0.0
+		for _, w := range b.working {
+			sum += w.recent
+		}
+		if i := b.pick(recent, b.random.Float64()*sum); i >= 0 {
+			return i
+		}
+		return int(r.next) % len(b.workers)
+	}
+	return -1
+}
+
+// pick returns the worker at a point of the sum of amounts, -1 beyond it.
+func (b *board) pick(amount func(*worker) float64, point float64) int {
+	for _, w := range b.working {
+		if point -= amount(w); point < 0 {
+			return w.index
+		}
+	}
+	return -1
+}
+
+// drain returns the samples since the last observation.
+func (r *ring) drain() (taken []sample, powers []powerSample) {
+	taken, powers = r.taken, r.powers
+	r.taken, r.powers = nil, nil
+	return taken, powers
+}

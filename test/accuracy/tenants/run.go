@@ -1,0 +1,132 @@
+package tenants
+
+import (
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// A Result is the result of a GPU: its energy at the end, and the idle power that the book has
+// measured, 0 for none.
+type Result struct {
+	World string
+	// Energy is the true energy of the GPU in millijoules, Booked that of its book, and Accounts that
+	// in the book's accounts.
+	Energy, Booked, Accounts gpu.Millijoules
+	Measured                 gpu.Watts
+	Tenants                  []Share
+}
+
+// A Share is a tenant's part of the GPU's energy: its true part by each definition, and its charge.
+type Share struct {
+	Name                           string
+	FloorShared, UserPays, Charged float64
+}
+
+// A Truth is a definition of a tenant's true part.
+type Truth func(Share) float64
+
+// The two definitions.
+var (
+	FloorShared Truth = func(s Share) float64 { return s.FloorShared }
+	UserPays    Truth = func(s Share) float64 { return s.UserPays }
+)
+
+// Wrong returns the part of the energy in wrong accounts: half the sum of errors. Energy that is charged
+// to no tenant is wrong, too.
+func (r *Result) Wrong(truth Truth) float64 {
+	sum, left := 0.0, 1.0
+	for _, s := range r.Tenants {
+		sum += abs(s.Charged - truth(s))
+		left -= s.Charged
+	}
+	return (sum + abs(left)) / 2
+}
+
+// Worst returns the tenant with the largest error.
+func (r *Result) Worst(truth Truth) (worst Share) {
+	for _, s := range r.Tenants {
+		if abs(s.Charged-truth(s)) >= abs(worst.Charged-truth(worst)) {
+			worst = s
+		}
+	}
+	return worst
+}
+
+// Share returns the result of a tenant.
+func (r *Result) Share(name string) Share {
+	for _, s := range r.Tenants {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Share{}
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+// Run runs a world and returns the result of each GPU.
+func Run(w World) ([]Result, error) {
+	readers := make([]*reader, len(w.GPUs))
+	for i := range w.GPUs {
+		readers[i] = newReader(i, newBoard(&w.GPUs[i], w.Driver, w.Seed+uint64(i)))
+		for range w.Before.Milliseconds() + phase {
+			readers[i].step()
+		}
+		readers[i].drain()
+	}
+	l := ledger.New(ledger.Config{Tick: tick, Retention: retention})
+	start := readers[0].now
+	for range int64(w.Length / tick) {
+		for _, r := range readers {
+			l.Observe(r.observe())
+			for range tick.Milliseconds() {
+				r.step()
+			}
+		}
+		l.Settle(instant(readers[0].now-tick.Milliseconds()), unresolved)
+	}
+	var results []Result
+	for _, r := range readers {
+		result, err := r.result(l.State().Books[r.uuid], start)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", w.Name, err)
+		}
+		result.World = w.Name
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// unresolved resolves no process, because all owners are known from the start.
+func unresolved(gpu.ProcessID) gpu.Owner { return gpu.Owner{Kind: gpu.OwnerUnmapped} }
+
+// result compares the book with the truth between its opening and its last settled time.
+func (r *reader) result(b *ledger.BookState, start int64) (Result, error) {
+	from, to := r.first, mark{}
+	for _, m := range r.marks {
+		if m.at == b.Settled.Boot {
+			to = m
+		}
+	}
+	if to.at == 0 || from.at != instant(start).Boot {
+		return Result{}, fmt.Errorf("no truth at %v and %v", b.Settled.Boot, instant(start).Boot)
+	}
+	out := Result{Energy: to.counter - from.counter, Booked: b.Energy, Accounts: b.Sum(), Measured: b.IdlePower}
+	truly := to.energy - from.energy
+	for i := range r.workers {
+		s := Share{
+			Name:        r.workers[i].Name,
+			FloorShared: (to.tallies[i].floorShared - from.tallies[i].floorShared) / truly,
+			UserPays:    (to.tallies[i].userPays - from.tallies[i].userPays) / truly,
+		}
+		for _, a := range b.Accounts {
+			if a.Name == s.Name {
+				s.Charged += float64(a.Energy.Sum()) / float64(b.Energy)
+			}
+		}
+		out.Tenants = append(out.Tenants, s)
+	}
+	return out, nil
+}

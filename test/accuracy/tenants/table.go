@@ -1,0 +1,131 @@
+package tenants
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/markdown"
+)
+
+// A Row summarizes the variants of a light load.
+type Row struct {
+	Light
+	By [2]Summary // by definition: floor shared, user pays
+	// Measured is the number of variants whose book has a measured idle power, of all.
+	Measured, All int
+}
+
+// A Summary has the mean part of the energy in wrong accounts, and the worst account of all
+// variants.
+type Summary struct {
+	Wrong float64
+	Worst Share
+	Error float64
+	Of    Variant
+}
+
+// truths are the definitions in the order of Row.By.
+var truths = [2]Truth{FloorShared, UserPays}
+
+// Measure runs all variants of a light load.
+func Measure(l Light, length time.Duration) (Row, error) {
+	row := Row{Light: l}
+	for _, v := range Variants() {
+		results, err := Run(l.World(v, length))
+		if err != nil {
+			return row, err
+		}
+		r := &results[0]
+		if r.Booked != r.Energy || r.Accounts != r.Booked {
+			return row, fmt.Errorf("%s: the GPU used %d mJ, its book has %d mJ, its accounts hold %d mJ", r.World, r.Energy, r.Booked, r.Accounts)
+		}
+		row.add(r, v)
+	}
+	return row, nil
+}
+
+// add adds the result of a variant.
+func (row *Row) add(r *Result, v Variant) {
+	row.All++
+	if r.Measured > 0 {
+		row.Measured++
+	}
+	for i, truth := range truths {
+		s := &row.By[i]
+		s.Wrong += (r.Wrong(truth) - s.Wrong) / float64(row.All)
+		if worst := r.Worst(truth); abs(worst.Charged-truth(worst)) > abs(s.Error) {
+			s.Worst, s.Error, s.Of = worst, worst.Charged-truth(worst), v
+		}
+	}
+}
+
+// Table returns the rows as a table, in percent of the GPU's energy.
+func Table(rows []Row) *markdown.Table {
+	t := markdown.NewTable("load of the GPU", "measured idle power",
+		"user pays: in wrong accounts", "worst account", "floor shared: in wrong accounts", "worst account")
+	for _, r := range rows {
+		t.Add(r.String(), fmt.Sprintf("%d of %d", r.Measured, r.All),
+			percent(r.By[1].Wrong), r.By[1].worst(), percent(r.By[0].Wrong), r.By[0].worst())
+	}
+	mean := Total(rows)
+	t.Add("**all**", fmt.Sprintf("%d of %d", mean.Measured, mean.All),
+		percent(mean.By[1].Wrong), mean.By[1].worst(), percent(mean.By[0].Wrong), mean.By[0].worst())
+	return t
+}
+
+// Total returns the mean and the worst of all rows.
+func Total(rows []Row) (total Row) {
+	for _, r := range rows {
+		total.Measured, total.All = total.Measured+r.Measured, total.All+r.All
+		for i := range truths {
+			s := &total.By[i]
+			s.Wrong += r.By[i].Wrong / float64(len(rows))
+			if abs(r.By[i].Error) > abs(s.Error) {
+				s.Worst, s.Error, s.Of = r.By[i].Worst, r.By[i].Error, r.By[i].Of
+			}
+		}
+	}
+	return total
+}
+
+// worst describes the worst account.
+func (s *Summary) worst() string {
+	name, _, _ := strings.Cut(s.Worst.Name, "-")
+	return fmt.Sprintf("%s %s (%v)", name, signed(s.Error), s.Of)
+}
+
+// BesideTable returns the charge of one holder beside an idle one: its true part, and the charges
+// under each way to sample.
+func BesideTable() (*markdown.Table, error) {
+	head := []string{"load of one holder beside an idle one, one hour", "truth"}
+	var drivers []Driver
+	for _, v := range Variants()[:9] {
+		drivers = append(drivers, v.Driver)
+		head = append(head, fmt.Sprintf("names %v, %v", v.Names, v.Power))
+	}
+	t := markdown.NewTable(head...)
+	for i := range Besides() {
+		var row []string
+		for _, how := range drivers {
+			b := Besides()[i]
+			results, err := Run(b.World(how))
+			if err != nil {
+				return nil, err
+			}
+			if row == nil {
+				row = []string{b.Name, percent(b.Truth)}
+			}
+			row = append(row, percent(results[0].Share("works").Charged))
+		}
+		t.Add(row...)
+	}
+	return t, nil
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }
+
+// signed returns an error with its sign.
+func signed(share float64) string {
+	return strings.Replace(fmt.Sprintf("%+.1f", 100*share), "-", "−", 1)
+}

@@ -1,0 +1,84 @@
+package tenants
+
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A World is a node with GPUs that tenants share.
+type World struct {
+	Name   string
+	GPUs   []GPU
+	Driver Driver
+	// Before is the time that the node runs before the exporter starts.
+	Before time.Duration
+	Length time.Duration
+	Seed   uint64
+}
+
+// A GPU is a GPU and its tenants.
+type GPU struct {
+	Model string
+	// Limit is the power limit, Floor the power without work, while contexts are open.
+	Limit, Floor gpu.Watts
+	// Tail is the power that the GPU draws in addition right after work; it falls to 1/e in tailTime.
+	// It is a part of the work.
+	Tail    gpu.Watts
+	Tenants []Tenant
+}
+
+// A Tenant is a container that holds replicas of a GPU, and has one process on it.
+type Tenant struct {
+	Name string
+	// Replicas is the number of held replicas; 0 means that the tenant holds nothing.
+	Replicas int
+	// Watts is the power of its work above the floor.
+	Watts float64
+	// Load is its work, nil if it never works.
+	Load Load
+	// Lifetime is the lifetime of its processes; 0 means that one process stays. A new process
+	// replaces one that ended.
+	Lifetime time.Duration
+}
+
+// Names selects the process that a sample names while nothing runs. The driver's header allows three
+// readings.
+type Names int
+
+// The readings of the header.
+const (
+	NamesActive Names = iota // a process that ran since the last sample, else one with a context
+	NamesLast                // the process that ran last
+	NamesNone                // none: there is no sample
+)
+
+func (n Names) String() string { return [...]string{"active", "last", "none"}[n] }
+
+// A Driver is the driver's way to sample.
+type Driver struct {
+	Names Names
+	// PerSecond is the number of samples of activity per second; 0 means 7.2.
+	PerSecond float64
+	// Power is the time over which the driver averages a sample of power: at least a millisecond,
+	// at most a second; 0 means that it offers no samples.
+	Power time.Duration
+}
+
+// Constants of all worlds.
+const (
+	// phase is the delay of the exporter's start after a second of the simulation.
+	phase = 450
+	// counterStep is the time between two updates of the counter, in milliseconds.
+	counterStep = 100
+	// powerStep is the time between two samples of power, in milliseconds.
+	powerStep = 100
+	// drift is the part by which the floor changes with the temperature, driftPeriod the time of a cycle
+	// in milliseconds.
+	drift       = 0.01
+	driftPeriod = 37 * 60 * 1000
+	// noise is the standard deviation of a sample of power, in watts.
+	noise = 1.0
+	// tailTime is the time in which the power after work falls to 1/e, in milliseconds.
+	tailTime = 1000
+)
