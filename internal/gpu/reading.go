@@ -33,6 +33,9 @@ type Reading struct {
 	// nvmlDeviceGetTotalEnergyConsumption, or field 191 with scope GPU). For a board without a
 	// counter it is the integral of power.
 	Energy *Millijoules
+	// PowerSum is the integral of the GPU's power since the exporter started, with or without a
+	// counter. nil if the power could not be read now.
+	PowerSum *Millijoules
 	// ModulePower is set if Energy covers a whole module. ModuleShare is then the GPU's share of the
 	// module's energy, from 0 to 1, computed by the sampler. 0 means undivided.
 	ModulePower ModulePower

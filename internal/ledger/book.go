@@ -39,10 +39,12 @@ type book struct {
 	unknown Unknown
 	// shortLived is not saved: it is learned again within seconds.
 	shortLived shortLived
-	// meter learns the GPU's idle power; limit is the GPU's power limit, model its model.
-	meter idleMeter
-	limit gpu.Watts
-	model string
+	// meter learns the GPU's idle power; limit is the GPU's power limit, model its model, maxPower
+	// the maximum power of the counter's scope.
+	meter    idleMeter
+	limit    gpu.Watts
+	model    string
+	maxPower gpu.Watts
 	// trail has the settled intervals that explain charges; nil if none are kept.
 	trail *trail
 	// rest is the fraction of a millijoule that ownShare carries over.
@@ -57,6 +59,10 @@ type Mark struct {
 	Counter   string           `json:"counter,omitempty"`   // empty if not known
 	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
+	// Former is the counter that the board withdrew, nil if there is none.
+	Former *Former `json:"former,omitempty"`
+	// sum is the sum of power at that time, nil if it is not known.
+	sum *gpu.Millijoules
 	// share is the GPU's share of the energy since the last mark; 0 means undivided.
 	share float64
 	// listed is set if the processes were known.
@@ -125,7 +131,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	if o.At.Boot <= b.seen || b.open() && o.At.Boot <= b.last.At.Boot {
 		return
 	}
-	b.seen, b.limit, b.model = o.At.Boot, o.PowerLimit, o.Model
+	b.seen, b.limit, b.model, b.maxPower = o.At.Boot, o.PowerLimit, o.Model, o.MaxPower
 	b.presume(&o)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
 		b.since = newSighting(nil) // over a gap only its ends count
@@ -136,8 +142,8 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.since.add(o, list, listed)
 	b.learn(o, gapAfter)
 	if o.Energy != nil {
-		m := Mark{At: o.At, Energy: *o.Energy, Counter: o.Counter, share: o.ModuleShare, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
-		b.accept(m, o.MaxPower, gapAfter)
+		m := Mark{At: o.At, Energy: *o.Energy, Counter: o.Counter, sum: o.PowerSum, share: o.ModuleShare, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
+		b.accept(m, gapAfter)
 	}
 }
 
@@ -204,28 +210,29 @@ func (iv *interval) learn(allocations []gpu.Allocation) {
 // limits it. An implausible reading is held back. If the next reading is plausible after the last
 // mark, it was a glitch; if it is plausible after the held reading, the counter was reset, and the
 // unknown energy between the two is not added.
-func (b *book) accept(m Mark, maxPower gpu.Watts, gapAfter time.Duration) {
+func (b *book) accept(m Mark, gapAfter time.Duration) {
 	switch s := b.pendingReset; {
 	case !b.open():
 		b.Opened, b.Settled = m.At.Wall, m.At
 		b.begin(m)
-	case plausible(b.changed(), m, maxPower):
+	case plausible(b.changed(), &m, b.maxPower):
 		b.discardOutlier()
-		switch grown := m.Energy - b.last.Energy; {
+		switch grown, _ := growth(b.changed(), &m); {
 		case grown > 0 && b.still != nil:
-			b.catchUp(m, gapAfter)
+			b.catchUp(m, grown, gapAfter)
 		case grown > 0:
 			b.append(m, grown, gapAfter)
 		case m.At.Sub(b.last.At) >= stillFor(gapAfter):
 			b.stand(m, gapAfter)
 		}
-	case s != nil && plausible(s.Mark, m, maxPower):
+	case s != nil && plausible(&s.Mark, &m, b.maxPower):
 		after := b.since
 		b.since, b.pendingReset = s.before, nil
 		b.append(s.Mark, 0, gapAfter)
 		b.pending[len(b.pending)-1].reset = true
 		b.since, b.still = after, nil
-		b.append(m, m.Energy-s.Energy, gapAfter)
+		grown, _ := growth(&s.Mark, &m)
+		b.append(m, grown, gapAfter)
 	default:
 		b.discardOutlier()
 		if m.At.Sub(b.last.At) > gapAfter {
@@ -257,26 +264,32 @@ const counterStep = 100 * time.Millisecond
 // assumedMaxPower bounds a counter with unknown maximum power.
 const assumedMaxPower gpu.Watts = 10_000
 
-// plausible reports whether b can follow a on the same counter.
-func plausible(a, b Mark, maxPower gpu.Watts) bool {
-	if a.Counter != b.Counter && a.Counter != "" && b.Counter != "" {
-		return false
-	}
+// plausible reports whether b can follow a.
+func plausible(a, b *Mark, maxPower gpu.Watts) bool {
 	if maxPower <= 0 {
 		maxPower = assumedMaxPower
 	}
 	limit := 1.5 * float64(maxPower) * (b.At.Sub(a.At) + a.took + counterStep).Seconds() * 1000
-	delta := b.Energy - a.Energy
-	return delta >= 0 && float64(delta) <= limit
+	delta, comparable := growth(a, b)
+	return comparable && delta >= 0 && float64(delta) <= limit
 }
 
 // append closes the interval from the last mark to m.
 func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
-	b.pending = append(b.pending, interval{
-		from: *b.last, to: m, energy: b.ownShare(energy, m.share),
+	iv := interval{
+		from: *b.last, to: m, energy: energy,
 		sighting: b.since,
 		gap:      b.restored || m.At.Sub(b.last.At) > gapAfter,
-	})
+	}
+	if sameCounter(b.last, &m) { // power is the GPU's own
+		iv.energy = b.ownShare(energy, m.share)
+	}
+	if b.returned(&m) {
+		iv.late = b.missed(&m)
+	} else {
+		m.Former = b.withdrawn(&m, energy)
+	}
+	b.pending = append(b.pending, iv)
 	if b.still != nil {
 		b.pending[len(b.pending)-1].changed = &b.still.from
 	}

@@ -60,6 +60,9 @@ type Observation struct {
 	// Counter is the name of the counter that Energy is from, if the board has several; may be
 	// empty. Different counters have different origins or scopes.
 	Counter string
+	// PowerSum is the energy by a sum of power, which may be known beside the counter. It connects
+	// the values of two counters; nil if unknown.
+	PowerSum *gpu.Millijoules
 	// MaxPower is the maximum power of the counter's scope; 0 if unknown.
 	MaxPower gpu.Watts
 	// PowerLimit is the highest power limit of this GPU; 0 if unknown.
@@ -226,6 +229,9 @@ func (s State) Check(now time.Duration) error {
 		if err == nil && (b.Base.At.Boot != b.Settled.Boot || b.Base.Energy < 0) {
 			err = fmt.Errorf("settled up to %v after the boot, but the base is %d mJ at %v", b.Settled.Boot, b.Base.Energy, b.Base.At.Boot)
 		}
+		if f := b.Base.Former; err == nil && f != nil && (f.Energy < 0 || f.Counted < 0) {
+			err = errors.New("a withdrawn counter is negative")
+		}
 		if err == nil && b.Settled.Boot > now {
 			err = fmt.Errorf("settled up to %v after the boot, which was only %v ago", b.Settled.Boot, now)
 		}
@@ -272,7 +278,9 @@ func Restore(cfg Config, s State) *Ledger {
 		b := newBook()
 		b.trail = newTrail(cfg.Explain)
 		b.Book, b.handedOut, b.restored = st.Book, true, true
-		b.last, b.holders, b.unknown = &st.Base, st.Base.Holders, st.Unknown.clone()
+		base := st.Base
+		base.sum = nil // an exporter sums power from 0
+		b.last, b.holders, b.unknown = &base, base.Holders, st.Unknown.clone()
 		if s := st.Still; s != nil && s.Energy == st.Base.Energy && s.At.Boot < st.Base.At.Boot {
 			b.still = &standing{from: *s, long: true}
 		}

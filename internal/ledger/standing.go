@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // A standing counter has not changed since a mark before the last one. Its intervals are closed
@@ -21,11 +23,11 @@ type standing struct {
 const longStanding = 10 * time.Minute
 
 // changed returns the mark at which the counter changed last.
-func (b *book) changed() Mark {
+func (b *book) changed() *Mark {
 	if b.still != nil {
-		return b.still.from
+		return &b.still.from
 	}
-	return *b.last
+	return b.last
 }
 
 // stand closes an interval without energy at an unchanged counter.
@@ -37,8 +39,8 @@ func (b *book) stand(m Mark, gapAfter time.Duration) {
 }
 
 // catchUp closes an interval at a counter that stood still, with the energy since it changed.
-func (b *book) catchUp(m Mark, gapAfter time.Duration) {
-	still, energy := b.stood(m, gapAfter), m.Energy-b.last.Energy
+func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
+	still := b.stood(m, gapAfter)
 	if still.long {
 		still.seen = b.since.end(m)
 	}
@@ -50,6 +52,7 @@ func (b *book) catchUp(m Mark, gapAfter time.Duration) {
 		gap: still.long, timeless: true,
 	}
 	b.still = nil
+	b.last.Former = b.last.Former.add(energy)
 }
 
 // stood returns the standing counter with the observations until a mark.

@@ -1,0 +1,84 @@
+package ledger
+
+import "github.com/gpuledger/gpuledger/internal/gpu"
+
+// summed is the name of a sum of power. It is not the board's counter, and begins at 0 with each
+// exporter.
+const summed = string(gpu.EnergyPower)
+
+// Former is a counter that the board withdrew. Its energy is counted from a sum of power until it
+// returns.
+type Former struct {
+	Counter string `json:"counter"`
+	// Energy is the last value of the counter, read at At. Counted is the energy counted since then.
+	Energy  gpu.Millijoules `json:"energy"`
+	At      gpu.Instant     `json:"at"`
+	Counted gpu.Millijoules `json:"counted"`
+}
+
+// growth returns the energy between two marks, if they are comparable. Values of different counters
+// are not. But power is summed beside a counter, and a counter that returns to another exporter has
+// counted since it was withdrawn.
+func growth(a, b *Mark) (energy gpu.Millijoules, comparable bool) {
+	switch f := a.Former; {
+	case sameCounter(a, b):
+		return b.Energy - a.Energy, true
+	case a.sum != nil && b.sum != nil:
+		return *b.sum - *a.sum, true
+	case f != nil && f.Counter == b.Counter:
+		return b.Energy - f.Energy - f.Counted, true
+	}
+	return 0, false
+}
+
+// sameCounter reports whether two marks are of one counter. A counter without a name is any.
+func sameCounter(a, b *Mark) bool {
+	return a.Counter == b.Counter || a.Counter == "" || b.Counter == ""
+}
+
+// withdrawn returns the withdrawn counter at the mark after the last one, nil if there is none. A
+// counter that has returned is kept for one more mark, which confirms it.
+func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
+	f, last := b.last.Former, b.last
+	switch {
+	case m.Counter != summed && (f == nil || f.Counter != m.Counter):
+		return nil
+	case f != nil:
+		return f.add(energy)
+	case last.Counter != summed && last.Counter != "":
+		return &Former{Counter: last.Counter, Energy: last.Energy, At: last.At, Counted: energy}
+	}
+	return nil
+}
+
+// add returns the counter after more energy was counted. Marks share the old value.
+func (f *Former) add(energy gpu.Millijoules) *Former {
+	if f == nil {
+		return nil
+	}
+	next := *f
+	next.Counted += energy
+	return &next
+}
+
+// returned reports whether the mark after the last one confirms that a withdrawn counter is back.
+func (b *book) returned(m *Mark) bool {
+	f := b.last.Former
+	return f != nil && b.still == nil && f.Counter == m.Counter && f.Counter == b.last.Counter
+}
+
+// missed returns the interval with the energy that a returned counter has and the book has not, nil
+// if there is none: an exporter that ended meanwhile could not sum power. Who used the GPU then is
+// unknown.
+func (b *book) missed(m *Mark) *interval {
+	f, last := b.last.Former, b.last
+	from := Mark{At: f.At, Energy: f.Energy, Counter: f.Counter}
+	missed := last.Energy - f.Energy - f.Counted
+	if missed <= 0 || !plausible(&from, last, b.maxPower) {
+		return nil
+	}
+	return &interval{
+		from: from, to: *m, energy: b.ownShare(missed, m.share), sighting: b.since.end(*m),
+		gap: true, timeless: true,
+	}
+}
