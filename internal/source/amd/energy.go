@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter is the source of a GPU's energy. It seldom changes: the ledger continues from another
-// counter as after a reset.
+// A meter is the source of a GPU's energy. It changes seldom. Power is always integrated, so that the
+// ledger can continue from another source.
 type meter struct {
 	kind gpu.EnergySource
 	// missed counts the readings since the last one with a counter, found the readings with one
@@ -20,22 +20,21 @@ type meter struct {
 // and of readings with one after which the integral ends.
 const patience = 3
 
-// read returns the energy of a reading, if it is known. power is in W, and negative if unknown.
-// definite is set if gpu_metrics was read, so that a missing counter is no failure of the reading.
-func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant) *gpu.Millijoules {
-	var sum gpu.Millijoules
+// read returns the energy of a reading and the integral of power, as far as they are known. power is
+// in W, and negative if unknown. definite is set if gpu_metrics was read, so that a missing counter is
+// no failure of the reading.
+func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant) (energy, sum *gpu.Millijoules) {
 	if power >= 0 {
-		sum = m.integral.Add(uint32(min(power*1000, math.MaxUint32)), at.Boot)
+		sum = new(m.integral.Add(uint32(min(power*1000, math.MaxUint32)), at.Boot))
 	}
 	m.choose(counter.ok, power >= 0, definite)
 	switch {
 	case m.kind == gpu.EnergyCounter && counter.ok:
-		sum = millijoules(counter.n)
-	case m.kind == gpu.EnergyPower && power >= 0:
-	default:
-		return nil
+		energy = new(millijoules(counter.n))
+	case m.kind == gpu.EnergyPower:
+		energy = sum
 	}
-	return &sum
+	return energy, sum
 }
 
 // choose selects the counter if there is one, else the integral of power.

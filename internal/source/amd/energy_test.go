@@ -80,7 +80,10 @@ func TestMeter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var m meter
 			for i, s := range steps {
-				got := m.read(value{s.counter, s.counter > 0}, s.power, !s.unread, gpu.Instant{Boot: time.Duration(i+1) * time.Second})
+				got, sum := m.read(value{s.counter, s.counter > 0}, s.power, !s.unread, gpu.Instant{Boot: time.Duration(i+1) * time.Second})
+				if (sum == nil) != (s.power < 0) || m.kind == power && s.power >= 0 && *sum != *got {
+					t.Errorf("reading %d: sum of power %v beside %v", i, sum, got)
+				}
 				if m.kind != s.source || (got == nil) != s.withheld || got != nil && *got != s.energy {
 					t.Errorf("reading %d: source %q, energy %v; want %q, %d mJ, withheld %v", i, m.kind, got, s.source, s.energy, s.withheld)
 				}
@@ -124,11 +127,11 @@ func FuzzEnergy(f *testing.F) {
 			if !values.power.ok {
 				power = -1
 			}
-			energy := m.read(values.energy, power, err == nil, now)
+			energy, sum := m.read(values.energy, power, err == nil, now)
 			if energy != nil && *energy < 0 {
 				t.Fatalf("a counter of %d mJ", *energy)
 			}
-			book.Observe(ledger.Observation{UUID: uuid, At: now, Energy: energy, Counter: string(m.kind), MaxPower: limit, PowerLimit: limit})
+			book.Observe(ledger.Observation{UUID: uuid, At: now, Energy: energy, PowerSum: sum, Counter: string(m.kind), MaxPower: limit, PowerLimit: limit})
 			book.Settle(now, func(gpu.ProcessID) gpu.Owner { return gpu.Owner{} })
 			if begun {
 				bound += 1.5 * float64(limit) * (took + 100*time.Millisecond).Seconds() * 1000
