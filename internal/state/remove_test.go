@@ -36,11 +36,12 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestRemoveLeftovers checks that the unfinished file of a killed process is removed with the
-// directory.
+// TestRemoveLeftovers checks that the unfinished file of a killed process and the file of a newer
+// version are removed with the directory.
 func TestRemoveLeftovers(t *testing.T) {
 	path := t.TempDir()
 	write(t, filepath.Join(path, "ledger.json.new"))
+	write(t, filepath.Join(path, "ledger.json.newer"))
 	if err := state.Remove(path); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ var ErrGone = errors.New("the state directory was removed or replaced")
 var ErrStale = errors.New("an older state file remains")
 
 // ErrUnusable is wrapped by the errors of Load for a file that exists but cannot be continued:
-// corrupt, or of another boot or version.
+// corrupt, or of another boot or version. The file of a newer version is kept beside.
 var ErrUnusable = errors.New("unusable")
 
 // ErrOversized is wrapped by the errors of Load and Save for a file or a record that exceeds
@@ -76,6 +76,7 @@ const (
 const (
 	ledgerFile = "ledger.json"
 	nextFile   = "ledger.json.new"
+	keptFile   = "ledger.json.newer" // of a newer version
 	lockFile   = "lock"
 )
 
@@ -211,7 +212,9 @@ func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 		return fmt.Errorf("read header: %w", err)
 	}
 	switch {
-	case h.Version < oldest || h.Version > version:
+	case h.Version > version:
+		return d.keep(h.Version)
+	case h.Version < oldest:
 		return fmt.Errorf("version %d, this program reads %d to %d", h.Version, oldest, version)
 	case h.BootID != d.boot:
 		return errors.New("written in another boot")
@@ -235,6 +238,15 @@ func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 		}
 		last = line
 	}
+}
+
+// keep renames the file of a newer version, which the next save would replace.
+func (d *Dir) keep(newer int) error {
+	err := fmt.Errorf("version %d is of a newer gpuledger, this program reads %d to %d", newer, oldest, version)
+	if mv := d.root.Rename(ledgerFile, keptFile); mv != nil {
+		return fmt.Errorf("%w; keep the file: %w", err, mv)
+	}
+	return fmt.Errorf("%w; the file is now %s", err, filepath.Join(d.path, keptFile))
 }
 
 // checkEnd checks that a file ends with the number of its records.
