@@ -1,4 +1,5 @@
-# `make help` lists the most useful targets.
+# `make help` lists the most useful targets, those with two number signs. CONTRIBUTING.md lists all that a
+# contributor calls.
 #
 # Go decides what to rebuild, so almost every target is phony.
 
@@ -128,10 +129,8 @@ help: ## list the targets
 	@echo "  make run SCENARIO=gb200  another simulated node"
 	@echo "  make run DCGM=true       with a DCGM host engine and its fields"
 	@echo "  make check FUZZTIME=1m   fuzz for longer"
-	@echo "  make race RACEFLAGS=     all tests under the race detector"
-	@echo "  make soak HOURS=3 KILLS=2000   a shorter day, kill more often"
-	@echo "  make test-stress RUNS=1  once, beside four busy loops"
-	@echo "  make bench-reconciler NODES=500 PODS=5000 STEADY=1m   a smaller cluster"
+	@echo
+	@echo "CONTRIBUTING.md describes all targets."
 
 .PHONY: build
 build: exporter reconciler archive simnode ## build the programs, the simulated node and its fake driver into bin/
@@ -179,7 +178,7 @@ dashboard-pictures: DEMO = --listen=127.0.0.1:9091 --then=$(RUN) node tools/dash
 dashboard-pictures: dashboard-types demo ## draw the dashboards with the data of the demo into bin/dashboards; needs npm and chromium
 
 .PHONY: dashboard-types
-dashboard-types: ## check the dashboards against Grafana's types; needs npm
+dashboard-types: # check the dashboards against Grafana's types; needs npm
 	@npm --prefix tools/dashboard-pictures ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@node tools/dashboard-pictures/types.mjs
 
@@ -234,11 +233,11 @@ e2e-installs: chart
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(GOTESTSUM) $(E2EARGS) -run='$(INSTALLS)' ./test/e2e/deploy
 
 .PHONY: check-rules
-check-rules: ## check the rules and alerts, and run the queries about boards on simulated histories
+check-rules: # check the rules and alerts, and run the queries about boards on simulated histories
 	@$(IN_PROMETHEUS) $(E2E) ./test/alerts ./test/e2e/rules
 
 .PHONY: check-rules-oldest
-check-rules-oldest: ## run the rules and their tests with the oldest supported Prometheus
+check-rules-oldest: # run the rules and their tests with the oldest supported Prometheus
 	@GPULEDGER_E2E_PROMETHEUS=$$($(PROMETHEUS_OLDEST)) $(E2E) -run='^Test(Rules|RandomHistories)$$' ./test/e2e/rules
 
 .PHONY: e2e-rulers
@@ -258,11 +257,11 @@ e2e-archive: build
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) ./test/e2e/archive
 
 .PHONY: e2e-outage
-e2e-outage: ## stop the database of a running archive for an hour
+e2e-outage: # stop the database of a running archive for an hour
 	@$(IN_PROMETHEUS) $(E2E) -timeout=2h -v -run='^TestDatabaseOutage$$' ./test/e2e/archive -outage=65m
 
 .PHONY: chaos-archive
-chaos-archive: ## attack the archive for ten minutes: hostile events and stores, a full disk, a killed database; needs root
+chaos-archive: # attack the archive for ten minutes: hostile events and stores, a full disk, a killed database; needs root
 	@$(E2E) -timeout=1h -v -run='^TestChaos$$' ./test/e2e/archive -chaos=10m
 
 .PHONY: e2e-dashboards
@@ -270,21 +269,21 @@ e2e-dashboards: build
 	@$(IN_BIN) $(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) ./test/e2e/dashboards ./test/demo
 
 .PHONY: bench-reconciler
-bench-reconciler: ## run the reconciler on a cluster of 5,000 nodes; takes half an hour
+bench-reconciler: # run the reconciler on a cluster of 5,000 nodes; takes half an hour
 	@servers=$$($(SERVERS)); GPULEDGER_E2E_SERVERS=$$servers \
 		go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
 
 .PHONY: bench-queries
-bench-queries: archive ## time the history queries and the commands over 90 days of 8,000 GPUs on two processors
+bench-queries: archive # time the history queries and the commands over 90 days of 8,000 GPUs on two processors
 	@programs=$$($(PROMETHEUS)); history=$$($(HISTORY)); \
 		GOMAXPROCS=2 go run ./test/speed --prometheus="$$programs" --history="$$history/history" --archive=bin/gpuledger-archive $(BENCHFLAGS)
 
 .PHONY: bench-archive
-bench-archive: ## file three days of 1,000 GPUs in each sink, and extrapolate; takes some minutes
+bench-archive: # file three days of 1,000 GPUs in each sink, and extrapolate; takes some minutes
 	@$(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) -v -run='^TestCost$$' ./test/e2e/archive -gpus=1000 $(BENCHFLAGS)
 
 .PHONY: bench-year
-bench-year: ## file a year of 1,000 GPUs from a simulated store; takes an hour
+bench-year: # file a year of 1,000 GPUs from a simulated store; takes an hour
 	@$(E2E) -timeout=4h -v -run='^TestYear$$' ./test/e2e/archive -year.gpus=1000 -year.hours=8760 $(BENCHFLAGS)
 
 .PHONY: e2e-kubelet
@@ -298,7 +297,7 @@ e2e-kubelet-tests:
 		$(E2E) -v ./test/e2e/kubelet
 
 .PHONY: e2e-units
-e2e-units: exporter ## map a job of a real Slurm and a container of a real Podman; needs root and Debian's slurmd, slurmctld, munge, slurm-client, podman, runc
+e2e-units: exporter # map a job of a real Slurm and a container of a real Podman; needs root and Debian's slurmd, slurmctld, munge, slurm-client, podman, runc
 	$(IN_BIN) go test -tags e2e -ldflags=-w -count=1 -v ./test/e2e/units
 
 .PHONY: soak
@@ -307,16 +306,16 @@ soak: ## run the exporter for an accelerated day, and kill it 200 times; takes a
 	go test -tags realtime -count=1 -timeout=1h -ldflags "$(LAZY)" -run='^TestKilled$$' -v ./cmd/gpuledger -kills=$(KILLS)
 
 .PHONY: image-test
-image-test: ## build the images and run them; needs root, installs buildah, runc, mmdebstrap and QEMU
+image-test: # build the images and run them; needs root, installs buildah, runc, mmdebstrap and QEMU
 	@test/e2e/image/run
 
 .PHONY: packages
-packages: needs ## build the archives, debs and rpms into bin/packages; needs the C compilers of amd64 and arm64
+packages: needs # build the archives, debs and rpms into bin/packages; needs the C compilers of amd64 and arm64
 	@rm -rf bin/packages && mkdir -p bin/packages
 	@nfpm=$$($(NFPM)); tools/packages "$(VERSION)" bin/packages "$$nfpm/nfpm" $(ARCHITECTURES)
 
 .PHONY: packages-test
-packages-test: ## install, upgrade and remove the packages in clean root trees; needs root, installs mmdebstrap, rpm, QEMU and a compiler
+packages-test: # install, upgrade and remove the packages in clean root trees; needs root, installs mmdebstrap, rpm, QEMU and a compiler
 	@nfpm=$$($(NFPM)); test/e2e/packages/run "$$nfpm/nfpm"
 
 .PHONY: release
@@ -324,7 +323,7 @@ release: packages chart ## build the files of a release into bin/release
 	@helm=$$($(HELM)); sbom=$$($(SBOM)); tools/release "$(VERSION)" "$$helm/helm" "$$sbom/cyclonedx-gomod"
 
 .PHONY: release-check
-release-check: ## check the files in bin/release as a user would, and print their sizes
+release-check: # check the files in bin/release as a user would, and print their sizes
 	@helm=$$($(HELM)); tools/release-check bin/release "$$helm/helm"
 
 .PHONY: bench
@@ -334,15 +333,15 @@ bench: exporter simnode ## measure the memory and the cost of the page and the t
 	@go test -run='^$$' -bench=Fields -benchmem ./collector | grep ^Benchmark
 
 .PHONY: benchmarks
-benchmarks: ## run the Go benchmarks
+benchmarks: # run the Go benchmarks
 	go test -tags realtime -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
 
 .PHONY: bench-accuracy
-bench-accuracy: ## compare the books with the truth of simulated GPUs
+bench-accuracy: # compare the books with the truth of simulated GPUs
 	@go run -ldflags "$(LAZY)" ./test/accuracy/report
 
 .PHONY: vulnerabilities
-vulnerabilities: needs ## report known vulnerabilities in called code; needs vuln.go.dev
+vulnerabilities: needs # report known vulnerabilities in called code; needs vuln.go.dev
 	$(GOVULNCHECK) ./...
 
 .PHONY: generate
@@ -350,15 +349,15 @@ generate: ## regenerate the generated files
 	go generate ./...
 
 .PHONY: manifests
-manifests: ## render the overlays into bin/manifests, as for a release
+manifests: # render the overlays into bin/manifests, as for a release
 	@tools/manifests $(KUSTOMIZE)
 
 .PHONY: chart
-chart: manifests ## assemble the Helm chart in bin/chart/gpuledger
+chart: manifests # assemble the Helm chart in bin/chart/gpuledger
 	@tools/chart $(KUSTOMIZE)
 
 .PHONY: chart-helm3
-chart-helm3: chart ## compare the chart's objects with the overlays in Helm 3; builds it once (some minutes)
+chart-helm3: chart # compare the chart's objects with the overlays in Helm 3; builds it once (some minutes)
 	@GPULEDGER_E2E_HELM=$$($(HELM3)) go test -tags e2e -vet=off -trimpath -ldflags=-w -count=1 -run='^TestChart' ./internal/deploy
 
 .PHONY: format

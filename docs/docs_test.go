@@ -169,6 +169,22 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestTargets checks that `make help` lists at most 20 targets, and that CONTRIBUTING.md describes every target with a comment.
+func TestTargets(t *testing.T) {
+	listed, contributing := 0, read(t, "../CONTRIBUTING.md")
+	for _, match := range regexp.MustCompile(`(?m)^([a-z0-9-]+):[^=\n]* (##?) .`).FindAllStringSubmatch(read(t, "../Makefile"), -1) {
+		if match[2] == "##" {
+			listed++
+		}
+		if match[1] != "help" && !strings.Contains(contributing, "`make "+match[1]+"`") {
+			t.Errorf("CONTRIBUTING.md does not describe make %s", match[1])
+		}
+	}
+	if listed < 10 || listed > 20 {
+		t.Errorf("make help lists %d targets, it must be 10 to 20", listed)
+	}
+}
+
 // TestFlags checks that every flag in the pages exists, if it begins like one of our flags.
 func TestFlags(t *testing.T) {
 	known := make(map[string]bool)
