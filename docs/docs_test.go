@@ -58,7 +58,7 @@ var (
 		"amd.md":           915,
 		"archive.md":       2710,
 		"ask.md":           1420,
-		"dba.md":           570,
+		"dba.md":           710,
 		"opentelemetry.md": 230,
 		"packages.md":      490,
 		"slurm.md":         720,

@@ -84,7 +84,7 @@ func (q *question) markTwice(all map[pair]*shared, a *print.Answer) {
 			continue
 		}
 		s := all[key]
-		a.Notices = append(a.Notices, fmt.Sprintf("%d boards, such as %s, are in %s and %s at the same time in %d hours, the first one is %s: the same samples are filed under two names, delete one of them",
+		a.Notices = append(a.Notices, fmt.Sprintf("%d boards, such as %s, are in %s and %s at the same time in %d hours, the first one is %s: the same samples are filed under two names, delete the hours of one name as in docs/dba.md",
 			len(s.boards), s.board, key.a, key.b, len(s.hours), stamp(s.first)))
 		for _, row := range a.Rows {
 			if row[0] == key.a || row[0] == key.b {

@@ -2,6 +2,8 @@ package ask_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +49,15 @@ func TestVerifyTwice(t *testing.T) {
 			if (r.status == 0) != tt.ok || strings.Contains(r.out, want) == tt.ok {
 				t.Errorf("%v of %v: exit status %d:\n%s%s", of, tt, r.status, r.out, r.err)
 			}
+		}
+		deleted, err := filepath.Glob(filepath.Join(folder, "*", "cluster="+tt.clusters[1])) // as in docs/dba.md
+		check(t, err)
+		for _, path := range deleted {
+			check(t, os.RemoveAll(path))
+		}
+		r := run(t, "verify", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T03")
+		if r.status != 0 || strings.Contains(r.out, tt.clusters[1]) || !strings.Contains(r.out, "east") {
+			t.Errorf("after %d folders were deleted: exit status %d:\n%s%s", len(deleted), r.status, r.out, r.err)
 		}
 	}
 }

@@ -1,0 +1,77 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// TestFiledTwice files the same hours under two names, and deletes one of them by the statements of docs/dba.md: verify must find
+// them and then accept the archive, which must have the same rows as before.
+func TestFiledTwice(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/dba.md")
+	check(t, err)
+	_, section, _ := strings.Cut(string(text), "## Hours filed twice\n")
+	statements := regexp.MustCompile("(?s)```sql\n(.*?)```").FindStringSubmatch(section)
+	if statements == nil {
+		t.Fatal("docs/dba.md has no statements")
+	}
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			server := kind.start(t)
+			url, db := server.create(t, "twice")
+			sink, err := kind.sink(t.Context(), url)
+			check(t, err)
+			defer sink.Close()
+			file := func(cluster string) {
+				t.Helper()
+				for n := range 3 {
+					h := example(n)
+					h.Cluster = cluster
+					h.Digest = table.Digest(h.Hour)
+					check(t, sink.Replace(t.Context(), h))
+				}
+				for _, of := range table.Appended {
+					check(t, sink.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, cluster, sinktest.Events())))
+				}
+			}
+			all := func() (rows []string) {
+				for _, of := range table.All {
+					rows = append(rows, fmt.Sprint(of.Name, appended(t, db, of, times[kind.name])))
+				}
+				return rows
+			}
+			verify := []string{"verify", "--books=" + url, "--from=" + november.Format(time.DateOnly), "--to=" + november.Format(time.DateOnly) + "T03"}
+			file("east")
+			want := all()
+			if a := ask(t, verify...); a.status != 0 {
+				t.Errorf("one name: exit status %d\n%s%s", a.status, a.out, a.errors)
+			}
+			file("example")
+			if a := ask(t, verify...); a.status != 1 || !strings.Contains(a.out, "filed under two names, delete the hours of one name as in docs/dba.md") {
+				t.Errorf("two names: exit status %d\n%s%s", a.status, a.out, a.errors)
+			}
+			script := statements[1]
+			if kind.name == "PostgreSQL" {
+				script = "set search_path = gpuledger;\n" + script
+			}
+			server.script(t, "twice", script)
+			if diff := cmp.Diff(want, all()); diff != "" {
+				t.Errorf("rows (-one name +deleted):\n%s", diff)
+			}
+			if a := ask(t, verify...); a.status != 0 {
+				t.Errorf("deleted: exit status %d\n%s%s", a.status, a.out, a.errors)
+			}
+		})
+	}
+}
