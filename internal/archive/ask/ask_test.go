@@ -89,9 +89,14 @@ type result struct {
 
 func run(t *testing.T, args ...string) result {
 	t.Helper()
+	return runAt(t, october.AddDate(0, 1, 2), args...)
+}
+
+func runAt(t *testing.T, now time.Time, args ...string) result {
+	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	var out, errors bytes.Buffer
-	status := ask.Run(context.Background(), args, ask.Terminal{Out: &out, Err: &errors, Program: "gpuledger-archive"}, october.AddDate(0, 1, 2))
+	status := ask.Run(context.Background(), args, ask.Terminal{Out: &out, Err: &errors, Program: "gpuledger-archive"}, now)
 	return result{status, out.String(), errors.String()}
 }
 
@@ -103,6 +108,21 @@ func file(t *testing.T, text string) string {
 }
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
+
+// TestMonthEnds checks that a statement of the last month has a notice while the last hour of the month may lack samples.
+func TestMonthEnds(t *testing.T) {
+	folder := books(t)
+	const notice = "! incomplete: the time until 2026-11-01 00:00 is not over, the statement ends at 2026-10-31 23:00\n"
+	for minute, want := range map[int]bool{0: true, 4: true, 5: false, 59: false} {
+		now := october.AddDate(0, 1, 0).Add(time.Duration(minute) * time.Minute)
+		for _, args := range [][]string{{"statement"}, {"statement", "--month=2026-10"}, {"verify"}} {
+			r := runAt(t, now, append(args, "--books="+folder)...)
+			if strings.Contains(r.out, notice) != want {
+				t.Errorf("%v, minute %d: notice is %v\n%s%s", args, minute, !want, r.out, r.err)
+			}
+		}
+	}
+}
 
 // TestStatement checks the amounts, prices, carbon and the notice of an incomplete month.
 func TestStatement(t *testing.T) {

@@ -75,7 +75,7 @@ func (q *question) billed() (of books.Selection, notices []string) {
 		of.From = of.Until.AddDate(0, -1, 0)
 	}
 	if end := q.now.Add(-settle).Truncate(time.Hour); of.Until.After(end) {
-		if !q.Month.IsZero() || !q.To.IsZero() {
+		if q.ofMonth() || !q.To.IsZero() {
 			notices = append(notices, fmt.Sprintf("incomplete: the time until %s is not over, the statement ends at %s", stamp(of.Until), stamp(end)))
 		}
 		of.Until = end
