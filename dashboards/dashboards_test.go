@@ -61,8 +61,17 @@ type panel struct {
 	}
 	FieldConfig struct {
 		Defaults  struct{ Unit, NoValue string }
-		Overrides []struct{ Properties []struct{ ID string } }
+		Overrides []struct {
+			Matcher    struct{ Options string }
+			Properties []property
+		}
 	}
+}
+
+// property is a setting of a column.
+type property struct {
+	ID    string
+	Value any
 }
 
 type source struct{ Type, UID string }
@@ -167,7 +176,7 @@ func TestPanels(t *testing.T) {
 				t.Errorf("%s has no text for missing data", where)
 			}
 			for i, column := range p.FieldConfig.Overrides {
-				if p.Type == "table" && !slices.ContainsFunc(column.Properties, func(p struct{ ID string }) bool { return p.ID == "noValue" }) {
+				if p.Type == "table" && !slices.ContainsFunc(column.Properties, func(p property) bool { return p.ID == "noValue" }) {
 					t.Errorf("%s: an empty cell of column %d has the text for missing data", where, i)
 				}
 			}
@@ -187,6 +196,35 @@ func TestPanels(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// leastWidths are the widths of columns, in pixels, that show their longest value: a Deployment, a StatefulSet, a time, and a
+// serial number of 13 digits.
+var leastWidths = map[string]float64{"Kind": 100, "From": 165, "Until": 165, "Last reported": 165, "Serial number": 125}
+
+// TestWidths checks that no column cuts its values.
+func TestWidths(t *testing.T) {
+	files, _ := dashboards(t)
+	checked := make(map[string]bool)
+	for name, f := range files {
+		for _, p := range f.Panels {
+			for _, column := range p.FieldConfig.Overrides {
+				title := column.Matcher.Options
+				for _, property := range column.Properties {
+					if property.ID != "custom.width" || leastWidths[title] == 0 {
+						continue
+					}
+					checked[title] = true
+					if width, _ := property.Value.(float64); width < leastWidths[title] {
+						t.Errorf("%s: panel %s: column %s is %v wide, its longest value needs %v", name, p.Title, title, width, leastWidths[title])
+					}
+				}
+			}
+		}
+	}
+	if len(checked) != len(leastWidths) {
+		t.Errorf("columns with a width: %v", checked)
 	}
 }
 

@@ -181,7 +181,7 @@ func (d *demo) watch(ctx context.Context) error {
 }
 
 // show calls the command with variables of the dashboards, which are a board that was moved, its chassis and a node that lost a
-// GPU, and the address of Prometheus.
+// GPU, and the address of Prometheus. Incident has the minutes since the nodes booted.
 func (d *demo) show(ctx context.Context) error {
 	if err := wait(ctx, d.then); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (d *demo) show(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	arguments := append(d.command[1:], "gpu-life.serial="+lost.GPUs[2].Serial, "chassis.chassis_serial="+tray.GPUs[0].Place.Chassis, "incident.node="+lost.Node, "http://"+d.listen)
+	arguments := append(d.command[1:], "gpu-life.serial="+lost.GPUs[2].Serial, "chassis.chassis_serial="+tray.GPUs[0].Place.Chassis, "incident.node="+lost.Node, "incident.from=now-10m", "http://"+d.listen)
 	command := exec.CommandContext(ctx, d.command[0], arguments...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	return command.Run()

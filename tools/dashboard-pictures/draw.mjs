@@ -1,5 +1,5 @@
 // node draw.mjs OUT [DASHBOARD.VARIABLE=VALUE...] ADDRESS: draws every dashboard into the folder
-// OUT, in its default time range, with the data of the Prometheus at ADDRESS. It lists the panels
+// OUT, in its default time range or from DASHBOARD.from on, with the data of the Prometheus at ADDRESS. It lists the panels
 // without data and the number of annotations, and stops at a query that fails.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -19,13 +19,13 @@ await build({
   define: { 'process.env.NODE_ENV': '"production"' }, loader: { '.svg': 'text', '.ttf': 'empty' }, logLevel: 'error',
 });
 
-// moment returns a time of Grafana in seconds: now, less a number of hours, days or months, rounded to the start of an hour or
+// moment returns a time of Grafana in seconds: now, less a number of minutes, hours, days or months, rounded to the start of an hour or
 // month, or to its end.
 function moment(text, isEnd) {
-  const [, number, unit, rounded] = text.match(/^now(?:-(\d+)([hdM]))?(?:\/([hM]))?$/);
+  const [, number, unit, rounded] = text.match(/^now(?:-(\d+)([mhdM]))?(?:\/([hM]))?$/);
   const t = new Date();
   if (unit === 'M') t.setUTCMonth(t.getUTCMonth() - number, 1);
-  else if (unit) t.setTime(t.getTime() - number * { h: 3600e3, d: 86400e3 }[unit]);
+  else if (unit) t.setTime(t.getTime() - number * { m: 60e3, h: 3600e3, d: 86400e3 }[unit]);
   if (rounded) t.setUTCMinutes(0, 0, 0);
   if (rounded === 'M') t.setUTCHours(0);
   if (rounded && isEnd) rounded === 'M' ? t.setUTCMonth(t.getUTCMonth() + 1) : t.setUTCHours(t.getUTCHours() + 1);
@@ -35,8 +35,8 @@ function moment(text, isEnd) {
 for (const file of readdirSync(folder).filter((f) => f.endsWith('.json'))) {
   const name = basename(file, '.json');
   const dashboard = JSON.parse(readFileSync(join(folder, file)));
-  const end = moment(dashboard.time.to, true), range = end - moment(dashboard.time.from, false);
   const given = Object.fromEntries(rest.filter((g) => g.startsWith(`${name}.`)).map((g) => g.slice(name.length + 1).split('=')));
+  const end = moment(dashboard.time.to, true), range = end - moment(given.from ?? dashboard.time.from, false);
   const values = await prometheus.variables(dashboard, given);
   const panels = [];
   for (const panel of dashboard.panels) {

@@ -59,7 +59,7 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			"no pod holds or uses them",
 		}, 14, []column{
 			{field: "namespace", title: "Namespace", width: 100},
-			{field: "workload_kind", title: "Kind", width: 80},
+			{field: "workload_kind", title: "Kind", width: 110},
 			{field: "workload_name", title: "Workload"},
 			{field: "pod", title: "Pod", link: toPod},
 			{field: "container", title: "Container", width: 100},

@@ -48,7 +48,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 			Thresholds(from("green", step(1, "red")))).
 		WithPanel(bands(words{"Places over time", "A band for each place of a GPU of the board; a gap means that the GPU was lost or not scraped.", noRecord}, full,
 			fill(`max by (node, pci_bus_id) (present_over_time(PLACE[$__interval]))`, "PLACE", boardPlace),
-			"{{node}} {{pci_bus_id}}", state("1", "here", "green")).Interval("1m").Height(6)).
+			"{{node}} {{pci_bus_id}}", state("1", "here", "green")).Interval("1m").Height(5)).
 		WithPanel(rows(words{"Stays", "First and last time of each GPU of the board at each place in the time range, newest first.", noRecord}, full, placed,
 			seen(boardPlace, "cluster, node, serial, chassis_serial, chassis_slot, tray_index, pci_bus_id, UUID", "")...).
 			Interval("1m").SortBy(descending("From")).Height(7)).
@@ -83,7 +83,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 		}, append(seen(unitEnergy, unitLabels, ""),
 			fill(`sum by (LABELS) (SECONDS)`, "LABELS", unitLabels, "SECONDS", counted(`gpuledger_unit_allocation_gpu_seconds_total`+ofUnits, unitCreated)),
 			describedOver(fill(`(sum by (LABELS) (JOULES) / `+kWh+`)`, "LABELS", unitLabels, "JOULES", counted(unitEnergy, unitCreated))))...).
-			Interval("1m").SortBy(descending("Until")).Height(7)).
+			Interval("1m").SortBy(descending("Until")).Height(8)).
 		WithPanel(stacked(words{"Power by pod and unit", "Power of the board by pod and unit. The unattributed rest was idle or used by other processes.", noRecord}, full, "watt",
 			fill(`sum by (namespace, pod) (rate(ENERGY[$__rate_interval]))`, "ENERGY", podEnergy), "{{namespace}}/{{pod}}").
 			WithTarget(over("B", fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)) - (sum(rate(UNITS[$__rate_interval])) or vector(0)), 0)`,
