@@ -31,15 +31,21 @@ type annotation struct {
 // events returns the annotations of a dashboard: boards that moved or were lost, of the boards that it shows. Each event is
 // one sample, at the first step after it.
 func events(name string) annotations {
-	// A board moved if it is in a node now and was in none a step ago, nor in this one on the day before, but in another.
+	// A board moved if it is in a node now and was in none a step ago, but in another than this one before.
 	const (
 		moved = `group by (cluster, node, serial) (
   gpuledger_placement_info{cluster=~"$cluster"SELECTED}
   unless on (cluster, node, UUID) gpuledger_placement_info offset $__interval
-  unless on (cluster, node, UUID) last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)
-  and on (UUID) last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)
+  unless on (cluster, node, UUID) HERE
+  and on (UUID) SEEN
 )`
-		lost = `group by (cluster, node, serial) (
+		// Of the whole fleet: the places of the day before. A move back within a day is not marked.
+		day = `last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)`
+		// Of some boards: the hours of their places, of which the last one counts, as in the alert GPULedgerGPUMoved. A board that
+		// is back after two hours or less may be unmarked.
+		hours = `max_over_time(timestamp(last_over_time(gpuledger:placement_info:present1h[1h]))[1d:1h] offset $__interval)`
+		last  = `(` + hours + ` == on (UUID) group_left () max by (UUID) (` + hours + `))`
+		lost  = `group by (cluster, node, serial) (
   gpuledger_board_losses_total{cluster=~"$cluster"} > gpuledger_board_losses_total offset $__interval
   and on (cluster, node, UUID) last_over_time(gpuledger_placement_info{cluster=~"$cluster"SELECTED}[10m] offset $__interval)
 )`
@@ -47,11 +53,12 @@ func events(name string) annotations {
 	selected, step := map[string]string{
 		"incident": `, node=~"$node"`, "health": `, node=~"$node"`, "gpu-life": `, serial=~"$serial", UUID=~"$UUID"`, "chassis": `, chassis_serial=~"$chassis_serial"`,
 	}[name], "1m"
+	here, seen := last, hours
 	if selected == "" {
-		step = "1h" // of the whole fleet, over months
+		step, here, seen = "1h", day, day // over months
 	}
 	list := []annotation{
-		{Name: "Moved boards", IconColor: "blue", Expr: fill(moved, "SELECTED", selected), TitleFormat: "moved"},
+		{Name: "Moved boards", IconColor: "blue", Expr: fill(moved, "SELECTED", selected, "HERE", here, "SEEN", seen), TitleFormat: "moved"},
 		{Name: "Lost GPUs", IconColor: "red", Expr: fill(lost, "SELECTED", selected), TitleFormat: "lost"},
 	}
 	for i := range list {
