@@ -23,7 +23,7 @@ func growth(a, b *Mark) (energy gpu.Millijoules, comparable bool) {
 	switch f := a.Former; {
 	case sameCounter(a, b):
 		return b.Energy - a.Energy, true
-	case a.sum != nil && b.sum != nil:
+	case (a.Counter == summed || b.Counter == summed) && a.sum != nil && b.sum != nil:
 		return *b.sum - *a.sum, true
 	case f != nil && f.Counter == b.Counter:
 		return b.Energy - f.Energy - f.Counted, true

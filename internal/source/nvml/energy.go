@@ -8,11 +8,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter is a way to read a GPU's energy. It is chosen once per session, because mixing the values
-// of several would make the counter jump.
+// A meter is a way to read a GPU's energy. A counter is chosen once per session, because mixing the
+// values of several would make the counter jump. Power is summed beside it, so that the ledger can
+// continue from the sum if a counter that failed at first responds later.
 type meter struct {
 	kind  meterKind
-	tries int // readings without a choice
+	tries int // readings without a counter
+	// failed is set if a counter failed that the driver may support.
+	failed bool
 }
 
 type meterKind int
@@ -29,13 +32,21 @@ const (
 // precedence over the next best.
 const maxTries = 3
 
+// retryAfter is the number of readings after which a failed counter is tried again.
+const retryAfter = 10
+
 func (g *gpuReader) readEnergy(q *inquiry, r *gpu.Reading) {
 	mw, powerErr := query(q, "nvmlDeviceGetPowerUsage", func() (uint32, ret) { return available(g.handle.GetPowerUsage()) })
 	if powerErr == nil {
 		r.Gauges[gpu.Power] = new(float64(watts(mw)))
 	}
-	if g.meter.kind == undecided {
+	switch {
+	case g.meter.kind == undecided:
 		g.choose(q, powerErr)
+	case g.meter.kind == powerIntegral && g.meter.failed:
+		if g.meter.tries++; g.meter.tries%retryAfter == 0 {
+			g.chooseCounter(q)
+		}
 	}
 	energy, err := gpu.Millijoules(0), powerErr
 	began := g.now()
@@ -50,31 +61,22 @@ func (g *gpuReader) readEnergy(q *inquiry, r *gpu.Reading) {
 	if g.device.EnergyScope == gpu.ScopeModule {
 		r.ModulePower = g.modulePower(q)
 	}
+	if powerErr == nil {
+		r.PowerSum = new(g.integral.Add(mw, r.At.Boot))
+	}
 	if g.meter.kind == powerIntegral && err == nil {
-		energy = g.integral.Add(mw, r.At.Boot)
+		energy = *r.PowerSum
 	}
 	if err == nil && g.meter.kind != undecided && g.meter.kind != noMeter {
 		r.Energy = &energy
 	}
 }
 
-// choose selects the best meter that works. Field 191 with the GPU's scope is preferred, because
-// only it is known to count nothing else. The older counter has no scope: on GH200 and GB200 boards
-// it covers the whole module with CPU or second die. Its scope is known to be the module only if
-// the driver has field 191 for the module and not for the GPU. Pascal and older GPUs, and some
-// virtual ones, have power only.
+// choose selects the best meter that works. Pascal and older GPUs, and some virtual ones, have power
+// only.
 func (g *gpuReader) choose(q *inquiry, powerErr error) {
 	g.meter.tries++
-	_, err := g.energyField(q, gonvml.POWER_SCOPE_GPU)
-	if g.settle(err, fieldCounter, gpu.EnergyCounter, gpu.ScopeGPU) {
-		return
-	}
-	_, err = g.energyCounter(q)
-	scope := gpu.ScopeUnknown
-	if _, moduleErr := g.energyField(q, gonvml.POWER_SCOPE_MODULE); moduleErr == nil {
-		scope = gpu.ScopeModule
-	}
-	if g.settle(err, boardCounter, gpu.EnergyCounter, scope) {
+	if g.chooseCounter(q) {
 		return
 	}
 	if !g.settle(powerErr, powerIntegral, gpu.EnergyPower, gpu.ScopeUnknown) {
@@ -82,11 +84,31 @@ func (g *gpuReader) choose(q *inquiry, powerErr error) {
 	}
 }
 
+// chooseCounter selects the best counter that works, and reports whether the choice is final. Field 191 with the GPU's scope is preferred, because
+// only it is known to count nothing else. The older counter has no scope: on GH200 and GB200 boards
+// it covers the whole module with CPU or second die. Its scope is known to be the module only if
+// the driver has field 191 for the module and not for the GPU.
+func (g *gpuReader) chooseCounter(q *inquiry) bool {
+	g.meter.failed = false
+	_, err := g.energyField(q, gonvml.POWER_SCOPE_GPU)
+	if g.settle(err, fieldCounter, gpu.EnergyCounter, gpu.ScopeGPU) {
+		return true
+	}
+	_, err = g.energyCounter(q)
+	scope := gpu.ScopeUnknown
+	if _, moduleErr := g.energyField(q, gonvml.POWER_SCOPE_MODULE); moduleErr == nil {
+		scope = gpu.ScopeModule
+	}
+	return g.settle(err, boardCounter, gpu.EnergyCounter, scope)
+}
+
 // settle chooses a meter that works. It returns true when the choice of this reading is final: a
 // meter that failed without being unsupported gets another attempt.
 func (g *gpuReader) settle(err error, kind meterKind, source gpu.EnergySource, scope gpu.EnergyScope) bool {
 	if err != nil {
-		return !unsupported(err) && g.meter.tries < maxTries
+		failed := !unsupported(err)
+		g.meter.failed = g.meter.failed || failed
+		return failed && g.meter.tries < maxTries
 	}
 	g.meter.kind = kind
 	g.device.EnergySource, g.device.EnergyScope = source, scope

@@ -72,6 +72,41 @@ func TestEnergyFailsAtFirst(t *testing.T) {
 	}
 }
 
+// TestEnergyFailsForLong checks that a counter that failed at first replaces summed power within ten
+// readings of its return, and that its first reading has the sum, too.
+func TestEnergyFailsForLong(t *testing.T) {
+	clock := gputest.NewClock()
+	d := newDriver(t, gputest.Node{GPUs: []gputest.GPU{gputest.Plain(0)}})
+	d.node.GPUs[0].Reading.Gauges[gpu.Power] = new(250.0)
+	d.write()
+	s := d.open(clock.Now)
+	d.fault(anyGPU, "nvmlDeviceGetTotalEnergyConsumption", "fail:999")
+	read := func() (gpu.EnergySource, gpu.Reading) {
+		clock.Advance(time.Second)
+		report := gputest.Read(t, s)
+		return report.Devices[0].EnergySource, report.Readings[0]
+	}
+	for n := range 25 {
+		if source, r := read(); n >= 2 && (source != gpu.EnergyPower || *r.Energy != gpu.Millijoules(n)*250_000) {
+			t.Fatalf("reading %d while the counter fails: %d mJ from %q", n, *r.Energy, source)
+		}
+	}
+	d.healed()
+	for n := 25; n < 36; n++ {
+		source, r := read()
+		if *r.PowerSum != gpu.Millijoules(n)*250_000 {
+			t.Fatalf("reading %d: the sum is %d mJ", n, *r.PowerSum)
+		}
+		if source == gpu.EnergyCounter {
+			if want := *d.node.GPUs[0].Reading.Energy; *r.Energy != want {
+				t.Errorf("the counter has %d mJ, want %d", *r.Energy, want)
+			}
+			return
+		}
+	}
+	t.Error("the counter is not read after its return")
+}
+
 // TestIntegral checks the integral of power. The sums are exact to the millijoule.
 func TestIntegral(t *testing.T) {
 	clock := gputest.NewClock()
