@@ -23,7 +23,11 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 		rest = append(rest, a)
 	}
 	for i := range b.pending {
-		b.pending[i].sampled = max(b.pending[i].sampled, sampledUntil(*o))
+		iv := &b.pending[i]
+		iv.sampled = max(iv.sampled, sampledUntil(*o))
+		if iv.late != nil {
+			iv.late.sampled = iv.sampled
+		}
 	}
 	return rest
 }
@@ -44,8 +48,33 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 		worked := 4*early > 3*iv.span().Len()
 		iv.processes[k].did(a.presence(busy, worked))
 		iv.busy = iv.busy || worked
+		b.spreadLate(iv, a.presence(busy, worked))
 	}
 	return spent
+}
+
+// spreadLate adds work in an interval to the sighting that divides its energy, if the counter stood
+// still there.
+func (b *book) spreadLate(iv *interval, p presence) {
+	if s := b.lateSighting(iv); s != nil {
+		if k, there := s.find(p.ID); there {
+			s.processes[k].did(p)
+			s.busy = s.busy || p.active
+		}
+	}
+}
+
+// lateSighting returns the sighting of the late energy of an interval's time, nil if it has none.
+func (b *book) lateSighting(iv *interval) *sighting {
+	for i := range b.pending {
+		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {
+			return &late.sighting
+		}
+	}
+	if b.still != nil && !b.still.long && iv.from.At.Boot >= b.still.from.At.Boot {
+		return &b.still.seen
+	}
+	return nil
 }
 
 // bury adds the last activity of a process that left to the waiting intervals in which it was
@@ -58,6 +87,7 @@ func (b *book) bury(a Activity, left time.Duration) {
 		if k, there := iv.find(a.Process.ID); there {
 			iv.processes[k].did(a.presence(a.Busy, true))
 			iv.busy = true
+			b.spreadLate(iv, a.presence(a.Busy, true))
 			return
 		}
 	}

@@ -23,8 +23,7 @@ type board struct {
 	// restarted.
 	reloaded, restarted bool
 
-	// last is the newest mark; between holds the observations since, which had no reading or a
-	// wrong one.
+	// last is the newest mark; between holds the observations since, which had a wrong reading.
 	last    mark
 	between []view
 	spans   []span // not settled yet, oldest first
@@ -56,7 +55,7 @@ type view struct {
 	live    []gpu.Owner // holders on the whole GPU whose pods are live and have a known UID
 }
 
-// A mark is a correct reading of the counter.
+// A mark is a correct reading of the counter, or an observation without one, which has the last count.
 type mark struct {
 	at      time.Duration
 	counter gpu.Millijoules
@@ -115,19 +114,20 @@ func (b *board) divide(o *ledger.Observation, sight byte) {
 	}
 }
 
-// note records an observation that was passed to the ledger. A correct reading ends a span.
+// note records an observation that was passed to the ledger. It ends a span unless its reading is wrong.
 func (b *board) note(o ledger.Observation, right bool) {
 	v := b.view(o)
 	for i := range b.spans {
 		b.spans[i].allocationsKnown = b.spans[i].allocationsKnown || o.AllocationsKnown
 	}
-	since := o.At.Boot - b.last.at
-	still := o.Energy != nil && *o.Energy == b.last.counter && since > 0 && since < 8*time.Second
-	if o.Energy == nil || !right || still {
+	if !right || o.Energy == nil && b.last.at == 0 {
 		b.between = append(b.between, v)
 		return
 	}
-	to := mark{at: o.At.Boot, counter: *o.Energy, view: v}
+	to := mark{at: o.At.Boot, counter: b.last.counter, view: v}
+	if o.Energy != nil {
+		to.counter = *o.Energy
+	}
 	s := span{from: b.last, to: to, between: b.between, restarted: b.restarted, allocationsKnown: o.AllocationsKnown}
 	if !b.reloaded {
 		s.energy = to.counter - b.last.counter

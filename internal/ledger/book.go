@@ -24,6 +24,9 @@ type book struct {
 	pendingReset *pendingReset
 	// still is set while the counter stands still.
 	still *standing
+	// read is the mark of the newest accepted reading.
+	read Mark
+	lag  lag
 	// restored is set if the last mark is from an earlier exporter.
 	restored bool
 	// list is the newest list of processes, listed the boot clock of its observation, seen that of
@@ -89,12 +92,15 @@ type interval struct {
 	from, to Mark
 	energy   gpu.Millijoules
 	sighting
-	// gap is set if there was no observation in between.
-	gap bool
+	// gap is set if there was no observation in between, or if they are no longer known; other then
+	// is set if another process worked.
+	gap, other bool
 	// reset is set if the counter was reset at its end.
 	reset bool
 	// changed is the mark at which the counter changed last, if it stood still at the start.
 	changed *Mark
+	// uncounted is an upper bound of the energy that its counter lost.
+	uncounted gpu.Millijoules
 	// unmetered is set if its energy does not show the GPU's power.
 	unmetered bool
 	// late is set if the counter stood still at the start and changed at the end. It has the energy
@@ -141,9 +147,14 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	o.Activity = b.backdate(&o, list)
 	b.since.add(o, list, listed)
 	b.learn(o, gapAfter)
-	if o.Energy != nil {
-		m := Mark{At: o.At, Energy: *o.Energy, Counter: o.Counter, sum: o.PowerSum, share: o.ModuleShare, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
+	m := Mark{At: o.At, Counter: o.Counter, sum: o.PowerSum, share: o.ModuleShare, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
+	switch {
+	case o.Energy != nil:
+		m.Energy = *o.Energy
 		b.accept(m, gapAfter)
+	case b.open() && b.pendingReset == nil: // the counter counts as unchanged
+		m.Energy, m.Counter = b.last.Energy, b.last.Counter
+		b.stand(m, gapAfter)
 	}
 }
 
@@ -201,77 +212,6 @@ func (iv *interval) learn(allocations []gpu.Allocation) {
 		iv.holders, iv.holdersKnown = iv.holdersBefore(allocations), true
 		iv.to.Holders = iv.holders
 	}
-}
-
-// accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
-// duration of the first reading, whose value may be that much older, but at most a gap. An
-// unchanged counter was not refreshed, because a powered board draws power: such a reading is
-// ignored. The next increase belongs to all the time since the counter last changed, and that time
-// limits it. An implausible reading is held back. If the next reading is plausible after the last
-// mark, it was a glitch; if it is plausible after the held reading, the counter was reset, and the
-// unknown energy between the two is not added.
-func (b *book) accept(m Mark, gapAfter time.Duration) {
-	switch s := b.pendingReset; {
-	case !b.open():
-		b.Opened, b.Settled = m.At.Wall, m.At
-		b.begin(m)
-	case plausible(b.changed(), &m, b.maxPower):
-		b.discardOutlier()
-		switch grown, _ := growth(b.changed(), &m); {
-		case grown > 0 && b.still != nil:
-			b.catchUp(m, grown, gapAfter)
-		case grown > 0:
-			b.append(m, grown, gapAfter)
-		case m.At.Sub(b.last.At) >= stillFor(gapAfter):
-			b.stand(m, gapAfter)
-		}
-	case s != nil && plausible(&s.Mark, &m, b.maxPower):
-		after := b.since
-		b.since, b.pendingReset = s.before, nil
-		b.append(s.Mark, 0, gapAfter)
-		b.pending[len(b.pending)-1].reset = true
-		b.since, b.still = after, nil
-		grown, _ := growth(&s.Mark, &m)
-		b.append(m, grown, gapAfter)
-	default:
-		b.discardOutlier()
-		if m.At.Sub(b.last.At) > gapAfter {
-			b.since = b.since.end(m)
-		}
-		b.pendingReset = &pendingReset{Mark: m, before: b.since}
-		b.since = b.after(m)
-	}
-}
-
-// discardOutlier drops a held reading that was a glitch.
-func (b *book) discardOutlier() {
-	if b.pendingReset == nil {
-		return
-	}
-	b.Rejected++
-	b.pendingReset.before.merge(b.since)
-	b.since, b.pendingReset = b.pendingReset.before, nil
-}
-
-// stillFor returns the time for which the readings of an unchanged counter are ignored. It is
-// shorter than a gap by a fifth, so that another observation comes before the gap.
-func stillFor(gapAfter time.Duration) time.Duration { return gapAfter - gapAfter/5 }
-
-// counterStep is the interval at which the board refreshes its counter: a difference may contain
-// that much more time than lies between two readings.
-const counterStep = 100 * time.Millisecond
-
-// assumedMaxPower bounds a counter with unknown maximum power.
-const assumedMaxPower gpu.Watts = 10_000
-
-// plausible reports whether b can follow a.
-func plausible(a, b *Mark, maxPower gpu.Watts) bool {
-	if maxPower <= 0 {
-		maxPower = assumedMaxPower
-	}
-	limit := 1.5 * float64(maxPower) * (b.At.Sub(a.At) + a.took + counterStep).Seconds() * 1000
-	delta, comparable := growth(a, b)
-	return comparable && delta >= 0 && float64(delta) <= limit
 }
 
 // append closes the interval from the last mark to m.
@@ -338,6 +278,7 @@ func (b *book) settle(st *settlement) {
 			b.chargeLate(st, iv.late, late)
 		}
 		b.Settled = iv.to.At
+		b.Uncounted += iv.uncounted
 		if iv.reset {
 			b.Resets++
 		}

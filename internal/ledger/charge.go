@@ -46,8 +46,13 @@ func (b *book) idlePower(of peers) gpu.Watts {
 	return b.meter.guess(b.limit, of)
 }
 
+// learnIdlePower learns from an interval. The late energy of a counter that stood still is learned
+// with its own interval.
 func (b *book) learnIdlePower(iv *interval, l load) {
-	if iv.reset || iv.unmetered {
+	switch {
+	case iv.unmetered:
+		return
+	case iv.reset:
 		l = load{} // the power is unknown
 	}
 	b.IdlePower = b.meter.learn(l, b.IdlePower)
@@ -241,7 +246,7 @@ func (iv *interval) heldBefore(key gpu.AccountKey) bool {
 // processes and the same unshared allocation of the whole GPU at both ends.
 func (iv *interval) unchanged(parts []part) bool {
 	before, after := slices.Collect(liveAllocations(iv.from.Holders)), slices.Collect(liveAllocations(iv.to.Holders))
-	if iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||
+	if iv.other || iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||
 		len(before) != 1 || len(after) != 1 || before[0].Owner != after[0].Owner ||
 		before[0].Sharing != gpu.SharingExclusive || after[0].Sharing != gpu.SharingExclusive {
 		return false

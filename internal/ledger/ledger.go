@@ -280,9 +280,9 @@ func Restore(cfg Config, s State) *Ledger {
 		b.Book, b.handedOut, b.restored = st.Book, true, true
 		base := st.Base
 		base.sum = nil // an exporter sums power from 0
-		b.last, b.holders, b.unknown = &base, base.Holders, st.Unknown.clone()
+		b.last, b.holders, b.unknown, b.read = &base, base.Holders, st.Unknown.clone(), base
 		if s := st.Still; s != nil && s.Energy == st.Base.Energy && s.At.Boot < st.Base.At.Boot {
-			b.still = &standing{from: *s, long: true}
+			b.still, b.read = &standing{from: *s, long: true}, *s
 		}
 		l.books[uuid] = b
 	}

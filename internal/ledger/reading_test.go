@@ -144,20 +144,6 @@ func TestStandingOfTwo(t *testing.T) {
 	}
 }
 
-// TestStillFor checks that an unchanged counter counts as not read for up to eight seconds.
-func TestStillFor(t *testing.T) {
-	l := newLedger()
-	for s := range 9 {
-		b, want := ask(t, l, count(look(float64(s), nil), 0)), at(0).Boot
-		if s == 8 {
-			want = at(8).Boot
-		}
-		if b.Settled.Boot != want {
-			t.Errorf("unchanged for %d s: settled up to %v, want %v", s, b.Settled.Boot, want)
-		}
-	}
-}
-
 // TestHeldCounterOfTwo checks that the energy by which a held counter catches up belongs to the
 // owners that worked since its last change, not to those present at the end. It is not idle energy
 // if the last owner rests.

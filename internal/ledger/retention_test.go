@@ -125,8 +125,9 @@ func TestPodSum(t *testing.T) {
 	}
 }
 
-// TestStandstill checks that nothing retires while a book cannot be settled because its board's
-// counter cannot be read or is invalid. Pods that come and go in that time leave no accounts.
+// TestStandstill checks that pods that come and go leave few accounts, if the board's counter cannot
+// be read or is invalid. Without a reading their accounts retire; while readings are invalid, the book
+// cannot be settled, nothing retires, and they open none.
 func TestStandstill(t *testing.T) {
 	for name, spoil := range map[string]func(*ledger.Observation){
 		"no counter": func(o *ledger.Observation) { o.Energy = nil },
@@ -145,8 +146,8 @@ func TestStandstill(t *testing.T) {
 				l.Observe(o)
 				l.Settle(o.At, unresolved)
 			}
-			if n := len(bookOf(l, uuid).Accounts); n > 10 {
-				t.Errorf("%d accounts, want at most 10", n)
+			if n := len(bookOf(l, uuid).Accounts); n > 32 { // one in ten seconds, for five minutes
+				t.Errorf("%d accounts, want at most 32", n)
 			}
 			after := ask(t, l, look(3700, nil, holds(serve, 1)), look(3701, nil, holds(serve, 1)), look(3702, nil, holds(serve, 1)))
 			if a := find(after, gpu.AccountKey{Owner: serve}); a == nil || a.Energy.Sum() == 0 {

@@ -276,13 +276,13 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 	}
 }
 
-// TestActiveBetweenReadings checks that activity counts although the next observation in the
-// interval shows none.
+// TestActiveBetweenReadings checks that activity between two readings of the counter counts, until
+// the observation that shows none.
 func TestActiveBetweenReadings(t *testing.T) {
 	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, mate, q}
 	b := ask(t, newLedger(), look(0, both), unread(saw(look(0.5, both), p)), look(1, both))
-	if b.Accounts[0].Active != time.Second || b.Accounts[1].Active != 0 {
-		t.Errorf("active for %v and %v, want 1s and 0", b.Accounts[0].Active, b.Accounts[1].Active)
+	if b.Accounts[0].Active != 500*time.Millisecond || b.Accounts[1].Active != 0 {
+		t.Errorf("active for %v and %v, want 500ms and 0", b.Accounts[0].Active, b.Accounts[1].Active)
 	}
 }

@@ -1,8 +1,11 @@
 package ledger_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/ledger"
@@ -106,6 +109,54 @@ func TestBetween(t *testing.T) {
 				a := ask(t, newLedger(), look(0, []*gpu.Process{p, q}), between, end).Accounts[0]
 				if a.Energy != tt.want || a.Idle != tt.idle {
 					t.Errorf("charged %v, idle %d; want %v, %d", a.Energy, a.Idle, tt.want, tt.idle)
+				}
+			})
+		}
+	}
+}
+
+// TestTimeOfRareReadings checks held, GPU and active time of pods that come and go while the counter
+// is refreshed or read rarely, against the truth of each second.
+func TestTimeOfRareReadings(t *testing.T) {
+	for _, every := range []int{1, 2, 7, 20} {
+		for name, read := range map[string]func(s int) *gpu.Millijoules{
+			"refreshed": func(s int) *gpu.Millijoules { return new(gpu.Millijoules(s / every * every * 300_000)) },
+			"read": func(s int) *gpu.Millijoules {
+				if s%every > 0 {
+					return nil
+				}
+				return new(gpu.Millijoules(s * 300_000))
+			},
+		} {
+			t.Run(fmt.Sprint(name, " every ", every, " s"), func(t *testing.T) {
+				p, q := process(21, in(train)), process(31, in(serve))
+				l := newLedger()
+				for s := range 101 {
+					o := look(float64(s), nil)
+					o.Energy, o.Utilization = read(s), nil
+					if s <= 33 { // train holds a replica and works in every third second
+						o.Processes, o.Allocations = append(o.Processes, p), append(o.Allocations, holds(train, 1))
+						if s > 0 && s%3 == 0 {
+							o.Activity = append(o.Activity, ledger.Activity{Process: p, Span: o.Sampled, Busy: 100 * time.Millisecond})
+						}
+					}
+					if s > 5 { // serve holds a replica
+						o.Processes, o.Allocations = append(o.Processes, q), append(o.Allocations, holds(serve, 1))
+					}
+					l.Observe(o)
+					l.Settle(o.At, unresolved)
+				}
+				b := bookOf(l, uuid)
+				got := make(map[string][3]time.Duration)
+				for _, a := range b.Accounts {
+					got[a.Name] = [3]time.Duration{a.Allocated, a.GPUTime, a.Active}
+				}
+				want := map[string][3]time.Duration{
+					train.Name: {33 * time.Second, 19 * time.Second, 11 * time.Second},
+					serve.Name: {95 * time.Second, 81 * time.Second, 0},
+				}
+				if diff := cmp.Diff(want, got); diff != "" || b.Energy != gpu.Millijoules(100/every*every*300_000) {
+					t.Errorf("%d mJ; held, GPU and active time (-want +got):\n%s", b.Energy, diff)
 				}
 			})
 		}

@@ -29,9 +29,11 @@ type sighting struct {
 	busy, measured bool
 	utilization    float64
 	looks          int
-	// holders and holdersKnown are the allocations of the last observation.
+	// holders and holdersKnown are the allocations of the last observation. While they are unknown,
+	// alive has the UIDs of the pods that were alive; nil if that is unknown, too.
 	holders      []gpu.Allocation
 	holdersKnown bool
+	alive        map[string]bool
 }
 
 // A presence is one process of a sighting.
@@ -49,6 +51,8 @@ func (p *presence) did(more presence) {
 	p.served += more.served
 	p.active = p.active || more.active
 }
+
+func (p *presence) worked() bool { return p.active || p.activity > 0 }
 
 // newSighting starts with the processes that were present at its start.
 func newSighting(processes []presence) sighting {
@@ -83,7 +87,7 @@ func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 		s.busy = s.busy || *o.Utilization > 0
 		s.utilization += *o.Utilization
 	}
-	s.holders, s.holdersKnown = o.Allocations, o.AllocationsKnown
+	s.holders, s.holdersKnown, s.alive = o.Allocations, o.AllocationsKnown, o.Alive
 }
 
 // addPresence adds the activity of a process and updates its data.
@@ -128,7 +132,7 @@ func (s *sighting) merge(later sighting) {
 	s.measured = s.measured && later.measured
 	s.utilization, s.looks = s.utilization+later.utilization, s.looks+later.looks
 	s.busy = s.busy || later.busy
-	s.holders, s.holdersKnown = later.holders, later.holdersKnown
+	s.holders, s.holdersKnown, s.alive = later.holders, later.holdersKnown, later.alive
 }
 
 // presentOf returns the given processes, which are sorted, with their activity.
@@ -146,6 +150,6 @@ func (s *sighting) presentOf(ids []gpu.ProcessID) []presence {
 func (s *sighting) end(m Mark) sighting {
 	e := newSighting(s.presentOf(m.Processes))
 	e.mig, e.places = s.mig, s.places
-	e.listed, e.holders, e.holdersKnown = s.listed, s.holders, s.holdersKnown
+	e.listed, e.holders, e.holdersKnown, e.alive = s.listed, s.holders, s.holdersKnown, s.alive
 	return e
 }

@@ -8,15 +8,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A standing counter has not changed since a mark before the last one. Its intervals are closed
+// A standing counter has not changed, or was not read, since a mark before the last one. Its intervals are closed
 // without energy, because the time of owners must be counted. The next increase belongs to all the time
 // since the counter changed.
 type standing struct {
 	// from is the mark at which the counter changed last.
 	from Mark
-	// seen has the observations of the closed intervals. If long is set, only the ends count.
-	seen sighting
-	long bool
+	// seen has the observations of the closed intervals. If long is set, only the ends count, unless
+	// other is set: another process worked in between.
+	seen        sighting
+	long, other bool
 }
 
 // longStanding is the time for which the observations of a standing counter are kept.
@@ -49,7 +50,7 @@ func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	iv.unmetered = true
 	iv.late = &interval{
 		from: still.from, to: m, energy: b.ownShare(energy, m.share), sighting: still.seen,
-		gap: still.long, timeless: true,
+		gap: still.long, other: still.other, timeless: true,
 	}
 	b.still = nil
 	b.last.Former = b.last.Former.add(energy)
@@ -63,6 +64,7 @@ func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 		s = *b.still
 		s.long = s.long || gap || m.At.Sub(s.from.At) > longStanding
 	}
+	s.other = s.other || slices.ContainsFunc(b.since.processes, func(p presence) bool { return p.worked() && !s.from.has(p.ID) })
 	switch now := b.since.clone(); {
 	case s.long:
 		s.seen = sighting{}
@@ -88,7 +90,9 @@ func (b *book) stillSince() *Mark {
 
 // chargeLate charges the energy of a counter that stood still.
 func (b *book) chargeLate(st *settlement, iv *interval, parts []part) {
-	b.chargeEnergy(st, iv, parts, iv.load())
+	l := iv.load()
+	b.chargeEnergy(st, iv, parts, l)
+	b.learnIdlePower(iv, l)
 	b.Energy += iv.energy
 }
 

@@ -70,9 +70,11 @@ func (b *book) presume(o *Observation) {
 }
 
 // holdersBefore returns the allocations of an interval that ended before they became known: owners
-// that were alive in the interval may have ended since.
+// that were alive in the interval may have ended since, and pods may have begun.
 func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
-	holders := slices.Clone(known)
+	holders := slices.DeleteFunc(slices.Clone(known), func(k gpu.Allocation) bool {
+		return k.Owner.Kind == gpu.OwnerPod && iv.alive != nil && !iv.alive[k.Owner.UID]
+	})
 	for h := range iv.liveHolders() {
 		if !slices.ContainsFunc(known, func(k gpu.Allocation) bool { return keyOf(k) == keyOf(*h) }) {
 			holders = append(holders, *h)

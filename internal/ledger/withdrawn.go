@@ -74,7 +74,7 @@ func (b *book) missed(m *Mark) *interval {
 	f, last := b.last.Former, b.last
 	from := Mark{At: f.At, Energy: f.Energy, Counter: f.Counter}
 	missed := last.Energy - f.Energy - f.Counted
-	if missed <= 0 || !plausible(&from, last, b.maxPower) {
+	if missed <= 0 || !plausible(&from, last, b.maxPower, 0) {
 		return nil
 	}
 	return &interval{

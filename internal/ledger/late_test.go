@@ -1,0 +1,199 @@
+package ledger_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// TestLateCounter checks a counter near full power that is up to eight seconds behind, by a random
+// time, against the true energy. A counter that falls is still a reset.
+func TestLateCounter(t *testing.T) {
+	const power = 690_000 // mW of 700 W
+	p := process(21, in(train))
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		l := newLedger()
+		shown, behind := 0.0, 0.0
+		for s := range 301 {
+			switch {
+			case s < 10 || s > 290:
+				behind = 0
+			case r.IntN(10) == 0:
+				behind = 8 * r.Float64() // a new delay; until it, the counter creeps
+			}
+			shown = max(shown, float64(s)-behind, min(shown+0.1, float64(s)))
+			l.Observe(count(look(float64(s), []*gpu.Process{p}, holds(train, 1)), gpu.Millijoules(shown*power)))
+			l.Settle(at(float64(s)), unresolved)
+		}
+		b := bookOf(l, uuid)
+		if b.Energy != 300*power || b.Resets+b.Rejected != 0 || b.Uncounted != 0 {
+			t.Errorf("seed %d: %d mJ, %d resets, %d rejected, at most %d mJ uncounted; want %d, 0, 0, 0", seed, b.Energy, b.Resets, b.Rejected, b.Uncounted, 300*power)
+		}
+		if a := b.Accounts[0]; a.Energy.Sum() != b.Energy {
+			t.Errorf("seed %d: the only owner was charged %v, want %d mJ in all", seed, a.Energy, b.Energy)
+		}
+		b = ask(t, l, count(look(301, nil), 1000), count(look(302, nil), 2000), count(look(303, nil), 3000))
+		if b.Resets != 1 {
+			t.Errorf("seed %d: %d resets after a fall, want 1", seed, b.Resets)
+		}
+	}
+}
+
+// TestLateCounterOfTwo checks that the energy by which a counter was late is in a gap if the owners
+// changed meanwhile. The counter moves by a tenth of the 690 J of each second, and catches up after
+// six seconds, of which the last can have drawn 770 J (700 W, and the step of the counter).
+func TestLateCounterOfTwo(t *testing.T) {
+	p, q := process(21, in(train)), process(31, in(serve))
+	var obs []ledger.Observation
+	for s := range 6 {
+		o := count(look(float64(s), []*gpu.Process{p}, holds(train, 1)), gpu.Millijoules(69_000*s))
+		if s > 2 {
+			o = count(look(float64(s), []*gpu.Process{q}, holds(serve, 1)), gpu.Millijoules(69_000*s))
+		}
+		obs = append(obs, o)
+	}
+	after := look(6, []*gpu.Process{q}, holds(serve, 1))
+	b := ask(t, newLedger(), append(obs, count(after, 6*690_000))...)
+	late := gpu.Millijoules(6*690_000 - 5*69_000 - 770_000)
+	if b.Energy != 6*690_000 || b.Unattributed[gpu.Gap] != late || b.Resets != 0 {
+		t.Errorf("%d mJ, %d mJ in gaps, %d resets; want %d, %d, 0", b.Energy, b.Unattributed[gpu.Gap], b.Resets, 6*690_000, late)
+	}
+}
+
+// A lossy board is the truth about one GPU whose counter loses energy.
+type lossy struct {
+	r       *rand.Rand
+	now     int
+	drawn   float64 // J, since the start
+	counter float64 // J
+	shown   float64 // J, differs from counter while it stands still
+	// disturbed is the number of seconds between the last change before a reset and the first reading
+	// after it. If nothing was read for more than two seconds, and the counter may have begun in that
+	// time, a reset cannot be excluded.
+	disturbed, sinceChange, sinceRead int
+	wasReset                          bool
+}
+
+func (b *lossy) pass(seconds int) {
+	for range seconds {
+		power := 50 + 650*b.r.Float64()
+		b.now++
+		b.drawn += power
+		b.counter += power
+		b.sinceChange++
+		b.sinceRead++
+	}
+}
+
+func (b *lossy) reset() { b.counter, b.wasReset = 0, true }
+
+// observe returns an exact reading of the counter.
+func (b *lossy) observe() ledger.Observation {
+	if b.wasReset || b.sinceRead > 2 && b.counter <= 700*(float64(b.sinceRead)+0.1) {
+		b.disturbed += b.sinceChange
+	}
+	b.shown, b.sinceChange, b.sinceRead, b.wasReset = b.counter, 0, 0, false
+	return count(look(float64(b.now), nil), gpu.Millijoules(b.shown*1000))
+}
+
+// event lets something happen to the counter, and returns whether the exporter restarted.
+func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted bool) {
+	for range 3 + b.r.IntN(20) {
+		b.pass(1)
+		see(b.observe())
+	}
+	blind := 1 + b.r.IntN(40)
+	switch b.r.IntN(7) {
+	case 0: // a reload of the driver; nothing is read for a while, before and after it
+		b.pass(b.r.IntN(blind))
+		b.reset()
+		b.pass(b.r.IntN(blind))
+	case 1: // the counter is reset between two readings
+		b.pass(1)
+		b.reset()
+	case 2: // the exporter is down
+		b.pass(blind)
+		restarted = true
+	case 3: // the counter stands still, and may be reset then
+		for range blind {
+			b.pass(1)
+			b.sinceRead = 0
+			see(count(look(float64(b.now), nil), gpu.Millijoules(b.shown*1000)))
+		}
+		if b.r.IntN(2) == 0 {
+			b.reset()
+		}
+	case 4: // it cannot be read
+		for range blind {
+			b.pass(1)
+			see(unread(look(float64(b.now), nil)))
+		}
+	case 5: // one reading is wrong
+		b.pass(1)
+		see(count(look(float64(b.now), nil), 1e12))
+	}
+	return restarted
+}
+
+// TestUncounted checks the upper bound of uncounted energy on random histories of a counter, against
+// the true energy. Without a reset it is 0, and it is at most the maximum power for the disturbed time,
+// and a step of the counter for each event.
+func TestUncounted(t *testing.T) {
+	for seed := range uint64(300) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			b := &lossy{r: rand.New(rand.NewPCG(seed, 39))}
+			b.counter = []float64{0, 1e5, 1e8}[b.r.IntN(3)]
+			l := newLedger()
+			see := func(o ledger.Observation) {
+				l.Observe(o)
+				l.Settle(o.At, unresolved)
+			}
+			see(b.observe())
+			events := 1 + b.r.IntN(20)
+			for range events {
+				if b.event(l, see) {
+					l = restarted(t, l)
+				}
+			}
+			for range 3 {
+				b.pass(1)
+				see(b.observe())
+			}
+			k := bookOf(l, uuid)
+			got, truth, bound := k.Energy.Joules(), b.drawn, k.Uncounted.Joules()
+			if got > truth+0.1 || truth > got+bound+0.1 {
+				t.Errorf("counted %.1f J and at most %.1f J more, drawn %.1f J", got, bound, truth)
+			}
+			if most := 700 * (float64(b.disturbed) + 0.1*float64(events)); bound > most {
+				t.Errorf("at most %.1f J uncounted, but the disturbed time cannot have more than %.1f J", bound, most)
+			}
+			if b.disturbed == 0 && bound > 0 {
+				t.Errorf("%.1f J may be uncounted without a reset", bound)
+			}
+		})
+	}
+}
+
+// TestUnreadPower checks the bound where power is summed: a time without a reading is omitted from the
+// sum after ten seconds.
+func TestUnreadPower(t *testing.T) {
+	for unreadable, want := range map[int]gpu.Millijoules{5: 0, 30: 31_100 * 700} {
+		var sum gpu.PowerIntegral
+		var obs []ledger.Observation
+		for s := range 60 {
+			o := unread(look(float64(s), nil))
+			if s < 10 || s >= 10+unreadable {
+				o.Energy = new(sum.Add(300_000, o.At.Boot))
+			}
+			o.Counter = "power"
+			obs = append(obs, o)
+		}
+		if b := ask(t, newLedger(), obs...); b.Uncounted != want {
+			t.Errorf("unreadable for %d s: %d mJ, want %d", unreadable, b.Uncounted, want)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
+// duration of the first reading, whose value may be that much older, but at most a gap. An
+// unchanged counter was not refreshed, because a powered board draws power. The next increase
+// belongs to all the time since the counter last changed, and that time limits it; a counter that
+// was behind may rise by more. An implausible reading is held back. If the next reading is plausible
+// after the last mark, it was a glitch; if it is plausible after the held reading, the counter was
+// reset, and the unknown energy between the two is not added.
+func (b *book) accept(m Mark, gapAfter time.Duration) {
+	switch s := b.pendingReset; {
+	case !b.open():
+		b.Opened, b.Settled, b.read = m.At.Wall, m.At, m
+		b.begin(m)
+	case plausible(b.changed(), &m, b.maxPower, b.lag.unused):
+		b.discardOutlier()
+		b.rise(m, gapAfter)
+	case s != nil && plausible(&s.Mark, &m, b.maxPower, 0):
+		b.reset(s, gapAfter)
+		grown, _ := growth(&s.Mark, &m)
+		b.append(m, grown, gapAfter)
+		b.read = m
+	default:
+		b.hold(m, gapAfter)
+	}
+}
+
+// rise closes an interval at a plausible reading.
+func (b *book) rise(m Mark, gapAfter time.Duration) {
+	last := b.last
+	grown, _ := growth(b.changed(), &m)
+	missing := b.uncounted(&m, grown, gapAfter)
+	switch {
+	case grown <= 0:
+		b.stand(m, gapAfter)
+	case b.still != nil:
+		b.catchUp(m, grown, gapAfter)
+	case plausible(last, &m, b.maxPower, 0):
+		b.append(m, grown, gapAfter)
+	default:
+		b.appendLate(m, grown, gapAfter)
+	}
+	b.pending[len(b.pending)-1].uncounted = missing
+	b.lag.add(m, m.At.Sub(last.At), grown, b.maxPower)
+	b.read = m
+}
+
+// reset closes the interval between the last mark and the first reading after a reset.
+func (b *book) reset(first *pendingReset, gapAfter time.Duration) {
+	after, lost := b.since, drawable(b.changed(), &first.Mark, b.maxPower)
+	b.since, b.pendingReset = first.before, nil
+	b.append(first.Mark, 0, gapAfter)
+	iv := &b.pending[len(b.pending)-1]
+	iv.reset, iv.uncounted = true, lost
+	b.since, b.still, b.lag = after, nil, lag{}
+}
+
+// hold keeps an implausible reading for the next one.
+func (b *book) hold(m Mark, gapAfter time.Duration) {
+	b.discardOutlier()
+	if m.At.Sub(b.last.At) > gapAfter {
+		b.since = b.since.end(m)
+	}
+	b.pendingReset = &pendingReset{Mark: m, before: b.since}
+	b.since = b.after(m)
+}
+
+// discardOutlier drops a held reading that was a glitch.
+func (b *book) discardOutlier() {
+	if b.pendingReset == nil {
+		return
+	}
+	b.Rejected++
+	b.pendingReset.before.merge(b.since)
+	b.since, b.pendingReset = b.pendingReset.before, nil
+}
+
+// counterStep is the interval at which the board refreshes its counter: a difference may contain
+// that much more time than lies between two readings.
+const counterStep = 100 * time.Millisecond
+
+// assumedMaxPower bounds a counter with unknown maximum power.
+const assumedMaxPower gpu.Watts = 10_000
+
+// plausible reports whether b can follow a, with some energy beyond what the board can draw.
+func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
+	most := drawable(a, b, maxPower)
+	grown, comparable := growth(a, b)
+	return comparable && grown >= 0 && grown <= max(most*3/2, most+beyond)
+}
+
+// drawable returns the energy that a board can draw between two readings of its counter, of which the
+// first may be older than its mark.
+func drawable(from, to *Mark, maxPower gpu.Watts) gpu.Millijoules {
+	return draws(maxPower, to.At.Sub(from.At)+from.took+counterStep)
+}
+
+// draws returns the energy that a board can draw in a time.
+func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
+	if maxPower <= 0 {
+		maxPower = assumedMaxPower
+	}
+	return gpu.Millijoules(float64(maxPower) * d.Seconds() * 1000)
+}
+
+// uncounted returns an upper bound of the energy that is missing in a plausible rise: the maximum power
+// times the time since the counter changed, less the rise. It is 0 unless nothing was read for a while
+// and the counter may have begun in that time, so that it was reset and is above its old value, or it
+// is a sum of power, which omits long times without a reading.
+func (b *book) uncounted(m *Mark, grown gpu.Millijoules, gapAfter time.Duration) gpu.Millijoules {
+	unread := m.At.Sub(b.read.At)
+	began := unread > gapAfter/4 && m.Counter != summed && m.Energy <= drawable(&b.read, m, b.maxPower)
+	omits := unread > gapAfter && m.Counter == summed
+	if !began && !omits {
+		return 0
+	}
+	return max(0, drawable(b.changed(), m, b.maxPower)-grown)
+}
