@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -41,9 +42,9 @@ func main() {
 	cli.LimitFootprint(cli.ExporterGrowth)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if cfg.Command == app.Status {
-		if err := app.ShowStatus(ctx, cfg.Status, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "gpuledger status:", err)
+	if ask := question(cfg); ask != nil {
+		if err := ask(ctx, os.Stdout); err != nil {
+			fmt.Fprintf(os.Stderr, "gpuledger %s: %v\n", cfg.Command, err)
 			os.Exit(1)
 		}
 		return
@@ -52,6 +53,17 @@ func main() {
 		log.Error("stopped", "err", err)
 		os.Exit(1)
 	}
+}
+
+// question returns the function of a command that asks a running exporter, else nil.
+func question(cfg app.Config) func(context.Context, io.Writer) error {
+	switch cfg.Command {
+	case app.Status:
+		return func(ctx context.Context, out io.Writer) error { return app.ShowStatus(ctx, cfg.Status, out) }
+	case app.Explain:
+		return func(ctx context.Context, out io.Writer) error { return app.ShowExplanation(ctx, cfg.Charge, out) }
+	}
+	return nil
 }
 
 // enterSandbox executes the program again, so it comes before signals are caught.
@@ -82,11 +94,15 @@ func filter(cfg *app.Config, log *slog.Logger) bool {
 }
 
 func usage(command string) {
-	if command == app.Status {
+	switch command {
+	case app.Status:
 		flags, _ := app.StatusFlags()
-		flags.SetOutput(os.Stdout)
-		fmt.Print("gpuledger status prints the state of the node from a running exporter.\n\n")
-		flags.PrintDefaults()
+		commandUsage(flags, "gpuledger status prints the state of the node from a running exporter.")
+		return
+	case app.Explain:
+		flags, _ := app.ExplainFlags()
+		commandUsage(flags, "gpuledger explain prints why an owner was charged energy, from a running exporter.\n"+
+			"Example: gpuledger explain --gpu=0 --owner=team-a/train-0 --since=10m")
 		return
 	}
 	flags, _ := app.Flags(os.Getenv)
@@ -95,10 +111,17 @@ func usage(command string) {
 
 usage: gpuledger [flags]
        gpuledger status [flags]    print the state of this node from the running exporter
+       gpuledger explain [flags]   print the causes of a charge from the running exporter
        gpuledger cleanup [flags]   remove the files of the exporter from this node and exit
        gpuledger wait              wait for a signal
        gpuledger amd-files         write the driver's files about AMD GPUs to stdout, as tar, without serial numbers
 
 `)
+	flags.PrintDefaults()
+}
+
+func commandUsage(flags *flag.FlagSet, about string) {
+	flags.SetOutput(os.Stdout)
+	fmt.Printf("%s\n\n", about)
 	flags.PrintDefaults()
 }

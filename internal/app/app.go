@@ -70,7 +70,7 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		PCIClasses: cfg.pciClasses(),
 		Host:       machine,
 		NodeName:   cfg.NodeName, StatePath: cfg.StatePath,
-		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses},
+		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses, Explain: cfg.Explain},
 		Now:    now, Log: log, Stages: stages,
 	})}
 }

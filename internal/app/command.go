@@ -16,6 +16,8 @@ import (
 const (
 	// Status prints the state of the node from a running exporter and exits.
 	Status = "status"
+	// Explain prints the causes of a charge from a running exporter and exits.
+	Explain = "explain"
 	// Cleanup removes the exporter's files from the node and exits.
 	Cleanup = "cleanup"
 	// Wait blocks until a signal arrives, for a DaemonSet that pulls the image in advance.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/cli"
+	"github.com/gpuledger/gpuledger/internal/ledger"
 	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
@@ -41,7 +42,9 @@ type Config struct {
 
 	Retention    time.Duration
 	MaxProcesses int
-	Collector    collector.Options
+	// Explain limits the intervals that are kept to explain charges.
+	Explain   ledger.Explain
+	Collector collector.Options
 
 	// AMDClients makes the AMD source read clients of DRM.
 	AMDClients bool
@@ -52,9 +55,10 @@ type Config struct {
 	// It may be nil.
 	Serving func()
 
-	// Command is [Status], [Cleanup], [Wait] or [AMDFiles], or empty to serve.
+	// Command is [Status], [Explain], [Cleanup], [Wait] or [AMDFiles], or empty to serve.
 	Command string
 	Status  StatusConfig
+	Charge  ExplainConfig
 	Version bool
 }
 
@@ -86,6 +90,8 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
 	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the rest is summed up in pid=\"other\"")
+	fs.DurationVar(&c.Explain.Period, "explain.period", time.Hour, "`time` for which settled intervals are kept in memory, so that gpuledger explain can explain charges; 0 keeps none")
+	fs.IntVar(&c.Explain.Bytes, "explain.max-bytes", 1<<20, "`maximum` memory of these intervals for each GPU; the oldest are dropped first")
 	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path, --nfd.features and to devices, executes no program, sends no signal and connects to no TCP port other than that of --dcgm.address")
 	fs.BoolVar(&c.Seccomp, "sandbox.seccomp", true, "with --sandbox, also install a system call filter: this process affects no other process, starts none, mounts nothing, and opens no port or socket family beyond those it needs")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
@@ -99,6 +105,14 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 		fs, c := StatusFlags()
 		err := parse(fs, args[1:])
 		return Config{Command: Status, Status: *c}, err
+	}
+	if len(args) > 0 && args[0] == Explain {
+		fs, c := ExplainFlags()
+		err := parse(fs, args[1:])
+		if err == nil {
+			err = c.validate()
+		}
+		return Config{Command: Explain, Charge: *c}, err
 	}
 	fs, c := Flags(getenv)
 	if len(args) > 0 && slices.Contains([]string{Cleanup, Wait, AMDFiles}, args[0]) {
@@ -156,6 +170,10 @@ func (c *Config) validate() error {
 	}
 	atLeast("nvml.call-timeout", 10*time.Millisecond, c.CallTimeout)
 	atLeast("retention", c.Tick, c.Retention)
+	atLeast("explain.period", 0, c.Explain.Period)
+	if c.Explain.Bytes < 0 {
+		errs = append(errs, fmt.Errorf("--explain.max-bytes=%d: must be at least 0", c.Explain.Bytes))
+	}
 	if c.MaxProcesses < 1 {
 		errs = append(errs, fmt.Errorf("--collector.process.max=%d: must be at least 1; use --collector.process=never to hide processes", c.MaxProcesses))
 	}

@@ -189,6 +189,7 @@ func TestGolden(t *testing.T) {
 			got := play(t, sc.Name, false)
 			golden.Check(t, sc.Name+".prom", []byte(got.page()))
 			golden.Check(t, sc.Name+".record.prom", []byte(got.record()))
+			got.explained()
 			got.checkStatus(sc.Name)
 		})
 	}

@@ -27,17 +27,22 @@ var links = []status.Link{
 // sent.
 func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, contentType string, show func(*bytes.Buffer, *status.Page) error) http.Handler {
 	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
-		var body bytes.Buffer
-		if err := show(&body, new(status.New(s, now()))); err != nil {
-			log.Error("show the state of the node", "err", err)
-			http.Error(w, "cannot render the page, see the log", http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", contentType)
-		w.Header().Set("Content-Security-Policy", status.SecurityPolicy)
-		w.Header().Set("Cache-Control", "no-store") // the content is of this moment
-		_, _ = w.Write(body.Bytes())                // an error means that the client has gone
+		respond(w, log, contentType, func(body *bytes.Buffer) error { return show(body, new(status.New(s, now()))) })
 	})
+}
+
+// respond responds with a complete page.
+func respond(w http.ResponseWriter, log *slog.Logger, contentType string, show func(*bytes.Buffer) error) {
+	var body bytes.Buffer
+	if err := show(&body); err != nil {
+		log.Error("show the state of the node", "err", err)
+		http.Error(w, "cannot render the page, see the log", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Security-Policy", status.SecurityPolicy)
+	w.Header().Set("Cache-Control", "no-store") // the content is of this moment
+	_, _ = w.Write(body.Bytes())                // an error means that the client has gone
 }
 
 func showHTML(w *bytes.Buffer, p *status.Page) error {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -23,33 +24,46 @@ type StatusConfig struct {
 	HTTPConfig string
 }
 
-// StatusFlags returns the flag set of the status command.
-func StatusFlags() (*flag.FlagSet, *StatusConfig) {
-	var c StatusConfig
-	fs := flag.NewFlagSet("gpuledger "+Status, flag.ContinueOnError)
+func (c *StatusConfig) register(fs *flag.FlagSet) {
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&c.URL, "url", "http://127.0.0.1:9840", "`address` of the exporter")
 	fs.BoolVar(&c.JSON, "json", false, "print the exporter's JSON response")
 	fs.StringVar(&c.HTTPConfig, "http.config.file", "", "`file` with TLS and basic auth settings of an HTTP client, in the format of promtool; /dev/stdin works")
+}
+
+// StatusFlags returns the flag set of the status command.
+func StatusFlags() (*flag.FlagSet, *StatusConfig) {
+	var c StatusConfig
+	fs := flag.NewFlagSet("gpuledger "+Status, flag.ContinueOnError)
+	c.register(fs)
 	return fs, &c
 }
 
 // ShowStatus requests the state of the node from a running exporter and prints it.
 func ShowStatus(ctx context.Context, cfg StatusConfig, out io.Writer) error {
+	return show(ctx, cfg, out, status.Get, status.Write)
+}
+
+// show requests a value from a running exporter and prints it.
+func show[T any](ctx context.Context, cfg StatusConfig, out io.Writer,
+	get func(context.Context, *http.Client, string) (T, error), write func(io.Writer, T) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	client, err := httpClient(cfg.HTTPConfig)
 	if err != nil {
 		return fmt.Errorf("--http.config.file=%s: %w", cfg.HTTPConfig, err)
 	}
-	p, err := status.Get(ctx, client, cfg.URL)
-	if err != nil {
+	value, err := get(ctx, client, cfg.URL)
+	switch {
+	case errors.As(err, new(status.QueryError)):
+		return err
+	case err != nil:
 		return fmt.Errorf("--url: %w", err)
+	case cfg.JSON:
+		return writeJSON(out, value)
 	}
-	if cfg.JSON {
-		return writeJSON(out, p)
-	}
-	return status.Write(out, p)
+	return write(out, value)
 }
 
 func httpClient(file string) (*http.Client, error) {

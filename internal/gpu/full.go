@@ -46,6 +46,7 @@ func fill(v reflect.Value, conditions bool) {
 		v.SetString("x")
 	case reflect.Float64:
 		v.SetFloat(1)
+	case reflect.Func: // the kept intervals, which metrics do not read
 	default:
 		if v.CanUint() {
 			v.SetUint(1)

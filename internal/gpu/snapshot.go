@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"iter"
 	"maps"
 	"time"
 )
@@ -49,6 +50,9 @@ type GPU struct {
 	Strays, Unused *int
 	// Book is nil while nothing may be charged, and after the book of a lost GPU was closed.
 	Book *Book
+	// Intervals are the recent intervals of the book, oldest first. They do not change. The field is
+	// nil if none are kept.
+	Intervals iter.Seq[Interval]
 }
 
 // DriverEvents counts the XID errors and the losses of a GPU in this boot.

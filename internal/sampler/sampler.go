@@ -263,11 +263,11 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 			if old == nil {
 				old = new(gpu.GPU)
 			}
-			g.Book, g.Events, g.ReportsEvents = old.Book, old.Events, old.ReportsEvents
+			g.Book, g.Intervals, g.Events, g.ReportsEvents = old.Book, old.Intervals, old.Events, old.ReportsEvents
 			continue
 		}
 		if b := books.Books[g.UUID]; b != nil && s.gpus.showsBook(s.gpus.entries[g.UUID], snap.At) {
-			g.Book = &b.Book
+			g.Book, g.Intervals = &b.Book, b.Intervals
 		}
 	}
 }

@@ -50,6 +50,10 @@ func shared(making chan struct{}, handler http.Handler) http.Handler {
 	})
 }
 
+// OneAtATime renders one response of a handler at a time; identical requests that arrive meanwhile share
+// it. The handler reads no header except Accept and Accept-Encoding.
+func OneAtATime(handler http.Handler) http.Handler { return shared(make(chan struct{}, 1), handler) }
+
 // keyOf returns the key of requests that get the same response.
 func keyOf(r *http.Request) string {
 	return strings.Join([]string{

@@ -21,39 +21,76 @@ const maxBytes = 16 << 20
 
 // Get requests the page from an exporter at a base URL. Its errors include advice.
 func Get(ctx context.Context, client *http.Client, base string) (*Page, error) {
+	var p Page
+	if err := get(ctx, client, base, &url.URL{Path: Path}, &p, &p.Version); err != nil {
+		return nil, err
+	}
+	return &p, nil
+}
+
+// GetExplanation requests an explanation from an exporter at a base URL. Its errors include advice.
+func GetExplanation(ctx context.Context, client *http.Client, base string, q Query) (*Explanation, error) {
+	var e Explanation
+	if err := get(ctx, client, base, &url.URL{Path: ExplainPath, RawQuery: q.Values().Encode()}, &e, &e.Version); err != nil {
+		return nil, err
+	}
+	return &e, nil
+}
+
+// get requests a page as JSON and checks its version.
+func get(ctx context.Context, client *http.Client, base string, page *url.URL, value any, version *int) error {
 	at, err := url.Parse(base)
 	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return nil, errors.New("must be the address of an exporter, such as http://127.0.0.1:9840")
+		return errors.New("must be the address of an exporter, such as http://127.0.0.1:9840")
 	}
-	at = at.JoinPath(Path)
+	at = at.JoinPath(page.Path)
+	name := at.Redacted()
+	at.RawQuery = page.RawQuery
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), http.NoBody)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, noAnswer(err)
+		return noAnswer(err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBytes))
 	if err != nil {
-		return nil, noAnswer(fmt.Errorf("read %s: %w", at.Redacted(), err))
+		return noAnswer(fmt.Errorf("read %s: %w", name, err))
 	}
 	if err := refusal(response, string(body)); err != nil {
-		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
+		if errors.As(err, new(QueryError)) {
+			return err
+		}
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	var p Page
-	if err := json.Unmarshal(body, &p); err != nil {
-		return nil, fmt.Errorf("%s is not the page of an exporter: %w", at.Redacted(), err)
+	if err := json.Unmarshal(body, value); err != nil {
+		return fmt.Errorf("%s is not the page of an exporter: %w", name, err)
 	}
-	if p.Version == 0 {
-		return nil, fmt.Errorf("%s is not the page of an exporter: it has no version", at.Redacted())
+	if *version == 0 {
+		return fmt.Errorf("%s is not the page of an exporter: it has no version", name)
 	}
-	if p.Version != Version {
-		return nil, fmt.Errorf("%s has version %d, and this program supports version %d: use the program from the exporter's image", at.Redacted(), p.Version, Version)
+	if *version != Version {
+		return fmt.Errorf("%s has version %d, and this program supports version %d: use the program from the exporter's image", name, *version, Version)
 	}
-	return &p, nil
+	return nil
 }
+
+// QueryError is an error in a query. It names the parameter, which is also a flag.
+type QueryError string
+
+// Error implements error.
+func (e QueryError) Error() string { return string(e) }
+
+// Respond sends the error to a client, which may be a person.
+func (e QueryError) Respond(w http.ResponseWriter) {
+	w.Header().Set(queryErrorHeader, "true")
+	http.Error(w, labelvalue.Printable(string(e)), http.StatusBadRequest)
+}
+
+// queryErrorHeader marks a response with a QueryError.
+const queryErrorHeader = "X-Gpuledger-Query-Error"
 
 // noAnswer adds advice to a connection error.
 func noAnswer(err error) error {
@@ -72,8 +109,12 @@ func noAnswer(err error) error {
 // refusal explains a response that is not a page.
 func refusal(response *http.Response, body string) error {
 	text, _, _ := strings.Cut(labelvalue.Printable(strings.TrimSpace(body)), `\n`)
-	if len(text) > 200 {
-		text = strings.ToValidUTF8(text[:200], "")
+	limit := 200
+	if response.Header.Get(queryErrorHeader) != "" {
+		limit = 4096
+	}
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "")
 	}
 	switch response.StatusCode {
 	case http.StatusOK:
@@ -85,6 +126,9 @@ func refusal(response *http.Response, body string) error {
 	case http.StatusBadRequest:
 		if strings.Contains(body, "HTTPS server") {
 			return errors.New("the exporter serves HTTPS: use --url=https://…")
+		}
+		if response.Header.Get(queryErrorHeader) != "" {
+			return QueryError(text)
 		}
 	}
 	return fmt.Errorf("%s: %s", response.Status, text)

@@ -1,0 +1,73 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/serve"
+	"github.com/gpuledger/gpuledger/internal/status"
+)
+
+// ExplainConfig is the configuration of the explain command.
+type ExplainConfig struct {
+	StatusConfig
+	status.Query
+}
+
+// ExplainFlags returns the flag set of the explain command.
+func ExplainFlags() (*flag.FlagSet, *ExplainConfig) {
+	var c ExplainConfig
+	fs := flag.NewFlagSet("gpuledger "+Explain, flag.ContinueOnError)
+	c.register(fs)
+	fs.StringVar(&c.GPU, "gpu", "", "the `GPU`: its index, UUID or the beginning of that, serial number or PCI address; may be omitted on a node with one GPU")
+	fs.StringVar(&c.Owner, "owner", "", "the `owner`: namespace/pod, namespace/pod/container, manager/unit, a UID, or a unique name of a pod or unit")
+	fs.DurationVar(&c.Since, "since", status.DefaultSince, "`time` to explain, until now; the exporter keeps at most its --explain.period")
+	return fs, &c
+}
+
+func (c *ExplainConfig) validate() error {
+	if c.Since <= 0 {
+		return fmt.Errorf("--since=%v: must be positive", c.Since)
+	}
+	return nil
+}
+
+// ShowExplanation requests an explanation from a running exporter and prints it.
+func ShowExplanation(ctx context.Context, cfg ExplainConfig, out io.Writer) error {
+	get := func(ctx context.Context, client *http.Client, base string) (*status.Explanation, error) {
+		return status.GetExplanation(ctx, client, base, cfg.Query)
+	}
+	return show(ctx, cfg.StatusConfig, out, get, status.WriteExplanation)
+}
+
+// explanations responds with write of an explanation. Intervals are decoded for one response at a time,
+// so clients cannot take more than one processor from the sampler.
+func explanations(latest func() *gpu.Snapshot, log *slog.Logger, contentType string, write func(*bytes.Buffer, *status.Explanation) error) http.Handler {
+	return serve.OneAtATime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
+			e, err := explain(s, r)
+			if wrong := status.QueryError(""); errors.As(err, &wrong) {
+				wrong.Respond(w)
+				return
+			}
+			respond(w, log, contentType, func(body *bytes.Buffer) error { return write(body, e) })
+		}).ServeHTTP(w, r)
+	}))
+}
+
+func explain(s *gpu.Snapshot, r *http.Request) (*status.Explanation, error) {
+	q, err := status.ParseQuery(r.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	return status.Explain(s, q)
+}
+
+func showExplanation(w *bytes.Buffer, e *status.Explanation) error { return writeJSON(w, e) }

@@ -1,0 +1,129 @@
+package status
+
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+const (
+	// ExplainPath is the path of an explanation as JSON, ExplainPagePath as a page.
+	ExplainPath     = "/explain"
+	ExplainPagePath = "/explain.html"
+)
+
+// Explanation is the charge of one owner on one GPU over some time, with its causes. Amounts are in
+// millijoules, so that sums are exact.
+type Explanation struct {
+	Version int       `json:"version"`
+	Time    time.Time `json:"time"`
+	Node    string    `json:"node"`
+	GPU     Board     `json:"gpu"`
+	// Owner is namespace/pod, namespace/pod/container or manager/unit.
+	Owner string `json:"owner"`
+	// Since is the start of the request. From and To are the times of the first and last interval; From
+	// is later than Since if older intervals are not kept.
+	Since time.Time `json:"since"`
+	From  time.Time `json:"from"`
+	To    time.Time `json:"to"`
+
+	Total ExplainedTime `json:"total"`
+	// Causes sum to the total charge. A cause of 0 is omitted.
+	Causes []Cause `json:"causes"`
+	// Estimated is the part of the charge that was divided with an estimated idle power, Late the part of
+	// a counter that stood still, Unsampled the part of intervals with an unknown busy share.
+	Estimated gpu.Millijoules `json:"estimated_millijoules"`
+	Late      gpu.Millijoules `json:"late_millijoules"`
+	Unsampled gpu.Millijoules `json:"unsampled_millijoules"`
+	// Others is the energy charged to other owners, Unattributed the energy charged to none, by reason.
+	Others       gpu.Millijoules            `json:"others_millijoules"`
+	Unattributed map[string]gpu.Millijoules `json:"unattributed_millijoules"`
+	// Times are the intervals, or longer spans that they are summed to. They sum to the total.
+	Times []ExplainedTime `json:"times"`
+}
+
+// Board names a GPU.
+type Board struct {
+	UUID     string `json:"uuid"`
+	Index    *int   `json:"index,omitempty"`
+	Model    string `json:"model"`
+	Serial   string `json:"serial"`
+	PCIBusID string `json:"pci_bus_id"`
+}
+
+// ExplainedTime is an interval or the sum of several.
+type ExplainedTime struct {
+	From      time.Time `json:"from"`
+	To        time.Time `json:"to"`
+	Intervals int       `json:"intervals"`
+	// Energy is the energy of the whole GPU.
+	Energy gpu.Millijoules `json:"gpu_millijoules"`
+	// Idle and Busy are the parts of the energy of the whole GPU, or of the owner's MIG instances.
+	Idle gpu.Millijoules `json:"idle_millijoules"`
+	Busy gpu.Millijoules `json:"busy_millijoules"`
+	// BusyShare is the GPU's mean busy share over the time for which it is known, and BusySource its
+	// source, or mixed.
+	BusyShare  *float64 `json:"busy_share,omitempty"`
+	BusySource string   `json:"busy_source"`
+	// IdlePower is the last idle power, nil if none was used.
+	IdlePower         *float64 `json:"idle_power_watts,omitempty"`
+	IdlePowerMeasured bool     `json:"idle_power_measured"`
+	// Activity is the owner's sampled busy time, AllActivity that of all owners.
+	Activity    float64 `json:"activity_seconds"`
+	AllActivity float64 `json:"all_activity_seconds"`
+	// Charged is the owner's charge, of which OwnIdle is its share of the idle part.
+	Charged ChargedExactly  `json:"charged"`
+	OwnIdle gpu.Millijoules `json:"own_idle_millijoules"`
+
+	known, busy time.Duration // for BusyShare
+}
+
+// ChargedExactly is energy by method in millijoules.
+type ChargedExactly struct {
+	Exclusive gpu.Millijoules `json:"exclusive_millijoules"`
+	Shared    gpu.Millijoules `json:"shared_millijoules"`
+	Allocated gpu.Millijoules `json:"allocated_millijoules"`
+}
+
+// Sum is the energy over all methods.
+func (c ChargedExactly) Sum() gpu.Millijoules { return c.Exclusive + c.Shared + c.Allocated }
+
+func (c *ChargedExactly) add(e gpu.ByMethod) {
+	c.Exclusive += e[gpu.Exclusive]
+	c.Shared += e[gpu.Shared]
+	c.Allocated += e[gpu.Allocated]
+}
+
+// CauseKind is the rule by which energy was charged.
+type CauseKind string
+
+// The kinds of causes.
+const (
+	// CauseSole: no other owner held or used the GPU or the instance.
+	CauseSole CauseKind = "sole"
+	// CauseIdle: a share of the idle part, by holding.
+	CauseIdle CauseKind = "idle"
+	// CauseActivity: a share of the busy part, by sampled activity.
+	CauseActivity CauseKind = "activity"
+	// CauseHolding: a share of the busy part by holding, because no activity was sampled.
+	CauseHolding CauseKind = "holding"
+	// CauseService: a share of the work of an MPS server, by holding.
+	CauseService CauseKind = "service"
+	// CauseVanished: work of processes that ended before they were identified.
+	CauseVanished CauseKind = "vanished"
+)
+
+// Cause is a part of a charge by one rule.
+type Cause struct {
+	Kind CauseKind `json:"kind"`
+	// Share is own divided by all: replicas, contexts or seconds of activity. Held is set for
+	// replicas. All is 0 if the shares differ between intervals.
+	Own  float64 `json:"own,omitempty"`
+	All  float64 `json:"all,omitempty"`
+	Held bool    `json:"held,omitempty"`
+	// Seconds is the time of the intervals, Divided the energy that was divided, Charged the owner's
+	// share of it.
+	Seconds float64         `json:"seconds"`
+	Divided gpu.Millijoules `json:"divided_millijoules"`
+	Charged gpu.Millijoules `json:"charged_millijoules"`
+}

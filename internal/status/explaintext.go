@@ -1,0 +1,196 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+)
+
+// WriteExplanation prints an explanation for a terminal.
+func WriteExplanation(w io.Writer, e *Explanation) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s\n\n", e.Title(), e.Span())
+	for _, line := range e.Sentences() {
+		fmt.Fprintln(&b, line)
+	}
+	if len(e.Causes) > 0 {
+		b.WriteString("\n")
+		e.causeTable().write(&b)
+	}
+	b.WriteString("\n")
+	e.totalTable().write(&b)
+	if len(e.Times) > 0 {
+		b.WriteString("\n")
+		e.timeTable().write(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Title names the owner and the GPU.
+func (e *Explanation) Title() string {
+	name := "a lost GPU"
+	if e.GPU.Index != nil {
+		name = fmt.Sprintf("GPU %d", *e.GPU.Index)
+	}
+	return fmt.Sprintf("%s on %s of %s (%s, serial %s)", labelvalue.Printable(e.Owner), name, or(e.Node), or(e.GPU.Model), or(e.GPU.Serial))
+}
+
+// Span describes the time that is explained.
+func (e *Explanation) Span() string {
+	if e.Total.Intervals == 0 {
+		return "No interval was settled since " + moment(e.Since) + "."
+	}
+	span := fmt.Sprintf("%s to %s, %s", moment(e.From), moment(e.To), plural(e.Total.Intervals, "interval", "intervals"))
+	if e.From.After(e.Since.Add(slack)) {
+		span += "; older intervals are not kept"
+	}
+	return span + "."
+}
+
+// slack is the time by which an interval may begin after the requested start.
+const slack = 15 * stale
+
+// Sentences state the charge and how certain it is.
+func (e *Explanation) Sentences() []string {
+	own := e.Total.Charged.Sum()
+	if own == 0 {
+		return []string{"Nothing was charged to this owner in this time."}
+	}
+	part := func(amount gpu.Millijoules) string {
+		return fmt.Sprintf("%s (%s)", joules(amount)+" J", percent(float64(amount), float64(own)))
+	}
+	out := []string{fmt.Sprintf("Charged: %s J, %s of the GPU's %s J.", joules(own), percent(float64(own), float64(e.Total.Energy)), joules(e.Total.Energy))}
+	add := func(amount gpu.Millijoules, about string) {
+		if amount > 0 {
+			out = append(out, part(amount)+" "+about)
+		}
+	}
+	add(e.Total.Charged.Exclusive, "is measured: no other owner held or used the GPU.")
+	add(own-e.Total.Charged.Exclusive, "is divided by a rule.")
+	add(e.Estimated, "was divided with an estimated idle power.")
+	add(e.Unsampled, "was divided without a known busy share, so it has no idle part.")
+	add(e.Late, "was counted late: the counter had stood still.")
+	return out
+}
+
+// About states the rule of a cause, with its share.
+func (c *Cause) About() string {
+	switch c.Kind {
+	case CauseSole:
+		return "no other owner held or used it"
+	case CauseIdle:
+		return "idle part, for holding: " + c.share()
+	case CauseActivity:
+		if c.All == 0 {
+			return "busy part of MIG instances without another owner"
+		}
+		return fmt.Sprintf("busy part, by activity: %s of %s s busy", seconds(c.Own), seconds(c.All))
+	case CauseHolding:
+		return "busy part without sampled activity, for holding: " + c.share()
+	case CauseService:
+		return "work of an MPS server for several owners, by their replicas"
+	case CauseVanished:
+		return "work of processes that ended before they were identified"
+	}
+	return or(string(c.Kind))
+}
+
+// share describes a share by holding.
+func (c *Cause) share() string {
+	switch {
+	case c.All == 0:
+		return "shares that changed"
+	case c.Held && c.Own == c.All:
+		return "the only holder"
+	case c.Held:
+		return fmt.Sprintf("%s of %s held replicas", number(c.Own), number(c.All))
+	case c.Own == c.All:
+		return "the only owner of a context"
+	}
+	return fmt.Sprintf("%s of %s owners of contexts", number(c.Own), number(c.All))
+}
+
+func (e *Explanation) causeTable() *table {
+	t := newTable(">CHARGED J", ">DIVIDED J", ">SECONDS", "CAUSE")
+	for i := range e.Causes {
+		c := &e.Causes[i]
+		t.add(joules(c.Charged), joules(c.Divided), seconds(c.Seconds), c.About())
+	}
+	return t
+}
+
+func (e *Explanation) totalTable() *table {
+	t := newTable("ENERGY OF THE GPU", ">JOULES")
+	for _, a := range e.Amounts() {
+		t.add(a.Name, joules(a.Amount))
+	}
+	return t
+}
+
+// Amount is a named part of the GPU's energy.
+type Amount struct {
+	Name   string
+	Amount gpu.Millijoules
+}
+
+// Amounts are the parts of the GPU's energy, which sum to the last one.
+func (e *Explanation) Amounts() []Amount {
+	c := e.Total.Charged
+	out := []Amount{
+		{"this owner: exclusive", c.Exclusive}, {"this owner: shared", c.Shared}, {"this owner: allocated", c.Allocated},
+		{"other owners", e.Others},
+	}
+	for r := range gpu.NumReasons {
+		if amount := e.Unattributed[r.String()]; amount != 0 {
+			out = append(out, Amount{"unattributed: " + r.String(), amount})
+		}
+	}
+	return append(out, Amount{"total", e.Total.Energy})
+}
+
+func (e *Explanation) timeTable() *table {
+	t := newTable("FROM", ">LENGTH", ">GPU J", ">BUSY", ">IDLE W", ">IDLE J", ">BUSY J", ">ACTIVE", ">OWN IDLE J", ">OWN BUSY J", ">CHARGED J")
+	for i := range e.Times {
+		t.add(e.Times[i].Cells()...)
+	}
+	t.add(append([]string{"total"}, e.Total.Cells()[1:]...)...)
+	return t
+}
+
+// Cells are the values of a row of the table of times.
+func (t *ExplainedTime) Cells() []string {
+	share, power := none, none
+	if t.BusyShare != nil {
+		share = fmt.Sprintf("%.1f\u00a0%%", 100**t.BusyShare)
+	}
+	if t.IdlePower != nil {
+		power = fmt.Sprintf("%.1f", *t.IdlePower)
+		if !t.IdlePowerMeasured {
+			power = "~" + power
+		}
+	}
+	own := t.Charged.Sum()
+	return []string{
+		t.From.UTC().Format("15:04:05"), seconds(t.To.Sub(t.From).Seconds()), joules(t.Energy), share, power,
+		joules(t.Idle), joules(t.Busy), fmt.Sprintf("%s/%s", seconds(t.Activity), seconds(t.AllActivity)),
+		joules(t.OwnIdle), joules(own - t.OwnIdle), joules(own),
+	}
+}
+
+// joules formats an amount in joules, exact to the millijoule.
+func joules(m gpu.Millijoules) string {
+	if m == 0 {
+		return "0"
+	}
+	return strconv.FormatFloat(m.Joules(), 'f', 3, 64)
+}
+
+func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) }
+
+// number formats a number of replicas, which may be a fraction.
+func number(n float64) string { return strconv.FormatFloat(n, 'g', 4, 64) }
