@@ -69,7 +69,7 @@ func books(t *testing.T) (folder string) {
 		for i, who := range []string{"vision", "search"} {
 			h.Charges = append(h.Charges, fold.Charge{
 				Node: "n1", UUID: "GPU-1", Serial: "1653924023101", Namespace: who, Pod: "p" + strconv.Itoa(i), PodUID: "uid-" + who, Team: who, WorkloadKind: "Job", WorkloadName: "job",
-				Energy: kWh / 5, Exclusive: kWh / 5, Idle: int64(i) * kWh / 10, Held: 3_600_000, GPUTime: 1_800_000, Active: 900_000,
+				Energy: kWh / 5, Exclusive: kWh / 5, Idle: int64(i) * kWh / 10, Held: 3_600_000, GPUTime: 1_800_000, Active: 900_000, Estimated: int64(i) * kWh / 20, Busy: 225_000,
 			})
 		}
 		h.Charges = append(h.Charges,
@@ -130,19 +130,19 @@ func TestStatement(t *testing.T) {
 	carbon := file(t, "Datetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"+
 		"2026-10-01 00:00:00,Germany,Germany,DE,300,400\n2026-10-02 00:00:00,Germany,Germany,DE,100,200\n")
 	r := run(t, "statement", "--books="+folder, "--month=2026-10", "--prices="+file(t, prices), "--carbon="+carbon, "--pue=1.5")
-	want := `TEAM            KWH     IDLE    MEASURED  GPU HOURS  ACTIVE HOURS  COST EUR  KG CO2E
-search          9.600   50.0 %  100.0 %   24.00      12.00         51.60     4.32
-vision          9.600   0.0 %   100.0 %   24.00      12.00         51.60     4.32
-(unattributed)  28.800  0.0 %   0.0 %     0.00       0.00          10.80     12.96
-TOTAL           48.000  10.0 %  40.0 %    48.00      24.00         114.00    21.60
+	want := `TEAM            KWH     IDLE    MEASURED  ESTIMATED  GPU HOURS  ACTIVE HOURS  BUSY HOURS  COST EUR  KG CO2E
+search          9.600   50.0 %  100.0 %   25.0 %     24.00      12.00         3.00        51.60     4.32
+vision          9.600   0.0 %   100.0 %   0.0 %      24.00      12.00         3.00        51.60     4.32
+(unattributed)  28.800  0.0 %   0.0 %     0.0 %      0.00       0.00          0.00        10.80     12.96
+TOTAL           48.000  10.0 %  40.0 %    5.0 %      48.00      24.00         6.00        114.00    21.60
 ! incomplete: 696 of 744 hours of east are missing, the first one is 2026-10-03 00:00: file them with gpuledger-archive once --from
 `
 	if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
 		t.Errorf("exit status %d, %s (-want +got):\n%s", r.status, r.err, diff)
 	}
 	r = run(t, "statement", "--books="+folder, "--month=2026-10", "-o", "csv", "--by=cluster")
-	want = "line,cluster,energy_mj,idle_mj,exclusive_mj,idle_share,measured_share,gpu_ms,active_ms,complete\n"
-	if !strings.HasPrefix(r.out, want) || !strings.Contains(r.out, "total,TOTAL,172800000000,17280000000,69120000000,0.1,0.4,172800000,86400000,false\n") || !strings.Contains(r.err, "incomplete") {
+	want = "line,cluster,energy_mj,idle_mj,exclusive_mj,estimated_mj,idle_share,measured_share,estimated_share,gpu_ms,active_ms,busy_ms,complete\n"
+	if !strings.HasPrefix(r.out, want) || !strings.Contains(r.out, "total,TOTAL,172800000000,17280000000,69120000000,8640000000,0.1,0.4,0.05,172800000,86400000,21600000,false\n") || !strings.Contains(r.err, "incomplete") {
 		t.Errorf("CSV:\n%s%s", r.out, r.err)
 	}
 }
@@ -156,26 +156,26 @@ func TestUnits(t *testing.T) {
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Energy: kWh, First: october.Add(time.Minute), Last: october.Add(59 * time.Minute), Scrapes: 59},
 	}, Charges: []fold.Charge{
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: "p", PodUID: "u", Team: "blue", Energy: kWh / 4},
-		{Node: "n1", UUID: "GPU-1", Serial: "S1", Manager: "slurm", Unit: "4711", Team: "physics", Username: "alice", Energy: kWh / 2, GPUTime: 3_600_000},
+		{Node: "n1", UUID: "GPU-1", Serial: "S1", Manager: "slurm", Unit: "4711", Team: "physics", Username: "alice", Energy: kWh / 2, GPUTime: 3_600_000, Busy: 1_800_000, Estimated: kWh / 8},
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Reason: "idle", Energy: kWh / 4},
 	}}
 	check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
 	check(t, sink.Close())
 	for question, want := range map[string]string{
-		"ran --unit=slurm/4711": `CLUSTER  MANAGER  UNIT  USER   TEAM     NODE  SERIAL  FROM              LAST HOUR         KWH    IDLE KWH  GPU HOURS  ACTIVE HOURS
-east     slurm    4711  alice  physics  n1    S1      2026-10-01 00:00  2026-10-01 00:00  0.500  0.000     1.00       0.00
+		"ran --unit=slurm/4711": `CLUSTER  MANAGER  UNIT  USER   TEAM     NODE  SERIAL  FROM              LAST HOUR         KWH    IDLE KWH  GPU HOURS  ACTIVE HOURS  BUSY HOURS
+east     slurm    4711  alice  physics  n1    S1      2026-10-01 00:00  2026-10-01 00:00  0.500  0.000     1.00       0.00          0.50
 `,
-		"statement --by=unit --from=2026-10-01": `MANAGER         UNIT  KWH    IDLE   MEASURED  GPU HOURS  ACTIVE HOURS
--               -     0.250  0.0 %  0.0 %     0.00       0.00
-slurm           4711  0.500  0.0 %  0.0 %     1.00       0.00
-(unattributed)  -     0.250  0.0 %  0.0 %     0.00       0.00
-TOTAL           -     1.000  0.0 %  0.0 %     1.00       0.00
+		"statement --by=unit --from=2026-10-01": `MANAGER         UNIT  KWH    IDLE   MEASURED  ESTIMATED  GPU HOURS  ACTIVE HOURS  BUSY HOURS
+-               -     0.250  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00
+slurm           4711  0.500  0.0 %  0.0 %     25.0 %     1.00       0.00          0.50
+(unattributed)  -     0.250  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00
+TOTAL           -     1.000  0.0 %  0.0 %     12.5 %     1.00       0.00          0.50
 `,
-		"statement --by=user --from=2026-10-01": `USER            KWH    IDLE   MEASURED  GPU HOURS  ACTIVE HOURS
--               0.250  0.0 %  0.0 %     0.00       0.00
-alice           0.500  0.0 %  0.0 %     1.00       0.00
-(unattributed)  0.250  0.0 %  0.0 %     0.00       0.00
-TOTAL           1.000  0.0 %  0.0 %     1.00       0.00
+		"statement --by=user --from=2026-10-01": `USER            KWH    IDLE   MEASURED  ESTIMATED  GPU HOURS  ACTIVE HOURS  BUSY HOURS
+-               0.250  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00
+alice           0.500  0.0 %  0.0 %     25.0 %     1.00       0.00          0.50
+(unattributed)  0.250  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00
+TOTAL           1.000  0.0 %  0.0 %     12.5 %     1.00       0.00          0.50
 `,
 	} {
 		r := run(t, append(strings.Fields(question), "--books="+folder, "--to=2026-10-01T01")...)

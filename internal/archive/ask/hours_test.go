@@ -137,7 +137,7 @@ func TestPruned(t *testing.T) {
 		}
 	}
 	const missing = "2026-10-03T00 to 2026-11-01T00"
-	verified("east,48,744," + missing + ",0,0,0,0,48,0,172800000000,172800000000,0,false")
+	verified("east,48,744," + missing + ",0,0,0,0,48,0,172800000000,172800000000,0,0,false")
 
 	// The files of a day are removed by hand.
 	folder = t.TempDir()
@@ -145,12 +145,12 @@ func TestPruned(t *testing.T) {
 	for _, of := range table.Data {
 		check(t, os.RemoveAll(filepath.Join(folder, of.Name, "cluster=east", "date=2026-10-02")))
 	}
-	verified("east,48,744," + missing + ",0,0,0,0,0,24,172800000000,86400000000,24,false")
+	verified("east,48,744," + missing + ",0,0,0,0,0,24,172800000000,86400000000,0,24,false")
 	if r := ask("verify", "--month=2026-10"); !strings.Contains(r.out, "the rows of 24 hours are missing although the manifest has them") {
 		t.Errorf("verify:\n%s%s", r.out, r.err)
 	}
 	prune()
-	verified("east,48,744," + missing + ",0,0,0,0,48,24,86400000000,86400000000,0,false")
+	verified("east,48,744," + missing + ",0,0,0,0,48,24,86400000000,86400000000,0,0,false")
 	if r := ask("statement", "--month=2026-10"); !strings.Contains(r.out, "the rows of 24 hours of east were removed without sums") || strings.Contains(r.out, "differ") {
 		t.Errorf("statement:\n%s%s", r.out, r.err)
 	}

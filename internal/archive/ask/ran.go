@@ -31,9 +31,11 @@ var ranColumns = []print.Column{
 	{Name: "last_hour", Title: "LAST HOUR", Kind: print.Time},
 	{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
 	{Name: "exclusive_mj", Kind: print.Energy},
+	{Name: "estimated_mj", Kind: print.Energy},
 	{Name: "idle_mj", Title: "IDLE KWH", Kind: print.Energy},
 	{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span},
 	{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span},
+	{Name: "busy_ms", Title: "BUSY HOURS", Kind: print.Span},
 }
 
 var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "reason", "hour"}
@@ -67,7 +69,7 @@ func (q *question) used(ctx context.Context, of books.Selection) (print.Answer, 
 	for _, u := range uses(charges) {
 		a.Rows = append(a.Rows, []any{
 			u.Cluster, u.Namespace, u.Pod, u.PodUID, u.WorkloadKind, u.WorkloadName, u.Manager, u.Unit, u.Username, u.Team, u.Node, u.Serial, u.UUID, u.first, u.last,
-			u.Energy, u.Exclusive, u.Idle, u.GPUTime, u.Active,
+			u.Energy, u.Exclusive, u.Estimated, u.Idle, u.GPUTime, u.Active, u.Busy,
 		})
 	}
 	return a, err

@@ -61,6 +61,7 @@ type account struct {
 	unpriced    books.Charge     // the use without a price
 	unknown     map[string]int64 // energy without an intensity, by cluster
 	unmeasured  bool             // whether the measured parts are unknown
+	unestimated bool             // the same of the estimated parts and the busy times
 	incomplete  bool
 }
 
@@ -133,7 +134,7 @@ func (q *question) accountOf(ctx context.Context, by string, of books.Selection)
 		return nil, err
 	}
 	for i := range charges {
-		a.unmeasured = a.unmeasured || charges[i].Unmeasured
+		a.unmeasured, a.unestimated = a.unmeasured || charges[i].Unmeasured, a.unestimated || charges[i].Unestimated
 		a.add(&charges[i], q.factors)
 	}
 	slices.SortStableFunc(a.lines, func(x, y *line) int { return slices.Compare(x.values(columns), y.values(columns)) })
@@ -229,8 +230,10 @@ func (q *question) statementColumns(a *account) []print.Column {
 	}
 	columns = append(columns,
 		print.Column{Name: "energy_mj", Title: "KWH", Kind: print.Energy}, print.Column{Name: "idle_mj", Kind: print.Energy}, print.Column{Name: "exclusive_mj", Kind: print.Energy},
-		print.Column{Name: "idle_share", Title: "IDLE", Kind: print.Share}, print.Column{Name: "measured_share", Title: "MEASURED", Kind: print.Share},
-		print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, print.Column{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span})
+		print.Column{Name: "estimated_mj", Kind: print.Energy}, print.Column{Name: "idle_share", Title: "IDLE", Kind: print.Share},
+		print.Column{Name: "measured_share", Title: "MEASURED", Kind: print.Share}, print.Column{Name: "estimated_share", Title: "ESTIMATED", Kind: print.Share},
+		print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, print.Column{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span},
+		print.Column{Name: "busy_ms", Title: "BUSY HOURS", Kind: print.Span})
 	if q.factors.Money() {
 		columns = append(columns, q.costColumn("cost"))
 	}
@@ -262,10 +265,14 @@ func (q *question) statementRow(a *account, l *line) []any {
 		}
 		row = append(row, text)
 	}
-	row = append(row, l.Energy, l.Idle, l.Exclusive, share(l.Idle, l.Energy), share(l.Exclusive, l.Energy), l.GPUTime, l.Active)
-	if a.unmeasured {
-		row[len(a.by)+3], row[len(a.by)+5] = nil, nil
+	known := func(value any, unknown bool) any {
+		if unknown {
+			return nil
+		}
+		return value
 	}
+	row = append(row, l.Energy, l.Idle, known(l.Exclusive, a.unmeasured), known(l.Estimated, a.unestimated), share(l.Idle, l.Energy),
+		known(share(l.Exclusive, l.Energy), a.unmeasured), known(share(l.Estimated, l.Energy), a.unestimated), l.GPUTime, l.Active, known(l.Busy, a.unestimated))
 	if q.factors.Money() {
 		row = append(row, rounded(l.cost))
 	}

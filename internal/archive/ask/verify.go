@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -26,6 +27,7 @@ var verifyColumns = []print.Column{
 	{Name: "lost_hours", Title: "LOST", Kind: print.Count},
 	{Name: "boards_mj", Title: "BOARDS KWH", Kind: print.Energy},
 	{Name: "charged_mj", Title: "CHARGED KWH", Kind: print.Energy},
+	{Name: "uncounted_mj", Title: "UNCOUNTED KWH", Kind: print.Energy},
 	{Name: "wrong_hours", Title: "WRONG HOURS", Kind: print.Count},
 	{Name: "ok", Title: "OK", Kind: print.Flag},
 }
@@ -41,6 +43,7 @@ type check struct {
 	refused, pods   int64 // pods are unknown ones
 	pruned, lost    int64
 	boards, charged int64
+	uncounted       any // nil if it is unknown
 }
 
 // add adds a filed hour. A pruned hour is checked with its month, if that is selected.
@@ -112,6 +115,9 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	}
 	dropped, err := q.dropped(ctx, of, checks)
 	if err != nil {
+		return a, err
+	}
+	if err := q.uncounted(ctx, of, checks, &a); err != nil {
 		return a, err
 	}
 	if dropped > 0 {
@@ -208,7 +214,7 @@ func (c *check) row(of books.Selection) []any {
 	missing := missingHours(of, c.hours)
 	ok := missing == "" && wrong == 0 && c.gaps == 0 && c.refused == 0 && c.lost == 0
 	return []any{
-		c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.refused, c.pods, c.pruned, c.lost, c.boards, c.charged, wrong, ok,
+		c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.refused, c.pods, c.pruned, c.lost, c.boards, c.charged, c.uncounted, wrong, ok,
 	}
 }
 
@@ -231,6 +237,33 @@ func (q *question) unknownPods(ctx context.Context, of books.Selection, checks m
 		}
 	}
 	return err
+}
+
+// maxUncounted is the number of boards with uncounted energy that are listed.
+const maxUncounted = 3
+
+// uncounted adds the bounds of energy that the books omit, and lists the boards with the most. They do not make the books
+// incomplete.
+func (q *question) uncounted(ctx context.Context, of books.Selection, checks map[string]*check, a *print.Answer) error {
+	boards, known, err := q.source.Uncounted(ctx, of)
+	if err != nil || !known {
+		return err
+	}
+	sums := make(map[string]int64)
+	for i, b := range boards {
+		sums[b.Cluster] += b.Energy
+		switch {
+		case i < maxUncounted:
+			a.Notices = append(a.Notices, fmt.Sprintf("board %s on node %s of %s: up to %.3f kWh are uncounted because of resets, rejected readings or gaps",
+				cmp.Or(b.Serial, b.UUID), b.Node, name(b.Cluster), float64(b.Energy)/3.6e9))
+		case i == maxUncounted:
+			a.Notices = append(a.Notices, fmt.Sprintf("and %d more boards with uncounted energy", len(boards)-i))
+		}
+	}
+	for _, c := range checks {
+		c.uncounted = sums[c.cluster]
+	}
+	return nil
 }
 
 // maxRanges is the number of ranges of hours that are listed.

@@ -29,6 +29,9 @@ type Source interface {
 	// UnknownPods returns the charged pods that neither the reconciler nor kube-state-metrics names, by cluster,
 	// namespace and name.
 	UnknownPods(ctx context.Context, of Selection) ([]UnknownPod, error)
+	// Uncounted returns the boards with uncounted energy, those with the most first. It returns false if the
+	// source does not have such amounts.
+	Uncounted(ctx context.Context, of Selection) (boards []Uncounted, known bool, err error)
 	// Refused returns the boards with impossible records in the hours that were read, by cluster, hour and
 	// board. These hours have no amounts. An archive has none.
 	Refused() []Refusal
@@ -151,6 +154,8 @@ type Charge struct {
 	Model   string    // of the GPU
 	// Unmeasured is set if the measured part is unknown.
 	Unmeasured bool
+	// Unestimated is set if the estimated part and the busy time are unknown.
+	Unestimated bool
 	fold.Charge
 }
 
@@ -164,6 +169,8 @@ func (c *Charge) add(d *Charge) {
 	c.Held += d.Held
 	c.GPUTime += d.GPUTime
 	c.Active += d.Active
+	c.Estimated += d.Estimated
+	c.Busy += d.Busy
 }
 
 // The columns of charges, and of GPUs.
@@ -186,6 +193,8 @@ var (
 		{"held_ms", func(c *Charge) *int64 { return &c.Held }},
 		{"gpu_ms", func(c *Charge) *int64 { return &c.GPUTime }},
 		{"active_ms", func(c *Charge) *int64 { return &c.Active }},
+		{"estimated_mj", func(c *Charge) *int64 { return &c.Estimated }},
+		{"busy_ms", func(c *Charge) *int64 { return &c.Busy }},
 	}
 	gpuTexts = map[string]func(*GPU) *string{
 		"cluster": func(g *GPU) *string { return &g.Cluster }, "node": func(g *GPU) *string { return &g.Node },
@@ -203,9 +212,13 @@ var (
 		"energy_resets":          func(g *GPU, c table.Cell) { g.EnergyResets = c.Int },
 		"remapped_correctable":   func(g *GPU, c table.Cell) { g.RemappedCorrectable = c.Int },
 		"remapped_uncorrectable": func(g *GPU, c table.Cell) { g.RemappedUncorrectable = c.Int },
+		"uncounted_mj":           func(g *GPU, c table.Cell) { g.Uncounted = c.Int },
+		"estimated_mj":           func(g *GPU, c table.Cell) { g.Estimated = c.Int },
 	}
 	// healthColumns are not read for places.
-	healthColumns = []string{"energy_mj", "xids", "losses", "energy_resets", "remapped_correctable", "remapped_uncorrectable"}
+	healthColumns = []string{"energy_mj", "xids", "losses", "energy_resets", "remapped_correctable", "remapped_uncorrectable", "uncounted_mj", "estimated_mj"}
+	// estimates are the columns of amounts that databases of earlier versions do not have.
+	estimates = []string{"uncounted_mj", "estimated_mj", "busy_ms"}
 )
 
 type amount struct {

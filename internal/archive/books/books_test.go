@@ -28,9 +28,9 @@ func hour(cluster string, n int) *table.Hour {
 	h := &fold.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
 	for i := range 2 {
 		uuid := fmt.Sprintf("GPU-%d", i)
-		h.GPUs = append(h.GPUs, fold.GPU{Node: "n", UUID: uuid, Serial: "S" + uuid, Model: "H100", Scrapes: 60, Energy: 100, First: h.Start, Last: h.Start, XIDs: map[string]int64{"79": 2}})
+		h.GPUs = append(h.GPUs, fold.GPU{Node: "n", UUID: uuid, Serial: "S" + uuid, Model: "H100", Scrapes: 60, Energy: 100, Uncounted: int64(i) * 9, First: h.Start, Last: h.Start, XIDs: map[string]int64{"79": 2}})
 		h.Charges = append(h.Charges,
-			fold.Charge{Node: "n", UUID: uuid, Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: 60, Exclusive: 10, Idle: 5, Held: 4, GPUTime: 3, Active: 2},
+			fold.Charge{Node: "n", UUID: uuid, Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: 60, Exclusive: 10, Idle: 5, Held: 4, GPUTime: 3, Active: 2, Estimated: 7, Busy: 1},
 			fold.Charge{Node: "n", UUID: uuid, Reason: "idle", Energy: 40})
 	}
 	return &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}
@@ -60,10 +60,15 @@ func TestFolder(t *testing.T) {
 			check(t, err)
 			want := []books.Charge{
 				{Model: "H100", Charge: fold.Charge{Reason: "idle", Energy: 2 * 25 * 40}},
-				{Model: "H100", Charge: fold.Charge{Team: "red", Energy: 2*25*60 - 7, Exclusive: 500, Idle: 250, Held: 200, GPUTime: 150, Active: 100}},
+				{Model: "H100", Charge: fold.Charge{Team: "red", Energy: 2*25*60 - 7, Exclusive: 500, Idle: 250, Held: 200, GPUTime: 150, Active: 100, Estimated: 350, Busy: 50}},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("charges (-want +got):\n%s", diff)
+			}
+			bounds, known, err := source.Uncounted(t.Context(), of)
+			check(t, err)
+			if diff := cmp.Diff([]books.Uncounted{{"east", "n", "GPU-1", "SGPU-1", 25 * 9}}, bounds); diff != "" || !known {
+				t.Errorf("uncounted energy (-want +got):\n%s", diff)
 			}
 			of.Where["uuid"] = []string{"GPU-1"}
 			rows, errors := 0, int64(0)

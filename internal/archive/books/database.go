@@ -42,6 +42,8 @@ type database struct {
 	name  string
 	query func(ctx context.Context, text string, values ...any) (cursor, error)
 	close func() error
+	// earlier is set for tables without estimates.
+	earlier bool
 }
 
 // OpenDatabase opens the books in a database. It needs the right to select only.
@@ -59,7 +61,9 @@ func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error)
 		return nil, fmt.Errorf("--books=%s: %w", address.Public(u), address.Hide(u, err))
 	}
 	d.name = address.Public(u)
-	return d, nil
+	has, err := d.has(ctx, "charges", "busy_ms")
+	d.earlier = !has
+	return d, err
 }
 
 func openPostgres(ctx context.Context, url, _ string) (*database, error) {
@@ -207,7 +211,7 @@ func (d *database) Hours(ctx context.Context, of Selection, each func(Hour) bool
 // GPUs implements [Source].
 func (d *database) GPUs(ctx context.Context, of Selection, each func(GPU)) error {
 	s := &statement{dialect: d.dialect}
-	names := of.gpuColumns()
+	names := slices.DeleteFunc(of.gpuColumns(), d.lacks)
 	s.add("select " + strings.Join(names, ", ") + " from gpu_hours")
 	s.where(of)
 	s.add(" order by hour, first_seen")
@@ -238,7 +242,7 @@ func (d *database) Charges(ctx context.Context, of Selection, by ...string) (fou
 	names = append(names, by...)
 	s.add("select " + strings.Join(names, ", "))
 	for _, a := range amounts {
-		s.add(", cast(coalesce(sum(" + a.name + "), 0) as " + d.integer + ")")
+		s.add(", cast(coalesce(" + d.sum(a) + ", 0) as " + d.integer + ")")
 	}
 	s.add(" from billed")
 	if slices.Contains(by, modelColumn) {
@@ -274,18 +278,34 @@ func (d *database) Charges(ctx context.Context, of Selection, by ...string) (fou
 	return all.sorted(), err
 }
 
+// has reports whether a table has a column.
+func (d *database) has(ctx context.Context, name, column string) (found bool, err error) {
+	s := &statement{dialect: d.dialect}
+	s.add("select table_name from information_schema.columns where table_name = ? and column_name = ?", name, column)
+	err = d.rows(ctx, s, make([]table.Column, 1), func([]table.Cell) bool { found = true; return false })
+	return found, err
+}
+
+// lacks reports whether the tables of an earlier version do not have a column of an amount.
+func (d *database) lacks(column string) bool { return d.earlier && slices.Contains(estimates, column) }
+
+// sum returns the sum of an amount in a query.
+func (d *database) sum(a amount) string {
+	if d.lacks(a.name) {
+		return "0"
+	}
+	return "sum(" + a.name + ")"
+}
+
 // Refused implements [Source].
 func (d *database) Refused() []Refusal { return nil }
 
 // UnknownPods implements [Source]. A database of an earlier version has none.
 func (d *database) UnknownPods(ctx context.Context, of Selection) (found []UnknownPod, err error) {
-	s, has := &statement{dialect: d.dialect}, false
-	s.add("select table_name from information_schema.columns where table_name = 'hours' and column_name = 'unknown_pods'")
-	err = d.rows(ctx, s, make([]table.Column, 1), func([]table.Cell) bool { has = true; return false })
-	if err != nil || !has {
+	if has, err := d.has(ctx, "hours", "unknown_pods"); err != nil || !has {
 		return nil, err
 	}
-	s = &statement{dialect: d.dialect}
+	s := &statement{dialect: d.dialect}
 	s.add("select cluster, namespace, pod, pod_uid, count(distinct hour), cast(sum(energy_mj) as "+d.integer+") from ("+
 		"select c.cluster, c.hour, c.node, c.namespace, c.pod, c.pod_uid, c.energy_mj from charges c join hours h on h.cluster = c.cluster and h.hour = c.hour"+
 		" where h.unknown_pods > 0 and c.pod_uid <> '' and c.hour >= ? and c.hour < ? and not exists (select 1 from pods p where p.cluster = c.cluster and p.hour = c.hour"+

@@ -81,7 +81,7 @@ func (d *database) sums(ctx context.Context, of Selection, by []string, all *sum
 	s := &statement{dialect: d.dialect}
 	s.add("select month, " + strings.Join(names, ", "))
 	for _, a := range amounts {
-		s.add(", cast(sum(" + a.name + ") as " + d.integer + ")")
+		s.add(", cast(" + d.sum(a) + " as " + d.integer + ")")
 	}
 	s.add(" from monthly_charges where month >= ? and month < ?", first, end)
 	for _, name := range sortedNames(of.Where) {

@@ -197,7 +197,8 @@ func (s *samples) total(ctx context.Context, of Selection, rule, by string, seri
 }
 
 // chargesByRules returns charges as recording rules have them. Energy that no pod or unit is charged for has
-// the reason [Unattributed]. The measured parts are unknown if the rules do not have them.
+// the reason [Unattributed]. The measured parts are unknown if the rules do not have them; the estimated parts and busy times are
+// always.
 func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string) ([]Charge, error) {
 	all := newSums(of, by)
 	if s.elsewhere(of) {
@@ -230,7 +231,7 @@ func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string)
 	}
 	found := all.sorted()
 	for i := range found {
-		found[i].Unmeasured = !measured
+		found[i].Unmeasured, found[i].Unestimated = !measured, true
 	}
 	return found, nil
 }

@@ -98,8 +98,8 @@ func TestParts(t *testing.T) {
 			if c.Reason != "" {
 				energy = 100_000
 			}
-			if c.Unmeasured {
-				t.Errorf("%d parts, %s: the rules have the measured part", n, c.Hour)
+			if c.Unmeasured || !c.Unestimated {
+				t.Errorf("%d parts, %s: the rules have the measured part, and not the estimated one", n, c.Hour)
 			}
 			if c.Energy != hours*energy {
 				t.Errorf("%d parts, %s %q %q: %d mJ in %d hours, want %d", n, c.Hour, c.Team, c.Reason, c.Energy, hours, hours*energy)

@@ -41,10 +41,11 @@ type samples struct {
 	refused map[Hour]fold.BoardErrors
 }
 
-// foldedHour is the energy of the boards in an hour, in mJ.
+// foldedHour is the energy of the boards in an hour, in mJ, and their uncounted energy.
 type foldedHour struct {
-	energy  int64
-	refused bool
+	energy    int64
+	uncounted []Uncounted
+	refused   bool
 }
 
 // OpenStore returns the books in a store. It does not connect.
@@ -209,7 +210,9 @@ func addHoursOf(to map[Hour]*foldedHour, hours []*fold.Hour) {
 	for _, h := range hours {
 		found := &foldedHour{refused: h.Refused}
 		for _, g := range h.GPUs {
-			found.energy += g.Energy
+			if found.energy += g.Energy; g.Uncounted > 0 {
+				found.uncounted = append(found.uncounted, Uncounted{h.Cluster, g.Node, g.UUID, g.Serial, g.Uncounted})
+			}
 		}
 		to[Hour{Cluster: h.Cluster, Hour: h.Start}] = found
 	}

@@ -110,13 +110,13 @@ func TestFiles(t *testing.T) {
 	got := tree(t, dir)
 	want := map[string]string{
 		".lock": "",
-		"gpu_hours/" + day + "gpu_hours.csv": `cluster,hour,node,uuid,serial,chassis_serial,chassis_slot,tray_index,pci_bus_id,model,system_uuid,machine,first_seen,last_seen,scrapes,energy_mj,energy_source,energy_scope,xids,losses,energy_resets,remapped_correctable,remapped_uncorrectable
-east/1,2026-03-01T12:00:00.000Z,a,GPU-1,S1,,,,,,,vm-1,2026-03-01T12:00:01.000Z,2026-03-01T13:00:00.000Z,60,7,,,31=2 79=1,0,0,0,0
-east/1,2026-03-01T13:00:00.000Z,a,GPU-1,S1,,,,,,,vm-1,2026-03-01T13:00:01.000Z,2026-03-01T14:00:00.000Z,60,5,,,31=2 79=1,0,0,0,0
+		"gpu_hours/" + day + "gpu_hours.csv": `cluster,hour,node,uuid,serial,chassis_serial,chassis_slot,tray_index,pci_bus_id,model,system_uuid,machine,first_seen,last_seen,scrapes,energy_mj,energy_source,energy_scope,xids,losses,energy_resets,remapped_correctable,remapped_uncorrectable,uncounted_mj,estimated_mj
+east/1,2026-03-01T12:00:00.000Z,a,GPU-1,S1,,,,,,,vm-1,2026-03-01T12:00:01.000Z,2026-03-01T13:00:00.000Z,60,7,,,31=2 79=1,0,0,0,0,11,3
+east/1,2026-03-01T13:00:00.000Z,a,GPU-1,S1,,,,,,,vm-1,2026-03-01T13:00:01.000Z,2026-03-01T14:00:00.000Z,60,5,,,31=2 79=1,0,0,0,0,11,3
 `,
-		"charges/" + day + "charges.csv": `cluster,hour,node,uuid,serial,namespace,pod,pod_uid,workload_kind,workload_name,workload_uid,team,reason,energy_mj,exclusive_mj,idle_mj,held_ms,gpu_ms,active_ms,manager,unit,username
-east/1,2026-03-01T12:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,7,0,0,3600000,0,0,,,
-east/1,2026-03-01T13:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,5,0,0,3600000,0,0,,,
+		"charges/" + day + "charges.csv": `cluster,hour,node,uuid,serial,namespace,pod,pod_uid,workload_kind,workload_name,workload_uid,team,reason,energy_mj,exclusive_mj,idle_mj,held_ms,gpu_ms,active_ms,manager,unit,username,estimated_mj,busy_ms
+east/1,2026-03-01T12:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,7,0,0,3600000,0,0,,,,2,1000
+east/1,2026-03-01T13:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,5,0,0,3600000,0,0,,,,2,1000
 `,
 		"pods/" + day + "pods.csv": `cluster,hour,namespace,pod,pod_uid,node,owner_kind,owner_name,workload_kind,workload_name,workload_uid,team,requests
 east/1,2026-03-01T12:00:00.000Z,ml,p,u,a,,,Job,j,w,,nvidia.com/gpu=1
@@ -164,11 +164,13 @@ func TestOtherColumns(t *testing.T) {
 func TestOlder(t *testing.T) {
 	for _, format := range files.Formats() {
 		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)
+		first.GPUs[0].Uncounted, first.GPUs[0].Estimated, first.Charges[0].Estimated, first.Charges[0].Busy = 0, 0, 0, 0
+		first.Digest = table.Digest(first.Hour)
 		second.UnknownPods = []fold.PodID{{Namespace: "ml", Pod: "p", UID: "u"}}
 		second.Charges = append(second.Charges, fold.Charge{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Username: "alice", Energy: 3})
 		f := open(t, dir, format)
 		check(t, f.Replace(t.Context(), first))
-		for _, older := range []table.Table{table.Charges, table.Hours} {
+		for _, older := range []table.Table{table.GPUHours, table.Charges, table.Hours} {
 			rows := older.Rows(first)
 			older.Columns = slices.DeleteFunc(slices.Clone(older.Columns), table.Column.Added)
 			for i := range rows {
@@ -186,16 +188,22 @@ func TestOlder(t *testing.T) {
 		reader, err := files.OpenReader(t.Context(), dir)
 		check(t, err)
 		day := files.Day{Cluster: first.Cluster, Date: noon.Truncate(24 * time.Hour)}
-		check(t, reader.Read(t.Context(), table.Charges, day, []string{"unit", "pod_uid", "energy_mj"}, func(row []table.Cell) {
-			if row[0].Text != "" || row[1].Text != "u" || row[2].Int != 7 {
+		check(t, reader.Read(t.Context(), table.GPUHours, day, []string{"uncounted_mj", "energy_mj", "estimated_mj"}, func(row []table.Cell) {
+			if row[0].Int != 0 || row[1].Int != 7 || row[2].Int != 0 {
+				t.Errorf("%s: GPU %v", format, row)
+			}
+		}))
+		check(t, reader.Read(t.Context(), table.Charges, day, []string{"unit", "pod_uid", "energy_mj", "busy_ms"}, func(row []table.Cell) {
+			if row[0].Text != "" || row[1].Text != "u" || row[2].Int != 7 || row[3].Int != 0 {
 				t.Errorf("%s: row %v", format, row)
 			}
 		}))
 		check(t, f.Replace(t.Context(), second))
-		var unknown []int64
+		var unknown, bounds []int64
+		check(t, reader.Read(t.Context(), table.GPUHours, day, []string{"uncounted_mj"}, func(row []table.Cell) { bounds = append(bounds, row[0].Int) }))
 		check(t, reader.Read(t.Context(), table.Hours, day, []string{"unknown_pods"}, func(row []table.Cell) { unknown = append(unknown, row[0].Int) }))
-		if !slices.Equal(unknown, []int64{0, 1}) {
-			t.Errorf("%s: unknown pods %v, want 0 and 1", format, unknown)
+		if !slices.Equal(unknown, []int64{0, 1}) || !slices.Equal(bounds, []int64{0, 11}) {
+			t.Errorf("%s: unknown pods %v, uncounted energy %v, want 0 and 1, 0 and 11", format, unknown, bounds)
 		}
 		for _, h := range []*table.Hour{first, second} {
 			found, err := f.Charges(t.Context(), h.Cluster, h.Start)

@@ -68,6 +68,9 @@ type GPU struct {
 	First, Last time.Time
 	Scrapes     int
 	Energy      int64 // mJ
+	// Uncounted is an upper bound of the energy that Energy omits, Estimated the part of Energy that was
+	// divided with an estimated idle power, in mJ.
+	Uncounted, Estimated int64
 	// EnergySource and EnergyScope describe the energy counter.
 	EnergySource, EnergyScope string
 	XIDs                      map[string]int64 // by code
@@ -86,10 +89,12 @@ type Charge struct {
 	// The workload is the root of the pod's owner chain. It, the team and the user of a unit are
 	// attributes: they do not identify the charge.
 	WorkloadKind, WorkloadName, WorkloadUID, Team, Username string
-	// Energy is in mJ. Exclusive is its measured part, Idle its idle part.
-	Energy, Exclusive, Idle int64
-	// Held, GPUTime and Active are in ms. GPUTime is Held weighted by the share of the GPU.
-	Held, GPUTime, Active int64
+	// Energy is in mJ. Exclusive is its measured part, Idle its idle part, and Estimated the part that was
+	// divided with an estimated idle power.
+	Energy, Exclusive, Idle, Estimated int64
+	// Held, GPUTime, Active and Busy are in ms. GPUTime is Held weighted by the share of the GPU, Busy the
+	// sampled busy time.
+	Held, GPUTime, Active, Busy int64
 }
 
 // Unrecorded is the reason of energy that no series of the record has: a pod or unit began and was
@@ -144,7 +149,8 @@ func (h *Hour) Join(parts ...*Hour) {
 func (h *Hour) Refuse() {
 	h.Refused = true
 	for i := range h.GPUs {
-		h.GPUs[i].Energy = 0
+		g := &h.GPUs[i]
+		g.Energy, g.Uncounted, g.Estimated = 0, 0, 0
 	}
 	for i := range h.Charges {
 		h.Charges[i].clear()
@@ -215,13 +221,15 @@ func (c *Charge) add(d Charge, sign int64) {
 	c.Energy += sign * d.Energy
 	c.Exclusive += sign * d.Exclusive
 	c.Idle += sign * d.Idle
+	c.Estimated += sign * d.Estimated
 	c.Held += sign * d.Held
 	c.GPUTime += sign * d.GPUTime
 	c.Active += sign * d.Active
+	c.Busy += sign * d.Busy
 }
 
 func (c *Charge) clear() { c.add(*c, -1) }
 
 func (c *Charge) isZero() bool {
-	return c.Energy == 0 && c.Exclusive == 0 && c.Idle == 0 && c.Held == 0 && c.GPUTime == 0 && c.Active == 0
+	return c.Energy == 0 && c.Exclusive == 0 && c.Idle == 0 && c.Estimated == 0 && c.Held == 0 && c.GPUTime == 0 && c.Active == 0 && c.Busy == 0
 }

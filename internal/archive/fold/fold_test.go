@@ -155,6 +155,7 @@ func TestRandomHistories(t *testing.T) {
 		fleet.Wrong = int(seed%2) * 20
 		fleet.Run(hours * 60)
 		boards, pods := make(map[string]int64), make(map[string]int64)
+		parts := make(map[string]foldtest.Parts)
 		for n := range hours {
 			h, err := hour(s, n)
 			if err != nil {
@@ -165,6 +166,7 @@ func TestRandomHistories(t *testing.T) {
 			for _, c := range h.Charges {
 				charged[c.UUID] += c.Energy
 				pods[c.PodUID+c.Unit] += c.Energy
+				parts[c.PodUID+c.Unit] = parts[c.PodUID+c.Unit].Plus(foldtest.Parts{Estimated: c.Estimated, Busy: c.Busy})
 				if c.Unit != "" {
 					units++
 				}
@@ -174,6 +176,7 @@ func TestRandomHistories(t *testing.T) {
 			}
 			for _, g := range h.GPUs {
 				boards[g.Node] += g.Energy
+				parts[g.Node] = parts[g.Node].Plus(foldtest.Parts{Uncounted: g.Uncounted, Estimated: g.Estimated})
 				if charged[g.UUID] != g.Energy {
 					t.Errorf("seed %d, hour %d: energy of GPU %s is %d mJ, sum of its charges %d mJ", seed, n, g.UUID, g.Energy, charged[g.UUID])
 				}
@@ -183,7 +186,13 @@ func TestRandomHistories(t *testing.T) {
 			if boards[n.Name] != n.Board {
 				t.Errorf("seed %d: board of %s: sum of the hours %d mJ, want %d mJ as scraped", seed, n.Name, boards[n.Name], n.Board)
 			}
+			if parts[n.Name] != n.Parts {
+				t.Errorf("seed %d: board of %s: the hours have %+v, want %+v as scraped", seed, n.Name, parts[n.Name], n.Parts)
+			}
 			for uid, want := range n.Pods {
+				if parts[uid] != n.PodParts[uid] {
+					t.Errorf("seed %d: pod or unit %s: the hours have %+v, want %+v as scraped", seed, uid, parts[uid], n.PodParts[uid])
+				}
 				if pods[uid] != want {
 					t.Errorf("seed %d: pod or unit %s: sum of the hours %d mJ, want %d mJ as scraped", seed, uid, pods[uid], want)
 				}

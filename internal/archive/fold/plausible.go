@@ -25,6 +25,7 @@ const (
 	energy  kind = iota // bounded by the power of the board
 	gpuTime             // bounded by the clock
 	held                // time summed over containers and instances, without a bound
+	bound               // upper bound of uncounted energy: one of a gap exceeds the power of the board
 	health              // counts of errors, without a bound, which may fall at any time
 )
 
@@ -222,7 +223,7 @@ func (t *track) exceeds(rise, from, until int64) error {
 
 // text returns a value with its unit.
 func (t *track) text(value int64) string {
-	return fmt.Sprintf("%.3f %s", float64(value)/t.unit, map[kind]string{energy: "J", gpuTime: "s", held: "s", health: ""}[t.kind])
+	return fmt.Sprintf("%.3f %s", float64(value)/t.unit, map[kind]string{energy: "J", gpuTime: "s", held: "s", bound: "J", health: ""}[t.kind])
 }
 
 func clock(at int64) string { return time.UnixMilli(at).UTC().Format("2006-01-02 15:04:05") }

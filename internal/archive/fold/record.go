@@ -32,6 +32,8 @@ var counters = slices.Concat(boards, owned("gpuledger_allocation_", podLabels, (
 var boards = []counter{
 	{boardEnergy, nil, 1000, energy, func(r *rows, a Account, n int64) { r.gpu(a).Energy += n }},
 	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, energy, func(r *rows, a Account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
+	{"gpuledger_board_uncounted_energy_bound_joules_total", nil, 1000, bound, func(r *rows, a Account, n int64) { r.gpu(a).Uncounted += n }},
+	{"gpuledger_board_estimated_energy_joules_total", nil, 1000, energy, func(r *rows, a Account, n int64) { r.gpu(a).Estimated += n }},
 	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).addXID(a.labels[0], n) }},
 	{"gpuledger_board_losses_total", nil, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).Losses += n }},
 	{"gpuledger_board_energy_resets_total", nil, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
@@ -44,9 +46,11 @@ func owned(prefix string, by []string, charge func(*rows, Account) *Charge) []co
 		{prefix + "energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Energy += n }},
 		{prefix + "exclusive_energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Exclusive += n }},
 		{prefix + "idle_energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Idle += n }},
+		{prefix + "estimated_energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Estimated += n }},
 		{prefix + "seconds_total", by, 1000, held, func(r *rows, a Account, n int64) { charge(r, a).Held += n }},
 		{prefix + "gpu_seconds_total", by, 1000, gpuTime, func(r *rows, a Account, n int64) { charge(r, a).GPUTime += n }},
 		{prefix + "active_seconds_total", by, 1000, held, func(r *rows, a Account, n int64) { charge(r, a).Active += n }},
+		{prefix + "busy_seconds_total", by, 1000, held, func(r *rows, a Account, n int64) { charge(r, a).Busy += n }},
 	}
 }
 

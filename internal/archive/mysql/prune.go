@@ -155,7 +155,8 @@ func addMonthly(ctx context.Context, tx *sql.Tx, m table.ClusterMonth, where str
 	}
 	_, err = tx.ExecContext(ctx, "insert into monthly_charges ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
 select cluster, ?, ?, coalesce(model, ''), namespace, workload_kind, workload_name, team, reason,
-  sum(energy_mj), sum(exclusive_mj), sum(idle_mj), sum(held_ms), sum(gpu_ms), sum(active_ms), manager, unit, username
+  sum(energy_mj), sum(exclusive_mj), sum(idle_mj), sum(held_ms), sum(gpu_ms), sum(active_ms), manager, unit, username,
+  sum(estimated_mj), sum(busy_ms)
 from billed
 left join (select uuid, max(model) as model from gpu_hours`+where+` group by uuid) as models using (uuid)
 where cluster = ? and hour in (?`+strings.Repeat(", ?", len(hours)-1)+`)

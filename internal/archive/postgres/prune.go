@@ -157,7 +157,8 @@ func hoursIn(ctx context.Context, tx pgx.Tx, where string, of []any, filed [][]a
 func addMonthly(ctx context.Context, tx pgx.Tx, m table.ClusterMonth, hours []time.Time) error {
 	_, err := tx.Exec(ctx, "insert into "+schemaName+".monthly_charges ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
 select cluster, $2::timestamptz, $5::text, coalesce(model, ''), namespace, workload_kind, workload_name, team, reason,
-  sum(energy_mj), sum(exclusive_mj), sum(idle_mj), sum(held_ms), sum(gpu_ms), sum(active_ms), manager, unit, username
+  sum(energy_mj), sum(exclusive_mj), sum(idle_mj), sum(held_ms), sum(gpu_ms), sum(active_ms), manager, unit, username,
+  sum(estimated_mj), sum(busy_ms)
 from `+schemaName+`.billed
 left join (select uuid, max(model) as model from `+schemaName+`.gpu_hours where cluster = $1 and hour >= $2 and hour < $3 group by uuid) as models using (uuid)
 where cluster = $1 and hour = any($4)

@@ -4,25 +4,26 @@
 -- The charges and their corrections. Revision is 0 for charges. New columns of a view are its last ones, so that PostgreSQL can replace it.
 create or replace view billed as
 select cluster, hour, 0 as revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
-  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username
+  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms
 from charges
 union all
 select cluster, hour, revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
-  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username
+  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms
 from corrections;
 
 -- The amounts of each day in UTC. The amounts of pruned hours are added up by month, on its first day. The energy of all rows is the energy of all boards.
 create or replace view statements as
 select cluster, date(hour) as day, namespace, workload_kind, workload_name, team, reason,
   sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,
-  sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, username
+  sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, username,
+  sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms
 from (
   select cluster, hour, namespace, workload_kind, workload_name, team, reason,
-    energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username
+    energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms
   from billed
   union all
   select cluster, month, namespace, workload_kind, workload_name, team, reason,
-    energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username
+    energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms
   from monthly_charges
 ) as summed
 group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason, manager, unit, username;
@@ -33,7 +34,8 @@ select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   max(workload_kind) as workload_kind, max(workload_name) as workload_name, max(workload_uid) as workload_uid, max(team) as team,
   min(hour) as first_hour, max(hour) as last_hour,
   sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,
-  sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, max(username) as username
+  sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, max(username) as username,
+  sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms
 from billed
 where reason = ''
 group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;

@@ -30,13 +30,13 @@ type Pruner interface {
 type Rows func(t table.Table) [][]string
 
 // statement holds the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason and unit.
-type statement map[string][6]int64
+type statement map[string][8]int64
 
 // add adds a charge. It lists the columns independently of the table.
 func (s statement) add(cluster string, month time.Time, model string, c *fold.Charge) {
 	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username}, "|")
 	sum := s[key]
-	for i, n := range []int64{c.Energy, c.Exclusive, c.Idle, c.Held, c.GPUTime, c.Active} {
+	for i, n := range []int64{c.Energy, c.Exclusive, c.Idle, c.Held, c.GPUTime, c.Active, c.Estimated, c.Busy} {
 		sum[i] += n
 	}
 	s[key] = sum
@@ -47,7 +47,7 @@ func sums(t *testing.T, rows [][]string) statement {
 	t.Helper()
 	found := make(statement)
 	for _, row := range rows {
-		if len(row) != 18 {
+		if len(row) != 20 {
 			t.Fatalf("a sum has the values %q", row)
 		}
 		if strings.Contains(strings.Join(row, " "), "secret-pod") {
@@ -55,7 +55,7 @@ func sums(t *testing.T, rows [][]string) statement {
 		}
 		key := strings.Join([]string{row[0], row[1][:7], row[3], row[4], row[5], row[6], row[7], row[8], row[15], row[16], row[17]}, "|")
 		sum := found[key]
-		for i, text := range row[9:15] {
+		for i, text := range slices.Concat(row[9:15], row[18:20]) {
 			n, err := strconv.ParseInt(text, 10, 64)
 			check(t, err)
 			sum[i] += n
@@ -93,7 +93,7 @@ func (h *history) hour(cluster string, start time.Time) *table.Hour {
 
 func (h *history) charge(gpu, n int) fold.Charge {
 	number := func() int64 { return h.random.Int64N(1 << 40) }
-	c := fold.Charge{Node: "a", UUID: "GPU-" + strconv.Itoa(gpu), Energy: number(), Exclusive: number(), Idle: number(), Held: number(), GPUTime: number(), Active: number()}
+	c := fold.Charge{Node: "a", UUID: "GPU-" + strconv.Itoa(gpu), Energy: number(), Exclusive: number(), Idle: number(), Held: number(), GPUTime: number(), Active: number(), Estimated: number(), Busy: number()}
 	switch n {
 	case 0:
 		c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName = []string{"ml", "web"}[h.random.IntN(2)], "secret-pod-"+strconv.Itoa(h.random.IntN(9)), "u", "Job", "j, \"1\""
@@ -112,7 +112,7 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	next := *of
 	change := of.Charges[0]
 	change.Energy, change.Held = -5, 7
-	change.Exclusive, change.Idle, change.GPUTime, change.Active = 0, 0, 0, 0
+	change.Exclusive, change.Idle, change.GPUTime, change.Active, change.Estimated = 0, 0, 0, 0, -3
 	next.Revision, next.State, next.Digest, next.Corrections = 2, table.Corrected, "other", []fold.Charge{change}
 	check(t, s.Correct(t.Context(), &next))
 	h.want.add(of.Cluster, of.Start, "H100", &change)

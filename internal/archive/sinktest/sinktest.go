@@ -37,11 +37,11 @@ func Hour(start time.Time, energy int64) *table.Hour {
 		Cluster: Cluster, Start: start,
 		GPUs: []fold.GPU{{
 			Node: "a", UUID: "GPU-1", Serial: "S1", Machine: "vm-1", First: start.Add(time.Second), Last: start.Add(time.Hour), Scrapes: 60,
-			Energy: energy, XIDs: map[string]int64{"79": 1, "31": 2},
+			Energy: energy, XIDs: map[string]int64{"79": 1, "31": 2}, Uncounted: 11, Estimated: 3,
 		}},
 		Charges: []fold.Charge{{
 			Node: "a", UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: "p, \"q\" \\ 'r'", PodUID: "u", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w",
-			Team: "blue", Energy: energy, Held: 3_600_000,
+			Team: "blue", Energy: energy, Held: 3_600_000, Estimated: 2, Busy: 1000,
 		}},
 		Pods:      []fold.Pod{{Namespace: "ml", Pod: "p", PodUID: "u", Node: "a", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w", Requests: map[string]int64{"nvidia.com/gpu": 1}}},
 		Workloads: []fold.Workload{{Kind: "Job", Namespace: "ml", Name: "j", UID: "w"}},
@@ -118,7 +118,7 @@ func testUnits(t *testing.T, s Sink) {
 	of := func(n, energy int64) *table.Hour {
 		h := revision(Noon, 7, n)
 		for _, unit := range []string{"7", "8"} {
-			h.Charges = append(h.Charges, fold.Charge{Node: "a", UUID: "GPU-1", Serial: "S1", Manager: "slurm", Unit: unit, Team: "physics", Username: "alice", Energy: energy})
+			h.Charges = append(h.Charges, fold.Charge{Node: "a", UUID: "GPU-1", Serial: "S1", Manager: "slurm", Unit: unit, Team: "physics", Username: "alice", Energy: energy, Estimated: energy / 2, Busy: 60 * energy})
 		}
 		return h
 	}

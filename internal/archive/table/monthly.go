@@ -32,6 +32,8 @@ var MonthlyCharges = Table{
 		{Name: "manager", Type: Text, Help: "manager of the unit outside pods"},
 		{Name: "unit", Type: Text, Help: "name of the unit"},
 		{Name: "username", Type: Text, Help: "user of the unit, or the user id"},
+		{Name: "estimated_mj", Type: Int, Help: "part of the energy that was divided with an estimated idle power", added: true},
+		{Name: "busy_ms", Type: Int, Help: "sampled busy time of pods or the unit on GPUs", added: true},
 	},
 	Key:  []string{"cluster", "month"},
 	Rows: func(*Hour) [][]any { return nil },

@@ -5,7 +5,7 @@ import "time"
 // sumTexts are the columns by which charges are added up in [MonthlyCharges], after the model.
 var sumTexts = [...]string{"namespace", "workload_kind", "workload_name", "team", "reason", "manager", "unit", "username"}
 
-var sumAmounts = [...]string{"energy_mj", "exclusive_mj", "idle_mj", "held_ms", "gpu_ms", "active_ms"}
+var sumAmounts = [...]string{"energy_mj", "exclusive_mj", "idle_mj", "held_ms", "gpu_ms", "active_ms", "estimated_mj", "busy_ms"}
 
 // sumKey are the texts of a sum: the model and the columns sumTexts.
 type sumKey [1 + len(sumTexts)]string

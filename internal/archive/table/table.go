@@ -153,6 +153,8 @@ var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of it
 	integer("energy_resets", "resets of the energy counter", func(g *fold.GPU) int64 { return g.EnergyResets }),
 	integer("remapped_correctable", "memory rows remapped for correctable errors", func(g *fold.GPU) int64 { return g.RemappedCorrectable }),
 	integer("remapped_uncorrectable", "memory rows remapped for uncorrectable errors", func(g *fold.GPU) int64 { return g.RemappedUncorrectable }),
+	integer("uncounted_mj", "upper bound of the energy that resets, rejected readings and gaps dropped", func(g *fold.GPU) int64 { return g.Uncounted }),
+	integer("estimated_mj", "part of the energy that was divided over several owners with an estimated idle power", func(g *fold.GPU) int64 { return g.Estimated }),
 )
 
 // charge are the columns of charges and corrections.
@@ -177,15 +179,18 @@ var charge = []column[fold.Charge]{
 	text("manager", "manager of the unit outside pods, such as slurm, empty for a pod or a reason", func(c *fold.Charge) string { return c.Manager }),
 	text("unit", "name of the unit, such as a job id", func(c *fold.Charge) string { return c.Unit }),
 	text("username", "user of the unit, or the user id", func(c *fold.Charge) string { return c.Username }),
+	integer("estimated_mj", "part of the energy that was divided with an estimated idle power", func(c *fold.Charge) int64 { return c.Estimated }),
+	integer("busy_ms", "sampled busy time of the pod or unit on the GPU", func(c *fold.Charge) int64 { return c.Busy }),
 }
 
 var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
 // added are the columns of a table that earlier versions did not have.
 var added = map[string][]string{
-	"charges":     {"manager", "unit", "username"},
-	"corrections": {"manager", "unit", "username"},
+	"charges":     {"manager", "unit", "username", "estimated_mj", "busy_ms"},
+	"corrections": {"manager", "unit", "username", "estimated_mj", "busy_ms"},
 	"events":      {"filed_by"},
+	"gpu_hours":   {"uncounted_mj", "estimated_mj"},
 	"hours":       {"explained_nodes", "reason", "unknown_pods"},
 	"snapshots":   {"filed_by"},
 }
@@ -332,8 +337,8 @@ func ChargeIn(t Table, row []any) fold.Charge {
 	return fold.Charge{
 		Node: text("node"), UUID: text("uuid"), Namespace: text("namespace"), Pod: text("pod"), PodUID: text("pod_uid"),
 		Manager: text("manager"), Unit: text("unit"), Reason: text("reason"),
-		Energy: integer("energy_mj"), Exclusive: integer("exclusive_mj"), Idle: integer("idle_mj"),
-		Held: integer("held_ms"), GPUTime: integer("gpu_ms"), Active: integer("active_ms"),
+		Energy: integer("energy_mj"), Exclusive: integer("exclusive_mj"), Idle: integer("idle_mj"), Estimated: integer("estimated_mj"),
+		Held: integer("held_ms"), GPUTime: integer("gpu_ms"), Active: integer("active_ms"), Busy: integer("busy_ms"),
 	}
 }
 

@@ -152,7 +152,8 @@ type Fleet struct {
 	start time.Time
 	store *Store
 	rand  *rand.Rand
-	more  []string // labels of all series
+	parts *rand.Rand // of Parts
+	more  []string   // labels of all series
 }
 
 // Node is a simulated exporter: a GPU, its pods and units, and their counters in millijoules.
@@ -162,7 +163,11 @@ type Node struct {
 	// counters.
 	Board int64
 	Pods  map[string]int64
+	// Parts and PodParts are the truth of their other amounts.
+	Parts    Parts
+	PodParts map[string]Parts
 
+	parts  parted
 	began  time.Time
 	serial string
 	energy int64
@@ -177,6 +182,7 @@ type Node struct {
 
 type pod struct {
 	energy, last int64
+	parts        parted
 	began        time.Time
 	ended        int // minutes since its end, 0 while it runs
 }
@@ -187,11 +193,11 @@ const retention = 5
 // NewFleet returns a fleet that begins at a time. Samples are added to the store, with these labels
 // on every series. Fleets with different seeds have different GPUs.
 func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...string) *Fleet {
-	f := &Fleet{start: start, store: store, rand: rand.New(rand.NewPCG(seed, 1)), more: labels}
+	f := &Fleet{start: start, store: store, rand: rand.New(rand.NewPCG(seed, 1)), parts: rand.New(rand.NewPCG(seed, 2)), more: labels}
 	for i := range nodes {
 		f.Nodes = append(f.Nodes, &Node{
 			Name: "n" + strconv.Itoa(i), UUID: fmt.Sprintf("GPU-%08x-4c1f-11ef-9d0a-%012x", uint32(i+1)*2654435761, seed<<16|uint64(i)), began: start.Add(time.Second), down: min(i, 2) * f.rand.IntN(100),
-			pods: make(map[string]*pod), Pods: make(map[string]int64),
+			pods: make(map[string]*pod), Pods: make(map[string]int64), PodParts: make(map[string]Parts),
 		})
 	}
 	return f
@@ -217,7 +223,7 @@ func (f *Fleet) advance(n *Node, at time.Time) bool {
 	switch {
 	case n.down > 0:
 		if n.down--; n.down == 0 {
-			n.began, n.energy, n.idle, n.last, n.pods = at.Add(-20*time.Second), 0, 0, 0, make(map[string]*pod)
+			n.began, n.energy, n.idle, n.last, n.pods, n.parts = at.Add(-20*time.Second), 0, 0, 0, make(map[string]*pod), parted{}
 		}
 		return false
 	case f.rand.IntN(700) == 0:
@@ -230,6 +236,7 @@ func (f *Fleet) advance(n *Node, at time.Time) bool {
 	}
 	rest := 60 * (100_000 + f.rand.Int64N(400_000))
 	n.energy += rest
+	gained := make(map[string]int64)
 	for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
 		p := n.pods[uid]
 		if p.ended > 0 {
@@ -240,11 +247,13 @@ func (f *Fleet) advance(n *Node, at time.Time) bool {
 		}
 		part := f.rand.Int64N(rest + 1)
 		p.energy, rest = p.energy+part, rest-part
+		gained[uid] = part
 		if f.rand.IntN(30) == 0 {
 			p.ended = 1
 		}
 	}
 	n.idle += rest
+	n.estimate(f.parts, gained)
 	return true
 }
 
@@ -279,9 +288,12 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	add("gpuledger_board_energy_joules_total", joules(n.energy))
 	add("gpuledger_board_created_timestamp_seconds", float64(n.began.UnixMilli())/1000)
 	add("gpuledger_board_unattributed_energy_joules_total", joules(n.idle), "reason", "idle")
+	add("gpuledger_board_uncounted_energy_bound_joules_total", joules(n.parts.now.Uncounted))
+	add("gpuledger_board_estimated_energy_joules_total", joules(n.parts.now.Estimated))
 	if !n.wrong {
 		n.Board += n.energy - n.last
 		n.last = n.energy
+		n.scraped()
 	}
 	for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
 		p := n.pods[uid]
@@ -290,6 +302,8 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 			family, labels = "gpuledger_unit_allocation_", []string{"manager", "slurm", "unit", uid}
 		}
 		add(family+"energy_joules_total", joules(p.energy), labels...)
+		add(family+"estimated_energy_joules_total", joules(p.parts.now.Estimated), labels...)
+		add(family+"busy_seconds_total", joules(p.parts.now.Busy), labels...)
 		add(family+"created_timestamp_seconds", float64(p.began.UnixMilli())/1000, labels...)
 		if !n.wrong {
 			n.Pods[uid] += p.energy - p.last

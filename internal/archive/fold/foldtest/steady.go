@@ -166,6 +166,8 @@ func (s Steady) ofBoard(q *query, node, gpu, last int, target []string, f func(*
 	}
 	add("gpuledger_board_energy_source_info", 1000, "source", "counter", "scope", "gpu")
 	add("gpuledger_board_energy_resets_total", 0)
+	add("gpuledger_board_uncounted_energy_bound_joules_total", 0)
+	add("gpuledger_board_estimated_energy_joules_total", 0)
 	add("gpuledger_board_losses_total", 0)
 	add("gpuledger_board_remapped_rows_total", 0, "error", "correctable")
 	add("gpuledger_board_remapped_rows_total", 0, "error", "uncorrectable")
@@ -187,6 +189,8 @@ func (s Steady) ofAllocation(q *query, node, gpu, day int, labels []string, f fu
 	add("seconds_total", held)
 	add("gpu_seconds_total", held)
 	add("active_seconds_total", func(minute int) int64 { return held(minute) * 2 / 3 })
+	add("busy_seconds_total", func(minute int) int64 { return held(minute) / 2 })
+	add("estimated_energy_joules_total", func(int) int64 { return 0 })
 	add("created_timestamp_seconds", nil)
 }
 

@@ -1,0 +1,84 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Uncounted is an upper bound of the energy that a board used and that its books omit.
+type Uncounted struct {
+	Cluster, Node, UUID, Serial string
+	Energy                      int64 // mJ
+}
+
+// uncounted adds up the bounds of boards, whose serial numbers may become known late.
+type uncounted map[[3]string]Uncounted
+
+func (u uncounted) add(b Uncounted) {
+	if b.Energy <= 0 {
+		return
+	}
+	key := [3]string{b.Cluster, b.Node, b.UUID}
+	known := u[key]
+	b.Serial, b.Energy = cmp.Or(b.Serial, known.Serial), b.Energy+known.Energy
+	u[key] = b
+}
+
+// sorted returns the boards with uncounted energy, those with the most first.
+func (u uncounted) sorted() []Uncounted {
+	return slices.SortedFunc(maps.Values(u), func(a, b Uncounted) int {
+		return cmp.Or(cmp.Compare(b.Energy, a.Energy), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))
+	})
+}
+
+// Uncounted implements [Source]. Rules do not have the bounds.
+func (s *samples) Uncounted(ctx context.Context, of Selection) (found []Uncounted, known bool, err error) {
+	if byRules, err := s.useRules(ctx, of, of.By); byRules || err != nil || s.elsewhere(of) {
+		return nil, false, err
+	}
+	err = s.hoursWithEnergy(ctx, of, func(Hour) bool { return false })
+	all := make(uncounted)
+	for _, h := range s.hours[of.key()] {
+		for _, b := range h.uncounted {
+			all.add(b)
+		}
+	}
+	return all.sorted(), true, err
+}
+
+// Uncounted implements [Source]. A database of an earlier version has no bounds.
+func (d *database) Uncounted(ctx context.Context, of Selection) (found []Uncounted, known bool, err error) {
+	if d.earlier {
+		return nil, false, nil
+	}
+	s := &statement{dialect: d.dialect}
+	s.add("select cluster, node, uuid, max(serial), cast(sum(uncounted_mj) as " + d.integer + ") from gpu_hours")
+	s.where(of)
+	s.add(" and uncounted_mj > 0 group by cluster, node, uuid")
+	all := make(uncounted)
+	err = d.rows(ctx, s, append(make([]table.Column, 4), table.Column{Type: table.Int}), func(row []table.Cell) bool {
+		all.add(Uncounted{row[0].Text, row[1].Text, row[2].Text, row[3].Text, row[4].Int})
+		return true
+	})
+	return all.sorted(), true, err
+}
+
+// Uncounted implements [Source].
+func (f *folder) Uncounted(ctx context.Context, of Selection) (found []Uncounted, known bool, err error) {
+	columns := []string{hourColumn, "node", "uuid", "serial", "uncounted_mj"}
+	all := make(uncounted)
+	err = f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
+		matches := of.filter(columns)
+		return true, f.reader.Read(ctx, table.GPUHours, day, columns, func(row []table.Cell) {
+			if _, filed := hours[row[0].Int]; filed && matches(row) {
+				all.add(Uncounted{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Int})
+			}
+		})
+	})
+	return all.sorted(), true, err
+}

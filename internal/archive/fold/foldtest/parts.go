@@ -1,0 +1,59 @@
+package foldtest
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
+
+// Parts are the amounts beside the energy of a board, a pod or a unit. Pods have no uncounted energy, and
+// boards no busy time.
+type Parts struct {
+	Uncounted, Estimated int64 // mJ
+	Busy                 int64 // ms
+}
+
+// gained returns the parts since others, which were scraped before.
+func (p Parts) gained(before Parts) Parts {
+	return Parts{p.Uncounted - before.Uncounted, p.Estimated - before.Estimated, p.Busy - before.Busy}
+}
+
+// Plus returns the sum of parts.
+func (p Parts) Plus(q Parts) Parts {
+	return Parts{p.Uncounted + q.Uncounted, p.Estimated + q.Estimated, p.Busy + q.Busy}
+}
+
+// parted are counters of parts with their truth.
+type parted struct{ now, last Parts }
+
+// scrape adds the increase since the last scrape to the truth.
+func (p *parted) scrape(truth *Parts) {
+	*truth, p.last = truth.Plus(p.now.gained(p.last)), p.now
+}
+
+// scraped adds the increase of the parts of a node and its pods to the truth.
+func (n *Node) scraped() {
+	n.parts.scrape(&n.Parts)
+	for uid, p := range n.pods {
+		sum := n.PodParts[uid]
+		p.parts.scrape(&sum)
+		n.PodParts[uid] = sum
+	}
+}
+
+// estimate lets the parts of a node grow for a minute, in which pods gained energy. A gap before it may have more
+// uncounted energy than the board can draw in a minute.
+func (n *Node) estimate(r *rand.Rand, gained map[string]int64) {
+	if r.IntN(40) == 0 {
+		n.parts.now.Uncounted += r.Int64N(1e12)
+	}
+	shared := r.IntN(3) == 0
+	for _, uid := range slices.Sorted(maps.Keys(gained)) {
+		p := &n.pods[uid].parts.now
+		p.Busy += r.Int64N(60_001)
+		if part := r.Int64N(gained[uid] + 1); shared {
+			p.Estimated += part
+			n.parts.now.Estimated += part
+		}
+	}
+}
