@@ -21,7 +21,7 @@ func (sc *Scenario) validate() error {
 			return fmt.Errorf("GPU %d: a GPU of AMD cannot fall off the bus", e.GPU)
 		}
 	}
-	busy := make(map[Device]int) // percent
+	busy := make(busyTimes)
 	for _, d := range sc.Daemons {
 		if err := sc.checkProcess(d.Process, Span{}, busy); err != nil {
 			return err
@@ -35,7 +35,7 @@ func (sc *Scenario) validate() error {
 	return nil
 }
 
-func (sc *Scenario) checkPod(p *Pod, busy map[Device]int) error {
+func (sc *Scenario) checkPod(p *Pod, busy busyTimes) error {
 	for _, c := range p.Containers {
 		devices := slices.Clone(c.Devices)
 		for _, i := range c.Claims {
@@ -58,9 +58,31 @@ func (sc *Scenario) checkPod(p *Pod, busy map[Device]int) error {
 	return nil
 }
 
-// checkProcess checks a process that exists for a span, and adds the maximum activity of
-// processes on each GPU or instance to busy.
-func (sc *Scenario) checkProcess(p Process, span Span, busy map[Device]int) error {
+// busyTimes has the spans of processes on each GPU or instance with their maximum activity.
+type busyTimes map[Device][]busyTime
+
+type busyTime struct {
+	Span
+	percent int
+}
+
+// most returns the maximum activity on a device at the beginning of one of its spans, in percent.
+func (b busyTimes) most(d Device) (most int) {
+	for _, begins := range b[d] {
+		sum := 0
+		for _, other := range b[d] {
+			if other.covers(begins.From) {
+				sum += other.percent
+			}
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+// checkProcess checks a process that exists for a span, and adds its maximum activity on each GPU
+// or instance to busy.
+func (sc *Scenario) checkProcess(p Process, span Span, busy busyTimes) error {
 	if len(p.Comm) > 15 {
 		return fmt.Errorf("process %q: name is longer than 15 bytes", p.Comm)
 	}
@@ -72,8 +94,9 @@ func (sc *Scenario) checkProcess(p Process, span Span, busy map[Device]int) erro
 		if w.Instance != 0 && sc.GPUs[w.GPU].MIG == nil {
 			return fmt.Errorf("process %q: GPU %d is not divided", p.Comm, w.GPU)
 		}
-		if busy[d] += max(w.Load.Low, w.Load.High); busy[d] > 100 {
-			return fmt.Errorf("GPU %d can be %d %% busy", w.GPU, busy[d])
+		busy[d] = append(busy[d], busyTime{span, max(w.Load.Low, w.Load.High)})
+		if most := busy.most(d); most > 100 {
+			return fmt.Errorf("GPU %d can be %d %% busy", w.GPU, most)
 		}
 	}
 	return nil
