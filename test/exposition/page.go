@@ -4,6 +4,7 @@ package exposition
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -117,4 +118,32 @@ func Scrape(ctx context.Context, url string) (Page, error) {
 		return nil, fmt.Errorf("%s answers %s", url, response.Status)
 	}
 	return Parse(response.Body)
+}
+
+// ScrapeCreated is Scrape in the format that has created timestamps.
+func ScrapeCreated(ctx context.Context, url string) (Page, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeProtoDelim)))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	page := make(Page)
+	for decoder := expfmt.NewDecoder(response.Body, expfmt.ResponseFormat(response.Header)); ; {
+		family := new(dto.MetricFamily)
+		switch err := decoder.Decode(family); {
+		case errors.Is(err, io.EOF):
+			return page, nil
+		case err != nil:
+			return nil, fmt.Errorf("parse %s: %w", url, err)
+		}
+		page[family.GetName()] = family
+	}
 }
