@@ -17,6 +17,7 @@ KILLS    ?= 200
 RUNS     ?= 10
 LOOPS    ?= 4
 HOURS    ?= 24
+SEEDS    ?= 500
 NODES    ?= 5000
 PODS     ?= 50000
 STEADY   ?= 5m
@@ -119,7 +120,7 @@ E2E           = go test $(E2EARGS)
 
 # The temporary files of these targets are in memory, if there is enough of it. Those of e2e are not:
 # Prometheus reserves space in its files, which memory has to fill.
-IN_MEMORY := test test-realtime check rendered race real fuzz
+IN_MEMORY := test test-realtime check rendered race real fuzz bench-blindness
 $(IN_MEMORY): export TMPDIR := $(shell tools/tempdir)
 
 .PHONY: help
@@ -339,6 +340,12 @@ benchmarks: # run the Go benchmarks
 .PHONY: bench-accuracy
 bench-accuracy: # compare the books with the truth of simulated GPUs
 	@go run -ldflags "$(LAZY)" ./test/accuracy/report
+
+# Each schedule takes four minutes, mostly waiting: sixty of them need about one processor.
+.PHONY: bench-blindness
+bench-blindness:
+	go test -tags realtime -count=1 -timeout=6h $(TESTS) -run='^TestSchedules$$' -v ./test/blindness \
+		-schedules=$(SEEDS) -together=60 -length=4m $(BENCHFLAGS)
 
 .PHONY: vulnerabilities
 vulnerabilities: needs # report known vulnerabilities in called code; needs vuln.go.dev

@@ -1,0 +1,150 @@
+package blindness
+
+import (
+	"math"
+	"time"
+)
+
+// charged returns what a page shows for an owner.
+func (s *Shot) charged(o *Owner, ofPod, ofJob, split string) int64 {
+	name := ofPod
+	if o.Job {
+		name = ofJob
+	}
+	return s.sum(Series{Name: name, Owner: o.Name, Split: split})
+}
+
+func (s *Shot) held(o *Owner) time.Duration {
+	return time.Duration(s.charged(o, containerHeld, unitHeld, "")) * time.Millisecond
+}
+
+func (s *Shot) active(o *Owner) time.Duration {
+	return time.Duration(s.charged(o, containerActive, unitActive, "")) * time.Millisecond
+}
+
+// checkOwner checks the accounts of an owner on a page.
+func (c *checker) checkOwner(s *Shot, o *Owner) {
+	c.checkHeldMore(s, o)
+	if total := s.charged(o, containerEnergy, unitEnergy, ""); total > 0 {
+		limit := c.energy(o.GPU, c.smear(o.GPU, c.presence(o)).within(span{0, s.At + tick})) + rounding
+		if total > limit {
+			c.breaks(rulePresent, o.Name, s.At, "pays %d mJ, while it was there the GPU used %d mJ", total, limit)
+		}
+	}
+	if alone := s.charged(o, containerEnergy, unitEnergy, "exclusive"); alone > 0 {
+		limit := c.energy(o.GPU, c.alone(o).within(span{0, s.At + tick})) + c.unsampled(o, s.At) + rounding
+		if alone > limit {
+			c.breaks(ruleExclusive, o.Name, s.At, "%d mJ are exclusive, while it was alone the GPU used %d mJ", alone, limit)
+		}
+	}
+	c.checkActive(s, o)
+}
+
+// checkActive checks that an owner that is known to hold its GPU held it for as long as it worked.
+func (c *checker) checkActive(s *Shot, o *Owner) {
+	known := c.learnt(o, o.From+poll+tick+c.slack, false) + settled
+	if known > o.Until { // it may have ended before it was known
+		return
+	}
+	filed := !o.Job || c.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll).within(o.life()).length() == 0
+	active, held := s.active(o), s.held(o)
+	if o.Holds && filed && s.At >= known && active > held+tick+c.slack {
+		c.breaks(ruleActive, o.Name, s.At, "active for %v, held for %v", active, held)
+	}
+}
+
+// presence returns when an owner may be charged: its life with the tolerances.
+func (c *checker) presence(o *Owner) spans {
+	at := o.life().wider(around+c.slack, around+c.slack)
+	if o.Holds {
+		at.to = o.Until + poll + tick + c.slack
+	}
+	unseen := c.hidden(hidesOwners|hidesBooks, o.GPU)
+	if o.Job {
+		unseen = append(unseen, c.hidden(hidesJobs|liesAboutJobs, o.GPU)...)
+	}
+	for _, w := range union(unseen...) {
+		if w.wider(tick, tick).covers(o.Until) {
+			at.to = max(at.to, w.to+poll+tick+c.slack)
+		}
+	}
+	return union(at)
+}
+
+// alone returns when an owner may have been alone, as far as could be seen.
+func (c *checker) alone(o *Owner) spans {
+	return c.smear(o.GPU, c.presence(o).minus(c.others(o)))
+}
+
+// unsampled returns the energy that may be exclusive beside strangers: a context without an allocation
+// counts if it works, and the driver's samples of a second may miss a small load.
+func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
+	for i := range c.Owners {
+		x := &c.Owners[i]
+		if x.Holds || x.GPU != o.GPU || x.Name == o.Name || o.Percent == 0 {
+			continue
+		}
+		missed := math.Pow(float64(o.Percent)/float64(o.Percent+x.Percent), samples)
+		beside := union(x.life()).within(o.life()).within(span{0, at + tick})
+		sum += int64(min(1, 1.5*missed+0.1) * float64(c.energy(o.GPU, beside)))
+	}
+	return sum
+}
+
+// checkHeldMore checks that an owner did not hold its GPU for longer than it did.
+func (c *checker) checkHeldMore(s *Shot, o *Owner) {
+	var limit time.Duration
+	if o.Holds {
+		limit = o.life().within(span{0, s.At}).length() + poll + tick + c.slack
+		for _, w := range c.hidden(hidesPods, o.GPU).minus(spans{always}.minus(c.hidden(hidesOwners, o.GPU))) {
+			if w.wider(tick, tick).covers(o.Until) { // no reading showed the end
+				limit += w.to - w.from
+			}
+		}
+	}
+	if held := s.held(o); held > limit {
+		c.breaks(ruleHeldMore, o.Name, s.At, "held for %v, at most %v are true", held, limit)
+	}
+}
+
+// checkHeldLess checks, on the last page, that an owner held its GPU for as long as it did, except for
+// what no reading could see.
+func (c *checker) checkHeldLess(s *Shot, o *Owner, began time.Duration) {
+	if !o.Holds {
+		return
+	}
+	due := union(o.life().within(span{began, s.At - settled - c.slack})).minus(c.unseen(o))
+	if held := s.held(o); held < due.length()-poll-tick-c.slack {
+		c.breaks(ruleHeldLess, o.Name, s.At, "held for %v, %v are true", held, due.length())
+	}
+}
+
+// unseen returns when no reading could see that an owner held its GPU: blindness at its beginning or its
+// end. An owner that was seen before and after held it between.
+func (c *checker) unseen(o *Owner) spans {
+	var out []span
+	begins := append(c.hidden(hidesOwners, o.GPU), c.unread(o.GPU)...)
+	ends := begins
+	if !o.Context {
+		begins = append(begins, c.hidden(hidesPods, o.GPU)...)
+	}
+	known := span{o.From, o.From + poll + tick + c.slack}
+	for _, w := range union(begins...) {
+		if w.wider(tick, tick).meets(known) {
+			out = append(out, span{o.From, w.to + tick})
+			known.to = max(known.to, w.to+poll+tick+c.slack)
+		}
+	}
+	for _, w := range union(ends...) {
+		if w.wider(tick, tick).covers(o.Until) {
+			out = append(out, span{w.from - tick, o.Until})
+		}
+	}
+	if o.Job {
+		out = append(out, c.hidden(hidesJobs, o.GPU).wider(tick, poll+tick)...)
+	}
+	if o.Job && !o.Context {
+		out = append(out, c.hidden(liesAboutJobs, o.GPU).wider(tick, poll+tick)...)
+	}
+	return union(out...)
+}

@@ -1,0 +1,91 @@
+package blindness
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// prologMode is the content of the prolog's files.
+type prologMode int
+
+const (
+	prologTrue prologMode = iota
+	prologMissing
+	// prologFalse: they name a job that does not exist.
+	prologFalse
+	// prologLate: jobs that begin are missing.
+	prologLate
+)
+
+// falseJob is the job that false files name.
+const falseJob = "999"
+
+// prologs returns the beginning or the end of a spell.
+func prologs(mode prologMode) func(*machine, Spell) error {
+	return func(m *machine, s Spell) error {
+		m.prolog, m.prologSince = mode, s.From
+		return nil
+	}
+}
+
+// writeHeld writes the files of Slurm's prolog and epilog that changed, one for each GPU and one for each job.
+func (m *machine) writeHeld(at time.Duration) error {
+	files := make(map[string]string)
+	for i := range m.schedule.Owners {
+		o := &m.schedule.Owners[i]
+		late := m.prolog == prologLate && o.From >= m.prologSince
+		if !o.Job || !o.life().covers(at) || late || m.prolog == prologMissing {
+			continue
+		}
+		name, number := o.Name, strconv.Itoa(o.GPU)
+		if m.prolog == prologFalse {
+			name = falseJob
+			files[number] = ""
+		}
+		files["jobs/"+name] = fmt.Sprintf("uid=%d\nuser=ada\naccount=physics\npartition=gpu\ncluster=alps\n", jobUser)
+		files[number] += fmt.Sprintf("%s %d\n", name, jobUser)
+	}
+	return m.replaceHeld(files)
+}
+
+// replaceHeld makes the directory's files equal to the given ones. It does not touch a file that is
+// right: its time of writing counts.
+func (m *machine) replaceHeld(files map[string]string) error {
+	for name, text := range files {
+		if m.held[name] == text {
+			continue
+		}
+		path := filepath.Join(m.heldDir(), name)
+		temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path))
+		if err := os.WriteFile(temporary, []byte(text), 0o644); err != nil {
+			return err
+		}
+		if err := os.Rename(temporary, path); err != nil {
+			return err
+		}
+	}
+	for name := range m.held {
+		if _, kept := files[name]; kept {
+			continue
+		}
+		if err := os.Remove(filepath.Join(m.heldDir(), name)); err != nil {
+			return err
+		}
+	}
+	m.held = files
+	return nil
+}
+
+func (m *machine) heldDir() string { return m.group.Path("held") }
+
+// openHeld creates the directories of the prolog, which only root can write to.
+func (m *machine) openHeld() error {
+	return os.MkdirAll(filepath.Join(m.heldDir(), "jobs"), 0o755)
+}
+
+// falseOwner reports whether only false files name an owner.
+func falseOwner(name string) bool { return strings.EqualFold(name, falseJob) }

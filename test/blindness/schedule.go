@@ -1,0 +1,159 @@
+package blindness
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// A Schedule is a node with its owners and what the exporter cannot see, in time since the start.
+type Schedule struct {
+	Seed   uint64
+	Length time.Duration
+	GPUs   []Board
+	Owners []Owner
+	Spells []Spell
+}
+
+// A Board is one GPU and its constant power.
+type Board struct {
+	UUID  string
+	Floor int // watts
+	// Replicas is 0 if the device plugin does not share the GPU.
+	Replicas int
+	// Jobs is set if Slurm gives out the GPU.
+	Jobs bool
+}
+
+// An Owner is a pod or a job that exists for a span. It uses one GPU.
+type Owner struct {
+	Name    string
+	Job     bool
+	GPU     int
+	Replica int
+	// Holds is unset for a pod that works on a GPU without an allocation.
+	Holds bool
+	// Context is set for an owner with a process on the GPU, which works for Percent of the time and
+	// draws Watts then.
+	Context        bool
+	Percent, Watts int
+	From, Until    time.Duration
+}
+
+// life is the span in which the owner exists.
+func (o *Owner) life() span { return span{o.From, o.Until} }
+
+// uses reports whether it works on its GPU.
+func (o *Owner) works() bool { return o.Context && o.Percent > 0 }
+
+// step is the step of the simulated node. Owners come and go at its multiples.
+const step = 100 * time.Millisecond
+
+// calm is the time without blindness at the end, after which everything that could be seen is on the
+// page. It covers a poll of the kubelet and a retry.
+const calm = 25 * time.Second
+
+// Draw returns the schedule of a seed. The same seed and length give the same schedule.
+func Draw(seed uint64, length time.Duration) Schedule {
+	random := rand.New(rand.NewPCG(seed, 39))
+	s := Schedule{Seed: seed, Length: length}
+	for g := range 1 + random.IntN(3) {
+		s.addBoard(random, g)
+	}
+	s.addSpells(random)
+	return s
+}
+
+// addBoard adds a GPU and its owners.
+func (s *Schedule) addBoard(random *rand.Rand, g int) {
+	b := Board{UUID: fmt.Sprintf("GPU-5eed0000-0000-4000-a000-%012d", g), Floor: 60 + random.IntN(30)}
+	slots, budget := 1, 70
+	switch random.IntN(3) {
+	case 1:
+		b.Replicas = 2 + random.IntN(3)
+		slots, budget = b.Replicas, 90/b.Replicas
+	case 2:
+		b.Jobs = true
+		slots = 1 + random.IntN(3)
+		budget = 90 / slots
+	}
+	s.GPUs = append(s.GPUs, b)
+	for slot := range slots {
+		s.addOwners(random, Owner{GPU: g, Replica: slot, Job: b.Jobs, Holds: true}, budget)
+	}
+	if slots == 1 && !b.Jobs && random.IntN(3) == 0 {
+		s.addOwners(random, Owner{GPU: g}, 25)
+	}
+}
+
+// addOwners adds up to four owners that follow each other.
+func (s *Schedule) addOwners(random *rand.Rand, o Owner, budget int) {
+	at := time.Duration(0)
+	if !o.Holds || random.IntN(2) == 0 {
+		at = drawn(random, time.Second, s.Length/2)
+	}
+	for n := 0; n < 4 && at < s.Length; n++ {
+		o.From, o.Until = at, at+drawn(random, 3*time.Second, s.Length)
+		o.Name = fmt.Sprintf("o%d", len(s.Owners))
+		if o.Job {
+			o.Name = fmt.Sprint(301 + len(s.Owners))
+		}
+		o.Context, o.Percent, o.Watts = true, 5+random.IntN(budget-4), 200+random.IntN(400)
+		if o.Holds {
+			switch random.IntN(5) {
+			case 0:
+				o.Context, o.Percent = false, 0
+			case 1:
+				o.Percent = 0
+			}
+		}
+		s.Owners = append(s.Owners, o)
+		at = o.Until + drawn(random, step, 20*time.Second)
+	}
+}
+
+// addSpells adds one spell for every 25 seconds, and at least one.
+func (s *Schedule) addSpells(random *rand.Rand) {
+	until := s.Length - calm
+	for range 1 + int(until/(25*time.Second)) {
+		spell := Spell{Kind: random.IntN(len(Kinds)), GPU: random.IntN(len(s.GPUs))}
+		spell.From = drawn(random, 8*time.Second, until-time.Second)
+		spell.Until = min(spell.From+drawn(random, time.Second, 3*time.Minute), until)
+		if s.fits(spell) {
+			s.Spells = append(s.Spells, spell)
+		}
+	}
+}
+
+// fits reports whether a spell concerns the node and no other spell of its group at the same time.
+func (s *Schedule) fits(spell Spell) bool {
+	kind := Kinds[spell.Kind]
+	if kind.group == groupKubelet && !s.has(false) || kind.group == groupProlog && !s.has(true) {
+		return false
+	}
+	for _, other := range s.Spells {
+		apart := !spell.span().wider(3*time.Second, 3*time.Second).meets(other.span())
+		if !apart && Kinds[other.Kind].group == kind.group {
+			return false
+		}
+	}
+	return true
+}
+
+// has reports whether the schedule has a job, or a pod.
+func (s *Schedule) has(job bool) bool {
+	for _, o := range s.Owners {
+		if o.Job == job {
+			return true
+		}
+	}
+	return false
+}
+
+// drawn returns a time between two limits in whole steps. Short times are as likely as long ones:
+// its logarithm is evenly distributed.
+func drawn(random *rand.Rand, least, most time.Duration) time.Duration {
+	ratio := float64(most) / float64(least)
+	return time.Duration(float64(least) * math.Pow(ratio, random.Float64())).Round(step)
+}

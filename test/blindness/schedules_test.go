@@ -1,0 +1,77 @@
+//go:build realtime
+
+package blindness_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	// The packages of the binary. Without this import go test would use a cached result after a
+	// change of them.
+	_ "github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/test/blindness"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+var (
+	schedules = flag.Int("schedules", 12, "number of schedules that TestSchedules plays")
+	first     = flag.Uint64("seed", 1, "seed of its first schedule")
+	together  = flag.Int("together", 12, "number of schedules that are played at a time")
+	length    = flag.Duration("length", 75*time.Second, "length of a schedule")
+	verbose   = flag.Bool("details", false, "print each schedule")
+)
+
+// TestSchedules plays random schedules of blindness with the exporter that ships, and checks its pages
+// against the truth.
+func TestSchedules(t *testing.T) {
+	dir := t.TempDir()
+	if err := program.Build(t.Context(), dir, "gpuledger"); err != nil {
+		t.Fatal(err)
+	}
+	library, err := fakes.Compile(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := blindness.Programs{Exporter: filepath.Join(dir, "gpuledger"), Library: library}
+	table := blindness.NewTable()
+	var group sync.WaitGroup
+	places := make(chan struct{}, *together)
+	for i := range *schedules {
+		places <- struct{}{}
+		group.Go(func() {
+			defer func() { <-places }()
+			playOne(t, programs, *first+uint64(i), table)
+		})
+	}
+	group.Wait()
+	fmt.Fprint(os.Stdout, table)
+}
+
+// playOne plays the schedule of a seed.
+func playOne(t *testing.T, programs blindness.Programs, seed uint64, table *blindness.Table) {
+	s := blindness.Draw(seed, *length)
+	play, err := blindness.Run(context.Background(), s, programs)
+	if err != nil {
+		t.Errorf("seed %d: %v", seed, err)
+		return
+	}
+	found := blindness.Check(play)
+	table.Add(play, found)
+	for _, v := range found {
+		if known := play.Known(v); known != "" {
+			t.Logf("seed %d: known (%s): %s: %s", seed, known, v.Rule, v.Text)
+			continue
+		}
+		t.Errorf("seed %d: %s: %s", seed, v.Rule, v.Text)
+	}
+	if len(found) > 0 || *verbose {
+		t.Logf("seed %d:\n%s", seed, play)
+	}
+}

@@ -1,0 +1,121 @@
+package blindness
+
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// A Spell is a time in which the exporter cannot see something, or sees something wrong.
+type Spell struct {
+	Kind        int // position in Kinds
+	GPU         int // that it concerns, if the kind concerns one
+	From, Until time.Duration
+}
+
+func (s Spell) span() span { return span{s.From, s.Until} }
+
+// group is a resource of the node. It has one spell at a time.
+type group string
+
+const (
+	groupKubelet  group = "kubelet"
+	groupDriver   group = "driver"
+	groupProc     group = "proc"
+	groupCounter  group = "counter"
+	groupProlog   group = "prolog"
+	groupExporter group = "exporter"
+	groupState    group = "state"
+)
+
+// hides is a set of things that a spell hides from the exporter.
+type hides int
+
+const (
+	// hidesPods: the kubelet's allocations.
+	hidesPods hides = 1 << iota
+	// hidesJobs: the prolog's files.
+	hidesJobs
+	// liesAboutJobs: the prolog's files name other jobs.
+	liesAboutJobs
+	// hidesContexts: the list of processes on a GPU.
+	hidesContexts
+	// hidesOwners: the owner of a process, and whether a pod lives.
+	hidesOwners
+	// hidesEnergy: the counter. Its next change is for all the time since the last one.
+	hidesEnergy
+	// dropsEnergy: the counter's energy around the change cannot be known.
+	dropsEnergy
+	// hidesActivity: samples.
+	hidesActivity
+	// hidesBooks: no page has newer books.
+	hidesBooks
+	// protectsState: an exporter that starts begins with new books.
+	protectsState
+
+	hidesGPU = hidesContexts | hidesEnergy | hidesActivity
+	hidesAll = hidesPods | hidesJobs | hidesGPU | hidesOwners
+)
+
+// A Kind is a kind of spell. The times in which the exporter is down are noted by the machine.
+type Kind struct {
+	Name  string
+	group group
+	hides hides
+	// one is set if it concerns one GPU.
+	one bool
+	// faults are of the driver; their GPU is set later if the kind concerns one.
+	faults []simnode.Fault
+	// begin and end do everything else; nil for nothing.
+	begin, end func(*machine, Spell) error
+}
+
+// driverCall returns a kind in which a driver call fails or hangs.
+func driverCall(name, call, do string, what hides, one bool) Kind {
+	return Kind{Name: name, group: groupDriver, hides: what, one: one, faults: []simnode.Fault{{GPU: "*", Call: call, Do: do}}}
+}
+
+const (
+	callCount     = "nvmlDeviceGetCount"
+	callProcesses = "nvmlDeviceGetComputeRunningProcesses"
+	callEnergy    = "nvmlDeviceGetTotalEnergyConsumption"
+	callSamples   = "nvmlDeviceGetProcessUtilization"
+
+	driverReloaded = "driver reloaded"
+
+	unknownError = "fail:999"
+	gpuIsLost    = "fail:15"
+	hang         = "hang"
+)
+
+// Kinds are all kinds of spells.
+var Kinds = []Kind{
+	{Name: "kubelet stopped", group: groupKubelet, hides: hidesPods, begin: (*machine).stopKubelet, end: (*machine).startKubelet},
+	{Name: "kubelet silent", group: groupKubelet, hides: hidesPods, begin: (*machine).muteKubelet, end: (*machine).startKubelet},
+	driverCall("device list fails", callCount, unknownError, hidesGPU, false),
+	driverCall("device list hangs", callCount, hang, hidesGPU, false),
+	driverCall("processes fail", callProcesses, unknownError, hidesContexts, true),
+	driverCall("processes hang", callProcesses, hang, hidesGPU, true),
+	driverCall("energy fails", callEnergy, unknownError, hidesEnergy|dropsEnergy, true),
+	driverCall("energy hangs", callEnergy, hang, hidesGPU, true),
+	driverCall("samples fail", callSamples, unknownError, hidesActivity, true),
+	driverCall("samples hang", callSamples, hang, hidesGPU, true),
+	driverCall("GPU lost", "*", gpuIsLost, hidesGPU, true),
+	{Name: driverReloaded, group: groupDriver, hides: hidesGPU | dropsEnergy, begin: (*machine).unloadDriver, end: (*machine).loadDriver},
+	{Name: "proc empty", group: groupProc, hides: hidesOwners, begin: (*machine).emptyProc, end: (*machine).restoreProc},
+	{Name: "proc missing", group: groupProc, hides: hidesOwners, begin: (*machine).removeProc, end: (*machine).restoreProc},
+	{Name: "proc hidden", group: groupProc, hides: hidesOwners, begin: (*machine).hideProc, end: (*machine).restoreProc},
+	{Name: "counter frozen", group: groupCounter, hides: hidesEnergy, one: true, begin: (*machine).freeze, end: (*machine).thaw},
+	{Name: "counter late", group: groupCounter, hides: hidesEnergy, one: true, begin: (*machine).delay, end: (*machine).thaw},
+	{Name: "counter reset", group: groupCounter, hides: dropsEnergy, one: true, begin: (*machine).reset},
+	{Name: "counter low", group: groupCounter, hides: hidesEnergy | dropsEnergy, one: true, faults: []simnode.Fault{{GPU: "*", Call: callEnergy, Do: "glitch-low"}}},
+	{Name: "counter high", group: groupCounter, hides: hidesEnergy | dropsEnergy, one: true, faults: []simnode.Fault{{GPU: "*", Call: callEnergy, Do: "glitch-high"}}},
+	{Name: "prolog missing", group: groupProlog, hides: hidesJobs, begin: prologs(prologMissing), end: prologs(prologTrue)},
+	{Name: "prolog false", group: groupProlog, hides: liesAboutJobs, begin: prologs(prologFalse), end: prologs(prologTrue)},
+	{Name: "prolog late", group: groupProlog, hides: hidesJobs, begin: prologs(prologLate), end: prologs(prologTrue)},
+	{Name: "exporter killed", group: groupExporter, begin: (*machine).kill, end: (*machine).launch},
+	{Name: "exporter stopped", group: groupExporter, begin: (*machine).stop, end: (*machine).launch},
+	{Name: "exporter restarted", group: groupExporter, begin: (*machine).restart},
+	{Name: "state full", group: groupState, hides: hidesBooks, begin: (*machine).fillState, end: (*machine).emptyState},
+	{Name: "state read-only", group: groupState, hides: hidesBooks | protectsState, begin: (*machine).protectState, end: (*machine).releaseState},
+}

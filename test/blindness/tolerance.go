@@ -1,0 +1,52 @@
+package blindness
+
+import "time"
+
+// The delays of readings. Each is a time by which a page may be behind the truth, without an error of
+// the exporter.
+const (
+	// tick is the interval of the exporter's readings.
+	tick = time.Second
+	// poll is the interval at which it asks for allocations and reads the prolog's files.
+	poll = 10 * time.Second
+	// around a change that the driver shows: the interval of the reading, the age of the counter, which
+	// the node refreshes every 0.2 s, and a busy machine.
+	around = 2 * tick
+	// settled is the delay of the books in quiet times.
+	settled = 3 * tick
+	// unsettled is the most that settlement waits for owners and allocations.
+	unsettled = 10 * time.Second
+	// samples is the number of the driver's samples in a second, at least.
+	samples = 6
+	// expired is when an allocation expires: three polls after the last response.
+	expired = 3 * poll
+)
+
+// slack is the additional delay of a busy machine, as far as it was observed.
+func (p *Play) slack() time.Duration {
+	late := p.late
+	for i := range p.Shots {
+		for g := range p.GPUs {
+			if age, quiet := p.age(&p.Shots[i], g); quiet {
+				late = max(late, age-2*tick)
+			}
+		}
+	}
+	return min(late, mostSlack)
+}
+
+// mostSlack is the most that a busy machine explains. A later reading is an error.
+const mostSlack = 8 * time.Second
+
+// age is the age of the last reading of a GPU, and whether nothing hid the GPU for a while.
+func (p *Play) age(s *Shot, g int) (age time.Duration, quiet bool) {
+	at := s.Read[p.GPUs[g].UUID]
+	if at.IsZero() {
+		at = p.Began
+	}
+	hidden := p.hidden(hidesGPU|dropsEnergy|hidesBooks|hidesOwners, g)
+	return s.At - at.Sub(p.Began), s.At > starting+poll && !hidden.wider(tick, poll).covers(s.At)
+}
+
+// rounding is the tolerance of sums of energy, in millijoules: the node's step at the ends of a span.
+const rounding = 200_000

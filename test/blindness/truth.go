@@ -1,0 +1,161 @@
+package blindness
+
+import (
+	"slices"
+	"time"
+)
+
+// A truth answers what was true in a play, from the schedule alone.
+type truth struct {
+	*Play
+	slack time.Duration
+}
+
+// energy is the energy of a GPU in some spans, in millijoules: its constant power, and for each process
+// its own power while it works.
+func (t *truth) energy(g int, in spans) int64 {
+	watts := float64(t.GPUs[g].Floor) * in.length().Seconds()
+	for i := range t.Owners {
+		o := &t.Owners[i]
+		if o.GPU == g && o.works() {
+			at := in.within(o.life()).minus(union(t.unloaded...))
+			watts += float64(o.Watts*o.Percent) / 100 * at.length().Seconds()
+		}
+	}
+	return int64(watts * 1000)
+}
+
+// hidden returns when something was hidden on a GPU: any of the given things.
+func (p *Play) hidden(what hides, g int) spans {
+	var out []span
+	for _, b := range p.blind {
+		if b.what&what != 0 && (b.gpu == everyGPU || g == everyGPU || b.gpu == g) {
+			out = append(out, b.span)
+		}
+	}
+	return union(out...)
+}
+
+func (a spans) covers(t time.Duration) bool {
+	return slices.ContainsFunc(a, func(s span) bool { return s.covers(t) })
+}
+
+// unread returns when no reading of a GPU was complete: its processes, or its energy. After the end of
+// an exporter the books continue from the last save, and from the last settled interval.
+func (t *truth) unread(g int) spans {
+	var lost []span
+	waits := union(append(t.hidden(hidesPods|hidesContexts|hidesOwners, g), span{0, starting + poll})...)
+	for _, b := range t.blind {
+		if b.what != hidesAll {
+			continue
+		}
+		for _, s := range t.hidden(hidesBooks, g) {
+			if s.meets(b.span.wider(tick, tick)) {
+				b.from, b.to = min(b.from, s.from), max(b.to, s.to)
+			}
+		}
+		if waits.covers(b.from) {
+			b.from -= unsettled + t.slack
+		}
+		lost = append(lost, b.span)
+	}
+	for _, b := range t.blind {
+		if b.what&hidesGPU == hidesGPU && (b.gpu == everyGPU || b.gpu == g) {
+			lost = append(lost, b.span)
+		}
+	}
+	return union(lost...)
+}
+
+// smeared returns the spans whose energy may be booked as one amount: the counter was not read or did
+// not move. A change of owners within one of them has no energy of its own.
+func (t *truth) smeared(g int) spans {
+	all := append(t.hidden(hidesEnergy|dropsEnergy, g), t.unread(g)...)
+	return union(union(all...).wider(around+t.slack, settled+latest+t.slack)...)
+}
+
+// latest is the most that a counter is late.
+const latest = 6 * time.Second
+
+// smear adds the smeared spans that a set of moments has a part of: their whole energy may belong to it.
+func (t *truth) smear(g int, in spans) spans {
+	return union(append(slices.Clone(in), t.smeared(g).meeting(in)...)...)
+}
+
+// noticed returns when the exporter could know that an owner held or used its GPU, from what it can
+// see, less the tolerances.
+func (t *truth) noticed(o *Owner) spans {
+	if !o.Holds && !o.works() {
+		return nil
+	}
+	known := span{o.From + around + t.slack, o.Until - around - t.slack}
+	if !o.works() {
+		known.from = o.From + poll + tick + t.slack
+	}
+	if o.From == 0 {
+		known.from = min(known.from, poll+starting+t.slack)
+	}
+	known.from = t.learnt(o, known.from, o.works())
+	if !o.works() && !o.Job {
+		known.from = min(known.from, t.suspected(o))
+	}
+	for _, w := range t.unread(o.GPU) {
+		if w.wider(tick, tick).covers(o.Until) {
+			known.to = min(known.to, w.from-around-t.slack)
+		}
+	}
+	out := union(known)
+	if o.Job && !o.works() { // the prolog's files are all that there is
+		out = out.minus(t.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll+around+t.slack))
+	}
+	return out
+}
+
+// learnt returns when the exporter could know of an owner, by its work or by its allocation: at, or
+// after the blindness at that time.
+func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
+	after := around + t.slack
+	for again := true; again; {
+		again = false
+		for _, w := range t.unread(o.GPU) {
+			if w.wider(tick, tick).covers(at) || w.wider(tick, tick).covers(o.From) && at < w.to+after {
+				again, at = again || at < w.to+after, max(at, w.to+after)
+			}
+		}
+		if byWork {
+			continue
+		}
+		for _, w := range t.hidden(hidesPods|hidesOwners, o.GPU) {
+			next := w.to + poll + after
+			if w.wider(tick, poll).covers(o.From) && at < next {
+				again, at = true, next
+			}
+		}
+	}
+	return at
+}
+
+// suspected returns when the exporter must suspect a pod that it cannot see: when the allocations have
+// expired since the kubelet was silent.
+func (t *truth) suspected(o *Owner) time.Duration {
+	for _, w := range t.hidden(hidesPods, o.GPU) {
+		if w.wider(tick, poll).covers(o.From) && t.hidden(hidesAll&^hidesPods, o.GPU).within(w.wider(tick, expired)).length() == 0 {
+			return max(o.From, w.from+expired) + around + t.slack
+		}
+	}
+	return always.to
+}
+
+// others returns when the exporter could know that another owner held or used an owner's GPU.
+func (t *truth) others(o *Owner) spans {
+	var all []span
+	for i := range t.Owners {
+		if x := &t.Owners[i]; x.GPU == o.GPU && x.Name != o.Name {
+			all = append(all, t.noticed(x)...)
+		}
+	}
+	return union(all...)
+}
+
+// until returns the moments from the start to a time.
+func until(at time.Duration) spans { return union(span{0, at}) }
