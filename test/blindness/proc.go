@@ -19,20 +19,20 @@ const (
 
 // openProc creates the link and the directories.
 func (m *machine) openProc() error {
-	hidden, real := m.group.Path(procHidden), filepath.Join(m.node.Dir(), "proc")
+	hidden, whole := m.group.Path(procHidden), filepath.Join(m.node.Dir(), "proc")
 	if err := errors.Join(os.Mkdir(m.group.Path(procEmpty), 0o755), os.Mkdir(hidden, 0o755)); err != nil {
 		return err
 	}
-	self, err := os.Readlink(filepath.Join(real, "self"))
+	self, err := os.Readlink(filepath.Join(whole, "self"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, name := range []string{"stat", "sys", "self", self} {
-		if err := os.Symlink(filepath.Join(real, name), filepath.Join(hidden, name)); err != nil {
+		if err := os.Symlink(filepath.Join(whole, name), filepath.Join(hidden, name)); err != nil {
 			return err
 		}
 	}
-	return m.showProc(real)
+	return m.showProc(whole)
 }
 
 // showProc moves the link.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -86,6 +85,3 @@ func (m *machine) heldDir() string { return m.group.Path("held") }
 func (m *machine) openHeld() error {
 	return os.MkdirAll(filepath.Join(m.heldDir(), "jobs"), 0o755)
 }
-
-// falseOwner reports whether only false files name an owner.
-func falseOwner(name string) bool { return strings.EqualFold(name, falseJob) }

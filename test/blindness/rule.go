@@ -69,11 +69,11 @@ type checker struct {
 
 // breaks records a violation, unless the subject has broken the rule before.
 func (c *checker) breaks(rule, subject string, at time.Duration, format string, args ...any) {
-	if key := rule + subject; c.seen[key] {
+	key := rule + subject
+	if c.seen[key] {
 		return
-	} else {
-		c.seen[key] = true
 	}
+	c.seen[key] = true
 	if c.broken[rule]++; c.broken[rule] > mostTexts {
 		return
 	}

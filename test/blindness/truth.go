@@ -50,7 +50,7 @@ func (t *truth) unread(g int) spans {
 			continue
 		}
 		for _, s := range t.hidden(hidesBooks, g) {
-			if s.meets(b.span.wider(tick, tick)) {
+			if s.meets(b.wider(tick, tick)) {
 				b.from, b.to = min(b.from, s.from), max(b.to, s.to)
 			}
 		}
