@@ -113,7 +113,7 @@ func TestChecks(t *testing.T) {
 		{"the GPU has no book", ruleEnergyLess, func(_ *Play, s *Shot) { delete(s.Series, Series{Name: gpuEnergy, UUID: testGPU}) }},
 		{"it is not read", ruleRead, func(p *Play, s *Shot) { s.Read[testGPU] = p.Began.Add(80 * time.Second) }},
 		{"the bound is too low", ruleBound, func(p *Play, s *Shot) {
-			p.blind = append(p.blind, blindness{dropsEnergy, 0, span{70 * time.Second, 90 * time.Second}, "counter low"})
+			p.blind = append(p.blind, blindness{dropsEnergy, 0, span{70 * time.Second, 90 * time.Second}, "counter high"})
 			s.add(gpuEnergy, "", "", -1_800_000)
 			s.add(unattributedEnergy, "", "idle", -1_800_000)
 			s.add(uncountedBound, "", "", 1_000_000)

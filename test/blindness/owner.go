@@ -128,6 +128,11 @@ func (c *checker) unseen(o *Owner) spans {
 	if !o.Context {
 		begins = append(begins, c.hidden(hidesPods, o.GPU)...)
 	}
+	for _, w := range c.hidden(hidesPods, o.GPU) {
+		if !o.Job && w.wider(tick, poll+tick).covers(o.From) && o.Until < w.to+poll+tick+c.slack {
+			out = append(out, o.life()) // the kubelet never listed it
+		}
+	}
 	known := span{o.From, o.From + poll + tick + c.slack}
 	for _, w := range union(begins...) {
 		if w.wider(tick, tick).meets(known) {

@@ -82,6 +82,7 @@ const (
 	callSamples   = "nvmlDeviceGetProcessUtilization"
 
 	driverReloaded = "driver reloaded"
+	counterLow     = "counter low"
 
 	unknownError = "fail:999"
 	gpuIsLost    = "fail:15"
@@ -108,7 +109,7 @@ var Kinds = []Kind{
 	{Name: "counter frozen", group: groupCounter, hides: hidesEnergy, one: true, begin: (*machine).freeze, end: (*machine).thaw},
 	{Name: "counter late", group: groupCounter, hides: hidesEnergy, one: true, begin: (*machine).delay, end: (*machine).thaw},
 	{Name: "counter reset", group: groupCounter, hides: dropsEnergy, one: true, begin: (*machine).reset},
-	{Name: "counter low", group: groupCounter, hides: hidesEnergy | dropsEnergy, one: true, faults: []simnode.Fault{{GPU: "*", Call: callEnergy, Do: "glitch-low"}}},
+	{Name: counterLow, group: groupCounter, hides: hidesEnergy | dropsEnergy, one: true, faults: []simnode.Fault{{GPU: "*", Call: callEnergy, Do: "glitch-low"}}},
 	{Name: "counter high", group: groupCounter, hides: hidesEnergy | dropsEnergy, one: true, faults: []simnode.Fault{{GPU: "*", Call: callEnergy, Do: "glitch-high"}}},
 	{Name: "prolog missing", group: groupProlog, hides: hidesJobs, begin: prologs(prologMissing), end: prologs(prologTrue)},
 	{Name: "prolog false", group: groupProlog, hides: liesAboutJobs, begin: prologs(prologFalse), end: prologs(prologTrue)},

@@ -36,6 +36,17 @@ func (p *Play) hidden(what hides, g int) spans {
 	return union(out...)
 }
 
+// by returns the spells of a kind on a GPU.
+func (p *Play) by(kind string, g int) spans {
+	var out []span
+	for _, b := range p.blind {
+		if b.by == kind && b.gpu == g {
+			out = append(out, b.span)
+		}
+	}
+	return union(out...)
+}
+
 func (a spans) covers(t time.Duration) bool {
 	return slices.ContainsFunc(a, func(s span) bool { return s.covers(t) })
 }
