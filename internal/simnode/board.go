@@ -36,6 +36,7 @@ type board struct {
 	power int // mW over the last step
 	busy  int // percent of the last step
 	ring  ring
+	buffers
 	// accounts is used if accounting is on.
 	accounts accounting
 }

@@ -67,6 +67,7 @@ func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 		for _, s := range b.ring.samples {
 			r.line("sample", "gpu", b.UUID, "time", w.start.Wall.Add(s.at).UnixMicro(), "pid", s.pid, "sm", s.busy, "mem", s.memory)
 		}
+		writeBuffers(&r, w, b)
 	}
 	for i, x := range w.driver.xids {
 		r.line("xid", "gpu", x.uuid, "seq", i+1, "code", x.code)
@@ -75,6 +76,16 @@ func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 		r.line("fault", "gpu", f.GPU, "call", f.Call, "do", f.Do)
 	}
 	return r.Bytes()
+}
+
+// writeBuffers adds the buffers of power and utilisation samples.
+func writeBuffers(r *record, w *world, b *board) {
+	for _, p := range b.watts {
+		r.line("power", "gpu", b.UUID, "time", w.start.Wall.Add(p.at).UnixMicro(), "value", p.value)
+	}
+	for _, p := range b.percents {
+		r.line("busy", "gpu", b.UUID, "time", w.start.Wall.Add(p.at).UnixMicro(), "value", p.value)
+	}
 }
 
 // writeProcesses adds the contexts on a board. In a private PID namespace the driver lists no
@@ -146,6 +157,9 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 	}
 	if b.Accounting {
 		fields = append(fields, "accounting", 1)
+	}
+	if w.scenario.Sampling.Power > 0 {
+		fields = append(fields, "buffers", 1)
 	}
 	for _, id := range zeroFields {
 		fields = append(fields, fmt.Sprintf("f%d", id), 0)

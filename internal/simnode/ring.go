@@ -18,6 +18,9 @@ type Sampling struct {
 	Even bool
 	// Idle selects the process that a sample names on an idle GPU.
 	Idle Names
+	// Power is the time over which the driver averages its samples of power, at most a second; 0 means that
+	// the driver keeps no such samples.
+	Power time.Duration
 }
 
 // Names selects the process that a sample names while nothing runs. The driver's header

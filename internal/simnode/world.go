@@ -93,12 +93,13 @@ func (w *world) advance() change {
 	holders, loads := w.holders(), w.loads()
 	until := w.at + step
 	for i, b := range w.boards {
+		var taken []sample
 		switch {
 		case b.AMD != nil:
 			b.occupy(w.steps, w.scenario.Sampling, loads[i], w.random)
 			render(i, loads[i])
 		case b.MIG == nil: // a GPU in MIG mode has no such samples
-			taken := b.ring.record(w.scenario.Sampling, until, loads[i], w.random)
+			taken = b.ring.record(w.scenario.Sampling, until, loads[i], w.random)
 			if b.Accounting {
 				b.accounts.record(until, taken, loads[i])
 			}
@@ -109,6 +110,7 @@ func (w *world) advance() change {
 		}
 		b.addBusyTime(loads[i])
 		b.draw(w.steps, b.parts(w.at, holders[i], loads[i]))
+		b.buffer(w.scenario.Sampling, w.at, loads[i], taken)
 	}
 	w.steps++
 	return ch

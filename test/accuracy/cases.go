@@ -29,12 +29,16 @@ type Sampling struct {
 
 // Samplings returns the ways, the most favourable one first.
 func Samplings() []Sampling {
+	const average = 100 * time.Millisecond
 	return []Sampling{
-		{"name a process with a context while nothing runs", simnode.Sampling{}},
-		{"name the process that ran last", simnode.Sampling{Idle: simnode.NamesLast}},
-		{"name no process", simnode.Sampling{Idle: simnode.NamesNone}},
-		{"6 a second", simnode.Sampling{PerSecond: 6}},
-		{"1 a second", simnode.Sampling{PerSecond: 1}},
+		{"name a process with a context while nothing runs", simnode.Sampling{Power: average}},
+		{"name the process that ran last", simnode.Sampling{Power: average, Idle: simnode.NamesLast}},
+		{"name no process", simnode.Sampling{Power: average, Idle: simnode.NamesNone}},
+		{"6 a second", simnode.Sampling{Power: average, PerSecond: 6}},
+		{"1 a second", simnode.Sampling{Power: average, PerSecond: 1}},
+		{"power of a moment", simnode.Sampling{Power: time.Millisecond}},
+		{"power averaged over a second", simnode.Sampling{Power: time.Second}},
+		{"no samples of power", simnode.Sampling{}},
 	}
 }
 

@@ -1,0 +1,61 @@
+package simnode_test
+
+import (
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// TestBuffers checks the driver's buffers of a GPU of 70 W that works for half of every second at 400 W
+// more: power of a moment is high in half of the samples, power averaged over a second is their mean.
+func TestBuffers(t *testing.T) {
+	for _, tt := range []struct {
+		over      time.Duration
+		low, high int // W
+	}{{time.Millisecond, 70, 470}, {100 * time.Millisecond, 70, 470}, {time.Second, 270, 270}} {
+		t.Run(tt.over.String(), func(t *testing.T) {
+			sc, err := simnode.Lookup("dgx-h100")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sc.Sampling.Power = tt.over
+			sc.GPUs[0].Floor = 70
+			sc.Pods = []simnode.Pod{{Namespace: "a", Name: "b", QoS: "burstable", Containers: []simnode.Container{{
+				Name: "main", Devices: simnode.GPUs(0),
+				Processes: []simnode.Process{{Comm: "python3", Work: []simnode.Work{{Watts: 400, Load: simnode.Duty(100, 500*time.Millisecond, time.Second), Memory: 1 << 30}}}},
+			}}}}
+			n := openScenario(t, sc)
+			run(t, n, 0, 20*time.Second, 100*time.Millisecond)
+			checkBuffers(t, driverState(t, n), sc.GPUs[0].UUID, tt.low, tt.high)
+		})
+	}
+}
+
+// checkBuffers checks that a GPU has 120 samples of power near two values, and that it was busy for half of
+// the samples of utilisation.
+func checkBuffers(t *testing.T, state map[string][]fields, uuid string, low, high int) {
+	t.Helper()
+	count := func(name string, most, value int) (n int) {
+		for _, p := range state[name] {
+			got, err := strconv.Atoi(p["value"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p["gpu"] == uuid && math.Abs(float64(got-value)) < float64(most) {
+				n++
+			}
+		}
+		return n
+	}
+	const near = 5000 // mW
+	lows, highs := count("power", near, low*1000), count("power", near, high*1000)
+	if low == high && lows != 120 || low != high && (lows+highs != 120 || math.Abs(float64(lows)/120-0.5) > 0.1) {
+		t.Errorf("%d samples near %d W, %d near %d W; want 120, half of each", lows, low, highs, high)
+	}
+	if idle, busy := count("busy", 1, 0), count("busy", 1, 100); idle+busy != 99 || math.Abs(float64(busy)/99-0.5) > 0.1 {
+		t.Errorf("%d samples of utilisation are 0 %%, %d are 100 %%; want 99, half of each", idle, busy)
+	}
+}
