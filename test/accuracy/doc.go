@@ -16,4 +16,4 @@
 // their timers are replaced by calls of Refresh.
 package accuracy
 
-//go:generate go run -ldflags=-extldflags=-Wl,-z,lazy ./report ../../docs/energy.md
+//go:generate go run -ldflags=-extldflags=-Wl,-z,lazy ./report ../../docs/energy.md ../../docs/accuracy.md

@@ -27,7 +27,7 @@ type Owner struct {
 	Name string
 	// Sample is set for one pod of a kind; the kind includes it.
 	Sample bool
-	// Truth is the true energy if the floor is shared at all times, UserPays if the users pay it while
+	// Truth is the true energy if the floor is always shared, UserPays if the users pay it while
 	// somebody works. Perfect is the charge of gpuledger's rule with perfect samples, Charged that of
 	// gpuledger.
 	Truth, UserPays, Perfect, Charged float64

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/gpuledger/gpuledger/test/accuracy/tenants"
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
@@ -135,6 +136,26 @@ func Ranges(runs []Run) *markdown.Table {
 		}
 		t.Add(row...)
 	}
+	return t
+}
+
+// Worst returns the mean energy in wrong accounts and the worst account by both truths, over all ways to
+// take samples: of cases with idle time, of saturated ones, and of light loads.
+func Worst(runs []Run, light []tenants.Row) *markdown.Table {
+	t := markdown.NewTable("", "user pays: in wrong accounts", "worst account", "floor shared: in wrong accounts", "worst account")
+	var results []Result
+	for _, run := range runs {
+		results = append(results, run.Results...)
+	}
+	idle, busy := Summarize(results)
+	for _, row := range []struct {
+		name string
+		Summary
+	}{{"cases with over 15 % idle time", idle}, {"saturated cases", busy}} {
+		t.Add(row.name, percent(row.UserPays), row.Summary.Worst[0].String(), percent(row.Charged), row.Summary.Worst[1].String())
+	}
+	total := tenants.Total(light)
+	t.Add("light loads", percent(total.By[1].Wrong), total.By[1].String(), percent(total.By[0].Wrong), total.By[0].String())
 	return t
 }
 

@@ -3,14 +3,14 @@
 // so that it measures loads that are shorter than the steps of package simnode, and attacks that last
 // for days.
 //
-// A GPU draws the floor at all times, and the tenant that runs adds its own power. Time-slicing
+// A GPU always draws the floor, and the tenant that runs adds its own power. Time-slicing
 // runs one tenant at a time. The ledger gets one observation a second with the data that the NVML
 // source would read: the counter, the contexts, the allocations, and samples of the
 // process that ran at a moment.
 //
 // The floor's owner is a definition and not a measurement. There are two of them:
 //
-//   - floor shared: the holders share the floor at all times;
+//   - floor shared: the holders always share the floor;
 //   - user pays: the holders share the floor while nothing runs, and the tenant that runs pays it
 //     otherwise. This is the rule of docs/energy.md.
 //

@@ -41,7 +41,7 @@ type Variant struct {
 }
 
 func (v Variant) String() string {
-	return fmt.Sprintf("%d holders, %v W, names %v, power over %v", v.Holders, v.Floor, v.Names, v.Power)
+	return fmt.Sprintf("%d holders, %v W, %v", v.Holders, v.Floor, v.Driver)
 }
 
 // Variants returns the variants of each load. The power limit is 700 W in all of them.

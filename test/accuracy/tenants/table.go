@@ -66,11 +66,11 @@ func Table(rows []Row) *markdown.Table {
 		"user pays: in wrong accounts", "worst account", "floor shared: in wrong accounts", "worst account")
 	for _, r := range rows {
 		t.Add(r.String(), fmt.Sprintf("%d of %d", r.Measured, r.All),
-			percent(r.By[1].Wrong), r.By[1].worst(), percent(r.By[0].Wrong), r.By[0].worst())
+			percent(r.By[1].Wrong), r.By[1].String(), percent(r.By[0].Wrong), r.By[0].String())
 	}
 	mean := Total(rows)
 	t.Add("**all**", fmt.Sprintf("%d of %d", mean.Measured, mean.All),
-		percent(mean.By[1].Wrong), mean.By[1].worst(), percent(mean.By[0].Wrong), mean.By[0].worst())
+		percent(mean.By[1].Wrong), mean.By[1].String(), percent(mean.By[0].Wrong), mean.By[0].String())
 	return t
 }
 
@@ -89,8 +89,8 @@ func Total(rows []Row) (total Row) {
 	return total
 }
 
-// worst describes the worst account.
-func (s *Summary) worst() string {
+// String describes the worst account.
+func (s *Summary) String() string {
 	name, _, _ := strings.Cut(s.Worst.Name, "-")
 	return fmt.Sprintf("%s %s (%v)", name, signed(s.Error), s.Of)
 }
@@ -128,4 +128,32 @@ func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }
 // signed returns an error with its sign.
 func signed(share float64) string {
 	return strings.Replace(fmt.Sprintf("%+.1f", 100*share), "-", "−", 1)
+}
+
+// CheatTable returns the most that each cheat moves to the victim, in percent of the GPU's energy: if
+// samples name a process while nothing runs, and if they do not. Energy that the victim is spared is not
+// counted.
+func CheatTable(length time.Duration) (*markdown.Table, error) {
+	t := markdown.NewTable("mallory's trick", "samples name a process", "worst scene", "samples name none", "worst scene")
+	for i := range Cheats() {
+		row := []string{Cheats()[i].Name}
+		for _, none := range []bool{false, true} {
+			most, where := 0.0, "–"
+			for _, s := range Scenes(Cheats()[i]) {
+				if none != (s.Names == NamesNone) {
+					continue
+				}
+				results, err := Run(s.World(s.Honest + length))
+				if err != nil {
+					return nil, err
+				}
+				if moved := results[0].Moved(); moved > most {
+					most, where = moved, s.String()
+				}
+			}
+			row = append(row, percent(most), where)
+		}
+		t.Add(row...)
+	}
+	return t, nil
 }

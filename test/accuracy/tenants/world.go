@@ -1,6 +1,7 @@
 package tenants
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -38,7 +39,7 @@ type Tenant struct {
 	// Load is its work, nil if it never works.
 	Load Load
 	// Lifetime is the lifetime of its processes; 0 means that one process stays. A new process
-	// replaces one that ended.
+	// replaces an ended one.
 	Lifetime time.Duration
 }
 
@@ -65,6 +66,10 @@ type Driver struct {
 	Power time.Duration
 }
 
+func (d Driver) String() string {
+	return fmt.Sprintf("names %v, power over %v", d.Names, d.Power)
+}
+
 // Constants of all worlds.
 const (
 	// phase is the delay of the exporter's start after a second of the simulation.
@@ -72,7 +77,7 @@ const (
 	// counterStep is the time between two updates of the counter, in milliseconds.
 	counterStep = 100
 	// powerStep is the time between two samples of power, in milliseconds.
-	powerStep = 100
+	powerStep = 20
 	// drift is the part by which the floor changes with the temperature, driftPeriod the time of a cycle
 	// in milliseconds.
 	drift       = 0.01

@@ -1,0 +1,129 @@
+package tenants
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A Cheat is a way of the tenant mallory to change what the ledger takes for the idle power of a
+// GPU, or to be charged less for her work. The tenant victim shares the GPU with her.
+type Cheat struct {
+	Name string
+	// Load is her work at a power, by the driver's way to sample. Lifetime is that of her processes.
+	Load     func(Driver) Load
+	Watts    float64
+	Lifetime time.Duration
+	// Peer is her work on another GPU of the same model that she holds alone, at a power; nil if
+	// there is none.
+	Peer      func() Load
+	PeerWatts float64
+	// Tail is the power that the GPU draws in addition after work.
+	Tail gpu.Watts
+	// Honest is the time before she begins, in which she does not work.
+	Honest time.Duration
+}
+
+// A Scene is a GPU on which mallory cheats.
+type Scene struct {
+	Cheat
+	Driver
+	Floor gpu.Watts
+	// Replicas are the victim's; mallory holds one. Busy is set if the victim works a fifth of the
+	// time.
+	Replicas int
+	Busy     bool
+}
+
+func (s Scene) String() string {
+	victim := "idle"
+	if s.Busy {
+		victim = "busy"
+	}
+	return fmt.Sprintf("%s victim with %d of %d replicas, %v W, %v", victim, s.Replicas, s.Replicas+1, s.Floor, s.Driver)
+}
+
+// Scenes returns the scenes of a cheat.
+func Scenes(c Cheat) (all []Scene) {
+	for _, floor := range []gpu.Watts{70, 110} {
+		for _, names := range []Names{NamesActive, NamesLast, NamesNone} {
+			for _, power := range []time.Duration{time.Millisecond, time.Second} {
+				how := Driver{Names: names, Power: power}
+				all = append(all,
+					Scene{Cheat: c, Driver: how, Floor: floor, Replicas: 3},
+					Scene{Cheat: c, Driver: how, Floor: floor, Replicas: 1, Busy: true})
+			}
+		}
+	}
+	return all
+}
+
+// model is the model of all GPUs of a scene. Their limit is 700 W.
+const model = "NVIDIA H100 80GB HBM3"
+
+// Cheats returns all cheats.
+func Cheats() []Cheat {
+	always := func(l func() Load) func(Driver) Load { return func(Driver) Load { return l() } }
+	slightly := always(func() Load { return Bursts(20, 0.05, 11) })
+	return []Cheat{
+		{Name: "slightly busy from boot, in bursts of 20 ms", Watts: 400, Load: slightly},
+		{Name: "slightly busy from boot, evenly", Watts: 400, Load: always(func() Load { return Evenly(0.03) })},
+		{Name: "slightly busy from boot, 1 ms at a time", Watts: 400, Load: always(func() Load { return Bursts(1, 0.03, 12) })},
+		{Name: "slightly busy later", Watts: 400, Load: slightly, Honest: time.Hour},
+		{Name: "work that rounds to 0 %", Watts: 590, Load: always(func() Load { return Evenly(0.0045) })},
+		{Name: "work that rounds to 1 %", Watts: 590, Load: always(func() Load { return Evenly(0.0099) })},
+		{Name: "work right after each sample of activity", Watts: 400, Load: func(how Driver) Load { return afterSamples(how, 100) }},
+		{Name: "1 ms after each sample of activity", Watts: 590, Load: func(how Driver) Load { return afterSamples(how, 1) }},
+		{Name: "work before each sample of power", Watts: 590, Load: always(func() Load { return Periodic(1, powerStep, powerStep-1) })},
+		{Name: "minutes of slight work, then of rest", Watts: 590, Load: always(func() Load {
+			return Within(Evenly(0.009), 0, 9*60_000, 10*60_000)
+		})},
+		{Name: "long bursts, for the power after them", Watts: 500, Load: always(func() Load { return Periodic(1000, 4000, 300) }), Tail: 20},
+		{Name: "peers that seem to draw more", Watts: 400, Load: slightly, Peer: func() Load { return Evenly(0.0099) }, PeerWatts: 590},
+		{Name: "peers that are never idle", Watts: 400, Load: slightly, Peer: func() Load { return Bursts(20, 0.3, 13) }, PeerWatts: 400},
+		{Name: "processes of 300 ms", Watts: 400, Load: slightly, Lifetime: 300 * time.Millisecond},
+	}
+}
+
+// afterSamples returns a load that starts right after each sample of activity.
+func afterSamples(how Driver, length float64) Load {
+	how = newRing(how).how
+	next := int64(1)
+	return func(ms int64) float64 {
+		if ms < int64(float64(next)/how.PerSecond*1000) {
+			return 0
+		}
+		next++
+		return math.Min(length, 0.8*1000/how.PerSecond)
+	}
+}
+
+// World returns the simulation of the scene.
+func (s Scene) World(length time.Duration) World {
+	load, from := s.Load(s.Driver), s.Honest.Milliseconds()
+	mallory := Tenant{Name: "mallory", Replicas: 1, Watts: s.Watts, Lifetime: s.Lifetime, Load: func(ms int64) float64 {
+		if work := load(ms); ms >= from {
+			return work
+		}
+		return 0
+	}}
+	victim := Tenant{Name: "victim", Replicas: s.Replicas, Watts: 400}
+	if s.Busy {
+		victim.Load = Bursts(20, 0.2, 14)
+	}
+	w := World{Name: s.Name + ", " + s.String(), Driver: s.Driver, Length: length, Seed: 42}
+	w.GPUs = []GPU{{Model: model, Limit: 700, Floor: s.Floor, Tail: s.Tail, Tenants: []Tenant{mallory, victim}}}
+	if s.Peer != nil {
+		mallory := Tenant{Name: "mallory", Replicas: 1, Watts: s.PeerWatts, Load: s.Peer()}
+		w.GPUs = append(w.GPUs, GPU{Model: model, Limit: 700, Floor: s.Floor, Tenants: []Tenant{mallory}})
+	}
+	return w
+}
+
+// Moved returns the part of the GPU's energy that the victim is charged beyond its use, if the user pays.
+func (r *Result) Moved() float64 {
+	v := r.Share("victim")
+	return v.Charged - v.UserPays
+}
