@@ -116,8 +116,8 @@ func (b *board) run() (left float64) {
 		left -= w.ran
 		w.backlog -= w.ran
 		w.recent += w.ran
-		if w.ran > 0 {
-			b.last = w.index
+		if w.ran > 0 && (left == 1-w.ran || b.random.Float64()*(1-left) < w.ran) {
+			b.last = w.index // of several that ran in this step, any may be the last
 		}
 	}
 	return max(left, 0)
