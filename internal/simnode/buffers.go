@@ -24,8 +24,10 @@ type buffers struct {
 	random *rand.Rand
 	// watts and percents are the samples, oldest first.
 	watts, percents []point
-	// means has the power over the last second by step, in mW.
+	// means has the power over the last second and this step, by step, in mW.
 	means []int
+	// worked is the busy time up to this step, since its part at the last sample, taken at sampledAt.
+	worked, since, sampledAt time.Duration
 }
 
 // buffer adds the samples of a step that starts at a time, after the board drew its power. taken are the
@@ -37,20 +39,26 @@ func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []s
 	if b.random == nil {
 		b.random = rand.New(rand.NewPCG(5, uint64(b.index)))
 	}
-	b.means = lastOf(append(b.means, b.power), int(time.Second/step))
-	for t := from + powerEvery; t <= from+step; t += powerEvery {
+	b.means = lastOf(append(b.means, b.power), int(time.Second/step)+1)
+	for t := powerEvery; t <= step; t += powerEvery {
 		const noise = 1000 // mW
-		value := b.averaged(how.Power, loads) + int(noise*b.random.NormFloat64())
-		b.watts = lastOf(append(b.watts, point{t, value}), powerBuffer)
+		value := b.averaged(how.Power, t, loads) + int(noise*b.random.NormFloat64())
+		b.watts = lastOf(append(b.watts, point{from + t, value}), powerBuffer)
 	}
 	for _, s := range taken {
-		b.percents = lastOf(append(b.percents, point{s.at, s.busy}), busyBuffer)
+		worked := b.worked + (s.at-from)*time.Duration(b.busy)/100
+		if took := s.at - b.sampledAt; took > 0 {
+			percent := int(100 * (worked - b.since) / took)
+			b.percents = lastOf(append(b.percents, point{s.at, percent}), busyBuffer)
+		}
+		b.since, b.sampledAt = worked, s.at
 	}
+	b.worked += step * time.Duration(b.busy) / 100
 }
 
-// averaged returns the power averaged over a time in mW. In less than a step one load runs, or
-// none.
-func (b *board) averaged(over time.Duration, loads []load) int {
+// averaged returns the power in mW, averaged over a time up to a moment of this step. In less than a
+// step one load runs, or none.
+func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	if over < step {
 		watts, at := b.Floor, b.random.IntN(100)
 		for _, l := range loads {
@@ -61,12 +69,13 @@ func (b *board) averaged(over time.Duration, loads []load) int {
 		}
 		return watts * 1000
 	}
-	last := lastOf(b.means, int(over/step))
-	sum := 0
-	for _, mean := range last {
-		sum += mean
+	sum, left := 0, over
+	for i := len(b.means) - 1; i >= 0 && left > 0; i-- {
+		part := min(left, moment)
+		sum += b.means[i] * int(part/time.Millisecond)
+		left, moment = left-part, step
 	}
-	return sum / len(last)
+	return sum / int((over-left)/time.Millisecond)
 }
 
 // lastOf returns the last values, at most n.
