@@ -22,8 +22,8 @@ type Cheat struct {
 	PeerWatts float64
 	// Tail is the power that the GPU draws in addition after work.
 	Tail gpu.Watts
-	// Honest is the time before she begins, in which she does not work.
-	Honest time.Duration
+	// Rest is the time before she begins, in which she does not work.
+	Rest time.Duration
 }
 
 // A Scene is a GPU on which mallory cheats.
@@ -71,7 +71,7 @@ func Cheats() []Cheat {
 		{Name: "slightly busy from boot, in bursts of 20 ms", Watts: 400, Load: slightly},
 		{Name: "slightly busy from boot, evenly", Watts: 400, Load: always(func() Load { return Evenly(0.03) })},
 		{Name: "slightly busy from boot, 1 ms at a time", Watts: 400, Load: always(func() Load { return Bursts(1, 0.03, 12) })},
-		{Name: "slightly busy later", Watts: 400, Load: slightly, Honest: time.Hour},
+		{Name: "slightly busy later", Watts: 400, Load: slightly, Rest: time.Hour},
 		{Name: "work that rounds to 0 %", Watts: 590, Load: always(func() Load { return Evenly(0.0045) })},
 		{Name: "work that rounds to 1 %", Watts: 590, Load: always(func() Load { return Evenly(0.0099) })},
 		{Name: "work right after each sample of activity", Watts: 400, Load: func(how Driver) Load { return afterSamples(how, 100) }},
@@ -100,15 +100,23 @@ func afterSamples(how Driver, length float64) Load {
 	}
 }
 
+// Honest returns the scene in which mallory does not work.
+func (s Scene) Honest() Scene {
+	s.Cheat = Cheat{Name: "none", Tail: s.Tail, Load: func(Driver) Load { return nil }}
+	return s
+}
+
 // World returns the simulation of the scene.
 func (s Scene) World(length time.Duration) World {
-	load, from := s.Load(s.Driver), s.Honest.Milliseconds()
-	mallory := Tenant{Name: "mallory", Replicas: 1, Watts: s.Watts, Lifetime: s.Lifetime, Load: func(ms int64) float64 {
-		if work := load(ms); ms >= from {
-			return work
+	mallory := Tenant{Name: "mallory", Replicas: 1, Watts: s.Watts, Lifetime: s.Lifetime, Load: s.Load(s.Driver)}
+	if load, from := mallory.Load, s.Rest.Milliseconds(); from > 0 {
+		mallory.Load = func(ms int64) float64 {
+			if work := load(ms); ms >= from {
+				return work
+			}
+			return 0
 		}
-		return 0
-	}}
+	}
 	victim := Tenant{Name: "victim", Replicas: s.Replicas, Watts: 400}
 	if s.Busy {
 		victim.Load = Bursts(20, 0.2, 14)
@@ -126,4 +134,37 @@ func (s Scene) World(length time.Duration) World {
 func (r *Result) Moved() float64 {
 	v := r.Share("victim")
 	return v.Charged - v.UserPays
+}
+
+// An Attack runs scenes. It keeps the results of the honest ones, which many cheats share.
+type Attack struct {
+	Length time.Duration
+	honest map[string]float64
+}
+
+// Moved returns the part of the GPU's energy that the cheat of a scene moves to the victim: what the
+// victim is charged beyond its use, less the same beside an honest tenant.
+func (a *Attack) Moved(s Scene) (float64, error) {
+	moved, err := a.run(s)
+	if err != nil {
+		return 0, err
+	}
+	key := fmt.Sprint(s, s.Tail)
+	if _, known := a.honest[key]; !known {
+		if a.honest == nil {
+			a.honest = make(map[string]float64)
+		}
+		if a.honest[key], err = a.run(s.Honest()); err != nil {
+			return 0, err
+		}
+	}
+	return moved - a.honest[key], nil
+}
+
+func (a *Attack) run(s Scene) (float64, error) {
+	results, err := Run(s.World(s.Rest + a.Length))
+	if err != nil {
+		return 0, err
+	}
+	return results[0].Moved(), nil
 }

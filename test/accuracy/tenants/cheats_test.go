@@ -18,7 +18,7 @@ func TestCheats(t *testing.T) {
 	for _, c := range tenants.Cheats() {
 		for _, floor := range []gpu.Watts{70, 110} {
 			s := tenants.Scene{Cheat: c, Floor: floor, Replicas: 1, Driver: tenants.Driver{Power: time.Second}}
-			r := run(t, s.World(c.Honest+20*time.Minute))
+			r := run(t, s.World(c.Rest+20*time.Minute))
 			limit := estimateLimit
 			if held[c.Name] {
 				limit = cheatLimit

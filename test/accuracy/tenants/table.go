@@ -134,6 +134,7 @@ func signed(share float64) string {
 // samples name a process while nothing runs, and if they do not. Energy that the victim is spared is not
 // counted.
 func CheatTable(length time.Duration) (*markdown.Table, error) {
+	attack := Attack{Length: length}
 	t := markdown.NewTable("mallory's trick", "samples name a process", "worst scene", "samples name none", "worst scene")
 	for i := range Cheats() {
 		row := []string{Cheats()[i].Name}
@@ -143,11 +144,11 @@ func CheatTable(length time.Duration) (*markdown.Table, error) {
 				if none != (s.Names == NamesNone) {
 					continue
 				}
-				results, err := Run(s.World(s.Honest + length))
+				moved, err := attack.Moved(s)
 				if err != nil {
 					return nil, err
 				}
-				if moved := results[0].Moved(); moved > most {
+				if moved > most {
 					most, where = moved, s.String()
 				}
 			}
