@@ -30,7 +30,7 @@ func TestBuffers(t *testing.T) {
 				Processes: []simnode.Process{{Comm: "python3", Work: []simnode.Work{{Watts: 400, Load: simnode.Duty(100, 500*time.Millisecond, time.Second), Memory: 1 << 30}}}},
 			}}}}
 			n := openScenario(t, sc)
-			run(t, n, 0, 20*time.Second, 100*time.Millisecond)
+			run(t, n, 0, 20*time.Second, time.Second)
 			checkBuffers(t, driverState(t, n), sc.GPUs[0].UUID, tt.low, tt.high, tt.between)
 		})
 	}

@@ -27,16 +27,18 @@ type Sampling struct {
 	simnode.Sampling
 }
 
+// moment is the averaging time of power samples that show the power of a moment.
+const moment = time.Millisecond
+
 // Samplings returns the ways, the most favourable one first.
 func Samplings() []Sampling {
-	const average = 100 * time.Millisecond
 	return []Sampling{
-		{"name a process with a context while nothing runs", simnode.Sampling{Power: average}},
-		{"name the process that ran last", simnode.Sampling{Power: average, Idle: simnode.NamesLast}},
-		{"name no process", simnode.Sampling{Power: average, Idle: simnode.NamesNone}},
-		{"6 a second", simnode.Sampling{Power: average, PerSecond: 6}},
-		{"1 a second", simnode.Sampling{Power: average, PerSecond: 1}},
-		{"power of a moment", simnode.Sampling{Power: time.Millisecond}},
+		{"name a process with a context while nothing runs", simnode.Sampling{Power: moment}},
+		{"name the process that ran last", simnode.Sampling{Power: moment, Idle: simnode.NamesLast}},
+		{"name no process", simnode.Sampling{Power: moment, Idle: simnode.NamesNone}},
+		{"6 a second", simnode.Sampling{Power: moment, PerSecond: 6}},
+		{"1 a second", simnode.Sampling{Power: moment, PerSecond: 1}},
+		{"power averaged over 100 ms", simnode.Sampling{Power: 100 * time.Millisecond}},
 		{"power averaged over a second", simnode.Sampling{Power: time.Second}},
 		{"no samples of power", simnode.Sampling{}},
 	}
@@ -263,7 +265,7 @@ func sliced(name string, pods ...simnode.Pod) Case {
 		pods[i].Containers[0].Devices = simnode.Parts(0, i)
 	}
 	return Case{Name: name, Scenario: simnode.Scenario{
-		Name: "accuracy", Node: "accuracy-0", PodsAPI: true,
+		Name: "accuracy", Node: "accuracy-0", PodsAPI: true, Sampling: simnode.Sampling{Power: moment},
 		Driver: simnode.Driver{Version: "570.86.15", NVML: "12.570.86.15"},
 		DMI:    map[string]string{"sys_vendor": "NVIDIA", "product_name": "DGXH100"},
 		Daemons: []simnode.Daemon{
