@@ -66,9 +66,13 @@ func (m *Mapper) fresh() bool {
 	return m.requested != nil && m.cfg.Now().Boot-*m.requested <= freshPolls*m.cfg.Poll
 }
 
-// deadPods returns the UIDs of the pods whose known processes have all ended.
+// deadPods returns the UIDs of the pods whose known processes have all ended. While processes cannot be
+// seen, none has.
 func (m *Mapper) deadPods(of podProcesses) map[string]bool {
 	deadPods := make(map[string]bool)
+	if m.sight.Blind() {
+		return deadPods
+	}
 	for uid, list := range of {
 		if !anyAlive(m.tree, list) {
 			deadPods[uid] = true

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"regexp"
 	"sync"
 	"time"
@@ -53,6 +54,7 @@ type Config struct {
 type Mapper struct {
 	cfg   Config
 	tree  proc.Tree
+	sight proc.Sight
 	names *names
 	// extra requests a poll from Run before the next tick.
 	extra chan struct{}
@@ -64,6 +66,7 @@ type Mapper struct {
 	kubelet     kubelet
 	podsAPI     podsAPI
 	scan        podScan
+	found       podProcesses // of the last scan that was not blind
 	identities  identities
 	listed      listing            // the last accepted response of pod-resources
 	warned      map[string]bool    // resources with a device id of unknown format
@@ -100,6 +103,7 @@ func New(cfg Config) *Mapper {
 	return &Mapper{
 		cfg:        cfg,
 		tree:       tree,
+		sight:      proc.Sight{Tree: tree},
 		names:      newNames(cfg),
 		extra:      make(chan struct{}, 1),
 		kubelet:    kubelet{socket: socket{cfg.PodResources, min(callTimeout, cfg.Poll)}},
@@ -155,12 +159,19 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	blind := errors.Is(scanErr, proc.ErrBlind)
+	if !blind {
+		m.found = found
+		m.names.forget(found.uids())
+	}
 	last := m.recentPods()
-	live := found.uids()
-	m.names.forget(live)
+	live := m.found.uids()
 	switch {
 	case now != nil:
 		live = now.liveUIDs()
+	case blind: // earlier pods may still run
+		maps.Copy(live, withLogs(known))
+		last.correctLive(live)
 	case !seesHost:
 		live = withLogs(known)
 		last.correctLive(live)
@@ -170,7 +181,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 		m.identify(now, known, live)
 	}
 	m.pods = cmp.Or(now, m.pods)
-	m.publish(requested, toUsers(m.listed.allocations(m.uids, live, m.pods), m.pods, m.cfg.Reservations), live, found, now != nil)
+	m.publish(requested, toUsers(m.listed.allocations(m.uids, live, m.pods), m.pods, m.cfg.Reservations), live, m.found, now != nil)
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
 }
 
@@ -282,6 +293,7 @@ func (m *Mapper) mayHaveRestarted(next listing) bool {
 func (m *Mapper) scanProcesses(ctx context.Context) (podProcesses, error) {
 	began := m.cfg.Now()
 	live, err := m.scan.scan(ctx, began.Boot)
+	err = errors.Join(m.sight.Check(), err)
 	if ctx.Err() != nil { // not an error of the stage
 		return nil, ctx.Err()
 	}

@@ -99,11 +99,15 @@ type opened struct {
 	unread  error // of the file
 }
 
+// errNoBoot is the error of an unknown boot id. The file may be of this boot, so no books start
+// without it.
+var errNoBoot = errors.New("not charging energy until the boot is known")
+
 // open opens the state directory and, if read is set, reads its file. It runs in a lane.
 func open(cfg Config, read bool) (o opened) {
 	boot, err := cfg.Host.BootID()
 	if err != nil {
-		return opened{err: err}
+		return opened{err: fmt.Errorf("%w: %w", errNoBoot, err)}
 	}
 	if o.dir, o.err = state.Open(cfg.StatePath, boot); o.err == nil && read {
 		o.content.gpus = make(map[string]entry)
@@ -140,6 +144,9 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 		return nil
 	case o.err != nil:
 		s.cfg.Stages.Observe(stage.State, began, o.err)
+		if errors.Is(o.err, errNoBoot) {
+			return nil
+		}
 		if s.failures++; s.failures >= openAttempts && s.ledger == nil {
 			s.ledger = ledger.New(s.cfg.Ledger)
 		}

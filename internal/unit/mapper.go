@@ -67,6 +67,7 @@ type Config struct {
 type Mapper struct {
 	cfg    Config
 	tree   proc.Tree
+	sight  proc.Sight
 	parser parser
 	// extra requests a poll from Run, polled is closed after the first one.
 	extra, polled chan struct{}
@@ -78,6 +79,7 @@ type Mapper struct {
 
 	// refresh is held during a poll and guards the fields up to containers.
 	refresh    sync.Mutex
+	found      live // by the last scan
 	lastFiles  prologFiles
 	passwd     map[string]string
 	containers map[string]container // by id
@@ -110,7 +112,7 @@ func New(cfg Config) *Mapper {
 	cfg.Max = cmp.Or(cfg.Max, 1000)
 	tree := proc.Tree{Root: cfg.ProcFS}
 	m := &Mapper{
-		cfg: cfg, tree: tree, parser: parser{cfg.Patterns, cfg.IsPod},
+		cfg: cfg, tree: tree, sight: proc.Sight{Tree: tree}, parser: parser{cfg.Patterns, cfg.IsPod},
 		extra: make(chan struct{}, 1), polled: make(chan struct{}), active: len(cfg.HeldDirs) > 0 || cfg.Pods == nil,
 		containers: make(map[string]container),
 		jobs:       make(map[string]dated), names: make(map[string]dated),
@@ -154,9 +156,13 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	}
 	began := m.cfg.Now()
 	found, scanErr := m.findLive(ctx, began.Boot)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(scanErr, proc.ErrBlind):
+		found = m.found // earlier units may still run
 	}
+	m.found = found
 	fileErr, ok := m.readFiles(ctx, found)
 	switch {
 	case ctx.Err() != nil:
@@ -181,6 +187,9 @@ func (m *Mapper) findLive(ctx context.Context, now time.Duration) (live, error) 
 	m.scanning.Lock()
 	defer m.scanning.Unlock()
 	found, err := m.scan.run(ctx, now)
+	if blind := m.sight.Check(); blind != nil {
+		return live{}, blind
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for sluid, job := range found.jobs {

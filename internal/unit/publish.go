@@ -252,6 +252,9 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	m.mu.Lock()
 	held, of, asked := m.held, m.processes, m.asked
 	m.mu.Unlock()
+	if len(held) == 0 || m.sight.Blind() {
+		return held, asked
+	}
 	for i, a := range held {
 		if processes := of[a.Owner]; len(processes) == 0 || anyAlive(m.tree, processes) {
 			continue

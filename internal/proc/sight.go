@@ -1,0 +1,40 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+)
+
+// ErrBlind is the error of a scan while a tree does not list the machine's processes.
+var ErrBlind = errors.New("the proc file system is missing or does not list process 1")
+
+// A Sight shows whether a tree lists the machine's processes. While it does not, because the proc file
+// system is empty, hidden or not mounted, the processes that it lacks may still run.
+type Sight struct {
+	Tree
+	sawFirst atomic.Bool
+}
+
+// Blind reports whether the tree lacks process 1, which it listed before and which never ends, or is
+// missing itself.
+func (s *Sight) Blind() bool {
+	_, err := s.Stat(1)
+	switch {
+	case err == nil:
+		s.sawFirst.Store(true)
+		return false
+	case s.sawFirst.Load():
+		return true
+	}
+	_, err = os.Stat(s.Root)
+	return err != nil
+}
+
+// Check returns an error if the tree is blind.
+func (s *Sight) Check() error {
+	if s.Blind() {
+		return ErrBlind
+	}
+	return nil
+}
