@@ -21,11 +21,12 @@ type dialect struct {
 	// parameter returns the n-th parameter of a statement, from 1.
 	parameter func(n int) string
 	integer   string // type of integers in a cast
+	schema    string // the schema of the tables: a server of MySQL may have several archives
 }
 
 var (
-	postgresDialect = dialect{func(n int) string { return "$" + strconv.Itoa(n) }, "bigint"}
-	mysqlDialect    = dialect{func(int) string { return "?" }, "signed"}
+	postgresDialect = dialect{func(n int) string { return "$" + strconv.Itoa(n) }, "bigint", "current_schema()"}
+	mysqlDialect    = dialect{func(int) string { return "?" }, "signed", "database()"}
 )
 
 // cursor is the rows of a query.
@@ -281,7 +282,7 @@ func (d *database) Charges(ctx context.Context, of Selection, by ...string) (fou
 // has reports whether a table has a column.
 func (d *database) has(ctx context.Context, name, column string) (found bool, err error) {
 	s := &statement{dialect: d.dialect}
-	s.add("select table_name from information_schema.columns where table_name = ? and column_name = ?", name, column)
+	s.add("select table_name from information_schema.columns where table_schema = "+d.schema+" and table_name = ? and column_name = ?", name, column)
 	err = d.rows(ctx, s, make([]table.Column, 1), func([]table.Cell) bool { found = true; return false })
 	return found, err
 }

@@ -165,10 +165,13 @@ func TestBooks(t *testing.T) {
 		}
 	}
 	add("gpuledger_board_energy_joules_total", "select uuid, '', '', sum(energy_mj) from gpu_hours group by uuid")
+	add("gpuledger_board_uncounted_energy_bound_joules_total", "select uuid, '', '', sum(uncounted_mj) from gpu_hours group by uuid having sum(uncounted_mj) > 0")
+	add("gpuledger_board_estimated_energy_joules_total", "select uuid, '', '', sum(estimated_mj) from gpu_hours group by uuid having sum(estimated_mj) > 0")
 	add("gpuledger_board_unattributed_energy_joules_total", "select uuid, '', reason, sum(energy_mj) from charges where reason <> '' and reason <> 'unrecorded' group by uuid, reason")
 	for metric, column := range map[string]string{
 		"energy_joules_total": "energy_mj", "exclusive_energy_joules_total": "exclusive_mj", "idle_energy_joules_total": "idle_mj",
 		"seconds_total": "held_ms", "gpu_seconds_total": "gpu_ms", "active_seconds_total": "active_ms",
+		"estimated_energy_joules_total": "estimated_mj", "busy_seconds_total": "busy_ms",
 	} {
 		for family, owner := range map[string]string{"gpuledger_allocation_": "pod_uid", "gpuledger_unit_allocation_": "unit"} {
 			add(family+metric, "select uuid, "+owner+", '', sum("+column+") from charges where "+owner+" <> '' group by uuid, "+owner+" having sum("+column+") > 0")

@@ -21,6 +21,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	archived "github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/mysql"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
@@ -280,6 +282,7 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 		older += "commit;\n"
 	}
 	server.script(t, "older", older)
+	readEarlier(t, url)
 	if out, err := file(kind.flag + "=" + url); err != nil {
 		t.Fatalf("with tables of version 3: %v\n%s", err, out)
 	}
@@ -292,6 +295,25 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
+}
+
+// readEarlier checks that tables without estimates are read.
+func readEarlier(t *testing.T, url string) {
+	t.Helper()
+	source, err := archived.OpenDatabase(t.Context(), url, "")
+	check(t, err)
+	defer source.Close()
+	of := archived.Selection{From: began, Until: began.AddDate(0, 0, 2)}
+	charges, err := source.Charges(t.Context(), of, "namespace")
+	check(t, err)
+	want := []archived.Charge{{Charge: fold.Charge{Namespace: "ml", Energy: 7}}}
+	if diff := cmp.Diff(want, charges); diff != "" {
+		t.Errorf("charges of earlier tables (-want +got):\n%s", diff)
+	}
+	if boards, known, err := source.Uncounted(t.Context(), of); err != nil || known {
+		t.Errorf("uncounted energy of earlier tables: %v, known %v, error %v", boards, known, err)
+	}
+	check(t, source.GPUs(t.Context(), of, func(g archived.GPU) { t.Errorf("GPU %+v", g) }))
 }
 
 // latest returns the latest version of the schema.
