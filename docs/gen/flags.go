@@ -41,7 +41,7 @@ func flagsPage() ([]byte, error) {
 		{"Exporter and reconciler", "`gpuledger` and `gpuledger-reconciler` share these.", shared},
 		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", onlyIn(exporter)},
 		{"gpuledger status", "Prints the state of the node from a running exporter.", rows(status)},
-		{"gpuledger explain", "Prints why an owner was charged energy on a GPU, from a running exporter.", rows(explain)},
+		{"gpuledger explain", "Prints why an owner was charged energy on a GPU, from a running exporter. [bill.md](bill.md) follows a charge.", rows(explain)},
 		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same flags.", onlyIn(cluster)},
 		{"gpuledger-archive", "[archive.md](archive.md) describes it. `--log…`, `--web…` and `--version` are as above, `--web…` for `run` only.", onlyIn(filer)},
 		{"Commands of gpuledger-archive", "[ask.md](ask.md) describes them. A flag without a list of commands is a flag of all.", questionRows(ask.Flags())},

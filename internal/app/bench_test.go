@@ -1,16 +1,28 @@
 package app_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
 
 // BenchmarkTick measures one tick of a simulated node with eight GPUs: read, map, settle, save,
-// publish. It includes the work of the fake driver.
+// publish. It includes the work of the fake driver. The second one keeps no intervals for explain.
 func BenchmarkTick(b *testing.B) {
-	n := newBench(b, "dgx-h100", false)
-	n.run(10)
-	for b.Loop() {
-		n.node.Sampler.Tick(b.Context())
-		b.StopTimer()
-		n.run(1)
-		b.StartTimer()
+	for name, flags := range map[string][]string{"default": nil, "unexplained": {"--explain.period=0"}} {
+		b.Run(name, func(b *testing.B) {
+			sc, err := simnode.Lookup("dgx-h100")
+			if err != nil {
+				b.Fatal(err)
+			}
+			n := benchOf(b, sc, false, flags...)
+			n.run(10)
+			for b.Loop() {
+				n.node.Sampler.Tick(b.Context())
+				b.StopTimer()
+				n.run(1)
+				b.StartTimer()
+			}
+		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/prometheus/common/version"
+
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/internal/status"
@@ -68,6 +70,10 @@ func explain(s *gpu.Snapshot, r *http.Request) (*status.Explanation, error) {
 		return nil, err
 	}
 	return status.Explain(s, q)
+}
+
+func showExplanationPage(w *bytes.Buffer, e *status.Explanation) error {
+	return status.ExplanationHTML(w, e, version.Info())
 }
 
 func showExplanation(w *bytes.Buffer, e *status.Explanation) error { return writeJSON(w, e) }

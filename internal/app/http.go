@@ -32,6 +32,7 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", withStatus(latest, now, log, "text/html; charset=utf-8", showHTML))
 	mux.Handle("GET "+status.Path, withStatus(latest, now, log, "application/json", showJSON))
+	mux.Handle("GET "+status.ExplainPagePath, explanations(latest, log, "text/html; charset=utf-8", showExplanationPage))
 	mux.Handle("GET "+status.ExplainPath, explanations(latest, log, "application/json", showExplanation))
 	mux.Handle("GET "+collector.MainPage.Path(), metrics.Main(collector.New(latest, cfg.Collector)))
 	mux.Handle("GET "+collector.RecordPage.Path(), metrics.Page(collector.NewRecord(latest)))

@@ -201,7 +201,7 @@ func (c Cause) shared(own, all float64, held bool) Cause {
 	return c
 }
 
-// cause adds a cause to the causes of its kind. Shares of the idle part are separate; activity is summed.
+// cause adds a cause. Different shares by holding are separate causes; activity is summed.
 func (e *Explanation) cause(c Cause) {
 	if c.Charged == 0 {
 		return

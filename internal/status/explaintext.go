@@ -5,6 +5,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
@@ -174,13 +175,18 @@ func (t *ExplainedTime) Cells() []string {
 			power = "~" + power
 		}
 	}
-	own := t.Charged.Sum()
 	return []string{
-		t.From.UTC().Format("15:04:05"), seconds(t.To.Sub(t.From).Seconds()), joules(t.Energy), share, power,
+		t.Clock(), seconds(t.To.Sub(t.From).Seconds()), joules(t.Energy), share, power,
 		joules(t.Idle), joules(t.Busy), fmt.Sprintf("%s/%s", seconds(t.Activity), seconds(t.AllActivity)),
-		joules(t.OwnIdle), joules(own - t.OwnIdle), joules(own),
+		joules(t.OwnIdle), joules(t.OwnBusy()), joules(t.Charged.Sum()),
 	}
 }
+
+// Clock is the time of day of the start.
+func (t *ExplainedTime) Clock() string { return t.From.UTC().Format(time.TimeOnly) }
+
+// OwnBusy is the owner's share of the busy part.
+func (t *ExplainedTime) OwnBusy() gpu.Millijoules { return t.Charged.Sum() - t.OwnIdle }
 
 // joules formats an amount in joules, exact to the millijoule.
 func joules(m gpu.Millijoules) string {

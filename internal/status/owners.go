@@ -20,6 +20,8 @@ type owner struct {
 	// Stray is set for use without an allocation.
 	Stray         bool
 	Energy, Share string
+	// Why is the link to the explanation of the charge; may be empty.
+	Why string
 	// Class is the colour in the style sheet, empty without energy.
 	Class string
 	// amounts are the joules by pattern; the plain pattern is empty.
@@ -41,8 +43,8 @@ func (o *owner) joules() (sum float64) {
 // segment is a part of a bar, in percent of its length.
 type segment struct{ X, Width, Class, Pattern string }
 
-func containerRow(c Container, how string) owner {
-	o := owner{Name: c.PodName(), Container: c.part(), How: how, Stray: c.stray()}
+func containerRow(c Container, how, why string) owner {
+	o := owner{Name: c.PodName(), Container: c.part(), How: how, Why: why, Stray: c.stray()}
 	if e := c.Energy; e != nil {
 		o.amounts = []patterned{{"", e.Exclusive}, {"shared", e.Shared}, {"allocated", e.Allocated}}
 		if methods := e.methods(); methods != "" {
@@ -137,10 +139,10 @@ func (c card) HasRows() bool { return len(c.Owners)+len(c.Unattributed) > 0 }
 func (c *card) addOwners(g *GPU, u unit) {
 	holders, ended := g.holders()
 	for _, h := range holders {
-		c.Owners = append(c.Owners, containerRow(h, g.How(h)))
+		c.Owners = append(c.Owners, containerRow(h, g.How(h), g.explainLink(h)))
 	}
 	for _, h := range ended {
-		c.Ended = append(c.Ended, containerRow(h, formerly(h)))
+		c.Ended = append(c.Ended, containerRow(h, formerly(h), g.explainLink(h)))
 	}
 	slices.SortStableFunc(c.Owners, byEnergy)
 	slices.SortStableFunc(c.Ended, byEnergy)

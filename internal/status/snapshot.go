@@ -76,7 +76,7 @@ func newGPU(g *gpu.GPU, fresh bool) GPU {
 		}
 	}
 	if g.Book != nil {
-		out.Energy = newEnergy(g.Book)
+		out.Energy, out.Explained = newEnergy(g.Book), g.Intervals != nil
 	}
 	return out
 }

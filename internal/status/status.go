@@ -95,6 +95,8 @@ type GPU struct {
 
 	// Energy is nil while no energy is charged, or after the book of a lost GPU was closed.
 	Energy *Energy `json:"energy,omitempty"`
+	// Explained is set if intervals are kept that explain charges.
+	Explained bool `json:"explained,omitempty"`
 	// EnergySource is empty if the GPU reports neither energy nor power.
 	EnergySource gpu.EnergySource `json:"energy_source"`
 	EnergyScope  gpu.EnergyScope  `json:"energy_scope"`

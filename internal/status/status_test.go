@@ -43,6 +43,7 @@ func busyNode() *gpu.Snapshot {
 	charge(&shared, gpu.Host, 250_000_000)
 	charge(&shared, gpu.Unmapped, 5)
 	shared.Book.Retired, shared.Book.Energy = 2_000_000_000, shared.Book.Energy+2_000_000_000
+	shared.Intervals = func(func(gpu.Interval) bool) {}
 	shared.Processes = []gpu.LiveProcess{
 		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerHost}}},
 		{Process: &gpu.Process{Owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}},

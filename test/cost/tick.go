@@ -92,7 +92,7 @@ func tick(ctx context.Context, s size) (each usage, err error) {
 	sa := sampler.New(sampler.Config{
 		Source: w, Owners: w, Mapper: w, Host: host.Host{ProcFS: "/proc", SysFS: "/sys"},
 		NodeName: w.snapshot.Node.Name, StatePath: filepath.Join(dir, "state"),
-		Ledger: ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: 64},
+		Ledger: ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: 64, Explain: ledger.Explain{Period: time.Hour, Bytes: 1 << 20}},
 		Now:    now, Log: log, Stages: stage.New(log, now),
 	})
 	run := func(n int) {

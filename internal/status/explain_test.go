@@ -1,0 +1,212 @@
+package status_test
+
+import (
+	"bytes"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/status"
+	"github.com/gpuledger/gpuledger/test/golden"
+)
+
+var (
+	ada  = gpu.Owner{Kind: gpu.OwnerPod, Scope: "team-a", Name: "notebook-ada", UID: "uid-of-notebook-ada", Part: "main"}
+	job  = gpu.Unit{Manager: "slurm", Name: "4711"}.Owner()
+	host = gpu.Owner{Kind: gpu.OwnerHost}
+)
+
+// seconds returns intervals of one second until now, of which the holdings repeat every few seconds.
+func seconds(n, holdings int) iter.Seq[gpu.Interval] {
+	return func(yield func(gpu.Interval) bool) {
+		for i := range n {
+			from := at(time.Duration(n-i) * time.Second)
+			iv := gpu.Interval{
+				From: from, To: gpu.Instant{Wall: from.Wall.Add(time.Second), Boot: from.Boot + time.Second}, Energy: 300_000,
+				Busy: 0.5, BusySource: gpu.BusyProcesses, IdlePower: 100, Listed: true, Allocated: true,
+				Parts: []gpu.IntervalPart{{Slices: 1, Idle: 50_000, Busy: 250_000, Held: true}},
+				Charges: []gpu.Charge{
+					{AccountKey: gpu.AccountKey{Owner: ada}, Holding: float64(1 + i%holdings), Activity: 300 * time.Millisecond, Idle: 20_001, Energy: gpu.ByMethod{gpu.Shared: 150_000, gpu.Allocated: 20_001}},
+					{AccountKey: gpu.AccountKey{Owner: ada}, Vanished: true, Energy: gpu.ByMethod{gpu.Allocated: 7}},
+					{AccountKey: gpu.AccountKey{Owner: job}, Holding: 1, Activity: 100 * time.Millisecond, Idle: 29_999, Energy: gpu.ByMethod{gpu.Shared: 50_000, gpu.Allocated: 29_999}},
+					{AccountKey: gpu.AccountKey{Owner: host}, Activity: 100 * time.Millisecond, Energy: gpu.ByMethod{gpu.Shared: 49_993}},
+				},
+				Unattributed: [gpu.NumReasons]gpu.Millijoules{gpu.Host: 49_993},
+			}
+			if !yield(iv) {
+				return
+			}
+		}
+	}
+}
+
+// explainedNode returns a node whose second GPU has intervals.
+func explainedNode(n, holdings int) *gpu.Snapshot {
+	s := busyNode()
+	for i := range s.GPUs {
+		s.GPUs[i].Book.Settled = at(0)
+	}
+	s.GPUs[1].Intervals = seconds(n, holdings)
+	return s
+}
+
+// TestExplanation checks the totals and causes against sums by hand, and the text and page of an
+// explanation.
+func TestExplanation(t *testing.T) {
+	e, err := status.Explain(explainedNode(20, 1), status.Query{GPU: "1", Owner: "team-a/notebook-ada", Since: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := e.Total.Charged.Sum(), gpu.Millijoules(10*170_008); got != want || e.Total.OwnIdle != 200_010 || e.Others != 799_990 || e.Estimated != got {
+		t.Errorf("charged %d mJ, idle %d, others %d, estimated %d; want %d, 200010, 799990, %d", got, e.Total.OwnIdle, e.Others, e.Estimated, want, want)
+	}
+	kinds := make(map[status.CauseKind]gpu.Millijoules)
+	for _, c := range e.Causes {
+		kinds[c.Kind] += c.Charged
+	}
+	if kinds[status.CauseIdle] != 200_010 || kinds[status.CauseActivity] != 1_500_000 || kinds[status.CauseVanished] != 70 || len(kinds) != 3 {
+		t.Errorf("causes %v", kinds)
+	}
+	var text, page bytes.Buffer
+	if err := status.WriteExplanation(&text, e); err != nil {
+		t.Fatal(err)
+	}
+	if err := status.ExplanationHTML(&page, e, "v0.0.0"); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "explain.txt", text.Bytes())
+	golden.Check(t, "explain.html", style.ReplaceAll(page.Bytes(), []byte("<style></style>")))
+	checkPage(t, page.Bytes())
+}
+
+// TestExplanationBounds checks that the explanation of many different intervals is short, and still
+// sums to the millijoule.
+func TestExplanationBounds(t *testing.T) {
+	e, err := status.Explain(explainedNode(3000, 997), status.Query{GPU: "1", Owner: "team-a/notebook-ada/main", Since: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Times) > 120 || len(e.Causes) > 12 {
+		t.Errorf("%d rows and %d causes, want at most 120 and 12", len(e.Times), len(e.Causes))
+	}
+	var rows, causes gpu.Millijoules
+	n := 0
+	for _, r := range e.Times {
+		rows, n = rows+r.Charged.Sum(), n+r.Intervals
+	}
+	for _, c := range e.Causes {
+		causes += c.Charged
+	}
+	const want = 3000 * 170_008
+	if rows != want || causes != want || e.Total.Charged.Sum() != want || n != 3000 {
+		t.Errorf("rows %d mJ, causes %d, total %d, of %d intervals; want %d of 3000", rows, causes, e.Total.Charged.Sum(), n, want)
+	}
+	var all gpu.Millijoules
+	amounts := e.Amounts()
+	for _, a := range amounts[:len(amounts)-1] {
+		all += a.Amount
+	}
+	if all != amounts[len(amounts)-1].Amount || all != 3000*300_000 {
+		t.Errorf("the amounts sum to %d mJ, the GPU has %d", all, amounts[len(amounts)-1].Amount)
+	}
+}
+
+// TestExplainSelects checks the ways to name a GPU and an owner, and that errors have suggestions.
+func TestExplainSelects(t *testing.T) {
+	s := explainedNode(5, 1)
+	s.GPUs[0].Intervals = seconds(0, 1)
+	tests := []struct{ gpu, owner, want string }{
+		{"1", "team-a/notebook-ada", ""},
+		{"1", "team-a/notebook-ada/main", ""},
+		{"1", "notebook-ada", ""},
+		{"1", "uid-of-notebook-ada", ""},
+		{"1", "slurm/4711", ""},
+		{"1", "4711", ""},
+		{"gpu-00000000-0000-4000-8000-000000000001", "4711", ""},
+		{"00000000:2B:00.0", "4711", ""},
+		{"1650923000401", "4711", "--gpu=1650923000401: selects 2 GPUs; the GPUs are 0 (GPU-"},
+		{"00000000-", "4711", "--gpu=00000000-: selects 4 GPUs"},
+		{"9", "4711", "--gpu=9: no such GPU; the GPUs are 0 (GPU-00000000-0000-4000-8000-000000000000, serial "},
+		{"", "4711", "--gpu=: selects 4 GPUs"},
+		{"1", "", "--owner: must be namespace/pod"},
+		{"1", "notebook", "--owner=notebook: no such owner on this GPU; the owners are team-a/notebook-ada/main, "},
+		{"2", "4711", "the exporter keeps no intervals: set its flags --explain.period and --explain.max-bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.gpu+" "+tt.owner, func(t *testing.T) {
+			e, err := status.Explain(s, status.Query{GPU: tt.gpu, Owner: tt.owner, Since: time.Minute})
+			switch {
+			case tt.want == "" && err != nil:
+				t.Error(err)
+			case tt.want == "" && e.Total.Charged.Sum() == 0:
+				t.Error("nothing is charged")
+			case tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)):
+				t.Errorf("error %v, want %s…", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestGetExplanation checks that the client passes the query, and returns errors of the query as the
+// exporter gives them.
+func TestGetExplanation(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.String())
+		if r.URL.Query().Get("gpu") == "9" {
+			status.QueryError("--gpu=9: " + strings.Repeat("x", 500)).Respond(w)
+			return
+		}
+		_, _ = io.WriteString(w, `{"version":1,"owner":"a/b"}`)
+	}))
+	defer server.Close()
+	q := status.Query{GPU: "0", Owner: "a b/c", Since: time.Minute}
+	e, err := status.GetExplanation(t.Context(), http.DefaultClient, server.URL, q)
+	if err != nil || e.Owner != "a/b" || !slices.Equal(asked, []string{"/explain?gpu=0&owner=a+b%2Fc&since=1m0s"}) {
+		t.Errorf("explanation %+v, error %v, requests %q", e, err, asked)
+	}
+	q.GPU = "9"
+	if _, err = status.GetExplanation(t.Context(), http.DefaultClient, server.URL, q); err == nil || err.Error() != "--gpu=9: "+strings.Repeat("x", 500) {
+		t.Errorf("error %v, want the exporter's", err)
+	}
+}
+
+// TestHostileExplanation checks that names with markup and control characters do not change the page or
+// the terminal.
+func TestHostileExplanation(t *testing.T) {
+	var elements [][]string
+	for _, evil := range []string{"q", "q<b onload=\"x\">'&\x1b[31m\u202e\n\xff{{.}}"} {
+		s := explainedNode(3, 1)
+		g := &s.GPUs[1]
+		g.Model, g.Serial, s.Node.Name = evil, evil, evil
+		kept := slices.Collect(g.Intervals)
+		for i := range kept {
+			kept[i].Charges[0].Name = evil
+		}
+		g.Intervals = slices.Values(kept)
+		e, err := status.Explain(s, status.Query{GPU: "1", Owner: evil, Since: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text, page bytes.Buffer
+		if err := status.WriteExplanation(&text, e); err != nil {
+			t.Fatal(err)
+		}
+		if err := status.ExplanationHTML(&page, e, "v0.0.0"); err != nil {
+			t.Fatal(err)
+		}
+		elements = append(elements, checkPage(t, page.Bytes()))
+		if bytes.ContainsAny(text.Bytes(), "\x1b\u202e") {
+			t.Errorf("text has control characters: %q", text.String())
+		}
+	}
+	if !slices.Equal(elements[0], elements[1]) {
+		t.Error("a hostile name changes the elements of the page")
+	}
+}

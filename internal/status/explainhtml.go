@@ -1,0 +1,46 @@
+package status
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+	"net/url"
+)
+
+//go:embed explain.html
+var explainHTML string
+
+var explainTemplate = template.Must(template.New("explain").Funcs(template.FuncMap{"joules": joules}).Parse(explainHTML))
+
+// ExplanationHTML writes an explanation as a page in UTF-8.
+func ExplanationHTML(w io.Writer, e *Explanation, version string) error {
+	return explainTemplate.Execute(w, struct {
+		*Explanation
+		JSON, Version string
+		CSS           template.CSS
+	}{e, "." + ExplainPath + "?" + e.query().Encode(), version, template.CSS(pageCSS)}) //nolint:gosec // the file page.css
+}
+
+// query returns the parameters that select the explanation.
+func (e *Explanation) query() url.Values {
+	return Query{GPU: e.GPU.UUID, Owner: e.Owner, Since: e.Time.Sub(e.Since)}.Values()
+}
+
+// explainLink is the link to the explanation of a charge, empty if no intervals are kept.
+func (g *GPU) explainLink(c Container) string {
+	if !g.Explained || c.Energy == nil {
+		return ""
+	}
+	return "." + ExplainPagePath + "?" + Query{GPU: g.UUID, Owner: c.fullName(), Since: DefaultSince}.Values().Encode()
+}
+
+// fullName is the name by which the owner is selected.
+func (c *Container) fullName() string {
+	switch {
+	case c.Unit != "":
+		return c.Manager + "/" + c.Unit
+	case c.Container == "":
+		return c.Namespace + "/" + c.Pod
+	}
+	return c.Namespace + "/" + c.Pod + "/" + c.Container
+}
