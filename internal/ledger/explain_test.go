@@ -32,7 +32,7 @@ func newSums() sums {
 func (s *sums) add(iv gpu.Interval) {
 	s.energy += iv.Energy
 	for _, c := range iv.Charges {
-		if c.Owner.Kind.HasAccount() {
+		if c.Kind.HasAccount() {
 			s.accounts[c.AccountKey] = s.accounts[c.AccountKey].Plus(c.Energy)
 			s.idle[c.AccountKey] += c.Idle
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
+// The paths of an explanation, as JSON and as a page.
 const (
-	// ExplainPath is the path of an explanation as JSON, ExplainPagePath as a page.
 	ExplainPath     = "/explain"
 	ExplainPagePath = "/explain.html"
 )

@@ -143,7 +143,9 @@ type Amount struct {
 func (e *Explanation) Amounts() []Amount {
 	c := e.Total.Charged
 	out := []Amount{
-		{"this owner: exclusive", c.Exclusive}, {"this owner: shared", c.Shared}, {"this owner: allocated", c.Allocated},
+		{"this owner: exclusive", c.Exclusive},
+		{"this owner: shared", c.Shared},
+		{"this owner: allocated", c.Allocated},
 		{"other owners", e.Others},
 	}
 	for r := range gpu.NumReasons {
