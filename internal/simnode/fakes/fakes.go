@@ -21,19 +21,20 @@ import (
 // sources are the C files. A build constraint at the top of each keeps it out of
 // the Go build.
 //
-//go:embed nvml.c mig.c gpm.c accounting.c dcgm.c fields.h state.h
+//go:embed nvml.c mig.c gpm.c accounting.c dcgm.c cuda.c fields.h live.h state.h
 var sources embed.FS
 
 type library struct {
 	name    string // its soname, and the name of its file
 	source  string
-	binding string // the module whose headers it is compiled against
+	binding string // the module whose headers it is compiled against; empty if there is none
 	headers string // their folder in the module
 }
 
 var (
 	nvml = library{"libnvidia-ml.so.1", "nvml.c", "github.com/NVIDIA/go-nvml", "pkg/nvml"}
 	dcgm = library{"libdcgm.so.4", "dcgm.c", "github.com/NVIDIA/go-dcgm", "pkg/dcgm"}
+	cuda = library{name: "libcuda.so.1", source: "cuda.c"}
 )
 
 // Compile builds the fake libnvidia-ml.so.1 in a directory and returns the path of the library.
@@ -47,6 +48,11 @@ func Compile(dir string) (path string, err error) {
 // CompileDCGM is [Compile] for the fake libdcgm.so.4, which dcgm.c describes.
 func CompileDCGM(dir string) (path string, err error) {
 	return dcgm.compile(dir)
+}
+
+// CompileCUDA is [Compile] for the fake libcuda.so.1, which cuda.c describes.
+func CompileCUDA(dir string) (path string, err error) {
+	return cuda.compile(dir)
 }
 
 // Without copies a compiled library into another directory and returns the path of the copy, which
@@ -79,9 +85,9 @@ func (l library) build(path string) error {
 	if err != nil {
 		return fmt.Errorf("gcc is required, as for cgo; install gcc and the C library's headers: %w", err)
 	}
-	module, err := output(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", l.binding))
+	includes, err := l.includes()
 	if err != nil {
-		return fmt.Errorf("find the headers of %s: %w", l.binding, err)
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -96,11 +102,23 @@ func (l library) build(path string) error {
 	}
 	args := []string{
 		"-shared", "-fPIC", "-O1", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations",
-		"-DNVML_NO_UNVERSIONED_FUNC_DEFS", "-I" + filepath.Join(module, l.headers),
+		"-DNVML_NO_UNVERSIONED_FUNC_DEFS",
 		"-Wl,-soname," + l.name, "-Wl,-Bsymbolic-functions", "-o", path, filepath.Join(src, l.source),
 	}
-	_, err = output(exec.Command(gcc, args...))
+	_, err = output(exec.Command(gcc, append(args, includes...)...))
 	return err
+}
+
+// includes returns the compiler's flag for the headers of the binding.
+func (l library) includes() ([]string, error) {
+	if l.binding == "" {
+		return nil, nil
+	}
+	module, err := output(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", l.binding))
+	if err != nil {
+		return nil, fmt.Errorf("find the headers of %s: %w", l.binding, err)
+	}
+	return []string{"-I" + filepath.Join(module, l.headers)}, nil
 }
 
 // output runs a command. Its error contains the command's stderr.

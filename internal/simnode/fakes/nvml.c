@@ -33,6 +33,7 @@
  *            fabric_cluster fabric_clique fabric_state    32 hex digits, number, 0-3
  *            energy energy_gpu energy_module              mJ: the energy call, field 191 by scope
  *            power_gpu power_module                       mW: field 185 by scope
+ *            power_instant                                mW: field 186
  *            power power_limit power_max                  mW
  *            temperature utilization memory_utilization   C, %, %
  *            memory_used memory_total                     bytes
@@ -43,6 +44,7 @@
  *            accounting=1                                 accounting mode; 0: off
  *            events                                       nvmlEventType bits; 8: XIDs
  *            lost=1                                       every call on the GPU returns GPU_IS_LOST
+ *   live     work of real programs: see live.h
  *   instance gpu uuid gi ci name                          a MIG device, in the driver's order: a compute
  *            gi_slices ci_slices memory_mib               instance and its GPU instance
  *            profile start size                           of the GPU instance; absent: no permission
@@ -540,6 +542,11 @@ static void field_value(struct call *c, nvmlFieldValue_t *v)
                                                               : "";
     v->nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
     strcpy(c->value, "-");
+    if (v->fieldId == NVML_FI_DEV_POWER_INSTANT && v->scopeId == NVML_POWER_SCOPE_GPU && get(c->gpu, "power_instant")) {
+        v->nvmlReturn = NVML_SUCCESS;
+        v->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+        v->value.ullVal = number(c->gpu, "power_instant", 0);
+    }
     if ((is_energy || is_power) && get(c->gpu, key)) {
         v->nvmlReturn = NVML_SUCCESS;
         v->valueType = is_energy ? NVML_VALUE_TYPE_UNSIGNED_LONG_LONG : NVML_VALUE_TYPE_UNSIGNED_INT;

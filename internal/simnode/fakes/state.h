@@ -34,6 +34,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything be
 static const char *state_path;
 static struct stat state_seen;
 static char *state_text;
+static char *live_template; /* the file's text, if it has a GPU of live.h */
 static struct record *records;
 
 static const char *get(const struct record *r, const char *key)
@@ -97,6 +98,15 @@ static void parse(char *text)
     }
 }
 
+#include "live.h"
+
+/* Keeps the text of a file with a GPU of live.h. */
+static void keep_template(const char *text)
+{
+    free(live_template);
+    live_template = strncmp(text, "live\t", 5) == 0 || strstr(text, "\nlive\t") ? strdup(text) : NULL;
+}
+
 /* Reloads the state if the file was replaced. Returns 0 if there is no file. */
 static int refresh(void)
 {
@@ -110,12 +120,15 @@ static int refresh(void)
         char *text = calloc(1, now.st_size + 1);
         if (read(fd, text, now.st_size) == now.st_size) {
             state_seen = now;
+            keep_template(text);
             parse(text);
         } else {
             free(text);
         }
     }
     close(fd);
+    if (live_template)
+        parse(live_text(live_template));
     return records != NULL;
 }
 
