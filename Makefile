@@ -347,6 +347,15 @@ bench-blindness:
 	go test -tags realtime -count=1 -timeout=6h $(TESTS) -run='^TestSchedules$$' -v ./test/blindness \
 		-schedules=$(SEEDS) -together=60 -length=4m $(BENCHFLAGS)
 
+.PHONY: bench-hardware
+bench-hardware: exporter # compare the assumptions about GPUs with a real one (docs/hardware.md); without one, build bin/hardware.tar.gz to carry
+	@mkdir -p bin/hardware && cp bin/gpuledger bin/hardware
+	@floor=$$(tools/floor "bin/floor/$$(go env GOARCH)"); for part in hardware=. load=./load; do \
+		$(BUILD) -tags netgo -ldflags "-s -w '$(LAZY) -no-pie $$floor' $(STAMP)" -o "bin/hardware/$${part%=*}" "./test/hardware/$${part#*=}"; done
+	@tar -C bin -czf bin/hardware.tar.gz hardware
+	@if [[ -e /dev/nvidiactl ]]; then bin/hardware/hardware --out=bin/hardware-results.md; else \
+		echo "bench-hardware: no NVIDIA driver here; unpack bin/hardware.tar.gz on a machine with one and run hardware/hardware"; fi
+
 .PHONY: vulnerabilities
 vulnerabilities: needs # report known vulnerabilities in called code; needs vuln.go.dev
 	$(GOVULNCHECK) ./...

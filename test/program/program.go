@@ -59,6 +59,9 @@ func start(name, log string, cmd *exec.Cmd) (*Program, error) {
 // Ended is closed when the program has ended.
 func (p *Program) Ended() <-chan struct{} { return p.ended }
 
+// PID returns the process id.
+func (p *Program) PID() int { return p.process.Pid }
+
 // Kill ends the program like a power cut.
 func (p *Program) Kill() {
 	_ = p.process.Kill() // it may have ended

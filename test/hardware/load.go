@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// load is a running load generator.
+type load struct {
+	*program.Program
+	bench *bench
+}
+
+// work is what a load reports about itself.
+type work struct {
+	Rate       float64       `json:"rate"`
+	Iterations float64       `json:"iterations"`
+	Busy       time.Duration `json:"busy_ns"`
+	BeganNs    int64         `json:"began_ns"`
+	EndedNs    int64         `json:"ended_ns"`
+}
+
+func (w work) began() time.Time { return time.Unix(0, w.BeganNs) }
+func (w work) ended() time.Time { return time.Unix(0, w.EndedNs) }
+
+// start starts a load as an owner with its name, and returns when its context is open.
+func (b *bench) start(ctx context.Context, name string, args ...string) (*load, error) {
+	args = append([]string{"--library=" + b.cuda, "--bus=" + b.gpu.Bus}, args...)
+	if b.rate > 0 {
+		args = append(args, fmt.Sprintf("--rate=%g", b.rate))
+	}
+	p, err := b.group.Start(name, b.load, args...)
+	if err != nil {
+		return nil, err
+	}
+	l := &load{p, b}
+	if err := b.proc.add(p.PID(), cgroups+"/"+name); err != nil {
+		return nil, errors.Join(err, l.end())
+	}
+	first, err := l.line(ctx, 0)
+	if err != nil {
+		return nil, errors.Join(err, l.end())
+	}
+	if first.Rate > 0 {
+		b.rate = first.Rate
+	}
+	return l, nil
+}
+
+// line waits for a line of the load's output.
+func (l *load) line(ctx context.Context, n int) (w work, err error) {
+	err = l.Wait(ctx, func() error {
+		text, err := os.ReadFile(l.Log)
+		if err != nil {
+			return err
+		}
+		lines := bytes.Split(text, []byte("\n")) // the last one is incomplete or empty
+		if len(lines) < n+2 {
+			return fmt.Errorf("no line %d of %s", n+1, l.Name)
+		}
+		return json.Unmarshal(lines[n], &w)
+	})
+	return w, err
+}
+
+// result waits for the end of the work.
+func (l *load) result(ctx context.Context) (work, error) { return l.line(ctx, 1) }
+
+// worked reports whether the work is done, or the load has ended.
+func (l *load) worked() bool {
+	select {
+	case <-l.Ended():
+		return true
+	default:
+	}
+	text, err := os.ReadFile(l.Log)
+	return err != nil || bytes.Count(text, []byte("\n")) >= 2
+}
+
+// end ends the load and its context.
+func (l *load) end() error {
+	l.Stop()
+	return l.bench.proc.remove(l.PID())
+}
