@@ -91,8 +91,8 @@ const assumedMaxPower gpu.Watts = 10_000
 // plausible reports whether b can follow a, with some energy beyond what the board can draw.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
-	grown, comparable := growth(a, b)
-	return comparable && grown >= 0 && grown <= max(most*3/2, most+beyond)
+	grown, known := growth(a, b)
+	return known && grown >= 0 && grown <= max(most*3/2, most+beyond)
 }
 
 // drawable returns the energy that a board can draw between two readings of its counter, of which the

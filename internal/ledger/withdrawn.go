@@ -16,10 +16,10 @@ type Former struct {
 	Counted gpu.Millijoules `json:"counted"`
 }
 
-// growth returns the energy between two marks, if they are comparable. Values of different counters
+// growth returns the energy between two marks, if it is known. Values of different counters
 // are not. But power is summed beside a counter, and a counter that returns to another exporter has
 // counted since it was withdrawn.
-func growth(a, b *Mark) (energy gpu.Millijoules, comparable bool) {
+func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	switch f := a.Former; {
 	case sameCounter(a, b):
 		return b.Energy - a.Energy, true

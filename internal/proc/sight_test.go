@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// TestBlind checks a tree that loses processes, and one that never had process 1.
+// TestBlind checks a tree that loses processes, and a tree without process 1.
 func TestBlind(t *testing.T) {
 	root := t.TempDir()
 	s := proc.Sight{Tree: proc.Tree{Root: root}}
