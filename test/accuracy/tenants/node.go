@@ -93,7 +93,7 @@ func (r *reader) observe() ledger.Observation {
 			o.Allocations = append(o.Allocations, gpu.Allocation{Owner: w.owner(), Replicas: w.Replicas, Sharing: gpu.SharingTimeSlicing, Live: true})
 		}
 	}
-	taken, _ := r.drain()
+	taken := r.drain()
 	o.Sampled, o.Activity = r.fold(at, taken)
 	r.keep(at)
 	return o
