@@ -1,0 +1,33 @@
+package podmapper_test
+
+import "testing"
+
+// TestBlind checks that pods keep their GPUs while no process but the exporter is visible, over polls as
+// well, and that a pod that ended meanwhile is found afterwards.
+func TestBlind(t *testing.T) {
+	for name, ended := range map[string]bool{"still there": false, "ended": true} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.link(trainer, id)
+			n.serve(holds(holder(trainer, "", gpuA)))
+			show := func() { n.start(1, 1, "systemd", "/init.scope") }
+			show()
+			n.start(10, 5, "python3", cgroupPath(trainer, id))
+			n.poll()
+			n.wantHeld(exclusive(gpuA, trainer, true))
+			n.exit(1)
+			n.exit(10)
+			n.wantHeld(exclusive(gpuA, trainer, true))
+			for range 2 {
+				n.pollFails("does not list process 1")
+				n.wantHeld(exclusive(gpuA, trainer, true))
+			}
+			show()
+			if !ended {
+				n.start(10, 5, "python3", cgroupPath(trainer, id))
+			}
+			n.poll()
+			n.wantHeld(exclusive(gpuA, trainer, !ended))
+		})
+	}
+}
