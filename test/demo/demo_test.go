@@ -163,7 +163,7 @@ func (d *demo) questions(t *testing.T) {
 }
 
 // seam checks that the past continues with the nodes: in its last and their first minutes no board moved, arrived or was
-// lost, and each has one place. The GPU that its scenario loses may be lost already.
+// lost, each has one place, and nothing is missing. The GPU that its scenario loses may be lost already.
 func (d *demo) seam(t *testing.T) {
 	loses := d.loses(t)
 	bin := filepath.Join(d.programs.Bin, "gpuledger-archive")
@@ -185,6 +185,8 @@ func (d *demo) seam(t *testing.T) {
 		`group by (UUID) (last_over_time(gpuledger_placement_info{UUID!="` + loses + `"}[1h])) unless on (UUID) gpuledger_placement_info`,
 		`gpuledger_placement_info unless on (UUID, node, serial, pci_bus_id) last_over_time(gpuledger_placement_info[1h] offset 10m)`,
 		`ALERTS{alertname=~".*(Moved|Replaced|Missing).*", UUID!="` + loses + `"}`,
+		// The sums of hours that the dashboards show are there in each minute.
+		`count_over_time((group(last_over_time(gpuledger:namespace_energy_joules:increase1h[59m])))[4h:1m]) < 240`,
 	} {
 		found, err := prometheus.Query(t.Context(), "http://"+d.listen, query, time.Now())
 		if err != nil || len(found) > 0 {

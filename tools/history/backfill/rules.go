@@ -27,7 +27,8 @@ const (
 	// step and offset are the times of evaluation: results of an hour are known early in the next one, and sums of
 	// such results from its 32nd minute on.
 	step, offset = 30 * time.Minute, 7 * time.Minute
-	// part is the time that one query covers.
+	// part is the time that one query covers. The last one covers more, and evaluates as often as a server does: sums
+	// are read for 59 minutes, so with one evaluation after minute 32 there would be none until the server's own.
 	part = 4 * 24 * time.Hour
 )
 
@@ -64,17 +65,17 @@ func evaluate(ctx context.Context, head *tsdb.Head, pattern string) error {
 // record adds the results of a rule. The parts of the time are evaluated concurrently.
 func record(ctx context.Context, engine *promql.Engine, head *tsdb.Head, r rulefmt.Rule) error {
 	begin, end := time.UnixMilli(head.MinTime()).Truncate(step).Add(offset), time.UnixMilli(head.MaxTime())
-	results := make([]promql.Matrix, end.Sub(begin)/part+1)
+	results := make([]promql.Matrix, max(1, end.Sub(begin)/part))
 	group, queries := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range results {
 		group.Go(func() (err error) {
 			from := begin.Add(time.Duration(i) * part)
-			until := from.Add(part - step)
-			if until.After(end) {
-				until = end
+			if i+1 == len(results) {
+				results[i], err = query(queries, engine, head, r.Expr, from, end, slow)
+			} else {
+				results[i], err = query(queries, engine, head, r.Expr, from, from.Add(part-step), step)
 			}
-			results[i], err = query(queries, engine, head, r.Expr, from, until)
 			return err
 		})
 	}
@@ -101,11 +102,11 @@ func record(ctx context.Context, engine *promql.Engine, head *tsdb.Head, r rulef
 }
 
 // query evaluates an expression at each step from one time until another.
-func query(ctx context.Context, engine *promql.Engine, head *tsdb.Head, expr string, from, until time.Time) (promql.Matrix, error) {
+func query(ctx context.Context, engine *promql.Engine, head *tsdb.Head, expr string, from, until time.Time, each time.Duration) (promql.Matrix, error) {
 	past := storage.QueryableFunc(func(mint, maxt int64) (storage.Querier, error) {
 		return tsdb.NewBlockQuerier(tsdb.NewRangeHead(head, mint, maxt), mint, maxt)
 	})
-	q, err := engine.NewRangeQuery(ctx, past, nil, expr, from, until, step)
+	q, err := engine.NewRangeQuery(ctx, past, nil, expr, from, until, each)
 	if err != nil {
 		return nil, err
 	}
