@@ -80,7 +80,7 @@ func TestRecordIsSent(t *testing.T) {
 				"gpuledger_allocation_energy_joules_total": 4, "gpuledger_allocation_seconds_total": 4, "up": 1,
 				"gpuledger_allocation_created_timestamp_seconds": 4, "gpuledger_board_created_timestamp_seconds": 4,
 				"gpuledger_allocation_exclusive_energy_joules_total": 4, "gpuledger_allocation_idle_energy_joules_total": 4,
-				"gpuledger_allocation_estimated_energy_joules_total": 4, "gpuledger_board_uncounted_energy_bound_joules_total": 4,
+				"gpuledger_allocation_estimated_energy_joules_total": 4, "gpuledger_board_estimated_energy_joules_total": 4, "gpuledger_board_uncounted_energy_bound_joules_total": 4,
 				"gpuledger_allocation_active_seconds_total": 4, "gpuledger_allocation_busy_seconds_total": 4, "gpuledger_allocation_gpu_seconds_total": 4,
 				"gpuledger_board_unattributed_energy_joules_total": 20, "gpuledger_board_energy_source_info": 4,
 				"gpuledger_board_energy_resets_total": 4, "gpuledger_board_losses_total": 4, "gpuledger_board_remapped_rows_total": 8,
