@@ -112,7 +112,7 @@ func (s *speed) askFleet(ctx context.Context) error {
 			if s.only != nil && !s.only.MatchString(p.Title) || !strings.Contains(q.Expr, "$__range") {
 				continue
 			}
-			c, err := s.measure(ctx, strings.NewReplacer("$__range", window, "$cluster", ".*", "$model", ".*").Replace(q.Expr))
+			c, err := s.measure(ctx, strings.NewReplacer("$__range", window, "$__interval", fmt.Sprintf("%ds", s.days*86400/1000), "$cluster", ".*", "$model", ".*").Replace(q.Expr))
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.Title, err)
 			}

@@ -10,7 +10,7 @@ import { Prometheus } from './prometheus.mjs';
 const [out, ...rest] = process.argv.slice(2);
 const prometheus = new Prometheus(rest.pop());
 const folder = resolve(import.meta.dirname, '../../dashboards');
-const cell = 36; // Grafana's grid: a panel of height 8 is 296 pixels high
+const cell = 38; // Grafana's grid: a panel of height 8 is 296 pixels high
 const width = 1500;
 
 mkdirSync(out, { recursive: true });

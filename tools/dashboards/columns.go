@@ -52,14 +52,14 @@ var xids = []dashboard.ValueMapping{
 // place returns the columns for state, place and holder of a GPU.
 func place() []column {
 	return []column{
-		{field: "Value", title: "State", states: presence, width: 90},
-		{field: "node", title: "Node", link: toNode, width: 120},
-		{field: "serial", title: "Serial number", link: toLife, width: 140},
+		{field: "Value", title: "State", states: presence, width: 85},
+		{field: "node", title: "Node", link: toNode, width: 110},
+		{field: "serial", title: "Serial number", link: toLife, width: 130},
 		{field: "holder", title: "Holder"},
-		{field: "chassis_serial", title: "Chassis", link: toChassis, width: 140},
+		{field: "chassis_serial", title: "Chassis", link: toChassis, width: 130},
 		{field: "tray_index", title: "Tray", width: 60},
 		{field: "module_id", title: "Module", width: 70},
-		{field: "pci_bus_id", title: "PCI address", width: 150},
+		{field: "pci_bus_id", title: "PCI address", width: 145},
 		{field: "model", title: "Model", width: 200},
 		{field: "UUID", title: "UUID", link: toGPU, width: 350},
 	}

@@ -71,14 +71,16 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 	workloadHours := fill(`label_replace(sum by (cluster, namespace, workload_kind, workload_name) (HOURS) / 3600, "workload_name", "not known", "workload_name", "")`,
 		"HOURS", sumOfHours(`gpuledger:workload_gpu_seconds:increase1h{cluster=~"$cluster", namespace=~"$namespace", workload_name=~"$workload"}`))
 	return b.
-		WithPanel(rows(words{"Namespaces, full hours", "Energy, its idle part and cost of each namespace in the full hours of the time range.", noRules}, 10, []column{
+		WithPanel(rows(words{"Namespaces, full hours", "Energy, its idle part and cost of each namespace in the full hours of the time range.", noRules}, full, []column{
+			{field: "cluster", title: "Cluster", width: 90},
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
 			{field: "Value #C", title: "GPU hours"},
 			{field: "Value #D", title: "Idle", unit: "kwatth"},
 		}, namespaces, cost(namespaces), namespaceHours, namespaceIdle).SortBy(descending("Energy")).Decimals(2)).
-		WithPanel(rows(words{"Workloads, full hours", "Energy, its idle part and cost of each workload in the full hours of the time range; the 100 with the most energy. Workloads need the reconciler.", noRules}, 14, []column{
+		WithPanel(rows(words{"Workloads, full hours", "Energy, its idle part and cost of each workload in the full hours of the time range; the 100 with the most energy. Workloads need the reconciler.", noRules}, full, []column{
+			{field: "cluster", title: "Cluster", width: 90},
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "workload_kind", title: "Kind", width: 110},
 			{field: "workload_name", title: "Workload"},
@@ -97,25 +99,29 @@ func energyWhose(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			WithTarget(over("E", `sum(rate(gpuledger_unit_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "held by units, idle")).
 			WithTarget(over("C", `sum by (reason) (rate(gpuledger_board_unattributed_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`, "no pod: {{reason}}"))).
 		WithPanel(rows(words{"Pods that hold idle GPUs", "The 50 pods with the most idle power, from 10 W.", "no pod holds an idle GPU"}, half, []column{
+			{field: "cluster", title: "Cluster", width: 90},
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod", link: toPod},
 			{field: "Value", title: "Idle power", unit: "watt"},
 		}, `topk(50, sum by (cluster, namespace, pod) (rate(gpuledger_allocation_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace", pod=~"$pod"}[$__rate_interval])) > 10)`).
 			SortBy(descending("Idle power"))).
 		WithPanel(rows(words{"Pods, full hours", "Energy and cost of each pod in the full hours of the time range; the 100 with the most energy. Select a namespace before a range of many days.", noRules}, half, []column{
+			{field: "cluster", title: "Cluster", width: 90},
 			{field: "namespace", title: "Namespace", link: toEnergy},
 			{field: "pod", title: "Pod"},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},
 		}, pods, cost(pods)).SortBy(descending("Energy")).Decimals(3)).
 		WithPanel(rows(words{"Units that hold idle GPUs", "The 50 jobs, containers, services and users outside pods with the most idle power, from 10 W.", "no unit holds an idle GPU"}, half, []column{
-			{field: "manager", title: "Manager"},
+			{field: "cluster", title: "Cluster", width: 90},
+			{field: "manager", title: "Manager", width: 90},
 			{field: "unit", title: "Unit"},
 			{field: "Value", title: "Idle power", unit: "watt"},
 		}, `topk(50, sum by (cluster, manager, unit) (rate(gpuledger_unit_allocation_idle_energy_joules_total{cluster=~"$cluster"}[$__rate_interval])) > 10)`).
 			SortBy(descending("Idle power"))).
 		WithPanel(rows(words{"Units, full hours", "Energy and cost of each unit outside pods in the full hours of the time range; the 100 with the most energy.", noRules}, half, []column{
-			{field: "manager", title: "Manager"},
+			{field: "cluster", title: "Cluster", width: 90},
+			{field: "manager", title: "Manager", width: 90},
 			{field: "unit", title: "Unit"},
 			{field: "Value #A", title: "Energy", unit: "kwatth"},
 			{field: "Value #B", title: "Cost"},

@@ -12,18 +12,20 @@ func modelHour(rule string) string {
 	return `sum(` + hour(rule+`{cluster=~"$cluster", model=~"$model"}`) + `)`
 }
 
-// GPU seconds per second of each pod and unit, and the part with work.
+// GPUs of which pods and units hold a part now, and the share of the time with work. Grafana's interval of rates is hours in a
+// range of months. The record is scraped every minute, and a GPU is present for five minutes after the last scrape.
 const (
-	heldNow   = `rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[$__rate_interval]) or rate(gpuledger_unit_allocation_gpu_seconds_total{cluster=~"$cluster"}[$__rate_interval])`
-	activeNow = `rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[$__rate_interval]) or rate(gpuledger_unit_allocation_active_seconds_total{cluster=~"$cluster"}[$__rate_interval])`
+	heldNow   = `((rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m]) or rate(gpuledger_unit_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m])) > 0)`
+	activeNow = `clamp_max(sum by (cluster, UUID) (rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[6m]) or rate(gpuledger_unit_allocation_active_seconds_total{cluster=~"$cluster"}[6m])), 1)`
 )
 
 // fleet shows capacity and condition of all GPUs, for planning.
 func fleet() *dashboard.DashboardBuilder {
 	const (
-		present   = `count(gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
-		allocated = `sum((` + heldNow + `) and on (UUID) gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
-		active    = `sum(clamp_max(sum by (UUID) (` + activeNow + `), 1) and on (UUID) gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
+		gpus      = `group by (cluster, UUID, model) (gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`
+		present   = `count(` + gpus + `)`
+		allocated = `(count(` + gpus + ` and on (cluster, UUID) ` + heldNow + `) or 0 * ` + present + `)`
+		active    = `(sum(` + activeNow + ` and on (cluster, UUID) ` + gpus + `) or 0 * ` + present + `)`
 		noGPU     = "no GPU is present, or the record is not scraped"
 		noFailure = "no failure in the record"
 	)
@@ -31,65 +33,72 @@ func fleet() *dashboard.DashboardBuilder {
 	board1h, pods1h, idle1h := fleetHour("gpuledger:fleet_energy_joules:increase1h"), fleetHour("gpuledger:namespace_energy_joules:increase1h"), fleetHour("gpuledger:namespace_idle_energy_joules:increase1h")
 	units1h, unitsIdle1h := fleetHour("gpuledger:user_energy_joules:increase1h"), fleetHour("gpuledger:user_idle_energy_joules:increase1h")
 	byModel := func(expr string) string {
-		return fill(`sum by (model) ((EXPR) * on (UUID) group_left (model) topk by (UUID) (1, group by (UUID, model) (gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})))`, "EXPR", expr)
+		return fill(`sum by (model) (topk by (cluster, UUID) (1, GPUS) * on (cluster, UUID) group_left () (EXPR)) or 0 * count by (model) (GPUS)`, "EXPR", expr, "GPUS", gpus)
 	}
 	// A lost GPU has its place in the record of the past, and in the exporter's memory until the next boot.
-	failed := func(failure, labels string) string {
-		return fill(`sum by (LABELS) (group by (cluster, node, UUID) (ROSE)
+	failed := func(failure, by, labels string) string {
+		return fill(`sum by (BY) (group by (cluster, node, UUID) (ROSE)
   * on (cluster, node, UUID) group_left (LABELS) topk by (cluster, node, UUID) (1, group by (cluster, node, UUID, LABELS) (
     last_over_time(gpuledger:placement_info:present1h{cluster=~"$cluster", model=~"$model"}[$__range]) or gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"})))`,
-			"ROSE", rose("gpuledger_board_"+failure+"_total", "gpuledger:board_"+failure+":increase1h"), "LABELS", labels)
+			"BY", by, "ROSE", rose("gpuledger_board_"+failure+"_total", "gpuledger:board_"+failure+":increase1h"), "LABELS", labels)
+	}
+	failedModel := func(failure string) string { return named(failed(failure, "model", "model"), "model") }
+	failedSlot := func(failure string) string {
+		return named(failed(failure, "cluster, node, chassis_serial, chassis_slot", "chassis_serial, chassis_slot"), "chassis_serial", "chassis_slot")
 	}
 	return board(uidFleet, "gpuledger / Fleet", "Capacity and condition of all GPUs, for planning: what is there, allocated, free, failing and to be returned.", "now-90d").
 		Refresh("15m").
 		WithVariable(variable("model", "Model", `label_values(gpuledger_placement_info{cluster=~"$cluster"}, model)`)).
 		WithPanel(number(words{"GPUs present", "GPUs that a driver lists now.", noGPU}, sixth, "short", present).Thresholds(from("text"))).
-		WithPanel(number(words{"GPUs allocated", "GPUs that pods and units hold now; a shared GPU counts by the share that is held.", noGPU}, sixth, "short",
-			allocated+` or 0 * `+present).Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"GPUs free", "GPUs present less GPUs allocated.", noGPU}, sixth, "short",
-			present+` - (`+allocated+` or 0 * `+present+`)`).Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"GPUs free at the peak", "GPUs that no pod and no unit held in the busiest full hour of the time range, on average over that hour.", noRules}, sixth, "short",
-			fill(`min_over_time((GPUS - (HELD or vector(0)) / 3600)[$__range:1h])`, "GPUS", hourlyGPUs, "HELD", hourlyHeld)).Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Allocated share", "GPU hours that pods and units held in the full hours of the time range, of the GPU hours that were present.", noRules}, sixth, "percentunit",
-			fill(`sum_over_time(HELD[$__range:1h]) / 3600 / sum_over_time(GPUS[$__range:1h])`, "GPUS", hourlyGPUs, "HELD", hourlyHeld)).
+		WithPanel(number(words{"GPUs allocated", "GPUs of which pods or units hold at least a part now.", noGPU}, sixth, "short",
+			allocated).Thresholds(from("text"))).
+		WithPanel(number(words{"GPUs free", "GPUs present less GPUs allocated: no pod and no unit holds a part of them.", noGPU}, sixth, "short",
+			present+` - `+allocated).Thresholds(from("text"))).
+		WithPanel(number(words{"GPUs free at the peak", "GPUs of which no pod and no unit held a part at any time of the busiest full hour of the time range.", noRules}, sixth, "short",
+			fill(`min_over_time(FREE[$__range:1h])`, "FREE", modelHour("gpuledger:fleet_gpus:free1h"))).Thresholds(from("text"))).
+		WithPanel(number(words{"Allocated share", "GPU hours that pods and units held in the full hours of the time range, of the GPU hours that were present. A shared GPU counts by the share that is held.", noRules}, sixth, "percentunit",
+			fill(`clamp_max(sum_over_time(HELD[$__range:1h]) / 3600 / sum_over_time(GPUS[$__range:1h]), 1)`, "GPUS", hourlyGPUs, "HELD", hourlyHeld)).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"GPUs active", "GPUs on which pods or units work now. The driver does not report activity of MPS clients, nor of MIG instances before Hopper.", noGPU}, sixth, "short",
-			active+` or 0 * `+present).Thresholds(from("text")).Decimals(1)).
-		WithPanel(rows(words{"Models", "GPUs of each model now.", noGPU}, half, []column{
+		WithPanel(number(words{"Active share", "Share of the time in which pods and units work on the present GPUs now. The driver does not report activity of MPS clients, nor of MIG instances before Hopper.", noGPU}, sixth, "percentunit",
+			active+` / `+present).Thresholds(from("text")).Decimals(1)).
+		WithPanel(rows(words{"Models", "GPUs of each model now, those of which pods or units hold a part, and the share of the time in which these work on them.", noGPU}, half, []column{
 			{field: "model", title: "Model"},
 			{field: "Value #A", title: "Present", width: 90},
 			{field: "Value #B", title: "Allocated", width: 100},
-			{field: "Value #C", title: "Active", width: 90},
+			{field: "Value #C", title: "Active", unit: "percentunit", width: 90},
 			{field: "Value #D", title: "Power", unit: "watt", width: 110},
 		},
-			`count by (model) (gpuledger_placement_info{cluster=~"$cluster", model=~"$model"})`,
-			byModel(`sum by (UUID) (`+heldNow+`)`),
-			byModel(`clamp_max(sum by (UUID) (`+activeNow+`), 1)`),
-			byModel(`max by (UUID) (rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`)).
-			SortBy(descending("Present")).Decimals(1)).
-		WithPanel(lines(words{"GPUs present and allocated", "GPUs present and GPUs allocated, on average over each full hour.", noRules}, half, "short",
+			`count by (model) (`+gpus+`)`,
+			byModel(`group by (cluster, UUID) `+heldNow),
+			`(`+byModel(activeNow)+`) / on (model) count by (model) (`+gpus+`)`,
+			byModel(`max by (cluster, UUID) (rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[6m]))`)).
+			SortBy(descending("Present"))).
+		WithPanel(lines(words{"GPUs present and allocated", "GPUs present in each full hour, and the GPUs that pods and units held on average over it. A shared GPU counts by the share that is held.", noRules}, half, "short",
 			hourlyGPUs, "present").
-			WithTarget(over("B", hourlyHeld+` / 3600`, "allocated")).Interval("1h")).
+			WithTarget(over("B", fill(`HELD / 3600 <= GPUS or GPUS and HELD`, "GPUS", hourlyGPUs, "HELD", hourlyHeld), "allocated")).Interval("1h")).
 		WithPanel(rows(words{"Boards to return or inspect", "GPUs that the driver lost, or whose memory has no spare rows left.", "none"}, half, []column{
-			{field: "serial", title: "Board", link: toLife},
-			{field: "model", title: "Model"},
+			{field: "cluster", title: "Cluster", width: 80},
 			{field: "node", title: "Node", link: toNode},
-			{field: "chassis_slot", title: "Slot", width: 70},
-			{field: "fault", title: "Fault"},
+			{field: "serial", title: "Board", link: toLife, width: 130},
+			{field: "model", title: "Model", width: 200},
+			{field: "chassis_slot", title: "Slot", width: 50},
+			{field: "fault", title: "Fault", width: 115},
 		}, fill(`label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_present == 0), "fault", "lost", "", "")
-  or label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_row_remap_failure == 1), "fault", "no spare memory rows", "", "")`,
+  or label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_row_remap_failure == 1), "fault", "no spare rows", "", "")`,
 			"LABELS", "cluster, node, UUID, serial, model, chassis_serial, chassis_slot")).SortBy(ascending("Node"))).
-		WithPanel(rows(words{"Failures by model", "GPUs of each model that had XID errors or were lost in the time range.", noFailure}, half, []column{
+		WithPanel(rows(words{"Failures by model", "GPUs of each model that had XID errors or were lost in the time range, or up to two hours before it.", noFailure}, half, []column{
 			{field: "model", title: "Model"},
 			{field: "Value #A", title: "XID errors", width: 120},
 			{field: "Value #B", title: "Losses", width: 100},
-		}, failed("xid_errors", "model"), failed("losses", "model")).SortBy(descending("XID errors")).Decimals(0)).
-		WithPanel(rows(words{"Failures by slot", "GPUs that had XID errors or were lost, by their chassis and slot at that time. A slot that fails with every board points to the machine.", noFailure}, half, []column{
-			{field: "chassis_serial", title: "Chassis", link: toChassis},
-			{field: "chassis_slot", title: "Slot", width: 70},
-			{field: "Value #A", title: "XID errors", width: 120},
-			{field: "Value #B", title: "Losses", width: 100},
-		}, failed("xid_errors", "chassis_serial, chassis_slot"), failed("losses", "chassis_serial, chassis_slot")).
+		}, failedModel("xid_errors"), failedModel("losses")).SortBy(descending("XID errors")).Decimals(0)).
+		WithPanel(rows(words{"Failures by slot", "The same GPUs, by their node, chassis and slot at that time. A slot that fails with every board points to the machine.", noFailure}, half, []column{
+			{field: "cluster", title: "Cluster", width: 100},
+			{field: "node", title: "Node", link: toNode},
+			{field: "chassis_serial", title: "Chassis", link: toChassis, width: 140},
+			{field: "chassis_slot", title: "Slot", width: 60},
+			{field: "Value #A", title: "XID errors", width: 100},
+			{field: "Value #B", title: "Losses", width: 80},
+		}, failedSlot("xid_errors"), failedSlot("losses")).
 			SortBy(descending("XID errors")).Decimals(0)).
 		WithPanel(stacked(words{"Power by use", "Power charged to pods and units, its idle part, and the rest, on average over each full hour.", noRules}, half, "watt",
 			fill(`(PODS - IDLE) / 3600`, "PODS", pods1h, "IDLE", idle1h), "pods at work").

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
@@ -58,14 +60,14 @@ func incidentNow(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			"Pods on these GPUs", "Containers that hold or use one of the GPUs now, with the number of GPUs and the workload. Without the reconciler the workload is the pod.",
 			"no pod holds or uses them",
 		}, 14, []column{
-			{field: "namespace", title: "Namespace", width: 100},
-			{field: "workload_kind", title: "Kind", width: 110},
+			{field: "namespace", title: "Namespace", width: 95},
+			{field: "workload_kind", title: "Kind", width: 105},
 			{field: "workload_name", title: "Workload"},
 			{field: "pod", title: "Pod", link: toPod},
-			{field: "container", title: "Container", width: 100},
-			{field: "node", title: "Node", link: toNode, width: 100},
-			{field: "Value", title: "GPUs", width: 70},
-			{field: "sharing", title: "Held as"},
+			{field: "container", title: "Container", width: 95},
+			{field: "node", title: "Node", link: toNode, width: 95},
+			{field: "Value", title: "GPUs", width: 65},
+			{field: "sharing", title: "Held as", width: 95},
 		}, workloads(fill(`(count by (cluster, node, namespace, pod, pod_uid, container, sharing) (gpuledger_container_gpu_info{NODE, POD} and on (cluster, node, UUID) PICKED))`,
 			"NODE", onNode, "POD", inPod, "PICKED", picked))).
 			SortBy(descending("GPUs")).Height(6)).
@@ -116,7 +118,7 @@ func incidentAround(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 		WithPanel(rows(words{
 			"GPUs beside them", "Other GPUs of the same board, node and chassis, at most 200, with the pods that a repair would affect.",
 			"nothing is beside them, or no GPU was picked",
-		}, full, append([]column{{field: "beside", title: "Beside", width: 130}}, place()...),
+		}, full, append([]column{{field: "beside", title: "Beside", width: 130}}, slices.DeleteFunc(place(), func(c column) bool { return c.field == "chassis_serial" })...),
 			fill(`bottomk(200, STATES * on (cluster, node, UUID) group_left (holder) HOLDERS)`, "STATES", states(nearby), "HOLDERS", holders(inCluster))).
 			SortBy(ascending("Beside")).Height(7)).
 		WithPanel(rows(words{

@@ -108,11 +108,20 @@ func reported(gpus string) string {
   or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
 }
 
+// named gives empty labels the value "-". Grafana joins a result without a label to all rows of a table.
+func named(expr string, labels ...string) string {
+	for _, label := range labels {
+		expr = fill(`label_replace(EXPR, "LABEL", "-", "LABEL", "")`, "LABEL", label, "EXPR", expr)
+	}
+	return expr
+}
+
 // rose has the series of a counter of the record that counted a failure in the time range, until now. Results of the hourly
-// rule add failures whose counter was above 0 for less than a step. Such a counter is far more often 0 than not, so long
-// ranges are cheap.
+// rule add failures whose counter was above 0 for less than a step. The last two hours are read from all samples, because no
+// rule has them yet. Such a counter is far more often 0 than not, so long ranges are cheap.
 func rose(counter, hours string) string {
-	return fill(`((NOW > BEFORE) or (NOW unless BEFORE) or present_over_time(HOURS{cluster=~"$cluster"}[$__range]))`,
+	return fill(`((NOW > BEFORE) or (NOW unless BEFORE) or present_over_time(HOURS{cluster=~"$cluster"}[$__range]) or increase(COUNTER{cluster=~"$cluster"}[2h]) > 0 or (LATE unless EARLY))`,
+		"LATE", `last_over_time(COUNTER{cluster=~"$cluster"}[2h]) > 0`, "EARLY", `last_over_time(COUNTER{cluster=~"$cluster"}[1d] offset 2h)`,
 		"NOW", `max_over_time((COUNTER{cluster=~"$cluster"} > 0)[$__range:$__interval])`, "BEFORE", `COUNTER{cluster=~"$cluster"} offset $__range`, "COUNTER", counter, "HOURS", hours)
 }
 

@@ -63,7 +63,7 @@ func statement() *dashboard.DashboardBuilder {
 		WithPanel(rows(words{"Teams", "Energy, its idle part, GPU hours and cost of each team: the label team of namespaces (kube-state-metrics), or the account of Slurm jobs.", noRules}, full, billed([]column{
 			{field: "cluster", title: "Cluster"},
 			{field: "label_team", title: "Team"},
-		}), amounts(byTeam)...).SortBy(descending("Energy")).Decimals(2)).
+		}), amounts(byTeam)...).SortBy(descending("Energy")).Decimals(2).Height(10)).
 		WithPanel(rows(words{"Namespaces", "Energy, its idle part, GPU hours and cost of each namespace in the full hours of the month.", noRules}, full, billed([]column{
 			{field: "cluster", title: "Cluster"},
 			{field: "namespace", title: "Namespace", link: toEnergy},

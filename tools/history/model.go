@@ -155,6 +155,7 @@ func (b *block) addRules() {
 		always.curve++
 		b.add("gpuledger:fleet_energy_joules:increase1h", always, "cluster", cluster(c), "model", model)
 		b.add("gpuledger:fleet_gpus:present1h", always, "cluster", cluster(c), "model", model)
+		b.add("gpuledger:fleet_gpus:free1h", always, "cluster", cluster(c), "model", model)
 	}
 	for ns := range 40 {
 		always.curve++

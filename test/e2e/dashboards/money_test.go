@@ -273,23 +273,26 @@ func TestFleet(t *testing.T) {
 		want         []map[string]float64 // one for each query
 	}{
 		{"GPUs present", ".*", now, []map[string]float64{{"": 3}}},
-		{"GPUs allocated", ".*", now, []map[string]float64{{"": 2.5}}},
-		{"GPUs free", ".*", now, []map[string]float64{{"": 0.5}}},
-		{"GPUs active", ".*", now, []map[string]float64{{"": 1.25}}},
-		{"GPUs allocated", "H100", now, []map[string]float64{{"": 1.5}}},
-		{"Models", ".*", now, []map[string]float64{{"A100": 1, "H100": 2}, {"A100": 1, "H100": 1.5}, {"A100": 0.5, "H100": 0.75}, {"A100": 100, "H100": 200}}},
-		{"GPUs free at the peak", ".*", peak, []map[string]float64{{"": 0.5}}},
-		{"GPUs free at the peak", "H100", peak, []map[string]float64{{"": 0.5}}},
+		{"GPUs allocated", ".*", now, []map[string]float64{{"": 3}}},
+		{"GPUs allocated", ".*", later, []map[string]float64{{"": 1}}},
+		{"GPUs free", ".*", now, []map[string]float64{{"": 0}}},
+		{"GPUs free", "H100", later, []map[string]float64{{"": 2}}},
+		{"Active share", ".*", now, []map[string]float64{{"": 1.25 / 3}}},
+		{"GPUs allocated", "H100", now, []map[string]float64{{"": 2}}},
+		{"Models", ".*", now, []map[string]float64{{"A100": 1, "H100": 2}, {"A100": 1, "H100": 2}, {"A100": 0.5, "H100": 0.75 / 2}, {"A100": 100, "H100": 200}}},
+		{"Models", ".*", later, []map[string]float64{{"A100": 1, "H100": 2}, {"A100": 1, "H100": 0}, {"A100": 0.5, "H100": 0}, {"A100": 100, "H100": 200}}},
+		{"GPUs free at the peak", ".*", peak, []map[string]float64{{"": 0}}},
+		{"GPUs free at the peak", "H100", peak, []map[string]float64{{"": 0}}},
 		{"GPUs free at the peak", "A100", peak, []map[string]float64{{"": 0}}},
 		{"Allocated share", ".*", peak, []map[string]float64{{"": 3.5 / 6}}},
 		{"Allocated share", "H100", peak, []map[string]float64{{"": 1.5 / 4}}},
 		{"GPUs present and allocated", ".*", peak, []map[string]float64{{"": 3}, {"": 2.5}}},
 		// The rules do not have the hour of the failures yet.
 		{"Failures by model", ".*", now + 2*time.Minute, []map[string]float64{{"H100": 1}, {"H100": 1}}},
-		{"Failures by slot", ".*", now + 2*time.Minute, []map[string]float64{{"C 2": 1}, {"C 3": 1}}},
+		{"Failures by slot", ".*", now + 2*time.Minute, []map[string]float64{{"a C 2": 1}, {"a C 3": 1}}},
 		{"Failures by model", ".*", peak, []map[string]float64{{"H100": 1}, {"H100": 1}}},
 		{"Failures by model", "A100", peak, []map[string]float64{{}, {}}},
-		{"Failures by slot", ".*", peak, []map[string]float64{{"C 2": 1}, {"C 3": 1}}},
+		{"Failures by slot", ".*", peak, []map[string]float64{{"a C 2": 1}, {"a C 3": 1}}},
 		{"Power by use", ".*", peak, []map[string]float64{{"": 0.75 * 90}, {"": 0.25 * 90}, {"": 300 - 90 - 20}, {"": 0.75 * 20}, {"": 0.25 * 20}}},
 		{"Power by use", ".*", later, []map[string]float64{{"": 0.75 * 60}, {"": 0.25 * 60}, {"": 300 - 60}, {}, {}}},
 	}
@@ -305,7 +308,7 @@ func TestFleet(t *testing.T) {
 				check(t, err)
 				values := make(map[string]float64)
 				for _, s := range samples {
-					values[strings.TrimSpace(s.Labels["model"]+s.Labels["chassis_serial"]+" "+s.Labels["chassis_slot"])] = s.Value
+					values[strings.TrimSpace(s.Labels["model"]+s.Labels["node"]+" "+s.Labels["chassis_serial"]+" "+s.Labels["chassis_slot"])] = s.Value
 				}
 				got = append(got, values)
 			}
@@ -437,6 +440,12 @@ func TestLife(t *testing.T) {
 // backfilled starts a Prometheus with the history and the results of the rules for it.
 func backfilled(t *testing.T, name string, history []byte, rules ...string) (address string) {
 	t.Helper()
+	return backfilledOver(t, name, end, history, rules...)
+}
+
+// backfilledOver does it for a history of a length.
+func backfilledOver(t *testing.T, name string, length time.Duration, history []byte, rules ...string) (address string) {
+	t.Helper()
 	programs, err := prometheus.FromEnv()
 	check(t, err)
 	s := prometheus.Server{
@@ -447,7 +456,7 @@ func backfilled(t *testing.T, name string, history []byte, rules ...string) (add
 	for _, file := range rules {
 		// The rules for namespaces read results of those for workloads, so they need a second run.
 		for range 2 {
-			check(t, s.Evaluate(t.Context(), file, began, began.Add(end)))
+			check(t, s.Evaluate(t.Context(), file, began, began.Add(length)))
 		}
 	}
 	_, err = s.Start(t.Context())

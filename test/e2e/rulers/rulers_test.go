@@ -56,6 +56,7 @@ func TestHours(t *testing.T) {
 				`sum without (ruler) (gpuledger:workload_idle_energy_joules:increase1h{workload_name="train"})`:       3600 * 10,
 				`sum without (ruler) (gpuledger:workload_active_seconds:increase1h{workload_name="train"})`:           3600 / 4,
 				`sum without (ruler) (gpuledger:fleet_gpus:present1h)`:                                                1,
+				`sum without (ruler) (gpuledger:fleet_gpus:free1h)`:                                                   0,
 				`sum without (ruler) (gpuledger:workload_energy_joules:increase1h{workload_name="train"})`:            3600 * 100,
 				`sum without (ruler) (gpuledger:workload_gpu_seconds:increase1h{workload_name="train",model="H100"})`: 3600 / 2,
 				`sum without (ruler) (gpuledger:fleet_energy_joules:increase1h)`:                                      3600 * 350,
