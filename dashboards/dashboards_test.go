@@ -364,8 +364,9 @@ var (
 	used      = regexp.MustCompile(`\$\{?([a-zA-Z]\w*)`)
 )
 
-// recentRate matches rates of the record, which is scraped every minute, over six minutes: four scrapes may fail.
-var recentRate = regexp.MustCompile(`rate\(gpuledger_(?:board|allocation|unit_allocation)_\w+\{[^}]*\}\[6m\]\)`)
+// recentRate matches rates of the record, which is scraped every minute, over four minutes, as Grafana
+// has them in short ranges, or six: then four scrapes may fail.
+var recentRate = regexp.MustCompile(`rate\(gpuledger_(?:board|allocation|unit_allocation)_\w+\{[^}]*\}\[[46]m\]\)`)
 
 // TestVariables checks that every used variable exists, and that rates use Grafana's interval,
 // which is never too short for the scrape interval, or the interval of [recentRate].

@@ -16,7 +16,7 @@ func modelHour(rule string) string {
 // range of months. The record is scraped every minute, and a GPU is present for five minutes after the last scrape.
 const (
 	heldNow   = `((rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m]) or rate(gpuledger_unit_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m])) > 0)`
-	activeNow = `clamp_max(sum by (cluster, UUID) (rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[6m]) or rate(gpuledger_unit_allocation_active_seconds_total{cluster=~"$cluster"}[6m])), 1)`
+	activeNow = `clamp_max(sum by (cluster, UUID) (rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[4m]) or rate(gpuledger_unit_allocation_active_seconds_total{cluster=~"$cluster"}[4m])), 1)`
 )
 
 // fleet shows capacity and condition of all GPUs, for planning.
@@ -71,7 +71,7 @@ func fleet() *dashboard.DashboardBuilder {
 			`count by (model) (`+gpus+`)`,
 			byModel(`group by (cluster, UUID) `+heldNow),
 			`(`+byModel(activeNow)+`) / on (model) count by (model) (`+gpus+`)`,
-			byModel(`max by (cluster, UUID) (rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[6m]))`)).
+			byModel(`max by (cluster, UUID) (rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[4m]))`)).
 			SortBy(descending("Present"))).
 		WithPanel(lines(words{"GPUs present and allocated", "GPUs present in each full hour, and the GPUs that pods and units held on average over it. A shared GPU counts by the share that is held.", noRules}, half, "short",
 			hourlyGPUs, "present").

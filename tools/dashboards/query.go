@@ -33,13 +33,14 @@ func states(gpus string) string {
 }
 
 // holders has one series for every selected GPU. Its label holder is the pod or unit that holds or
-// uses the GPU, "several", "free", or unknown without a scrape.
+// uses the GPU, "several", "free", "none" if the GPU is lost, or "unknown" without a scrape.
 func holders(selector string) string {
 	owners := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR}
     or label_replace(label_replace(gpuledger_unit_gpu_info{SELECTOR}, "namespace", "$1", "manager", "(.+)"), "pod", "$1", "unit", "(.+)"))`
 	return fill(`(label_join(OWNERS and on (cluster, node, UUID) (count by (cluster, node, UUID) (OWNERS) == 1), "holder", "/", "namespace", "pod")
   or on (cluster, node, UUID) label_replace(count by (cluster, node, UUID) (OWNERS), "holder", "several", "", "")
-  or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (gpuledger_gpu_present{SELECTOR}), "holder", "free", "", "")
+  or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (gpuledger_gpu_present{SELECTOR} == 1), "holder", "free", "", "")
+  or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (gpuledger_gpu_present{SELECTOR}), "holder", "none", "", "")
   or on (cluster, node, UUID) label_replace(group by (cluster, node, UUID) (last_over_time(gpuledger_gpu_present{SELECTOR}[1h])), "holder", "unknown", "", "")) ^ 0`,
 		"OWNERS", owners, "SELECTOR", selector)
 }
