@@ -52,11 +52,17 @@ func ShowExplanation(ctx context.Context, cfg ExplainConfig, out io.Writer) erro
 // explanations responds with write of an explanation. Intervals are decoded for one response at a time,
 // so clients cannot take more than one processor from the sampler.
 func explanations(latest func() *gpu.Snapshot, log *slog.Logger, contentType string, write func(*bytes.Buffer, *status.Explanation) error) http.Handler {
+	refuse := func(w http.ResponseWriter, e status.QueryError) { e.Respond(w) }
+	if contentType == htmlType {
+		refuse = func(w http.ResponseWriter, e status.QueryError) {
+			respondWith(w, log, http.StatusBadRequest, contentType, func(body *bytes.Buffer) error { return status.QueryErrorHTML(body, e, version.Info()) })
+		}
+	}
 	return serve.OneAtATime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
 			e, err := explain(s, r)
 			if wrong := status.QueryError(""); errors.As(err, &wrong) {
-				wrong.Respond(w)
+				refuse(w, wrong)
 				return
 			}
 			respond(w, log, contentType, func(body *bytes.Buffer) error { return write(body, e) })

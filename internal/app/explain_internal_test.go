@@ -58,10 +58,16 @@ func TestExplainPaths(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	page := explanations(func() *gpu.Snapshot { return chargedNode(func() {}) }, slog.New(slog.DiscardHandler), "text/html; charset=utf-8", showExplanationPage)
+	page := explanations(func() *gpu.Snapshot { return chargedNode(func() {}) }, slog.New(slog.DiscardHandler), htmlType, showExplanationPage)
 	page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/explain.html?owner=train-0", http.NoBody))
 	if w.Header().Get("Content-Security-Policy") != status.SecurityPolicy || !strings.Contains(w.Body.String(), "<td class=\"exact\">300.000</td>") {
 		t.Errorf("page: header %v, body %s", w.Header(), w.Body)
+	}
+	w = httptest.NewRecorder()
+	page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/explain.html?owner=%3Cb%3E", http.NoBody))
+	if w.Code != http.StatusBadRequest || w.Header().Get("Content-Type") != htmlType || w.Header().Get("Content-Security-Policy") != status.SecurityPolicy ||
+		!strings.Contains(w.Body.String(), "--owner=&lt;b&gt;: no such owner") || !strings.Contains(w.Body.String(), `<a href="./">`) {
+		t.Errorf("page of an error: status %d, header %v, body %s", w.Code, w.Header(), w.Body)
 	}
 }
 

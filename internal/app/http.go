@@ -30,9 +30,9 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	fields := collector.NewFields(latest, cfg.DCGM.HostnameLabel)
 	metrics := serve.NewMetrics(registry, log)
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", withStatus(latest, now, log, "text/html; charset=utf-8", showHTML))
+	mux.Handle("GET /{$}", withStatus(latest, now, log, htmlType, showHTML))
 	mux.Handle("GET "+status.Path, withStatus(latest, now, log, "application/json", showJSON))
-	mux.Handle("GET "+status.ExplainPagePath, explanations(latest, log, "text/html; charset=utf-8", showExplanationPage))
+	mux.Handle("GET "+status.ExplainPagePath, explanations(latest, log, htmlType, showExplanationPage))
 	mux.Handle("GET "+status.ExplainPath, explanations(latest, log, "application/json", showExplanation))
 	mux.Handle("GET "+collector.MainPage.Path(), metrics.Main(collector.New(latest, cfg.Collector)))
 	mux.Handle("GET "+collector.RecordPage.Path(), metrics.Page(collector.NewRecord(latest)))
@@ -47,6 +47,9 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	}))
 	return mux
 }
+
+// htmlType is the content type of pages for people.
+const htmlType = "text/html; charset=utf-8"
 
 // nothingYet is the response before the first tick.
 const nothingYet = "no reading yet"

@@ -33,6 +33,11 @@ func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, co
 
 // respond responds with a complete page.
 func respond(w http.ResponseWriter, log *slog.Logger, contentType string, show func(*bytes.Buffer) error) {
+	respondWith(w, log, http.StatusOK, contentType, show)
+}
+
+// respondWith responds with a status.
+func respondWith(w http.ResponseWriter, log *slog.Logger, code int, contentType string, show func(*bytes.Buffer) error) {
 	var body bytes.Buffer
 	if err := show(&body); err != nil {
 		log.Error("show the state of the node", "err", err)
@@ -42,7 +47,8 @@ func respond(w http.ResponseWriter, log *slog.Logger, contentType string, show f
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Security-Policy", status.SecurityPolicy)
 	w.Header().Set("Cache-Control", "no-store") // the content is of this moment
-	_, _ = w.Write(body.Bytes())                // an error means that the client has gone
+	w.WriteHeader(code)
+	_, _ = w.Write(body.Bytes()) // an error means that the client has gone
 }
 
 func showHTML(w *bytes.Buffer, p *status.Page) error {

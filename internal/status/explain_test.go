@@ -2,6 +2,7 @@ package status_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"iter"
 	"net/http"
@@ -82,6 +83,21 @@ func TestExplanation(t *testing.T) {
 	}
 	golden.Check(t, "explain.txt", text.Bytes())
 	golden.Check(t, "explain.html", style.ReplaceAll(page.Bytes(), []byte("<style></style>")))
+	checkPage(t, page.Bytes())
+}
+
+// TestRefusedHTML checks the page of an error in a query.
+func TestRefusedHTML(t *testing.T) {
+	_, err := status.Explain(explainedNode(20, 1), status.Query{GPU: "1", Owner: "<b>", Since: time.Minute})
+	wrong := status.QueryError("")
+	if !errors.As(err, &wrong) {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := status.QueryErrorHTML(&page, wrong, "v0.0.0"); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "refused.html", style.ReplaceAll(page.Bytes(), []byte("<style></style>")))
 	checkPage(t, page.Bytes())
 }
 

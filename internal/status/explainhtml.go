@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"io"
 	"net/url"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 //go:embed explain.html
@@ -19,6 +21,19 @@ func ExplanationHTML(w io.Writer, e *Explanation, version string) error {
 		JSON, Version string
 		CSS           template.CSS
 	}{e, "." + ExplainPath + "?" + e.query().Encode(), version, template.CSS(pageCSS)}) //nolint:gosec // the file page.css
+}
+
+//go:embed refused.html
+var refusedHTML string
+
+var refusedTemplate = template.Must(template.New("refused").Parse(refusedHTML))
+
+// QueryErrorHTML writes an error in a query as a page in UTF-8.
+func QueryErrorHTML(w io.Writer, e QueryError, version string) error {
+	return refusedTemplate.Execute(w, struct {
+		Error, Version string
+		CSS            template.CSS
+	}{labelvalue.Printable(string(e)), version, template.CSS(pageCSS)}) //nolint:gosec // the file page.css
 }
 
 // query returns the parameters that select the explanation.

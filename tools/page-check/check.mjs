@@ -1,7 +1,7 @@
 // node check.mjs OUT SIMNODE: opens the exporter's page in chromium, on every scenario of the
 // simulated node and on every page of internal/status/testdata, on a phone and
 // on a screen, light and dark. Draws it into the folder OUT, and ends with 1 if axe finds a
-// violation of accessibility, something is wider than the window, or the page asks for
+// violation of accessibility, something is wider than the window, a number has several lines, or the page asks for
 // anything else.
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -86,6 +86,7 @@ async function look(name, url) {
       if (view === readme) await page.screenshot({ path: join(out, 'page.png') });
       await page.evaluate(reveal);
       for (const what of await page.evaluate(tooWide)) complain(view, what);
+      for (const what of await page.evaluate(wrapped)) complain(view, what);
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => window.axe.run());
       for (const v of violations) complain(view, `${v.id}: ${v.help}: ${v.nodes.map((n) => n.target).join(', ')}`);
@@ -106,6 +107,15 @@ function tooWide() {
   return [...document.querySelectorAll('body, body *:not(svg, svg *)')]
     .filter((e) => e.getBoundingClientRect().right > width + 1 || (e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1))
     .map((e) => `${e.localName} is too wide: ${e.textContent.trim().slice(0, 60)}`);
+}
+
+// wrapped runs in the page, and lists numbers in several lines.
+function wrapped() {
+  return [...document.querySelectorAll('td.exact, td.num')].filter((e) => {
+    const text = document.createRange();
+    text.selectNodeContents(e);
+    return /^[0-9.,]+$/.test(e.textContent.trim()) && new Set([...text.getClientRects()].map((r) => Math.round(r.top))).size > 1;
+  }).map((e) => `a number has several lines: ${e.textContent.trim()}`);
 }
 
 function complain(view, what) {
