@@ -4,7 +4,7 @@
 // violation of accessibility, something is wider than the window, a number has several lines, or the page asks for
 // anything else.
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { basename, join, resolve } from 'node:path';
@@ -17,17 +17,19 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const status = resolve(import.meta.dirname, '../../internal/status');
 const together = 5; // nodes at a time
 const settled = 30; // seconds after which every scenario has something to show
-const readme = 'lost-nvml-1280-light'; // the upper part of it is docs/pictures/page.png
+const readme = 'lost-1280-light'; // the upper part of it is docs/pictures/page.png
 
 mkdirSync(out, { recursive: true });
 const browser = await puppeteer.launch({
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--hide-scrollbars'],
 });
 let wrong = 0;
+rmSync(join(out, 'page.png'), { force: true });
 for (const [name, url] of goldens()) await look(name, url);
 const nodes = scenarios().map((scenario) => ({ scenario }));
 while (nodes.length > 0) await simulate(nodes.splice(0, together));
 await browser.close();
+if (!existsSync(join(out, 'page.png'))) complain(readme, 'there is no such view');
 console.log(wrong === 0 ? `nothing is wrong; the pictures are in ${out}` : `${wrong} things are wrong`);
 process.exitCode = wrong === 0 ? 0 : 1;
 
