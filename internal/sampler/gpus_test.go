@@ -200,3 +200,22 @@ func TestUnknownGPU(t *testing.T) {
 		t.Errorf("%d GPUs, want 2", got)
 	}
 }
+
+// TestHungAtRestart checks that a GPU that hangs while the exporter starts delays no other GPU: its
+// holder is credited for every second, and pays for it.
+func TestHungAtRestart(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 42, train)
+	w.gives(first, train)
+	s := w.sampler()
+	w.ticks(s, 5)
+	w.hung[second] = true
+	snap := w.ticks(w.restarted(s), 20)
+	b := snap.GPUs[0].Book
+	if len(b.Accounts) != 1 || b.Accounts[0].Allocated != 24*time.Second || b.Accounts[0].Energy[gpu.Exclusive] != 2_400_000 {
+		t.Errorf("book of the other GPU %+v, want 2400000 mJ and 24 s of its holder", b)
+	}
+	if b := snap.GPUs[1].Book; b == nil || b.Energy != 400_000 {
+		t.Errorf("book of the GPU that hangs %+v, want 400000 mJ as before", b)
+	}
+}

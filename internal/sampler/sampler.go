@@ -253,11 +253,16 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 
 // keepBooks adds the books to a snapshot. While the state can be neither saved nor removed, or its
 // file system hangs, a restart would continue from an older state. Then the books and errors stay
-// as last shown, or are omitted.
+// as last shown, or are omitted. Before the file was read, or while another exporter keeps the books,
+// they are omitted: the file may have older ones.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	for i := range snap.GPUs {
 		g := &snap.GPUs[i]
+		if s.store.ledger == nil {
+			g.Events, g.ReportsEvents = gpu.DriverEvents{}, false
+			continue
+		}
 		if s.store.stale {
 			old := shownOf(last, g.UUID)
 			if old == nil {

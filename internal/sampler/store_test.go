@@ -1,6 +1,7 @@
 package sampler_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,21 +54,47 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestLateDirectory checks that books continue if the state file can be opened only after some
-// ticks.
+// TestLateDirectory checks that books and errors continue if the state file can be opened only after
+// some ticks, and that none are shown before: they would have another time of creation. That time is
+// the test's own, the first tick.
 func TestLateDirectory(t *testing.T) {
-	w := newWorld(t)
-	s := w.sampler()
-	before := w.ticks(s, 5).GPUs[0].Book.Energy
-	s = w.restarted(s)
-	boot := "proc/sys/kernel/random/boot_id"
-	w.write(boot, "")
-	if snap := w.ticks(s, 2); snap.GPUs[0].Book != nil {
-		t.Errorf("book without the state file: %+v, want none", snap.GPUs[0].Book)
+	tests := []struct {
+		name        string
+		hide, show  func(w *world) error
+		hiddenTicks int
+	}{
+		{"the boot is unknown", renames("proc/sys", "proc/none"), renames("proc/none", "proc/sys"), 20},
+		{"the directory cannot be opened", blocks("state/lock"), unblocks("state/lock"), 2},
 	}
-	w.write(boot, "boot-1\n")
-	if got := w.ticks(s, 2).GPUs[0].Book.Energy; got <= before {
-		t.Errorf("energy after the restart %d mJ, want more than %d mJ", got, before)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			for i := range w.devices {
+				w.devices[i].ReportsEvents = true
+			}
+			s, began := w.sampler(), w.instant().Wall
+			w.xids = []gpu.DriverEvent{{UUID: first, Code: 31, At: began}}
+			before := w.ticks(s, 5).GPUs[0].Book.Energy
+			s = w.restarted(s)
+			if err := tt.hide(w); err != nil {
+				t.Fatal(err)
+			}
+			for range tt.hiddenTicks {
+				if g := w.ticks(s, 1).GPUs[0]; g.Book != nil || g.ReportsEvents || g.Events.Count != 0 {
+					t.Fatalf("book %+v and errors %+v without the state file, want none", g.Book, g.Events)
+				}
+			}
+			if err := tt.show(w); err != nil {
+				t.Fatal(err)
+			}
+			g := w.ticks(s, 2).GPUs[0]
+			if g.Book.Energy <= before || !g.Book.Opened.Equal(began) {
+				t.Errorf("%d mJ since %v after the restart, want more than %d mJ since %v", g.Book.Energy, g.Book.Opened, before, began)
+			}
+			if g.Events.Count != 1 || !g.Events.Since.Equal(began) || !g.ReportsEvents {
+				t.Errorf("errors %+v after the restart, want one since %v", g.Events, began)
+			}
+		})
 	}
 }
 
@@ -203,4 +230,22 @@ func TestCorruptState(t *testing.T) {
 			}
 		})
 	}
+}
+
+// renames returns a function that renames a file below the root of a world.
+func renames(from, to string) func(*world) error {
+	return func(w *world) error { return os.Rename(filepath.Join(w.root, from), filepath.Join(w.root, to)) }
+}
+
+// blocks returns a function that puts a folder in place of a file, which also stops root.
+func blocks(name string) func(*world) error {
+	return func(w *world) error {
+		path := filepath.Join(w.root, name)
+		return errors.Join(os.Remove(path), os.Mkdir(path, 0o755))
+	}
+}
+
+// unblocks returns a function that removes the folder.
+func unblocks(name string) func(*world) error {
+	return func(w *world) error { return os.Remove(filepath.Join(w.root, name)) }
 }
