@@ -16,9 +16,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// identityRetry is the pause before a GPU that is lost or incompletely identified is read again.
-// The driver may take seconds for a broken GPU and writes to the kernel log each time.
+// identityRetry is the longest pause before a GPU that is lost or incompletely identified is read
+// again. The driver may take seconds for a broken GPU and writes to the kernel log each time.
 const identityRetry = 10 * time.Second
+
+// firstRetry is the first pause for a lost GPU, which doubles: the GPU may be back at the next tick.
+const firstRetry = identityRetry / 20
 
 var errLate = errors.New("call timed out")
 

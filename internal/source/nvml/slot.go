@@ -23,6 +23,7 @@ type slot struct {
 	// oversized is the error if there are too many processes.
 	oversized error
 	again     time.Duration // boot clock; a slot without a reader rests until then
+	pause     time.Duration // the last rest, 0 while there is a reader
 	// belated is a reading that arrived after its Read had ended. The next Read reports it.
 	belated *gpu.Reading
 	health  source.Health
@@ -122,9 +123,12 @@ func (d *session) accept(s *slot, l look) {
 		s.device = l.memory.device
 		d.memories.keep(l.memory)
 	}
-	if l.reader == nil {
-		s.again = d.cfg.Now().Boot + identityRetry
+	if l.reader != nil {
+		s.pause = 0
+		return
 	}
+	s.pause = min(max(firstRetry, 2*s.pause), identityRetry)
+	s.again = d.cfg.Now().Boot + s.pause
 }
 
 // latest joins two readings of a GPU. Activity of instances comes at most every [gpmRefresh].

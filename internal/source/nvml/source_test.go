@@ -2,6 +2,7 @@ package nvml_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,8 +110,8 @@ func TestIdentityIsReadOnce(t *testing.T) {
 	}
 }
 
-// TestLostIsTriedNowAndThen checks that a lost GPU is retried after a pause, without an effect on
-// the others.
+// TestLostIsTriedNowAndThen checks that a lost GPU is retried after pauses that grow, without an effect
+// on the others. Once it was back, the pauses begin again.
 func TestLostIsTriedNowAndThen(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())
@@ -118,15 +119,31 @@ func TestLostIsTriedNowAndThen(t *testing.T) {
 	gputest.Read(t, s)
 	d.node.GPUs[0].Lost = true
 	d.write()
-	for range 25 {
+	var tried []int
+	handles := 2
+	for second := range 50 {
 		gputest.Read(t, s)
+		if n := d.calls("nvmlDeviceGetHandleByIndex"); n > handles {
+			tried, handles = append(tried, second), n
+		}
 		clock.Advance(time.Second)
 	}
-	if n := d.calls("nvmlDeviceGetHandleByIndex"); n != 2+2 {
-		t.Errorf("%d handles were requested, want 2 at first and 2 in 25 seconds", n)
+	if want := []int{1, 2, 4, 8, 16, 26, 36, 46}; !slices.Equal(tried, want) {
+		t.Errorf("a handle was requested after %v seconds, want %v", tried, want)
 	}
 	if n := d.calls("nvmlDeviceGetSerial"); n != 2 {
 		t.Errorf("%d serials were requested, want 2", n)
+	}
+	for range 2 { // lost for less than a second
+		d.change(pair())
+		clock.Advance(time.Minute)
+		gputest.Check(t, gputest.Read(t, s), pair())
+		d.node.GPUs[0].Lost = true
+		d.write()
+		gputest.Read(t, s)
+		d.change(pair())
+		clock.Advance(time.Second)
+		gputest.Check(t, gputest.Read(t, s), pair())
 	}
 }
 
