@@ -48,7 +48,7 @@ func TestDowngrade(t *testing.T) {
 	}
 
 	var lines strings.Builder
-	for line := range strings.Lines(string(saved)) {
+	for line := range strings.Lines(strings.TrimRight(string(saved), "\n")) {
 		decoder := json.NewDecoder(strings.NewReader(line))
 		decoder.UseNumber()
 		var v map[string]any

@@ -5,7 +5,8 @@
 // writing needs memory for one record only.
 //
 // A file is replaced by write and rename without fsync: it must survive the process and not the
-// machine, for which the page cache suffices.
+// machine, for which the page cache suffices. Two files exchange their names, so that a full file
+// system keeps room for the next one.
 package state
 
 import (
@@ -263,7 +264,8 @@ func checkEnd(line json.RawMessage, records int) error {
 
 // Save replaces the file with the given records, which are written one by one. If that fails,
 // the old file is removed: it no longer matches what was shown, and counters must not fall back
-// to it. Unless the error is ErrStale or ErrGone, the caller may show what it tried to save.
+// to it. Then there may be room for the new one. Unless the error is ErrStale or ErrGone, the caller
+// may show what it tried to save.
 func (d *Dir) Save(records iter.Seq[any]) error {
 	if !d.ours() {
 		return fmt.Errorf("save state: %w", ErrGone)
@@ -276,6 +278,9 @@ func (d *Dir) Save(records iter.Seq[any]) error {
 	if rm := d.root.Remove(ledgerFile); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
 		return fmt.Errorf("%w; %w: %w", err, ErrStale, rm)
 	}
+	if errors.Is(err, unix.ENOSPC) && d.replace(records) == nil {
+		return nil
+	}
 	return err
 }
 
@@ -287,70 +292,4 @@ func (d *Dir) ours() bool {
 	}
 	there, err := os.Stat(filepath.Join(d.path, lockFile))
 	return err == nil && os.SameFile(locked, there)
-}
-
-func (d *Dir) replace(records iter.Seq[any]) error {
-	next, err := d.create()
-	if err != nil {
-		return err
-	}
-	err = d.write(next, records)
-	if err := errors.Join(err, next.Close()); err != nil {
-		return err
-	}
-	return d.root.Rename(nextFile, ledgerFile)
-}
-
-// create creates the next file. It replaces the file of a killed program; it keeps a link, pipe
-// or directory in its place and fails.
-func (d *Dir) create() (*os.File, error) {
-	info, err := d.root.Lstat(nextFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file but %v: remove it", filepath.Join(d.path, nextFile), info.Mode())
-	default:
-		if err := d.root.Remove(nextFile); err != nil {
-			return nil, err
-		}
-	}
-	return d.root.OpenFile(nextFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-}
-
-// shortWriter fails instead of writing a line or a file that Load would reject. It gets one
-// line per call.
-type shortWriter struct {
-	io.Writer
-	left int
-}
-
-func (w *shortWriter) Write(line []byte) (int, error) {
-	if len(line) > maxRecord {
-		return 0, fmt.Errorf("a record of %d bytes: %w", len(line), ErrOversized)
-	}
-	if w.left -= len(line); w.left < 0 {
-		return 0, fmt.Errorf("more than %d bytes, lower --collector.process.max: %w", maxFile, ErrOversized)
-	}
-	return w.Writer.Write(line)
-}
-
-func (d *Dir) write(w io.Writer, records iter.Seq[any]) error {
-	buffer := bufio.NewWriter(w)
-	lines := json.NewEncoder(&shortWriter{Writer: buffer, left: maxFile})
-	if err := lines.Encode(header{Version: version, BootID: d.boot}); err != nil {
-		return err
-	}
-	n := 0
-	for r := range records {
-		if err := lines.Encode(r); err != nil {
-			return err
-		}
-		n++
-	}
-	if err := lines.Encode(footer{Records: &n}); err != nil {
-		return err
-	}
-	return buffer.Flush()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"math"
@@ -153,7 +154,8 @@ func TestCutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for n := range len(whole) - 1 { // the last byte only ends the line
+	whole = bytes.TrimRight(whole, "\n") // only ends the line and fills the space
+	for n := range len(whole) {
 		if err := os.WriteFile(name, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -214,6 +216,55 @@ func TestFullDisk(t *testing.T) {
 	}
 	if err := d.Save(lines(1)); err != nil {
 		t.Errorf("save what fits: %v", err)
+	}
+}
+
+// TestNoRoom checks that the file system may be full without an effect on the file: every save finds
+// the space of the file before the last, also for a state that has grown, and a new program
+// continues from the last save.
+func TestNoRoom(t *testing.T) {
+	path := t.TempDir()
+	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=1m,mode=755"); err != nil {
+		t.Skipf("a small file system is needed, which only root can mount: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+	d := open(t, path, "boot-1")
+	for n := range 2 {
+		if err := d.Save(lines(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	occupy(t, filepath.Join(path, "filler"))
+	for n := 1; n <= 20_000; n += 1000 {
+		want := make([]int, n)
+		want[n-1] = n
+		if err := d.Save(lines(want...)); err != nil {
+			t.Fatalf("save %d records: %v", n, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		d = open(t, path, "boot-1")
+		if got, err := load(d); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%d records after a restart, %v; want %d", len(got), err, n)
+		}
+		occupy(t, filepath.Join(path, fmt.Sprint("filler", n)))
+	}
+}
+
+// occupy writes a file until the file system is full.
+func occupy(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for page := bytes.Repeat([]byte{'x'}, os.Getpagesize()); err == nil; {
+		_, err = file.Write(page)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
 	}
 }
 

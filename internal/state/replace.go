@@ -1,0 +1,132 @@
+package state
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// room is the unit in which a file takes space, in bytes. The rest of it is empty lines, which a reader
+// skips, so that the next file has room to grow while the file system is full.
+const room = 64 << 10
+
+// replace writes the next file over the one before the last, whose space it has already, and
+// exchanges it with the last one.
+func (d *Dir) replace(records iter.Seq[any]) error {
+	next, err := d.create()
+	if err != nil {
+		return err
+	}
+	err = d.write(next, records)
+	if err == nil {
+		err = fill(next)
+	}
+	if err := errors.Join(err, next.Close()); err != nil {
+		return err
+	}
+	return d.exchange()
+}
+
+// create opens the next file for writing without releasing its space. It keeps a link, pipe or
+// directory in its place and fails.
+func (d *Dir) create() (*os.File, error) {
+	info, err := d.root.Lstat(nextFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file but %v: remove it", filepath.Join(d.path, nextFile), info.Mode())
+	case private(info):
+		return d.root.OpenFile(nextFile, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	default:
+		if err := d.root.Remove(nextFile); err != nil {
+			return nil, err
+		}
+	}
+	return d.root.OpenFile(nextFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// private reports whether a file has no other name and no other user.
+func private(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Nlink == 1 && int(stat.Uid) == os.Geteuid() && info.Mode().Perm() == 0o600
+}
+
+// fill ends a file that was written from its start: with empty lines, or here if the file system is full.
+func fill(file *os.File) error {
+	end, err := file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	whole := (end + room - 1) / room * room
+	if _, err := file.Write(bytes.Repeat([]byte{'\n'}, int(whole-end))); err != nil {
+		whole = end
+	}
+	return file.Truncate(whole)
+}
+
+// exchange gives the next file the name of the last one, and the other way round if the file system
+// can do that.
+func (d *Dir) exchange() error {
+	if info, err := d.root.Lstat(ledgerFile); err == nil && info.Mode().IsRegular() && d.swap() == nil {
+		return nil
+	}
+	return d.root.Rename(nextFile, ledgerFile)
+}
+
+func (d *Dir) swap() error {
+	dir, err := d.root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	fd := int(dir.Fd())
+	return unix.Renameat2(fd, nextFile, fd, ledgerFile, unix.RENAME_EXCHANGE)
+}
+
+// shortWriter fails instead of writing a line or a file that Load would reject. It gets one
+// line per call.
+type shortWriter struct {
+	io.Writer
+	left int
+}
+
+func (w *shortWriter) Write(line []byte) (int, error) {
+	if len(line) > maxRecord {
+		return 0, fmt.Errorf("a record of %d bytes: %w", len(line), ErrOversized)
+	}
+	if w.left -= len(line); w.left < 0 {
+		return 0, fmt.Errorf("more than %d bytes, lower --collector.process.max: %w", maxFile, ErrOversized)
+	}
+	return w.Writer.Write(line)
+}
+
+func (d *Dir) write(w io.Writer, records iter.Seq[any]) error {
+	buffer := bufio.NewWriter(w)
+	lines := json.NewEncoder(&shortWriter{Writer: buffer, left: maxFile})
+	if err := lines.Encode(header{Version: version, BootID: d.boot}); err != nil {
+		return err
+	}
+	n := 0
+	for r := range records {
+		if err := lines.Encode(r); err != nil {
+			return err
+		}
+		n++
+	}
+	if err := lines.Encode(footer{Records: &n}); err != nil {
+		return err
+	}
+	return buffer.Flush()
+}
