@@ -169,3 +169,40 @@ func TestExplained(t *testing.T) {
 		})
 	}
 }
+
+// TestRestarts checks what a restart explains: a gap until the boot is known, and a book that begins
+// again only if the exporter started on a read-only directory and had not read the GPU since.
+func TestRestarts(t *testing.T) {
+	down := blindness{hidesAll, everyGPU, span{71 * time.Second, 75 * time.Second}, ""}
+	noBoot := blindness{hidesOwners | hidesBoot, everyGPU, span{72 * time.Second, 95 * time.Second}, "proc missing"}
+	protected := blindness{hidesBooks | protectsState, everyGPU, span{71 * time.Second, 80 * time.Second}, "state read-only"}
+	lost := blindness{hidesGPU, 0, span{68 * time.Second, 95 * time.Second}, "GPU lost"}
+	gap := func(s *Shot) { s.move("idle", "gap", 3_300_000) }
+	again := func(s *Shot) {
+		k := Series{Name: unattributedEnergy, UUID: testGPU, Split: "gap"}
+		s.Series[k] = Sample{0, s.Series[k].Created.Add(90 * time.Second)}
+	}
+	tests := []struct {
+		name   string
+		blind  []blindness
+		damage func(s *Shot)
+		want   string
+	}{
+		{"a gap of a restart", []blindness{down}, gap, ruleReason},
+		{"until the boot is known", []blindness{down, noBoot}, gap, ""},
+		{"a lost GPU begins again", []blindness{down, lost}, again, ruleCounters},
+		{"with a protected state", []blindness{down, lost, protected}, again, ""},
+		{"a read GPU with a protected state", []blindness{down, protected}, again, ruleCounters},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := testPlay()
+			tt.damage(&p.Shots[2])
+			p.blind = tt.blind
+			found := Check(p)
+			if tt.want == "" && len(found) > 0 || tt.want != "" && !slices.ContainsFunc(found, func(v Violation) bool { return v.Rule == tt.want }) {
+				t.Errorf("found %v, want %q", found, tt.want)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package blindness
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -107,10 +108,18 @@ func (c *checker) checkBalance(s *Shot, uuid string) {
 	}
 }
 
-// begunAgain reports whether counters of this time may begin again: an exporter that starts while its
-// state directory is read-only has no books.
-func (c *checker) begunAgain(created time.Time) bool {
-	return c.hidden(protectsState, everyGPU).wider(tick, tick).covers(created.Sub(c.Began))
+// begunAgain reports whether counters of a GPU that were created at a time may begin again: an exporter
+// that starts while its state directory is read-only has no books. The book of a GPU begins when the GPU
+// is read.
+func (c *checker) begunAgain(uuid string, created time.Time) bool {
+	protected := c.hidden(protectsState, everyGPU).wider(tick, tick)
+	g := slices.IndexFunc(c.GPUs, func(b Board) bool { return b.UUID == uuid })
+	for _, b := range c.blind {
+		if b.what == hidesAll && g >= 0 && protected.covers(b.to-starting) {
+			protected = append(protected, span{b.from, c.hidden(hidesGPU, g).after(b.to) + around + c.slack})
+		}
+	}
+	return protected.covers(created.Sub(c.Began))
 }
 
 // checkSeries checks that no counter falls, begins again, or is missing at the end.
@@ -121,7 +130,7 @@ func (c *checker) checkSeries() {
 		for k, v := range s.Series {
 			was, known := last[k]
 			subject := fmt.Sprintf("%s{%s %s %s%s}", k.Name, k.UUID, k.Owner, k.Split, k.Rest)
-			if known && c.begunAgain(v.Created) {
+			if known && c.begunAgain(k.UUID, v.Created) {
 				known = false
 			}
 			if known && v.Value < was.Value {

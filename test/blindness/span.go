@@ -77,6 +77,16 @@ func (a spans) wider(before, after time.Duration) spans {
 	return union(out...)
 }
 
+// after returns the first moment that is not in a, from a time on.
+func (a spans) after(t time.Duration) time.Duration {
+	for _, s := range a {
+		if s.covers(t) {
+			t = s.to
+		}
+	}
+	return t
+}
+
 // meeting returns the spans of a that share a moment with b.
 func (a spans) meeting(b spans) spans {
 	return slices.DeleteFunc(slices.Clone(a), func(s span) bool { return b.within(s).length() == 0 })

@@ -42,6 +42,8 @@ const (
 	hidesContexts
 	// hidesOwners: the owner of a process, and whether a pod lives.
 	hidesOwners
+	// hidesBoot: the boot id. An exporter that starts has no books before it is known.
+	hidesBoot
 	// hidesEnergy: the counter. Its next change is for all the time since the last one.
 	hidesEnergy
 	// dropsEnergy: the counter's energy around the change cannot be known.
@@ -103,8 +105,8 @@ var Kinds = []Kind{
 	driverCall("samples hang", callSamples, hang, hidesGPU, true),
 	driverCall("GPU lost", "*", gpuIsLost, hidesGPU, true),
 	{Name: driverReloaded, group: groupDriver, hides: hidesGPU | dropsEnergy, begin: (*machine).unloadDriver, end: (*machine).loadDriver},
-	{Name: "proc empty", group: groupProc, hides: hidesOwners, begin: (*machine).emptyProc, end: (*machine).restoreProc},
-	{Name: "proc missing", group: groupProc, hides: hidesOwners, begin: (*machine).removeProc, end: (*machine).restoreProc},
+	{Name: "proc empty", group: groupProc, hides: hidesOwners | hidesBoot, begin: (*machine).emptyProc, end: (*machine).restoreProc},
+	{Name: "proc missing", group: groupProc, hides: hidesOwners | hidesBoot, begin: (*machine).removeProc, end: (*machine).restoreProc},
 	{Name: "proc hidden", group: groupProc, hides: hidesOwners, begin: (*machine).hideProc, end: (*machine).restoreProc},
 	{Name: "counter frozen", group: groupCounter, hides: hidesEnergy, one: true, begin: (*machine).freeze, end: (*machine).thaw},
 	{Name: "counter late", group: groupCounter, hides: hidesEnergy, one: true, begin: (*machine).delay, end: (*machine).thaw},

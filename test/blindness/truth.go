@@ -52,7 +52,8 @@ func (a spans) covers(t time.Duration) bool {
 }
 
 // unread returns when no reading of a GPU was complete: its processes, or its energy. After the end of
-// an exporter the books continue from the last save, and from the last settled interval.
+// an exporter the books continue from the last save, and from the last settled interval. They do so when
+// the next one knows the boot.
 func (t *truth) unread(g int) spans {
 	var lost []span
 	waits := union(append(t.hidden(hidesPods|hidesContexts|hidesOwners, g), span{0, starting + poll})...)
@@ -68,6 +69,7 @@ func (t *truth) unread(g int) spans {
 		if waits.covers(b.from) {
 			b.from -= unsettled + t.slack
 		}
+		b.to = t.hidden(hidesBoot, g).after(b.to)
 		lost = append(lost, b.span)
 	}
 	for _, b := range t.blind {
