@@ -116,7 +116,7 @@ func (c *checker) begunAgain(uuid string, created time.Time) bool {
 	g := slices.IndexFunc(c.GPUs, func(b Board) bool { return b.UUID == uuid })
 	for _, b := range c.blind {
 		if b.what == hidesAll && g >= 0 && protected.covers(b.to-starting) {
-			protected = append(protected, span{b.from, c.hidden(hidesGPU, g).after(b.to) + around + c.slack})
+			protected = append(protected, span{b.from, c.hidden(hidesGPU, g).after(b.to) + retry + around + c.slack})
 		}
 	}
 	return protected.covers(created.Sub(c.Began))

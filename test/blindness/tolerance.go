@@ -18,6 +18,8 @@ const (
 	unsettled = 10 * time.Second
 	// samples is the number of the driver's samples in a second, at least.
 	samples = 6
+	// retry is the longest pause before a lost GPU is tried again.
+	retry = 10*time.Second + tick
 	// expired is when an allocation expires: three polls after the last response.
 	expired = 3 * poll
 )
@@ -45,7 +47,7 @@ func (p *Play) age(s *Shot, g int) (age time.Duration, quiet bool) {
 		at = p.Began
 	}
 	hidden := p.hidden(hidesGPU|dropsEnergy|hidesBooks|hidesOwners, g)
-	return s.At - at.Sub(p.Began), s.At > starting+poll && !hidden.wider(tick, poll).covers(s.At)
+	return s.At - at.Sub(p.Began), s.At > starting+poll && !hidden.wider(tick, retry+around).covers(s.At)
 }
 
 // rounding is the tolerance of sums of energy, in millijoules: the node's step at the ends of a span.
