@@ -104,12 +104,13 @@ select last_seen,
   cluster, node, chassis_serial, chassis_slot, pci_bus_id, uuid, serial, null, null, null, null, null
 from stays where missing_since is not null and (seen_again is null or seen_again > missing_since + interval '1' hour);
 
--- Readings of serial numbers, in the columns of gpuid.
+-- Readings of serial numbers, in the columns of gpuid. The GPUs of a board have one serial number: it is read once for each node and hour.
 create or replace view serials as
-select cluster, node, coalesce(nullif(machine, ''), system_uuid) as machine, 'gpuledger' as source, chassis_serial as chassis, serial as gpu,
-  last_seen as read_time
+select cluster, node, max(coalesce(nullif(machine, ''), system_uuid)) as machine, 'gpuledger' as source, max(chassis_serial) as chassis,
+  serial as gpu, max(last_seen) as read_time
 from gpu_hours
-where serial <> '' and scrapes > 0;
+where serial <> '' and scrapes > 0
+group by cluster, hour, node, serial;
 
 -- The tables of Primus-Lens, with the columns that the archive has. Times are full hours. What is in the newest filed hour runs.
 create or replace view gpu_workload as

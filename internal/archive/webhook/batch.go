@@ -93,7 +93,7 @@ func gpuid(h *table.Hour, size int) ([]batch, error) {
 		if byNode[g.Node] == nil {
 			nodes = append(nodes, g.Node)
 		}
-		byNode[g.Node] = append(byNode[g.Node], readingOf(h.Cluster, g))
+		byNode[g.Node] = latest(byNode[g.Node], readingOf(h.Cluster, g))
 	}
 	var batches []batch
 	for _, node := range nodes {
@@ -111,6 +111,19 @@ func gpuid(h *table.Hour, size int) ([]batch, error) {
 		}
 	}
 	return batches, nil
+}
+
+// latest adds a reading of a node, or replaces an older one of the same serial number: the GPUs of a
+// board have one, and receivers with gpuid's unique key reject it twice.
+func latest(of []reading, r reading) []reading {
+	i := slices.IndexFunc(of, func(other reading) bool { return other.GPU == r.GPU })
+	switch {
+	case i < 0:
+		return append(of, r)
+	case of[i].Time.Before(r.Time):
+		of[i] = r
+	}
+	return of
 }
 
 func readingOf(cluster string, g *fold.GPU) reading {

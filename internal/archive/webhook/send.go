@@ -30,6 +30,7 @@ const (
 type temporary struct {
 	error
 	after time.Duration // requested by the server, 0 if it did not
+	final bool          // the receiver rejects the batch if no attempt succeeds
 }
 
 func (t *temporary) Unwrap() error { return t.error }
@@ -46,7 +47,7 @@ func (s *Sink) send(ctx context.Context, b batch) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case n == attempts:
-			return fmt.Errorf("%d attempts: %w", n, err)
+			return permanent.If(again.final, fmt.Errorf("%d attempts: %w", n, err))
 		case again.after > maxRetryAfter:
 			return fmt.Errorf("%w: the server requests to wait %s", err, again.after)
 		}
@@ -87,7 +88,7 @@ func (s *Sink) post(ctx context.Context, b batch) error {
 		if errors.As(err, new(*tls.CertificateVerificationError)) {
 			return err
 		}
-		return &temporary{err, 0}
+		return &temporary{error: err}
 	}
 	defer response.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
@@ -114,7 +115,9 @@ func check(host string, response *http.Response, body []byte) error {
 	case status/100 == 3:
 		return fmt.Errorf("%s redirects to another URL: set --http.url to it", host)
 	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status/100 == 5:
-		return &temporary{err, retryAfter(response.Header.Get("Retry-After"))}
+		return &temporary{error: err, after: retryAfter(response.Header.Get("Retry-After"))}
+	case status == http.StatusConflict: // another request with this key is not answered yet, or the receiver has a row
+		return &temporary{error: err, after: retryAfter(response.Header.Get("Retry-After")), final: true}
 	}
 	return permanent.If(permanent.Status(status), err)
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/webhook"
@@ -145,7 +146,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestGpuid checks the arrays of serial numbers.
+// TestGpuid checks the arrays of serial numbers. A receiver with gpuid's unique key accepts them: the second GPU
+// of a board, which is seen later, adds no reading.
 func TestGpuid(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)
@@ -157,15 +159,16 @@ func TestGpuid(t *testing.T) {
 	other.Node, other.Machine, other.SystemUUID, other.ChassisSerial = "b", "", "sys", "C1"
 	unseen, unknown := other, other
 	unseen.Scrapes, unknown.Serial = 0, ""
-	h.GPUs = append(h.GPUs, h.GPUs[0], other, unseen, unknown)
+	second := h.GPUs[0]
+	second.UUID, second.Last = "second", second.Last.Add(time.Second)
+	h.GPUs = append(h.GPUs, second, other, unseen, unknown)
 	check(t, open(t, c).Replace(t.Context(), h))
-	first := `{"cluster":"east/1","node":"a","machine":"vm-1","source":"gpuledger","chassis":"","gpu":"S1","time":"2026-03-01T13:00:00Z"}`
 	want := []string{
-		"[" + first + "," + first + "]",
+		`[{"cluster":"east/1","node":"a","machine":"vm-1","source":"gpuledger","chassis":"","gpu":"S1","time":"2026-03-01T13:00:01Z"}]`,
 		`[{"cluster":"east/1","node":"b","machine":"sys","source":"gpuledger","chassis":"C1","gpu":"S1","time":"2026-03-01T13:00:00Z"}]`,
 	}
 	for i, got := range r.requests {
-		if i >= len(want) || got.body != want[i] || got.header.Get("Content-Type") != "application/json" || got.header.Get("X-Records-Count") != []string{"2", "1"}[i] || got.header.Get("X-Timestamp") != "2026-03-01T13:00:00Z" {
+		if i >= len(want) || got.body != want[i] || got.header.Get("Content-Type") != "application/json" || got.header.Get("X-Records-Count") != "1" || got.header.Get("X-Timestamp") != "2026-03-01T13:00:00Z" {
 			t.Errorf("request %d has %s with %v", i, got.body, got.header)
 		}
 	}
@@ -265,6 +268,8 @@ func TestRetries(t *testing.T) {
 		{"always 503", repeat(100, answer(503)), always, `8 attempts: receiver.example.com returns 503 Service Unavailable: "the reason"`, 8, time.Minute, 3 * time.Minute},
 		{"rejected", repeat(1, answer(400)), always, `returns 400 Bad Request: "the reason"`, 1, 0, 0},
 		{"unauthorized", repeat(1, answer(401)), always, "returns 401", 1, 0, 0},
+		{"a conflict that passes", repeat(2, answer(409)), always, "", 3, time.Second, 4 * time.Second},
+		{"always a conflict", repeat(100, answer(409)), always, `8 attempts: receiver.example.com returns 409 Conflict: "the reason"`, 8, time.Minute, 3 * time.Minute},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -277,6 +282,9 @@ func TestRetries(t *testing.T) {
 				}
 				if waited := time.Since(began); waited < tt.min || waited > tt.max {
 					t.Errorf("took %s, want %s to %s", waited, tt.min, tt.max)
+				}
+				if rejects := strings.Contains(tt.want, "400") || strings.Contains(tt.want, "409"); permanent.Is(err) != rejects {
+					t.Errorf("error is permanent: %t, want %t", permanent.Is(err), rejects)
 				}
 				keys := make(map[string]bool)
 				for _, got := range r.requests {

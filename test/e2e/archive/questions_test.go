@@ -280,6 +280,7 @@ func TestQuestions(t *testing.T) {
 				t.Errorf("%s: %s (-want +got):\n%s", kind.name, q.sql, diff)
 			}
 		}
+		testModule(t, kind, url, db)
 		elsewhere := server.elsewhere("gpuledger")
 		names := elsewhere.rows(t, `select table_name, ordinal_position, column_name from information_schema.columns
 			where table_schema = 'gpuledger' and table_name not like '%2026%' and table_name not like '%default' and column_name <> 'n'`)
@@ -365,5 +366,22 @@ func TestPlacements(t *testing.T) {
 		if diff := cmp.Diff(want, db.rows(t, "select event_time, node from board_events where event = 'silent' order by event_time")); diff != "" {
 			t.Errorf("%s: losses (-want +got):\n%s", kind.name, diff)
 		}
+	}
+}
+
+// testModule checks that a board with two GPUs has one reading an hour, as gpuid's unique key requires.
+func testModule(t *testing.T, kind databases, url string, db query) {
+	t.Helper()
+	sink, err := kind.sink(t.Context(), url)
+	check(t, err)
+	h := sinktest.Hour(began, 7)
+	second := h.GPUs[0]
+	second.UUID, second.Last = "second", second.Last.Add(time.Second)
+	h.GPUs = append(h.GPUs, second)
+	check(t, sink.Replace(t.Context(), h))
+	check(t, sink.Close())
+	got := db.rows(t, "select node, gpu, count(*) from serials where cluster = 'east/1' group by node, gpu")
+	if diff := cmp.Diff([]string{"a | S1 | 1"}, got); diff != "" {
+		t.Errorf("%s: readings of a module board (-want +got):\n%s", kind.name, diff)
 	}
 }

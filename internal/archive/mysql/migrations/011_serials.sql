@@ -1,0 +1,1 @@
+-- The view serials has each serial number once for a node and an hour.
