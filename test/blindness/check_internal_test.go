@@ -178,6 +178,7 @@ func TestRestarts(t *testing.T) {
 	protected := blindness{hidesBooks | protectsState, everyGPU, span{71 * time.Second, 80 * time.Second}, "state read-only"}
 	lost := blindness{hidesGPU, 0, span{68 * time.Second, 95 * time.Second}, "GPU lost"}
 	gap := func(s *Shot) { s.move("idle", "gap", 3_300_000) }
+	active := func(s *Shot) { s.add(containerActive, "a", "", 10_000) }
 	again := func(s *Shot) {
 		k := Series{Name: unattributedEnergy, UUID: testGPU, Split: "gap"}
 		s.Series[k] = Sample{0, s.Series[k].Created.Add(90 * time.Second)}
@@ -188,6 +189,12 @@ func TestRestarts(t *testing.T) {
 		damage func(s *Shot)
 		want   string
 	}{
+		{"active after a restart", []blindness{{hidesAll, everyGPU, span{22 * time.Second, 26 * time.Second}, ""}}, active, ruleActive},
+		{"without books and kubelet", []blindness{
+			{hidesAll, everyGPU, span{22 * time.Second, 26 * time.Second}, ""},
+			{hidesBooks | protectsState, everyGPU, span{22 * time.Second, 30 * time.Second}, "state read-only"},
+			{hidesPods, everyGPU, span{15 * time.Second, 70 * time.Second}, "kubelet stopped"},
+		}, active, ""},
 		{"a gap of a restart", []blindness{down}, gap, ruleReason},
 		{"until the boot is known", []blindness{down, noBoot}, gap, ""},
 		{"a lost GPU begins again", []blindness{down, lost}, again, ruleCounters},

@@ -42,7 +42,7 @@ func (c *checker) checkOwner(s *Shot, o *Owner) {
 
 // checkActive checks that an owner that is known to hold its GPU held it for as long as it worked.
 func (c *checker) checkActive(s *Shot, o *Owner) {
-	known := c.learnt(o, o.From+poll+tick+c.slack, false) + settled
+	known := max(c.learnt(o, o.From+poll+tick+c.slack, false), c.relearnt(o)) + settled
 	if known > o.Until { // it may have ended before it was known
 		return
 	}
@@ -51,6 +51,18 @@ func (c *checker) checkActive(s *Shot, o *Owner) {
 	if o.Holds && filed && s.At >= known && active > held+tick+c.slack {
 		c.breaks(ruleActive, o.Name, s.At, "active for %v, held for %v", active, held)
 	}
+}
+
+// relearnt returns when an allocation is known again after a restart without books: with the kubelet's
+// next response.
+func (c *checker) relearnt(o *Owner) (at time.Duration) {
+	protected, silent := c.hidden(protectsState, everyGPU).wider(tick, tick), c.hidden(hidesPods, o.GPU)
+	for _, b := range c.blind {
+		if b.what == hidesAll && o.life().covers(b.from) && protected.covers(b.to-starting) {
+			at = max(at, silent.after(b.to)+poll+tick+c.slack)
+		}
+	}
+	return at
 }
 
 // presence returns when an owner may be charged: its life with the tolerances.
