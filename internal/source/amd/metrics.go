@@ -39,45 +39,52 @@ type field struct{ at, width int }
 
 // A layout has the places of the values in one revision of gpu_metrics.
 type layout struct {
-	size                                                                          int
 	edge, hotspot, power, activity, energy, activitySum, samples, clock, memClock field
 	// partitions is the place of the first partition, stride the distance to the next, and busy the
 	// place of the sums within each. A stride of 0 means none.
 	partitions, stride, busy int
 }
 
-// A revision of gpu_metrics is its format and its content.
-type revision struct{ format, content uint8 }
+// A revision of gpu_metrics is its format, its content and its size in bytes: drivers have filled one content in
+// two ways.
+type revision struct {
+	format, content uint8
+	size            int
+}
 
 // layouts has the known revisions with a fixed layout (Linux, kgd_pp_interface.h). None is an
 // extension of another. Revision 1.0 has a counter of 32 bits that wraps within minutes; it is not
 // read. Formats 2 and 3 belong to processors with graphics.
 var layouts = map[revision]layout{
-	{1, 0}: {
-		size: 80, edge: u16(16), hotspot: u16(18), activity: u16(28), power: u16(34), clock: u16(54), memClock: u16(58),
+	{1, 0, 80}: {
+		edge: u16(16), hotspot: u16(18), activity: u16(28), power: u16(34), clock: u16(54), memClock: u16(58),
 	},
-	{1, 1}: discrete(96),
-	{1, 2}: discrete(104),
-	{1, 3}: discrete(120),
-	{1, 4}: {
-		size: 288, hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24),
+	{1, 1, 96}:  discrete,
+	{1, 2, 104}: discrete,
+	{1, 3, 120}: discrete,
+	{1, 4, 288}: {
+		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24),
 		activitySum: u32(56), clock: u16(240), memClock: u16(280),
 	},
-	{1, 5}: {
-		size: 360, hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(88),
+	{1, 5, 360}: {
+		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(88),
 		activitySum: u32(120), clock: u16(312), memClock: u16(352),
 	},
-	{1, 6}: {
-		size: 1664, hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(16), samples: u32(32),
+	{1, 6, 384}: { // of early drivers
+		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(88), samples: u32(104),
+		activitySum: u32(144), clock: u16(336), memClock: u16(376),
+	},
+	{1, 6, 1664}: {
+		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(16), samples: u32(32),
 		activitySum: u32(68), clock: u16(264), memClock: u16(304), partitions: 312, stride: 168, busy: 104,
 	},
-	{1, 7}: {
-		size: 2208, hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24), samples: u32(40),
+	{1, 7, 2208}: {
+		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24), samples: u32(40),
 		activitySum: u32(76), clock: u16(296), memClock: u16(336), partitions: 344, stride: 232, busy: 104,
 	},
-	{1, 8}: {
-		size: 3360, hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24), samples: u32(40),
-		activitySum: u32(76), clock: u16(296), memClock: u16(336), partitions: 344, stride: 376, busy: 120,
+	{1, 8, 3872}: {
+		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24), samples: u32(40),
+		activitySum: u32(76), clock: u16(296), memClock: u16(336), partitions: 344, stride: 440, busy: 120,
 	},
 }
 
@@ -85,12 +92,10 @@ func u16(at int) field { return field{at, 2} }
 func u32(at int) field { return field{at, 4} }
 func u64(at int) field { return field{at, 8} }
 
-// discrete returns the layout that revisions 1.1 to 1.3 begin with.
-func discrete(size int) layout {
-	return layout{
-		size: size, edge: u16(4), hotspot: u16(6), activity: u16(16), power: u16(22), energy: u64(24),
-		clock: u16(54), memClock: u16(58), activitySum: u32(80),
-	}
+// discrete is the layout that revisions 1.1 to 1.3 begin with.
+var discrete = layout{
+	edge: u16(4), hotspot: u16(6), activity: u16(16), power: u16(22), energy: u64(24),
+	clock: u16(54), memClock: u16(58), activitySum: u32(80),
 }
 
 // errUnknown is wrapped by the error of a file of an unknown revision.
@@ -104,16 +109,16 @@ func decode(file []byte) (metrics, error) {
 	if len(file) < headerSize {
 		return metrics{}, fmt.Errorf("decode gpu_metrics: %d bytes", len(file))
 	}
-	size, rev := int(binary.NativeEndian.Uint16(file)), revision{file[2], file[3]}
+	rev := revision{file[2], file[3], int(binary.NativeEndian.Uint16(file))}
 	l, known := layouts[rev]
-	attributes := rev == revision{1, 9}
+	attributes := rev.format == 1 && rev.content == 9
 	switch {
-	case !attributes && (!known || size != l.size):
-		return metrics{}, fmt.Errorf("%w %d.%d of %d bytes", errUnknown, rev.format, rev.content, size)
-	case size > len(file):
-		return metrics{}, fmt.Errorf("decode gpu_metrics: %d of %d bytes", len(file), size)
+	case !attributes && !known:
+		return metrics{}, fmt.Errorf("%w %d.%d of %d bytes", errUnknown, rev.format, rev.content, rev.size)
+	case rev.size > len(file):
+		return metrics{}, fmt.Errorf("decode gpu_metrics: %d of %d bytes", len(file), rev.size)
 	case attributes:
-		return decodeAttributes(file[:size])
+		return decodeAttributes(file[:rev.size])
 	}
 	return l.decode(file), nil
 }

@@ -97,6 +97,10 @@ var goldens = map[string]struct {
 		build(1, 5, 360, append([]place{{56, 8, 5}, {88, 8, 1 << 45}, {96, 8, 99}, {120, 4, 870_000}, {312, 2, 2100}, {352, 2, 1300}}, board...)...),
 		metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), activitySum: is(870_000), clock: is(2100), memory: is(1300)},
 	},
+	"1.6 of early drivers": {
+		build(1, 6, 384, append([]place{{16, 8, 5}, {88, 8, 1 << 45}, {96, 8, 99}, {104, 4, 10_000}, {144, 4, 870_000}, {336, 2, 2100}, {376, 2, 1300}}, board...)...),
+		metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), activitySum: is(870_000), clock: is(2100), memory: is(1300)},
+	},
 	"1.6": {
 		build(1, 6, 1664, append([]place{{16, 8, 1 << 45}, {24, 8, 99}, {32, 4, 10_000}, {68, 4, 870_000}, {264, 2, 2100}, {304, 2, 1300}, {312 + 104, 8, 44}, {312 + 168 + 104 + 8, 8, 45}}, board...)...),
 		partitioned(metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), activitySum: is(870_000), clock: is(2100), memory: is(1300)}),
@@ -106,7 +110,7 @@ var goldens = map[string]struct {
 		partitioned(metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), activitySum: is(870_000), clock: is(2100), memory: is(1300)}),
 	},
 	"1.8": {
-		build(1, 8, 3360, append([]place{{16, 8, 5300}, {24, 8, 1 << 45}, {32, 8, 99}, {40, 4, 10_000}, {76, 4, 870_000}, {296, 2, 2100}, {336, 2, 1300}, {344 + 120, 8, 44}, {344 + 376 + 120 + 8, 8, 45}}, board...)...),
+		build(1, 8, 3872, append([]place{{16, 8, 5300}, {24, 8, 1 << 45}, {32, 8, 99}, {40, 4, 10_000}, {76, 4, 870_000}, {296, 2, 2100}, {336, 2, 1300}, {344 + 120, 8, 44}, {344 + 440 + 120 + 8, 8, 45}}, board...)...),
 		partitioned(metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), activitySum: is(870_000), clock: is(2100), memory: is(1300)}),
 	},
 	"1.9": {
@@ -188,11 +192,11 @@ func TestEveryRevision(t *testing.T) {
 			t.Errorf("revision %v has no golden blob", rev)
 		}
 		for _, f := range []field{l.edge, l.hotspot, l.power, l.activity, l.energy, l.activitySum, l.samples, l.clock, l.memClock} {
-			if f.at+f.width > l.size || f.width > 0 && (f.at < headerSize || f.at%f.width != 0) {
-				t.Errorf("revision %v has field %v in %d bytes", rev, f, l.size)
+			if f.at+f.width > rev.size || f.width > 0 && (f.at < headerSize || f.at%f.width != 0) {
+				t.Errorf("revision %v has field %v in %d bytes", rev, f, rev.size)
 			}
 		}
-		if l.stride > 0 && l.partitions+maxPartitions*l.stride > l.size {
+		if l.stride > 0 && l.partitions+maxPartitions*l.stride > rev.size {
 			t.Errorf("revision %v has partitions beyond its end", rev)
 		}
 	}
