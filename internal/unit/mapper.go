@@ -90,6 +90,8 @@ type Mapper struct {
 	active bool
 	// jobs has the name of each run of a job by SLUID, names that of each container by id.
 	jobs, names map[string]dated
+	// described has what files said about jobs, by job id.
+	described map[string]gpu.UnitInfo
 	// uids has the users of jobs.
 	uids map[gpu.Unit]string
 	// units are the units within the limit, with the boot clock at which each was last alive.
@@ -116,7 +118,8 @@ func New(cfg Config) *Mapper {
 		extra: make(chan struct{}, 1), polled: make(chan struct{}), active: len(cfg.HeldDirs) > 0 || cfg.Pods == nil,
 		containers: make(map[string]container),
 		jobs:       make(map[string]dated), names: make(map[string]dated),
-		uids: make(map[gpu.Unit]string), units: make(map[gpu.Unit]time.Duration),
+		described: make(map[string]gpu.UnitInfo),
+		uids:      make(map[gpu.Unit]string), units: make(map[gpu.Unit]time.Duration),
 	}
 	m.scan = scan{tree: tree, parser: &m.parser}
 	return m

@@ -94,10 +94,45 @@ func TestProlog(t *testing.T) {
 	if diff := cmp.Diff([]string{"1", "2", "jobs/4712"}, files(t, dir)); diff != "" {
 		t.Errorf("files after the first job (-want +got):\n%s", diff)
 	}
+	m.refresh()
+	if diff := cmp.Diff(info, m.Units()[gpu.Unit{Manager: "slurm", Name: "4711"}]); diff != "" {
+		t.Errorf("info after the epilog (-want +got):\n%s", diff)
+	}
 	script(t, "epilog.sh", dir, second...)
 	script(t, "epilog.sh", dir, second...)
 	if left := files(t, dir); len(left) > 0 {
 		t.Errorf("files after both jobs: %q", left)
+	}
+}
+
+// TestRequeued checks that a second run of a job is described by its own file only, and that a description is
+// forgotten with its job.
+func TestRequeued(t *testing.T) {
+	m := newMachine(t, nil)
+	job := gpu.Unit{Manager: "slurm", Name: "4711"}
+	run := func(more ...string) []string {
+		return append([]string{"SLURM_JOB_ID=4711", "SLURM_JOB_UID=1001", "CUDA_VISIBLE_DEVICES=0"}, more...)
+	}
+	first := run("SLURM_JOB_ACCOUNT=physics", "SLURM_JOB_PARTITION=gpu", "SLURM_JOB_SLUID=s8FXKTA79XAR00")
+	script(t, "prolog.sh", m.path("held"), first...)
+	m.refresh()
+	script(t, "epilog.sh", m.path("held"), first...)
+	m.refresh()
+	second := run("SLURM_JOB_ACCOUNT=chemistry", "SLURM_JOB_SLUID=s8FXKTA79XAR01")
+	script(t, "prolog.sh", m.path("held"), second...)
+	m.refresh()
+	want := gpu.UnitInfo{SLUID: "s8FXKTA79XAR01", UID: "1001", Account: "chemistry"}
+	if diff := cmp.Diff(want, m.Units()[job]); diff != "" {
+		t.Errorf("info of the second run (-want +got):\n%s", diff)
+	}
+	script(t, "epilog.sh", m.path("held"), second...)
+	m.now += 48 * time.Hour
+	m.refresh()
+	script(t, "prolog.sh", m.path("held"), run()...)
+	m.job(10, "4711", "s8FXKTA79XAR02")
+	m.refresh()
+	if diff := cmp.Diff(gpu.UnitInfo{SLUID: "s8FXKTA79XAR02", UID: "1001"}, m.Units()[job]); diff != "" {
+		t.Errorf("info of a later job with this id (-want +got):\n%s", diff)
 	}
 }
 

@@ -16,6 +16,7 @@ func (m *Mapper) publish(found live, now gpu.Instant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.learnNames(now.Boot)
+	m.keepDescriptions()
 	alive := m.touch(found, now.Boot)
 	m.processes = alive.processes()
 	m.forget(found, now.Boot)
@@ -35,6 +36,22 @@ func (m *Mapper) learnNames(now time.Duration) {
 		if m.names[id].name == "" && c.name != "" {
 			m.names[id] = dated{c.name, now}
 		}
+	}
+}
+
+// keepDescriptions stores what the files of jobs say: an epilog removes them, but a job's energy keeps its account.
+// A second run of a job has another SLUID. The caller holds m.mu.
+func (m *Mapper) keepDescriptions() {
+	for job, info := range m.lastFiles.infos {
+		if old := m.described[job]; info.SLUID == "" || old.SLUID == "" || info.SLUID == old.SLUID {
+			info.SLUID = cmp.Or(info.SLUID, old.SLUID)
+			info.User = cmp.Or(info.User, old.User)
+			info.UID = cmp.Or(info.UID, old.UID)
+			info.Account = cmp.Or(info.Account, old.Account)
+			info.Partition = cmp.Or(info.Partition, old.Partition)
+			info.Cluster = cmp.Or(info.Cluster, old.Cluster)
+		}
+		m.described[job] = info
 	}
 }
 
@@ -96,6 +113,11 @@ func (m *Mapper) forget(found live, now time.Duration) {
 	}
 	maps.DeleteFunc(m.containers, func(id string, _ container) bool {
 		return found.units[match{manager: Docker, id: id}] == nil && found.units[match{manager: Podman, id: id}] == nil
+	})
+	maps.DeleteFunc(m.described, func(job string, _ gpu.UnitInfo) bool {
+		_, known := m.units[gpu.Unit{Manager: Slurm, Name: job}]
+		_, filed := m.lastFiles.infos[job]
+		return !known && !filed
 	})
 	maps.DeleteFunc(m.uids, func(u gpu.Unit, _ string) bool {
 		_, known := m.units[u]
@@ -194,7 +216,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 		var info gpu.UnitInfo
 		switch u.Manager {
 		case Slurm:
-			info = m.lastFiles.infos[u.Name]
+			info = m.described[u.Name]
 			info.UID = cmp.Or(info.UID, m.uids[u])
 		case User:
 			info.UID = u.Name
