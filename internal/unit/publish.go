@@ -39,7 +39,7 @@ func (m *Mapper) learnNames(now time.Duration) {
 	}
 }
 
-// keepDescriptions stores what the files of jobs say: an epilog removes them, but a job's energy keeps its account.
+// keepDescriptions stores what the files of jobs contain: an epilog removes them, but a job's energy keeps its account.
 // A second run of a job has another SLUID. The caller holds m.mu.
 func (m *Mapper) keepDescriptions() {
 	for job, info := range m.lastFiles.infos {
