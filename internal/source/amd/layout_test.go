@@ -56,7 +56,7 @@ func TestLayouts(t *testing.T) {
 	program.WriteString(definitions + "int main(void) {\n")
 	show := func(format, content int, of, fields, parts string) {
 		fmt.Fprintf(&program, "printf(\"%d %d %%zu\", sizeof(struct %s));\n", format, content, of)
-		for _, f := range strings.Fields("edge hotspot power activity energy activitySum samples clock memClock") {
+		for f := range strings.FieldsSeq("edge hotspot power activity energy activitySum samples clock memClock") {
 			switch {
 			case !strings.Contains(" "+fields+" ", " "+f+" "):
 				program.WriteString("printf(\" 0 0\");\n")
