@@ -12,28 +12,24 @@ import (
 //go:embed explain.html
 var explainHTML string
 
-var explainTemplate = template.Must(template.New("explain").Funcs(template.FuncMap{"joules": joules}).Parse(explainHTML))
+var explainTemplate = framed(explainHTML, template.FuncMap{"joules": joules})
 
 // ExplanationHTML writes an explanation as a page in UTF-8.
 func ExplanationHTML(w io.Writer, e *Explanation, version string) error {
 	return explainTemplate.Execute(w, struct {
 		*Explanation
 		JSON, Version string
-		CSS           template.CSS
-	}{e, "." + ExplainPath + "?" + e.query().Encode(), version, template.CSS(pageCSS)}) //nolint:gosec // the file page.css
+	}{e, "." + ExplainPath + "?" + e.query().Encode(), version})
 }
 
 //go:embed refused.html
 var refusedHTML string
 
-var refusedTemplate = template.Must(template.New("refused").Parse(refusedHTML))
+var refusedTemplate = framed(refusedHTML, nil)
 
 // QueryErrorHTML writes an error in a query as a page in UTF-8.
 func QueryErrorHTML(w io.Writer, e QueryError, version string) error {
-	return refusedTemplate.Execute(w, struct {
-		Error, Version string
-		CSS            template.CSS
-	}{labelvalue.Printable(string(e)), version, template.CSS(pageCSS)}) //nolint:gosec // the file page.css
+	return refusedTemplate.Execute(w, struct{ Error, Version string }{labelvalue.Printable(string(e)), version})
 }
 
 // query returns the parameters that select the explanation.

@@ -2,10 +2,7 @@ package status
 
 import (
 	"cmp"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
-	"fmt"
 	"html/template"
 	"io"
 
@@ -15,36 +12,21 @@ import (
 //go:embed page.html
 var pageHTML string
 
-//go:embed page.css
-var pageCSS string
-
-// SecurityPolicy is the Content-Security-Policy of the page: it allows the page's style sheet
-// only.
-var SecurityPolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", hash(pageCSS))
-
-func hash(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
-
 // A Link is shown at the end of the page. It is relative, so that it works through a proxy with
 // another path.
 type Link struct{ Path, Text, About string }
 
-var tmpl = template.Must(template.New("page").Funcs(template.FuncMap{
-	"or": or, "printable": labelvalue.Printable,
-}).Parse(pageHTML))
+var pageTemplate = framed(pageHTML, template.FuncMap{"or": or, "printable": labelvalue.Printable})
 
 // HTML writes the page in UTF-8.
 func HTML(w io.Writer, p *Page, version string, links []Link) error {
 	v := view{
 		Page: p, Title: p.title(), Version: version, Links: links, Terms: terms(), Unit: unitFor(*p),
-		CSS: template.CSS(pageCSS), //nolint:gosec // the file page.css
 	}
 	for i := range p.GPUs {
 		v.Cards = append(v.Cards, newCard(p, &p.GPUs[i], v.Unit))
 	}
-	return tmpl.Execute(w, v)
+	return pageTemplate.Execute(w, v)
 }
 
 // view is the data of the template.
@@ -55,7 +37,6 @@ type view struct {
 	Cards          []card
 	Terms          []term
 	Unit           unit
-	CSS            template.CSS
 }
 
 type card struct {
