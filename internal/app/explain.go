@@ -49,15 +49,25 @@ func ShowExplanation(ctx context.Context, cfg ExplainConfig, out io.Writer) erro
 	return show(ctx, cfg.StatusConfig, out, get, status.WriteExplanation)
 }
 
-// explanations responds with write of an explanation. Intervals are decoded for one response at a time,
-// so clients cannot take more than one processor from the sampler.
-func explanations(latest func() *gpu.Snapshot, log *slog.Logger, contentType string, write func(*bytes.Buffer, *status.Explanation) error) http.Handler {
-	refuse := func(w http.ResponseWriter, e status.QueryError) { e.Respond(w) }
-	if contentType == htmlType {
-		refuse = func(w http.ResponseWriter, e status.QueryError) {
-			respondWith(w, log, http.StatusBadRequest, contentType, func(body *bytes.Buffer) error { return status.QueryErrorHTML(body, e, version.Info()) })
-		}
-	}
+// explanationPage responds with an explanation, or with an error in the query, as a page.
+func explanationPage(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler {
+	return explanations(latest, func(w http.ResponseWriter, e *status.Explanation) {
+		respond(w, log, http.StatusOK, htmlType, func(body *bytes.Buffer) error { return status.ExplanationHTML(body, e, version.Info()) })
+	}, func(w http.ResponseWriter, e status.QueryError) {
+		respond(w, log, http.StatusBadRequest, htmlType, func(body *bytes.Buffer) error { return status.QueryErrorHTML(body, e, version.Info()) })
+	})
+}
+
+// explanationJSON responds with an explanation as JSON, or with an error in the query as text.
+func explanationJSON(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler {
+	return explanations(latest, func(w http.ResponseWriter, e *status.Explanation) {
+		respond(w, log, http.StatusOK, jsonType, func(body *bytes.Buffer) error { return writeJSON(body, e) })
+	}, func(w http.ResponseWriter, e status.QueryError) { e.Respond(w) })
+}
+
+// explanations passes an explanation to show, or an error in the query to refuse. Intervals are decoded
+// for one response at a time, so clients cannot take more than one processor from the sampler.
+func explanations(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *status.Explanation), refuse func(http.ResponseWriter, status.QueryError)) http.Handler {
 	return serve.OneAtATime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
 			e, err := explain(s, r)
@@ -65,7 +75,7 @@ func explanations(latest func() *gpu.Snapshot, log *slog.Logger, contentType str
 				refuse(w, wrong)
 				return
 			}
-			respond(w, log, contentType, func(body *bytes.Buffer) error { return write(body, e) })
+			show(w, e)
 		}).ServeHTTP(w, r)
 	}))
 }
@@ -77,9 +87,3 @@ func explain(s *gpu.Snapshot, r *http.Request) (*status.Explanation, error) {
 	}
 	return status.Explain(s, q)
 }
-
-func showExplanationPage(w *bytes.Buffer, e *status.Explanation) error {
-	return status.ExplanationHTML(w, e, version.Info())
-}
-
-func showExplanation(w *bytes.Buffer, e *status.Explanation) error { return writeJSON(w, e) }

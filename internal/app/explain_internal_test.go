@@ -38,7 +38,7 @@ func chargedNode(read func()) *gpu.Snapshot {
 
 // TestExplainPaths checks the explanation as JSON and as a page, and errors of a query.
 func TestExplainPaths(t *testing.T) {
-	handler := explanations(func() *gpu.Snapshot { return chargedNode(func() {}) }, slog.New(slog.DiscardHandler), "application/json", showExplanation)
+	handler := explanationJSON(func() *gpu.Snapshot { return chargedNode(func() {}) }, slog.New(slog.DiscardHandler))
 	tests := []struct {
 		query  string
 		status int
@@ -58,7 +58,7 @@ func TestExplainPaths(t *testing.T) {
 		}
 	}
 	w := httptest.NewRecorder()
-	page := explanations(func() *gpu.Snapshot { return chargedNode(func() {}) }, slog.New(slog.DiscardHandler), htmlType, showExplanationPage)
+	page := explanationPage(func() *gpu.Snapshot { return chargedNode(func() {}) }, slog.New(slog.DiscardHandler))
 	page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/explain.html?owner=train-0", http.NoBody))
 	if w.Header().Get("Content-Security-Policy") != status.SecurityPolicy || !strings.Contains(w.Body.String(), "<td class=\"exact\">300.000</td>") {
 		t.Errorf("page: header %v, body %s", w.Header(), w.Body)
@@ -83,7 +83,7 @@ func TestExplainOneAtATime(t *testing.T) {
 		}
 		running.Add(-1)
 	})
-	handler := explanations(func() *gpu.Snapshot { return s }, slog.New(slog.DiscardHandler), "application/json", showExplanation)
+	handler := explanationJSON(func() *gpu.Snapshot { return s }, slog.New(slog.DiscardHandler))
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {

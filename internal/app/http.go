@@ -31,9 +31,9 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	metrics := serve.NewMetrics(registry, log)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", withStatus(latest, now, log, htmlType, showHTML))
-	mux.Handle("GET "+status.Path, withStatus(latest, now, log, "application/json", showJSON))
-	mux.Handle("GET "+status.ExplainPagePath, explanations(latest, log, htmlType, showExplanationPage))
-	mux.Handle("GET "+status.ExplainPath, explanations(latest, log, "application/json", showExplanation))
+	mux.Handle("GET "+status.Path, withStatus(latest, now, log, jsonType, showJSON))
+	mux.Handle("GET "+status.ExplainPagePath, explanationPage(latest, log))
+	mux.Handle("GET "+status.ExplainPath, explanationJSON(latest, log))
 	mux.Handle("GET "+collector.MainPage.Path(), metrics.Main(collector.New(latest, cfg.Collector)))
 	mux.Handle("GET "+collector.RecordPage.Path(), metrics.Page(collector.NewRecord(latest)))
 	mux.Handle("GET "+collector.FieldsPath, metrics.Cached(fields, fields.Revision))
@@ -48,8 +48,11 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	return mux
 }
 
-// htmlType is the content type of pages for people.
-const htmlType = "text/html; charset=utf-8"
+// The content types of the state of the node.
+const (
+	htmlType = "text/html; charset=utf-8"
+	jsonType = "application/json"
+)
 
 // nothingYet is the response before the first tick.
 const nothingYet = "no reading yet"

@@ -27,17 +27,12 @@ var links = []status.Link{
 // sent.
 func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, contentType string, show func(*bytes.Buffer, *status.Page) error) http.Handler {
 	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
-		respond(w, log, contentType, func(body *bytes.Buffer) error { return show(body, new(status.New(s, now()))) })
+		respond(w, log, http.StatusOK, contentType, func(body *bytes.Buffer) error { return show(body, new(status.New(s, now()))) })
 	})
 }
 
-// respond responds with a complete page.
-func respond(w http.ResponseWriter, log *slog.Logger, contentType string, show func(*bytes.Buffer) error) {
-	respondWith(w, log, http.StatusOK, contentType, show)
-}
-
-// respondWith responds with a status.
-func respondWith(w http.ResponseWriter, log *slog.Logger, code int, contentType string, show func(*bytes.Buffer) error) {
+// respond responds with a status code and a complete page.
+func respond(w http.ResponseWriter, log *slog.Logger, code int, contentType string, show func(*bytes.Buffer) error) {
 	var body bytes.Buffer
 	if err := show(&body); err != nil {
 		log.Error("show the state of the node", "err", err)

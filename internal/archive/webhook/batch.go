@@ -113,8 +113,8 @@ func gpuid(h *table.Hour, size int) ([]batch, error) {
 	return batches, nil
 }
 
-// latest adds a reading of a node, or replaces an older one of the same serial number: the GPUs of a
-// board have one, and receivers with gpuid's unique key reject it twice.
+// latest adds a reading of a node, or replaces an older reading of the same serial number. The GPUs of
+// a board share a serial number, and a receiver with gpuid's unique key rejects a second reading.
 func latest(of []reading, r reading) []reading {
 	i := slices.IndexFunc(of, func(other reading) bool { return other.GPU == r.GPU })
 	switch {

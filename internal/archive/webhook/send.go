@@ -30,7 +30,7 @@ const (
 type temporary struct {
 	error
 	after time.Duration // requested by the server, 0 if it did not
-	final bool          // the receiver rejects the batch if no attempt succeeds
+	final bool          // it is permanent if no attempt succeeds
 }
 
 func (t *temporary) Unwrap() error { return t.error }
@@ -114,10 +114,9 @@ func check(host string, response *http.Response, body []byte) error {
 	switch {
 	case status/100 == 3:
 		return fmt.Errorf("%s redirects to another URL: set --http.url to it", host)
-	case status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status/100 == 5:
-		return &temporary{error: err, after: retryAfter(response.Header.Get("Retry-After"))}
-	case status == http.StatusConflict: // another request with this key is not answered yet, or the receiver has a row
-		return &temporary{error: err, after: retryAfter(response.Header.Get("Retry-After")), final: true}
+	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status/100 == 5:
+		// A conflict passes if it is with an earlier request of this key, but not if the receiver has such a row.
+		return &temporary{error: err, after: retryAfter(response.Header.Get("Retry-After")), final: status == http.StatusConflict}
 	}
 	return permanent.If(permanent.Status(status), err)
 }
