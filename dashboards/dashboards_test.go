@@ -207,13 +207,13 @@ var leastWidths = map[string]float64{
 	"Held as": 90, "GPU hours": 90, "Active GPU hours": 150, "Energy": 100, "Idle": 90, "Cost": 80, "Fault": 110,
 }
 
-// autoWidth is the least width of a column without one in Grafana's tables.
+// autoWidth is the minimum width of a column without a configured width in Grafana's tables.
 const autoWidth = 150
 
 // innerWidth is the width of a panel in a window of 1500 pixels: a grid of 24 columns, margins and borders.
 func (p panel) innerWidth() float64 { return p.GridPos.W*(1500-24)/24 - 8 - 2 }
 
-// widths returns the width of each column as Grafana computes it: columns without a width share what is left.
+// widths computes the width of each column as Grafana does: columns without a configured width share the remaining space.
 func (p panel) widths() map[string]float64 {
 	all, left, auto := make(map[string]float64), p.innerWidth(), 0.0
 	for _, column := range p.FieldConfig.Overrides {
@@ -364,8 +364,8 @@ var (
 	used      = regexp.MustCompile(`\$\{?([a-zA-Z]\w*)`)
 )
 
-// recentRate matches rates of the record, which is scraped every minute, over four minutes, as Grafana
-// has them in short ranges, or six: then four scrapes may fail.
+// recentRate matches rates of the record over four minutes, the interval of Grafana in short ranges, or over
+// six minutes, in which four scrapes may fail. The record is scraped every minute.
 var recentRate = regexp.MustCompile(`rate\(gpuledger_(?:board|allocation|unit_allocation)_\w+\{[^}]*\}\[[46]m\]\)`)
 
 // TestVariables checks that every used variable exists, and that rates use Grafana's interval,

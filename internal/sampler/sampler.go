@@ -253,8 +253,8 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 
 // keepBooks adds the books to a snapshot. While the state can be neither saved nor removed, or its
 // file system hangs, a restart would continue from an older state. Then the books and errors stay
-// as last shown, or are omitted. Before the file was read, or while another exporter keeps the books,
-// they are omitted: the file may have older ones.
+// as last shown, or are omitted. They are also omitted until the file was read, and while another
+// exporter keeps the books, because the file may contain older ones.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	for i := range snap.GPUs {

@@ -55,8 +55,7 @@ func TestUnwritable(t *testing.T) {
 }
 
 // TestLateDirectory checks that books and errors continue if the state file can be opened only after
-// some ticks, and that none are shown before: they would have another time of creation. That time is
-// the test's own, the first tick.
+// some ticks. Until then none are shown, because they would have another time of creation.
 func TestLateDirectory(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -237,7 +236,7 @@ func renames(from, to string) func(*world) error {
 	return func(w *world) error { return os.Rename(filepath.Join(w.root, from), filepath.Join(w.root, to)) }
 }
 
-// blocks returns a function that puts a folder in place of a file, which also stops root.
+// blocks returns a function that replaces a file by a folder, which root cannot open as a file either.
 func blocks(name string) func(*world) error {
 	return func(w *world) error {
 		path := filepath.Join(w.root, name)

@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is the unit in which a file takes space, in bytes. The rest of it is empty lines, which a reader
-// skips, so that the next file has room to grow while the file system is full.
+// room is the unit of the size of a file, in bytes. A file is padded with empty lines, which a reader
+// skips, so that its successor can grow while the file system is full.
 const room = 64 << 10
 
-// replace writes the next file over the one before the last, whose space it has already, and
-// exchanges it with the last one.
+// replace writes the records into the space of the file before the last one. Then this file and the
+// last one exchange their names.
 func (d *Dir) replace(records iter.Seq[any]) error {
 	next, err := d.create()
 	if err != nil {
@@ -37,8 +37,8 @@ func (d *Dir) replace(records iter.Seq[any]) error {
 	return d.exchange()
 }
 
-// create opens the next file for writing without releasing its space. It keeps a link, pipe or
-// directory in its place and fails.
+// create opens the next file for writing without releasing its space. If a link, pipe or directory has
+// its name, create fails and does not remove it.
 func (d *Dir) create() (*os.File, error) {
 	info, err := d.root.Lstat(nextFile)
 	switch {
@@ -57,13 +57,14 @@ func (d *Dir) create() (*os.File, error) {
 	return d.root.OpenFile(nextFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// private reports whether a file has no other name and no other user.
+// private reports whether a file belongs to this user alone and has no other hard link.
 func private(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stat.Nlink == 1 && int(stat.Uid) == os.Geteuid() && info.Mode().Perm() == 0o600
 }
 
-// fill ends a file that was written from its start: with empty lines, or here if the file system is full.
+// fill pads a file after the last record with empty lines, and removes older content behind them. If the
+// file system is full, the file ends with the last record.
 func fill(file *os.File) error {
 	end, err := file.Seek(0, io.SeekCurrent)
 	if err != nil {
@@ -76,8 +77,8 @@ func fill(file *os.File) error {
 	return file.Truncate(whole)
 }
 
-// exchange gives the next file the name of the last one, and the other way round if the file system
-// can do that.
+// exchange exchanges the names of the next and the last file. If the file system cannot do that, the next
+// file replaces the last one.
 func (d *Dir) exchange() error {
 	if info, err := d.root.Lstat(ledgerFile); err == nil && info.Mode().IsRegular() && d.swap() == nil {
 		return nil

@@ -264,8 +264,8 @@ func checkEnd(line json.RawMessage, records int) error {
 
 // Save replaces the file with the given records, which are written one by one. If that fails,
 // the old file is removed: it no longer matches what was shown, and counters must not fall back
-// to it. Then there may be room for the new one. Unless the error is ErrStale or ErrGone, the caller
-// may show what it tried to save.
+// to it. If the file system was full, Save then tries again in the space of the old file. Unless the
+// error is ErrStale or ErrGone, the caller may show what it tried to save.
 func (d *Dir) Save(records iter.Seq[any]) error {
 	if !d.ours() {
 		return fmt.Errorf("save state: %w", ErrGone)

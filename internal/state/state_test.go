@@ -219,9 +219,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestNoRoom checks that the file system may be full without an effect on the file: every save finds
-// the space of the file before the last, also for a state that has grown, and a new program
-// continues from the last save.
+// TestNoRoom checks that saves succeed on a full file system, also of a state that grows, and that a new
+// program continues from the last save.
 func TestNoRoom(t *testing.T) {
 	path := t.TempDir()
 	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=1m,mode=755"); err != nil {

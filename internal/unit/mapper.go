@@ -90,7 +90,7 @@ type Mapper struct {
 	active bool
 	// jobs has the name of each run of a job by SLUID, names that of each container by id.
 	jobs, names map[string]dated
-	// described has what the files of jobs contained, by job id.
+	// described contains the descriptions from the files of jobs, by job id.
 	described map[string]gpu.UnitInfo
 	// uids has the users of jobs.
 	uids map[gpu.Unit]string

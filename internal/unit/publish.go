@@ -39,8 +39,8 @@ func (m *Mapper) learnNames(now time.Duration) {
 	}
 }
 
-// keepDescriptions stores what the files of jobs contain: an epilog removes them, but a job's energy keeps its account.
-// A second run of a job has another SLUID. The caller holds m.mu.
+// keepDescriptions stores the descriptions from the files of jobs. An epilog removes the files, but the energy of the
+// job still belongs to its account. A second run of a job has another SLUID. The caller holds m.mu.
 func (m *Mapper) keepDescriptions() {
 	for job, info := range m.lastFiles.infos {
 		if old := m.described[job]; info.SLUID == "" || old.SLUID == "" || info.SLUID == old.SLUID {

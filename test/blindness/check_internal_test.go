@@ -170,8 +170,8 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// TestRestarts checks what a restart explains: a gap until the boot is known, and a book that begins
-// again only if the exporter started on a read-only directory and had not read the GPU since.
+// TestRestarts checks that the checker accepts a gap after a restart until the boot id is readable, and a new
+// book only if the exporter started with a read-only state directory and had not read the GPU since.
 func TestRestarts(t *testing.T) {
 	down := blindness{hidesAll, everyGPU, span{71 * time.Second, 75 * time.Second}, ""}
 	noBoot := blindness{hidesOwners | hidesBoot, everyGPU, span{72 * time.Second, 95 * time.Second}, "proc missing"}

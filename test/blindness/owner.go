@@ -53,8 +53,8 @@ func (c *checker) checkActive(s *Shot, o *Owner) {
 	}
 }
 
-// relearnt returns when an allocation is known again after a restart without books: with the kubelet's
-// next response.
+// relearnt returns the time from which an allocation is known again after a restart without books: the time
+// of the kubelet's first response.
 func (c *checker) relearnt(o *Owner) (at time.Duration) {
 	protected, silent := c.hidden(protectsState, everyGPU).wider(tick, tick), c.hidden(hidesPods, o.GPU)
 	for _, b := range c.blind {

@@ -108,9 +108,9 @@ func (c *checker) checkBalance(s *Shot, uuid string) {
 	}
 }
 
-// begunAgain reports whether counters of a GPU that were created at a time may begin again: an exporter
-// that starts while its state directory is read-only has no books. The book of a GPU begins when the GPU
-// is read.
+// begunAgain reports whether counters of a GPU with this time of creation may start at 0 again. An exporter
+// that starts with a read-only state directory has no books, and begins the book of a GPU at the first
+// reading of the GPU.
 func (c *checker) begunAgain(uuid string, created time.Time) bool {
 	protected := c.hidden(protectsState, everyGPU).wider(tick, tick)
 	g := slices.IndexFunc(c.GPUs, func(b Board) bool { return b.UUID == uuid })

@@ -60,13 +60,12 @@ func TestSchedules(t *testing.T) {
 // seeds returns the seeds of the schedules.
 func seeds(t *testing.T) []uint64 {
 	var out []uint64
-	for i := range *schedules {
-		out = append(out, *first+uint64(i))
-	}
 	if *listed == "" {
+		for i := range *schedules {
+			out = append(out, *first+uint64(i))
+		}
 		return out
 	}
-	out = nil
 	for text := range strings.SplitSeq(*listed, ",") {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {

@@ -77,7 +77,7 @@ func (a spans) wider(before, after time.Duration) spans {
 	return union(out...)
 }
 
-// after returns the first moment that is not in a, from a time on.
+// after returns the first moment from t on that no span covers.
 func (a spans) after(t time.Duration) time.Duration {
 	for _, s := range a {
 		if s.covers(t) {

@@ -52,8 +52,8 @@ func (a spans) covers(t time.Duration) bool {
 }
 
 // unread returns when no reading of a GPU was complete: its processes, or its energy. After the end of
-// an exporter the books continue from the last save, and from the last settled interval. They do so when
-// the boot is known to the next one.
+// an exporter the books continue from the last save, and from the last settled interval, as soon as the
+// next exporter can read the boot id.
 func (t *truth) unread(g int) spans {
 	var lost []span
 	waits := union(append(t.hidden(hidesPods|hidesContexts|hidesOwners, g), span{0, starting + poll})...)

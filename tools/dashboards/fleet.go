@@ -12,8 +12,9 @@ func modelHour(rule string) string {
 	return `sum(` + hour(rule+`{cluster=~"$cluster", model=~"$model"}`) + `)`
 }
 
-// GPUs of which pods and units hold a part now, and the share of the time with work. Grafana's interval of rates is hours in a
-// range of months. The record is scraped every minute, and a GPU is present for five minutes after the last scrape.
+// GPUs that pods and units hold now, at least in part, and the share of time in which each works. The intervals are fixed, because
+// Grafana's $__rate_interval grows to hours in a range of months. The record is scraped every minute, and a GPU stays present for
+// five minutes after the last scrape.
 const (
 	heldNow   = `((rate(gpuledger_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m]) or rate(gpuledger_unit_allocation_gpu_seconds_total{cluster=~"$cluster"}[6m])) > 0)`
 	activeNow = `clamp_max(sum by (cluster, UUID) (rate(gpuledger_allocation_active_seconds_total{cluster=~"$cluster"}[4m]) or rate(gpuledger_unit_allocation_active_seconds_total{cluster=~"$cluster"}[4m])), 1)`

@@ -109,7 +109,7 @@ func reported(gpus string) string {
   or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
 }
 
-// named gives empty labels the value "-". Grafana joins a result without a label to all rows of a table.
+// named gives empty labels the value "-". Grafana merges a row whose label is empty into all other rows.
 func named(expr string, labels ...string) string {
 	for _, label := range labels {
 		expr = fill(`label_replace(EXPR, "LABEL", "-", "LABEL", "")`, "LABEL", label, "EXPR", expr)

@@ -45,8 +45,8 @@ type layout struct {
 	partitions, stride, busy int
 }
 
-// A revision of gpu_metrics is its format, its content and its size in bytes: drivers have filled one content in
-// two ways.
+// A revision of gpu_metrics is its format, its content and its size in bytes. The size selects one of the two layouts
+// of revision 1.6.
 type revision struct {
 	format, content uint8
 	size            int

@@ -111,7 +111,7 @@ func TestIdentityIsReadOnce(t *testing.T) {
 }
 
 // TestLostIsTriedNowAndThen checks that a lost GPU is retried after pauses that grow, without an effect
-// on the others. Once it was back, the pauses begin again.
+// on the others. After the GPU returned, the pauses start from the first one again.
 func TestLostIsTriedNowAndThen(t *testing.T) {
 	clock := gputest.NewClock()
 	d := newDriver(t, pair())

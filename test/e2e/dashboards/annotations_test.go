@@ -40,7 +40,7 @@ func travels() []byte {
 func TestAnnotations(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/placement.yaml")
 	check(t, err)
-	address := backfilled(t, "annotations", travels(), rules)
+	address := backfilled(t, "annotations", end, travels(), rules)
 	events := map[string]time.Duration{"S1 b": 3*time.Hour + 17*time.Minute, "S4 c": 4*time.Hour + 21*time.Minute, "S5 c": 4*time.Hour + 47*time.Minute}
 	for file, back := range map[string][]string{"fleet": nil, "gpu-life": {"S5 c"}} {
 		list := read(t, "../../../dashboards/"+file+".json").Annotations.List

@@ -27,8 +27,8 @@ const (
 	// step and offset are the times of evaluation: results of an hour are known early in the next one, and sums of
 	// such results from its 32nd minute on.
 	step, offset = 30 * time.Minute, 7 * time.Minute
-	// part is the time that one query covers. The last one covers more, and evaluates as often as a server does: sums
-	// are read for 59 minutes, so with one evaluation after minute 32 there would be none until the server's own.
+	// part is the time that one query covers. The last query covers more time, at the interval of the rules: dashboards
+	// read a sum for 59 minutes, and one evaluation an hour would leave a gap until the server evaluates the rules.
 	part = 4 * 24 * time.Hour
 )
 
