@@ -5,17 +5,24 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// housed selects the GPUs of the chassis. For a GPU that reports no chassis, it is the machine's.
-var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) last_over_time(gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}[1h])))`,
-	"IN", remembered(inCluster+`, chassis_serial="$chassis_serial"`), "OUT", remembered(inCluster+`, chassis_serial=""`)))
+// housed selects the GPUs of the chassis. For a GPU that reports no chassis, it is the machine's chassis. A link from an
+// empty cell selects all GPUs of a machine that report none.
+var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) (last_over_time(gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}[1h]) or NAMED)))`,
+	"IN", remembered(inCluster+`, chassis_serial="$chassis_serial"`), "OUT", remembered(inCluster+`, chassis_serial=""`), "NAMED", linked))
 
-// housings returns the values of the chassis variable.
-const housings = `query_result(group by (chassis_serial) (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial!=""})
-  or group by (chassis_serial) (gpuledger_node_info{cluster=~"$cluster", chassis_serial!=""} and on (cluster, node) gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""}))`
+// linked selects the GPUs of the link's machine if the link comes from an empty cell.
+var linked = fill(`(last_over_time(gpuledger_gpu_info{cluster=~"$cluster", node="$machine"}[1h])
+    and on () (label_replace(vector(1), "chassis", "$chassis_serial", "", "") and on (chassis) label_replace(vector(1), "chassis", "NONE", "", "")))`, "NONE", emptyCell)
+
+// housings returns the values of the chassis variable, with that of an empty cell if a link has set the machine.
+var housings = fill(`query_result(group by (chassis_serial) (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial!=""})
+  or group by (chassis_serial) (gpuledger_node_info{cluster=~"$cluster", chassis_serial!=""} and on (cluster, node) gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""})
+  or label_replace(group (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial="", node="$machine"}), "chassis_serial", "NONE", "", ""))`, "NONE", emptyCell)
 
 func chassis() *dashboard.DashboardBuilder {
 	held := fill(`(STATES == 1) * on (cluster, node, UUID) group_left (holder) HOLDERS`, "STATES", states(housed), "HOLDERS", holders(inCluster))
 	return board(uidChassis, "gpuledger / Chassis", "The GPUs of one chassis by tray, with their holders.", "now-6h").
+		WithVariable(text("machine", "Machine", "").Hide(dashboard.VariableHideHideVariable)).
 		WithVariable(one("chassis_serial", "Chassis", housings).Regex(`/chassis_serial="([^"]+)"/`)).
 		WithPanel(number(words{"GPUs lost", "GPUs of the chassis that the driver lost.", "no GPU in this chassis"}, quarter, "short",
 			fill(`count(STATES == 0) or 0 * count(HOUSED)`, "STATES", states(housed), "HOUSED", housed)).

@@ -9,7 +9,7 @@ const (
 	toNode     = toIncident + "&var-node=${__value.text}"
 	toGPU      = toIncident + "&var-UUID=${__value.text}"
 	toLife     = "/d/" + uidLife + kept + "&var-serial=${__value.text}"
-	toChassis  = "/d/" + uidChassis + kept + "&var-chassis_serial=${__value.text}"
+	toChassis  = "/d/" + uidChassis + kept + "&var-chassis_serial=${__value.text}&var-machine=${__data.fields.node}"
 	toPod      = toIncident + "&var-namespace=${__data.fields.namespace}&var-pod=${__value.text}"
 	toEnergy   = "/d/" + uidEnergy + kept + "&var-namespace=${__value.text}"
 )

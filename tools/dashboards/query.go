@@ -109,10 +109,10 @@ func reported(gpus string) string {
   or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
 }
 
-// named gives empty labels the value "-". Grafana merges a row whose label is empty into all other rows.
+// named gives empty labels the value of an empty cell. Grafana merges a row whose label is empty into all other rows.
 func named(expr string, labels ...string) string {
 	for _, label := range labels {
-		expr = fill(`label_replace(EXPR, "LABEL", "-", "LABEL", "")`, "LABEL", label, "EXPR", expr)
+		expr = fill(`label_replace(EXPR, "LABEL", "EMPTY", "LABEL", "")`, "EMPTY", emptyCell, "LABEL", label, "EXPR", expr)
 	}
 	return expr
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/table"
 )
 
+// emptyCell is the text of a cell without a value.
+const emptyCell = "-"
+
 // column is a column of a table.
 type column struct {
 	// field is the label, or "Value" and with several queries "Value #A".
@@ -56,7 +59,7 @@ func transformation(id string, options map[string]any) dashboard.DataTransformer
 func (c column) properties() []dashboard.DynamicConfigValue {
 	var ps []dashboard.DynamicConfigValue
 	set := func(id string, value any) { ps = append(ps, dashboard.DynamicConfigValue{Id: id, Value: value}) }
-	set("noValue", "-") // else an empty cell has the text of an empty panel
+	set("noValue", emptyCell) // else an empty cell has the text of an empty panel
 	if c.unit != "" {
 		set("unit", c.unit)
 	}
