@@ -1,8 +1,8 @@
 // Speed asks the questions of docs/queries.md about boards and their history on a real Prometheus
 // with 90 days of 8,000 GPUs, and prints how long each takes: the query in the document and, if it
 // reads the hourly roll-up, the same on the record itself. Then it asks the queries of the dashboard
-// Fleet that read its whole time range, and the commands for people. It prints the processor time of the server as well, which
-// hardly depends on other work on the machine.
+// Fleet that read its whole time range, evaluates the recording rules, and runs the commands for people.
+// It prints the processor time of the server as well, which hardly depends on other work on the machine.
 package main
 
 import (
@@ -85,7 +85,10 @@ func (s *speed) run(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", q.Title, err)
 		}
 	}
-	if err := s.askFleet(ctx); err != nil || s.program == "" {
+	if err := s.askFleet(ctx); err != nil {
+		return err
+	}
+	if err := s.evaluate(ctx); err != nil || s.program == "" {
 		return err
 	}
 	return s.askPeople(ctx)
@@ -112,7 +115,7 @@ func (s *speed) askFleet(ctx context.Context) error {
 			if s.only != nil && !s.only.MatchString(p.Title) || !strings.Contains(q.Expr, "$__range") {
 				continue
 			}
-			c, err := s.measure(ctx, strings.NewReplacer("$__range", window, "$__interval", fmt.Sprintf("%ds", s.days*86400/1000), "$cluster", ".*", "$model", ".*").Replace(q.Expr))
+			c, err := s.measure(ctx, strings.NewReplacer("$__range", window, "$__interval", fmt.Sprintf("%ds", s.days*86400/1000), "$cluster", ".*", "$model", ".*").Replace(q.Expr), s.end)
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.Title, err)
 			}
@@ -152,13 +155,13 @@ func (s *speed) ask(ctx context.Context, q promdoc.Query) error {
 		if err != nil {
 			return err
 		}
-		c, err := s.measure(ctx, text)
+		c, err := s.measure(ctx, text, s.end)
 		if err != nil {
 			return err
 		}
 		record := ""
 		if strings.Contains(text, rollUp) {
-			raw, err := s.measure(ctx, strings.ReplaceAll(text, rollUp, "gpuledger_placement_info"))
+			raw, err := s.measure(ctx, strings.ReplaceAll(text, rollUp, "gpuledger_placement_info"), s.end)
 			if err != nil {
 				return err
 			}
@@ -202,7 +205,7 @@ func (c cost) print(title, window, record string) {
 
 // measure runs a query three times after a warm-up and returns the median. A slow query is run
 // once.
-func (s *speed) measure(ctx context.Context, text string) (cost, error) {
+func (s *speed) measure(ctx context.Context, text string, at time.Time) (cost, error) {
 	var costs []cost
 	for range 4 {
 		used, err := s.used(ctx)
@@ -210,7 +213,7 @@ func (s *speed) measure(ctx context.Context, text string) (cost, error) {
 			return cost{}, err
 		}
 		began := time.Now()
-		samples, err := prometheus.Query(ctx, s.server, text, s.end)
+		samples, err := prometheus.Query(ctx, s.server, text, at)
 		if err != nil {
 			return cost{}, err
 		}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// ready is the time after a full hour when all rules have its values.
+const ready = 35 * time.Minute
+
+// evaluate prints a row for each recording rule about energy and placement, with the cost of an evaluation. Its title in
+// --only begins with "Rule".
+func (s *speed) evaluate(ctx context.Context) error {
+	fmt.Printf("\n| rule | elements | time | CPU |\n|---|---|---|---|\n")
+	for _, name := range []string{"energy", "placement"} {
+		text, err := os.ReadFile("dashboards/rules/" + name + ".yaml")
+		if err != nil {
+			return err
+		}
+		var file struct {
+			Groups []struct {
+				Rules []struct{ Record, Expr string }
+			}
+		}
+		if err := yaml.Unmarshal(text, &file); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		for _, group := range file.Groups {
+			for _, rule := range group.Rules {
+				if s.only != nil && !s.only.MatchString("Rule "+rule.Record) {
+					continue
+				}
+				c, err := s.measure(ctx, rule.Expr, s.end.Add(ready))
+				if err != nil {
+					return fmt.Errorf("%s: %w", rule.Record, err)
+				}
+				fmt.Printf("| `%s` | %d | %.2f s | %.2f s |\n", rule.Record, c.elements, c.time.Seconds(), c.cpu.Seconds())
+			}
+		}
+	}
+	return nil
+}
