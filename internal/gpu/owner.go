@@ -274,6 +274,7 @@ type Allocations struct {
 	// of containers that existed by then.
 	Requested time.Duration
 	List      []Allocation
-	// Alive has the UIDs of the groups that are alive while the list is not known.
+	// Alive has the UIDs of the groups that are alive while the list is not known; nil before the
+	// first poll.
 	Alive map[string]bool
 }

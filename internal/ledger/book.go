@@ -192,7 +192,11 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 // them, in addition to their own live holders. A book without a readable counter opens no accounts:
 // it retires none, and would collect every future pod.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
-	if !o.AllocationsKnown || !b.open() {
+	if !b.open() {
+		return
+	}
+	if !o.AllocationsKnown {
+		b.learnAlive(o.Alive)
 		return
 	}
 	if o.At.Sub(b.last.At) <= settleTimeout+gapAfter {

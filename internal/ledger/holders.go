@@ -20,8 +20,19 @@ func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] { return liveAllocat
 // liveAllocations returns the allocations that count: fresh, and of a pod with a known UID that is alive.
 func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
+		for h := range identified(allocations) {
+			if h.Live && !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// identified returns the allocations of pods with a known UID, live or not.
+func identified(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
+	return func(yield func(*gpu.Allocation) bool) {
 		for i := range allocations {
-			if h := &allocations[i]; h.Live && h.Owner.UID != "" && h.Replicas > 0 && !yield(h) {
+			if h := &allocations[i]; h.Owner.UID != "" && h.Replicas > 0 && !yield(h) {
 				return
 			}
 		}

@@ -89,7 +89,8 @@ type Observation struct {
 	InstancesKnown bool
 
 	// Allocations are the allocations of this GPU. They are valid only if AllocationsKnown; otherwise
-	// the last known ones of live groups are presumed. Alive has the UIDs of these groups.
+	// the last known ones of live groups are presumed. Alive has the UIDs of these groups, nil if
+	// they are unknown, too.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 	Alive            map[string]bool

@@ -10,6 +10,7 @@ import (
 // MIG instance and one for the free slices.
 func (iv *interval) divide(owners Owners) []part {
 	iv.resolve(owners)
+	iv.countUsers()
 	if iv.mig == nil {
 		p := iv.part("")
 		p.slices, p.worked = 1, iv.busy

@@ -35,6 +35,7 @@ type history struct {
 	pods         []leaseholder
 	silent, down [2]int // without the kubelet, without the exporter: the first second, and the end
 	refresh      int    // the counter changes in every refresh-th second
+	unpolled     int    // seconds after a restart in which the exporter has no list of live pods
 }
 
 func within(s int, span [2]int) bool { return span[0] <= s && s < span[1] }
@@ -47,11 +48,12 @@ func randomHistory(r *rand.Rand) history {
 	if r.IntN(2) == 1 {
 		from := 20 + r.IntN(outage+20)
 		h.down = [2]int{from, from + 1 + r.IntN(60)}
+		h.unpolled = r.IntN(10) // the ledger waits for ten
 	}
 	moment := func() int {
 		for {
 			// The exporter does not record what happened in its last ten seconds if the kubelet was silent.
-			if s := 1 + r.IntN(h.seconds-1); s < h.down[0]-11 || s > h.down[1]+1 {
+			if s := 1 + r.IntN(h.seconds-1); s < h.down[0]-11 || s > h.down[1]+h.unpolled+1 {
 				return s
 			}
 		}
@@ -97,6 +99,9 @@ func (h *history) look(s int) ledger.Observation {
 			o.Activity = append(o.Activity, ledger.Activity{Process: p.process(10 + i), Span: o.Sampled, Busy: 100 * time.Millisecond})
 		}
 	}
+	if h.down[1] > 0 && within(s, [2]int{h.down[1], h.down[1] + h.unpolled}) {
+		o.Alive = nil
+	}
 	return o
 }
 
@@ -128,7 +133,7 @@ func (h *history) throughout() bool {
 }
 
 // play returns the book at the end. While the allocations are unknown and final, nothing may become
-// exclusive.
+// exclusive. A pod that was listed is never active for longer than it holds the GPU.
 func (h *history) play(t *testing.T) *gpu.Book {
 	l := newLedger()
 	for s := 0; s <= h.seconds; s++ {
@@ -145,8 +150,20 @@ func (h *history) play(t *testing.T) *gpu.Book {
 		if more := exclusive(bookOf(l, uuid)) - before; more > 0 && s > h.silent[0]+1 && within(s, h.silent) {
 			t.Fatalf("second %d: %d mJ became exclusive while the kubelet was silent", s, more)
 		}
+		h.heldWhileActive(t, bookOf(l, uuid), s)
 	}
 	return bookOf(l, uuid)
+}
+
+// heldWhileActive checks the times of the pods that the kubelet listed before a second.
+func (h *history) heldWhileActive(t *testing.T, b *gpu.Book, s int) {
+	for i := range h.pods {
+		p := &h.pods[i]
+		a := find(b, gpu.AccountKey{Owner: p.owner})
+		if listed := !within(p.from, h.silent) || s >= h.silent[1]; a != nil && listed && a.Active > a.Allocated {
+			t.Fatalf("second %d: %+v is active for %v, but held the GPU for %v; history %+v", s, p, a.Active, a.Allocated, h)
+		}
+	}
 }
 
 func exclusive(b *gpu.Book) (sum gpu.Millijoules) {

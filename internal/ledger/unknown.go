@@ -56,17 +56,72 @@ func (u *Unknown) of(group gpu.Owner) (most time.Duration) {
 }
 
 // presume records known allocations. While they are unknown, it replaces them by the last known
-// ones: the allocations of live groups count.
+// ones: the allocations of live groups count. If the live groups are unknown, too, none counts until
+// [book.learnAlive].
 func (b *book) presume(o *Observation) {
 	if o.AllocationsKnown {
 		o.Allocations = inOrder(o.Allocations)
 		b.holders = o.Allocations
 		return
 	}
-	o.Allocations = slices.Clone(b.holders)
-	for i := range o.Allocations {
-		o.Allocations[i].Live = o.Alive[o.Allocations[i].Owner.UID]
+	o.Allocations = ofAlive(b.holders, o.Alive)
+}
+
+// ofAlive returns a copy of the allocations in which those of live groups count.
+func ofAlive(allocations []gpu.Allocation, alive map[string]bool) []gpu.Allocation {
+	allocations = slices.Clone(allocations)
+	for i := range allocations {
+		allocations[i].Live = alive[allocations[i].Owner.UID]
 	}
+	return allocations
+}
+
+// learnAlive applies the first list of live groups after a restart to the observations before it,
+// which have none. A holder that is alive now also held the GPU then.
+func (b *book) learnAlive(alive map[string]bool) {
+	if alive == nil {
+		return
+	}
+	for i := range b.pending {
+		iv := &b.pending[i]
+		if i > 0 {
+			iv.from.Holders = b.pending[i-1].to.Holders
+		}
+		iv.learnAlive(alive)
+		if iv.late != nil {
+			iv.late.learnAlive(alive)
+		}
+	}
+}
+
+// learnAlive sets the live groups of an interval if they were not known.
+func (iv *interval) learnAlive(alive map[string]bool) {
+	if !iv.holdersKnown && iv.alive == nil {
+		iv.holders, iv.alive = ofAlive(iv.holders, alive), alive
+		iv.to.Holders = iv.holders
+	}
+}
+
+// countUsers lets the last known holders with a process on the GPU count while the allocations are
+// unknown: a process proves that its group is alive, and the active time of a holder is never more
+// than its held time.
+func (iv *interval) countUsers() {
+	if iv.holdersKnown {
+		return
+	}
+	users := make(map[gpu.Owner]bool)
+	for _, p := range iv.processes {
+		users[p.Owner.Group()] = true
+	}
+	counts := func(h gpu.Allocation) bool { return !h.Live && users[h.Owner.Group()] }
+	if !slices.ContainsFunc(iv.holders, counts) {
+		return
+	}
+	iv.holders = slices.Clone(iv.holders)
+	for i := range iv.holders {
+		iv.holders[i].Live = iv.holders[i].Live || counts(iv.holders[i])
+	}
+	iv.to.Holders = iv.holders
 }
 
 // holdersBefore returns the allocations of an interval that ended before they became known: owners
@@ -117,8 +172,8 @@ func (b *book) holdTime(iv *interval, parts []part) {
 			b.unknown.add(key, took)
 		}
 	}
-	for i := range iv.holders {
-		if h := &iv.holders[i]; !iv.holdersKnown && h.Owner.UID != "" && h.Replicas > 0 {
+	if !iv.holdersKnown {
+		for h := range identified(iv.holders) {
 			later(keyOf(*h))
 		}
 	}

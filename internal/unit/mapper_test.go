@@ -344,4 +344,7 @@ func TestUnitsOfSilentKubelet(t *testing.T) {
 	if diff := cmp.Diff(want, m.Allocations(gpu.Allocations{Alive: map[string]bool{"pod": true}}).Alive); diff != "" {
 		t.Errorf("live groups (-want +got):\n%s", diff)
 	}
+	if got := m.Allocations(gpu.Allocations{}).Alive; got != nil {
+		t.Errorf("live groups before the first poll of pods: %v, want nil for unknown", got)
+	}
 }

@@ -294,8 +294,8 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 }
 
 // Allocations adds the GPUs that units hold to the allocations of pods. While the allocations are not
-// known, it adds the live units to the live pods. Where prologs write files, a process outside the
-// unit that holds its GPU is reported.
+// known, it adds the live units to the live pods, if these are known. Where prologs write files, a
+// process outside the unit that holds its GPU is reported.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if len(m.cfg.HeldDirs) > 0 && asked > 0 {
@@ -308,7 +308,7 @@ func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	case len(held) == 0:
 	case pods.Known:
 		pods.List = slices.Concat(pods.List, held)
-	default:
+	case pods.Alive != nil:
 		alive := make(map[string]bool, len(pods.Alive)+len(held))
 		maps.Copy(alive, pods.Alive)
 		for _, a := range held {

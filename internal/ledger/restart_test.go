@@ -1,0 +1,136 @@
+package ledger_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// twoHolders are an idle pod and a pod that works in every second. Each holds a replica throughout.
+func twoHolders(seconds int) []leaseholder {
+	return []leaseholder{{owner: train, replicas: 1, till: seconds}, {owner: serve, replicas: 1, till: seconds, context: true, busy: 1}}
+}
+
+// TestRestartInOutage checks the times of holders in each second after a restart while the kubelet is
+// silent. The exporter has no list of live pods for a while. A working pod is never active for longer
+// than it holds the GPU. If the list comes before the ledger settles the first readings, which is after
+// ten seconds, an idle pod has held the GPU in all settled time, too.
+func TestRestartInOutage(t *testing.T) {
+	for _, unpolled := range []int{0, 1, 3, 9, 10, 11, 15, 60} {
+		t.Run(fmt.Sprint(unpolled), func(t *testing.T) {
+			h := history{seconds: 300, silent: [2]int{40, 220}, down: [2]int{100, 107}, unpolled: unpolled, pods: twoHolders(300)}
+			l := newLedger()
+			for s := 0; s <= h.seconds; s++ {
+				if within(s, h.down) {
+					continue
+				}
+				if s == h.down[1] {
+					l = restarted(t, l)
+				}
+				o := h.look(s)
+				l.Observe(o)
+				l.Settle(o.At, unresolved)
+				b := bookOf(l, uuid)
+				h.heldWhileActive(t, b, s)
+				settled := b.Settled.Sub(at(0))
+				for _, a := range b.Accounts {
+					if unpolled < 10 && a.Allocated != settled {
+						t.Fatalf("second %d: %s held the GPU for %v of the settled %v", s, a.Name, a.Allocated, settled)
+					}
+				}
+			}
+			var sum time.Duration
+			for _, a := range bookOf(l, uuid).Accounts {
+				sum += a.GPUTime
+				if a.Allocated != 300*time.Second || unpolled < 10 && a.GPUTime != 150*time.Second {
+					t.Errorf("%s: held %v, GPU time %v; want 5m0s and 2m30s", a.Name, a.Allocated, a.GPUTime)
+				}
+			}
+			if sum != 300*time.Second {
+				t.Errorf("%v of GPU time in 5m0s", sum)
+			}
+		})
+	}
+}
+
+// TestListAfterReadings checks that a list of live pods that comes some seconds after the first readings
+// makes no difference to the book, also if the counter stands still meanwhile.
+func TestListAfterReadings(t *testing.T) {
+	for _, refresh := range []int{1, 2, 3, 5} {
+		h := history{seconds: 300, silent: [2]int{40, 220}, down: [2]int{100, 107}, refresh: refresh, pods: twoHolders(300)}
+		want := h.play(t)
+		for h.unpolled = 1; h.unpolled < 10; h.unpolled++ {
+			if diff := cmp.Diff(want, h.play(t)); diff != "" {
+				t.Errorf("refreshed every %d s, list after %d s (-at once +later):\n%s", refresh, h.unpolled, diff)
+			}
+		}
+	}
+}
+
+// TestTwoRestartsInOutage checks that a second restart, while some of the readings before the first list
+// of live pods are not settled, does not interrupt the held time.
+func TestTwoRestartsInOutage(t *testing.T) {
+	for end := 108; end < 125; end++ { // the last second before the second restart
+		h := history{seconds: 200, silent: [2]int{40, 400}, down: [2]int{100, 107}, unpolled: 3, pods: twoHolders(200)}
+		l := newLedger()
+		for s := 0; s <= h.seconds; s++ {
+			switch {
+			case within(s, h.down), end < s && s < 130:
+				continue
+			case s == h.down[1], s == 130:
+				l = restarted(t, l)
+			}
+			o := h.look(s)
+			l.Observe(o)
+			l.Settle(o.At, unresolved)
+		}
+		b := bookOf(l, uuid)
+		for _, a := range b.Accounts {
+			if settled := b.Settled.Sub(at(0)); a.Allocated != settled || a.GPUTime != settled/2 {
+				t.Errorf("restart after second %d: %s held %v, GPU time %v of the settled %v", end, a.Name, a.Allocated, a.GPUTime, settled)
+			}
+		}
+	}
+}
+
+// TestLivePodsAfterRestart checks a pod that held the GPU before a restart while the kubelet is silent. If
+// the first list of live pods does not contain it, it did not hold the GPU since the restart. Otherwise the
+// energy of the gap stays with it, also if the counter stood still at the restart.
+func TestLivePodsAfterRestart(t *testing.T) {
+	for _, alive := range []bool{false, true} {
+		for _, frozen := range []bool{false, true} {
+			t.Run(fmt.Sprintf("alive %v, frozen %v", alive, frozen), func(t *testing.T) {
+				var p []*gpu.Process
+				if alive {
+					p = []*gpu.Process{process(21, in(train))}
+				}
+				l := newLedger()
+				own := []*gpu.Process{process(21, in(train))}
+				ask(t, l, look(0, own, holds(train, 1)), look(1, own, holds(train, 1)))
+				l = restarted(t, l)
+				for s := 60.0; s <= 90; s++ {
+					o := look(s, p)
+					if frozen && s < 62 {
+						o = count(o, *look(1, nil).Energy)
+					}
+					if o.AllocationsKnown = false; s > 62 {
+						o.Alive = map[string]bool{train.UID: alive}
+					}
+					ask(t, l, o)
+				}
+				a := bookOf(l, uuid).Accounts[0]
+				want := time.Second
+				if alive {
+					want = 80 * time.Second
+				}
+				if a.Allocated != want || a.Energy.Sum() != gpu.Millijoules(want.Seconds()*300_000) {
+					t.Errorf("held %v, charged %d mJ; want %v and 300 W", a.Allocated, a.Energy.Sum(), want)
+				}
+			})
+		}
+	}
+}
