@@ -83,7 +83,18 @@ func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	}
 	a.Notices = append(a.Notices, incomplete.notices...)
 	a.Rows = c.rows()
+	if c.pending == nil && len(a.Rows) > 0 {
+		a.Notices = append(a.Notices, unknownDemand(q.source))
+	}
 	return a, nil
+}
+
+// unknownDemand returns the reason for which the demand is unknown.
+func unknownDemand(source books.Source) string {
+	if _, store := source.(books.Demand); store {
+		return "no pending GPU hours in this time: no pod was pending, or the rule " + books.PendingRule + " was not evaluated"
+	}
+	return "an archive has no pending GPU hours: ask a store with the rule " + books.PendingRule + " by --store.url"
 }
 
 // read reads the charges, the stays of GPUs and the demand.

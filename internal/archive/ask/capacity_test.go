@@ -184,6 +184,27 @@ func TestPending(t *testing.T) {
 			t.Errorf("%s: pending %v ms, want %v\n%s", key, got, want, r.out)
 		}
 	}
+	if strings.Contains(r.out, "pending GPU hours") {
+		t.Errorf("a notice about known hours:\n%s", r.out)
+	}
+}
+
+// TestPendingUnknown checks that an archive and a store without the rule report that pending GPU hours are unknown, and where they are.
+func TestPendingUnknown(t *testing.T) {
+	server := httptest.NewServer(foldtest.API{Store: boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })})
+	defer server.Close()
+	folder := fileHours(t, &fold.Hour{Cluster: "east", Start: october, GPUs: []fold.GPU{present(october, "n1", "GPU-0", "0", "H100")}})
+	for source, want := range map[string]string{
+		"--books=" + folder:         "! an archive has no pending GPU hours: ask a store with the rule gpuledger:pending_gpu_hours:sum by --store.url",
+		"--store.url=" + server.URL: "! no pending GPU hours in this time: no pod was pending, or the rule gpuledger:pending_gpu_hours:sum was not evaluated",
+	} {
+		if r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-01T01", source); r.status != 0 || strings.Count(r.out, want) != 1 {
+			t.Errorf("%s: exit status %d, no notice %q:\n%s%s", source, r.status, want, r.out, r.err)
+		}
+	}
+	if r := run(t, "capacity", "--from=2025-10-01", "--to=2025-10-01T01", "--books="+folder); strings.Contains(r.out, "pending") {
+		t.Errorf("a notice about a time without hours:\n%s", r.out)
+	}
 }
 
 // TestAges checks the boards, board years and failures by age, calculated by hand: board 1 is lost, and board 6 replaces board 5.

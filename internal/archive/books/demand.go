@@ -14,15 +14,15 @@ type Demand interface {
 	Pending(ctx context.Context, of Selection, each func(hour time.Time, gpuTime int64)) error
 }
 
-// pendingRule has the GPU hours of pending pods in the last full hour.
-const pendingRule = "gpuledger:pending_gpu_hours:sum"
+// PendingRule has the GPU hours of pending pods in the last full hour.
+const PendingRule = "gpuledger:pending_gpu_hours:sum"
 
 // Pending implements [Demand].
 func (s *samples) Pending(ctx context.Context, of Selection, each func(hour time.Time, gpuTime int64)) error {
 	if s.elsewhere(of) {
 		return nil
 	}
-	return s.hourly(ctx, of, pendingRule, "cluster", func(fold.Labels) func(time.Time, int64) {
+	return s.hourly(ctx, of, PendingRule, "cluster", func(fold.Labels) func(time.Time, int64) {
 		return func(hour time.Time, value int64) { each(hour, value*3600) } // thousandths of hours
 	})
 }
