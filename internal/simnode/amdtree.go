@@ -8,7 +8,8 @@ import (
 )
 
 // amdTree has the files of amdgpu and amdkfd that change. They are replaced, since a reader of the
-// kernel's files gets a whole value each time that it opens one.
+// kernel's files gets a whole value each time that it opens one. In real time they are as late as the
+// step, see [maxLate].
 type amdTree struct {
 	sys string
 	kfd kfdTree

@@ -139,7 +139,9 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 }
 
 // maxLate is the maximum delay of a step in real time. If it is later, the driver's calls about a
-// GPU wait for it: no real board's counter stands still and then jumps.
+// GPU wait for it: no real board's counter stands still and then jumps. The files of AMD GPUs cannot
+// make a reader wait, so they do that on a busy machine. Each file is complete, but two files of a GPU
+// may belong to different steps. A test in real time compares such counters by value, not by time.
 const maxLate = 150 * time.Millisecond
 
 // RunLive steps the node in real time, by the clock that gave its start, until the context ends.
