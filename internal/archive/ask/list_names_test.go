@@ -107,6 +107,9 @@ func TestList(t *testing.T) {
 			t.Errorf("%s of %q: exit status %d, %q, want %d, %q with %q\n%s", tt.args, tt.input, r.status, got, tt.status, tt.want, tt.text, r.err)
 		}
 	}
+	if r := runWith(t, "", "where", "S3", "--assets="+list, "--books="+folder); !strings.Contains(r.out, "WARRANTY") || !strings.Contains(r.out, "2029-01-01") {
+		t.Errorf("where prints no warranty: exit status %d\n%s%s", r.status, r.out, r.err)
+	}
 	r := runWith(t, "S5\nS98\nS3\n", "report", "-", "--books="+folder)
 	five, unknown, three := strings.Index(r.out, "# Board S5\n"), strings.Index(r.out, "# Board S98\n"), strings.Index(r.out, "# Board S3\n")
 	if r.status != 1 || five < 0 || unknown < five || three < unknown || !strings.Contains(r.out, "no board, node or chassis") {
