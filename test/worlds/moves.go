@@ -43,9 +43,10 @@ const (
 	gpusAMove = 4 // GPUs of a node
 )
 
-// rack has the boards of a fleet that moves.
+// rack has the boards of a fleet that moves. Its name is in the names of nodes and boards.
 type rack struct {
 	Moves
+	name   string
 	random *rand.Rand
 	boards map[slot]string
 	since  map[slot]time.Duration
@@ -53,13 +54,24 @@ type rack struct {
 	made   int
 }
 
-// RandomMoves returns a fleet with random events: nodes are installed and reboot, boards are swapped, exchanged and moved.
-func RandomMoves(random *rand.Rand) Moves {
-	r := &rack{Moves{History: New(time.Minute)}, random, make(map[slot]string), make(map[slot]time.Duration), make(map[string]time.Duration), 0}
-	nodes := []string{"a", "b", "c"}
-	for _, node := range nodes {
+// RandomMoves returns fleets with random events: nodes are installed and reboot, boards are swapped, exchanged and moved. No fleet gets a
+// board of another one.
+func RandomMoves(random *rand.Rand, fleets int) Moves {
+	all := Moves{History: New(time.Minute)}
+	for n := range fleets {
+		r := &rack{Moves{History: all.History}, fmt.Sprint(n), random, make(map[slot]string), make(map[slot]time.Duration), make(map[string]time.Duration), 0}
+		r.run()
+		all.Events = append(all.Events, r.Events...)
+	}
+	return all
+}
+
+// run draws the events of a fleet.
+func (r *rack) run() {
+	nodes := []string{"a" + r.name, "b" + r.name, "c" + r.name}
+	for i, node := range nodes {
 		at := time.Duration(0)
-		if node != "a" {
+		if i > 0 {
 			at = r.minutes(8 * time.Hour)
 		}
 		r.busy[node] = at + pause
@@ -68,7 +80,7 @@ func RandomMoves(random *rand.Rand) Moves {
 		}
 	}
 	for {
-		random.Shuffle(3, func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+		r.random.Shuffle(3, func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 		if !r.work(nodes[0], nodes[1]) {
 			break
 		}
@@ -76,7 +88,6 @@ func RandomMoves(random *rand.Rand) Moves {
 	for s := range r.boards {
 		r.pull(s, movesEnd)
 	}
-	return r.Moves
 }
 
 func (r *rack) minutes(most time.Duration) time.Duration {
@@ -86,7 +97,7 @@ func (r *rack) minutes(most time.Duration) time.Duration {
 // board returns a new board.
 func (r *rack) board() string {
 	r.made++
-	return fmt.Sprintf("GPU-%d-%d", r.made, r.random.IntN(1000))
+	return fmt.Sprintf("GPU-%s-%d-%d", r.name, r.made, r.random.IntN(1000))
 }
 
 func (r *rack) put(s slot, uuid string, at time.Duration) { r.boards[s], r.since[s] = uuid, at }
