@@ -51,6 +51,7 @@ const (
 	uncountedEnergy
 	estimatedEnergy
 	gpuIdlePower
+	gpuIdlePowerInfo
 
 	containerInfo
 	containerReplicas
@@ -256,7 +257,12 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	gpuIdlePower: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_watts", Type: gauge, Unit: "watts",
 		Labels: ofGPU,
-		Help:   "Learned idle power of a GPU with open contexts; absent until it is known.",
+		Help:   "Power of a GPU with open contexts and no work, by which shared energy is divided: measured or estimated.",
+	},
+	gpuIdlePowerInfo: {
+		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_info", Type: gauge,
+		Labels: plus(ofGPU, "source"),
+		Help:   "Source of the idle power: measured, peer, stored, configured or limit. All but the first are estimates.",
 	},
 
 	containerInfo: {

@@ -17,8 +17,9 @@ func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	p.counter(readingsRejected, float64(b.Rejected), b.Opened, uuid)
 	p.counter(uncountedEnergy, b.Uncounted.Joules(), b.Opened, uuid)
 	p.counter(estimatedEnergy, b.Estimated.Joules(), b.Opened, uuid)
-	if b.IdlePower > 0 {
-		p.gauge(gpuIdlePower, float64(b.IdlePower), uuid)
+	if b.Floor.Power > 0 {
+		p.gauge(gpuIdlePower, float64(b.Floor.Power), uuid)
+		p.info(gpuIdlePowerInfo, p.with(uuid, "source", b.Floor.Source.String()))
 	}
 	if b.Unsampled != nil {
 		p.counter(unsampledSeconds, b.Unsampled.Seconds(), b.Opened, uuid)

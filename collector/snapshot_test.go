@@ -186,7 +186,7 @@ func hostile() *gpu.Snapshot {
 }
 
 func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
-	b := &gpu.Book{Opened: boot, Retired: 1_500, IdlePower: 91.5, Resets: uint64(i), Unsampled: new(time.Duration(i) * 1500 * time.Millisecond), Accounts: accounts}
+	b := &gpu.Book{Opened: boot, Retired: 1_500, Floor: gpu.IdlePower{Power: 91.5, Source: gpu.IdleSource(i % 5)}, Resets: uint64(i), Unsampled: new(time.Duration(i) * 1500 * time.Millisecond), Accounts: accounts}
 	for r := range gpu.NumReasons {
 		b.Unattributed[r] = gpu.Millijoules(1000*i + int(r))
 	}

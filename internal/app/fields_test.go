@@ -31,6 +31,8 @@ var unshown = map[string]string{
 	"GPUs.Reading.PowerSum":                  "for the ledger",
 	"GPUs.Reading.ModulePower":               "for the ledger",
 	"GPUs.Reading.ModuleShare":               "for the ledger",
+	"GPUs.Reading.QuietPower":                "for the ledger",
+	"GPUs.Book.IdlePower":                    "on the page as Floor",
 	"GPUs.Reading.Contexts":                  "empty in a snapshot",
 	"GPUs.Reading.Sample":                    "empty in a snapshot",
 	"GPUs.Reading.Instances":                 "empty in a snapshot",

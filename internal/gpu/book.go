@@ -35,9 +35,12 @@ type Book struct {
 	// ring holds ten seconds. It is nil if the GPU never returned such samples.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
 
-	// IdlePower is the learned power of the GPU with open contexts and no work; 0 until it
+	// IdlePower is the measured power of the GPU with open contexts and no work; 0 until it
 	// is known.
 	IdlePower Watts `json:"idle_power_watts,omitempty"`
+	// Floor is the idle power that energy is divided with now: IdlePower or an estimate. It is not
+	// saved.
+	Floor IdlePower `json:"-"`
 
 	// Accounts are saved one by one, and so are the processes in them.
 	Accounts []Account `json:"-"`

@@ -41,6 +41,10 @@ type Reading struct {
 	ModulePower ModulePower
 	ModuleShare float64
 
+	// QuietPower is the power in quiet times between kernels since an earlier reading, in the scope of
+	// Energy; 0 without such times (NVML nvmlDeviceGetSamples, power and utilisation).
+	QuietPower Watts
+
 	Gauges     Gauges
 	PowerLimit *Watts // enforced limit
 	// RowRemap is nil if the GPU cannot remap rows of its memory, and in MIG mode.

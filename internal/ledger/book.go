@@ -42,12 +42,12 @@ type book struct {
 	unknown Unknown
 	// shortLived is not saved: it is learned again within seconds.
 	shortLived shortLived
-	// meter learns the GPU's idle power; limit is the GPU's power limit, model its model, maxPower
-	// the maximum power of the counter's scope.
-	meter    idleMeter
-	limit    gpu.Watts
-	model    string
-	maxPower gpu.Watts
+	// meter learns the GPU's idle power; kind, stored and configured are for estimates. maxPower is the
+	// maximum power of the counter's scope.
+	meter              idleMeter
+	kind               kind
+	stored, configured gpu.Watts
+	maxPower           gpu.Watts
 	// trail has the settled intervals that explain charges; nil if none are kept.
 	trail *trail
 	// rest is the fraction of a millijoule that ownShare carries over.
@@ -137,7 +137,8 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	if o.At.Boot <= b.seen || b.open() && o.At.Boot <= b.last.At.Boot {
 		return
 	}
-	b.seen, b.limit, b.model, b.maxPower = o.At.Boot, o.PowerLimit, o.Model, o.MaxPower
+	b.seen, b.kind, b.maxPower = o.At.Boot, kind{o.Model, o.PowerLimit}, o.MaxPower
+	b.stored, b.configured = o.StoredIdlePower, o.ConfiguredIdlePower
 	b.presume(&o)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
 		b.since = newSighting(nil) // over a gap only its ends count

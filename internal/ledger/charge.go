@@ -30,20 +30,14 @@ func (b *book) chargeEnergy(st *settlement, iv *interval, parts []part, l load) 
 }
 
 func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
-	atRest, power := b.meter.atRest(l), b.idlePower(st.peers[b.model])
-	b.trail.price(iv, l, atRest, power, b.IdlePower > 0)
-	iv.price(parts, l.idleEnergy(iv, atRest, power))
+	atRest, floor := b.meter.atRest(l), b.idlePower(st)
+	b.trail.price(iv, l, atRest, floor.Power, floor.Measured())
+	iv.price(parts, l.idleEnergy(iv, atRest, floor.Power))
+	estimated := !floor.Measured() && b.meter.dividesBy(l)
 	for i := range parts {
+		parts[i].estimated = estimated && parts[i].isDivided()
 		b.chargePart(st, &parts[i])
 	}
-}
-
-// idlePower returns the learned idle power of the GPU, or an estimate.
-func (b *book) idlePower(of peers) gpu.Watts {
-	if b.IdlePower > 0 {
-		return b.IdlePower
-	}
-	return b.meter.guess(b.limit, of)
 }
 
 // learnIdlePower learns from an interval. The late energy of a counter that stood still is learned
@@ -99,6 +93,7 @@ func (b *book) chargePart(st *settlement, p *part) {
 		b.trail.charge(p, o)
 		b.post(st, p, o)
 	}
+	b.countEstimated(p)
 }
 
 // billWork divides the busy part over several owners.

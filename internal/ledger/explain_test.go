@@ -148,6 +148,7 @@ func stream(ticks int) iter.Seq[ledger.Observation] {
 			if i%2 == 1 {
 				o.Activity = []ledger.Activity{{Process: first, Span: o.Sampled, Busy: 400 * time.Millisecond}}
 			}
+			o.PowerLimit = 700
 			if !yield(o) {
 				return
 			}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -14,18 +15,24 @@ type load struct {
 	// require known.
 	busy         float64
 	quiet, known bool
+	// calm is set if at most a hundredth of it was busy.
+	calm bool
 	// open is set if a process had a context.
 	open bool
+	// gaps is the power in quiet times inside the interval, 0 without one. at is its end (boot clock).
+	gaps gpu.Watts
+	at   time.Duration
 }
 
 // load returns the load of the interval.
 func (iv *interval) load() load {
-	l := load{open: len(iv.processes) > 0}
+	l := load{open: len(iv.processes) > 0, gaps: iv.quietPower, at: iv.to.At.Boot}
 	if took := iv.span().Len().Seconds(); took > 0 {
 		l.power = iv.energy.Joules() / took
 	}
 	l.busy, l.known = iv.busyShare()
 	l.quiet = l.known && l.busy == 0 && !iv.busy
+	l.calm = l.known && l.busy <= calm && iv.utilization <= calm*float64(iv.looks)
 	return l
 }
 
@@ -71,129 +78,187 @@ func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijo
 	return min(iv.energy, gpu.Millijoules(math.Round(float64(power)*(1-l.busy)*iv.span().Len().Seconds()*1000)))
 }
 
-const (
-	// quietIntervals is the number of consecutive quiet intervals in a measurement. Their
-	// median is used, because samples miss short kernels.
-	quietIntervals = 5
-	// A measurement moves the idle power by 1/inertia of the difference. The estimate
-	// averages over about memory intervals.
-	inertia = 8
-	memory  = 120
-	// spread is the least standard deviation of the busy share for a regression of power.
-	spread = 0.05
-)
-
-// An idleMeter learns the idle power of a GPU with open contexts. The book stores the
-// result; the meter's own state is lost at a restart.
-type idleMeter struct {
-	quiet []float64 // W, power of the consecutive quiet intervals so far
-	// last is the previous load; unknown at first and after a gap.
-	last load
-	// lowest is the lowest power of two intervals in a row, resting the lowest of two quiet ones, with
-	// or without contexts; 0 before the first.
-	lowest, resting float64
-	// Exponentially weighted sums over the intervals: count, busy share u, power p and their
-	// products.
-	n, u, p, uu, up float64
-}
-
-// learn adds an interval and returns the updated idle power; 0 means unknown. The first quiet
-// interval after work is ignored, because power falls slowly.
-func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
-	if !l.known {
-		m.last = load{}
-		return known
-	}
-	if m.last.known {
-		low := max(l.power, m.last.power)
-		if m.lowest == 0 || low < m.lowest {
-			m.lowest = low
-		}
-		if l.quiet && m.last.quiet && (m.resting == 0 || low < m.resting) {
-			m.resting = low
-		}
-	}
-	m.remember(l)
-	switch {
-	case !l.quiet || !l.open:
-		m.quiet = m.quiet[:0]
-	case m.last.quiet && m.last.open:
-		m.quiet = append(m.quiet, l.power)
-	}
-	m.last = l
-	if len(m.quiet) < quietIntervals {
-		return known
-	}
-	slices.Sort(m.quiet)
-	median := gpu.Watts(m.quiet[quietIntervals/2])
-	m.quiet = m.quiet[:0]
-	if known == 0 {
-		return median
-	}
-	return known + (median-known)/inertia
-}
-
 // atRest reports whether this interval and the previous one were quiet. A single quiet
 // interval may have short work that samples missed.
 func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.last.known) }
 
-func (m *idleMeter) remember(l load) {
-	const keep = 1 - 1.0/memory
-	m.n = m.n*keep + 1
-	m.u = m.u*keep + l.busy
-	m.p = m.p*keep + l.power
-	m.uu = m.uu*keep + l.busy*l.busy
-	m.up = m.up*keep + l.busy*l.power
+// dividesBy reports whether the idle power divides the interval's energy into an idle and a busy
+// part. At rest all of it is idle, and without idle time all of it is busy.
+func (m *idleMeter) dividesBy(l load) bool { return l.known && l.busy < 1 && !m.atRest(l) }
+
+const (
+	// calm is the greatest busy share of an interval that shows the idle power. Drivers round: work of
+	// 1 ms in each fifth of a second is reported as 0 or 1 percent.
+	calm = 0.01
+	// lowShare is the quantile of powers that counts as idle power. A minimum would be an outlier, and
+	// a median includes short work that samples missed.
+	lowShare = 0.2
+	// Powers are collected for a while; a while has at least fewest of them and keeps at most most.
+	// The idle power is a quantile over the last whiles.
+	while   = time.Minute
+	fewest  = 3
+	most    = 60
+	whiles  = 60
+	carried = whiles / 4 // whiles that a restored idle power stands for
+)
+
+// An idleMeter learns the idle power of a GPU. The book stores the result; the meter's own state is
+// lost at a restart.
+type idleMeter struct {
+	// last is the previous load; unknown at first and after a gap.
+	last load
+	// open is the power with contexts, closed the power without.
+	open, closed level
 }
 
-// guess estimates the idle power before it is learned. It returns the least of: the lowest
-// power of two consecutive intervals, the mean power times the mean idle share, the power that
-// the peers or the power limit suggest, and the intercept of a regression of power on busy share.
-// An intercept below a quarter of the others is ignored: processes with different power cause it.
-func (m *idleMeter) guess(limit gpu.Watts, of peers) gpu.Watts {
-	if m.n == 0 {
-		return 0
+// learn adds an interval and returns the updated idle power; 0 means unknown. It measures quiet times
+// inside the interval, or else the interval itself if it was calm. The first calm interval after work
+// is ignored, because power falls slowly.
+func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
+	last := m.last
+	if m.last = l; !l.known {
+		return known
 	}
-	u, p := m.u/m.n, m.p/m.n
-	least := min(m.lowest, p*(1-u))
-	if usual := of.idlePower(limit); usual > 0 {
-		least = min(least, float64(usual))
+	if known > 0 && m.open.isEmpty() {
+		m.open.restore(known)
 	}
-	if variance := m.uu/m.n - u*u; variance > spread*spread {
-		if begins := p - (m.up/m.n-u*p)/variance*u; begins > least/4 {
-			least = min(least, begins)
-		}
+	level := &m.closed
+	if l.open {
+		level = &m.open
 	}
-	return gpu.Watts(least)
+	switch {
+	case l.gaps > 0:
+		level.add(float64(l.gaps), l.at)
+	case l.calm && last.calm && l.open == last.open:
+		level.add(l.power, l.at)
+	}
+	return m.open.power
 }
 
-// peers has what is known of the idle power of a node's GPUs of one model: the least learned power,
-// and the least power of a GPU at rest, with or without contexts. 0 means unknown.
-type peers struct{ learned, resting gpu.Watts }
+// A level is the power of a GPU in quiet times: a low quantile over the last whiles, each of which is
+// a low quantile of its powers. So it follows a change of the hardware within an hour of quiet
+// times, and some minutes of unusual power do not move it.
+type level struct {
+	now   []float64 // W, the powers of the current while
+	since time.Duration
+	past  []float64 // W, the earlier whiles, oldest first
+	power gpu.Watts // the quantile, 0 while it is unknown
+}
 
-// peersByModel returns the peers of each model.
-func (l *Ledger) peersByModel() map[string]peers {
-	least := func(a, b gpu.Watts) gpu.Watts {
-		if a == 0 || b > 0 && b < a {
-			return b
+func (v *level) isEmpty() bool { return len(v.now)+len(v.past) == 0 }
+
+// restore starts with a power that was measured earlier.
+func (v *level) restore(power gpu.Watts) {
+	v.past, v.power = slices.Repeat([]float64{float64(power)}, carried), power
+}
+
+// add adds the power of a quiet time that ended at the given time on the boot clock.
+func (v *level) add(power float64, at time.Duration) {
+	if len(v.now) >= fewest && at-v.since >= while {
+		if len(v.past) == whiles {
+			v.past = slices.Delete(v.past, 0, 1)
 		}
-		return a
+		v.past = append(v.past, lowOf(v.now))
+		v.now = v.now[:0]
 	}
-	all := make(map[string]peers)
+	if len(v.now) == 0 {
+		v.since = at
+	}
+	if len(v.now) < most {
+		v.now = append(v.now, power)
+	}
+	all := v.past
+	if len(v.now) >= fewest {
+		all = append(slices.Clone(all), lowOf(v.now))
+	}
+	if len(all) > 0 {
+		v.power = gpu.Watts(lowOf(all))
+	}
+}
+
+// lowOf returns the low quantile of some powers.
+func lowOf(powers []float64) float64 {
+	sorted := slices.Sorted(slices.Values(powers))
+	return sorted[int(math.Round(lowShare*float64(len(sorted)-1)))]
+}
+
+// A kind is the model and the power limit of a GPU. GPUs of a kind have about the same idle power.
+type kind struct {
+	model string
+	limit gpu.Watts
+}
+
+// peers is the power of the GPUs of a kind in a node, 0 if unknown: the medians of the measured idle
+// powers, and of the powers in quiet times without contexts.
+type peers struct{ open, closed gpu.Watts }
+
+// peers returns the peers of each kind.
+func (l *Ledger) peers() map[kind]peers {
+	open, closed := make(map[kind][]gpu.Watts), make(map[kind][]gpu.Watts)
+	add := func(to map[kind][]gpu.Watts, k kind, power gpu.Watts) {
+		if power > 0 && k.model != "" {
+			to[k] = append(to[k], power)
+		}
+	}
+	all := make(map[kind]peers)
 	for _, b := range l.books {
-		if p := all[b.model]; b.model != "" {
-			all[b.model] = peers{least(p.learned, b.IdlePower), least(p.resting, gpu.Watts(b.meter.resting))}
-		}
+		add(open, b.kind, b.IdlePower)
+		add(closed, b.kind, b.meter.closed.power)
+		all[b.kind] = peers{}
+	}
+	for k := range all {
+		all[k] = peers{median(open[k]), median(closed[k])}
 	}
 	return all
 }
 
-// idlePower returns the idle power that is usual for the model; without a learned power an eighth of
-// the power limit, or the power of a GPU at rest if that is higher. Without contexts a GPU may draw
-// less.
-func (p peers) idlePower(limit gpu.Watts) gpu.Watts {
-	if p.learned > 0 {
-		return p.learned
+// median returns the median of some powers, 0 of none.
+func median(powers []gpu.Watts) gpu.Watts {
+	if len(powers) == 0 {
+		return 0
 	}
-	return max(limit/8, p.resting)
+	slices.Sort(powers)
+	return (powers[(len(powers)-1)/2] + powers[len(powers)/2]) / 2
+}
+
+// idlePower returns the measured idle power of the GPU, or the best estimate. The last one is an
+// eighth of the power limit, or the power without contexts if that is higher: contexts only add to
+// it.
+func (b *book) idlePower(st *settlement) gpu.IdlePower {
+	of := st.peers[b.kind]
+	for _, p := range []gpu.IdlePower{
+		{Power: b.IdlePower, Source: gpu.IdleMeasured},
+		{Power: of.open, Source: gpu.IdlePeer},
+		{Power: b.stored, Source: gpu.IdleStored},
+		{Power: b.configured, Source: gpu.IdleConfigured},
+	} {
+		if p.Power > 0 {
+			return p
+		}
+	}
+	return gpu.IdlePower{Power: max(b.kind.limit/8, b.meter.closed.power, of.closed), Source: gpu.IdleLimit}
+}
+
+// isDivided reports whether the part's energy depends on the idle power: several owners are charged
+// differently for idle and busy time. In MIG mode all parts depend on it if the activity of the
+// instances is known.
+func (p *part) isDivided() bool {
+	if p.mig != nil {
+		return p.divided && p.method == gpu.Shared
+	}
+	own, served := p.activity()
+	return own+served > 0 && p.sole() == nil
+}
+
+// countEstimated counts the energy that was divided with an estimated idle power.
+func (b *book) countEstimated(p *part) {
+	if !p.estimated {
+		return
+	}
+	b.Estimated += p.idle + p.busy
+	for _, o := range p.payers() {
+		if o.owner.Kind.HasAccount() && !o.vanished {
+			b.account(p.key(o.owner), p.from.At.Wall).Estimated += o.energy.Sum()
+		}
+	}
 }

@@ -19,6 +19,8 @@ type meter struct {
 	l       *ledger.Ledger
 	seconds float64
 	counter gpu.Millijoules
+	// limit, quiet, stored and configured are passed with each observation.
+	limit, quiet, stored, configured gpu.Watts
 }
 
 func newMeter(t *testing.T) *meter {
@@ -31,7 +33,8 @@ func newMeter(t *testing.T) *meter {
 func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.Activity) *gpu.Book {
 	m.t.Helper()
 	o := look(m.seconds, processes, holds(train, 2), holds(serve, 2))
-	o.Model = "AMD Instinct MI300X OAM"
+	o.Model, o.PowerLimit = "AMD Instinct MI300X OAM", m.limit
+	o.QuietPower, o.StoredIdlePower, o.ConfiguredIdlePower = m.quiet, m.stored, m.configured
 	m.counter += gpu.Millijoules(w * 1000)
 	o.Energy, o.Utilization, o.Activity = new(m.counter), new(0.0), activity
 	if len(activity) > 0 {
@@ -56,42 +59,58 @@ var (
 	both             = []*gpu.Process{ofTrain, ofServe}
 )
 
-// TestIdlePower checks that idle power is learnt while contexts are open and nothing runs, and that
-// it changes slowly.
+func (m *meter) want(b *gpu.Book, watts, tolerance float64, when string) {
+	m.t.Helper()
+	if math.Abs(float64(b.IdlePower)-watts) > tolerance {
+		m.t.Errorf("idle power %v W %s, want %v", b.IdlePower, when, watts)
+	}
+}
+
+// TestIdlePower checks that idle power is measured from the third quiet interval that follows a quiet
+// one, also if work comes between them.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
-	if b := m.rest(100, 5); b.IdlePower != 0 {
-		t.Errorf("idle power %v W after five seconds, of which the first is not settled; want 0", b.IdlePower)
+	m.want(m.rest(92, 3), 0, 0, "after two measurements")
+	for range 5 {
+		m.draw(400, both, worked(ofTrain, 900))
+		m.want(m.rest(250, 1), 0, 0, "after one quiet second, in which the power may still fall")
 	}
-	if b := m.rest(100, 1); b.IdlePower != 100 {
-		t.Errorf("idle power %v W, want 100", b.IdlePower)
-	}
-	m.rest(300, 2) // kernels that no sample shows
-	if b := m.rest(100, 3); b.IdlePower != 100 {
-		t.Errorf("idle power %v W after two higher readings of five, want 100", b.IdlePower)
-	}
-	b := m.rest(60, 5)
-	if b.IdlePower != 95 {
-		t.Errorf("idle power %v W after five seconds at 60 W, want 95", b.IdlePower)
-	}
-	if b = m.rest(60, 300); math.Abs(float64(b.IdlePower)-60) > 1 {
-		t.Errorf("idle power %v W after five minutes at 60 W, want about 60", b.IdlePower)
-	}
-	if b = m.rest(80, 300); math.Abs(float64(b.IdlePower)-80) > 1 {
-		t.Errorf("idle power %v W after five minutes at 80 W, want about 80", b.IdlePower)
-	}
-	for range 20 {
+	m.want(m.rest(90, 1), 90, 0, "after three measurements")
+}
+
+// TestIdlePowerMoves checks that idle power follows a change of the hardware within an hour, and
+// neither work that no sample shows nor a few minutes of low power.
+func TestIdlePowerMoves(t *testing.T) {
+	const minute = 60
+	m := newMeter(t)
+	m.want(m.rest(100, 61*minute), 100, 0, "after an hour at 100 W")
+	m.want(m.rest(150, 30*minute), 100, 0, "after half an hour of more")
+	m.want(m.rest(100, 40*minute), 100, 0, "after 40 minutes at 100 W again")
+	m.want(m.rest(60, 10*minute), 100, 0, "after ten minutes at 60 W")
+	m.want(m.rest(60, 5*minute), 60, 0, "after 15 minutes at 60 W")
+	m.want(m.rest(80, 56*minute), 80, 0, "after an hour at 80 W")
+	var b *gpu.Book
+	for range 60 * minute {
 		b = m.draw(30, nil) // no context: the GPU saves power
 	}
-	if math.Abs(float64(b.IdlePower)-80) > 1 {
-		t.Errorf("idle power %v W after time without contexts, want about 80", b.IdlePower)
-	}
-	for range 20 {
+	m.want(b, 80, 0, "after an hour without contexts")
+	for range 60 * minute {
 		b = m.draw(400, both, worked(ofTrain, 900))
 	}
-	if math.Abs(float64(b.IdlePower)-80) > 1 {
-		t.Errorf("idle power %v W after work, want about 80", b.IdlePower)
+	m.want(b, 80, 0, "after an hour of work")
+}
+
+// TestIdlePowerOfGaps checks that the power in quiet times inside busy intervals is measured.
+func TestIdlePowerOfGaps(t *testing.T) {
+	m := newMeter(t)
+	var b *gpu.Book
+	for i := range 10 {
+		if m.quiet = 0; i%2 == 0 {
+			m.quiet = gpu.Watts(110 + i)
+		}
+		b = m.draw(400, both, worked(ofTrain, 500))
 	}
+	m.want(b, 112, 0, "after gaps with 110, 112, 114, 116 and 118 W")
 }
 
 // TestIdlePowerSurvives checks that idle power is saved and restored.
@@ -170,62 +189,117 @@ func TestTwoParts(t *testing.T) {
 	}
 }
 
-// TestGuess checks the division before idle power is learnt. Two processes that do equal work at
-// different times pay nearly the same, although no reading shows the GPU at rest.
-func TestGuess(t *testing.T) {
-	m := newMeter(t)
-	var b *gpu.Book
-	for s := range 600 { // 70 W and 300 W of work: train 0.1 s each second, serve 0.9 s each tenth
-		if s%10 == 0 {
-			b = m.draw(400, both, worked(ofTrain, 100), worked(ofServe, 900))
-		} else {
-			b = m.draw(100, both, worked(ofTrain, 100))
-		}
-	}
-	if part := b.Accounts[0].Energy.Sum().Joules() / b.Energy.Joules(); math.Abs(part-0.5) > 0.03 {
-		t.Errorf("train pays %.3f of the energy, want about 0.5", part)
-	}
-}
-
-// TestPeers checks that the idle power of a GPU that is never idle is estimated from GPUs of its
-// model: from a learned power, else from the power at rest if it is more than an eighth of the power
-// limit.
-func TestPeers(t *testing.T) {
+// TestEstimates checks the order of the estimates for a GPU that is never idle, and that the energy
+// divided with them is counted.
+func TestEstimates(t *testing.T) {
 	const model, work = "AMD Instinct MI300X OAM", 0.5
 	for _, tt := range []struct {
-		name  string
-		peer  string // the other GPU's model
-		watts gpu.Watts
-		open  bool // whether it has contexts
-		want  gpu.Watts
+		name                      string
+		limit, stored, configured gpu.Watts
+		peer                      string // the model of other GPUs
+		peerLimit                 gpu.Watts
+		watts                     []gpu.Watts // of the others at rest
+		want                      gpu.IdlePower
 	}{
-		{"at rest without contexts", model, 140, false, 140},
-		{"at rest below an eighth of the limit", model, 60, false, 700.0 / 8},
-		{"learned", model, 150, true, 150},
-		{"learned below an eighth of the limit", model, 60, true, 60},
-		{"another model", "AMD Instinct MI210", 140, true, 700.0 / 8},
-		{"unknown model", "", 140, true, 700.0 / 8},
+		{"peers", 750, 120, 130, model, 750, []gpu.Watts{140}, gpu.IdlePower{Power: 140, Source: gpu.IdlePeer}},
+		{"one of five peers is low", 750, 120, 130, model, 750, []gpu.Watts{20, 141, 142, 143, 144}, gpu.IdlePower{Power: 142, Source: gpu.IdlePeer}},
+		{"one of five peers is high", 750, 120, 130, model, 750, []gpu.Watts{141, 142, 143, 144, 600}, gpu.IdlePower{Power: 143, Source: gpu.IdlePeer}},
+		{"four peers", 750, 0, 0, model, 750, []gpu.Watts{100, 120, 130, 170}, gpu.IdlePower{Power: 125, Source: gpu.IdlePeer}},
+		{"another power limit", 750, 120, 130, model, 500, []gpu.Watts{140}, gpu.IdlePower{Power: 120, Source: gpu.IdleStored}},
+		{"another model", 750, 0, 130, "AMD Instinct MI210", 750, []gpu.Watts{140}, gpu.IdlePower{Power: 130, Source: gpu.IdleConfigured}},
+		{"unknown model", 800, 0, 0, "", 800, []gpu.Watts{140}, gpu.IdlePower{Power: 100, Source: gpu.IdleLimit}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newMeter(t)
+			m.limit, m.stored, m.configured = tt.limit, tt.stored, tt.configured
 			var before, after *gpu.Book
 			for s := range 20 {
-				o := look(float64(s), nil)
-				o.UUID, o.Model = "peer", tt.peer
-				o.Energy, o.Utilization = new(gpu.Millijoules(float64(s)*float64(tt.watts)*1000)), new(0.0)
-				if tt.open {
-					o.Processes = both
+				for i, w := range tt.watts {
+					o := look(float64(s), both)
+					o.UUID, o.Model, o.PowerLimit = string(rune('a'+i)), tt.peer, tt.peerLimit
+					o.Energy, o.Utilization = new(gpu.Millijoules(float64(s)*float64(w)*1000)), new(0.0)
+					m.l.Observe(o)
 				}
-				m.l.Observe(o)
-				b := m.draw(300, both, worked(ofTrain, work*1000))
-				before, after = after, b
+				before, after = after, m.draw(300, both, worked(ofTrain, work*1000))
+			}
+			if diff := cmp.Diff(tt.want, after.Floor); diff != "" {
+				t.Errorf("idle power (-want +got):\n%s", diff)
 			}
 			got := after.Accounts[0].Idle + after.Accounts[1].Idle - before.Accounts[0].Idle - before.Accounts[1].Idle
-			if want := gpu.Millijoules(float64(tt.want) * (1 - work) * 1000); got != want {
+			if want := gpu.Millijoules(float64(tt.want.Power) * (1 - work) * 1000); got != want {
 				t.Errorf("idle part is %d mJ, want %d", got, want)
+			}
+			if got := after.Estimated - before.Estimated; got != 300_000 {
+				t.Errorf("%d mJ are counted as estimated, want 300000", got)
+			}
+			if got := after.Accounts[0].Estimated + after.Accounts[1].Estimated; got != after.Estimated {
+				t.Errorf("%d mJ of the accounts are counted as estimated, want %d", got, after.Estimated)
 			}
 		})
 	}
+}
+
+// TestAtRestWithoutContexts checks that the last estimate is at least the power without contexts, of
+// the GPU itself or of the median of its peers.
+func TestAtRestWithoutContexts(t *testing.T) {
+	m := newMeter(t)
+	m.limit = 800
+	var b, p *gpu.Book
+	for s := range 10 {
+		b = m.draw(140, nil)
+		o := look(float64(s), both)
+		o.UUID, o.Model, o.PowerLimit = "peer", "AMD Instinct MI300X OAM", 800
+		m.l.Observe(o)
+		m.l.Settle(o.At, unresolved)
+		p = bookOf(m.l, "peer")
+	}
+	if want := (gpu.IdlePower{Power: 140, Source: gpu.IdleLimit}); b.Floor != want || p.Floor != want {
+		t.Errorf("idle power %v, of the peer %v; want %v", b.Floor, p.Floor, want)
+	}
+}
+
+// TestEstimatedEnergy checks which energy counts as estimated: where another idle power would change
+// the charges of owners.
+func TestEstimatedEnergy(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		processes []*gpu.Process
+		activity  []ledger.Activity
+		want      gpu.Millijoules
+	}{
+		{"one works half of the time, another holds", both, []ledger.Activity{worked(ofTrain, 500)}, 300_000},
+		{"saturated", both, []ledger.Activity{worked(ofTrain, 600), worked(ofServe, 400)}, 0},
+		{"nothing runs", both, nil, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMeter(t)
+			m.limit = 700
+			m.draw(300, tt.processes, tt.activity...)
+			if b := m.draw(300, tt.processes, tt.activity...); b.Estimated != 2*tt.want {
+				t.Errorf("%d mJ are counted as estimated, want %d", b.Estimated, 2*tt.want)
+			}
+		})
+	}
+	t.Run("one owner", func(t *testing.T) {
+		l := newLedger()
+		var b *gpu.Book
+		for s := range 3 {
+			o := look(float64(s), both[:1], holds(train, 1))
+			o.PowerLimit, o.Activity = 700, []ledger.Activity{worked(ofTrain, 500)}
+			b = ask(t, l, o)
+		}
+		if b.Estimated != 0 || b.Floor.Source != gpu.IdleLimit {
+			t.Errorf("%d mJ are counted as estimated, with an idle power from the %v; want 0, limit", b.Estimated, b.Floor.Source)
+		}
+	})
+	t.Run("measured", func(t *testing.T) {
+		m := newMeter(t)
+		m.limit = 700
+		m.rest(100, 10)
+		if b := m.draw(300, both, worked(ofTrain, 500)); b.Estimated != 0 || b.Floor != (gpu.IdlePower{Power: 100}) {
+			t.Errorf("%d mJ are counted as estimated, with an idle power of %v; want 0, 100 W measured", b.Estimated, b.Floor)
+		}
+	})
 }
 
 // TestAdminAccess checks that a pod whose claim only gives access to another pod's GPU pays nothing

@@ -67,6 +67,12 @@ type Observation struct {
 	MaxPower gpu.Watts
 	// PowerLimit is the highest power limit of this GPU; 0 if unknown.
 	PowerLimit gpu.Watts
+	// QuietPower is the power of the GPU in quiet times since the last observation, as shown by the
+	// driver's samples; 0 without one.
+	QuietPower gpu.Watts
+	// StoredIdlePower was measured for such a GPU in an earlier boot, ConfiguredIdlePower is set by
+	// the operator; 0 means unknown.
+	StoredIdlePower, ConfiguredIdlePower gpu.Watts
 	// Utilization of the GPU, 0 to 1; nil if unknown.
 	Utilization *float64
 
@@ -138,17 +144,18 @@ type settlement struct {
 	owners Owners
 	// room is the number of process accounts that may still be opened.
 	room int
-	// peers has the idle power of the node's GPUs by model.
-	peers map[string]peers
+	// peers has the idle power of the node's GPUs by kind.
+	peers map[kind]peers
 }
 
 // Settle charges every complete interval and retires ended accounts.
 func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
-	st := &settlement{now: now, owners: owners, room: l.room(), peers: l.peersByModel()}
+	st := &settlement{now: now, owners: owners, room: l.room(), peers: l.peers()}
 	for _, uuid := range slices.Sorted(maps.Keys(l.books)) {
 		b := l.books[uuid]
 		b.copyOnWrite()
 		b.settle(st)
+		b.Floor = b.idlePower(st)
 		b.retire(l.cfg.Retention)
 	}
 }

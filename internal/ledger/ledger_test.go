@@ -41,7 +41,7 @@ func look(seconds float64, processes []*gpu.Process, allocations ...gpu.Allocati
 	return ledger.Observation{
 		UUID: uuid, At: at(seconds),
 		Energy:   new(gpu.Millijoules(1_000_000 + int64(seconds*300_000))),
-		MaxPower: 700, PowerLimit: 700, Utilization: new(0.5),
+		MaxPower: 700, Utilization: new(0.5), // without a power limit, so that an unknown idle power is 0
 		Processes: processes, ProcessesKnown: true,
 		ActivityKnown: true, Sampled: gpu.Span{From: at(seconds - 1).Boot, To: at(seconds).Boot},
 		Allocations: allocations, AllocationsKnown: true,

@@ -19,9 +19,9 @@ type part struct {
 	// idle and busy are its energy, set by price; method is the method of an instance's busy part.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
-	// worked is set if work was sampled.
-	worked bool
-	who    parties
+	// worked is set if work was sampled, estimated if an estimated idle power divided its energy.
+	worked, estimated bool
+	who               parties
 	// holders are its live allocations; allocated is set if it has any, live or not.
 	holders   []*gpu.Allocation
 	allocated bool

@@ -29,6 +29,9 @@ type sighting struct {
 	busy, measured bool
 	utilization    float64
 	looks          int
+	// quietPower is the power of the GPU in quiet times that the driver's samples showed last, 0
+	// without one.
+	quietPower gpu.Watts
 	// holders and holdersKnown are the allocations of the last observation. While they are unknown,
 	// alive has the UIDs of the pods that were alive; nil if that is unknown, too.
 	holders      []gpu.Allocation
@@ -87,6 +90,9 @@ func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 		s.busy = s.busy || *o.Utilization > 0
 		s.utilization += *o.Utilization
 	}
+	if o.QuietPower > 0 {
+		s.quietPower = o.QuietPower
+	}
 	s.holders, s.holdersKnown, s.alive = o.Allocations, o.AllocationsKnown, o.Alive
 }
 
@@ -132,6 +138,9 @@ func (s *sighting) merge(later sighting) {
 	s.measured = s.measured && later.measured
 	s.utilization, s.looks = s.utilization+later.utilization, s.looks+later.looks
 	s.busy = s.busy || later.busy
+	if later.quietPower > 0 {
+		s.quietPower = later.quietPower
+	}
 	s.holders, s.holdersKnown, s.alive = later.holders, later.holdersKnown, later.alive
 }
 

@@ -40,6 +40,7 @@
  *            sm_clock memory_clock                        MHz
  *            processes=1 samples=1                        supported calls
  *            mig=1 mig_slices                             MIG mode; slices of its largest GPU instance
+ *            buffers=1                                    buffers of power and utilisation samples
  *            gpm=1                                        GPM; 0: the GPU reports that it has none
  *            accounting=1                                 accounting mode; 0: off
  *            events                                       nvmlEventType bits; 8: XIDs
@@ -53,6 +54,8 @@
  *   process  gpu pid kind=compute|graphics|mps memory     bytes
  *            gi ci                                        the only MIG device that lists it
  *   sample   gpu time pid sm mem                          one sample of the ring: unix us, %, %; oldest first
+ *   power    gpu time value                              a power sample of the buffer: unix us, mW; oldest first
+ *   busy     gpu time value                              a utilisation sample of the buffer: unix us, %
  *   row      gpu time pid sm mem                          a row of process utilisation, returned unchanged
  *   account  gpu pid start running                        the account of a process: unix us, 1 or 0
  *            count gr fb                                  samples, sums of their % * 100; counters
@@ -742,6 +745,44 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
             ret = NVML_ERROR_NOT_FOUND;
         else if (*count > size)
             ret = NVML_ERROR_INSUFFICIENT_SIZE;
+    }
+    return end(&c, ret);
+}
+
+/* ---- buffers of samples ---- */
+
+/* Fills a caller's list with the samples of a kind, oldest first: records of the given name. */
+static unsigned int list_buffer(const struct call *c, const char *name, unsigned long long since, unsigned int size, nvmlSample_t *out)
+{
+    unsigned int n = 0;
+    for (struct record *s = next(name, NULL); s; s = next(name, s)) {
+        if (!is(s, "gpu", c->device->uuid) || number(s, "time", 0) <= since)
+            continue;
+        if (out && n < size)
+            out[n] = (nvmlSample_t){ .timeStamp = number(s, "time", 0), .sampleValue.uiVal = (unsigned int)number(s, "value", 0) };
+        n++;
+    }
+    return n;
+}
+
+nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t kind, unsigned long long since,
+                                  nvmlValueType_t *type, unsigned int *count, nvmlSample_t *out)
+{
+    struct call c;
+    const char *name = kind == NVML_TOTAL_POWER_SAMPLES ? "power" : kind == NVML_GPU_UTILIZATION_SAMPLES ? "busy" : "";
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetSamples", device, "buffers");
+    if (ret == NVML_SUCCESS && kind == NVML_GPU_UTILIZATION_SAMPLES && is(c.gpu, "mig", "1"))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS && (call_fault(&c, "drop") || (out && *count == 0)))
+        ret = call_fault(&c, "drop") ? NVML_ERROR_NOT_FOUND : NVML_ERROR_INVALID_ARGUMENT;
+    if (ret == NVML_SUCCESS) {
+        unsigned int size = out ? *count : 0, n = list_buffer(&c, name, since, size, out);
+        *type = call_fault(&c, "blank") ? NVML_VALUE_TYPE_DOUBLE : NVML_VALUE_TYPE_UNSIGNED_INT;
+        *count = out && n > size ? size : n;
+        if (call_fault(&c, "size"))
+            *count = (unsigned int)atoi(call_fault(&c, "size"));
+        if (n == 0)
+            ret = NVML_ERROR_NOT_FOUND;
     }
     return end(&c, ret);
 }

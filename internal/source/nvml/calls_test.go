@@ -85,6 +85,7 @@ var calls = withGauges(map[string]call{
 	"nvmlDeviceGetProcessUtilization":     always(plain, func(g *gputest.GPU) { g.Reading.SamplesKnown = false }),
 
 	"nvmlDeviceGetAccountingMode": always(plain, nothing), // the ring is as good
+	"nvmlDeviceGetSamples":        always(plain, nothing), // quiet times are found later
 
 	"nvmlDeviceGetComputeRunningProcesses":    always(plain, unlisted),
 	"nvmlDeviceGetGraphicsRunningProcesses":   always(plain, unlisted),

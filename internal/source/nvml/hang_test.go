@@ -30,7 +30,7 @@ func TestCallHangs(t *testing.T) {
 			if call.later == nil {
 				return
 			}
-			clock.Advance(time.Second)
+			clock.Advance(2 * time.Second) // some calls are not made every second
 			d.fault(uuid, name, "hang")
 			d.readOn(s, call.gpu)
 			d.healed()
@@ -51,7 +51,7 @@ func TestCallHangsEverywhere(t *testing.T) {
 			d := newDriver(t, eight())
 			s := d.open(clock.Now)
 			checkEight(t, "well", gputest.Eventually(t, s, "it answers", complete), none, nothing)
-			clock.Advance(time.Second)
+			clock.Advance(2 * time.Second) // some calls are not made every second
 			d.fault(anyGPU, name, "hang")
 			hasty := gputest.Hasty(s)
 			for range 3 {

@@ -7,6 +7,7 @@ package nvml
 
 typedef int (*list_function)(void *device, unsigned int *count, void *rows);
 typedef int (*samples_function)(void *device, void *rows, unsigned int *count, unsigned long long since);
+typedef int (*buffer_function)(void *device, int kind, unsigned long long since, int *type, unsigned int *count, void *rows);
 
 // The driver's library is loaded with global symbols.
 static void *find(const char *symbol) { return dlsym(RTLD_DEFAULT, symbol); }
@@ -17,6 +18,10 @@ static int list(void *function, void *device, unsigned int *count, void *rows) {
 
 static int list_samples(void *function, void *device, void *rows, unsigned int *count, unsigned long long since) {
 	return ((samples_function)function)(device, rows, count, since);
+}
+
+static int list_buffer(void *function, void *device, int kind, int *type, unsigned int *count, void *rows) {
+	return ((buffer_function)function)(device, kind, 0, type, count, rows);
 }
 */
 import "C"
@@ -94,6 +99,29 @@ func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSamp
 		return nil, gonvml.SUCCESS
 	}
 	return rows, r
+}
+
+// maxSamples exceeds the samples of a buffer: nvidia-smi shows up to 120.
+const maxSamples = 1024
+
+// bufferedSamples reads all samples of a kind that the driver keeps; their values must be unsigned
+// integers. The driver fills at most the given rows.
+func bufferedSamples(h device, kind gonvml.SamplingType) ([]gonvml.Sample, ret) {
+	function := find("nvmlDeviceGetSamples")
+	if function == nil {
+		return nil, gonvml.ERROR_FUNCTION_NOT_FOUND
+	}
+	rows := make([]gonvml.Sample, maxSamples)
+	n, valueType := C.uint(len(rows)), C.int(-1)
+	switch r := ret(C.list_buffer(function, pointer(h), C.int(kind), &valueType, &n, unsafe.Pointer(&rows[0]))); {
+	case r == gonvml.ERROR_NOT_FOUND:
+		return nil, gonvml.SUCCESS
+	case r != gonvml.SUCCESS:
+		return nil, r
+	case int(n) > len(rows) || gonvml.ValueType(valueType) != gonvml.VALUE_TYPE_UNSIGNED_INT:
+		return nil, gonvml.ERROR_NO_DATA
+	}
+	return rows[:n], gonvml.SUCCESS
 }
 
 // find returns a function of the library, or nil.

@@ -13,6 +13,7 @@ type memory struct {
 	device   gpu.Device
 	meter    meter
 	integral gpu.PowerIntegral
+	quiet    quietTimes
 	position
 }
 
@@ -48,7 +49,7 @@ func (m *memories) keep(x memory) {
 	m.byUUID[x.device.UUID] = x
 }
 
-// reopened drops the meters, the accounts and the MIG layout. A reloaded driver counts from zero,
+// reopened drops the meters, the accounts, the quiet times and the MIG layout. A reloaded driver counts from zero,
 // may be newer with a better meter, and has new MIG instances. The integrals stay, because they are
 // our own counters.
 func (m *memories) reopened() {
@@ -56,7 +57,7 @@ func (m *memories) reopened() {
 	defer m.mu.Unlock()
 	for uuid, x := range m.byUUID {
 		x.meter, x.device.EnergySource, x.device.EnergyScope = meter{}, gpu.EnergyNone, ""
-		x.device.Partitions, x.accounts = nil, nil
+		x.device.Partitions, x.accounts, x.quiet = nil, nil, quietTimes{}
 		m.byUUID[uuid] = x
 	}
 }

@@ -48,6 +48,7 @@ func (g *gpuReader) read() (*gpu.Reading, error) {
 		g.readInstances(mig, r)
 	}
 	g.readSamples(q, r)
+	g.readQuietPower(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not concern the other values
 	if err := q.err(); err != nil {
 		return nil, err
 	}

@@ -119,6 +119,7 @@ func reading(g gputest.GPU) (f []string) {
 	}
 	if r.SamplesKnown {
 		add("samples", 1)
+		add("buffers", 1)
 	}
 	if g.Lost {
 		add("lost", 1)

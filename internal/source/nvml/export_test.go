@@ -1,0 +1,19 @@
+package nvml
+
+import "github.com/gpuledger/gpuledger/internal/gpu"
+
+// QuietTimes measures idle power without a driver.
+type QuietTimes struct{ quietTimes }
+
+// Measure adds the buffers of power samples, in watts, and utilisation samples, from 0 to 1, each with
+// its time in µs.
+func (t *QuietTimes) Measure(power, busy map[int64]float64, maxPower gpu.Watts) gpu.Watts {
+	return gpu.Watts(t.measure(pointsOf(power), pointsOf(busy), float64(maxPower)))
+}
+
+func pointsOf(values map[int64]float64) (points []point) {
+	for at, value := range values {
+		points = append(points, point{at, value})
+	}
+	return inOrder(points)
+}

@@ -1,0 +1,127 @@
+package nvml_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// every returns a pattern with work ms at a random time in each period.
+func every(random *rand.Rand, work, period int) pattern {
+	at, number := 0, -1
+	return func(ms int) bool {
+		if n := ms / period; n != number {
+			number, at = n, random.IntN(period-work+1)
+		}
+		return ms%period >= at && ms%period < at+work
+	}
+}
+
+// bursts returns a pattern of work and pauses of random lengths with the given means, in ms.
+func bursts(random *rand.Rand, work, pause float64) pattern {
+	on, until := false, 0
+	return func(ms int) bool {
+		for ms >= until {
+			mean := work
+			if on = !on; !on {
+				mean = pause
+			}
+			until += 1 + int(random.ExpFloat64()*mean)
+		}
+		return on
+	}
+}
+
+func never(int) bool { return false }
+
+// sharers returns two to ten owners of which half work, by run.
+func sharers(run int, averaging int) *quietWorld {
+	random := rand.New(rand.NewPCG(uint64(run), 2))
+	n := 2 + run%9
+	var work []float64
+	var runs []pattern
+	for i := range n {
+		work = append(work, 200+300*random.Float64())
+		if i%2 == 1 {
+			runs = append(runs, never)
+			continue
+		}
+		length := []float64{20, 200, 2000}[random.IntN(3)]
+		duty := (0.1 + 0.5*random.Float64()) / float64((n+1)/2)
+		runs = append(runs, bursts(random, length, length*(1-duty)/duty))
+	}
+	return newQuietWorld(uint64(run), 110, averaging, work, runs)
+}
+
+// TestIdlePowerOfSharedGPUs checks that the idle power of GPUs with two to ten owners is measured,
+// although they are seldom quiet for seconds, for each kind of power sensor.
+func TestIdlePowerOfSharedGPUs(t *testing.T) {
+	const runs = 32
+	for _, tt := range []struct {
+		name      string
+		averaging int
+		least     int     // runs
+		worst     float64 // W
+	}{
+		{"power of a moment", 1, 32, 5},
+		{"power averaged over 100 ms", 100, 28, 5},
+		{"power averaged over a second", 1000, 14, 10},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			learned, worst, sum, without := 0, 0.0, 0.0, 0
+			for run := range runs {
+				b := newQuietBook(t, sharers(run, tt.averaging))
+				b.run(600)
+				if p := float64(b.last.IdlePower); p > 0 {
+					if math.Abs(p-110) > 6 {
+						t.Logf("run %d: %.1f W", run, p)
+					}
+					learned++
+					worst, sum = max(worst, math.Abs(p-110)), sum+math.Abs(p-110)
+				}
+				blind := newQuietBook(t, sharers(run, tt.averaging))
+				if blind.blind = true; blind.run(600).IdlePower > 0 {
+					without++
+				}
+			}
+			t.Logf("%s: learned in %d of %d runs, without power samples in %d; error %.1f W on average, %.1f W at most",
+				tt.name, learned, runs, without, sum/float64(max(learned, 1)), worst)
+			if learned < tt.least || worst > tt.worst {
+				t.Errorf("idle power was learned in %d of %d runs, want %d; the worst error is %.1f W, want at most %.1f", learned, runs, tt.least, worst, tt.worst)
+			}
+		})
+	}
+}
+
+// TestLightLoads checks the charges of a holder beside an idle one.
+func TestLightLoads(t *testing.T) {
+	const tolerance = 2
+	loads := []struct {
+		name         string
+		work, period int
+		watts        float64
+	}{
+		{"1 ms of work every 200 ms", 1, 200, 520},
+		{"20 % busy, evenly", 2, 10, 398},
+		{"60 % busy, evenly", 6, 10, 495},
+	}
+	for _, load := range loads {
+		for _, averaging := range []int{1, 100, 1000} {
+			for _, stored := range []gpu.Watts{0, 110} {
+				name := fmt.Sprintf("%s, power over %d ms, stored %v W", load.name, averaging, stored)
+				t.Run(name, func(t *testing.T) {
+					random := rand.New(rand.NewPCG(3, 4))
+					w := newQuietWorld(5, 110, averaging, []float64{load.watts, 0}, []pattern{every(random, load.work, load.period), never})
+					b := newQuietBook(t, w)
+					b.stored = stored
+					b.run(600)
+					charged, true := b.share(0)
+					t.Logf("%-60s truth %.1f, charged %.1f, idle power %.1f W %v, estimated %.0f %%", name, true, charged, b.last.Floor.Power, b.last.Floor.Source, 100*b.last.Estimated.Joules()/b.last.Energy.Joules())
+				})
+			}
+		}
+	}
+}
