@@ -2,6 +2,7 @@ package nvml_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,6 +49,7 @@ const (
 
 func newQuietWorld(seed uint64, idle float64, averaging int, work []float64, runs []pattern) *quietWorld {
 	return &quietWorld{
+		recent: slices.Repeat([]float64{idle}, averaging), sum: idle * float64(averaging),
 		random: rand.New(rand.NewPCG(seed, 1)), idle: idle, work: work, runs: runs, averaging: averaging, noise: 2,
 		truth: make([]float64, len(runs)), sampled: make([]float64, len(runs)), power: map[int64]float64{}, used: map[int64]float64{},
 	}
