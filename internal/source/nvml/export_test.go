@@ -1,6 +1,9 @@
 package nvml
 
-import "github.com/gpuledger/gpuledger/internal/gpu"
+import (
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/source/nvml/quiet"
+)
 
 // QuietTimes measures idle power without a driver.
 type QuietTimes struct{ quietTimes }
@@ -8,12 +11,12 @@ type QuietTimes struct{ quietTimes }
 // Measure adds the buffers of power samples, in watts, and utilisation samples, from 0 to 1, each with
 // its time in µs.
 func (t *QuietTimes) Measure(power, busy map[int64]float64, maxPower gpu.Watts) gpu.Watts {
-	return gpu.Watts(t.measure(pointsOf(power), pointsOf(busy), float64(maxPower)))
+	return gpu.Watts(t.Times.Measure(pointsOf(power), pointsOf(busy), float64(maxPower)))
 }
 
-func pointsOf(values map[int64]float64) (points []point) {
+func pointsOf(values map[int64]float64) (points []quiet.Point) {
 	for at, value := range values {
-		points = append(points, point{at, value})
+		points = append(points, quiet.Point{At: at, Value: value})
 	}
-	return inOrder(points)
+	return quiet.InOrder(points)
 }

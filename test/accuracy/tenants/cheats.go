@@ -35,6 +35,8 @@ type Scene struct {
 	// time.
 	Replicas int
 	Busy     bool
+	// Configured is set if the operator configured the true idle power.
+	Configured bool
 }
 
 func (s Scene) String() string {
@@ -123,6 +125,9 @@ func (s Scene) World(length time.Duration) World {
 	}
 	w := World{Name: s.Name + ", " + s.String(), Driver: s.Driver, Length: length, Seed: 42}
 	w.GPUs = []GPU{{Model: model, Limit: 700, Floor: s.Floor, Tail: s.Tail, Tenants: []Tenant{mallory, victim}}}
+	if s.Configured {
+		w.GPUs[0].Configured = s.Floor
+	}
 	if s.Peer != nil {
 		mallory := Tenant{Name: "mallory", Replicas: 1, Watts: s.PeerWatts, Load: s.Peer()}
 		w.GPUs = append(w.GPUs, GPU{Model: model, Limit: 700, Floor: s.Floor, Tenants: []Tenant{mallory}})
@@ -149,7 +154,7 @@ func (a *Attack) Moved(s Scene) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	key := fmt.Sprint(s, s.Tail)
+	key := fmt.Sprint(s, s.Tail, s.Configured)
 	if _, known := a.honest[key]; !known {
 		if a.honest == nil {
 			a.honest = make(map[string]float64)

@@ -29,3 +29,16 @@ func TestCheats(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigured checks that a configured idle power holds a tenant who never lets the GPU rest.
+func TestConfigured(t *testing.T) {
+	for _, c := range tenants.Cheats()[:4] {
+		for _, names := range []tenants.Names{tenants.NamesActive, tenants.NamesLast} {
+			s := tenants.Scene{Cheat: c, Floor: 70, Replicas: 3, Configured: true, Driver: tenants.Driver{Names: names, Power: time.Second}}
+			r := run(t, s.World(c.Rest+20*time.Minute))
+			if moved := r.Moved(); moved > cheatLimit {
+				t.Errorf("%s, %v: the victim is charged %.1f %% of the GPU's energy beyond its use", c.Name, s, 100*moved)
+			}
+		}
+	}
+}

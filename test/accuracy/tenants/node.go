@@ -31,6 +31,8 @@ type reader struct {
 	// first is the truth at the first observation, marks at the last ones.
 	first mark
 	marks []mark
+
+	buffers buffers
 }
 
 // A mark is the truth at an observation.
@@ -93,7 +95,9 @@ func (r *reader) observe() ledger.Observation {
 			o.Allocations = append(o.Allocations, gpu.Allocation{Owner: w.owner(), Replicas: w.Replicas, Sharing: gpu.SharingTimeSlicing, Live: true})
 		}
 	}
-	taken := r.drain()
+	taken, powers := r.drain()
+	o.ConfiguredIdlePower = r.Configured
+	o.QuietPower = r.quietPower(at, taken, powers)
 	o.Sampled, o.Activity = r.fold(at, taken)
 	r.keep(at)
 	return o

@@ -86,10 +86,9 @@ func (b *board) pick(amount func(*worker) float64, point float64) int {
 	return -1
 }
 
-// drain returns the samples of use since the last observation, and drops the samples of power, which no
-// source reads yet.
-func (r *ring) drain() []sample {
-	taken := r.taken
+// drain returns the samples since the last observation.
+func (r *ring) drain() (taken []sample, powers []powerSample) {
+	taken, powers = r.taken, r.powers
 	r.taken, r.powers = nil, nil
-	return taken
+	return taken, powers
 }

@@ -131,30 +131,44 @@ func signed(share float64) string {
 }
 
 // CheatTable returns the most that each cheat moves to the victim, in percent of the GPU's energy: if
-// samples name a process while nothing runs, and if they do not. Energy that the victim is spared is not
-// counted.
+// samples name a process while nothing runs, and if they do not, also with a configured idle power. Energy
+// that the victim is spared is not counted.
 func CheatTable(length time.Duration) (*markdown.Table, error) {
 	attack := Attack{Length: length}
-	t := markdown.NewTable("mallory's trick", "samples name a process", "worst scene", "samples name none", "worst scene")
+	t := markdown.NewTable("mallory's trick", "samples name a process", "worst scene", "configured", "samples name none", "worst scene", "configured")
 	for i := range Cheats() {
 		row := []string{Cheats()[i].Name}
 		for _, none := range []bool{false, true} {
-			most, where := 0.0, "–"
-			for _, s := range Scenes(Cheats()[i]) {
-				if none != (s.Names == NamesNone) {
-					continue
-				}
-				moved, err := attack.Moved(s)
+			for _, configured := range []bool{false, true} {
+				most, where, err := attack.most(Cheats()[i], none, configured)
 				if err != nil {
 					return nil, err
 				}
-				if moved > most {
-					most, where = moved, s.String()
+				if row = append(row, percent(most)); !configured {
+					row = append(row, where)
 				}
 			}
-			row = append(row, percent(most), where)
 		}
 		t.Add(row...)
 	}
 	return t, nil
+}
+
+// most returns the most that a cheat moves in a scene, and the scene.
+func (a *Attack) most(c Cheat, none, configured bool) (most float64, where string, err error) {
+	where = "–"
+	for _, s := range Scenes(c) {
+		if none != (s.Names == NamesNone) {
+			continue
+		}
+		s.Configured = configured
+		moved, err := a.Moved(s)
+		if err != nil {
+			return 0, "", err
+		}
+		if moved > most {
+			most, where = moved, s.String()
+		}
+	}
+	return most, where, nil
 }

@@ -143,7 +143,7 @@ func TestSameEveryTime(t *testing.T) {
 // equally, if the driver reports the power of a moment. With an estimated idle power they are not:
 // docs/accuracy.md.
 func TestEqualWork(t *testing.T) {
-	for _, floor := range []gpu.Watts{70} {
+	for _, floor := range []gpu.Watts{70, 110} {
 		for _, burst := range []int{20, 300, 2000} {
 			r := run(t, tenants.World{Name: "equal work", Driver: tenants.Driver{Power: time.Millisecond}, Length: time.Hour, Seed: uint64(burst), GPUs: []tenants.GPU{{
 				Model: "A", Limit: 700, Floor: floor, Tenants: []tenants.Tenant{

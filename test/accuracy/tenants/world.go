@@ -23,6 +23,8 @@ type GPU struct {
 	Model string
 	// Limit is the power limit, Floor the power without work, while contexts are open.
 	Limit, Floor gpu.Watts
+	// Configured is the idle power that the operator configured, 0 for none.
+	Configured gpu.Watts
 	// Tail is the power that the GPU draws in addition right after work; it falls to 1/e in tailTime.
 	// It is a part of the work.
 	Tail    gpu.Watts

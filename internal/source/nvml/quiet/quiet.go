@@ -1,0 +1,211 @@
+// Package quiet measures the power of a GPU in quiet times between kernels, by the driver's buffers of
+// power and utilisation samples. On a shared GPU these gaps are usually shorter than the time between
+// two readings.
+//
+// nvml.h defines neither the rate of the samples nor the time over which power is averaged. Both
+// are derived from the samples.
+package quiet
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// Times has what is known of a GPU's quiet times. The buffers are read seldom, because each takes a
+// call.
+type Times struct {
+	looks     int   // so far
+	found     int   // looks with a quiet time
+	seen      int64 // the newest power sample of the last look
+	averaging averaging
+	mixed     mixedTimes
+}
+
+const (
+	// The buffers are read every eager until enoughQuiet looks had a quiet time or enoughLooks had
+	// none, and then every patient.
+	eager       = 2 * time.Second
+	patient     = 10 * time.Second
+	enoughQuiet = 60
+	enoughLooks = 600
+	// FewestSamples is the number of power samples of a measurement.
+	FewestSamples = 3
+	// lowShare is the quantile of power samples in quiet times that is reported. The clocks and the
+	// power of a GPU fall for a while after work.
+	lowShare = 0.2
+)
+
+// A Point is a power sample in watts, or a utilisation sample from 0 to 1, with its time in µs of the
+// wall clock.
+type Point struct {
+	At    int64
+	Value float64
+}
+
+// Pause returns the time until the next look.
+func (t *Times) Pause() time.Duration {
+	if t.found >= enoughQuiet || t.looks >= enoughLooks {
+		return patient
+	}
+	return eager
+}
+
+// InOrder sorts points by time, without duplicates.
+func InOrder(points []Point) []Point {
+	slices.SortFunc(points, func(a, b Point) int { return cmp.Compare(a.At, b.At) })
+	return slices.CompactFunc(points, func(a, b Point) bool { return a.At == b.At })
+}
+
+// Measure returns the power in quiet times since the last look, 0 if there were none.
+func (t *Times) Measure(power, busy []Point, maxPower float64) float64 {
+	t.looks++
+	if len(power) > 0 && power[len(power)-1].At < t.seen {
+		t.seen = 0 // the wall clock was set back
+	}
+	power = power[len(power)-len(After(power, t.seen)):]
+	if len(power) == 0 {
+		return 0
+	}
+	t.seen = power[len(power)-1].At
+	t.averaging.learn(power, maxPower)
+	low := lowQuantile(inGaps(power, busy, t.averaging.time), lowShare)
+	if low == 0 {
+		low = t.mixed.learn(power, busy, t.averaging.time)
+	}
+	if low > 0 {
+		t.found++
+	}
+	return low
+}
+
+// After returns the points after a time.
+func After(points []Point, at int64) []Point {
+	i, _ := slices.BinarySearchFunc(points, at+1, func(p Point, at int64) int { return cmp.Compare(p.At, at) })
+	return points[i:]
+}
+
+// lowQuantile returns a quantile of values, 0 if there are too few.
+func lowQuantile(values []float64, share float64) float64 {
+	if len(values) < FewestSamples {
+		return 0
+	}
+	slices.Sort(values)
+	return values[int(math.Round(share*float64(len(values)-1)))]
+}
+
+// inGaps returns the power samples in gaps of the GPU's work that are longer than the driver averages
+// power. A gap is a run of utilisation samples of 0 %, each of which covers the time since the
+// preceding one.
+func inGaps(power, busy []Point, averaging time.Duration) (quiet []float64) {
+	for i := 1; i < len(busy); i++ {
+		if busy[i].Value > 0 {
+			continue
+		}
+		from := busy[i-1].At
+		for i+1 < len(busy) && busy[i+1].Value == 0 {
+			i++
+		}
+		for _, p := range After(power, from+averaging.Microseconds()) {
+			if p.At > busy[i].At {
+				break
+			}
+			quiet = append(quiet, p.Value)
+		}
+	}
+	return quiet
+}
+
+// averaging is an upper bound of the time over which the driver averages power. The average of a
+// power between 0 and the limit cannot fall faster than the limit in that time, so steep falls
+// show that the time is short. The third steepest fall counts, because samples may be garbage.
+type averaging struct {
+	time  time.Duration
+	falls [3]float64 // W/s, the steepest first
+}
+
+// longestAveraging is the averaging time without steep falls (nvml.h: "the average power draw over 1
+// sec").
+const longestAveraging = time.Second
+
+// steepFall is the part of the power limit by which a fall exceeds noise.
+const steepFall = 0.05
+
+// learn looks for falls between two higher and two lower samples.
+func (a *averaging) learn(power []Point, maxPower float64) {
+	for i := 2; i+1 < len(power); i++ {
+		fall := min(power[i-2].Value, power[i-1].Value) - max(power[i].Value, power[i+1].Value)
+		took := time.Duration(power[i].At-power[i-1].At) * time.Microsecond
+		if fall < steepFall*maxPower || took > longestAveraging {
+			continue
+		}
+		slope := fall / took.Seconds()
+		if k := slices.IndexFunc(a.falls[:], func(f float64) bool { return slope > f }); k >= 0 {
+			copy(a.falls[k+1:], a.falls[k:])
+			a.falls[k] = slope
+		}
+	}
+	a.time = longestAveraging
+	if steep := a.falls[2]; steep > 0 {
+		a.time = min(a.time, time.Duration(maxPower/steep*float64(time.Second)))
+	}
+}
+
+// mixedTimes measures the idle power of a GPU whose gaps are shorter than a utilisation sample, if the
+// driver reports the power at a moment. Then the share of high power samples is the busy share of
+// the utilisation samples, and the low ones are the idle power. Otherwise the shares differ: power
+// that is averaged over a mix of work and gaps is neither.
+type mixedTimes struct {
+	power []float64
+	busy  float64 // sum
+}
+
+const (
+	// momentary is the longest averaging time for which power samples are of a moment.
+	momentary = 60 * time.Millisecond
+	// enoughMixed is the number of power samples for a comparison of the shares.
+	enoughMixed = 300
+	// The busy share of a mixed time.
+	leastMixed, mostMixed = 0.03, 0.9
+	// aboveFloor is the factor by which the power of work exceeds the idle power, at least.
+	aboveFloor = 1.1
+	// shareTolerance is the tolerance of the busy share: the driver rounds, and few samples vary.
+	shareTolerance = 0.15
+)
+
+// learn adds power samples of partly busy utilisation samples. It returns an idle power once it
+// has enough samples and their shares match.
+func (m *mixedTimes) learn(power, busy []Point, averaging time.Duration) float64 {
+	if averaging > momentary {
+		*m = mixedTimes{}
+		return 0
+	}
+	for i := 1; i < len(busy); i++ {
+		if u := busy[i].Value; u >= leastMixed && u <= mostMixed {
+			for _, p := range After(power, busy[i-1].At) {
+				if p.At > busy[i].At {
+					break
+				}
+				m.power, m.busy = append(m.power, p.Value), m.busy+u
+			}
+		}
+	}
+	n := float64(len(m.power))
+	if n < enoughMixed {
+		return 0
+	}
+	share := m.busy / n
+	low := lowQuantile(m.power, lowShare*(1-share))
+	high := 0.0
+	for _, p := range m.power {
+		if p > aboveFloor*low {
+			high++
+		}
+	}
+	*m = mixedTimes{}
+	if noise := 2 * math.Sqrt(share*(1-share)/n); math.Abs(high/n-share) > shareTolerance*share+noise {
+		return 0
+	}
+	return low
+}
