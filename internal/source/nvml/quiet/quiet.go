@@ -135,7 +135,7 @@ const steepFall = 0.05
 // learn looks for falls between two higher and two lower samples.
 func (a *averaging) learn(power []Point, maxPower float64) {
 	for i := 2; i+1 < len(power); i++ {
-		fall := min(power[i-2].Value, power[i-1].Value) - max(power[i].Value, power[i+1].Value)
+		fall := power[i-1].Value - max(power[i].Value, power[i+1].Value)
 		took := time.Duration(power[i].At-power[i-1].At) * time.Microsecond
 		if fall < steepFall*maxPower || took > longestAveraging {
 			continue
