@@ -40,6 +40,7 @@ func TestBills(t *testing.T) {
 		daemons  []simnode.Process
 		want     []share
 		idle     float64 // part of the energy, 0 if it is not checked
+		power    time.Duration
 	}{
 		{
 			name: "a pod with an MPS server of its own beside one without", replicas: 2,
@@ -88,7 +89,7 @@ func TestBills(t *testing.T) {
 				sharingPod("even", 0, process("python3", tenth, simnode.Compute)),
 				sharingPod("bursts", 1, process("python3", simnode.Duty(90, time.Second, 9*time.Second), simnode.Compute)),
 			},
-			want: []share{{"even", 0.5, ""}, {"bursts", 0.5, ""}},
+			want: []share{{"even", 0.5, ""}, {"bursts", 0.5, ""}}, power: 20 * time.Millisecond,
 		},
 		{
 			name: "a hundredth of every second beside an idle holder", replicas: 2,
@@ -96,7 +97,7 @@ func TestBills(t *testing.T) {
 				sharingPod("a", 0, process("python3", simnode.Duty(10, 100*time.Millisecond, time.Second), simnode.Compute)),
 				sharingPod("b", 1),
 			},
-			want: []share{{"a", 0.52, ""}, {"b", 0.48, ""}}, idle: 0.96,
+			want: []share{{"a", 0.52, ""}, {"b", 0.48, ""}}, idle: 0.96, power: 20 * time.Millisecond,
 		},
 		{
 			name: "processes that are gone before they can be named",
@@ -106,7 +107,9 @@ func TestBills(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			b := benchOf(t, onH100(tt.replicas, tt.pods, tt.daemons), false)
+			sc := onH100(tt.replicas, tt.pods, tt.daemons)
+			sc.Sampling.Power = tt.power
+			b := benchOf(t, sc, false)
 			b.run(600)
 			b.balanced()
 			page, err := exposition.Parse(strings.NewReader(b.page()))

@@ -23,7 +23,7 @@ var (
 		"nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetMaxMigDeviceCount",
 		"nvmlDeviceGetMigDeviceHandleByIndex", "nvmlDeviceGetMigMode", "nvmlDeviceGetMinorNumber", "nvmlDeviceGetName",
 		"nvmlDeviceGetPciInfo", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetPowerManagementLimitConstraints",
-		"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetSerial",
+		"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetSamples", "nvmlDeviceGetSerial",
 		"nvmlDeviceGetSupportedEventTypes", "nvmlDeviceGetTotalEnergyConsumption",
 		"nvmlDeviceGetUUID", "nvmlDeviceGetVbiosVersion", "nvmlDeviceRegisterEvents",
 		"nvmlGpmMetricsGet", "nvmlGpmMigSampleGet", "nvmlGpmQueryDeviceSupport", "nvmlGpuInstanceGetInfo",
@@ -60,7 +60,12 @@ func TestDriverFaults(t *testing.T) {
 	}
 	for _, scenario := range []string{"timeslice", "mig"} {
 		t.Run(scenario, func(t *testing.T) {
-			b := newBench(t, scenario, false)
+			sc, err := simnode.Lookup(scenario)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sc.Sampling.Power = 100 * time.Millisecond // so that nvmlDeviceGetSamples is called again and again
+			b := benchOf(t, sc, false)
 			b.run(5)
 			b.breakGPU(b.gpus()[0].UUID)
 			b.breakDriver()

@@ -32,6 +32,7 @@ var unshown = map[string]string{
 	"GPUs.Reading.ModulePower":               "for the ledger",
 	"GPUs.Reading.ModuleShare":               "for the ledger",
 	"GPUs.Reading.QuietPower":                "for the ledger",
+	"GPUs.Reading.QuietSampled":              "for the ledger",
 	"GPUs.Book.IdlePower":                    "on the page as Floor",
 	"GPUs.Reading.Contexts":                  "empty in a snapshot",
 	"GPUs.Reading.Sample":                    "empty in a snapshot",

@@ -16,13 +16,13 @@ type IdleSource int
 // The sources, in the order in which they are used.
 const (
 	IdleMeasured   IdleSource = iota // quiet times of this GPU since the node's boot
-	IdlePeer                         // the median of the measured GPUs of the same model and power limit in the node
-	IdleStored                       // measured on this node in an earlier boot, for the same model, power limit and driver
 	IdleConfigured                   // set by the operator for the model
+	IdleStored                       // measured on this node in an earlier boot, for the same model, power limit and driver
+	IdlePeer                         // the median of the measured GPUs of the same model and power limit in the node
 	IdleLimit                        // an eighth of the power limit
 )
 
 // String returns the value of the source label.
 func (s IdleSource) String() string {
-	return [...]string{"measured", "peer", "stored", "configured", "limit"}[s]
+	return [...]string{"measured", "configured", "stored", "peer", "limit"}[s]
 }

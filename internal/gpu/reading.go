@@ -42,8 +42,10 @@ type Reading struct {
 	ModuleShare float64
 
 	// QuietPower is the power in quiet times between kernels since an earlier reading, in the scope of
-	// Energy; 0 without such times (NVML nvmlDeviceGetSamples, power and utilisation).
-	QuietPower Watts
+	// Energy; 0 without such times (NVML nvmlDeviceGetSamples, power and utilisation). QuietSampled is set
+	// if the driver has these samples.
+	QuietPower   Watts
+	QuietSampled bool
 
 	Gauges     Gauges
 	PowerLimit *Watts // enforced limit

@@ -15,24 +15,24 @@ type load struct {
 	// require known.
 	busy         float64
 	quiet, known bool
-	// calm is set if at most a hundredth of it was busy.
-	calm bool
 	// open is set if a process had a context.
 	open bool
-	// gaps is the power in quiet times inside the interval, 0 without one. at is its end (boot clock).
-	gaps gpu.Watts
-	at   time.Duration
+	// gaps is the power in quiet times that power samples showed, 0 without one; sampled is set if they
+	// show each quiet time.
+	gaps    gpu.Watts
+	sampled bool
+	// at is the end of the interval (boot clock).
+	at time.Duration
 }
 
 // load returns the load of the interval.
 func (iv *interval) load() load {
-	l := load{open: len(iv.processes) > 0, gaps: iv.quietPower, at: iv.to.At.Boot}
+	l := load{open: len(iv.processes) > 0, gaps: iv.quietPower, sampled: iv.quietSampled, at: iv.to.At.Boot}
 	if took := iv.span().Len().Seconds(); took > 0 {
 		l.power = iv.energy.Joules() / took
 	}
 	l.busy, l.known = iv.busyShare()
 	l.quiet = l.known && l.busy == 0 && !iv.busy
-	l.calm = l.known && l.busy <= calm && iv.utilization <= calm*float64(iv.looks)
 	return l
 }
 
@@ -87,9 +87,6 @@ func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.
 func (m *idleMeter) dividesBy(l load) bool { return l.known && l.busy < 1 && !m.atRest(l) }
 
 const (
-	// calm is the greatest busy share of an interval that shows the idle power. Drivers round: work of
-	// 1 ms in each fifth of a second is reported as 0 or 1 percent.
-	calm = 0.01
 	// lowShare is the quantile of powers that counts as idle power. A minimum would be an outlier, and
 	// a median includes short work that samples missed.
 	lowShare = 0.2
@@ -109,15 +106,21 @@ type idleMeter struct {
 	last load
 	// open is the power with contexts, closed the power without.
 	open, closed level
+	// lowest is the lowest power of two consecutive intervals with contexts, 0 before the first.
+	lowest gpu.Watts
 }
 
 // learn adds an interval and returns the updated idle power; 0 means unknown. It measures quiet times
-// inside the interval, or else the interval itself if it was calm. The first calm interval after work
-// is ignored, because power falls slowly.
+// that power samples show. Without power samples it measures quiet intervals, except the first one
+// after work, because power falls slowly. Beside power samples quiet intervals do not count: the samples
+// of processes miss work between them, the samples of utilisation do not.
 func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	last := m.last
 	if m.last = l; !l.known {
 		return known
+	}
+	if low := gpu.Watts(max(l.power, last.power)); l.open && last.open && last.known && (m.lowest == 0 || low < m.lowest) {
+		m.lowest = low
 	}
 	if known > 0 && m.open.isEmpty() {
 		m.open.restore(known)
@@ -129,7 +132,7 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	switch {
 	case l.gaps > 0:
 		level.add(float64(l.gaps), l.at)
-	case l.calm && last.calm && l.open == last.open:
+	case l.quiet && last.quiet && l.open == last.open && !l.sampled:
 		level.add(l.power, l.at)
 	}
 	return m.open.power
@@ -222,21 +225,25 @@ func median(powers []gpu.Watts) gpu.Watts {
 }
 
 // idlePower returns the measured idle power of the GPU, or the best estimate. The last one is an
-// eighth of the power limit, or the power without contexts if that is higher: contexts only add to
-// it.
+// eighth of the power limit, or the power without contexts if that is higher, because contexts only add
+// to it; but at most the lowest power with contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]
 	for _, p := range []gpu.IdlePower{
 		{Power: b.IdlePower, Source: gpu.IdleMeasured},
-		{Power: of.open, Source: gpu.IdlePeer},
-		{Power: b.stored, Source: gpu.IdleStored},
 		{Power: b.configured, Source: gpu.IdleConfigured},
+		{Power: b.stored, Source: gpu.IdleStored},
+		{Power: of.open, Source: gpu.IdlePeer},
 	} {
 		if p.Power > 0 {
 			return p
 		}
 	}
-	return gpu.IdlePower{Power: max(b.kind.limit/8, b.meter.closed.power, of.closed), Source: gpu.IdleLimit}
+	power := max(b.kind.limit/8, b.meter.closed.power, of.closed)
+	if lowest := b.meter.lowest; lowest > 0 {
+		power = min(power, lowest)
+	}
+	return gpu.IdlePower{Power: power, Source: gpu.IdleLimit}
 }
 
 // isDivided reports whether the part's energy depends on the idle power: several owners are charged

@@ -19,8 +19,9 @@ type meter struct {
 	l       *ledger.Ledger
 	seconds float64
 	counter gpu.Millijoules
-	// limit, quiet, stored and configured are passed with each observation.
+	// limit, quiet, stored, configured and sampled are passed with each observation.
 	limit, quiet, stored, configured gpu.Watts
+	sampled                          bool
 }
 
 func newMeter(t *testing.T) *meter {
@@ -34,7 +35,7 @@ func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.A
 	m.t.Helper()
 	o := look(m.seconds, processes, holds(train, 2), holds(serve, 2))
 	o.Model, o.PowerLimit = "AMD Instinct MI300X OAM", m.limit
-	o.QuietPower, o.StoredIdlePower, o.ConfiguredIdlePower = m.quiet, m.stored, m.configured
+	o.QuietSampled, o.QuietPower, o.StoredIdlePower, o.ConfiguredIdlePower = m.sampled, m.quiet, m.stored, m.configured
 	m.counter += gpu.Millijoules(w * 1000)
 	o.Energy, o.Utilization, o.Activity = new(m.counter), new(0.0), activity
 	if len(activity) > 0 {
@@ -98,6 +99,26 @@ func TestIdlePowerMoves(t *testing.T) {
 		b = m.draw(400, both, worked(ofTrain, 900))
 	}
 	m.want(b, 80, 0, "after an hour of work")
+}
+
+// TestQuietIntervalsBesidePowerSamples checks that quiet intervals do not count where power samples show
+// each quiet time: samples of processes miss work between them, and samples of utilisation do not.
+func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
+	m := newMeter(t)
+	m.sampled = true
+	m.want(m.rest(116, 60), 0, 0, "after a minute in which no sample showed the work")
+	m.quiet = 110
+	m.want(m.rest(116, 10), 110, 0, "after gaps")
+}
+
+// TestSlightWork checks that an interval with 1 % work is not idle.
+func TestSlightWork(t *testing.T) {
+	m := newMeter(t)
+	var b *gpu.Book
+	for range 60 {
+		b = m.draw(116, both, worked(ofTrain, 10))
+	}
+	m.want(b, 0, 0, "after a minute of 1 % work")
 }
 
 // TestIdlePowerOfGaps checks that the power in quiet times inside busy intervals is measured.
@@ -201,12 +222,15 @@ func TestEstimates(t *testing.T) {
 		watts                     []gpu.Watts // of the others at rest
 		want                      gpu.IdlePower
 	}{
-		{"peers", 750, 120, 130, model, 750, []gpu.Watts{140}, gpu.IdlePower{Power: 140, Source: gpu.IdlePeer}},
-		{"one of five peers is low", 750, 120, 130, model, 750, []gpu.Watts{20, 141, 142, 143, 144}, gpu.IdlePower{Power: 142, Source: gpu.IdlePeer}},
-		{"one of five peers is high", 750, 120, 130, model, 750, []gpu.Watts{141, 142, 143, 144, 600}, gpu.IdlePower{Power: 143, Source: gpu.IdlePeer}},
+		{"configured, stored and peers", 750, 120, 130, model, 750, []gpu.Watts{140}, gpu.IdlePower{Power: 130, Source: gpu.IdleConfigured}},
+		{"stored and peers", 750, 120, 0, model, 750, []gpu.Watts{140}, gpu.IdlePower{Power: 120, Source: gpu.IdleStored}},
+		{"peers", 750, 0, 0, model, 750, []gpu.Watts{140}, gpu.IdlePower{Power: 140, Source: gpu.IdlePeer}},
+		{"one of five peers is low", 750, 0, 0, model, 750, []gpu.Watts{20, 141, 142, 143, 144}, gpu.IdlePower{Power: 142, Source: gpu.IdlePeer}},
+		{"one of five peers is high", 750, 0, 0, model, 750, []gpu.Watts{141, 142, 143, 144, 600}, gpu.IdlePower{Power: 143, Source: gpu.IdlePeer}},
 		{"four peers", 750, 0, 0, model, 750, []gpu.Watts{100, 120, 130, 170}, gpu.IdlePower{Power: 125, Source: gpu.IdlePeer}},
-		{"another power limit", 750, 120, 130, model, 500, []gpu.Watts{140}, gpu.IdlePower{Power: 120, Source: gpu.IdleStored}},
-		{"another model", 750, 0, 130, "AMD Instinct MI210", 750, []gpu.Watts{140}, gpu.IdlePower{Power: 130, Source: gpu.IdleConfigured}},
+		{"another power limit", 750, 0, 0, model, 500, []gpu.Watts{140}, gpu.IdlePower{Power: 93.75, Source: gpu.IdleLimit}},
+		{"another model", 750, 0, 0, "AMD Instinct MI210", 750, []gpu.Watts{140}, gpu.IdlePower{Power: 93.75, Source: gpu.IdleLimit}},
+		{"more than the lowest power", 4000, 0, 0, "", 4000, nil, gpu.IdlePower{Power: 300, Source: gpu.IdleLimit}},
 		{"unknown model", 800, 0, 0, "", 800, []gpu.Watts{140}, gpu.IdlePower{Power: 100, Source: gpu.IdleLimit}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -68,8 +68,9 @@ type Observation struct {
 	// PowerLimit is the highest power limit of this GPU; 0 if unknown.
 	PowerLimit gpu.Watts
 	// QuietPower is the power of the GPU in quiet times since the last observation, as shown by the
-	// driver's samples; 0 without one.
-	QuietPower gpu.Watts
+	// driver's samples; 0 without one. QuietSampled is set if these samples show each quiet time.
+	QuietPower   gpu.Watts
+	QuietSampled bool
 	// StoredIdlePower was measured for such a GPU in an earlier boot, ConfiguredIdlePower is set by
 	// the operator; 0 means unknown.
 	StoredIdlePower, ConfiguredIdlePower gpu.Watts

@@ -32,6 +32,8 @@ type sighting struct {
 	// quietPower is the power of the GPU in quiet times that the driver's samples showed last, 0
 	// without one.
 	quietPower gpu.Watts
+	// quietSampled is set if an observation had power samples.
+	quietSampled bool
 	// holders and holdersKnown are the allocations of the last observation. While they are unknown,
 	// alive has the UIDs of the pods that were alive; nil if that is unknown, too.
 	holders      []gpu.Allocation
@@ -93,6 +95,7 @@ func (s *sighting) add(o Observation, list []*gpu.Process, listed bool) {
 	if o.QuietPower > 0 {
 		s.quietPower = o.QuietPower
 	}
+	s.quietSampled = s.quietSampled || o.QuietSampled
 	s.holders, s.holdersKnown, s.alive = o.Allocations, o.AllocationsKnown, o.Alive
 }
 
@@ -141,6 +144,7 @@ func (s *sighting) merge(later sighting) {
 	if later.quietPower > 0 {
 		s.quietPower = later.quietPower
 	}
+	s.quietSampled = s.quietSampled || later.quietSampled
 	s.holders, s.holdersKnown, s.alive = later.holders, later.holdersKnown, later.alive
 }
 

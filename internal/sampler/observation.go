@@ -14,7 +14,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	o := ledger.Observation{
 		UUID: r.UUID, Model: d.Model, At: r.At, Took: r.Took,
 		Energy: r.Energy, PowerSum: r.PowerSum, ModuleShare: r.ModuleShare, Counter: counter(d), MaxPower: maxPower(d), PowerLimit: d.MaxPower, Utilization: r.Gauges[gpu.Utilization],
-		QuietPower:     r.QuietPower,
+		QuietPower: r.QuietPower, QuietSampled: r.QuietSampled,
 		ProcessesKnown: r.ContextsKnown, Partitions: d.Partitions, Places: make(map[gpu.ProcessID]string),
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
 		Instances: instances(r), InstancesKnown: r.InstancesKnown,

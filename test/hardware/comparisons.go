@@ -49,7 +49,7 @@ var comparisons = []comparison{
 		},
 	},
 	{
-		"Idle power that the exporter learns, of the driver's", "100 % ± 5 %", "internal/ledger/idle.go", "quietIntervals", "",
+		"Idle power that the exporter learns, of the driver's", "100 % ± 5 %", "internal/ledger/idle.go", "lowShare", "",
 		0.95, 1.05, func(ctx context.Context, b *bench) (measured, error) {
 			h, err := b.held.get(ctx, b.observeHeld)
 			return measured{h.learned / h.power, fmt.Sprintf("%.1f W of %.1f W", h.learned, h.power)}, err
@@ -105,11 +105,11 @@ var comparisons = []comparison{
 		}),
 	},
 	{
-		"The same of nvmlDeviceGetSamples(power)", "at most 1 s", "internal/ledger/idle.go", "learn", "",
+		"The same of nvmlDeviceGetSamples(power)", "at most 1 s", "internal/source/nvml/quiet/quiet.go", "longestAveraging", "time.Second",
 		0, 1.3, ofPower(func(s *step, samples, _ series) float64 { return samples.fall(s.work.ended()) }),
 	},
 	{
-		"Time between the samples of nvmlDeviceGetSamples(power)", "at most 100 ms", "internal/ledger/idle.go", "learn", "",
+		"Time between the samples of nvmlDeviceGetSamples(power)", "at most 100 ms", "internal/source/nvml/quiet/quiet.go", "inGaps", "",
 		0, 0.1, ofPower(func(_ *step, samples, _ series) float64 { return median(samples.gaps()) }),
 	},
 	{

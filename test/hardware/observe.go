@@ -58,13 +58,14 @@ func (b *bench) observeHeld(ctx context.Context) (h held, err error) {
 		return h, err
 	}
 	p, err := b.scrape(ctx)
-	if err == nil {
+	if err != nil {
+		return h, err
+	}
+	measured := map[string]string{"UUID": b.gpu.UUID, "source": "measured"}
+	if len(p.Matches("gpuledger_gpu_idle_power_info", measured)) > 0 { // else it is an estimate
 		h.learned, err = b.gauge(p, "gpuledger_gpu_idle_power_watts")
 	}
-	if err != nil {
-		h.learned = 0 // it has not learned one
-	}
-	return h, nil
+	return h, err
 }
 
 // ticks returns the mean time between the exporter's readings of the GPU.

@@ -14,6 +14,7 @@ import (
 type quietTimes struct {
 	quiet.Times
 	unsupported bool
+	sampled     bool          // if the last look found samples that show quiet times
 	due         time.Duration // of the next look, boot clock
 	scope       agreement
 }
@@ -23,22 +24,33 @@ type quietTimes struct {
 func (g *gpuReader) readQuietPower(q *inquiry, r *gpu.Reading) {
 	t, now := &g.quiet, g.now().Boot
 	defer t.scope.remember(r)
-	if t.unsupported || now < t.due || g.device.Partitions != nil || g.device.EnergyScope == gpu.ScopeModule {
+	if t.unsupported || g.device.Partitions != nil || g.device.EnergyScope == gpu.ScopeModule {
 		return
 	}
-	t.due = now + t.Pause()
+	if now >= t.due {
+		t.due = now + t.Pause()
+		g.measureQuietPower(q, r)
+	}
+	r.QuietSampled = t.sampled
+}
+
+// measureQuietPower reads the samples.
+func (g *gpuReader) measureQuietPower(q *inquiry, r *gpu.Reading) {
+	t := &g.quiet
+	var busy []quiet.Point
 	power, err := g.points(q, gonvml.TOTAL_POWER_SAMPLES, float64(g.device.MaxPower)*1.5)
 	if err == nil && len(power) > 0 {
-		var busy []quiet.Point
-		if busy, err = g.points(q, gonvml.GPU_UTILIZATION_SAMPLES, 1); err == nil {
-			t.scope.compare(r, power)
-			low := t.Measure(power, busy, float64(g.device.MaxPower))
-			if g.device.EnergyScope == gpu.ScopeGPU || t.scope.agrees() {
-				r.QuietPower = gpu.Watts(low)
-			}
-		}
+		busy, err = g.points(q, gonvml.GPU_UTILIZATION_SAMPLES, 1)
 	}
 	t.unsupported = err != nil && unsupported(err)
+	if t.sampled = err == nil && len(power) > 0 && len(busy) > 0; !t.sampled {
+		return
+	}
+	t.scope.compare(r, power)
+	low := t.Measure(power, busy, float64(g.device.MaxPower))
+	if t.sampled = g.device.EnergyScope == gpu.ScopeGPU || t.scope.agrees(); t.sampled {
+		r.QuietPower = gpu.Watts(low)
+	}
 }
 
 // points reads a buffer of samples, oldest first, without garbage: values above most.

@@ -163,7 +163,7 @@ func (b *quietBook) observe() {
 		busy, w.sampled[i] = busy+share, 0
 	}
 	w.taken = 0
-	o.Utilization = new(w.used[lastOf(w.used)])
+	o.Utilization, o.QuietSampled = new(w.used[lastOf(w.used)]), !b.blind
 	if second := w.ms / 1000; !b.blind && (second%2 == 0 && b.found < 60 || second%10 == 0) {
 		if o.QuietPower = b.quiet.Measure(w.power, w.used, limit); o.QuietPower > 0 {
 			b.found++

@@ -97,7 +97,7 @@ func (r *reader) observe() ledger.Observation {
 	}
 	taken, powers := r.drain()
 	o.ConfiguredIdlePower = r.Configured
-	o.QuietPower = r.quietPower(at, taken, powers)
+	o.QuietPower, o.QuietSampled = r.quietPower(at, taken, powers), r.how.Power > 0
 	o.Sampled, o.Activity = r.fold(at, taken)
 	r.keep(at)
 	return o
