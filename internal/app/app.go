@@ -69,7 +69,7 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, units, mapper), Mapper: allocations{mapper, units},
 		PCIClasses: cfg.pciClasses(),
 		Host:       machine,
-		NodeName:   cfg.NodeName, StatePath: cfg.StatePath,
+		NodeName:   cfg.NodeName, StatePath: cfg.StatePath, IdlePower: cfg.IdlePower,
 		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses, Explain: cfg.Explain},
 		Now:    now, Log: log, Stages: stages,
 	})}

@@ -40,6 +40,7 @@ type Config struct {
 	DCGM          DCGM
 	Units         Units
 
+	IdlePower    IdlePowers
 	Retention    time.Duration
 	MaxProcesses int
 	// Explain limits the intervals that are kept to explain charges.
@@ -86,6 +87,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`timeout` of a GPU in a tick; the tick continues without it")
 	c.registerSource(fs)
 	c.Units.register(fs)
+	fs.Var(&c.IdlePower, "idle-power", "`model=watts`: power of a GPU with open contexts and no work, used until it is measured; the model as in gpuledger_gpu_info (repeatable)")
 	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that series remain after their process or pod ended; at least three scrape intervals")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")

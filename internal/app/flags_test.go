@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/internal/app"
 )
 
@@ -45,6 +47,12 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"status", "--tick=1s"}, "-tick"},
 		{[]string{"status", "now"}, `unexpected argument "now"`},
 		{[]string{"--tick=1ms", "--state.path=state"}, "--state.path=state"},
+		{[]string{"--idle-power=70"}, `"70" for flag -idle-power: must be model=watts`},
+		{[]string{"--idle-power==70"}, "-idle-power: the model must not be empty"},
+		{[]string{"--idle-power=NVIDIA L4=warm"}, "-idle-power: the power must be a number of watts"},
+		{[]string{"--idle-power=NVIDIA L4=-1"}, "-idle-power: the power must be a number of watts"},
+		{[]string{"--idle-power=NVIDIA L4=NaN"}, "-idle-power: the power must be a number of watts"},
+		{[]string{"--idle-power=NVIDIA L4=12", "--idle-power=NVIDIA L4=13"}, "-idle-power: the model must not be given twice"},
 	}
 	for _, tt := range tests {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
@@ -52,5 +60,14 @@ func TestBadFlags(t *testing.T) {
 				t.Errorf("error %v, want an error with %q", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestIdlePowerFlag checks that the flag may be repeated, and that a model may contain the separator.
+func TestIdlePowerFlag(t *testing.T) {
+	cfg, err := app.Parse([]string{"--idle-power=NVIDIA L4=13.5", "--idle-power", "A=B = 70"}, os.Getenv)
+	want := app.IdlePowers{"NVIDIA L4": 13.5, "A=B": 70}
+	if diff := cmp.Diff(want, cfg.IdlePower); diff != "" || err != nil {
+		t.Errorf("idle powers (-want +got), %v:\n%s", err, diff)
 	}
 }

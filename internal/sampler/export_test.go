@@ -25,8 +25,8 @@ func (s *Sampler) HoldOpening(release <-chan struct{}) {
 
 // HoldSaving starts a save that hangs until release is closed and then returns err.
 func (s *Sampler) HoldSaving(release <-chan struct{}, err error) {
-	s.store.saving.Begin(func() error {
+	s.store.saving.Begin(func() saved {
 		<-release
-		return err
+		return saved{err: err}
 	})
 }

@@ -50,6 +50,8 @@ type Config struct {
 	NodeName string
 	// StatePath is the directory of the ledger's file.
 	StatePath string
+	// IdlePower is the configured idle power by model.
+	IdlePower map[string]gpu.Watts
 	Ledger    ledger.Config
 	Now       gpu.Clock
 	Log       *slog.Logger
@@ -147,7 +149,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 
 	s.charge(v)
 	books := s.store.books()
-	s.store.save(ctx, s.gpus.entries, books)
+	s.store.save(ctx, s.gpus.entries, report.Drivers, books)
 	if ctx.Err() != nil {
 		return // it is not known whether the state was saved
 	}
@@ -182,7 +184,10 @@ func (s *Sampler) charge(v view) {
 		return
 	}
 	for _, r := range v.report.Readings {
-		l.Observe(observation(s.gpus.device(r.UUID), r, v))
+		d := s.gpus.device(r.UUID)
+		o := observation(d, r, v)
+		o.ConfiguredIdlePower, o.StoredIdlePower = s.cfg.IdlePower[d.Model], s.store.idle.of(kindOf(d, v.report.Drivers))
+		l.Observe(o)
 	}
 	l.Settle(v.now, s.cfg.Owners.Owner)
 	l.Tidy(func(uuid string) (known, shown bool) {

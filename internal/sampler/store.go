@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -21,7 +22,7 @@ import (
 type store struct {
 	cfg     Config
 	opening lane.Lane[opened]
-	saving  lane.Lane[error]
+	saving  lane.Lane[saved]
 	dir     *state.Dir // nil while the directory is not held
 	// failures counts the failed attempts to open the directory before the books started.
 	failures int
@@ -31,6 +32,14 @@ type store struct {
 	// stale is set while the file has or may have an older state than the books: a restart would
 	// continue from it.
 	stale bool
+	idle  idlePowers
+}
+
+// saved is the result of a save: errors of the ledger's file and of the table of idle powers, which is
+// nil if it was not saved.
+type saved struct {
+	err, tableErr error
+	table         []idleRow
 }
 
 const (
@@ -97,6 +106,8 @@ type opened struct {
 	err     error // of the directory
 	content content
 	unread  error // of the file
+	idle    idlePowers
+	ignored error // of the table of idle powers
 }
 
 // errNoBoot is the error of an unknown boot id. The file may be of this boot, so no books start
@@ -112,6 +123,7 @@ func open(cfg Config, read bool) (o opened) {
 	if o.dir, o.err = state.Open(cfg.StatePath, boot); o.err == nil && read {
 		o.content.gpus = make(map[string]entry)
 		o.unread = o.dir.Load(o.content.add)
+		o.ignored = o.dir.LoadTable(&o.idle.stored, o.idle.check)
 	}
 	return o
 }
@@ -152,8 +164,10 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 		}
 		return nil
 	case s.ledger != nil: // the books started without the file, and their values are already shown
+		s.idle.saved = nil // the directory may be a new one
 		return nil
 	}
+	s.restoreIdle(o.idle, o.ignored)
 	return s.restore(began, o.content, o.unread)
 }
 
@@ -203,6 +217,18 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	return gpus
 }
 
+// restoreIdle continues the table of idle powers. A table that cannot be read is ignored.
+func (s *store) restoreIdle(table idlePowers, err error) {
+	if err != nil {
+		table.stored = nil
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.cfg.Log.Warn("ignoring the idle powers of earlier exporters", "err", err)
+		}
+	}
+	table.now, table.saved = slices.Clone(table.stored), table.stored
+	s.idle = table
+}
+
 // books returns the settled state, empty while another exporter keeps the books.
 func (s *store) books() ledger.State {
 	if s.ledger == nil {
@@ -213,7 +239,7 @@ func (s *store) books() ledger.State {
 
 // save writes the state before it is published. A directory that was removed or replaced is closed,
 // and opened again at the next tick.
-func (s *store) save(ctx context.Context, gpus map[string]entry, books ledger.State) {
+func (s *store) save(ctx context.Context, gpus map[string]entry, drivers []gpu.Driver, books ledger.State) {
 	if s.dir == nil {
 		return
 	}
@@ -221,13 +247,17 @@ func (s *store) save(ctx context.Context, gpus map[string]entry, books ledger.St
 	if !s.finish(ctx, began) || s.dir == nil {
 		return
 	}
-	dir, saved := s.dir, copied(gpus)
-	s.saving.Begin(func() error {
-		err := dir.Save(records(saved, books))
-		if errors.Is(err, state.ErrGone) {
+	dir, copy := s.dir, copied(gpus)
+	result := saved{table: s.idle.update(began.Boot, gpus, drivers, books)}
+	s.saving.Begin(func() saved {
+		if result.err = dir.Save(records(copy, books)); errors.Is(result.err, state.ErrGone) {
 			_ = dir.Close()
+			return saved{err: result.err}
 		}
-		return err
+		if result.table != nil {
+			result.tableErr = dir.SaveTable(result.table)
+		}
+		return result
 	})
 	s.finish(ctx, began)
 }
@@ -237,12 +267,19 @@ func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 	if !s.saving.Busy() {
 		return true
 	}
-	err, ok := take(ctx, &s.saving)
+	result, ok := take(ctx, &s.saving)
 	if !ok {
 		s.late(ctx, began)
 		return false
 	}
+	err := result.err
 	s.observe(began, err)
+	switch {
+	case result.tableErr != nil:
+		s.cfg.Log.Warn("cannot save idle powers", "err", result.tableErr)
+	case result.table != nil:
+		s.idle.saved = result.table
+	}
 	s.stale = errors.Is(err, state.ErrStale)
 	if errors.Is(err, state.ErrGone) {
 		s.dir = nil
@@ -272,7 +309,7 @@ func (s *store) close() error {
 		return nil
 	}
 	if s.saving.Busy() {
-		if err, ok := s.saving.Wait(ctx); !ok || errors.Is(err, state.ErrGone) {
+		if result, ok := s.saving.Wait(ctx); !ok || errors.Is(result.err, state.ErrGone) {
 			return nil
 		}
 	}

@@ -50,6 +50,9 @@ type world struct {
 	report      *gpu.Report // in place of the GPUs above
 	private     bool        // the exporter has its own PID namespace
 	max         int         // limit of process accounts
+	driver      string      // version
+	idlePower   map[string]gpu.Watts
+	log         *slog.Logger
 }
 
 func newWorld(t *testing.T) *world {
@@ -93,7 +96,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 	if w.report != nil {
 		return *w.report, nil
 	}
-	r := gpu.Report{Drivers: []gpu.Driver{{Name: "nvml"}}, Partial: w.partial, Devices: w.devices, Events: w.xids, Fields: w.fields}
+	r := gpu.Report{Drivers: []gpu.Driver{{Name: "nvml", Version: w.driver}}, Partial: w.partial, Devices: w.devices, Events: w.xids, Fields: w.fields}
 	w.xids = nil
 	for _, d := range w.devices {
 		if w.hung[d.UUID] {
@@ -152,13 +155,13 @@ func (w *world) runs(uuid string, pid uint32, c gpu.Owner) {
 }
 
 func (w *world) sampler() *sampler.Sampler {
-	log := slog.New(slog.DiscardHandler)
+	log := cmp.Or(w.log, slog.New(slog.DiscardHandler))
 	return sampler.New(sampler.Config{
 		Source: w, Owners: w, Mapper: w, PCIClasses: []gpu.PCIClass{{Vendor: "0x10de", Class: "0x0302"}}, NodeName: "node-1",
 		Host:      host.Host{ProcFS: filepath.Join(w.root, "proc"), SysFS: filepath.Join(w.root, "sys")},
-		StatePath: filepath.Join(w.root, "state"),
-		Ledger:    ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: w.max},
-		Now:       w.instant, Log: log, Stages: stage.New(log, w.instant),
+		StatePath: filepath.Join(w.root, "state"), IdlePower: w.idlePower,
+		Ledger: ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: w.max},
+		Now:    w.instant, Log: log, Stages: stage.New(log, w.instant),
 	})
 }
 

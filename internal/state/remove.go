@@ -19,7 +19,7 @@ func Remove(path string) error {
 		return err
 	}
 	defer d.Close()
-	for _, file := range []string{ledgerFile, nextFile, keptFile, lockFile} {
+	for _, file := range []string{ledgerFile, nextFile, keptFile, tableFile, tableNext, tableBad, lockFile} {
 		if err := d.root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove state: %w", err)
 		}

@@ -1,0 +1,114 @@
+package sampler
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// An idleKind is a kind of GPUs with about the same idle power.
+type idleKind struct {
+	Model      string    `json:"model"`
+	PowerLimit gpu.Watts `json:"power_limit_watts"`
+	Driver     string    `json:"driver"` // version
+}
+
+// An idleRow is a row of the table of measured idle powers.
+type idleRow struct {
+	idleKind
+	Power gpu.Watts `json:"idle_power_watts"`
+}
+
+// idlePowers has the measured idle powers by kind. They are kept in the state directory over boots.
+type idlePowers struct {
+	// stored are the rows of earlier exporters, the oldest first. They never change, so that a GPU's
+	// estimate depends on earlier measurements only.
+	stored []idleRow
+	// now are the rows to save, saved the rows of the last good save.
+	now, saved []idleRow
+	due        time.Duration // of the next look, boot clock
+}
+
+const (
+	// idleEvery is the time between two saves of the table, and the time before the first one.
+	idleEvery = 10 * time.Minute
+	// maxIdleRows limits the table. The rows that were not measured for longest are dropped.
+	maxIdleRows = 64
+	// idleMoved is the relative change from which the table is saved again.
+	idleMoved = 0.01
+)
+
+// check rejects rows that no exporter writes.
+func (t *idlePowers) check() error {
+	if len(t.stored) > maxIdleRows {
+		return fmt.Errorf("%d rows, the limit is %d", len(t.stored), maxIdleRows)
+	}
+	for _, row := range t.stored {
+		if row.Model == "" || !(row.Power > 0) || math.IsInf(float64(row.Power), 0) || row.PowerLimit < 0 || row.PowerLimit > 0 && row.Power > row.PowerLimit {
+			return fmt.Errorf("%v W is not an idle power of a %q with a limit of %v W", row.Power, row.Model, row.PowerLimit)
+		}
+	}
+	return nil
+}
+
+// of returns the stored idle power of a kind, 0 if there is none.
+func (t *idlePowers) of(k idleKind) gpu.Watts {
+	if i := slices.IndexFunc(t.stored, func(r idleRow) bool { return r.idleKind == k }); i >= 0 {
+		return t.stored[i].Power
+	}
+	return 0
+}
+
+// update returns the table if it must be saved now, else nil. Each kind has the median of its GPUs.
+func (t *idlePowers) update(now time.Duration, gpus map[string]entry, drivers []gpu.Driver, books ledger.State) []idleRow {
+	if t.due == 0 {
+		t.due = now + idleEvery
+	}
+	if now < t.due {
+		return nil
+	}
+	t.due = now + idleEvery
+	measured := make(map[idleKind][]gpu.Watts)
+	for uuid, b := range books.Books {
+		if e := gpus[uuid]; e.Present && e.Model != "" && b.IdlePower > 0 {
+			k := kindOf(e.Device, drivers)
+			measured[k] = append(measured[k], b.IdlePower)
+		}
+	}
+	for k, powers := range measured {
+		slices.Sort(powers)
+		t.now = slices.DeleteFunc(t.now, func(r idleRow) bool { return r.idleKind == k })
+		t.now = append(t.now, idleRow{k, powers[(len(powers)-1)/2]})
+	}
+	t.now = t.now[max(len(t.now)-maxIdleRows, 0):]
+	if !t.moved() {
+		return nil
+	}
+	return slices.Clone(t.now)
+}
+
+// moved reports whether the table differs from the saved one.
+func (t *idlePowers) moved() bool {
+	byKind := func(a, b idleRow) int {
+		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.PowerLimit, b.PowerLimit), cmp.Compare(a.Driver, b.Driver))
+	}
+	return !slices.EqualFunc(slices.SortedFunc(slices.Values(t.now), byKind), slices.SortedFunc(slices.Values(t.saved), byKind), func(a, b idleRow) bool {
+		return a.idleKind == b.idleKind && math.Abs(float64(a.Power-b.Power)) <= idleMoved*float64(b.Power)
+	})
+}
+
+// kindOf returns the kind of a GPU.
+func kindOf(d gpu.Device, drivers []gpu.Driver) idleKind {
+	k := idleKind{Model: d.Model, PowerLimit: d.MaxPower}
+	for _, driver := range drivers {
+		if driver.Vendor == d.Vendor {
+			k.Driver = driver.Version
+		}
+	}
+	return k
+}
