@@ -80,18 +80,14 @@ func writeInterval(t *testing.T, b *strings.Builder, iv *gpu.Interval) {
 	}
 	took := iv.To.Sub(iv.From).Seconds()
 	share := activity.Seconds() / took
-	idle := gpu.Millijoules(math.Round(1000 * float64(iv.IdlePower) * (1 - share) * took))
-	source := "estimated"
-	if iv.IdlePowerMeasured {
-		source = "measured"
-	}
+	idle := gpu.Millijoules(math.Round(1000 * float64(iv.IdlePower.Power) * (1 - share) * took))
 	fmt.Fprintf(b, "\n## One interval\n\nThe last interval began at %s and took %.3f s:\n\n", iv.From.Wall.Format(time.TimeOnly), took)
 	fmt.Fprintf(b, "- The counter increased by %s J.\n", mJ(iv.Energy))
 	fmt.Fprintf(b, "- Samples show %.6f s of work, a busy share of %.4f.\n", activity.Seconds(), share)
-	fmt.Fprintf(b, "- Idle power is %.4f W (%s).\n", float64(iv.IdlePower), source)
+	fmt.Fprintf(b, "- Idle power is %.4f W (source: %s).\n", float64(iv.IdlePower.Power), iv.IdlePower.Source)
 	fmt.Fprintf(b, "- Pods hold %.0f replicas.\n", replicas)
 	fmt.Fprintf(b, "\nThe idle part is idle power times idle time, the busy part is the rest:\n\n```\nidle part = %.4f W × (1 − %.4f) × %.3f s = %s J\nbusy part = %s J − %s J = %s J\n```\n\n",
-		float64(iv.IdlePower), share, took, mJ(idle), mJ(iv.Energy), mJ(idle), mJ(iv.Energy-idle))
+		float64(iv.IdlePower.Power), share, took, mJ(idle), mJ(iv.Energy), mJ(idle), mJ(iv.Energy-idle))
 	b.WriteString("Holders pay the idle part by replicas, owners of work the busy part by activity:\n\n")
 	row(b, "pod", "replicas", "idle part, J", "activity, s", "busy part, J", "charge, J")
 	b.WriteString("|---|--:|--:|--:|--:|--:|\n")

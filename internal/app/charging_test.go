@@ -40,7 +40,6 @@ func TestBills(t *testing.T) {
 		daemons  []simnode.Process
 		want     []share
 		idle     float64 // part of the energy, 0 if it is not checked
-		power    time.Duration
 	}{
 		{
 			name: "a pod with an MPS server of its own beside one without", replicas: 2,
@@ -84,22 +83,6 @@ func TestBills(t *testing.T) {
 			want: []share{{"a", 0.5, "allocated"}, {"b", 0.5, "allocated"}}, idle: 1,
 		},
 		{
-			name: "the same work, evenly and in bursts", replicas: 2,
-			pods: []simnode.Pod{
-				sharingPod("even", 0, process("python3", tenth, simnode.Compute)),
-				sharingPod("bursts", 1, process("python3", simnode.Duty(90, time.Second, 9*time.Second), simnode.Compute)),
-			},
-			want: []share{{"even", 0.5, ""}, {"bursts", 0.5, ""}}, power: 20 * time.Millisecond,
-		},
-		{
-			name: "a hundredth of every second beside an idle holder", replicas: 2,
-			pods: []simnode.Pod{
-				sharingPod("a", 0, process("python3", simnode.Duty(10, 100*time.Millisecond, time.Second), simnode.Compute)),
-				sharingPod("b", 1),
-			},
-			want: []share{{"a", 0.52, ""}, {"b", 0.48, ""}}, idle: 0.96, power: 20 * time.Millisecond,
-		},
-		{
 			name: "processes that are gone before they can be named",
 			pods: []simnode.Pod{sharingPod("a", 0, fleeting(process("python3", simnode.Constant(50), simnode.Compute)))},
 			want: []share{{"a", 1, ""}},
@@ -107,9 +90,7 @@ func TestBills(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			sc := onH100(tt.replicas, tt.pods, tt.daemons)
-			sc.Sampling.Power = tt.power
-			b := benchOf(t, sc, false)
+			b := benchOf(t, onH100(tt.replicas, tt.pods, tt.daemons), false)
 			b.run(600)
 			b.balanced()
 			page, err := exposition.Parse(strings.NewReader(b.page()))

@@ -21,12 +21,10 @@ type Interval struct {
 	// Busy is the busy share of the time, 0 to 1. It is 0 if its source is BusyUnknown.
 	Busy       float64
 	BusySource BusySource
-	// IdlePower divides Energy into the idle parts and the busy parts. It is measured if
-	// IdlePowerMeasured is set, else an estimate. AtRest is set if all energy was idle because no work was
-	// sampled in this interval and the one before.
-	IdlePower         Watts
-	IdlePowerMeasured bool
-	AtRest            bool
+	// IdlePower divides Energy into the idle parts and the busy parts. AtRest is set if all energy was idle
+	// because no work was sampled in this interval and the one before.
+	IdlePower IdlePower
+	AtRest    bool
 
 	// Parts are the MIG instances and the free slices, or one part for the whole GPU. A gap whose
 	// energy is unattributed has none.

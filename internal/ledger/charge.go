@@ -31,7 +31,7 @@ func (b *book) chargeEnergy(st *settlement, iv *interval, parts []part, l load) 
 
 func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
 	atRest, floor := b.meter.atRest(l), b.idlePower(st)
-	b.trail.price(iv, l, atRest, floor.Power, floor.Measured())
+	b.trail.price(iv, l, atRest, floor)
 	iv.price(parts, l.idleEnergy(iv, atRest, floor.Power))
 	estimated := !floor.Measured() && b.meter.dividesBy(l)
 	for i := range parts {

@@ -17,12 +17,12 @@ func (t *trail) begin(iv *interval, before [gpu.NumReasons]gpu.Millijoules) {
 }
 
 // price records what divided the interval's energy into idle and busy parts.
-func (t *trail) price(iv *interval, l load, atRest bool, power gpu.Watts, measured bool) {
+func (t *trail) price(iv *interval, l load, atRest bool, power gpu.IdlePower) {
 	if t == nil || !l.known {
 		return
 	}
 	t.now.Busy, t.now.BusySource = l.busy, iv.busySource()
-	t.now.IdlePower, t.now.IdlePowerMeasured, t.now.AtRest = power, measured, atRest
+	t.now.IdlePower, t.now.AtRest = power, atRest
 }
 
 // busySource returns the source of a known [interval.busyShare].

@@ -126,7 +126,7 @@ func (m *machine) explainsItself(iv gpu.Interval) {
 	if sum != iv.Energy || parts != iv.Energy {
 		m.t.Fatalf("charges sum to %d mJ, parts to %d mJ: %+v", sum, parts, iv)
 	}
-	exact := float64(iv.IdlePower) * (1 - iv.Busy) * iv.To.Sub(iv.From).Seconds() * 1000
+	exact := float64(iv.IdlePower.Power) * (1 - iv.Busy) * iv.To.Sub(iv.From).Seconds() * 1000
 	want := min(float64(iv.Energy), exact)
 	switch {
 	case iv.BusySource == gpu.BusyUnknown:
@@ -177,7 +177,7 @@ func TestIntervals(t *testing.T) {
 		t.Fatalf("%d intervals, want 9", len(all))
 	}
 	iv := all[8]
-	idle := gpu.Millijoules(float64(iv.IdlePower)*600 + 0.5)
+	idle := gpu.Millijoules(float64(iv.IdlePower.Power)*600 + 0.5)
 	want := gpu.Interval{
 		From: gpu.Instant{Wall: at(8).Wall.UTC(), Boot: at(8).Boot}, To: gpu.Instant{Wall: at(9).Wall.UTC(), Boot: at(9).Boot},
 		Energy: 300_000, Listed: true, Allocated: true,
@@ -191,8 +191,8 @@ func TestIntervals(t *testing.T) {
 	if diff := cmp.Diff(want, iv); diff != "" {
 		t.Errorf("interval (-want +got):\n%s", diff)
 	}
-	if iv.IdlePower <= 0 || iv.IdlePower > 300 || iv.IdlePowerMeasured {
-		t.Errorf("the idle power is %v W, measured %v; want an estimate", iv.IdlePower, iv.IdlePowerMeasured)
+	if want := (gpu.IdlePower{Power: 700. / 8, Source: gpu.IdleLimit}); iv.IdlePower != want {
+		t.Errorf("the idle power is %v, want %v", iv.IdlePower, want)
 	}
 }
 

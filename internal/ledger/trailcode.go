@@ -21,7 +21,7 @@ type encoder struct {
 type header struct {
 	end    time.Duration // boot clock of the previous interval
 	offset int64         // wall clock minus boot clock, in nanoseconds
-	power  gpu.Watts
+	power  gpu.IdlePower
 }
 
 // nameBytes is the memory of a name in the encoder, with the overhead of a map. Its strings belong to
@@ -54,7 +54,7 @@ func (e *encoder) flags(flags ...bool) {
 // interval appends an interval.
 func (e *encoder) interval(to []byte, iv *gpu.Interval) []byte {
 	e.data = to
-	e.flags(iv.Late, iv.Gap, iv.Listed, iv.Allocated, iv.IdlePowerMeasured, iv.AtRest, iv.IdlePower != e.power)
+	e.flags(iv.Late, iv.Gap, iv.Listed, iv.Allocated, iv.AtRest, iv.IdlePower != e.power)
 	e.instant(iv.From)
 	e.instant(iv.To)
 	e.int(int64(iv.Energy))
@@ -64,7 +64,8 @@ func (e *encoder) interval(to []byte, iv *gpu.Interval) []byte {
 	}
 	if iv.IdlePower != e.power {
 		e.power = iv.IdlePower
-		e.float(float64(e.power))
+		e.uint(uint64(e.power.Source))
+		e.float(float64(e.power.Power))
 	}
 	e.amounts(iv.Unattributed[:])
 	e.uint(uint64(len(iv.Parts)))
@@ -176,14 +177,15 @@ func (d *decoder) flags(flags ...*bool) {
 func (d *decoder) interval() gpu.Interval {
 	var iv gpu.Interval
 	var newPower bool
-	d.flags(&iv.Late, &iv.Gap, &iv.Listed, &iv.Allocated, &iv.IdlePowerMeasured, &iv.AtRest, &newPower)
+	d.flags(&iv.Late, &iv.Gap, &iv.Listed, &iv.Allocated, &iv.AtRest, &newPower)
 	iv.From, iv.To = d.instant(), d.instant()
 	iv.Energy = gpu.Millijoules(d.int())
 	if iv.BusySource = gpu.BusySource(d.uint()); iv.BusySource != gpu.BusyUnknown {
 		iv.Busy = d.float()
 	}
 	if newPower {
-		d.power = gpu.Watts(d.float())
+		d.power.Source = gpu.IdleSource(d.uint())
+		d.power.Power = gpu.Watts(d.float())
 	}
 	iv.IdlePower = d.power
 	d.amounts(iv.Unattributed[:])

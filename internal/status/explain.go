@@ -30,9 +30,10 @@ type Explanation struct {
 	Total ExplainedTime `json:"total"`
 	// Causes sum to the total charge. A cause of 0 is omitted.
 	Causes []Cause `json:"causes"`
-	// Estimated is the part of the charge that was divided with an estimated idle power, Late the part of
-	// a counter that stood still, Unsampled the part of intervals with an unknown busy share.
-	Estimated gpu.Millijoules `json:"estimated_millijoules"`
+	// Estimated is the part of the charge that was divided with an estimated idle power, by its source.
+	Estimated map[string]gpu.Millijoules `json:"estimated_millijoules"`
+	// Late is the part of a counter that stood still, Unsampled the part of intervals with an unknown busy
+	// share.
 	Late      gpu.Millijoules `json:"late_millijoules"`
 	Unsampled gpu.Millijoules `json:"unsampled_millijoules"`
 	// Others is the energy charged to other owners, Unattributed the energy charged to none, by reason.
@@ -65,9 +66,9 @@ type ExplainedTime struct {
 	// source, or mixed.
 	BusyShare  *float64 `json:"busy_share,omitempty"`
 	BusySource string   `json:"busy_source"`
-	// IdlePower is the last idle power, nil if none was used.
-	IdlePower         *float64 `json:"idle_power_watts,omitempty"`
-	IdlePowerMeasured bool     `json:"idle_power_measured"`
+	// IdlePower is the last idle power, nil if none was used, and IdlePowerSource its source.
+	IdlePower       *float64 `json:"idle_power_watts,omitempty"`
+	IdlePowerSource string   `json:"idle_power_source,omitempty"`
 	// Activity is the owner's sampled busy time, AllActivity that of all owners.
 	Activity    float64 `json:"activity_seconds"`
 	AllActivity float64 `json:"all_activity_seconds"`

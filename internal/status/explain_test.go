@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/status"
 	"github.com/gpuledger/gpuledger/test/golden"
@@ -30,7 +32,7 @@ func seconds(n, holdings int) iter.Seq[gpu.Interval] {
 			from := at(time.Duration(n-i) * time.Second)
 			iv := gpu.Interval{
 				From: from, To: gpu.Instant{Wall: from.Wall.Add(time.Second), Boot: from.Boot + time.Second}, Energy: 300_000,
-				Busy: 0.5, BusySource: gpu.BusyProcesses, IdlePower: 100, Listed: true, Allocated: true,
+				Busy: 0.5, BusySource: gpu.BusyProcesses, IdlePower: gpu.IdlePower{Power: 100, Source: gpu.IdleLimit}, Listed: true, Allocated: true,
 				Parts: []gpu.IntervalPart{{Slices: 1, Idle: 50_000, Busy: 250_000, Held: true}},
 				Charges: []gpu.Charge{
 					{AccountKey: gpu.AccountKey{Owner: ada}, Holding: float64(1 + i%holdings), Activity: 300 * time.Millisecond, Idle: 20_001, Energy: gpu.ByMethod{gpu.Shared: 150_000, gpu.Allocated: 20_001}},
@@ -64,8 +66,8 @@ func TestExplanation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := e.Total.Charged.Sum(), gpu.Millijoules(10*170_008); got != want || e.Total.OwnIdle != 200_010 || e.Others != 799_990 || e.Estimated != got {
-		t.Errorf("charged %d mJ, idle %d, others %d, estimated %d; want %d, 200010, 799990, %d", got, e.Total.OwnIdle, e.Others, e.Estimated, want, want)
+	if got, want := e.Total.Charged.Sum(), gpu.Millijoules(10*170_008); got != want || e.Total.OwnIdle != 200_010 || e.Others != 799_990 || e.Estimated["limit"] != got {
+		t.Errorf("charged %d mJ, idle %d, others %d, estimated %d; want %d, 200010, 799990, %d", got, e.Total.OwnIdle, e.Others, e.Estimated["limit"], want, want)
 	}
 	kinds := make(map[status.CauseKind]gpu.Millijoules)
 	for _, c := range e.Causes {
@@ -84,6 +86,41 @@ func TestExplanation(t *testing.T) {
 	golden.Check(t, "explain.txt", text.Bytes())
 	golden.Check(t, "explain.html", style.ReplaceAll(page.Bytes(), []byte("<style></style>")))
 	checkPage(t, page.Bytes())
+}
+
+// TestIdlePowerSources checks that a charge states the source of each idle power that it was divided with,
+// unless it was measured on the GPU.
+func TestIdlePowerSources(t *testing.T) {
+	s := explainedNode(20, 1)
+	all := s.GPUs[1].Intervals
+	s.GPUs[1].Intervals = func(yield func(gpu.Interval) bool) {
+		n := 0
+		for iv := range all {
+			iv.IdlePower.Source = gpu.IdleSource(n % 5)
+			if n++; !yield(iv) {
+				return
+			}
+		}
+	}
+	e, err := status.Explain(s, status.Query{GPU: "1", Owner: "team-a/notebook-ada", Since: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, sentence := range e.Sentences() {
+		if about, ok := strings.CutPrefix(sentence, "340.016 J (20\u00a0%) was divided with an idle power "); ok { // 2 of 10 intervals
+			got = append(got, about)
+		}
+	}
+	want := []string{
+		"that --idle-power sets for the model.",
+		"that was measured on this node in an earlier boot.",
+		"that was measured on other GPUs of this model in the node.",
+		"that is estimated by the power limit.",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sources (-want +got):\n%s", diff)
+	}
 }
 
 // TestRefusedHTML checks the page of an error in a query.

@@ -27,7 +27,7 @@ func Explain(s *gpu.Snapshot, q Query) (*Explanation, error) {
 	since := g.Book.Settled.Boot - q.Since
 	e := &Explanation{
 		Version: Version, Time: s.At.Wall.UTC(), Node: shown(s.Node.Name), GPU: newBoard(g), Owner: name,
-		Since: g.Book.Settled.Wall.Add(-q.Since).UTC(), Unattributed: make(map[string]gpu.Millijoules),
+		Since: g.Book.Settled.Wall.Add(-q.Since).UTC(), Unattributed: make(map[string]gpu.Millijoules), Estimated: make(map[string]gpu.Millijoules),
 	}
 	step, from := steps(g, since), time.Duration(0)
 	for iv := range g.Intervals {
@@ -85,7 +85,7 @@ func (e *Explanation) add(iv *gpu.Interval, owns func(gpu.Owner) bool) {
 	if iv.BusySource != gpu.BusyUnknown {
 		row.known = iv.To.Sub(iv.From)
 		row.busy = time.Duration(iv.Busy * float64(row.known))
-		row.IdlePower, row.IdlePowerMeasured = new(float64(iv.IdlePower)), iv.IdlePowerMeasured
+		row.IdlePower, row.IdlePowerSource = new(float64(iv.IdlePower.Power)), iv.IdlePower.Source.String()
 	}
 	sum := gpu.Millijoules(0)
 	for i := range iv.Parts {
@@ -108,8 +108,8 @@ func (e *Explanation) add(iv *gpu.Interval, owns func(gpu.Owner) bool) {
 	switch {
 	case iv.BusySource == gpu.BusyUnknown:
 		e.Unsampled += divided
-	case !iv.IdlePowerMeasured && !iv.AtRest:
-		e.Estimated += divided
+	case divided > 0 && !iv.IdlePower.Measured() && !iv.AtRest:
+		e.Estimated[iv.IdlePower.Source.String()] += divided
 	}
 	if iv.Late {
 		e.Late += own
@@ -244,7 +244,7 @@ func (t *ExplainedTime) plus(u *ExplainedTime) {
 	t.Energy += u.Energy
 	t.Idle, t.Busy = t.Idle+u.Idle, t.Busy+u.Busy
 	if u.IdlePower != nil {
-		t.IdlePower, t.IdlePowerMeasured = u.IdlePower, u.IdlePowerMeasured
+		t.IdlePower, t.IdlePowerSource = u.IdlePower, u.IdlePowerSource
 	}
 	t.Activity, t.AllActivity = t.Activity+u.Activity, t.AllActivity+u.AllActivity
 	t.Charged.Exclusive += u.Charged.Exclusive

@@ -73,10 +73,21 @@ func (e *Explanation) Sentences() []string {
 	}
 	add(e.Total.Charged.Exclusive, "is measured: no other owner held or used the GPU.")
 	add(own-e.Total.Charged.Exclusive, "is divided by a rule.")
-	add(e.Estimated, "was divided with an estimated idle power.")
+	for s := range gpu.NumIdleSources {
+		add(e.Estimated[s.String()], "was divided with an idle power "+idleSources[s]+".")
+	}
 	add(e.Unsampled, "was divided without a known busy share, so it has no idle part.")
 	add(e.Late, "was counted late: the counter had stood still.")
 	return out
+}
+
+// idleSources complete "an idle power …".
+var idleSources = [gpu.NumIdleSources]string{
+	gpu.IdleMeasured:   "that was measured on this GPU",
+	gpu.IdleConfigured: "that --idle-power sets for the model",
+	gpu.IdleStored:     "that was measured on this node in an earlier boot",
+	gpu.IdlePeer:       "that was measured on other GPUs of this model in the node",
+	gpu.IdleLimit:      "that is estimated by the power limit",
 }
 
 // About states the rule of a cause, with its share.
@@ -173,7 +184,7 @@ func (t *ExplainedTime) Cells() []string {
 	}
 	if t.IdlePower != nil {
 		power = fmt.Sprintf("%.1f", *t.IdlePower)
-		if !t.IdlePowerMeasured {
+		if t.IdlePowerSource != gpu.IdleMeasured.String() {
 			power = "~" + power
 		}
 	}

@@ -1,0 +1,73 @@
+package app_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/exposition"
+)
+
+// TestIdlePowers checks two loads whose bills depend on the idle power, which is 70 W: of a driver whose
+// power samples show the gaps, and of one without power samples, with a configured idle power and
+// without. The last is an eighth of the limit, 87.5 W: then the bills may be wrong, and the energy is
+// counted as estimated.
+func TestIdlePowers(t *testing.T) {
+	sameWork := onH100(2, []simnode.Pod{
+		sharingPod("a", 0, process("python3", simnode.Constant(10), simnode.Compute)),
+		sharingPod("b", 1, process("python3", simnode.Duty(90, time.Second, 9*time.Second), simnode.Compute)),
+	}, nil)
+	light := onH100(2, []simnode.Pod{
+		sharingPod("a", 0, process("python3", simnode.Duty(10, 100*time.Millisecond, time.Second), simnode.Compute)),
+		sharingPod("b", 1),
+	}, nil)
+	for _, load := range []struct {
+		name      string
+		scenario  simnode.Scenario
+		a         float64 // part of the energy that the pod a is charged
+		estimated float64 // part of the energy in intervals with both idle time and work
+	}{
+		{"the same work, evenly and in bursts", sameWork, 0.5, 0.93},
+		{"a hundredth of every second beside an idle holder", light, 0.52, 0.80},
+	} {
+		for _, tt := range []struct {
+			source  string
+			samples time.Duration // over which the driver averages power, 0 without power samples
+			flags   []string
+			near    float64
+		}{
+			{"measured", 20 * time.Millisecond, nil, near},
+			{"configured", 0, []string{"--idle-power=NVIDIA H100 80GB HBM3=70"}, near},
+			{"limit", 0, nil, 2 * near},
+		} {
+			t.Run(load.name+", "+tt.source, func(t *testing.T) {
+				sc := load.scenario
+				sc.Sampling.Power = tt.samples
+				b := benchOf(t, sc, false, tt.flags...)
+				b.run(600)
+				b.balanced()
+				page, err := exposition.Parse(strings.NewReader(b.page()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if page.Sum("gpuledger_gpu_idle_power_info", map[string]string{"source": tt.source}) != 1 {
+					t.Errorf("the source of the idle power is not %s", tt.source)
+				}
+				estimated := load.estimated
+				if tt.source == "measured" {
+					estimated = 0 // but the first seconds
+				}
+				all := page.Sum("gpuledger_gpu_energy_joules_total", nil)
+				check := func(what, metric string, labels map[string]string, want, near float64) {
+					if got := page.Sum(metric, labels) / all; math.Abs(got-want) > near {
+						t.Errorf("%s: %.1f %% of the energy, want %.1f ± %.1f %%", what, 100*got, 100*want, 100*near)
+					}
+				}
+				check("charged to a", "gpuledger_container_energy_joules_total", map[string]string{"pod": "a"}, load.a, tt.near)
+				check("divided with an estimate", "gpuledger_gpu_estimated_energy_joules_total", nil, estimated, 0.05)
+			})
+		}
+	}
+}
