@@ -30,7 +30,7 @@ func TestRulesOfCentralRuler(t *testing.T) {
 
 var (
 	ruleFile  = regexp.MustCompile(`\.\./(\w+\.yaml)`)
-	input     = regexp.MustCompile(`series: '(\w+)(\{?)`)
+	input     = regexp.MustCompile(`series: '([\w:]+)(\{?)`)
 	expected  = regexp.MustCompile(`exp_labels: \{`)
 	dashboard = regexp.MustCompile(`dashboard: "([^"]*)"`)
 )

@@ -95,6 +95,10 @@ var ordinary = []scenario{
 	{name: "a cluster without reconciler, archive and kube-state-metrics", site: changed(day, func(s *site) {
 		s.reconciler.uninstalled, s.archive.uninstalled, s.stateMetrics.uninstalled = onward(0, 0), onward(0, 0), onward(0, 0)
 	})},
+	{name: "a GPU of a single pod is never idle", site: changed(2*day, func(s *site) { s.nodes[1].limit = onward(0, 0) })},
+	{name: "a shared GPU is busy for a day after a reboot", site: changed(2*day, func(s *site) {
+		s.nodes[1].limit, s.nodes[1].estimated = between(4, 0, 28, 0), between(4, 0, 28, 0)
+	})},
 	{name: "a node joins", site: of(func(n *node) { n.exists.From = hm(6, 35) })},
 }
 
@@ -179,6 +183,10 @@ var faults = []scenario{
 	{
 		name: "books do not balance", site: of(func(n *node) { n.imbalance = onward(4, 0) }),
 		want: []firing{{"GPULedgerBooksOff", "warning", hm(4, 25), day}},
+	},
+	{
+		name: "a shared GPU is never idle", site: changed(2*day, func(s *site) { s.nodes[1].limit, s.nodes[1].estimated = onward(4, 0), onward(4, 0) }),
+		want: []firing{{"GPULedgerIdlePowerEstimated", "notice", hm(28, 15), 2 * day}},
 	},
 	{
 		name: "a pod is idle", site: of(func(n *node) { n.idle = onward(4, 0) }),

@@ -51,6 +51,9 @@ type node struct {
 	idle              []span          // the first pod
 	xid               []span
 	imbalance, second []span // books that do not balance, a second record
+	// limit are the times in which the idle power of the first GPU is an estimate by the power limit,
+	// estimated those in which it divides a fifth of the energy.
+	limit, estimated []span
 }
 
 // board is a board in a slot.
@@ -182,6 +185,15 @@ func (n *node) gpu(s *site, slot int, b board, driver func(time.Duration) bool) 
 	s.put("gpuledger_placement_info", worlds.With(place, "system_uuid", "machine-"+n.name), constant(1), record)
 	joules := func(at time.Duration) float64 { return 300 * at.Seconds() }
 	s.put("gpuledger_gpu_energy_joules_total", gpu, joules, exists)
+	estimated := 0.0
+	s.put("gpuledger_gpu_estimated_energy_joules_total", gpu, func(at time.Duration) float64 {
+		if slot == 1 && in(at, n.estimated) {
+			estimated += 60 * 60
+		}
+		return estimated
+	}, exists)
+	s.put("gpuledger_gpu_idle_power_info", worlds.With(gpu, "source", "limit"), constant(1), func(at time.Duration) bool { return exists(at) && slot == 1 && in(at, n.limit) })
+	s.put("gpuledger_gpu_idle_power_info", worlds.With(gpu, "source", "measured"), constant(1), func(at time.Duration) bool { return exists(at) && (slot != 1 || !in(at, n.limit)) })
 	namespace := fmt.Sprint("team-", slot)
 	if n.laboratory {
 		namespace = "gpu-operator"
