@@ -50,6 +50,9 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 		l = load{} // the power is unknown
 	}
 	b.IdlePower = b.meter.learn(l, b.IdlePower)
+	if iv.mig == nil { // a few busy slices may draw more than their part of the limit
+		b.meter.least.add(l, b.kind.limit)
+	}
 }
 
 // chargePart gives the energy of a whole GPU, or of a MIG instance, to accounts:

@@ -11,6 +11,7 @@ import (
 // load is the power and the use of a GPU over an interval.
 type load struct {
 	power float64 // W, the mean
+	took  float64 // s
 	// busy is the busy share of the interval, 0 to 1; quiet is set if no work was sampled. Both
 	// require known.
 	busy         float64
@@ -28,8 +29,8 @@ type load struct {
 // load returns the load of the interval.
 func (iv *interval) load() load {
 	l := load{open: len(iv.processes) > 0, gaps: iv.quietPower, sampled: iv.quietSampled, at: iv.to.At.Boot}
-	if took := iv.span().Len().Seconds(); took > 0 {
-		l.power = iv.energy.Joules() / took
+	if l.took = iv.span().Len().Seconds(); l.took > 0 {
+		l.power = iv.energy.Joules() / l.took
 	}
 	l.busy, l.known = iv.busyShare()
 	l.quiet = l.known && l.busy == 0 && !iv.busy
@@ -108,6 +109,8 @@ type idleMeter struct {
 	open, closed level
 	// lowest is the lowest power of two consecutive intervals with contexts, 0 before the first.
 	lowest gpu.Watts
+	// least bounds the power with contexts from below.
+	least leastPower
 }
 
 // learn adds an interval and returns the updated idle power; 0 means unknown. It measures quiet times
@@ -185,6 +188,29 @@ func lowOf(powers []float64) float64 {
 	return sorted[int(math.Round(lowShare*float64(len(sorted)-1)))]
 }
 
+// A leastPower bounds the idle power from below: while the GPU works, its power is at most the limit, so
+// the rest was used while it was idle. The bound is close if there is little work. Each value is of a
+// minute, because the counters of energy and the samples of work have steps.
+type leastPower struct {
+	level
+	energy, busy, took float64 // J and s, of the current minute
+}
+
+// add adds an interval with contexts and known work.
+func (v *leastPower) add(l load, limit gpu.Watts) {
+	if !l.known || !l.open || limit <= 0 {
+		return
+	}
+	v.energy, v.busy, v.took = v.energy+l.power*l.took, v.busy+l.busy*l.took, v.took+l.took
+	if v.took < while.Seconds() {
+		return
+	}
+	if idle := v.took - v.busy; idle > 0 {
+		v.level.add(max(0, (v.energy-float64(limit)*v.busy)/idle), l.at)
+	}
+	v.energy, v.busy, v.took = 0, 0, 0
+}
+
 // A kind is the model and the power limit of a GPU. GPUs of a kind have about the same idle power.
 type kind struct {
 	model string
@@ -225,8 +251,8 @@ func median(powers []gpu.Watts) gpu.Watts {
 }
 
 // idlePower returns the measured idle power of the GPU, or the best estimate. The last one is an
-// eighth of the power limit, or the power without contexts if that is higher, because contexts only add
-// to it; but at most the lowest power with contexts.
+// eighth of the power limit, but at least the power without contexts, because contexts only add to it,
+// and what the energy of a busy GPU requires; and at most the lowest power with contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]
 	for _, p := range []gpu.IdlePower{
@@ -239,7 +265,7 @@ func (b *book) idlePower(st *settlement) gpu.IdlePower {
 			return p
 		}
 	}
-	power := max(b.kind.limit/8, b.meter.closed.power, of.closed)
+	power := max(b.kind.limit/8, b.meter.closed.power, of.closed, b.meter.least.power)
 	if lowest := b.meter.lowest; lowest > 0 {
 		power = min(power, lowest)
 	}

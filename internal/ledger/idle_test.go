@@ -263,6 +263,29 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
+// TestLightWork checks the estimate for GPUs that always work a little: work draws at most the limit, so
+// the rest of the power is idle power. The estimate must not exceed the true idle power of 110 W at a
+// limit of 700 W, and be the closer the less they work.
+func TestLightWork(t *testing.T) {
+	const idle, limit = 110, 700
+	for _, share := range []float64{0.005, 0.01, 0.02, 0.05, 0.2} {
+		for _, work := range []float64{150, 400, 700} {
+			m := newMeter(t)
+			m.limit, m.sampled = limit, true // so that no interval counts as quiet
+			var b *gpu.Book
+			for s := range 300 {
+				power := idle + share*(work-idle)
+				step := 8 * (float64(s%2) - 0.5) // of the counter
+				b = m.draw(gpu.Watts(power+step), both, worked(ofTrain, time.Duration(1000*share)))
+			}
+			low, high := max(idle-share/(1-share)*(limit-work), limit/8), max(idle, float64(limit)/8)
+			if got := float64(b.Floor.Power); got < low-0.2 || got > high+0.2 || b.Floor.Source != gpu.IdleLimit {
+				t.Errorf("%v %% work of %v W: idle power %v, want %.1f to %.1f W", 100*share, work, b.Floor, low, high)
+			}
+		}
+	}
+}
+
 // TestAtRestWithoutContexts checks that the last estimate is at least the power without contexts, of
 // the GPU itself or of the median of its peers.
 func TestAtRestWithoutContexts(t *testing.T) {
