@@ -27,13 +27,14 @@ const settle = 5 * time.Minute
 var ErrIncomplete = errors.New("not all hours were filed")
 
 // Once files all hours of the range that are not filed. It returns ErrIncomplete if some hours
-// could not be filed, after all others.
+// could not be filed, after all others. It logs a summary of each sink.
 func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error {
 	a, err := newArchive(c, log)
 	if err != nil {
 		return err
 	}
 	defer a.store.Close()
+	began := time.Now()
 	a.now = func() time.Time { return now }
 	first, last := c.span(now)
 	g, ctx := errgroup.WithContext(ctx)
@@ -41,10 +42,13 @@ func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error 
 		f.add(first, last, now)
 		g.Go(func() error { return f.once(ctx) })
 	}
-	if err := g.Wait(); err != nil {
-		return err
+	err = g.Wait()
+	for _, f := range a.filers {
+		f.summarize(began)
 	}
 	switch {
+	case err != nil:
+		return err
 	case a.failed.Load():
 		return fmt.Errorf("%w, for the reasons above: run the command again", ErrIncomplete)
 	case !a.found.Load():

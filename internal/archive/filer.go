@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -64,6 +63,7 @@ type filer struct {
 	said    string // the failure of the sink that was logged
 	waits   bool   // for another replica that has the sink
 	left    int    // hours that are not filed
+	summary summary
 }
 
 func newFiler(a *archive, d destination) *filer {
@@ -194,6 +194,7 @@ func (f *filer) rejection(err error) error {
 // refuse records a refused hour.
 func (f *filer) refuse(cluster string, hour time.Time, err error) error {
 	f.failed.Store(true)
+	f.summary.refuse(err)
 	f.refusals.add(cluster, hour, f.newest[cluster], err)
 	return err
 }
@@ -205,7 +206,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 		return err
 	}
 	if before.Pruned || before != (table.Filed{}) && !j.again {
-		f.has(cluster, j.hour)
+		f.skip(cluster, j.hour)
 		return nil
 	}
 	if err := f.checkFiled(ctx, cluster, j.hour, &before); err != nil {
@@ -219,33 +220,32 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	if err != nil {
 		return err
 	}
-	if before.Digest != h.Digest {
-		if err := f.checkTwice(ctx, &h); err != nil {
-			return err
-		}
-		switch err := f.write(ctx, h, before); {
-		case errors.Is(err, table.ErrPruned): // after it was compared
-			f.has(cluster, j.hour)
-			return nil
-		case err != nil:
-			return &sinkError{err}
-		}
-		f.fresh = true
-		attrs := []any{
-			"sink", f.name, "cluster", cluster, "hour", j.hour, "revision", before.Revision + 1, "gpus", len(h.GPUs), "charges", len(h.Charges),
-			"seconds", math.Round(time.Since(began).Seconds()*1000) / 1000,
-		}
-		if h.Dropped > 0 {
-			attrs = append(attrs, "dropped_scrapes", h.Dropped)
-		}
-		if f.left > 1 {
-			attrs = append(attrs, "hours_left", f.left-1)
-		}
-		f.log.Info("hour filed", attrs...)
-		f.metrics.filed.WithLabelValues(f.name).Inc()
+	if before.Digest == h.Digest {
+		f.skip(cluster, j.hour)
+		return nil
 	}
+	if err := f.checkTwice(ctx, &h); err != nil {
+		return err
+	}
+	switch err := f.write(ctx, h, before); {
+	case errors.Is(err, table.ErrPruned): // after it was compared
+		f.skip(cluster, j.hour)
+		return nil
+	case err != nil:
+		return &sinkError{err}
+	}
+	f.fresh = true
+	f.logFiled(&h, before.Revision+1, time.Since(began))
+	f.summary.add(&h)
+	f.metrics.filed.WithLabelValues(f.name).Inc()
 	f.has(cluster, j.hour)
 	return nil
+}
+
+// skip records that an hour was filed before.
+func (f *filer) skip(cluster string, hour time.Time) {
+	f.summary.skipped++
+	f.has(cluster, hour)
 }
 
 // has records that an hour is filed.

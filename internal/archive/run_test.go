@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -287,21 +285,7 @@ func TestOnce(t *testing.T) {
 	simulate(t, func(w *world) {
 		good, goodDir := w.folder("good")
 		bad, badDir := w.faultyFolder("bad", func(context.Context) error { return errors.New("disk full") })
-		kept := destinations
-		defer func() { destinations = kept }()
-		good.isSet = func(*Config) bool { return true }
-		bad.isSet = good.isSet
-		destinations = []destination{good, bad}
-		c, err := Parse([]string{"once", "--store.url=http://store", "--from=" + w.begin.Format(time.RFC3339)})
-		if err != nil {
-			w.Fatal(err)
-		}
-		c.Store.Dial = func(context.Context, string, string) (net.Conn, error) {
-			client, server := net.Pipe()
-			w.conns <- server
-			return client, nil
-		}
-		err = Once(w.Context(), c, time.Now(), slog.New(slog.NewTextHandler(w.log, nil)))
+		err := w.command(nil, good, bad)
 		if !errors.Is(err, ErrIncomplete) || w.log.logged("disk full") != 1 {
 			w.Errorf("error is %v, want ErrIncomplete and one log line:\n%s", err, w.log)
 		}

@@ -1,0 +1,98 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
+)
+
+// TestSummary checks the last line of Once: the hours of two clusters that were filed, skipped and refused, and
+// the rows that are in the files. The first two hours that the sink gets take a second each, and are rejected.
+func TestSummary(t *testing.T) {
+	simulate(t, func(w *world) {
+		attempts := 0
+		picky, dir := w.faultyFolder("picky", func(context.Context) error {
+			if attempts++; attempts <= 2 {
+				time.Sleep(time.Second)
+				return permanent.Error(errors.New("value too long"))
+			}
+			return nil
+		})
+		if err := w.command(nil, picky); !errors.Is(err, ErrIncomplete) {
+			w.Errorf("error is %v, want ErrIncomplete", err)
+		}
+		rows := w.rows(dir)
+		if rows == 0 {
+			w.Error("the files are empty")
+		}
+		w.summary("sink=picky filed=8 skipped=0 refused=2 reasons=\"rejected=2\" rows=%d seconds=2", rows)
+		if err := w.command(nil, picky); err != nil {
+			w.Error(err)
+		}
+		w.summary("sink=picky filed=2 skipped=8 refused=0 rows=%d seconds=0", w.rows(dir)-rows)
+		if err := w.command([]string{"--again"}, picky); err != nil {
+			w.Error(err)
+		}
+		w.summary("sink=picky filed=0 skipped=10 refused=0 rows=%d seconds=0", 0)
+	})
+}
+
+// summary checks the last line of the log.
+func (w *world) summary(format string, rows int) {
+	w.Helper()
+	lines := strings.Split(strings.TrimSpace(w.log.String()), "\n")
+	if got, want := lines[len(lines)-1], "msg=finished "+fmt.Sprintf(format, rows); !strings.HasSuffix(got, want) {
+		w.Errorf("the last line is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// rows returns the number of lines below the headers in the CSV files of an hour's rows.
+func (w *world) rows(dir string) (n int) {
+	w.Helper()
+	for _, name := range []string{"gpu_hours", "charges", "pods", "workloads"} {
+		found, err := filepath.Glob(filepath.Join(dir, name, "*", "*", "*.csv"))
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, path := range found {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				w.Fatal(err)
+			}
+			n += bytes.Count(text, []byte("\n")) - 1
+		}
+	}
+	return n
+}
+
+// command runs the command once with some sinks.
+func (w *world) command(args []string, sinks ...destination) error {
+	w.Helper()
+	kept := destinations
+	defer func() { destinations = kept }()
+	destinations = nil
+	for _, d := range sinks {
+		d.isSet = func(*Config) bool { return true }
+		destinations = append(destinations, d)
+	}
+	c, err := Parse(append([]string{"once", "--store.url=http://store", "--from=" + w.begin.Format(time.RFC3339)}, args...))
+	if err != nil {
+		w.Fatal(err)
+	}
+	c.Store.Dial = func(context.Context, string, string) (net.Conn, error) {
+		client, server := net.Pipe()
+		w.conns <- server
+		return client, nil
+	}
+	return Once(w.Context(), c, time.Now(), slog.New(slog.NewTextHandler(w.log, nil)))
+}
