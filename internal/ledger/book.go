@@ -196,12 +196,12 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return
 	}
+	if o.At.Sub(b.last.At) <= settleTimeout+gapAfter {
+		b.openHolders(o.Allocations)
+	}
 	if !o.AllocationsKnown {
 		b.learnAlive(o.Alive)
 		return
-	}
-	if o.At.Sub(b.last.At) <= settleTimeout+gapAfter {
-		b.openHolders(o.Allocations)
 	}
 	for i := range b.pending {
 		b.pending[i].learn(o.Allocations)

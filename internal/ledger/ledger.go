@@ -95,9 +95,9 @@ type Observation struct {
 	Instances      map[string]time.Duration
 	InstancesKnown bool
 
-	// Allocations are the allocations of this GPU. They are valid only if AllocationsKnown; otherwise
-	// the last known ones of live groups are presumed. Alive has the UIDs of these groups, nil if
-	// they are unknown, too.
+	// Allocations are the allocations of this GPU. They are complete only if AllocationsKnown; otherwise
+	// the last known ones of live groups are presumed, too. Alive has the UIDs of these groups, nil if
+	// they are unknown as well.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 	Alive            map[string]bool

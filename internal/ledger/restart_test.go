@@ -134,3 +134,50 @@ func TestLivePodsAfterRestart(t *testing.T) {
 		}
 	}
 }
+
+// TestUnitsInOutage checks a job that its file names, while the kubelet of the same machine is silent.
+// The job began and ended meanwhile. It holds the GPU in each settled second of its life, also beside an
+// idle pod, and after a restart.
+func TestUnitsInOutage(t *testing.T) {
+	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
+	for _, restart := range []int{0, 70, 86} {
+		t.Run(fmt.Sprint(restart), func(t *testing.T) {
+			h := history{seconds: 150, silent: [2]int{20, 120}, pods: []leaseholder{{owner: train, replicas: 1, till: 150}}}
+			l := newLedger()
+			for s := 0; s <= h.seconds; s++ {
+				if s == restart {
+					l = restarted(t, l)
+				}
+				o := h.look(s)
+				if 40 <= s && s < 90 {
+					o.Allocations, o.Processes = append(o.Allocations, holds(job, 1)), append(o.Processes, process(9, job))
+					o.Alive[job.UID] = true
+					o = active(o, worked(o.Processes[0], 500))
+				}
+				if restart > 0 && s >= restart && s < restart+6 {
+					o.Alive = nil
+				}
+				l.Observe(o)
+				l.Settle(o.At, unresolved)
+				b := bookOf(l, uuid)
+				a := find(b, gpu.AccountKey{Owner: job})
+				if s < 40 || s >= restart && s < restart+10 {
+					continue
+				}
+				if a == nil {
+					t.Fatalf("second %d: the job has no account", s)
+				}
+				if want := min(max(b.Settled.Sub(at(39)), 0), 50*time.Second); a.Allocated != want || a.Active > a.Allocated {
+					t.Fatalf("second %d: held %v, active %v; want %v", s, a.Allocated, a.Active, want)
+				}
+				if a.Energy[gpu.Exclusive] != 0 {
+					t.Fatalf("second %d: %v are charged, want none exclusive", s, a.Energy)
+				}
+			}
+			pod := find(bookOf(l, uuid), gpu.AccountKey{Owner: train})
+			if pod.Allocated != 150*time.Second {
+				t.Errorf("the pod held %v, want 2m30s", pod.Allocated)
+			}
+		})
+	}
+}

@@ -55,25 +55,22 @@ func (u *Unknown) of(group gpu.Owner) (most time.Duration) {
 	return most
 }
 
-// presume records known allocations. While they are unknown, it replaces them by the last known
-// ones: the allocations of live groups count. If the live groups are unknown, too, none counts until
+// presume records known allocations. While some are unknown, it adds the last known ones: the
+// allocations of live groups count. If the live groups are unknown, too, none of these counts until
 // [book.learnAlive].
 func (b *book) presume(o *Observation) {
+	o.Allocations = inOrder(o.Allocations)
 	if o.AllocationsKnown {
-		o.Allocations = inOrder(o.Allocations)
 		b.holders = o.Allocations
 		return
 	}
-	o.Allocations = ofAlive(b.holders, o.Alive)
-}
-
-// ofAlive returns a copy of the allocations in which those of live groups count.
-func ofAlive(allocations []gpu.Allocation, alive map[string]bool) []gpu.Allocation {
-	allocations = slices.Clone(allocations)
-	for i := range allocations {
-		allocations[i].Live = alive[allocations[i].Owner.UID]
+	last := slices.DeleteFunc(slices.Clone(b.holders), func(h gpu.Allocation) bool {
+		return slices.ContainsFunc(o.Allocations, func(known gpu.Allocation) bool { return keyOf(known) == keyOf(h) })
+	})
+	for i := range last {
+		last[i].Live = o.Alive[last[i].Owner.UID]
 	}
-	return allocations
+	o.Allocations = inOrder(slices.Concat(last, o.Allocations))
 }
 
 // learnAlive applies the first list of live groups after a restart to the observations before it,
@@ -96,17 +93,22 @@ func (b *book) learnAlive(alive map[string]bool) {
 
 // learnAlive sets the live groups of an interval if they were not known.
 func (iv *interval) learnAlive(alive map[string]bool) {
-	if !iv.holdersKnown && iv.alive == nil {
-		iv.holders, iv.alive = ofAlive(iv.holders, alive), alive
-		iv.to.Holders = iv.holders
+	if iv.holdersKnown || iv.alive != nil {
+		return
 	}
+	iv.holders, iv.alive = slices.Clone(iv.holders), alive
+	for i := range iv.holders {
+		h := &iv.holders[i]
+		h.Live = h.Live || alive[h.Owner.UID]
+	}
+	iv.to.Holders = iv.holders
 }
 
-// countUsers lets the last known holders with a process on the GPU count while the allocations are
-// unknown: a process proves that its group is alive, and the active time of a holder is never more
-// than its held time.
+// countUsers lets the last known holders with a process on the GPU count while neither the allocations
+// nor the live groups are known: a process proves that its group is alive, and the active time of a
+// holder is never more than its held time.
 func (iv *interval) countUsers() {
-	if iv.holdersKnown {
+	if iv.holdersKnown || iv.alive != nil {
 		return
 	}
 	users := make(map[gpu.Owner]bool)

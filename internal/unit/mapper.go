@@ -109,13 +109,16 @@ type dated struct {
 	last time.Duration
 }
 
+// required reports whether units may hold GPUs that no process uses yet.
+func (cfg *Config) required() bool { return len(cfg.HeldDirs) > 0 || cfg.Pods == nil }
+
 // New returns a Mapper without any data.
 func New(cfg Config) *Mapper {
 	cfg.Max = cmp.Or(cfg.Max, 1000)
 	tree := proc.Tree{Root: cfg.ProcFS}
 	m := &Mapper{
 		cfg: cfg, tree: tree, sight: proc.Sight{Tree: tree}, parser: parser{cfg.Patterns, cfg.IsPod},
-		extra: make(chan struct{}, 1), polled: make(chan struct{}), active: len(cfg.HeldDirs) > 0 || cfg.Pods == nil,
+		extra: make(chan struct{}, 1), polled: make(chan struct{}), active: cfg.required(),
 		containers: make(map[string]container),
 		jobs:       make(map[string]dated), names: make(map[string]dated),
 		described: make(map[string]gpu.UnitInfo),

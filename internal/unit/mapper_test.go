@@ -333,16 +333,23 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUnitsOfSilentKubelet checks that live units are added to live pods while the allocations are
-// unknown.
+// TestUnitsOfSilentKubelet checks that the allocations of units are added to unknown allocations of
+// pods, and live units to live pods, as far as these are known.
 func TestUnitsOfSilentKubelet(t *testing.T) {
 	m := newMachine(t, onKubernetes)
 	m.write("held/0", "4711\n")
 	m.job(10, "4711", "job_4711")
+	if got := m.Allocations(gpu.Allocations{Known: true, Alive: map[string]bool{"pod": true}}); got.Known || got.Alive != nil {
+		t.Errorf("allocations before the first poll of units: %+v, want unknown ones and no list of live groups", got)
+	}
 	m.refresh()
 	want := map[string]bool{"pod": true, "slurm/4711": true}
-	if diff := cmp.Diff(want, m.Allocations(gpu.Allocations{Alive: map[string]bool{"pod": true}}).Alive); diff != "" {
+	got := m.Allocations(gpu.Allocations{Alive: map[string]bool{"pod": true}})
+	if diff := cmp.Diff(want, got.Alive); diff != "" {
 		t.Errorf("live groups (-want +got):\n%s", diff)
+	}
+	if len(got.List) != 1 || got.List[0].Owner.UID != "slurm/4711" || !got.List[0].Live {
+		t.Errorf("allocations %+v, want the one of job 4711", got.List)
 	}
 	if got := m.Allocations(gpu.Allocations{}).Alive; got != nil {
 		t.Errorf("live groups before the first poll of pods: %v, want nil for unknown", got)

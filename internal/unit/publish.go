@@ -293,28 +293,29 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	return list, asked
 }
 
-// Allocations adds the GPUs that units hold to the allocations of pods. While the allocations are not
-// known, it adds the live units to the live pods, if these are known. Where prologs write files, a
-// process outside the unit that holds its GPU is reported.
+// Allocations adds the GPUs that units hold to the allocations of pods, known or not. While the live
+// pods are known instead, it adds the live units to them. Before the first poll of units neither is
+// known. Where prologs write files, a process outside the unit that holds its GPU is reported.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
+	if asked == 0 && m.cfg.required() {
+		pods.Known, pods.Alive = false, nil
+	}
 	if len(m.cfg.HeldDirs) > 0 && asked > 0 {
 		if pods.Optional {
 			pods.Optional, pods.Requested = false, asked
 		}
 		pods.Requested = min(pods.Requested, asked)
 	}
-	switch {
-	case len(held) == 0:
-	case pods.Known:
-		pods.List = slices.Concat(pods.List, held)
-	case pods.Alive != nil:
-		alive := make(map[string]bool, len(pods.Alive)+len(held))
-		maps.Copy(alive, pods.Alive)
+	if len(held) == 0 {
+		return pods
+	}
+	pods.List = slices.Concat(pods.List, held)
+	if pods.Alive != nil {
+		pods.Alive = maps.Clone(pods.Alive)
 		for _, a := range held {
-			alive[a.Owner.UID] = alive[a.Owner.UID] || a.Live
+			pods.Alive[a.Owner.UID] = pods.Alive[a.Owner.UID] || a.Live
 		}
-		pods.Alive = alive
 	}
 	return pods
 }
