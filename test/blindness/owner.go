@@ -48,7 +48,7 @@ func (c *checker) checkActive(s *Shot, o *Owner) {
 	}
 	filed := !o.Job || c.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll).within(o.life()).length() == 0
 	active, held := s.active(o), s.held(o)
-	if o.Holds && filed && s.At >= known && active > held+tick+c.slack {
+	if o.Holds && filed && s.At >= known && active > held {
 		c.breaks(ruleActive, o.Name, s.At, "active for %v, held for %v", active, held)
 	}
 }
@@ -137,7 +137,7 @@ func (c *checker) unseen(o *Owner) spans {
 	var out []span
 	begins := append(c.hidden(hidesOwners, o.GPU), c.unread(o.GPU)...)
 	ends := begins
-	if !o.Context {
+	if !o.Context && !o.Job {
 		begins = append(begins, c.hidden(hidesPods, o.GPU)...)
 	}
 	for _, w := range c.hidden(hidesPods, o.GPU) {

@@ -124,6 +124,14 @@ func (t *truth) noticed(o *Owner) spans {
 	return out
 }
 
+// hiddenWith returns what hides an owner's allocation. The prolog's files do not depend on the kubelet.
+func (o *Owner) hiddenWith() hides {
+	if o.Job {
+		return hidesJobs | liesAboutJobs
+	}
+	return hidesPods
+}
+
 // learnt returns when the exporter could know of an owner, by its work or by its allocation: at, or
 // after the blindness at that time.
 func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
@@ -138,7 +146,7 @@ func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 		if byWork {
 			continue
 		}
-		for _, w := range t.hidden(hidesPods|hidesOwners, o.GPU) {
+		for _, w := range t.hidden(o.hiddenWith()|hidesOwners, o.GPU) {
 			next := w.to + poll + after
 			if w.wider(tick, poll).covers(o.From) && at < next {
 				again, at = true, next
