@@ -136,8 +136,9 @@ func TestLivePodsAfterRestart(t *testing.T) {
 }
 
 // TestUnitsInOutage checks a job that its file names, while the kubelet of the same machine is silent.
-// The job began and ended meanwhile. It holds the GPU in each settled second of its life, also beside an
-// idle pod, and after a restart.
+// The job began and ended meanwhile, and its file was read five seconds after its first process was seen.
+// Since then it holds the GPU in each settled second of its life, also beside an idle pod, and after a
+// restart.
 func TestUnitsInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	for _, restart := range []int{0, 70, 86} {
@@ -149,10 +150,13 @@ func TestUnitsInOutage(t *testing.T) {
 					l = restarted(t, l)
 				}
 				o := h.look(s)
-				if 40 <= s && s < 90 {
-					o.Allocations, o.Processes = append(o.Allocations, holds(job, 1)), append(o.Processes, process(9, job))
-					o.Alive[job.UID] = true
+				if 35 <= s && s < 90 {
+					o.Processes = append(o.Processes, process(9, job))
 					o = active(o, worked(o.Processes[0], 500))
+				}
+				if 40 <= s && s < 90 {
+					o.Allocations = append(o.Allocations, holds(job, 1))
+					o.Alive[job.UID] = true
 				}
 				if restart > 0 && s >= restart && s < restart+6 {
 					o.Alive = nil
@@ -167,7 +171,10 @@ func TestUnitsInOutage(t *testing.T) {
 				if a == nil {
 					t.Fatalf("second %d: the job has no account", s)
 				}
-				if want := min(max(b.Settled.Sub(at(39)), 0), 50*time.Second); a.Allocated != want || a.Active > a.Allocated {
+				if b.Settled.Sub(at(40)) < 0 {
+					continue
+				}
+				if want := min(b.Settled.Sub(at(34)), 55*time.Second); a.Allocated != want || a.Active > a.Allocated {
 					t.Fatalf("second %d: held %v, active %v; want %v", s, a.Allocated, a.Active, want)
 				}
 				if a.Energy[gpu.Exclusive] != 0 {
@@ -178,6 +185,32 @@ func TestUnitsInOutage(t *testing.T) {
 			if pod.Allocated != 150*time.Second {
 				t.Errorf("the pod held %v, want 2m30s", pod.Allocated)
 			}
+			a := find(bookOf(l, uuid), gpu.AccountKey{Owner: job})
+			if half := 25 * time.Second; a.GPUTime < half || a.GPUTime+pod.GPUTime != 150*time.Second {
+				t.Errorf("GPU time %v and %v, want at least %v of the job, and 2m30s together", a.GPUTime, pod.GPUTime, half)
+			}
 		})
+	}
+}
+
+// TestUnitAloneInOutage checks that a job that is alone on the GPU has GPU time for all its held time,
+// also for the time before its file was read.
+func TestUnitAloneInOutage(t *testing.T) {
+	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
+	h := history{silent: [2]int{20, 120}}
+	l := newLedger()
+	for s := range 151 {
+		o := h.look(s)
+		if s >= 35 {
+			o.Processes = []*gpu.Process{process(9, job)}
+		}
+		if s >= 40 {
+			o.Allocations, o.Alive[job.UID] = []gpu.Allocation{holds(job, 1)}, true
+		}
+		ask(t, l, o)
+	}
+	a := find(bookOf(l, uuid), gpu.AccountKey{Owner: job})
+	if want := 116 * time.Second; a.Allocated != want || a.GPUTime != want {
+		t.Errorf("held %v, GPU time %v; want %v", a.Allocated, a.GPUTime, want)
 	}
 }

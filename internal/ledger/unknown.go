@@ -17,10 +17,12 @@ type Unknown struct {
 	Free time.Duration `json:"free,omitempty"`
 }
 
-// Uncredited is the time for which an owner may have held its device.
+// Uncredited is the time for which an owner may have held its device. Credited is the part that is
+// already in its held time, but not in its GPU time.
 type Uncredited struct {
 	gpu.AccountKey
-	Time time.Duration `json:"time"`
+	Time     time.Duration `json:"time"`
+	Credited time.Duration `json:"credited,omitempty"`
 }
 
 func (u Unknown) clone() Unknown {
@@ -29,7 +31,7 @@ func (u Unknown) clone() Unknown {
 }
 
 func (u *Unknown) negative() bool {
-	return u.Free < 0 || slices.ContainsFunc(u.Uncredited, func(c Uncredited) bool { return c.Time < 0 })
+	return u.Free < 0 || slices.ContainsFunc(u.Uncredited, func(c Uncredited) bool { return c.Credited < 0 || c.Time < c.Credited })
 }
 
 // add adds time that an owner may have held its device.
@@ -38,11 +40,23 @@ func (u *Unknown) add(key gpu.AccountKey, took time.Duration) {
 		u.Uncredited[i].Time += took
 		return
 	}
-	u.Uncredited = append(u.Uncredited, Uncredited{key, took})
+	u.Uncredited = append(u.Uncredited, Uncredited{AccountKey: key, Time: took})
 }
 
 func (u *Unknown) find(key gpu.AccountKey) int {
 	return slices.IndexFunc(u.Uncredited, func(c Uncredited) bool { return c.AccountKey == key })
+}
+
+// take returns the time of an owner that is not credited yet, and marks it as credited.
+func (u *Unknown) take(key gpu.AccountKey) time.Duration {
+	i := u.find(key)
+	if i < 0 {
+		return 0
+	}
+	c := &u.Uncredited[i]
+	rest := c.Time - c.Credited
+	c.Credited = c.Time
+	return rest
 }
 
 // of returns the time for which an owner's group may have held the GPU.
@@ -140,10 +154,10 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	return inOrder(holders)
 }
 
-// holdTime adds the interval to the time that each live holder held its device. An owner that held
-// it at the start and worked is also credited, even if it ended. Two kinds of owners may be credited
-// later: other owners with a process, because their allocation may be newer than the list, and other
-// holders while the allocations are unknown.
+// holdTime adds the interval to the time that each live holder held its device, and the time before it
+// that is not credited yet. An owner that held it at the start and worked is also credited, even if it
+// ended. Two kinds of owners may be credited later: other owners with a process, because their
+// allocation may be newer than the list, and other holders while the allocations are unknown.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey
@@ -159,6 +173,7 @@ func (b *book) holdTime(iv *interval, parts []part) {
 		if !iv.gap || iv.heldBefore(key) || b.unknown.find(key) >= 0 {
 			credit(key)
 		}
+		b.account(key, iv.from.At.Wall).Allocated += b.unknown.take(key)
 	}
 	for key := range present(parts, (*part).isActive) {
 		if iv.heldBefore(key) {
@@ -186,14 +201,9 @@ func (b *book) holdTime(iv *interval, parts []part) {
 	}
 }
 
-// creditHolders credits the time of unknown allocations to their holders, as across a gap. It drops
+// creditHolders credits the GPU time of unknown allocations to their holders, as across a gap. It drops
 // the time of owners that neither hold nor use the GPU.
 func (b *book) creditHolders(iv *interval, parts []part) {
-	for h := range iv.liveHolders() {
-		if i := b.unknown.find(keyOf(*h)); i >= 0 {
-			b.account(keyOf(*h), iv.from.At.Wall).Allocated += b.unknown.Uncredited[i].Time
-		}
-	}
 	users := slices.Collect(present(parts, nil))
 	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {
 		return b.unknown.of(owner.Group())

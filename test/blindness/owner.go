@@ -40,9 +40,13 @@ func (c *checker) checkOwner(s *Shot, o *Owner) {
 	c.checkActive(s, o)
 }
 
-// checkActive checks that an owner that is known to hold its GPU held it for as long as it worked.
+// checkActive checks that an owner that is known to hold its GPU held it for as long as it worked. The
+// books are late while the kubelet does not respond.
 func (c *checker) checkActive(s *Shot, o *Owner) {
 	known := max(c.learnt(o, o.From+poll+tick+c.slack, false), c.relearnt(o)) + settled
+	if c.hidden(hidesPods, everyGPU).wider(0, poll+tick+c.slack).covers(known - settled) {
+		known += unsettled
+	}
 	if known > o.Until { // it may have ended before it was known
 		return
 	}
@@ -144,6 +148,9 @@ func (c *checker) unseen(o *Owner) spans {
 		if !o.Job && w.wider(tick, poll+tick).covers(o.From) && o.Until < w.to+poll+tick+c.slack {
 			out = append(out, o.life()) // the kubelet never listed it
 		}
+	}
+	if !o.Job && o.Until < c.relearnt(o) {
+		out = append(out, o.life()) // the kubelet did not list it again
 	}
 	known := span{o.From, o.From + poll + tick + c.slack}
 	for _, w := range union(begins...) {
