@@ -2,7 +2,9 @@ package sampler
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"time"
@@ -111,4 +113,16 @@ func kindOf(d gpu.Device, drivers []gpu.Driver) idleKind {
 		}
 	}
 	return k
+}
+
+// restoreIdle continues the table of idle powers. A table that cannot be read is ignored.
+func (s *store) restoreIdle(table idlePowers, err error) {
+	if err != nil {
+		table.stored = nil
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.cfg.Log.Warn("ignoring the idle powers of earlier exporters", "err", err)
+		}
+	}
+	table.now, table.saved = slices.Clone(table.stored), table.stored
+	s.idle = table
 }

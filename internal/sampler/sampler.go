@@ -149,7 +149,8 @@ func (s *Sampler) Tick(ctx context.Context) {
 
 	s.charge(v)
 	books := s.store.books()
-	s.store.save(ctx, s.gpus.entries, report.Drivers, books)
+	v.units = s.store.jobs.complete(s.cfg.Mapper.Units(), books)
+	s.store.save(ctx, s.gpus.entries, v, books)
 	if ctx.Err() != nil {
 		return // it is not known whether the state was saved
 	}
@@ -175,6 +176,7 @@ type view struct {
 	alive            map[string]bool         // UIDs of live groups while allocations are not known
 	required         bool                    // allocations are known, and GPUs are used only with one
 	processes        map[string]processUsage // by UUID
+	units            map[gpu.Unit]gpu.UnitInfo
 }
 
 // charge passes the readings to the ledger, unless another exporter keeps the books of this node.
@@ -222,7 +224,7 @@ func (s *Sampler) readHost(now gpu.Instant) {
 
 func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	snap := &gpu.Snapshot{At: v.now, Node: s.node, PCIGPUs: s.pciGPUs, Stages: s.cfg.Stages.Snapshot(), Fields: v.report.Fields}
-	snap.Drivers, snap.Units = v.report.Drivers, s.cfg.Mapper.Units()
+	snap.Drivers, snap.Units = v.report.Drivers, v.units
 	if !v.down && !v.report.Partial {
 		snap.DriverGPUs = new(len(v.report.Devices))
 	}

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -33,13 +32,15 @@ type store struct {
 	// continue from it.
 	stale bool
 	idle  idlePowers
+	jobs  descriptions
 }
 
-// saved is the result of a save: errors of the ledger's file and of the table of idle powers, which is
-// nil if it was not saved.
+// saved is the result of a save: errors of the ledger's file, and of the tables of idle powers and descriptions, which are
+// nil if they were not saved.
 type saved struct {
-	err, tableErr error
-	table         []idleRow
+	err, tableErr, jobsErr error
+	table                  []idleRow
+	jobs                   []descriptionRow
 }
 
 const (
@@ -108,6 +109,8 @@ type opened struct {
 	unread  error // of the file
 	idle    idlePowers
 	ignored error // of the table of idle powers
+	jobs    descriptions
+	noJobs  error // of the table of descriptions
 }
 
 // errNoBoot is the error of an unknown boot id. The file may be of this boot, so no books start
@@ -123,7 +126,8 @@ func open(cfg Config, read bool) (o opened) {
 	if o.dir, o.err = state.Open(cfg.StatePath, boot); o.err == nil && read {
 		o.content.gpus = make(map[string]entry)
 		o.unread = o.dir.Load(o.content.add)
-		o.ignored = o.dir.LoadTable(&o.idle.stored, o.idle.check)
+		o.ignored = o.dir.LoadTable(state.IdlePowers, &o.idle.stored, o.idle.check)
+		o.noJobs = o.dir.LoadTable(state.Descriptions, &o.jobs.stored, o.jobs.check)
 	}
 	return o
 }
@@ -164,10 +168,11 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 		}
 		return nil
 	case s.ledger != nil: // the books started without the file, and their values are already shown
-		s.idle.saved = nil // the directory may be a new one
+		s.idle.saved, s.jobs.saved = nil, nil // the directory may be a new one
 		return nil
 	}
 	s.restoreIdle(o.idle, o.ignored)
+	s.restoreJobs(o.jobs, o.noJobs)
 	return s.restore(began, o.content, o.unread)
 }
 
@@ -217,18 +222,6 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	return gpus
 }
 
-// restoreIdle continues the table of idle powers. A table that cannot be read is ignored.
-func (s *store) restoreIdle(table idlePowers, err error) {
-	if err != nil {
-		table.stored = nil
-		if !errors.Is(err, fs.ErrNotExist) {
-			s.cfg.Log.Warn("ignoring the idle powers of earlier exporters", "err", err)
-		}
-	}
-	table.now, table.saved = slices.Clone(table.stored), table.stored
-	s.idle = table
-}
-
 // books returns the settled state, empty while another exporter keeps the books.
 func (s *store) books() ledger.State {
 	if s.ledger == nil {
@@ -239,7 +232,7 @@ func (s *store) books() ledger.State {
 
 // save writes the state before it is published. A directory that was removed or replaced is closed,
 // and opened again at the next tick.
-func (s *store) save(ctx context.Context, gpus map[string]entry, drivers []gpu.Driver, books ledger.State) {
+func (s *store) save(ctx context.Context, gpus map[string]entry, v view, books ledger.State) {
 	if s.dir == nil {
 		return
 	}
@@ -248,14 +241,17 @@ func (s *store) save(ctx context.Context, gpus map[string]entry, drivers []gpu.D
 		return
 	}
 	dir, copy := s.dir, copied(gpus)
-	result := saved{table: s.idle.update(began.Boot, gpus, drivers, books)}
+	result := saved{table: s.idle.update(began.Boot, gpus, v.report.Drivers, books), jobs: s.jobs.update(began.Boot, v.units)}
 	s.saving.Begin(func() saved {
 		if result.err = dir.Save(records(copy, books)); errors.Is(result.err, state.ErrGone) {
 			_ = dir.Close()
 			return saved{err: result.err}
 		}
 		if result.table != nil {
-			result.tableErr = dir.SaveTable(result.table)
+			result.tableErr = dir.SaveTable(state.IdlePowers, result.table)
+		}
+		if result.jobs != nil {
+			result.jobsErr = dir.SaveTable(state.Descriptions, result.jobs)
 		}
 		return result
 	})
@@ -279,6 +275,13 @@ func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 		s.cfg.Log.Warn("cannot save idle powers", "err", result.tableErr)
 	case result.table != nil:
 		s.idle.saved = result.table
+	}
+	switch {
+	case result.jobsErr != nil && !s.jobs.failed:
+		s.jobs.failed = true
+		s.cfg.Log.Warn("cannot save the descriptions of jobs", "err", result.jobsErr)
+	case result.jobsErr == nil && result.jobs != nil:
+		s.jobs.saved, s.jobs.failed = result.jobs, false
 	}
 	s.stale = errors.Is(err, state.ErrStale)
 	if errors.Is(err, state.ErrGone) {

@@ -51,6 +51,7 @@ type world struct {
 	private     bool        // the exporter has its own PID namespace
 	max         int         // limit of process accounts
 	driver      string      // version
+	units       map[gpu.Unit]gpu.UnitInfo
 	idlePower   map[string]gpu.Watts
 	log         *slog.Logger
 }
@@ -134,7 +135,7 @@ func (w *world) Process(pid uint32) (gpu.Process, bool) {
 
 func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.owners[id] }
 
-func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return nil }
+func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return w.units }
 
 // Allocations returns the allocations, requested at the current time unless a test sets another.
 func (w *world) Allocations() gpu.Allocations {

@@ -19,7 +19,11 @@ func Remove(path string) error {
 		return err
 	}
 	defer d.Close()
-	for _, file := range []string{ledgerFile, nextFile, keptFile, tableFile, tableNext, tableBad, lockFile} {
+	files := []string{ledgerFile, nextFile, keptFile}
+	for _, t := range []Table{IdlePowers, Descriptions} {
+		files = append(files, t.file(), t.next(), t.bad())
+	}
+	for _, file := range append(files, lockFile) {
 		if err := d.root.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove state: %w", err)
 		}

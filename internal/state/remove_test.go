@@ -42,7 +42,7 @@ func TestRemoveLeftovers(t *testing.T) {
 	path := t.TempDir()
 	write(t, filepath.Join(path, "ledger.json.new"))
 	write(t, filepath.Join(path, "ledger.json.newer"))
-	for _, table := range []string{"idle-power.json", "idle-power.json.new", "idle-power.json.bad"} {
+	for _, table := range []string{"idle-power.json", "idle-power.json.new", "idle-power.json.bad", "jobs.json", "jobs.json.new", "jobs.json.bad"} {
 		write(t, filepath.Join(path, table))
 	}
 	if err := state.Remove(path); err != nil {

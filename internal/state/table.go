@@ -12,19 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The table of measured idle powers. It is valid in every boot, unlike the ledger's file.
-const (
-	tableFile = "idle-power.json"
-	tableNext = "idle-power.json.new"
-	tableBad  = "idle-power.json.bad" // a table that could not be read
+// A Table is a file with one JSON document. It is valid in every boot, unlike the ledger's file.
+type Table struct {
+	name    string // of its file, without .json
+	content string
+	limit   int // in bytes
+}
 
-	maxTable = 64 << 10
+// The tables in the directory.
+var (
+	IdlePowers   = Table{"idle-power", "idle powers", 64 << 10}
+	Descriptions = Table{"jobs", "descriptions of jobs", 1 << 20}
 )
 
-// LoadTable decodes the table of idle powers. A missing file is fs.ErrNotExist. A file that cannot be
+func (t Table) file() string { return t.name + ".json" }
+func (t Table) next() string { return t.file() + ".new" }
+func (t Table) bad() string  { return t.file() + ".bad" } // a table that could not be read
+
+// LoadTable decodes a table. A missing file is fs.ErrNotExist. A file that cannot be
 // read or that check rejects is ErrUnusable; it is renamed, so that the next table does not replace it.
-func (d *Dir) LoadTable(table any, check func() error) error {
-	err := d.readTable(table)
+func (d *Dir) LoadTable(t Table, table any, check func() error) error {
+	err := d.readTable(t, table)
 	if err == nil {
 		err = check()
 	}
@@ -32,18 +40,18 @@ func (d *Dir) LoadTable(table any, check func() error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("load idle powers: %w", err)
+		return fmt.Errorf("load %s: %w", t.content, err)
 	}
-	path := filepath.Join(d.path, tableFile)
-	if mv := d.root.Rename(tableFile, tableBad); mv != nil {
-		return fmt.Errorf("load idle powers %s: %w: %w; keep the file: %w", path, ErrUnusable, err, mv)
+	path := filepath.Join(d.path, t.file())
+	if mv := d.root.Rename(t.file(), t.bad()); mv != nil {
+		return fmt.Errorf("load %s %s: %w: %w; keep the file: %w", t.content, path, ErrUnusable, err, mv)
 	}
-	return fmt.Errorf("load idle powers %s: %w: %w; the file is now %s", path, ErrUnusable, err, tableBad)
+	return fmt.Errorf("load %s %s: %w: %w; the file is now %s", t.content, path, ErrUnusable, err, t.bad())
 }
 
-func (d *Dir) readTable(table any) error {
+func (d *Dir) readTable(t Table, table any) error {
 	// Opening a named pipe must not wait for its writer.
-	file, err := d.root.OpenFile(tableFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	file, err := d.root.OpenFile(t.file(), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
@@ -51,46 +59,46 @@ func (d *Dir) readTable(table any) error {
 	if err := checkFile(file); err != nil {
 		return err
 	}
-	data, err := io.ReadAll(io.LimitReader(file, maxTable+1))
+	data, err := io.ReadAll(io.LimitReader(file, int64(t.limit)+1))
 	switch {
 	case err != nil:
 		return err
-	case len(data) > maxTable:
-		return fmt.Errorf("more than %d bytes: %w", maxTable, ErrOversized)
+	case len(data) > t.limit:
+		return fmt.Errorf("more than %d bytes: %w", t.limit, ErrOversized)
 	}
 	return json.Unmarshal(data, table)
 }
 
-// SaveTable replaces the table of idle powers, by write and rename. If that fails, the old table
+// SaveTable replaces a table, by write and rename. If that fails, the old table
 // remains.
-func (d *Dir) SaveTable(table any) error {
+func (d *Dir) SaveTable(t Table, table any) error {
 	data, err := json.MarshalIndent(table, "", "  ")
-	if err == nil && len(data) > maxTable {
-		err = fmt.Errorf("more than %d bytes: %w", maxTable, ErrOversized)
+	if err == nil && len(data) > t.limit {
+		err = fmt.Errorf("more than %d bytes: %w", t.limit, ErrOversized)
 	}
 	if err == nil {
-		err = d.writeTable(append(data, '\n'))
+		err = d.writeTable(t, append(data, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("save idle powers: %w", err)
+		return fmt.Errorf("save %s: %w", t.content, err)
 	}
 	return nil
 }
 
-func (d *Dir) writeTable(data []byte) error {
-	if err := d.root.Remove(tableNext); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a killed program
+func (d *Dir) writeTable(t Table, data []byte) error {
+	if err := d.root.Remove(t.next()); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a killed program
 		return err
 	}
-	next, err := d.root.OpenFile(tableNext, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	next, err := d.root.OpenFile(t.next(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = next.Write(data)
 	if err = errors.Join(err, next.Close()); err == nil {
-		err = d.root.Rename(tableNext, tableFile)
+		err = d.root.Rename(t.next(), t.file())
 	}
 	if err != nil {
-		_ = d.root.Remove(tableNext)
+		_ = d.root.Remove(t.next())
 	}
 	return err
 }

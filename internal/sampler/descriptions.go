@@ -1,0 +1,132 @@
+package sampler
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// A descriptionRow describes a unit for the next exporter: an epilog removes the job's files, but the job's series remain for a while.
+// It has no user.
+type descriptionRow struct {
+	Manager   string `json:"manager"`
+	Unit      string `json:"unit"`
+	SLUID     string `json:"sluid,omitempty"`
+	Account   string `json:"account,omitempty"`
+	Partition string `json:"partition,omitempty"`
+	Cluster   string `json:"cluster,omitempty"`
+}
+
+func (r descriptionRow) unit() gpu.Unit { return gpu.Unit{Manager: r.Manager, Name: r.Unit} }
+
+// descriptions are the descriptions of units by an earlier exporter, and the saved ones of this one.
+type descriptions struct {
+	stored, saved []descriptionRow
+	due           time.Duration // of the next save, boot clock
+	failed        bool          // the last save
+}
+
+const (
+	// describeEvery is the least time between two saves.
+	describeEvery = 5 * time.Second
+	// maxDescriptions limits the rows, maxDescription the bytes of a text in them.
+	maxDescriptions = 4096
+	maxDescription  = 255
+)
+
+// check rejects rows that no exporter writes.
+func (d *descriptions) check() error {
+	if len(d.stored) > maxDescriptions {
+		return fmt.Errorf("%d rows, the limit is %d", len(d.stored), maxDescriptions)
+	}
+	for _, r := range d.stored {
+		if r.Manager == "" || r.Unit == "" || r.Account+r.Partition+r.Cluster == "" {
+			return fmt.Errorf("the row %+v describes no unit", r)
+		}
+		for _, text := range []string{r.Manager, r.Unit, r.SLUID, r.Account, r.Partition, r.Cluster} {
+			if len(text) > maxDescription {
+				return fmt.Errorf("a text of %d bytes, the limit is %d", len(text), maxDescription)
+			}
+		}
+	}
+	return nil
+}
+
+// complete adds the earlier descriptions of units that are in the books. A second run of a job has another SLUID.
+func (d *descriptions) complete(units map[gpu.Unit]gpu.UnitInfo, books ledger.State) map[gpu.Unit]gpu.UnitInfo {
+	if len(d.stored) == 0 {
+		return units
+	}
+	kept := unitsOf(books)
+	d.stored = slices.DeleteFunc(d.stored, func(r descriptionRow) bool { return !kept[r.unit()] })
+	units = maps.Clone(units)
+	if units == nil {
+		units = make(map[gpu.Unit]gpu.UnitInfo)
+	}
+	for _, r := range d.stored {
+		info := units[r.unit()]
+		if info.SLUID != "" && r.SLUID != "" && info.SLUID != r.SLUID {
+			continue
+		}
+		info.SLUID = cmp.Or(info.SLUID, r.SLUID)
+		info.Account = cmp.Or(info.Account, r.Account)
+		info.Partition = cmp.Or(info.Partition, r.Partition)
+		info.Cluster = cmp.Or(info.Cluster, r.Cluster)
+		units[r.unit()] = info
+	}
+	return units
+}
+
+// unitsOf returns the units with an account.
+func unitsOf(books ledger.State) map[gpu.Unit]bool {
+	all := make(map[gpu.Unit]bool)
+	for _, b := range books.Books {
+		for i := range b.Accounts {
+			all[b.Accounts[i].Unit()] = true
+			for _, u := range b.Accounts[i].Units {
+				all[u.Unit] = true
+			}
+		}
+	}
+	return all
+}
+
+// update returns the rows if they must be saved now, else nil.
+func (d *descriptions) update(now time.Duration, units map[gpu.Unit]gpu.UnitInfo) []descriptionRow {
+	if now < d.due {
+		return nil
+	}
+	rows := []descriptionRow{}
+	for u, i := range units {
+		if i.Account+i.Partition+i.Cluster != "" && len(rows) < maxDescriptions {
+			rows = append(rows, descriptionRow{u.Manager, u.Name, i.SLUID, i.Account, i.Partition, i.Cluster})
+		}
+	}
+	slices.SortFunc(rows, func(a, b descriptionRow) int {
+		return cmp.Or(cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Unit, b.Unit))
+	})
+	if slices.Equal(rows, d.saved) {
+		return nil
+	}
+	d.due = now + describeEvery
+	return rows
+}
+
+// restoreJobs continues the descriptions of jobs. A table that cannot be read is ignored.
+func (s *store) restoreJobs(table descriptions, err error) {
+	if err != nil {
+		table = descriptions{}
+		if !errors.Is(err, fs.ErrNotExist) {
+			s.cfg.Log.Warn("ignoring the descriptions of jobs by an earlier exporter", "err", err)
+		}
+	}
+	table.saved = slices.Clone(table.stored)
+	s.jobs = table
+}
