@@ -42,7 +42,7 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 		if i%4 == 0 {
 			p.From, p.age = 0, time.Duration(random.IntN(20*24))*time.Hour
 		}
-		f.own(p, random.IntN(3))
+		f.own(p, random.IntN(3), random)
 		f.pods = append(f.pods, p)
 	}
 	for _, node := range nodes {
@@ -64,7 +64,7 @@ func RandomFleet(random *rand.Rand, cluster string) *Fleet {
 }
 
 // own adds the owner of a pod or unit, one of several. Owner 0 is unknown.
-func (f *Fleet) own(p pod, owner int) {
+func (f *Fleet) own(p pod, owner int, random *rand.Rand) {
 	if owner == 0 {
 		return
 	}
@@ -78,9 +78,32 @@ func (f *Fleet) own(p pod, owner int) {
 		return
 	}
 	for _, node := range []string{"a", "b", "c"} {
-		f.Constant(Series("gpuledger_unit_info", map[string]string{
-			"cluster": f.cluster, "node": node, "manager": p.manager, "unit": p.name, "user": f.owners[p.uid],
-		}), from, until, 1)
+		f.describe(map[string]string{"cluster": f.cluster, "node": node, "manager": p.manager, "unit": p.name}, f.owners[p.uid], Span{from, until}, random)
+	}
+}
+
+// describe adds descriptions of a unit. In each hour another user or account, none, or half of both comes before the owner, and
+// none after it.
+func (f *Fleet) describe(unit map[string]string, owner string, of Span, random *rand.Rand) {
+	const least = 2 * time.Minute // of an owner, longer than the step of the rules
+	owned := Series("gpuledger_unit_info", With(unit, "account", owner, "user", owner))
+	for begin := of.From.Truncate(time.Hour); begin < of.To; begin += time.Hour {
+		// The hour has the samples after its begin and that at its end.
+		from, until := max(begin+f.Interval, of.From), min(begin+time.Hour+f.Interval, of.To)
+		spare := until - from - least
+		if spare <= 0 {
+			f.Constant(owned, from, until, 1)
+			continue
+		}
+		known := from + time.Duration(random.Int64N(int64(spare))).Truncate(f.Interval)
+		lost := known + least + time.Duration(random.Int64N(int64(until-known-least)+1)).Truncate(f.Interval)
+		before := []map[string]string{
+			With(unit, "uid", "1000"), With(unit, "sluid", "s8FXKTA79XAR00"), With(unit, "account", "other"),
+			With(unit, "account", "other", "user", "other", "uid", "1000", "partition", "gpu"),
+		}[random.IntN(4)]
+		f.Constant(Series("gpuledger_unit_info", before), from, known, 1)
+		f.Constant(owned, known, lost, 1)
+		f.Constant(Series("gpuledger_unit_info", With(unit, "uid", "1001")), lost, until, 1)
 	}
 }
 
@@ -91,7 +114,7 @@ func (f *Fleet) By(names ...string) func(labels map[string]string) string {
 			switch owner := f.owners[p.uid]; {
 			case owner == "":
 			case p.manager != "" && p.manager == labels["manager"] && p.name == labels["unit"]:
-				labels = With(labels, "user", owner)
+				labels = With(labels, "user", owner, "account", owner)
 			case p.manager == "" && p.uid == labels["pod_uid"]:
 				labels = With(labels, "workload_kind", "Job", "workload_name", owner)
 			}

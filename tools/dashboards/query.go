@@ -63,14 +63,20 @@ func described(series string) string {
   or on (cluster, node, manager, unit) SERIES`, "SERIES", series)
 }
 
-// describedOver adds the latest user and account in the time range to series of units, if they are known. A user without a
-// name is a uid.
+// describedOver adds the user and the account in the time range to series of units, if they are known, from the description that
+// the rule gpuledger:unit_owner:present1h prefers.
 func describedOver(series string) string {
 	return fill(`(SERIES * on (cluster, node, manager, unit) group_left (user, account)
-    topk by (cluster, node, manager, unit) (1, max by (cluster, node, manager, unit, user, account) (
-      last_over_time(timestamp(INFO{cluster=~"$cluster", user!=""})[$__range:1m])
-      or label_replace(last_over_time(timestamp(INFO{cluster=~"$cluster", user=""})[$__range:1m]), "user", "$1", "uid", "(.*)"))) ^ 0)
-  or on (cluster, node, manager, unit) SERIES`, "SERIES", series, "INFO", `gpuledger_unit_info`)
+    topk by (cluster, node, manager, unit) (1, max by (cluster, node, manager, unit, user, account) (label_replace(label_join(
+      (8e9 * KNOWN_ACCOUNT or 0 * KNOWN) + (4e9 * KNOWN_USER or 4e9 * KNOWN_UID or 0 * KNOWN)
+      + (max_over_time(timestamp(INFO{cluster=~"$cluster"})[$__range:1m]) or 0 * KNOWN)
+    , "user_uid", ";", "user", "uid"), "user", "$1", "user_uid", ";([0-9]*)"))) ^ 0)
+  or on (cluster, node, manager, unit) SERIES`, "SERIES", series,
+		"KNOWN_ACCOUNT", `last_over_time(INFO{cluster=~"$cluster", account!=""}[$__range])`,
+		"KNOWN_USER", `last_over_time(INFO{cluster=~"$cluster", user!=""}[$__range])`,
+		"KNOWN_UID", `last_over_time(INFO{cluster=~"$cluster", uid!=""}[$__range])`,
+		"KNOWN", `last_over_time(INFO{cluster=~"$cluster"}[$__range])`,
+		"INFO", `gpuledger_unit_info`)
 }
 
 // seen returns the first and the last time of series of the record in the time range; only

@@ -269,12 +269,14 @@ func (s *samples) owners(ctx context.Context, cluster string, hours []*fold.Hour
 	for _, of := range by {
 		delete(values[of.column], "")
 		for some := range slices.Chunk(slices.Sorted(maps.Keys(values[of.column])), maxUUIDs) {
-			text := "last_over_time(" + s.store.Selector(of.metric, cluster, matcher(of.label, some)) + "[1h])"
+			text := store.LastOf(of.metric, s.store.Selector(of.metric, cluster, matcher(of.label, some)))
 			err := s.store.Hourly(ctx, text, first.Add(time.Hour), last.Add(time.Hour), func(found fold.Series) {
 				found.Labels = append(slices.DeleteFunc(found.Labels, func(l fold.Label) bool { return l.Name == "__name__" }), fold.Label{Name: "__name__", Value: of.metric})
-				for _, x := range found.Samples {
-					hour := x.Time/1000 - 3600
-					all[hour] = append(all[hour], fold.Series{Labels: found.Labels, Samples: []fold.Sample{x}})
+				for i, x := range found.Samples {
+					if last := store.LastSamples(of.metric, found.Samples[i:i+1]); len(last) > 0 {
+						hour := x.Time/1000 - 3600
+						all[hour] = append(all[hour], fold.Series{Labels: found.Labels, Samples: last})
+					}
 				}
 			})
 			if err != nil {

@@ -32,13 +32,14 @@ const (
 	workloadInfo    = "gpuledger_workload_info"
 	machineInfo     = "gpuledger_node_machine_info"
 	namespaceLabels = "kube_namespace_labels"
-	unitInfo        = "gpuledger_unit_info"
-	kubePodInfo     = "kube_pod_info"
+	// UnitInfo describes units. The time of its last sample counts.
+	UnitInfo    = "gpuledger_unit_info"
+	kubePodInfo = "kube_pod_info"
 )
 
 // Owners are the metrics that name the owners of pods, units and machines. All are optional.
 func Owners() []string {
-	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels, unitInfo}
+	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels, UnitInfo}
 }
 
 // owners has the owners of an hour.
@@ -64,12 +65,17 @@ func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*Pod), make(map[PodID]bool), make(map[string]Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
 	team := LabelName(teamLabel)
 	by := make(map[string][]map[string]string)
+	var units []description
 	for _, s := range series {
 		l := s.Labels.asMap()
 		by[s.Labels.Metric()] = append(by[s.Labels.Metric()], l)
-		if last, ok := s.Last(); ok && s.Labels.Metric() == podRequests {
+		switch last, ok := s.Last(); {
+		case !ok:
+		case s.Labels.Metric() == podRequests:
 			p := o.pod(l)
 			p.Requests[l["resource"]] = max(p.Requests[l["resource"]], int64(last.Value))
+		case s.Labels.Metric() == UnitInfo:
+			units = append(units, description{l, last.Time})
 		}
 	}
 	for _, all := range by {
@@ -94,9 +100,9 @@ func newOwners(series []Series, teamLabel string) *owners {
 	for _, l := range by[namespaceLabels] {
 		o.namespaces[l["namespace"]] = cmp.Or(l[team], o.namespaces[l["namespace"]])
 	}
-	for _, l := range by[unitInfo] {
-		k := unitKey{l["node"], l["manager"], l["unit"]}
-		o.units[k] = unit{cmp.Or(l["account"], o.units[k].account), cmp.Or(l["user"], l["uid"], o.units[k].user)}
+	slices.SortFunc(units, description.compare)
+	for _, d := range units {
+		o.units[unitKey{d.labels["node"], d.labels["manager"], d.labels["unit"]}] = unit{d.labels["account"], d.user()}
 	}
 	for _, p := range o.pods {
 		p.Team = o.namespaces[p.Namespace]
@@ -106,6 +112,24 @@ func newOwners(series []Series, teamLabel string) *owners {
 		p.Team = cmp.Or(l[team], p.Team, o.namespaces[p.Namespace])
 	}
 	return o
+}
+
+// description is a series that describes a unit, with the time of its last sample.
+type description struct {
+	labels map[string]string
+	last   int64
+}
+
+func (d description) user() string { return cmp.Or(d.labels["user"], d.labels["uid"]) }
+
+// compare orders descriptions as the rule gpuledger:unit_owner:present1h does: the last one with an account counts, else the
+// last one with a user.
+func (d description) compare(e description) int {
+	first := func(a, b string) int { return min(len(a), 1) - min(len(b), 1) }
+	return cmp.Or(
+		first(d.labels["account"], e.labels["account"]), first(d.user(), e.user()), cmp.Compare(d.last, e.last),
+		cmp.Compare(known(d.labels), known(e.labels)), slices.Compare(sorted(d.labels), sorted(e.labels)),
+	)
 }
 
 func (o *owners) pod(labels map[string]string) *Pod {

@@ -1,6 +1,7 @@
 package fold_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,6 +74,41 @@ func TestOwners(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, h); diff != "" {
 		t.Errorf("hour (-want +got):\n%s", diff)
+	}
+}
+
+// TestDescriptions checks which of several descriptions of a unit counts: the last one with an account, else the last one with a
+// user. The account and the user are always of one description.
+func TestDescriptions(t *testing.T) {
+	at := func(minute int64, pairs ...string) fold.Series {
+		labels := foldtest.Labels("gpuledger_unit_info", append(pairs, "node", "a", "manager", "slurm", "unit", "7")...)
+		return fold.Series{Labels: labels, Samples: []fold.Sample{{Time: 0, Value: 1}, {Time: minute * 60_000, Value: 1}}}
+	}
+	type owner struct{ account, user string }
+	tests := []struct {
+		name   string
+		series []fold.Series
+		want   owner
+	}{
+		{"before the prolog and after the epilog", []fold.Series{at(1, "uid", "1000"), at(2, "account", "physics"), at(3, "uid", "1000")}, owner{"physics", ""}},
+		{"the user becomes known", []fold.Series{at(1, "account", "physics"), at(2, "account", "physics", "user", "ada"), at(3, "account", "physics")}, owner{"physics", "ada"}},
+		{"requeued", []fold.Series{at(1, "account", "physics", "user", "ada", "partition", "gpu"), at(2, "account", "biology", "uid", "1001")}, owner{"biology", "1001"}},
+		{"no account", []fold.Series{at(1, "uid", "1000"), at(2, "sluid", "s8FXKTA79XAR00")}, owner{"", "1000"}},
+		{"another user", []fold.Series{at(1, "uid", "1000", "user", "ada"), at(2, "uid", "1001")}, owner{"", "1001"}},
+		{"two pages at once", []fold.Series{at(1, "account", "physics", "user", "ada"), at(1, "account", "physics", "uid", "1000")}, owner{"physics", "ada"}},
+		{"no description", nil, owner{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for range 2 {
+				h := fold.Hour{Charges: []fold.Charge{{Node: "a", Manager: "slurm", Unit: "7"}}}
+				h.Name(tt.series, "")
+				if got := (owner{h.Charges[0].Team, h.Charges[0].Username}); got != tt.want {
+					t.Errorf("%+v, want %+v", got, tt.want)
+				}
+				slices.Reverse(tt.series)
+			}
+		})
 	}
 }
 

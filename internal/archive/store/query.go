@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/url"
 	"strconv"
 	"time"
@@ -85,4 +86,31 @@ func (s *Store) SomeSeries(ctx context.Context, selector string, from, until tim
 		return err
 	})
 	return found, err
+}
+
+// LastOf returns a query for the last samples of a selector in an hour, to be read by [LastSamples]. The values of
+// descriptions of units are the times of their last samples in seconds, or 0 if a description lasted less than a minute.
+func LastOf(metric, selector string) string {
+	if metric == fold.UnitInfo {
+		return "max_over_time(timestamp(" + selector + ")[1h:1m]) or 0 * last_over_time(" + selector + "[1h])"
+	}
+	return "last_over_time(" + selector + "[1h])"
+}
+
+// LastSamples returns the samples in the results of [LastOf] at full hours.
+func LastSamples(metric string, results []fold.Sample) (samples []fold.Sample) {
+	if metric != fold.UnitInfo {
+		return results
+	}
+	for _, x := range results {
+		begin, last := x.Time-time.Hour.Milliseconds(), int64(math.Round(x.Value*1000))
+		switch {
+		case last == 0:
+			last = begin
+		case last <= begin: // in the hour before, up to its end
+			continue
+		}
+		samples = append(samples, fold.Sample{Time: last, Value: 1})
+	}
+	return samples
 }

@@ -197,8 +197,10 @@ func (s *Store) nodes(ctx context.Context, selector string, hour time.Time) (nod
 func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (owners []fold.Series, err error) {
 	d := newDecoder(newBudget())
 	for _, metric := range fold.Owners() {
-		err := s.askWith(ctx, d, "last_over_time("+metric+s.matchers(cluster)+"[1h])", hour.Add(time.Hour), func(found fold.Series) {
-			owners = append(owners, named(found, metric))
+		err := s.askWith(ctx, d, LastOf(metric, metric+s.matchers(cluster)), hour.Add(time.Hour), func(found fold.Series) {
+			if found.Samples = LastSamples(metric, found.Samples); len(found.Samples) > 0 {
+				owners = append(owners, named(found, metric))
+			}
 		})
 		if err != nil {
 			return nil, fmt.Errorf("owners by %s: %w", metric, err)

@@ -233,3 +233,36 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestLastDescriptions checks that descriptions of units have the times of their last samples, and that those of the hour before
+// are omitted. A description that lasts less than a minute has the earliest time.
+func TestLastDescriptions(t *testing.T) {
+	const times = `max_over_time(timestamp(gpuledger_unit_info{cluster="east"})[1h:1m]) or 0 * last_over_time(gpuledger_unit_info{cluster="east"}[1h])`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		row := func(account, value string) string {
+			return `{"metric":{"unit":"7","account":"` + account + `"},"value":[7200,"` + value + `"]}`
+		}
+		rows := ""
+		if r.FormValue("query") == times {
+			rows = strings.Join([]string{row("a", "5400.25"), row("b", "0"), row("c", "3600"), row("d", "3599.5"), row("e", "7200")}, ",")
+		}
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"vector","result":[` + rows + `]}}`))
+	}))
+	t.Cleanup(server.Close)
+	s, err := New(Config{URL: server.URL, Type: "prometheus", Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners, err := s.Owners(t.Context(), "east", time.Unix(3600, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string][]fold.Sample)
+	for _, o := range owners {
+		got[o.Labels.Get("account")] = o.Samples
+	}
+	want := map[string][]fold.Sample{"a": {{Time: 5_400_250, Value: 1}}, "b": {{Time: 3_600_000, Value: 1}}, "e": {{Time: 7_200_000, Value: 1}}}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("last samples by account (-want +got):\n%s", diff)
+	}
+}

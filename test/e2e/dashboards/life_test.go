@@ -27,6 +27,7 @@ func lives() []byte {
 	h.pod("S2", "GPU-2", "beta/left", 241*time.Minute, end, 3000, 50)
 	h.board("S2", "GPU-3", 0, 5*time.Hour, oldJoules, 50)
 	h.counter(`gpuledger_unit_info{node="a",manager="slurm",unit="4711",account="physics",user="alice",uid="1000"}`, 241*time.Minute, 5*time.Hour, 1, 0)
+	h.counter(`gpuledger_unit_info{node="a",manager="slurm",unit="4711",uid="1001"}`, 5*time.Hour, end, 1, 0) // after its epilog
 	h.unit("S2", "GPU-3", "slurm/4711", 241*time.Minute, 5*time.Hour, 20, 0.5)
 	return h.bytes()
 }

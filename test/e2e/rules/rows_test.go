@@ -69,7 +69,7 @@ func (r rows) sum(metrics []string, group grouping) map[string]float64 {
 				if c := &hour.Charges[i]; c.Namespace != "" && !isUnit(metric) || c.Unit != "" && isUnit(metric) {
 					sums[group(map[string]string{
 						"cluster": hour.Cluster, "node": c.Node, "UUID": c.UUID, "serial": c.Serial, "namespace": c.Namespace, "pod": c.Pod, "pod_uid": c.PodUID,
-						"manager": c.Manager, "unit": c.Unit, "user": c.Username, "workload_kind": c.WorkloadKind, "workload_name": c.WorkloadName,
+						"manager": c.Manager, "unit": c.Unit, "user": c.Username, "account": c.Team, "workload_kind": c.WorkloadKind, "workload_name": c.WorkloadName,
 					})] += float64(amount(c, metric)) / 1000
 				}
 			}

@@ -135,6 +135,8 @@ func (a API) results(q *query, at time.Time) []result {
 				groups[by] = true
 				results = append(results, result{Metric: map[string]string{q.by: by}, Value: value(at, 1)})
 			}
+		case q.times:
+			results = append(results, result{Metric: labels, Value: value(at, float64(within[len(within)-1].Time)/1000)})
 		case q.last:
 			results = append(results, result{Metric: labels, Value: value(at, within[len(within)-1].Value)})
 		default:
@@ -166,6 +168,7 @@ func value(at time.Time, v float64) *[2]any {
 
 // query is a selector with a window, perhaps in last_over_time, perhaps in a group or count.
 type query struct {
+	times    bool // the values are the times of samples
 	count    bool
 	group    bool
 	by       string // label, empty for none
@@ -187,8 +190,19 @@ var (
 	match = regexp.MustCompile(`(\w+)(=~?|!~)("(?:[^"\\]|\\.)*")`)
 )
 
+// afterTimes returns the last operand of a query for the times of last samples.
+func afterTimes(text string) (string, bool) {
+	times, last, ok := strings.Cut(text, "[1h:1m]) or 0 * ")
+	selector, isTimes := strings.CutPrefix(times, "max_over_time(timestamp(")
+	if !ok || !isTimes || last != "last_over_time("+strings.TrimSuffix(selector, ")")+"[1h])" {
+		return text, false
+	}
+	return last, true
+}
+
 // parsed returns nil for an unsupported query.
 func parsed(text string) *query {
+	text, times := afterTimes(text)
 	m := form.FindStringSubmatch(text)
 	if m == nil {
 		return nil
@@ -198,7 +212,7 @@ func parsed(text string) *query {
 		n, _ := strconv.Atoi(days)
 		window = strconv.Itoa(24*n) + "h"
 	}
-	q := &query{count: strings.HasPrefix(m[1], "count"), group: strings.HasPrefix(m[1], "group"), by: m[2], last: m[3] != "", metric: m[4]}
+	q := &query{count: strings.HasPrefix(m[1], "count"), group: strings.HasPrefix(m[1], "group"), by: m[2], last: m[3] != "", times: times, metric: m[4]}
 	if m[4] != "" {
 		q.matchers = append(q.matchers, matcher{label: "__name__", values: regexp.MustCompile("^" + m[4] + "$")})
 	}
