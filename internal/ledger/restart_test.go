@@ -193,24 +193,36 @@ func TestUnitsInOutage(t *testing.T) {
 	}
 }
 
-// TestUnitAloneInOutage checks that a job that is alone on the GPU has GPU time for all its held time,
-// also for the time before its file was read.
+// TestUnitAloneInOutage checks the times of a job that is alone on the GPU and begins while the kubelet is
+// silent: they count from its first process, if its file was read later, and not in the seconds before it
+// began that wait for the kubelet.
 func TestUnitAloneInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
-	h := history{silent: [2]int{20, 120}}
-	l := newLedger()
-	for s := range 151 {
-		o := h.look(s)
-		if s >= 35 {
-			o.Processes = []*gpu.Process{process(9, job)}
-		}
-		if s >= 40 {
-			o.Allocations, o.Alive[job.UID] = []gpu.Allocation{holds(job, 1)}, true
-		}
-		ask(t, l, o)
-	}
-	a := find(bookOf(l, uuid), gpu.AccountKey{Owner: job})
-	if want := 116 * time.Second; a.Allocated != want || a.GPUTime != want {
-		t.Errorf("held %v, GPU time %v; want %v", a.Allocated, a.GPUTime, want)
+	for _, tt := range []struct {
+		name                    string
+		returns, process, filed int
+		want                    time.Duration
+	}{
+		{"file after its process", 120, 35, 40, 116 * time.Second},
+		{"begins when the kubelet returns", 56, 151, 52, 99 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := history{silent: [2]int{20, tt.returns}}
+			l := newLedger()
+			for s := range 151 {
+				o := h.look(s)
+				if s >= tt.process {
+					o.Processes = []*gpu.Process{process(9, job)}
+				}
+				if s >= tt.filed {
+					o.Allocations, o.Alive[job.UID] = []gpu.Allocation{holds(job, 1)}, true
+				}
+				ask(t, l, o)
+			}
+			a := find(bookOf(l, uuid), gpu.AccountKey{Owner: job})
+			if a.Allocated != tt.want || a.GPUTime != tt.want || a.Energy.Sum() != gpu.Millijoules(tt.want.Seconds()*300_000) {
+				t.Errorf("held %v, GPU time %v, charged %v; want %v and 300 W", a.Allocated, a.GPUTime, a.Energy, tt.want)
+			}
+		})
 	}
 }

@@ -141,10 +141,10 @@ func (iv *interval) countUsers() {
 }
 
 // holdersBefore returns the allocations of an interval that ended before they became known: owners
-// that were alive in the interval may have ended since, and pods may have begun.
+// that were alive in the interval may have ended since, and others may have begun.
 func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	holders := slices.DeleteFunc(slices.Clone(known), func(k gpu.Allocation) bool {
-		return k.Owner.Kind == gpu.OwnerPod && iv.alive != nil && !iv.alive[k.Owner.UID]
+		return iv.alive != nil && !iv.alive[k.Owner.UID]
 	})
 	for h := range iv.liveHolders() {
 		if !slices.ContainsFunc(known, func(k gpu.Allocation) bool { return keyOf(k) == keyOf(*h) }) {
