@@ -240,10 +240,10 @@ func (s *store) save(ctx context.Context, gpus map[string]entry, v view, books l
 	if !s.finish(ctx, began) || s.dir == nil {
 		return
 	}
-	dir, copy := s.dir, copied(gpus)
+	dir, entries := s.dir, copied(gpus)
 	result := saved{table: s.idle.update(began.Boot, gpus, v.report.Drivers, books), jobs: s.jobs.update(began.Boot, v.units)}
 	s.saving.Begin(func() saved {
-		if result.err = dir.Save(records(copy, books)); errors.Is(result.err, state.ErrGone) {
+		if result.err = dir.Save(records(entries, books)); errors.Is(result.err, state.ErrGone) {
 			_ = dir.Close()
 			return saved{err: result.err}
 		}

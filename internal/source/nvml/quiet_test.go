@@ -119,10 +119,10 @@ func TestLightLoads(t *testing.T) {
 					b := newQuietBook(t, newQuietWorld(5, 110, averaging, []float64{load.watts, 0}, []pattern{every(random, load.work, load.period), never}))
 					b.stored = stored
 					b.run(600)
-					charged, true := b.share(0)
-					t.Logf("truth %.1f %%, charged %.1f %%, idle power %.1f W %v", true, charged, b.last.Floor.Power, b.last.Floor.Source)
-					if math.Abs(true-load.truth) > 0.1 {
-						t.Fatalf("the truth of the simulation is %.1f %%, want %.1f", true, load.truth)
+					charged, truth := b.share(0)
+					t.Logf("truth %.1f %%, charged %.1f %%, idle power %.1f W %v", truth, charged, b.last.Floor.Power, b.last.Floor.Source)
+					if math.Abs(truth-load.truth) > 0.1 {
+						t.Fatalf("the truth of the simulation is %.1f %%, want %.1f", truth, load.truth)
 					}
 					hidden := load.even && averaging > 1
 					want := gpu.IdleMeasured
@@ -135,8 +135,8 @@ func TestLightLoads(t *testing.T) {
 					if b.last.Floor.Source != want {
 						t.Errorf("the idle power is %v from %v, want %v", b.last.Floor.Power, b.last.Floor.Source, want)
 					}
-					if off := math.Abs(charged - true); off > 2 && want != gpu.IdleLimit {
-						t.Errorf("charged %.1f %%, want %.1f", charged, true)
+					if off := math.Abs(charged - truth); off > 2 && want != gpu.IdleLimit {
+						t.Errorf("charged %.1f %%, want %.1f", charged, truth)
 					}
 				})
 			}

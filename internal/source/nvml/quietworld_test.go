@@ -202,7 +202,7 @@ func lastOf(values map[int64]float64) (last int64) {
 }
 
 // share returns the charged and the true share of an owner, in percent.
-func (b *quietBook) share(owner int) (charged, true float64) {
+func (b *quietBook) share(owner int) (charged, truth float64) {
 	for _, a := range b.last.Accounts {
 		if a.Owner == b.holders[owner] {
 			charged = 100 * a.Energy.Sum().Joules() / b.last.Energy.Joules()
