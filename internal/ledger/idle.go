@@ -16,8 +16,9 @@ type load struct {
 	// require known.
 	busy         float64
 	quiet, known bool
-	// open is set if a process had a context.
-	open bool
+	// open is set if processes had contexts at the start and at the end, closed if none had one. An
+	// interval in which the first context was opened or the last one closed is neither.
+	open, closed bool
 	// gaps is the power in quiet times that power samples showed, 0 without one; sampled is set if they
 	// show each quiet time.
 	gaps    gpu.Watts
@@ -28,7 +29,7 @@ type load struct {
 
 // load returns the load of the interval.
 func (iv *interval) load() load {
-	l := load{open: len(iv.processes) > 0, gaps: iv.quietPower, sampled: iv.quietSampled, at: iv.to.At.Boot}
+	l := load{open: len(iv.from.Processes) > 0 && len(iv.to.Processes) > 0, closed: len(iv.processes) == 0, gaps: iv.quietPower, sampled: iv.quietSampled, at: iv.to.At.Boot}
 	if l.took = iv.span().Len().Seconds(); l.took > 0 {
 		l.power = iv.energy.Joules() / l.took
 	}
@@ -128,14 +129,15 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	if known > 0 && m.open.isEmpty() {
 		m.open.restore(known)
 	}
-	level := &m.closed
-	if l.open {
-		level = &m.open
+	level := &m.open
+	if l.closed {
+		level = &m.closed
 	}
 	switch {
+	case !l.open && !l.closed:
 	case l.gaps > 0:
 		level.add(float64(l.gaps), l.at)
-	case l.quiet && last.quiet && l.open == last.open && !l.sampled:
+	case l.quiet && last.quiet && l.open == last.open && l.closed == last.closed && !l.sampled:
 		level.add(l.power, l.at)
 	}
 	return m.open.power

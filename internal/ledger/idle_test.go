@@ -71,7 +71,7 @@ func (m *meter) want(b *gpu.Book, watts, tolerance float64, when string) {
 // one, also if work comes between them.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
-	m.want(m.rest(92, 3), 0, 0, "after two measurements")
+	m.want(m.rest(92, 4), 0, 0, "after two measurements")
 	for range 5 {
 		m.draw(400, both, worked(ofTrain, 900))
 		m.want(m.rest(250, 1), 0, 0, "after one quiet second, in which the power may still fall")
@@ -124,7 +124,7 @@ func TestSlightWork(t *testing.T) {
 // TestIdlePowerOfGaps checks that the power in quiet times inside busy intervals is measured.
 func TestIdlePowerOfGaps(t *testing.T) {
 	m := newMeter(t)
-	var b *gpu.Book
+	b := m.rest(400, 1)
 	for i := range 10 {
 		if m.quiet = 0; i%2 == 0 {
 			m.quiet = gpu.Watts(110 + i)
@@ -150,6 +150,8 @@ func TestIdlePowerSurvives(t *testing.T) {
 	if b := m.rest(150, 1); b.IdlePower != 100 {
 		t.Errorf("idle power %v W after a restart, want 100", b.IdlePower)
 	}
+	m.want(m.rest(150, 60), 100, 0, "after a minute of another power")
+	m.want(m.rest(150, 3600), 150, 0, "after an hour of another power")
 }
 
 // TestTwoParts checks that the idle part goes to the holders and the busy part to the active
@@ -261,6 +263,20 @@ func TestEstimates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestContextsChange checks that an interval in which contexts are opened or closed is no measurement of
+// the power with contexts, nor is the one that follows.
+func TestContextsChange(t *testing.T) {
+	m := newMeter(t)
+	for range 3 {
+		m.draw(40, nil) // partly with contexts
+		m.draw(35, nil)
+		m.rest(65, 1) // partly without contexts
+		m.rest(80, 1)
+		m.rest(90, 1)
+	}
+	m.want(m.rest(90, 1), 90, 0, "after a third second with contexts, three times")
 }
 
 // TestLightWork checks the estimate for GPUs that always work a little: work draws at most the limit, so

@@ -1,0 +1,127 @@
+package quiet_test
+
+import (
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/source/nvml/quiet"
+)
+
+const (
+	limit     = 700 // W
+	powerStep = 20  // ms between two power samples
+	busyStep  = 100 // ms between two utilisation samples
+)
+
+// A recording has the samples of both buffers, from the start of a minute.
+type recording struct {
+	power, busy []quiet.Point
+	ms          int64
+	start       int64 // ms
+}
+
+// add adds time with a busy share, 0 to 1, and a power that is a function of the power sample's number.
+func (r *recording) add(ms int, share float64, watts func(i int) float64) {
+	for i := range ms / powerStep {
+		r.ms += powerStep
+		r.power = append(r.power, quiet.Point{At: 1000 * (r.start + r.ms), Value: watts(i)})
+		if r.ms%busyStep == 0 {
+			r.busy = append(r.busy, quiet.Point{At: 1000 * (r.start + r.ms), Value: share})
+		}
+	}
+}
+
+func constant(w float64) func(int) float64 { return func(int) float64 { return w } }
+
+// steep adds work whose end shows that the power samples are of a moment: power falls by 400 W in 20 ms.
+func (r *recording) steep(times int) {
+	for range times {
+		r.add(100, 1, constant(500))
+		r.add(100, 1, constant(100))
+	}
+}
+
+// TestGap checks the power of a gap: a low quantile of the samples that do not average earlier work.
+func TestGap(t *testing.T) {
+	var r recording
+	r.steep(3)
+	r.add(100, 1, constant(500))
+	gap := []float64{180, 150, 110, 101, 109, 102, 108, 103, 107, 104, 106, 105, 100, 120, 130}
+	r.add(300, 0, func(i int) float64 { return gap[i] })
+	r.add(100, 1, constant(500))
+	var times quiet.Times
+	// The driver averages over at most 700 W / (400 W / 20 ms) = 35 ms, so the first sample does not count.
+	// A fifth of the others' range is near the fourth lowest of 14.
+	if got := times.Measure(r.power, r.busy, limit); got != 103 {
+		t.Errorf("power %v W, want 103", got)
+	}
+}
+
+// TestAveraging checks that a gap shorter than a second counts only if three falls show that the driver
+// does not average power over a second: one may be garbage.
+func TestAveraging(t *testing.T) {
+	for steep, want := range map[int]float64{0: 0, 1: 0, 2: 0, 3: 110} {
+		var r recording
+		r.steep(steep)
+		r.add(100, 1, constant(125))
+		r.add(800, 0, constant(110))
+		r.add(100, 1, constant(125))
+		var times quiet.Times
+		if got := times.Measure(r.power, r.busy, limit); got != want {
+			t.Errorf("%d steep falls: power %v W, want %v", steep, got, want)
+		}
+	}
+	var r recording
+	r.add(100, 1, constant(125))
+	r.add(2000, 0, constant(110))
+	var times quiet.Times
+	if got := times.Measure(r.power, r.busy, limit); got != 110 {
+		t.Errorf("a gap of two seconds: power %v W, want 110", got)
+	}
+}
+
+// TestMixed checks GPUs whose utilisation is never 0 %: the idle power is known if the share of high
+// power samples is the utilisation, and unknown if work draws power that the utilisation does not show.
+func TestMixed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		high int // of ten power samples
+		want float64
+	}{
+		{"the utilisation", 4, 100},
+		{"more than the utilisation", 8, 0},
+		{"less than the utilisation", 2, 0},
+	} {
+		var r recording
+		r.steep(3)
+		r.add(10_000, 0.4, func(i int) float64 {
+			if i%10 < tt.high {
+				return 500
+			}
+			return 100
+		})
+		var times quiet.Times
+		if got := times.Measure(r.power, r.busy, limit); got != tt.want {
+			t.Errorf("%s: power %v W, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestSeenOnce checks that a sample counts once, and that samples count again after the wall clock was
+// set back.
+func TestSeenOnce(t *testing.T) {
+	r := recording{start: 3_600_000}
+	r.add(100, 1, constant(125))
+	r.add(2000, 0, constant(110))
+	var times quiet.Times
+	for look, want := range []float64{110, 0} {
+		if got := times.Measure(r.power, r.busy, limit); got != want {
+			t.Errorf("look %d: power %v W, want %v", look, got, want)
+		}
+	}
+	back := recording{}
+	back.add(100, 1, constant(125))
+	back.add(2000, 0, constant(111))
+	if got := times.Measure(back.power, back.busy, limit); got != 111 {
+		t.Errorf("after the clock was set back: power %v W, want 111", got)
+	}
+}

@@ -1,0 +1,51 @@
+package state_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/state"
+)
+
+// TestTable checks that the table is valid in the next boot, also if a program was killed while it saved.
+func TestTable(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path, "boot-1")
+	if err := d.SaveTable([]int{1, 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(path, "idle-power.json.new"))
+	d = open(t, path, "boot-2")
+	var got []int
+	if err := d.LoadTable(&got, func() error { return nil }); err != nil || len(got) != 2 || got[1] != 2 {
+		t.Fatalf("loaded %v, %v", got, err)
+	}
+	if err := d.SaveTable([]int{3}); err != nil {
+		t.Fatal(err)
+	}
+	got = nil
+	if err := d.LoadTable(&got, func() error { return nil }); err != nil || len(got) != 1 || got[0] != 3 {
+		t.Errorf("loaded %v, %v", got, err)
+	}
+}
+
+// TestTableTooLarge checks that a table that could not be loaded is not saved, and leaves the old one.
+func TestTableTooLarge(t *testing.T) {
+	path := t.TempDir()
+	d := open(t, path, "boot-1")
+	if err := d.SaveTable("kept"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.SaveTable(strings.Repeat("x", 64<<10)); !errors.Is(err, state.ErrOversized) {
+		t.Errorf("error %v, want %v", err, state.ErrOversized)
+	}
+	if kept, err := os.ReadFile(filepath.Join(path, "idle-power.json")); err != nil || string(kept) != "\"kept\"\n" {
+		t.Errorf("the table is %q, %v", kept, err)
+	}
+}
