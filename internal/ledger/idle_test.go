@@ -266,7 +266,7 @@ func TestEstimates(t *testing.T) {
 }
 
 // TestContextsChange checks that an interval in which contexts are opened or closed is no measurement of
-// the power with contexts, nor is the one that follows.
+// the power with contexts, nor is the next interval.
 func TestContextsChange(t *testing.T) {
 	m := newMeter(t)
 	for range 3 {
