@@ -16,7 +16,7 @@ func TestQuietPower(t *testing.T) {
 	tests := []struct {
 		name    string
 		field   string // of the counter, beside the one of unknown scope
-		counted int // mW, of the energy counter
+		counted int    // mW, of the energy counter
 		mig     bool
 		sample  int // mW, an additional power sample in each second
 		want    gpu.Watts
