@@ -14,7 +14,7 @@ import (
 func TestTable(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
-	if err := d.SaveTable([]int{1, 2}); err != nil {
+	if err := d.SaveTable(state.IdlePowers, []int{1, 2}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {
@@ -23,14 +23,14 @@ func TestTable(t *testing.T) {
 	write(t, filepath.Join(path, "idle-power.json.new"))
 	d = open(t, path, "boot-2")
 	var got []int
-	if err := d.LoadTable(&got, func() error { return nil }); err != nil || len(got) != 2 || got[1] != 2 {
+	if err := d.LoadTable(state.IdlePowers, &got, func() error { return nil }); err != nil || len(got) != 2 || got[1] != 2 {
 		t.Fatalf("loaded %v, %v", got, err)
 	}
-	if err := d.SaveTable([]int{3}); err != nil {
+	if err := d.SaveTable(state.IdlePowers, []int{3}); err != nil {
 		t.Fatal(err)
 	}
 	got = nil
-	if err := d.LoadTable(&got, func() error { return nil }); err != nil || len(got) != 1 || got[0] != 3 {
+	if err := d.LoadTable(state.IdlePowers, &got, func() error { return nil }); err != nil || len(got) != 1 || got[0] != 3 {
 		t.Errorf("loaded %v, %v", got, err)
 	}
 }
@@ -39,10 +39,10 @@ func TestTable(t *testing.T) {
 func TestTableTooLarge(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")
-	if err := d.SaveTable("kept"); err != nil {
+	if err := d.SaveTable(state.IdlePowers, "kept"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.SaveTable(strings.Repeat("x", 64<<10)); !errors.Is(err, state.ErrOversized) {
+	if err := d.SaveTable(state.IdlePowers, strings.Repeat("x", 64<<10)); !errors.Is(err, state.ErrOversized) {
 		t.Errorf("error %v, want %v", err, state.ErrOversized)
 	}
 	if kept, err := os.ReadFile(filepath.Join(path, "idle-power.json")); err != nil || string(kept) != "\"kept\"\n" {
