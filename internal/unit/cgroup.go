@@ -159,7 +159,7 @@ func builtin(segments []string, i int) (m match, ok bool) {
 		return ofSlurmV1(below)
 	case s == "docker" && len(below) > 0 && proc.IsContainerID(below[0]):
 		return match{manager: Docker, id: below[0]}, true
-	case slices.Contains(segments[:i], "system.slice") && strings.HasSuffix(s, ".service"):
+	case isSystem(segments[:i]) && strings.HasSuffix(s, ".service"):
 		return ofService(unescape(strings.TrimSuffix(s, ".service"))), true
 	}
 	name := strings.TrimSuffix(s, ".scope")
@@ -170,6 +170,13 @@ func builtin(segments []string, i int) (m match, ok bool) {
 		return match{manager: Podman, id: id}, true
 	}
 	return match{}, false
+}
+
+// isSystem reports whether a service below the segments is one of the system: system.slice is among them, or all are slices, and none
+// is that of machines. Slices of users are excluded before. In a private cgroup namespace an unknown level may be a user's.
+func isSystem(above []string) bool {
+	outside := func(s string) bool { return !strings.HasSuffix(s, ".slice") || s == "machine.slice" }
+	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
 // isSlurmScope reports whether the segment is the scope of Slurm's step daemons in cgroup v2:
@@ -211,9 +218,16 @@ var sluid = regexp.MustCompile(`^s[0-9A-HJKMNP-TV-Z]{13}$`)
 
 func isSLUID(s string) bool { return sluid.MatchString(s) }
 
-// ofService returns a service of the system. The daemons of the driver belong to the host.
+// hostServices are the services of the driver and of the vendors' monitoring, which serve all owners of the GPUs.
+var hostServices = []string{
+	"nvidia-persistenced", "nvidia-fabricmanager", "nvidia-imex", "nvidia-powerd", "nvidia-topologyd", "nvidia-gridd", "nvidia-vgpud", "nvidia-vgpu-mgr",
+	"nvidia-suspend", "nvidia-resume", "nvidia-hibernate", "nvidia-suspend-then-hibernate", "nvidia-cdi-refresh", "nvidia-mig-manager", "nvidia-mps",
+	"nvidia-dcgm", "dcgm", "dcgm-exporter", "nvidia-dcgm-exporter",
+}
+
+// ofService returns a service of the system.
 func ofService(name string) match {
-	if strings.HasPrefix(name, "nvidia-") || !validName(name) {
+	if slices.Contains(hostServices, name) || !validName(name) {
 		return match{}
 	}
 	return match{manager: Systemd, id: name}

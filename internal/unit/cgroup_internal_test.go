@@ -15,6 +15,7 @@ const (
 // TestParse covers the cgroup paths of all managers, and paths that are named like theirs.
 func TestParse(t *testing.T) {
 	slurm := func(id string) match { return match{manager: Slurm, id: id} }
+	service := func(name string) match { return match{manager: Systemd, id: name} }
 	tests := []struct {
 		name, file string
 		want       match // the zero match is none
@@ -47,6 +48,20 @@ func TestParse(t *testing.T) {
 		{"the monitor of Podman", "0::/machine.slice/libpod-conmon-" + containerID + ".scope", match{}},
 		{"a service", `0::/system.slice/system-foo\x2dbar.slice/foo\x2dbar@1.service`, match{manager: Systemd, id: "foo-bar@1"}},
 		{"a daemon of the driver", "0::/system.slice/nvidia-persistenced.service", match{}},
+		{"the fabric manager", "0::/system.slice/nvidia-fabricmanager.service", match{}},
+		{"the old name of DCGM", "0::/system.slice/dcgm.service", match{}},
+		{"NVIDIA's exporter", "0::/system.slice/dcgm-exporter.service", match{}},
+		{"a service that is named like the driver's", "0::/system.slice/nvidia-nim.service", service("nvidia-nim")},
+		{"a service in a slice of its own", "0::/ml.slice/vllm.service", service("vllm")},
+		{"a service in a nested slice", "0::/ml.slice/ml-batch.slice/jupyter-ada-singleuser.service", service("jupyter-ada-singleuser")},
+		{"a service with groups of its own", "0::/ml.slice/ray.service/ray-node_1/user/workers", service("ray")},
+		{"a container below a service", "0::/ml.slice/ollama.service/libpod-payload-" + containerID, service("ollama")},
+		{"a service without a slice", "0::/ollama.service", match{}},
+		{"a service at an unknown level", "0::/../ollama.service", match{}},
+		{"a service in a slice at an unknown level", "0::/../../ml.slice/ollama.service", match{}},
+		{"the service of a machine", "0::/machine.slice/machine-ai.slice/systemd-nspawn@ai.service", match{}},
+		{"a user's slice", "0::/user.slice/user-1000.slice/user@1000.service/ml.slice/vllm.service", match{manager: User, id: "1000"}},
+		{"a service in a scope", "0::/system.slice/run-r1.scope/ml.slice/vllm.service", match{}},
 		{"a session", "0::/user.slice/user-1000.slice/session-7.scope", match{manager: User, id: "1000"}},
 		{"a user's service", "0::/user.slice/user-1000.slice/user@1000.service/app.slice/x.service", match{manager: User, id: "1000"}},
 		{"root's session", "0::/user.slice/user-0.slice/session-1.scope", match{}},
