@@ -90,6 +90,8 @@ type Mapper struct {
 	active bool
 	// jobs has the name of each run of a job by SLUID, names that of each container by id.
 	jobs, names map[string]dated
+	// engines has the manager of each container by id.
+	engines map[string]string
 	// described contains the descriptions from the files of jobs, by job id.
 	described map[string]gpu.UnitInfo
 	// uids has the users of jobs.
@@ -124,7 +126,7 @@ func New(cfg Config) *Mapper {
 		described: make(map[string]gpu.UnitInfo),
 		uids:      make(map[gpu.Unit]string), units: make(map[gpu.Unit]time.Duration),
 	}
-	m.scan = scan{tree: tree, parser: &m.parser}
+	m.scan = scan{tree: tree, parser: &m.parser, parented: m.ofEngine}
 	return m
 }
 
@@ -176,6 +178,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	case !ok:
 		fileErr = errors.New("read the files of prologs and containers: no response from their disk")
 	}
+	found.adopt(m.containers)
 	m.publish(found, began)
 	err := errors.Join(scanErr, fileErr)
 	m.cfg.Stages.Observe(stage.Units, began, err)
@@ -250,46 +253,4 @@ func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
 	m.lastFiles, m.passwd = r.prolog, r.passwd
 	maps.Copy(m.containers, r.containers)
 	return r.err, true
-}
-
-// newContainers returns the live containers whose files were not read, with their managers.
-func (m *Mapper) newContainers(found live) map[string]string {
-	ids := make(map[string]string)
-	for u := range found.units {
-		if id := u.container(); id != "" && m.enabled(u.manager) {
-			if _, known := m.containers[id]; !known {
-				ids[id] = u.manager
-			}
-		}
-	}
-	return ids
-}
-
-// readContainers reads the files of containers. A container that is missing in them, as one of
-// another engine is, keeps its id as its name.
-func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
-	out := make(map[string]container, len(ids))
-	var podman map[string]container
-	var first error
-	for id, manager := range ids {
-		var c container
-		var err error
-		switch manager {
-		case Docker:
-			c, err = readDocker(m.cfg.DockerRoot, id)
-		default:
-			if podman == nil {
-				podman, err = readPodman(m.cfg.PodmanRoots, ids)
-			}
-			if c = podman[id]; c.name != "" {
-				c.devices, err = readPodmanDevices(m.cfg.PodmanRoots, id, m.cfg.ProcFS)
-			}
-		}
-		if err != nil && c.name == "" {
-			first = cmp.Or(first, err)
-			continue
-		}
-		out[id] = c.checked()
-	}
-	return out, first
 }

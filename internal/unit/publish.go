@@ -27,12 +27,14 @@ func (m *Mapper) publish(found live, now gpu.Instant) {
 
 // learnNames stores the names of jobs and containers from files. The caller holds m.mu.
 func (m *Mapper) learnNames(now time.Duration) {
+	m.engines = make(map[string]string, len(m.containers))
 	for job, info := range m.lastFiles.infos {
 		if isSLUID(info.SLUID) && m.jobs[info.SLUID].name == "" {
 			m.jobs[info.SLUID] = dated{job, now}
 		}
 	}
 	for id, c := range m.containers {
+		m.engines[id] = c.manager
 		if m.names[id].name == "" && c.name != "" {
 			m.names[id] = dated{c.name, now}
 		}

@@ -15,18 +15,20 @@ const other = "other"
 // belongs to the pod, and its answer also has the job.
 func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
 	c, ok := m.parser.parse(p.Cgroup)
-	if !ok || !m.enabled(c.manager) {
-		return nil
+	id := m.ofEngine(c, ok, p.Cgroup)
+	ok = ok && m.enabled(c.manager)
+	if ok || id != "" {
+		m.see(c, p.PID)
 	}
-	m.see(c, p.PID)
-	if !c.inPod {
-		return func() owner.Answer {
-			u, known := m.unit(c, p.First)
-			if !known {
-				return owner.Answer{ContainerID: c.container()}
-			}
-			return owner.Answer{Owner: u.Owner(), ContainerID: c.container(), Final: true}
-		}
+	switch {
+	case id != "" && ok:
+		return m.resolveParented(id, p, func() owner.Answer { return m.answer(c, p.First) })
+	case id != "":
+		return m.resolveParented(id, p, nil)
+	case !ok:
+		return nil
+	case !c.inPod:
+		return func() owner.Answer { return m.answer(c, p.First) }
 	}
 	resolve := m.cfg.Pods.Resolve(p)
 	if resolve == nil {

@@ -22,15 +22,19 @@ const settleTime = 5 * time.Second
 type scan struct {
 	tree   proc.Tree
 	parser *parser
-	seen   map[gpu.ProcessID]scanned
+	// parented returns the id of a container that the process belongs to if an engine has it, see [Mapper.ofEngine].
+	parented func(m match, isUnit bool, cgroup string) string
+	seen     map[gpu.ProcessID]scanned
 }
 
 type scanned struct {
 	match
 	isUnit bool
-	job    string        // of a daemon of Slurm
-	first  time.Duration // when it was first seen, on the boot clock
-	final  bool
+	// parented is the id of a container if an engine has it.
+	parented string
+	job      string        // of a daemon of Slurm
+	first    time.Duration // when it was first seen, on the boot clock
+	final    bool
 }
 
 // live are the units that have a process.
@@ -39,6 +43,8 @@ type live struct {
 	units map[match][]gpu.ProcessID
 	// jobs has the job ids by SLUID.
 	jobs map[string]string
+	// parented has some of the processes below cgroups that are a container's if an engine has its id.
+	parented map[string][]gpu.ProcessID
 }
 
 // run reads all processes. An unreadable process does not affect the others; the error contains
@@ -48,7 +54,7 @@ func (s *scan) run(ctx context.Context, now time.Duration) (found live, err erro
 	if err != nil {
 		return found, fmt.Errorf("list processes: %w", err)
 	}
-	found = live{make(map[match][]gpu.ProcessID), make(map[string]string)}
+	found = live{make(map[match][]gpu.ProcessID), make(map[string]string), make(map[string][]gpu.ProcessID)}
 	seen := make(map[gpu.ProcessID]scanned, len(pids))
 	for _, pid := range pids {
 		if ctx.Err() != nil {
@@ -62,10 +68,13 @@ func (s *scan) run(ctx context.Context, now time.Duration) (found live, err erro
 			continue
 		}
 		seen[id] = p
+		if p.parented != "" {
+			add(found.parented, p.parented, id)
+		}
 		if !p.isUnit {
 			continue
 		}
-		found.add(p.unit(), id)
+		add(found.units, p.unit(), id)
 		if p.job != "" {
 			found.jobs[p.id] = p.job
 		}
@@ -79,13 +88,13 @@ func (s *scan) run(ctx context.Context, now time.Duration) (found live, err erro
 const maxProcesses = 8
 
 // add adds a process of a unit, unless the unit has enough older processes.
-func (l live) add(u match, id gpu.ProcessID) {
-	list := l.units[u]
+func add[U comparable](units map[U][]gpu.ProcessID, u U, id gpu.ProcessID) {
+	list := units[u]
 	i, _ := slices.BinarySearchFunc(list, id, func(a, b gpu.ProcessID) int {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.PID, b.PID))
 	})
 	if i < maxProcesses {
-		l.units[u] = slices.Insert(list[:min(len(list), maxProcesses-1)], i, id)
+		units[u] = slices.Insert(list[:min(len(list), maxProcesses-1)], i, id)
 	}
 }
 
@@ -127,6 +136,7 @@ func (s *scan) read(pid uint32, now time.Duration) (id gpu.ProcessID, p scanned,
 		p.first = old.first
 	}
 	p.match, p.isUnit = s.parser.parse(cgroup)
+	p.parented = s.parented(p.match, p.isUnit, cgroup)
 	p.final = now-p.first >= settleTime
 	if p.isUnit && p.daemon && isSLUID(p.id) && st.Name == stepDaemon {
 		title, _ := s.tree.Cmdline(pid) // missing while the process ends

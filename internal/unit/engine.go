@@ -1,0 +1,173 @@
+package unit
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/owner"
+	"github.com/gpuledger/gpuledger/internal/proc"
+)
+
+// parented returns the id in a cgroup file that is a container's if an engine has it: Docker and Podman place containers below any
+// cgroup of root, such as --cgroup-parent=/ml. It returns "" for the processes of pods, users, other units and machines, who choose
+// the names of cgroups below theirs, and for lines with different ids.
+func (p *parser) parented(file string) (id string) {
+	for segments, err := range proc.Paths(file) {
+		if err != nil {
+			return ""
+		}
+		m, inPod := p.parsePath(segments)
+		if inPod {
+			return ""
+		}
+		if m.manager != "" {
+			continue
+		}
+		found := parentedIn(segments)
+		if found != "" && id != "" && found != id {
+			return ""
+		}
+		id = cmp.Or(id, found)
+	}
+	return id
+}
+
+// parentedIn returns the first container id below slices and cgroups that are no units of systemd and no machines.
+func parentedIn(segments []string) string {
+	for i, s := range segments {
+		if i > 0 && segments[i-1] == "libpod_parent" && proc.IsContainerID(s) {
+			continue // a pod of Podman
+		}
+		if id := strings.TrimPrefix(s, "libpod-"); proc.IsContainerID(id) {
+			return strings.Clone(id)
+		}
+		isUnit := strings.HasSuffix(s, ".scope") || strings.HasSuffix(s, ".service")
+		if isUnit || proc.IsUserSlice(s) || s == "machine.slice" || s == "lxc" || strings.HasPrefix(s, "lxc.") {
+			return ""
+		}
+	}
+	return ""
+}
+
+// ofEngine returns the id that [parser.parented] finds, if an engine may own the process. The managers before systemd have
+// precedence.
+func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
+	if ok && c.manager != Systemd || !m.enabled(Docker) && !m.enabled(Podman) {
+		return ""
+	}
+	return m.parser.parented(cgroup)
+}
+
+// resolveParented returns the current answer for a process whose cgroup has the id of a container, if an engine has it. Otherwise
+// the answer is that of instead, or the host if that is nil.
+func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owner.Answer) func() owner.Answer {
+	first := p.First
+	return func() owner.Answer {
+		m.mu.Lock()
+		engine := m.engines[id]
+		m.mu.Unlock()
+		switch {
+		case engine != "":
+			return m.answer(match{manager: engine, id: id}, first)
+		case m.cfg.Now().Boot-first < nameAfter:
+			m.requestPoll()
+			return owner.Answer{ContainerID: id}
+		case instead != nil:
+			return instead()
+		}
+		return owner.Answer{Owner: gpu.Owner{Kind: gpu.OwnerHost}, ContainerID: id, Final: true}
+	}
+}
+
+// answer returns the current answer for a process outside pods.
+func (m *Mapper) answer(c match, first time.Duration) owner.Answer {
+	u, known := m.unit(c, first)
+	if !known {
+		return owner.Answer{ContainerID: c.container()}
+	}
+	return owner.Answer{Owner: u.Owner(), ContainerID: c.container(), Final: true}
+}
+
+// readParented reads the files of a container of an unknown engine. A container that no engine has is no error.
+func (m *Mapper) readParented(id string) (c container, err error) {
+	if m.enabled(Docker) {
+		if c, err = readDocker(m.cfg.DockerRoot, id); err == nil || c.name != "" || !errors.Is(err, fs.ErrNotExist) {
+			return c, err
+		}
+	}
+	if !m.enabled(Podman) {
+		return container{}, nil
+	}
+	all, err := readPodman(m.cfg.PodmanRoots, map[string]string{id: Podman})
+	switch c = all[id]; {
+	case c.name != "":
+		c.devices, err = readPodmanDevices(m.cfg.PodmanRoots, id, m.cfg.ProcFS)
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil // without Podman
+	}
+	return c, err
+}
+
+// adopt adds the containers whose engine is known now to the live units.
+func (l live) adopt(containers map[string]container) {
+	for id, processes := range l.parented {
+		if c := containers[id]; c.manager != "" {
+			l.units[match{manager: c.manager, id: id}] = processes
+		}
+	}
+}
+
+// newContainers returns the live containers whose files were not read, with their managers.
+func (m *Mapper) newContainers(found live) map[string]string {
+	ids := make(map[string]string)
+	for u := range found.units {
+		if id := u.container(); id != "" && m.enabled(u.manager) {
+			if _, known := m.containers[id]; !known {
+				ids[id] = u.manager
+			}
+		}
+	}
+	for id := range found.parented {
+		if _, known := m.containers[id]; !known {
+			ids[id] = "" // of any engine
+		}
+	}
+	return ids
+}
+
+// readContainers reads the files of containers. A container that is missing in them, as one of
+// another engine is, keeps its id as its name.
+func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
+	out := make(map[string]container, len(ids))
+	var podman map[string]container
+	var first error
+	for id, manager := range ids {
+		var c container
+		var err error
+		switch manager {
+		case Docker:
+			c, err = readDocker(m.cfg.DockerRoot, id)
+		case "":
+			if c, err = m.readParented(id); c.manager == "" && err == nil {
+				continue
+			}
+		default:
+			if podman == nil {
+				podman, err = readPodman(m.cfg.PodmanRoots, ids)
+			}
+			if c = podman[id]; c.name != "" {
+				c.devices, err = readPodmanDevices(m.cfg.PodmanRoots, id, m.cfg.ProcFS)
+			}
+		}
+		if err != nil && c.name == "" {
+			first = cmp.Or(first, err)
+			continue
+		}
+		out[id] = c.checked()
+	}
+	return out, first
+}
