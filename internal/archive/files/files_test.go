@@ -114,9 +114,9 @@ func TestFiles(t *testing.T) {
 east/1,2026-03-01T12:00:00.000Z,a,GPU-1,S1,,,,,,,vm-1,2026-03-01T12:00:01.000Z,2026-03-01T13:00:00.000Z,60,7,,,31=2 79=1,0,0,0,0,11,3
 east/1,2026-03-01T13:00:00.000Z,a,GPU-1,S1,,,,,,,vm-1,2026-03-01T13:00:01.000Z,2026-03-01T14:00:00.000Z,60,5,,,31=2 79=1,0,0,0,0,11,3
 `,
-		"charges/" + day + "charges.csv": `cluster,hour,node,uuid,serial,namespace,pod,pod_uid,workload_kind,workload_name,workload_uid,team,reason,energy_mj,exclusive_mj,idle_mj,held_ms,gpu_ms,active_ms,manager,unit,username,estimated_mj,busy_ms
-east/1,2026-03-01T12:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,7,0,0,3600000,0,0,,,,2,1000
-east/1,2026-03-01T13:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,5,0,0,3600000,0,0,,,,2,1000
+		"charges/" + day + "charges.csv": `cluster,hour,node,uuid,serial,namespace,pod,pod_uid,workload_kind,workload_name,workload_uid,team,reason,energy_mj,exclusive_mj,idle_mj,held_ms,gpu_ms,active_ms,manager,unit,username,estimated_mj,busy_ms,began,ended
+east/1,2026-03-01T12:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,7,0,0,3600000,0,0,,,,2,1000,2026-03-01T12:00:01.500Z,2026-03-01T12:59:00.000Z
+east/1,2026-03-01T13:00:00.000Z,a,GPU-1,S1,ml,"p, ""q"" \ 'r'",u,Job,j,w,blue,,5,0,0,3600000,0,0,,,,2,1000,2026-03-01T13:00:01.500Z,2026-03-01T13:59:00.000Z
 `,
 		"pods/" + day + "pods.csv": `cluster,hour,namespace,pod,pod_uid,node,owner_kind,owner_name,workload_kind,workload_name,workload_uid,team,requests
 east/1,2026-03-01T12:00:00.000Z,ml,p,u,a,,,Job,j,w,,nvidia.com/gpu=1

@@ -95,6 +95,10 @@ type Charge struct {
 	// Held, GPUTime, Active and Busy are in ms. GPUTime is Held weighted by the share of the GPU, Busy the
 	// sampled busy time.
 	Held, GPUTime, Active, Busy int64
+	// Began and Ended are the times between which the counters of a pod or unit grew, to the scrape. Began may be before
+	// the hour if new counters have their first sample in it. They are zero for unattributed energy, and do not
+	// identify the charge.
+	Began, Ended time.Time
 }
 
 // Unrecorded is the reason of energy that no series of the record has: a pod or unit began and was
@@ -130,6 +134,7 @@ func Fold(in Input) (*Hour, error) {
 		hour.Dropped += len(b.dropped)
 		for _, t := range b.tracks {
 			t.add(&r, t.account, t.sum)
+			r.extend(t)
 		}
 	}
 	return hour, r.close(hour)
@@ -153,7 +158,9 @@ func (h *Hour) Refuse() {
 		g.Energy, g.Uncounted, g.Estimated = 0, 0, 0
 	}
 	for i := range h.Charges {
-		h.Charges[i].clear()
+		c := &h.Charges[i]
+		c.clear()
+		c.Began, c.Ended = time.Time{}, time.Time{}
 	}
 }
 

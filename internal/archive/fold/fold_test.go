@@ -144,7 +144,7 @@ func TestOvercharged(t *testing.T) {
 }
 
 // TestRandomHistories checks that the charges of each GPU and hour add up to the energy of its
-// board, and the hours to the scraped counters. The random fleets have reboots, outages, short pods,
+// board, and the hours to the scraped counters and to the times of pods. The random fleets have reboots, outages, short pods,
 // late serial numbers and, some of them, wrong values.
 func TestRandomHistories(t *testing.T) {
 	const hours = 30
@@ -155,7 +155,7 @@ func TestRandomHistories(t *testing.T) {
 		fleet.Wrong = int(seed%2) * 20
 		fleet.Run(hours * 60)
 		boards, pods := make(map[string]int64), make(map[string]int64)
-		parts := make(map[string]foldtest.Parts)
+		parts, spans := make(map[string]foldtest.Parts), make(map[string]foldtest.Span)
 		for n := range hours {
 			h, err := hour(s, n)
 			if err != nil {
@@ -170,6 +170,7 @@ func TestRandomHistories(t *testing.T) {
 				if c.Unit != "" {
 					units++
 				}
+				spans[c.PodUID+c.Unit] = joined(t, spans[c.PodUID+c.Unit], &c, h.Start)
 				if c.Energy < 0 {
 					t.Errorf("seed %d, hour %d: negative charge %+v", seed, n, c)
 				}
@@ -190,6 +191,9 @@ func TestRandomHistories(t *testing.T) {
 				t.Errorf("seed %d: board of %s: the hours have %+v, want %+v as scraped", seed, n.Name, parts[n.Name], n.Parts)
 			}
 			for uid, want := range n.Pods {
+				if spans[uid] != n.Spans[uid] {
+					t.Errorf("seed %d: pod or unit %s: the hours have %v, want %v as scraped", seed, uid, spans[uid], n.Spans[uid])
+				}
 				if parts[uid] != n.PodParts[uid] {
 					t.Errorf("seed %d: pod or unit %s: the hours have %+v, want %+v as scraped", seed, uid, parts[uid], n.PodParts[uid])
 				}

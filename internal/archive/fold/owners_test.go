@@ -59,10 +59,10 @@ func TestOwners(t *testing.T) {
 		Start: at(60).UTC(),
 		GPUs:  []fold.GPU{{Node: "a", UUID: "GPU-1", Machine: "vm-7", Energy: 60_000}},
 		Charges: []fold.Charge{
-			{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Team: "physics", Username: "alice", Energy: 5_000},
-			{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "8", Energy: 5_000},
-			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "uid-p", WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Energy: 10_000},
-			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "q", PodUID: "uid-q", Team: "green", Energy: 20_000},
+			{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Team: "physics", Username: "alice", Energy: 5_000, Began: at(60).UTC(), Ended: at(61).UTC()},
+			{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "8", Energy: 5_000, Began: at(60).UTC(), Ended: at(61).UTC()},
+			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "uid-p", WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Energy: 10_000, Began: at(60).UTC(), Ended: at(61).UTC()},
+			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "q", PodUID: "uid-q", Team: "green", Energy: 20_000, Began: at(60).UTC(), Ended: at(61).UTC()},
 			{Node: "a", UUID: "GPU-1", Reason: fold.Unrecorded, Energy: 20_000},
 		},
 		Pods: []fold.Pod{{

@@ -62,6 +62,8 @@ type track struct {
 	first, last point
 	sum, within int64
 	based       bool
+	// began and ended are the times between which the counter grew, 0 if it did not.
+	began, ended int64
 }
 
 // point is a value of a counter at a time, with the created timestamp of the counter.
@@ -71,6 +73,8 @@ type point struct {
 	known       bool // began
 	// moved is the first time with this value. A driver that does not respond stops a counter.
 	moved int64
+	// isNew is set for the beginning of a new counter, which has no sample.
+	isNew bool
 }
 
 // drop removes the samples of some scrapes.
@@ -94,6 +98,7 @@ func (t *track) settle(b *board, bad map[int64]bool) error {
 		if t.sum, t.within, t.last = 0, 0, t.first; !t.based {
 			t.last = point{}
 		}
+		t.began, t.ended = 0, 0
 		return nil
 	}
 	if !t.direct(b) {
@@ -121,7 +126,7 @@ func (t *track) opening(b *board, created *timeline) (p point, found bool) {
 		p.began, p.known = created.at(b.start)
 	case b.isNew(t.account, first):
 		p.began, p.known = created.at(first)
-		p.time = b.beginning(p, first)
+		p.time, p.isNew = b.beginning(p, first), true
 	default:
 		return p, false
 	}
@@ -144,7 +149,7 @@ func (t *track) direct(b *board) bool {
 	if t.first, t.based = t.opening(b, &created); !t.based {
 		t.first, samples = t.point(samples[0], &created), samples[1:]
 	}
-	t.last, t.sum, t.within = t.first, 0, 0
+	t.last, t.sum, t.within, t.began, t.ended = t.first, 0, 0, 0, 0
 	for i, s := range samples {
 		next := t.point(s, &created)
 		n, ok := t.step(&t.last, &next)
@@ -154,6 +159,7 @@ func (t *track) direct(b *board) bool {
 		if i > 0 || !t.based {
 			t.within += n
 		}
+		t.grow(b, &t.last, &next, n)
 		next.move(&t.last)
 		t.last = next
 	}

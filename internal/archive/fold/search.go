@@ -42,11 +42,13 @@ func (t *track) search(b *board, bad map[int64]bool) error {
 		}
 	}
 	t.first, t.last, t.sum, t.within, t.based = kept[0].point, kept[len(kept)-1].point, 0, 0, based
+	t.began, t.ended = 0, 0
 	for i, c := range kept[1:] {
 		n, _ := t.step(&c.before.point, &c.point)
 		if t.sum = min(t.sum+n, maxExact+1); i > 0 || !based {
 			t.within = min(t.within+n, maxExact+1)
 		}
+		t.grow(b, &c.before.point, &c.point, n)
 	}
 	return nil
 }

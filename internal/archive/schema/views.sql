@@ -4,11 +4,11 @@
 -- The charges and their corrections. Revision is 0 for charges. New columns of a view are its last ones, so that PostgreSQL can replace it.
 create or replace view billed as
 select cluster, hour, 0 as revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
-  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms
+  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms, began, ended
 from charges
 union all
 select cluster, hour, revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
-  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms
+  energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms, began, ended
 from corrections;
 
 -- The amounts of each day in UTC. The amounts of pruned hours are added up by month, on its first day. The energy of all rows is the energy of all boards.
@@ -28,14 +28,15 @@ from (
 ) as summed
 group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason, manager, unit, username;
 
--- The use of each GPU by each pod or unit, from its first to its last hour.
+-- The use of each GPU by each pod or unit, from its first to its last hour, and to the scrape. Rows of earlier versions are full hours.
 create or replace view allocations as
 select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   max(workload_kind) as workload_kind, max(workload_name) as workload_name, max(workload_uid) as workload_uid, max(team) as team,
   min(hour) as first_hour, max(hour) as last_hour,
   sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,
   sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, max(username) as username,
-  sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms
+  sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms,
+  min(coalesce(began, hour)) as began, max(coalesce(ended, hour + interval '1' hour)) as ended
 from billed
 where reason = ''
 group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;
@@ -112,7 +113,8 @@ from gpu_hours
 where serial <> '' and scrapes > 0
 group by cluster, hour, node, serial;
 
--- The tables of Primus-Lens, with the columns that the archive has. Times are full hours. What is in the newest filed hour runs.
+-- The tables of Primus-Lens, with the columns that the archive has. Times of the use of GPUs are to the scrape, others are full hours.
+-- What is in the newest filed hour runs.
 create or replace view gpu_workload as
 select cluster, kind, namespace, name, uid, max(parent_uid) as parent_uid, min(workloads.hour) as created_at, max(workloads.hour) as updated_at,
   case when max(workloads.hour) < max(newest.hour) then max(workloads.hour) + interval '1' hour end as end_at
@@ -121,8 +123,8 @@ join (select cluster, max(hour) as hour from hours group by cluster) as newest u
 group by cluster, kind, namespace, name, uid;
 
 create or replace view pod_resource as
-select cluster, pod_uid as uid, model as gpu_model, count(distinct uuid) as gpu_allocated, min(first_hour) as created_at,
-  case when max(last_hour) < max(newest.hour) then max(last_hour) + interval '1' hour end as end_at
+select cluster, pod_uid as uid, model as gpu_model, count(distinct uuid) as gpu_allocated, min(began) as created_at,
+  case when max(last_hour) < max(newest.hour) then max(ended) end as end_at
 from allocations
 join (select uuid, max(model) as model from gpu_hours group by uuid) as models using (uuid)
 join (select cluster, max(hour) as hour from hours group by cluster) as newest using (cluster)
@@ -132,11 +134,14 @@ group by cluster, pod_uid, model;
 create or replace view gpu_pods as
 select pods.cluster, pods.namespace, pods.pod as name, max(pods.node) as node_name, pods.pod_uid as uid,
   coalesce(max(held.gpus), 0) as gpu_allocated, max(pods.hour) = max(newest.hour) and max(pods.node) <> '' as running,
-  max(pods.hour) < max(newest.hour) as deleted, max(owners.uid) as owner_uid, min(pods.hour) as created_at, max(pods.hour) as updated_at
+  max(pods.hour) < max(newest.hour) as deleted, max(owners.uid) as owner_uid,
+  case when min(held.began) < min(pods.hour) + interval '1' hour then min(held.began) else min(pods.hour) end as created_at,
+  case when max(held.ended) > max(pods.hour) then max(held.ended) else max(pods.hour) end as updated_at
 from pods
 join (select cluster, max(hour) as hour from hours group by cluster) as newest on newest.cluster = pods.cluster
-left join (select cluster, uid, sum(gpu_allocated) as gpus from pod_resource group by cluster, uid) as held
-  on held.cluster = pods.cluster and held.uid = pods.pod_uid
+left join (
+  select cluster, pod_uid, count(distinct uuid) as gpus, min(began) as began, max(ended) as ended from allocations where unit = '' group by cluster, pod_uid
+) as held on held.cluster = pods.cluster and held.pod_uid = pods.pod_uid
 left join workloads as owners on owners.cluster = pods.cluster and owners.hour = pods.hour and owners.kind = pods.owner_kind
   and owners.namespace = pods.namespace and owners.name = pods.owner_name
 group by pods.cluster, pods.namespace, pods.pod, pods.pod_uid;

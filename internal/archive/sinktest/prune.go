@@ -84,6 +84,9 @@ func (h *history) hour(cluster string, start time.Time) *table.Hour {
 	}
 	for i := range f.Charges {
 		c := &f.Charges[i]
+		if c.Reason == "" {
+			c.Began, c.Ended = start.Add(time.Duration(i)*time.Millisecond), start.Add(time.Hour)
+		}
 		h.want.add(cluster, start, models[slices.IndexFunc(f.GPUs, func(g fold.GPU) bool { return g.UUID == c.UUID })], c)
 	}
 	f.Pods = []fold.Pod{{Namespace: "ml", Pod: "secret-pod", PodUID: "u"}}

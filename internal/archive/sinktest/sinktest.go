@@ -4,6 +4,7 @@ package sinktest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,6 +43,7 @@ func Hour(start time.Time, energy int64) *table.Hour {
 		Charges: []fold.Charge{{
 			Node: "a", UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: "p, \"q\" \\ 'r'", PodUID: "u", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w",
 			Team: "blue", Energy: energy, Held: 3_600_000, Estimated: 2, Busy: 1000,
+			Began: start.Add(1500 * time.Millisecond), Ended: start.Add(59 * time.Minute),
 		}},
 		Pods:      []fold.Pod{{Namespace: "ml", Pod: "p", PodUID: "u", Node: "a", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w", Requests: map[string]int64{"nvidia.com/gpu": 1}}},
 		Workloads: []fold.Workload{{Kind: "Job", Namespace: "ml", Name: "j", UID: "w"}},
@@ -195,6 +197,12 @@ func charged(t *testing.T, s Sink, hour time.Time, want []fold.Charge) {
 	check(t, err)
 	if rest := fold.Difference(got, want); len(rest) > 0 {
 		t.Errorf("charges of %s differ from the filed ones by %+v", hour.Format(time.RFC3339), rest)
+	}
+	for _, c := range got { // corrections, too
+		i := slices.IndexFunc(want, func(w fold.Charge) bool { return w.PodUID == c.PodUID && w.Unit == c.Unit })
+		if i >= 0 && (!c.Began.Equal(want[i].Began) || !c.Ended.Equal(want[i].Ended)) {
+			t.Errorf("interval of %+v, want %s to %s", c, want[i].Began, want[i].Ended)
+		}
 	}
 }
 

@@ -181,14 +181,16 @@ var charge = []column[fold.Charge]{
 	text("username", "user of the unit, or the user id", func(c *fold.Charge) string { return c.Username }),
 	integer("estimated_mj", "part of the energy that was divided with an estimated idle power", func(c *fold.Charge) int64 { return c.Estimated }),
 	integer("busy_ms", "sampled busy time of the pod or unit on the GPU", func(c *fold.Charge) int64 { return c.Busy }),
+	moment("began", "start of the use: the creation of new counters, which may be before the hour, else the scrape before their first increase or the start of the hour; empty for a reason, and in rows of earlier versions", func(c *fold.Charge) time.Time { return c.Began }),
+	moment("ended", "end of the use: the last scrape in the hour at which a counter had increased; empty as began", func(c *fold.Charge) time.Time { return c.Ended }),
 }
 
 var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
 // added are the columns of a table that earlier versions did not have.
 var added = map[string][]string{
-	"charges":     {"manager", "unit", "username", "estimated_mj", "busy_ms"},
-	"corrections": {"manager", "unit", "username", "estimated_mj", "busy_ms"},
+	"charges":     {"manager", "unit", "username", "estimated_mj", "busy_ms", "began", "ended"},
+	"corrections": {"manager", "unit", "username", "estimated_mj", "busy_ms", "began", "ended"},
 	"events":      {"filed_by"},
 	"gpu_hours":   {"uncounted_mj", "estimated_mj"},
 	"hours":       {"explained_nodes", "reason", "unknown_pods"},
@@ -330,15 +332,20 @@ func NodesIn(rows [][]any) (nodes []string) {
 	return slices.Compact(nodes)
 }
 
-// ChargeIn returns the account and the amounts of a row of charges or corrections.
+// ChargeIn returns the account, the amounts and the interval of a row of charges or corrections.
 func ChargeIn(t Table, row []any) fold.Charge {
 	text := func(column string) string { return t.value(row, column).(string) }
 	integer := func(column string) int64 { return t.value(row, column).(int64) }
+	moment := func(column string) time.Time {
+		at, _ := t.value(row, column).(time.Time) // null in a database if it is unknown
+		return at.UTC()
+	}
 	return fold.Charge{
 		Node: text("node"), UUID: text("uuid"), Namespace: text("namespace"), Pod: text("pod"), PodUID: text("pod_uid"),
 		Manager: text("manager"), Unit: text("unit"), Reason: text("reason"),
 		Energy: integer("energy_mj"), Exclusive: integer("exclusive_mj"), Idle: integer("idle_mj"), Estimated: integer("estimated_mj"),
 		Held: integer("held_ms"), GPUTime: integer("gpu_ms"), Active: integer("active_ms"), Busy: integer("busy_ms"),
+		Began: moment("began"), Ended: moment("ended"),
 	}
 }
 

@@ -190,6 +190,7 @@ func TestDatabases(t *testing.T) {
 			}
 			equal(t, folder, db)
 			boards(t, fleet, db)
+			intervals(t, kind, fleet, db)
 			file := func(args ...string) (string, error) {
 				out, err := once(t.Context(), binary, folder, append(args, store)...)
 				return string(out), err
@@ -256,6 +257,48 @@ func boards(t *testing.T, fleet *foldtest.Fleet, db query) {
 	}
 }
 
+// intervals checks when pods and units used GPUs, by the simulation: to the scrape. A pod that used one in the
+// newest hour has no end yet.
+func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
+	t.Helper()
+	newest := began.Add((hours - 1) * time.Hour)
+	const stamp = "2006-01-02 15:04:05.000000"
+	texts := map[string]string{"PostgreSQL": "to_char(%s at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')", "MariaDB": "date_format(%s, '%%Y-%%m-%%d %%H:%%i:%%s.%%f')"}
+	at := func(column string) string { return fmt.Sprintf(texts[kind.name], column) }
+	var used, held []string
+	for _, n := range fleet.Nodes {
+		for uid, s := range n.Spans {
+			line := fmt.Sprintf("%s | %s | ", uid, s.Began.Format(stamp))
+			used = append(used, line+s.Ended.Format(stamp))
+			if _, number, _ := strings.Cut(uid, "-"); unit(number) {
+				continue
+			}
+			if s.Ended.After(newest) {
+				held = append(held, line+"-")
+			} else {
+				held = append(held, line+s.Ended.Format(stamp))
+			}
+		}
+	}
+	for text, want := range map[string][]string{
+		"select concat(pod_uid, unit), " + at("began") + ", " + at("ended") + " from allocations": used,
+		"select uid, " + at("created_at") + ", " + at("end_at") + " from pod_resource":            held,
+	} {
+		slices.Sort(want)
+		got := db.rows(t, text)
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" || len(want) < 100 {
+			t.Errorf("%s (-simulated +returned):\n%s", text, diff)
+		}
+	}
+}
+
+// unit reports whether the fleet runs the workload of a number as a unit.
+func unit(number string) bool {
+	n, _ := strconv.Atoi(number)
+	return n%3 == 0
+}
+
 // testUpgrade checks that tables with rows and a view of an earlier version, before units, are migrated.
 func testUpgrade(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
 	t.Helper()
@@ -288,6 +331,7 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 	}
 	for text, want := range map[string][]string{
 		"select pod, manager, unit, username, energy_mj from billed where cluster = 'west'": {"p |  |  |  | 7"},
+		"select pod, began, ended from allocations where cluster = 'west'":                  {"p | 2026-03-01 12:00 | 2026-03-01 13:00"},
 		"select distinct manager from charges where cluster = 'east' order by manager":      {"", "slurm"},
 		"select max(version) from schema_version":                                           {latest(t)},
 	} {

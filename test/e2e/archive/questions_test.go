@@ -35,8 +35,8 @@ var november = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 //   - Board 102 has XID 79 in hour 15 and is lost. Board 105 replaces it in hour 33. In hour 44 it is in
 //     another machine.
 //   - Node gpu-2 is down in hours 30 and 31.
-//   - The JobSet train of team vision uses a GPU of each node in hours 8 to 17. The Deployment chat of
-//     team search holds a GPU always.
+//   - The JobSet train of team vision uses a GPU of each node from 8:03 to 17:42. The Deployment chat of team search
+//     holds a GPU always; its rows are of an earlier version, without these times.
 func example(n int) *table.Hour {
 	h := &fold.Hour{Cluster: "example", Start: november.Add(time.Duration(n) * time.Hour)}
 	place := func(node, slot, address, board string) {
@@ -82,6 +82,13 @@ func charge(h *fold.Hour, g *fold.GPU, n int) int64 {
 		c.Namespace, c.Pod, c.PodUID = "vision", "train-"+g.Node, "pod-"+g.Node
 		c.WorkloadKind, c.WorkloadName, c.WorkloadUID, c.Team = "JobSet", "train", "jobset-train", "vision"
 		c.Energy, c.Exclusive, c.Held, c.GPUTime, c.Active = kilowattHour*3/5, kilowattHour*3/5, 3600*second, 3600*second, 3500*second
+		c.Began, c.Ended = h.Start, h.Start.Add(59*time.Minute)
+		switch n {
+		case 8:
+			c.Began = h.Start.Add(3 * time.Minute)
+		case 17:
+			c.Ended = h.Start.Add(42 * time.Minute)
+		}
 	default:
 		c.Reason, c.Energy = "idle", kilowattHour*7/100
 	}
@@ -214,10 +221,10 @@ var older = []question{
 	{sql: "select gpu, count(distinct machine) as machines from serials group by gpu having count(distinct machine) > 1", answer: []string{"1653924023102 | 2"}},
 	{sql: "select gpu, count(distinct cluster) as clusters from serials group by gpu having count(distinct cluster) > 1"},
 	{sql: "select date(read_time) as day, count(distinct gpu) as gpus from serials group by day order by day", answer: []string{"2026-11-01 | 4", "2026-11-02 | 5"}},
-	{sql: "select namespace, name, node_name, uid, gpu_allocated, running, deleted, owner_uid from gpu_pods order by uid", answer: []string{
-		"search | chat-7d4b9c | gpu-1 | pod-chat | 1 | 1 | 0 | replicaset-chat",
-		"vision | train-gpu-1 | gpu-1 | pod-gpu-1 | 1 | 0 | 1 | job-train",
-		"vision | train-gpu-2 | gpu-2 | pod-gpu-2 | 1 | 0 | 1 | job-train",
+	{sql: "select namespace, name, node_name, uid, gpu_allocated, running, deleted, owner_uid, created_at, updated_at from gpu_pods order by uid", answer: []string{
+		"search | chat-7d4b9c | gpu-1 | pod-chat | 1 | 1 | 0 | replicaset-chat | 2026-11-01 00:00 | 2026-11-03 00:00",
+		"vision | train-gpu-1 | gpu-1 | pod-gpu-1 | 1 | 0 | 1 | job-train | 2026-11-01 08:03 | 2026-11-01 17:42",
+		"vision | train-gpu-2 | gpu-2 | pod-gpu-2 | 1 | 0 | 1 | job-train | 2026-11-01 08:03 | 2026-11-01 17:00", // without a GPU since 15:59
 	}},
 	{sql: "select kind, namespace, name, uid, parent_uid, created_at, end_at from gpu_workload order by uid", answer: []string{
 		"Deployment | search | chat | deployment-chat |  | 2026-11-01 00:00 | -",
@@ -240,8 +247,8 @@ var older = []question{
 	}},
 	{sql: "select uid, gpu_model, gpu_allocated, created_at, end_at from pod_resource order by uid", answer: []string{
 		"pod-chat | NVIDIA H100 80GB HBM3 | 1 | 2026-11-01 00:00 | -",
-		"pod-gpu-1 | NVIDIA H100 80GB HBM3 | 1 | 2026-11-01 08:00 | 2026-11-01 18:00",
-		"pod-gpu-2 | NVIDIA H100 80GB HBM3 | 1 | 2026-11-01 08:00 | 2026-11-01 16:00",
+		"pod-gpu-1 | NVIDIA H100 80GB HBM3 | 1 | 2026-11-01 08:03 | 2026-11-01 17:42",
+		"pod-gpu-2 | NVIDIA H100 80GB HBM3 | 1 | 2026-11-01 08:03 | 2026-11-01 15:59",
 	}},
 }
 

@@ -166,6 +166,8 @@ type Node struct {
 	// Parts and PodParts are the truth of their other amounts.
 	Parts    Parts
 	PodParts map[string]Parts
+	// Spans are the truth of the times of pods and units, to the scrape.
+	Spans map[string]Span
 
 	parts  parted
 	began  time.Time
@@ -197,7 +199,7 @@ func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...s
 	for i := range nodes {
 		f.Nodes = append(f.Nodes, &Node{
 			Name: "n" + strconv.Itoa(i), UUID: fmt.Sprintf("GPU-%08x-4c1f-11ef-9d0a-%012x", uint32(i+1)*2654435761, seed<<16|uint64(i)), began: start.Add(time.Second), down: min(i, 2) * f.rand.IntN(100),
-			pods: make(map[string]*pod), Pods: make(map[string]int64), PodParts: make(map[string]Parts),
+			pods: make(map[string]*pod), Pods: make(map[string]int64), PodParts: make(map[string]Parts), Spans: make(map[string]Span),
 		})
 	}
 	return f
@@ -293,7 +295,7 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	if !n.wrong {
 		n.Board += n.energy - n.last
 		n.last = n.energy
-		n.scraped()
+		n.scraped(at)
 	}
 	for _, uid := range slices.Sorted(maps.Keys(n.pods)) {
 		p := n.pods[uid]

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // Parts are the amounts beside the energy of a board, a pod or a unit. Pods have no uncounted energy, and
@@ -31,10 +32,16 @@ func (p *parted) scrape(truth *Parts) {
 	*truth, p.last = truth.Plus(p.now.gained(p.last)), p.now
 }
 
+// Span is the time from the beginning of the counters of a pod or unit to the last scrape at which one had increased.
+type Span struct{ Began, Ended time.Time }
+
 // scraped adds the increase of the parts of a node and its pods to the truth.
-func (n *Node) scraped() {
+func (n *Node) scraped(at time.Time) {
 	n.parts.scrape(&n.Parts)
 	for uid, p := range n.pods {
+		if p.energy != p.last || p.parts.now != p.parts.last {
+			n.Spans[uid] = Span{p.began, at}
+		}
 		sum := n.PodParts[uid]
 		p.parts.scrape(&sum)
 		n.PodParts[uid] = sum

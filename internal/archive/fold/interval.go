@@ -1,0 +1,57 @@
+package fold
+
+import "time"
+
+// grow records that a counter grew by n between two points. The first growth of a new counter began at its created
+// timestamp, other growth at the sample before it, or at the start of the hour. It ended at a sample.
+func (t *track) grow(b *board, from, to *point, n int64) {
+	if n == 0 {
+		return
+	}
+	if t.ended == 0 {
+		if t.began = max(from.time, b.start); from.isNew || restarted(from, to) {
+			t.began = b.opened(to)
+		}
+	}
+	t.ended = to.time
+}
+
+// opened returns the time when a new counter was 0. Its created timestamp is from the clock of the node, so it is
+// limited by the scrapes of the board: the first one with the counter, and the one before that. Without a timestamp
+// it is the scrape before in this hour, or the start of the hour.
+func (b *board) opened(first *point) int64 {
+	before := b.start - b.lookback
+	for _, s := range b.series[boardEnergy] {
+		for _, x := range s.Samples {
+			if x.Time < first.time && !b.dropped[x.Time] {
+				before = max(before, x.Time)
+			}
+		}
+	}
+	if !first.known {
+		return max(before, b.start)
+	}
+	return min(max(int64(first.began*1000+0.5), before-slack), first.time)
+}
+
+// extend extends the interval of a pod or unit by the growth of a counter.
+func (r *rows) extend(t *track) {
+	if t.ended == 0 || r.refused[t.account.gpuKey] != nil {
+		return
+	}
+	var c *Charge
+	switch len(t.by) {
+	case len(podLabels):
+		c = r.pod(t.account)
+	case len(unitLabels):
+		c = r.unit(t.account)
+	default:
+		return
+	}
+	if began := time.UnixMilli(t.began).UTC(); c.Began.IsZero() || began.Before(c.Began) {
+		c.Began = began
+	}
+	if ended := time.UnixMilli(t.ended).UTC(); ended.After(c.Ended) {
+		c.Ended = ended
+	}
+}

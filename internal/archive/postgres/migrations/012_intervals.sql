@@ -1,0 +1,7 @@
+-- The interval of each charge in its hour. Earlier rows have none.
+alter table charges
+  add column if not exists began timestamptz,
+  add column if not exists ended timestamptz;
+alter table corrections
+  add column if not exists began timestamptz,
+  add column if not exists ended timestamptz;
