@@ -64,6 +64,25 @@ type claim struct {
 type prologFiles struct {
 	claims []claim
 	infos  map[string]gpu.UnitInfo // by job id
+	// malformed is the number of malformed names of GPUs, badName the first one in badPath.
+	malformed        int
+	badName, badPath string
+}
+
+// reject counts a malformed name of a GPU.
+func (p *prologFiles) reject(name, path string) {
+	if p.malformed++; p.malformed == 1 {
+		p.badName, p.badPath = name, path
+	}
+}
+
+// check returns an error if names of GPUs are malformed: their holders are unknown.
+func (p *prologFiles) check() error {
+	if p.malformed == 0 {
+		return nil
+	}
+	return fmt.Errorf("malformed names of GPUs (%d, the first is %.40q in %s): must be GPU-<uuid>, MIG-<uuid>, <number> or <number>.<GPU instance id>, without ranges",
+		p.malformed, p.badName, p.badPath)
 }
 
 // readPrologFiles reads the directories. A file that cannot be used does not affect the others; the
@@ -78,7 +97,7 @@ func readPrologFiles(dirs []string, n Numbers) (prologFiles, error) {
 			}
 		}
 	}
-	return files, first
+	return files, errors.Join(first, files.check())
 }
 
 // readGPUs reads the files that are named by a GPU or a MIG device. Each has a line for each job:
@@ -94,6 +113,9 @@ func (p *prologFiles) readGPUs(dir string, n Numbers) error {
 	for _, name := range names {
 		device, ok := parseDevice(name, n)
 		if !ok {
+			if isGPUName(name) {
+				p.reject(name, dir)
+			}
 			continue
 		}
 		err := p.readGPU(filepath.Join(dir, name), device)
@@ -106,6 +128,11 @@ func (p *prologFiles) readGPUs(dir string, n Numbers) error {
 		}
 	}
 	return first
+}
+
+// isGPUName reports whether a file is meant to be of a GPU. Others may be of another program, or unfinished.
+func isGPUName(name string) bool {
+	return '0' <= name[0] && name[0] <= '9' || strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-")
 }
 
 func (p *prologFiles) readGPU(path string, device gpu.DeviceName) error {
@@ -200,13 +227,17 @@ func (p *prologFiles) readJobs(dir string, n Numbers) error {
 			}
 			continue
 		}
-		p.addJob(job, string(data), info.ModTime(), n)
+		p.addJob(path, string(data), info.ModTime(), n)
 	}
 	return first
 }
 
-// addJob adds the content of a job's file. Unknown names and invalid values are ignored.
-func (p *prologFiles) addJob(job, text string, written time.Time, n Numbers) {
+// noGPUs is the value of CUDA_VISIBLE_DEVICES in the prolog of a job without GPUs.
+const noGPUs = "NoDevFiles"
+
+// addJob adds the content of a job's file. Unknown names and invalid values are ignored, except malformed names of GPUs.
+func (p *prologFiles) addJob(path, text string, written time.Time, n Numbers) {
+	job := filepath.Base(path)
 	info := p.infos[job]
 	fields := map[string]*string{
 		"user": &info.User, "uid": &info.UID, "account": &info.Account, "partition": &info.Partition, "cluster": &info.Cluster, "sluid": &info.SLUID,
@@ -220,8 +251,11 @@ func (p *prologFiles) addJob(job, text string, written time.Time, n Numbers) {
 			continue
 		}
 		for device := range strings.SplitSeq(value, ",") {
-			if d, ok := parseDevice(device, n); ok {
+			switch d, ok := parseDevice(device, n); {
+			case ok:
 				p.claims = append(p.claims, claim{d, job, written})
+			case device != "" && device != noGPUs:
+				p.reject(device, path)
 			}
 		}
 	}

@@ -39,15 +39,15 @@ func write(t *testing.T, path, content string) {
 func TestPrologFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
+		".4715":       "4715\n",
 		"0":           "4711 1001\n",
 		"GPU-5d2f9a6": "4711 1001",
 		"MIG-5d2f9a6": "4712\n",
 		"1.7":         "4712\n4713\n\n",
 		"2":           "",
-		"1000":        "4711\n",
 		"readme.txt":  "4711\n",
 		".0":          "4711\n",
-		"jobs/4714":   "uid=1002\nuser=ada\naccount=physics\npartition=gpu\ncluster=alps\nsluid=s8FXKTA79XAR00\ngpus=3,GPU-77,../0,NoDevFiles\nname=\xff\nqos=x",
+		"jobs/4714":   "uid=1002\nuser=ada\naccount=physics\npartition=gpu\ncluster=alps\nsluid=s8FXKTA79XAR00\ngpus=3,GPU-77,,NoDevFiles\nname=\xff\nqos=x",
 		"jobs/x":      "gpus=7\n",
 	} {
 		write(t, filepath.Join(dir, name), content)
@@ -72,6 +72,40 @@ func TestPrologFiles(t *testing.T) {
 	files, _ = readPrologFiles([]string{dir}, Minor)
 	if got := holders(files)["nvidia0"]; len(got) != 1 {
 		t.Errorf("holders by minor number: %v", holders(files))
+	}
+}
+
+// TestMalformedNames checks that malformed names of GPUs are counted and reported, and that the other names count.
+func TestMalformedNames(t *testing.T) {
+	tests := []struct {
+		name    string
+		files   map[string]string
+		want    string // part of the error, empty for none
+		holders map[string][]string
+	}{
+		{"a range", map[string]string{"jobs/4711": "gpus=0,2-3\naccount=physics\n"}, `malformed names of GPUs (1, the first is "2-3" in DIR/jobs/4711): `, map[string][]string{"0": {"4711"}}},
+		{"two jobs", map[string]string{"jobs/1": "gpus=[0-1]", "jobs/2": "gpus=gpu:2,1"}, `malformed names of GPUs (2, the first is "[0-1]" in DIR/jobs/1): `, map[string][]string{"1": {"2"}}},
+		{"a path", map[string]string{"jobs/4711": "gpus=../0"}, `"../0"`, map[string][]string{}},
+		{"a space", map[string]string{"jobs/4711": "gpus=0, 1"}, `" 1"`, map[string][]string{"0": {"4711"}}},
+		{"a high number", map[string]string{"1000": "4711", "2": "4711"}, `the first is "1000" in DIR): `, map[string][]string{"2": {"4711"}}},
+		{"a range as a file", map[string]string{"2-3": "4711"}, `"2-3" in DIR): `, map[string][]string{}},
+		{"a long name", map[string]string{"jobs/4711": "gpus=" + strings.Repeat("x", 1000)}, `the first is "` + strings.Repeat("x", 40) + `" in`, map[string][]string{}},
+		{"no GPUs", map[string]string{"jobs/4711": "gpus=\n", "jobs/4712": "gpus=NoDevFiles\n", "readme": "x", ".2-3": "x"}, "", map[string][]string{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, content := range tt.files {
+				write(t, filepath.Join(dir, name), content)
+			}
+			files, err := readPrologFiles([]string{dir}, Index)
+			if want := strings.ReplaceAll(tt.want, "DIR", dir); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want one with %q", err, want)
+			}
+			if diff := cmp.Diff(tt.holders, holders(files)); diff != "" {
+				t.Errorf("holders (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -70,7 +70,9 @@ func TestProlog(t *testing.T) {
 	if diff := cmp.Diff([]string{"1", "2", "GPU-5d2f", "MIG-77", "jobs/4711", "jobs/4712"}, files(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
-	m.refresh()
+	if err := m.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), `(1, the first is "../x"`) {
+		t.Errorf("error %v, want one with the malformed name", err)
+	}
 	holders := make(map[string][]string)
 	for _, a := range m.Allocations(gpu.Allocations{Known: true}).List {
 		name := a.Device.UUID
