@@ -179,6 +179,21 @@ func isSystem(above []string) bool {
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
+// hiddenService returns the service in a cgroup file whose slice is above the exporter's cgroup namespace, or "". It can be the
+// system's or a user's.
+func hiddenService(file string) string {
+	for segments, err := range proc.Paths(file) {
+		if err != nil || len(segments) == 0 || segments[0] != ".." {
+			continue
+		}
+		i := slices.IndexFunc(segments, func(s string) bool { return s != ".." && !strings.HasSuffix(s, ".slice") })
+		if i > 0 && strings.HasSuffix(segments[i], ".service") && !slices.ContainsFunc(segments[:i+1], func(s string) bool { return proc.IsUserSlice(s) || s == "machine.slice" }) {
+			return segments[i]
+		}
+	}
+	return ""
+}
+
 // isSlurmScope reports whether the segment is the scope of Slurm's step daemons in cgroup v2:
 // slurmstepd.scope, or <node>_slurmstepd.scope where a machine may run several slurmd.
 func isSlurmScope(s string) bool {

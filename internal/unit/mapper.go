@@ -126,7 +126,7 @@ func New(cfg Config) *Mapper {
 		described: make(map[string]gpu.UnitInfo),
 		uids:      make(map[gpu.Unit]string), units: make(map[gpu.Unit]time.Duration),
 	}
-	m.scan = scan{tree: tree, parser: &m.parser, parented: m.ofEngine}
+	m.scan = scan{tree: tree, parser: &m.parser, parented: m.ofEngine, services: m.enabled(Systemd)}
 	return m
 }
 

@@ -288,6 +288,52 @@ func TestContainers(t *testing.T) {
 	m.wantHeld("docker/train exclusive")
 }
 
+// TestPrivateNamespace checks that services whose slice is hidden by a cgroup namespace are reported in the stage, for as long as
+// they run and only if services are units. Containers, users and services of a visible slice are not affected.
+func TestPrivateNamespace(t *testing.T) {
+	tests := []struct {
+		name, cgroup string
+		managers     []string
+		owner        string
+		hidden       string // empty for none
+	}{
+		{"a service beside the exporter", "/../ollama.service", unit.Managers, "host", "ollama.service"},
+		{"a service below it", "/../ray.service/workers", unit.Managers, "host", "ray.service"},
+		{"a service in a slice of its own", "/../../ml.slice/vllm.service", unit.Managers, "host", "vllm.service"},
+		{"a service of the system", "/../../system.slice/ollama.service", unit.Managers, "systemd/ollama", ""},
+		{"a user's service", "/../../user.slice/user-1000.slice/user@1000.service/app.slice/x.service", unit.Managers, "user/1000", ""},
+		{"a user", "/../user@1000.service/app.slice/x.service", unit.Managers, "host", ""},
+		{"a container", "/../docker-" + containerID + ".scope", unit.Managers, "pending", ""},
+		{"a machine's service", "/../../machine.slice/systemd-nspawn@x.service/payload", unit.Managers, "host", ""},
+		{"init", "/../../init.scope", unit.Managers, "host", ""},
+		{"services are no units", "/../ollama.service", []string{unit.Slurm}, "host", ""},
+		{"no namespace", "/ollama.service", unit.Managers, "host", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMachine(t, func(c *unit.Config) { c.Managers = tt.managers })
+			m.write("docker/containers/"+containerID+"/config.v2.json", `{"Name":"/train"}`)
+			m.write("docker/containers/"+containerID+"/hostconfig.json", `{}`)
+			m.start(10, "python3", tt.cgroup, "")
+			m.want(10, tt.owner)
+			for range 3 {
+				m.now += 10 * time.Second
+				err := m.Refresh(t.Context())
+				if want := tt.hidden + " is in an unknown slice"; (err == nil) != (tt.hidden == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+					t.Errorf("error %v, want %q", err, tt.hidden)
+				}
+				for _, s := range m.cfg.Stages.Snapshot() {
+					if s.Name == string(stage.Units) && s.Up != (tt.hidden == "") {
+						t.Errorf("stage %+v", s)
+					}
+				}
+			}
+			m.remove("proc/10")
+			m.refresh()
+		})
+	}
+}
+
 // TestLimit checks that units beyond the limit share one name for each manager, and that room
 // returns when units ended.
 func TestLimit(t *testing.T) {

@@ -24,6 +24,7 @@ type scan struct {
 	parser *parser
 	// parented returns the id of a container that the process belongs to if an engine has it, see [Mapper.ofEngine].
 	parented func(m match, isUnit bool, cgroup string) string
+	services bool // they are units
 	seen     map[gpu.ProcessID]scanned
 }
 
@@ -32,9 +33,11 @@ type scanned struct {
 	isUnit bool
 	// parented is the id of a container if an engine has it.
 	parented string
-	job      string        // of a daemon of Slurm
-	first    time.Duration // when it was first seen, on the boot clock
-	final    bool
+	// hidden is a service whose owner is unknown, see [hiddenService].
+	hidden string
+	job    string        // of a daemon of Slurm
+	first  time.Duration // when it was first seen, on the boot clock
+	final  bool
 }
 
 // live are the units that have a process.
@@ -68,6 +71,9 @@ func (s *scan) run(ctx context.Context, now time.Duration) (found live, err erro
 			continue
 		}
 		seen[id] = p
+		if p.hidden != "" && err == nil {
+			err = fmt.Errorf("%s is in an unknown slice, because the exporter has a cgroup namespace of its own: start its container with --cgroupns=host", p.hidden)
+		}
 		if p.parented != "" {
 			add(found.parented, p.parented, id)
 		}
@@ -137,6 +143,9 @@ func (s *scan) read(pid uint32, now time.Duration) (id gpu.ProcessID, p scanned,
 	}
 	p.match, p.isUnit = s.parser.parse(cgroup)
 	p.parented = s.parented(p.match, p.isUnit, cgroup)
+	if !p.isUnit && s.services {
+		p.hidden = hiddenService(cgroup)
+	}
 	p.final = now-p.first >= settleTime
 	if p.isUnit && p.daemon && isSLUID(p.id) && st.Name == stepDaemon {
 		title, _ := s.tree.Cmdline(pid) // missing while the process ends
