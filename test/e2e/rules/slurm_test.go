@@ -4,10 +4,12 @@ package rules_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/gpuledger/gpuledger/test/promdoc"
 	"github.com/gpuledger/gpuledger/test/prometheus"
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
@@ -52,4 +54,19 @@ func TestSlurmRules(t *testing.T) {
 			t.Errorf("%s = %v, want %v", query, got, want)
 		}
 	}
+}
+
+// TestSlurmQuery checks that the query of docs/slurm.md has one row for each job, also if two pages describe it.
+func TestSlurmQuery(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/slurm.md")
+	check(t, err)
+	h := worlds.New(30 * time.Second)
+	job := map[string]string{"node": "a", "manager": "slurm", "unit": "4711"}
+	info := worlds.With(job, "uid", "1001", "account", "physics")
+	for _, page := range []string{"gpuledger", "federated"} {
+		h.Constant(worlds.Series("gpuledger_unit_info", worlds.With(info, "job", page)), 0, time.Hour, 1)
+	}
+	h.Constant(worlds.Series("gpuledger_unit_energy_joules_total", worlds.With(job, "UUID", "GPU-1", "method", "shared")), 0, time.Hour, 7.2e6)
+	want := map[string]float64{`{account="physics", uid="1001", unit="4711"}`: 2}
+	runTests(t, nil, map[string]any{"evaluation_interval": "1m"}, []testGroup{groupOf(h, 0, []expressionTest{expect(promdoc.Blocks(string(text))[0], 30*time.Minute, want)})})
 }
