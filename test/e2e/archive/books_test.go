@@ -4,6 +4,7 @@ package archive_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -181,10 +182,31 @@ func TestBooks(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sums (-exporters' books +database):\n%s", diff)
 	}
+	checkUses(t, db)
 	pods := slices.DeleteFunc(db.rows(t, "select distinct pod_uid from charges"), func(uid string) bool { return uid == "" })
 	units := db.rows(t, "select distinct manager, unit from charges where unit <> ''")
 	if len(pods) < 10 || len(units) < 3 || len(want) < 100 {
 		t.Errorf("%d pods, %d units, %d accounts: the test needs more", len(pods), len(units), len(want))
 	}
 	t.Logf("%d pods, %d units, %d accounts", len(pods), len(units), len(want))
+}
+
+// checkUses checks that the use of a GPU is no shorter than its share-weighted time by the exporter's clock, and for most owners
+// not longer than the held time: one node is not scraped for ten minutes, and a job is suspended.
+func checkUses(t *testing.T, db query) {
+	t.Helper()
+	const scale, slack = int64(interval / tick), int64(2 * interval / time.Millisecond)
+	near, all := 0, 0
+	for _, line := range db.rows(t, "select gpu_ms, held_ms, cast(1000 * extract(epoch from ended - began) as bigint) from allocations where held_ms > 0") {
+		var weighted, held, used int64
+		if _, err := fmt.Sscanf(line, "%d | %d | %d", &weighted, &held, &used); err != nil || used < scale*weighted-slack {
+			t.Errorf("a use is shorter than its GPU time: %s (GPU and held time in ms, use in accelerated ms): %v", line, err)
+		}
+		if all++; used <= scale*held+slack {
+			near++
+		}
+	}
+	if 10*near < 8*all || all < 50 {
+		t.Errorf("only %d of %d uses have their held time", near, all)
+	}
 }
