@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -18,6 +19,10 @@ type idleKind struct {
 	Model      string    `json:"model"`
 	PowerLimit gpu.Watts `json:"power_limit_watts"`
 	Driver     string    `json:"driver"` // version
+}
+
+func (k idleKind) compare(other idleKind) int {
+	return cmp.Or(cmp.Compare(k.Model, other.Model), cmp.Compare(k.PowerLimit, other.PowerLimit), cmp.Compare(k.Driver, other.Driver))
 }
 
 // An idleRow is a row of the table of measured idle powers.
@@ -82,7 +87,8 @@ func (t *idlePowers) update(now time.Duration, gpus map[string]entry, drivers []
 			measured[k] = append(measured[k], b.IdlePower)
 		}
 	}
-	for k, powers := range measured {
+	for _, k := range slices.SortedFunc(maps.Keys(measured), idleKind.compare) {
+		powers := measured[k]
 		slices.Sort(powers)
 		t.now = slices.DeleteFunc(t.now, func(r idleRow) bool { return r.idleKind == k })
 		t.now = append(t.now, idleRow{k, powers[(len(powers)-1)/2]})
@@ -96,9 +102,7 @@ func (t *idlePowers) update(now time.Duration, gpus map[string]entry, drivers []
 
 // moved reports whether the table differs from the saved one.
 func (t *idlePowers) moved() bool {
-	byKind := func(a, b idleRow) int {
-		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.PowerLimit, b.PowerLimit), cmp.Compare(a.Driver, b.Driver))
-	}
+	byKind := func(a, b idleRow) int { return a.idleKind.compare(b.idleKind) }
 	return !slices.EqualFunc(slices.SortedFunc(slices.Values(t.now), byKind), slices.SortedFunc(slices.Values(t.saved), byKind), func(a, b idleRow) bool {
 		return a.idleKind == b.idleKind && math.Abs(float64(a.Power-b.Power)) <= idleMoved*float64(b.Power)
 	})
