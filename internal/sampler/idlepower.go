@@ -102,7 +102,7 @@ func (t *idlePowers) update(now time.Duration, gpus map[string]entry, drivers []
 
 // moved reports whether the table differs from the saved one.
 func (t *idlePowers) moved() bool {
-	byKind := func(a, b idleRow) int { return a.idleKind.compare(b.idleKind) }
+	byKind := func(a, b idleRow) int { return a.compare(b.idleKind) }
 	return !slices.EqualFunc(slices.SortedFunc(slices.Values(t.now), byKind), slices.SortedFunc(slices.Values(t.saved), byKind), func(a, b idleRow) bool {
 		return a.idleKind == b.idleKind && math.Abs(float64(a.Power-b.Power)) <= idleMoved*float64(b.Power)
 	})
