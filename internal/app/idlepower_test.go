@@ -10,10 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// TestIdlePowers checks two loads whose bills depend on the idle power, which is 70 W: of a driver whose
-// power samples show the gaps, and of one without power samples, with a configured idle power and
-// without. The last is an eighth of the limit, 87.5 W: then the bills may be wrong, and the energy is
-// counted as estimated.
+// TestIdlePowers checks the bills of two loads, which depend on the idle power of 70 W. The driver has
+// power samples that show the gaps, or none, and then the idle power is configured or not. If it is not,
+// it is an eighth of the limit, 87.5 W: the bills may be wrong, and the energy is counted as estimated.
 func TestIdlePowers(t *testing.T) {
 	sameWork := onH100(2, []simnode.Pod{
 		sharingPod("a", 0, process("python3", simnode.Constant(10), simnode.Compute)),

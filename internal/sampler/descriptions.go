@@ -105,13 +105,14 @@ func (d *descriptions) update(now time.Duration, units map[gpu.Unit]gpu.UnitInfo
 	}
 	rows := []descriptionRow{}
 	for u, i := range units {
-		if i.Account+i.Partition+i.Cluster != "" && len(rows) < maxDescriptions {
+		if i.Account+i.Partition+i.Cluster != "" {
 			rows = append(rows, descriptionRow{u.Manager, u.Name, i.SLUID, i.Account, i.Partition, i.Cluster})
 		}
 	}
 	slices.SortFunc(rows, func(a, b descriptionRow) int {
 		return cmp.Or(cmp.Compare(a.Manager, b.Manager), cmp.Compare(a.Unit, b.Unit))
 	})
+	rows = rows[:min(len(rows), maxDescriptions)]
 	if slices.Equal(rows, d.saved) {
 		return nil
 	}

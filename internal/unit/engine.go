@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -92,8 +93,21 @@ func (m *Mapper) answer(c match, first time.Duration) owner.Answer {
 	return owner.Answer{Owner: u.Owner(), ContainerID: c.container(), Final: true}
 }
 
+// podmanList reads Podman's containers once.
+type podmanList func() (map[string]container, error)
+
+// read returns one of Podman's containers with its GPUs. It has no name if Podman does not have it.
+func (l podmanList) read(m *Mapper, id string) (container, error) {
+	all, err := l()
+	c := all[id]
+	if c.name != "" {
+		c.devices, err = readPodmanDevices(m.cfg.PodmanRoots, id, m.cfg.ProcFS)
+	}
+	return c, err
+}
+
 // readParented reads the files of a container of an unknown engine. A container that no engine has is no error.
-func (m *Mapper) readParented(id string) (c container, err error) {
+func (m *Mapper) readParented(id string, podman podmanList) (c container, err error) {
 	if m.enabled(Docker) {
 		if c, err = readDocker(m.cfg.DockerRoot, id); err == nil || c.name != "" || !errors.Is(err, fs.ErrNotExist) {
 			return c, err
@@ -102,17 +116,13 @@ func (m *Mapper) readParented(id string) (c container, err error) {
 	if !m.enabled(Podman) {
 		return container{}, nil
 	}
-	all, err := readPodman(m.cfg.PodmanRoots, map[string]string{id: Podman})
-	switch c = all[id]; {
-	case c.name != "":
-		c.devices, err = readPodmanDevices(m.cfg.PodmanRoots, id, m.cfg.ProcFS)
-	case errors.Is(err, fs.ErrNotExist):
+	if c, err = podman.read(m, id); c.name == "" && errors.Is(err, fs.ErrNotExist) {
 		err = nil // without Podman
 	}
 	return c, err
 }
 
-// adopt adds the containers whose engine is known now to the live units.
+// adopt adds the live containers of which the engine is known now to the units.
 func (l live) adopt(containers map[string]container) {
 	for id, processes := range l.parented {
 		if c := containers[id]; c.manager != "" {
@@ -143,7 +153,7 @@ func (m *Mapper) newContainers(found live) map[string]string {
 // another engine is, keeps its id as its name.
 func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
 	out := make(map[string]container, len(ids))
-	var podman map[string]container
+	podman := podmanList(sync.OnceValues(func() (map[string]container, error) { return readPodman(m.cfg.PodmanRoots, ids) }))
 	var first error
 	for id, manager := range ids {
 		var c container
@@ -152,16 +162,11 @@ func (m *Mapper) readContainers(ids map[string]string) (map[string]container, er
 		case Docker:
 			c, err = readDocker(m.cfg.DockerRoot, id)
 		case "":
-			if c, err = m.readParented(id); c.manager == "" && err == nil {
+			if c, err = m.readParented(id, podman); c.manager == "" && err == nil {
 				continue
 			}
 		default:
-			if podman == nil {
-				podman, err = readPodman(m.cfg.PodmanRoots, ids)
-			}
-			if c = podman[id]; c.name != "" {
-				c.devices, err = readPodmanDevices(m.cfg.PodmanRoots, id, m.cfg.ProcFS)
-			}
+			c, err = podman.read(m, id)
 		}
 		if err != nil && c.name == "" {
 			first = cmp.Or(first, err)

@@ -32,7 +32,7 @@ func (r *recording) add(ms int, share float64, watts func(i int) float64) {
 
 func constant(w float64) func(int) float64 { return func(int) float64 { return w } }
 
-// steep adds work whose end shows that the power samples are of a moment: power falls by 400 W in 20 ms.
+// steep adds work that ends with a fall of 400 W in 20 ms: the driver does not average power for longer.
 func (r *recording) steep(times int) {
 	for range times {
 		r.add(100, 1, constant(500))
