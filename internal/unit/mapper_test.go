@@ -288,6 +288,30 @@ func TestContainers(t *testing.T) {
 	m.wantHeld("docker/train exclusive")
 }
 
+// TestBrokenList checks that each container of Podman is named once the list of containers can be read.
+func TestBrokenList(t *testing.T) {
+	m := newMachine(t, nil)
+	names := []string{"labeler", "tuner"}
+	list := make([]string, len(names))
+	m.write("podman/overlay-containers/containers.json", "[")
+	m.write("podman/overlay-containers/volatile-containers.json", "[]")
+	for i, name := range names {
+		id := strings.Replace(containerID, "3", string(rune('6'+i)), 1)
+		list[i] = `{"id":"` + id + `","names":["` + name + `"]}`
+		m.start(10+i, "python3", "/machine.slice/libpod-"+id+".scope/container", "")
+	}
+	if err := m.Refresh(t.Context()); err == nil {
+		t.Error("no error for a broken list")
+	}
+	m.write("podman/overlay-containers/containers.json", "["+strings.Join(list, ",")+"]")
+	if err := m.Refresh(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for i, name := range names {
+		m.want(uint32(10+i), "podman/"+name)
+	}
+}
+
 // TestPrivateNamespace checks that services whose slice is hidden by a cgroup namespace are reported in the stage, for as long as
 // they run and only if services are units. Containers, users and services of a visible slice are not affected.
 func TestPrivateNamespace(t *testing.T) {
