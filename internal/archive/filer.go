@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -317,7 +316,7 @@ func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) err
 	if err != nil {
 		return err
 	}
-	h.State, h.Corrections = table.Corrected, fold.Difference(charges, h.Charges)
+	h.State, h.Corrections = table.Corrected, table.Difference(charges, h.Charges)
 	return c.Correct(ctx, &h)
 }
 

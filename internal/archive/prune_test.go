@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -21,11 +21,11 @@ func TestPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, at := range []time.Time{january, january.Add(time.Hour), january.AddDate(0, 1, 0)} {
-		h := &fold.Hour{
-			Cluster: "east", Start: at, GPUs: []fold.GPU{{Node: "n", UUID: "GPU-1", Energy: 7}},
-			Charges: []fold.Charge{{Node: "n", UUID: "GPU-1", Reason: "idle", Energy: 7}},
+		h := &table.Hour{
+			Cluster: "east", Start: at, GPUs: []table.GPU{{Node: "n", UUID: "GPU-1", Energy: 7}},
+			Charges: []table.Charge{{Node: "n", UUID: "GPU-1", Reason: "idle", Energy: 7}},
 		}
-		if err := s.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: "x"}}); err != nil {
+		if err := s.Replace(t.Context(), sinktest.Complete(h)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -32,8 +32,8 @@ type sequence struct {
 // foldedHour is an hour that was read and folded.
 type foldedHour struct {
 	coverage coverage
-	parts    []*fold.Hour // by shard
-	err      error        // the first refusal of a shard
+	parts    []*table.Hour // by shard
+	err      error         // the first refusal of a shard
 }
 
 // filedHours are the hours in a sink.
@@ -89,19 +89,19 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	if err != nil {
 		return h, refused(err)
 	}
-	folded := &fold.Hour{Cluster: cluster, Start: hour.UTC()}
-	folded.Join(f.parts...)
-	a.metrics.dropped.WithLabelValues(cluster).Add(float64(folded.Dropped))
-	if unknown := folded.Unknown(owners); len(unknown) > 0 {
+	c := &f.coverage
+	h = table.Hour{Cluster: cluster, Start: hour.UTC(), State: state, SilentNodes: len(c.silent(c.before)), ExplainedNodes: len(c.explained)}
+	h.Join(f.parts...)
+	a.metrics.dropped.WithLabelValues(cluster).Add(float64(h.Dropped))
+	if unknown := fold.Unknown(&h, owners); len(unknown) > 0 {
 		more, err := a.store.Pods(ctx, cluster, hour, unknown)
 		if err != nil {
 			return h, refused(err)
 		}
 		owners = append(owners, more...)
 	}
-	folded.Name(owners, a.config.Team)
-	c := &f.coverage
-	h = table.Hour{Hour: folded, State: state, SilentNodes: len(c.silent(c.before)), ExplainedNodes: len(c.explained), Filed: table.Filed{Digest: table.Digest(folded)}}
+	fold.Name(&h, owners, a.config.Team)
+	h.Digest = table.Digest(&h)
 	if state == table.Gaps {
 		h.Reason = c.accepted
 	}

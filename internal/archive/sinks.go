@@ -7,7 +7,6 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/mysql"
 	"github.com/gpuledger/gpuledger/internal/archive/postgres"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
@@ -27,7 +26,7 @@ type sink interface {
 // corrector is a sink that can correct hours of closed months.
 type corrector interface {
 	// Charges returns the filed charges of an hour, and its corrections.
-	Charges(ctx context.Context, cluster string, hour time.Time) ([]fold.Charge, error)
+	Charges(ctx context.Context, cluster string, hour time.Time) ([]table.Charge, error)
 	// Correct files the corrections of an hour beside earlier ones.
 	Correct(ctx context.Context, h *table.Hour) error
 }

@@ -23,7 +23,7 @@ func (l *located) add(h *table.Hour) {
 	if !l.hour.Equal(h.Start) {
 		*l = located{h.Start, make(map[string][]table.Seen)}
 	}
-	l.clusters[h.Cluster] = table.SeenIn(h.Hour)
+	l.clusters[h.Cluster] = table.SeenIn(h)
 }
 
 // checkTwice refuses an hour with a GPU that is filed for another cluster at the same time. Otherwise the same samples

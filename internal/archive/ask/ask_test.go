@@ -17,7 +17,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -59,23 +59,23 @@ func books(t *testing.T) (folder string) {
 	sink, err := files.Open(folder, []string{"parquet"})
 	check(t, err)
 	for n := range 48 {
-		h := &fold.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
+		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
 		for i, serial := range []string{"1653924023101", "1653924023102"} {
-			h.GPUs = append(h.GPUs, fold.GPU{
+			h.GPUs = append(h.GPUs, table.GPU{
 				Node: "n1", UUID: fmt.Sprintf("GPU-%d", i+1), Serial: serial, ChassisSerial: "C1", PCIBusID: fmt.Sprintf("00000000:%d", i), Model: "H100", Energy: kWh / 2,
 				First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 59,
 			})
 		}
 		for i, who := range []string{"vision", "search"} {
-			h.Charges = append(h.Charges, fold.Charge{
+			h.Charges = append(h.Charges, table.Charge{
 				Node: "n1", UUID: "GPU-1", Serial: "1653924023101", Namespace: who, Pod: "p" + strconv.Itoa(i), PodUID: "uid-" + who, Team: who, WorkloadKind: "Job", WorkloadName: "job",
 				Energy: kWh / 5, Exclusive: kWh / 5, Idle: int64(i) * kWh / 10, Held: 3_600_000, GPUTime: 1_800_000, Active: 900_000, Estimated: int64(i) * kWh / 20, Busy: 225_000,
 			})
 		}
 		h.Charges = append(h.Charges,
-			fold.Charge{Node: "n1", UUID: "GPU-1", Serial: "1653924023101", Reason: "host", Energy: kWh / 10},
-			fold.Charge{Node: "n1", UUID: "GPU-2", Serial: "1653924023102", Reason: "idle", Energy: kWh / 2})
-		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+			table.Charge{Node: "n1", UUID: "GPU-1", Serial: "1653924023101", Reason: "host", Energy: kWh / 10},
+			table.Charge{Node: "n1", UUID: "GPU-2", Serial: "1653924023102", Reason: "idle", Energy: kWh / 2})
+		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	}
 	check(t, sink.Close())
 	return folder
@@ -152,14 +152,14 @@ func TestUnits(t *testing.T) {
 	folder := t.TempDir()
 	sink, err := files.Open(folder, []string{"csv"})
 	check(t, err)
-	h := &fold.Hour{Cluster: "east", Start: october, GPUs: []fold.GPU{
+	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Energy: kWh, First: october.Add(time.Minute), Last: october.Add(59 * time.Minute), Scrapes: 59},
-	}, Charges: []fold.Charge{
+	}, Charges: []table.Charge{
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: "p", PodUID: "u", Team: "blue", Energy: kWh / 4},
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Manager: "slurm", Unit: "4711", Team: "physics", Username: "alice", Energy: kWh / 2, GPUTime: 3_600_000, Busy: 1_800_000, Estimated: kWh / 8},
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Reason: "idle", Energy: kWh / 4},
 	}}
-	check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	check(t, sink.Close())
 	for question, want := range map[string]string{
 		"ran --unit=slurm/4711": `CLUSTER  MANAGER  UNIT  USER   TEAM     NODE  SERIAL  FROM              LAST HOUR         KWH    IDLE KWH  GPU HOURS  ACTIVE HOURS  BUSY HOURS

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // capacityColumns are the columns of the GPUs by state. Time is in GPU hours.
@@ -144,7 +145,7 @@ func (c *capacity) states(start time.Time, model string) *states {
 }
 
 // charge adds the GPU time of pods and units.
-func (c *capacity) charge(start time.Time, charge books.Charge) {
+func (c *capacity) charge(start time.Time, charge table.Charge) {
 	if charge.Reason != "" {
 		return
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -22,25 +22,25 @@ import (
 const hourMS = 3_600_000
 
 // present returns a GPU in an hour of a node.
-func present(start time.Time, node, uuid, address, model string) fold.GPU {
-	return fold.GPU{
+func present(start time.Time, node, uuid, address, model string) table.GPU {
+	return table.GPU{
 		Node: node, UUID: uuid, Serial: "S" + strings.TrimPrefix(uuid, "GPU-"), PCIBusID: address, Model: model, SystemUUID: "of-" + node,
 		First: start.Add(time.Minute), Last: start.Add(59 * time.Minute), Scrapes: 59, Energy: 1,
 	}
 }
 
-func fileHours(t *testing.T, hours ...*fold.Hour) (folder string) {
+func fileHours(t *testing.T, hours ...*table.Hour) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	sink, err := files.Open(folder, []string{"csv"})
 	check(t, err)
 	for _, h := range hours {
 		for _, g := range h.GPUs {
-			if !slices.ContainsFunc(h.Charges, func(c fold.Charge) bool { return c.UUID == g.UUID }) {
-				h.Charges = append(h.Charges, fold.Charge{Node: g.Node, UUID: g.UUID, Reason: "idle", Energy: g.Energy})
+			if !slices.ContainsFunc(h.Charges, func(c table.Charge) bool { return c.UUID == g.UUID }) {
+				h.Charges = append(h.Charges, table.Charge{Node: g.Node, UUID: g.UUID, Reason: "idle", Energy: g.Energy})
 			}
 		}
-		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	}
 	check(t, sink.Close())
 	return folder
@@ -84,7 +84,7 @@ func TestCapacity(t *testing.T) {
 			want[key][state] = want[key][state].(float64) + ms
 		}
 	}
-	var hours []*fold.Hour
+	var hours []*table.Hour
 	for n := range length {
 		if n == unfiled {
 			continue
@@ -95,7 +95,7 @@ func TestCapacity(t *testing.T) {
 		if n == length-1 {
 			moments[start.Format("2006-01-02T15:04:05.000Z")] = 1
 		}
-		h := &fold.Hour{Cluster: "east", Start: start}
+		h := &table.Hour{Cluster: "east", Start: start}
 		for node, model := range []string{"H100", "A100"} {
 			there := []bool{random.IntN(5) > 0, random.IntN(5) > 0}
 			if n == 0 {
@@ -118,7 +118,7 @@ func TestCapacity(t *testing.T) {
 				}
 				if there[i] {
 					h.GPUs = append(h.GPUs, present(start, fmt.Sprint("n", node), uuid, fmt.Sprint(i), model))
-					h.Charges = append(h.Charges, fold.Charge{Node: fmt.Sprint("n", node), UUID: uuid, Namespace: "ml", Pod: "p", PodUID: uuid, Energy: 1, GPUTime: int64(allocated), Active: int64(active)})
+					h.Charges = append(h.Charges, table.Charge{Node: fmt.Sprint("n", node), UUID: uuid, Namespace: "ml", Pod: "p", PodUID: uuid, Energy: 1, GPUTime: int64(allocated), Active: int64(active)})
 				}
 			}
 		}
@@ -139,10 +139,10 @@ func TestCapacity(t *testing.T) {
 
 // TestCapacityReplaced checks that a lost board counts until another board is in its place, and a moved one in its new place only.
 func TestCapacityReplaced(t *testing.T) {
-	var hours []*fold.Hour
+	var hours []*table.Hour
 	for n := range 6 {
 		start := october.Add(time.Duration(n) * time.Hour)
-		h := &fold.Hour{Cluster: "east", Start: start, GPUs: []fold.GPU{present(start, "n1", "GPU-stays", "0", "H100")}}
+		h := &table.Hour{Cluster: "east", Start: start, GPUs: []table.GPU{present(start, "n1", "GPU-stays", "0", "H100")}}
 		switch {
 		case n < 2:
 			h.GPUs = append(h.GPUs, present(start, "n1", "GPU-fails", "1", "H100"))
@@ -193,7 +193,7 @@ func TestPending(t *testing.T) {
 func TestPendingUnknown(t *testing.T) {
 	server := httptest.NewServer(foldtest.API{Store: boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })})
 	defer server.Close()
-	folder := fileHours(t, &fold.Hour{Cluster: "east", Start: october, GPUs: []fold.GPU{present(october, "n1", "GPU-0", "0", "H100")}})
+	folder := fileHours(t, &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{present(october, "n1", "GPU-0", "0", "H100")}})
 	for source, want := range map[string]string{
 		"--books=" + folder:         "! an archive has no pending GPU hours: ask a store with the rule gpuledger:pending_gpu_hours:sum by --store.url",
 		"--store.url=" + server.URL: "! no pending GPU hours in this time: no pod was pending, or the rule gpuledger:pending_gpu_hours:sum was not evaluated",
@@ -212,12 +212,12 @@ func TestAges(t *testing.T) {
 	at := func(day, hour int) time.Time {
 		return october.AddDate(0, 0, day-1).Add(time.Duration(hour) * time.Hour)
 	}
-	var hours []*fold.Hour
+	var hours []*table.Hour
 	for _, x := range []struct {
 		start  time.Time
 		boards []int
 	}{{at(1, 0), []int{1, 2, 3, 4, 5}}, {at(14, 23), []int{1, 2, 3, 4, 6}}, {at(20, 0), []int{2, 3, 4, 6}}} {
-		h := &fold.Hour{Cluster: "east", Start: x.start}
+		h := &table.Hour{Cluster: "east", Start: x.start}
 		for _, n := range x.boards {
 			h.GPUs = append(h.GPUs, present(x.start, "n1", fmt.Sprint("GPU-", n), fmt.Sprint(min(n, 5)), "H100"))
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // TestTimes checks every pair of flags that select a time: a pair is accepted, or the error names both flags.
@@ -69,9 +69,9 @@ func TestFiling(t *testing.T) {
 
 // TestPrefix checks the suggestions for the start of a name: the only one, or some of many.
 func TestPrefix(t *testing.T) {
-	h := &fold.Hour{}
+	h := &table.Hour{}
 	for i := range 12 {
-		h.GPUs = append(h.GPUs, fold.GPU{
+		h.GPUs = append(h.GPUs, table.GPU{
 			Node: "node-a", UUID: fmt.Sprintf("GPU-%x0c1d2e3f-77", i), Serial: fmt.Sprintf("16539240231%02d", i), First: october, Last: october, Scrapes: 1,
 		})
 	}
@@ -91,10 +91,10 @@ func TestPrefix(t *testing.T) {
 
 // TestTwoGPUs checks that rows of the two GPUs of a board differ in a printed column.
 func TestTwoGPUs(t *testing.T) {
-	h := &fold.Hour{}
+	h := &table.Hour{}
 	for _, uuid := range []string{"GPU-a", "GPU-b"} {
-		h.GPUs = append(h.GPUs, fold.GPU{Node: "n1", UUID: uuid, Serial: "S1", First: october, Last: october, Scrapes: 1})
-		h.Charges = append(h.Charges, fold.Charge{Node: "n1", UUID: uuid, Serial: "S1", Namespace: "ml", Pod: "p", PodUID: "u", Energy: kWh})
+		h.GPUs = append(h.GPUs, table.GPU{Node: "n1", UUID: uuid, Serial: "S1", First: october, Last: october, Scrapes: 1})
+		h.Charges = append(h.Charges, table.Charge{Node: "n1", UUID: uuid, Serial: "S1", Namespace: "ml", Pod: "p", PodUID: "u", Energy: kWh})
 	}
 	folder := archived(t, h)
 	for _, question := range []string{"where", "history", "ran", "report"} {

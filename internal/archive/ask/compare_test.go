@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -25,16 +25,16 @@ func fileUses(t *testing.T, hours map[time.Time][]use) (folder string) {
 	sink, err := files.Open(folder, []string{"csv"})
 	check(t, err)
 	for start, uses := range hours {
-		h := &fold.Hour{Cluster: "east", Start: start, GPUs: []fold.GPU{{Node: "n1", UUID: "GPU-1", Model: "H100", First: start, Last: start, Scrapes: 1}}}
+		h := &table.Hour{Cluster: "east", Start: start, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", Model: "H100", First: start, Last: start, Scrapes: 1}}}
 		for _, u := range uses {
-			c := fold.Charge{Node: "n1", UUID: "GPU-1", Namespace: u.namespace, Energy: u.kWh * kWh, GPUTime: u.gpuHours * 3_600_000}
+			c := table.Charge{Node: "n1", UUID: "GPU-1", Namespace: u.namespace, Energy: u.kWh * kWh, GPUTime: u.gpuHours * 3_600_000}
 			if c.Reason = "idle"; u.namespace != "" {
 				c.Reason, c.Pod, c.PodUID = "", "p", u.namespace
 			}
 			h.GPUs[0].Energy += c.Energy
 			h.Charges = append(h.Charges, c)
 		}
-		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	}
 	check(t, sink.Close())
 	return folder

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 const (
@@ -272,7 +273,7 @@ func TestWhereDrawn(t *testing.T) {
 // the holders of the hour there.
 func TestWhereDrawnInArchive(t *testing.T) {
 	d := draw(7)
-	var hours []*fold.Hour
+	var hours []*table.Hour
 	for n := range int(drawnTime / time.Hour) {
 		h, err := fold.Fold(d.Input(october.Add(time.Duration(n) * time.Hour)))
 		check(t, err)

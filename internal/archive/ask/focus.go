@@ -14,6 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // The columns of FOCUS (FinOps Open Cost and Usage Specification) that both versions have, and those of
@@ -37,16 +38,16 @@ const allocationMethod = "gpuledger-energy-1"
 // sku is a kind of charge.
 type sku struct {
 	id, meter, unit string
-	quantity        func(books.Charge) float64
+	quantity        func(table.Charge) float64
 	price           func(f factors.Factors, u factors.Use) float64
 }
 
 var skus = []sku{
 	{
-		"gpu-energy", "GPU Energy", "kWh", func(c books.Charge) float64 { return float64(c.Energy) / 3.6e9 },
+		"gpu-energy", "GPU Energy", "kWh", func(c table.Charge) float64 { return float64(c.Energy) / 3.6e9 },
 		func(f factors.Factors, u factors.Use) float64 { u.Energy = 3_600_000_000; return costOf(f, u) },
 	}, {
-		"gpu-time", "GPU Hours", "Hours", func(c books.Charge) float64 { return float64(c.GPUTime) / 3.6e6 },
+		"gpu-time", "GPU Hours", "Hours", func(c table.Charge) float64 { return float64(c.GPUTime) / 3.6e6 },
 		func(f factors.Factors, u factors.Use) float64 { u.GPUTime = 3_600_000; return costOf(f, u) },
 	},
 }
@@ -111,7 +112,7 @@ func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) 
 }
 
 // parts adds up charges by day, GPU, price and pod or unit.
-func (q *question) parts(charges []books.Charge) (parts []*part, totals map[origin]float64) {
+func (q *question) parts(charges []table.Charge) (parts []*part, totals map[origin]float64) {
 	type key struct {
 		origin
 		namespace, pod, uid, manager, unit, reason string

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -131,13 +131,13 @@ func TestSkuPrice(t *testing.T) {
 	sink, err := files.Open(folder, []string{"csv"})
 	check(t, err)
 	for n, cluster := range []string{"east", "west", "east"} {
-		h := &fold.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
+		h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
 		for i, model := range []string{"H100", "A100"} {
 			uuid := fmt.Sprint("GPU-", cluster, i)
-			h.GPUs = append(h.GPUs, fold.GPU{Node: "n1", UUID: uuid, Model: model, Energy: kWh, First: h.Start, Last: h.Start, Scrapes: 1})
-			h.Charges = append(h.Charges, fold.Charge{Node: "n1", UUID: uuid, Namespace: "ml", Pod: "p", PodUID: "u", Energy: kWh, GPUTime: 3_600_000})
+			h.GPUs = append(h.GPUs, table.GPU{Node: "n1", UUID: uuid, Model: model, Energy: kWh, First: h.Start, Last: h.Start, Scrapes: 1})
+			h.Charges = append(h.Charges, table.Charge{Node: "n1", UUID: uuid, Namespace: "ml", Pod: "p", PodUID: "u", Energy: kWh, GPUTime: 3_600_000})
 		}
-		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	}
 	check(t, sink.Close())
 	list := file(t, "from,cluster,per_kwh,per_gpu_hour,currency\n2026-10-01,,0.2,2,EUR\n2026-10-01,west,0.3,3,EUR\n2026-10-01T02:00,,0.4,4,EUR\n")

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // historyColumns are the columns of stays.
@@ -50,7 +50,7 @@ func (q *question) history(ctx context.Context) (print.Answer, error) {
 	}
 	for _, n := range found {
 		if n.unknown != nil {
-			a.Rows = append(a.Rows, historyRow(n.name, &Stay{Start: unknownState, GPU: books.GPU{GPU: fold.GPU{Serial: q.assets.Of(n.value).Serial}}}))
+			a.Rows = append(a.Rows, historyRow(n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: q.assets.Of(n.value).Serial}}))
 		}
 		a.Rows = append(a.Rows, n.historyRows(all)...)
 	}
@@ -91,7 +91,7 @@ func historyRow(name string, s *Stay) []any {
 }
 
 // xids adds up the XID errors of hours, as code=count.
-func xids(hours []books.GPU) string {
+func xids(hours []table.GPU) string {
 	sums := make(map[string]int64)
 	for _, g := range hours {
 		for code, n := range g.XIDs {
@@ -141,7 +141,7 @@ func (q *question) successor(ctx context.Context, s *Stay, of books.Selection) (
 	if len(uuids) == 0 {
 		return nil, nil
 	}
-	err = q.source.GPUs(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...), func(g books.GPU) {
+	err = q.source.GPUs(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...), func(g table.GPU) {
 		if next == nil && g.Scrapes > 0 && g.First.After(s.Last) && !moved(s.GPU, g) && g.PCIBusID == s.PCIBusID {
 			next = newStay(g, "seen")
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // detail has the holders and the errors of a board.
@@ -43,7 +44,7 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Selectio
 			}
 		}
 		selected.From = selected.From.AddDate(0, 0, -xidDays)
-		err = q.source.GPUs(ctx, selected, func(g books.GPU) {
+		err = q.source.GPUs(ctx, selected, func(g table.GPU) {
 			d := all[g.UUID]
 			for _, code := range slices.Sorted(maps.Keys(g.XIDs)) {
 				d.xids = append(d.xids, fmt.Sprintf("%s at %s", code, g.Hour.In(q.zone).Format("2006-01-02 15h")))

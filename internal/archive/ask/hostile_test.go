@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -20,8 +20,8 @@ func TestHostileLabels(t *testing.T) {
 	const serial = "S1\x1b]0;title\x07\nFORGED\u202e\u2028"
 	mark := func(name string) string { return name + "\x1b[2J\nFORGED\u2066" }
 	for n, cluster := range []string{mark("east"), mark("east"), mark("west")} {
-		h := &fold.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
-		h.GPUs = []fold.GPU{{
+		h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
+		h.GPUs = []table.GPU{{
 			Node: mark("n1"), UUID: mark("GPU-1"), Serial: serial, ChassisSerial: mark("C1"), ChassisSlot: mark("2"), Model: mark("H100"), PCIBusID: mark("0:1"), Machine: mark("m"),
 			Energy: kWh, First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 59,
 		}}
@@ -30,14 +30,15 @@ func TestHostileLabels(t *testing.T) {
 			gone.UUID, gone.Serial, gone.PCIBusID, gone.Energy = mark("GPU-2"), mark("S2"), mark("0:2"), 0
 			h.GPUs = append(h.GPUs, gone)
 		}
-		h.Charges = []fold.Charge{
+		h.Charges = []table.Charge{
 			{
 				Node: mark("n1"), UUID: mark("GPU-1"), Serial: serial, Namespace: mark("ml"), Pod: mark("p"), PodUID: mark("u"), Team: mark("blue"),
 				WorkloadKind: mark("Job"), WorkloadName: mark("j"), Energy: kWh / 2, GPUTime: 3_600_000,
 			},
 			{Node: mark("n1"), UUID: mark("GPU-1"), Serial: serial, Manager: mark("slurm"), Unit: mark("7"), Username: mark("alice"), Team: mark("red"), Energy: kWh / 2},
 		}
-		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Gaps, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+		sinktest.Complete(h).State = table.Gaps
+		check(t, sink.Replace(t.Context(), h))
 	}
 	check(t, sink.Close())
 	assets := file(t, "serial,tag,warranty\nS1,\"A\x1b[2J\",2029-01-01\n")

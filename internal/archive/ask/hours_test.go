@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -24,8 +24,9 @@ func TestAccepted(t *testing.T) {
 	sink, err := files.Open(folder, []string{"csv"})
 	check(t, err)
 	for hour, reason := range []string{"", "rack 7 was moved", "rack 7 was moved", "", "a power cut", ""} {
-		h := &fold.Hour{Cluster: "east", Start: october.Add(time.Duration(hour) * time.Hour)}
-		filed := &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h), Reason: reason}}
+		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(hour) * time.Hour)}
+		filed := sinktest.Complete(h)
+		filed.Reason = reason
 		if reason != "" || hour == 5 { // earlier versions have no reasons
 			filed.State = table.Gaps
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // impact answers with the inputs of the Impact Framework of the Green Software Foundation: the energy of
@@ -46,7 +47,7 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 }
 
 // component is the name of a group.
-func component(c books.Charge, columns []string) (name string) {
+func component(c table.Charge, columns []string) (name string) {
 	if c.Reason != "" {
 		return cmp.Or(c.Cluster, "cluster") + "/unattributed"
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // runWith answers a question with a standard input.
@@ -41,9 +41,9 @@ func column(t *testing.T, text, name string) (values []string) {
 
 // rack files an hour of boards S0 to S39, two of them in each node.
 func rack(t *testing.T) string {
-	h := &fold.Hour{}
+	h := &table.Hour{}
 	for i := range 40 {
-		h.GPUs = append(h.GPUs, fold.GPU{Node: fmt.Sprint("n", i/2), UUID: fmt.Sprint("GPU-", i), Serial: fmt.Sprint("S", i), First: october, Last: october, Scrapes: 1})
+		h.GPUs = append(h.GPUs, table.GPU{Node: fmt.Sprint("n", i/2), UUID: fmt.Sprint("GPU-", i), Serial: fmt.Sprint("S", i), First: october, Last: october, Scrapes: 1})
 	}
 	return archived(t, h)
 }
@@ -123,15 +123,15 @@ func TestList(t *testing.T) {
 
 // TestLongAbsence checks that a list of many boards has boards last seen long ago.
 func TestLongAbsence(t *testing.T) {
-	first, last := &fold.Hour{}, &fold.Hour{}
+	first, last := &table.Hour{}, &table.Hour{}
 	for i := range 20 {
-		first.GPUs = append(first.GPUs, fold.GPU{Node: "n1", UUID: fmt.Sprint("GPU-", i), Serial: fmt.Sprint("S", i), First: october, Last: october, Scrapes: 1})
+		first.GPUs = append(first.GPUs, table.GPU{Node: "n1", UUID: fmt.Sprint("GPU-", i), Serial: fmt.Sprint("S", i), First: october, Last: october, Scrapes: 1})
 	}
-	hours := []*fold.Hour{first}
+	hours := []*table.Hour{first}
 	for range 20 * 24 {
-		hours = append(hours, &fold.Hour{})
+		hours = append(hours, &table.Hour{})
 	}
-	last.GPUs = []fold.GPU{{Node: "n1", UUID: "GPU-0", Serial: "S0", First: october.AddDate(0, 0, 20).Add(2 * 60e9), Last: october.AddDate(0, 0, 20).Add(3 * 60e9), Scrapes: 1}}
+	last.GPUs = []table.GPU{{Node: "n1", UUID: "GPU-0", Serial: "S0", First: october.AddDate(0, 0, 20).Add(2 * 60e9), Last: october.AddDate(0, 0, 20).Add(3 * 60e9), Scrapes: 1}}
 	folder := archived(t, append(hours, last)...)
 	r := run(t, "where", "n1", "--books="+folder, "--to=2026-10-22", "-o", "csv")
 	if got := column(t, r.out, "serial"); len(got) != 20 {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -24,15 +24,15 @@ func largest(f *testing.F) string {
 		f.Fatal(err)
 	}
 	for n, energy := range []int64{math.MaxInt64 - 10, 1} {
-		h := &fold.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
-		h.GPUs = []fold.GPU{{
+		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
+		h.GPUs = []table.GPU{{
 			Node: "n1", UUID: "GPU-" + strconv.Itoa(n), Serial: "S" + strconv.Itoa(n), PCIBusID: "0", Model: "H100", Energy: energy,
 			First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 59,
 		}}
-		h.Charges = []fold.Charge{{
+		h.Charges = []table.Charge{{
 			Node: "n1", UUID: h.GPUs[0].UUID, Serial: h.GPUs[0].Serial, Namespace: "ml", Pod: "p", PodUID: "u", Team: "t" + strconv.Itoa(n), Energy: energy, Idle: energy, GPUTime: energy,
 		}}
-		if err := sink.Replace(f.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}); err != nil {
+		if err := sink.Replace(f.Context(), sinktest.Complete(h)); err != nil {
 			f.Fatal(err)
 		}
 	}

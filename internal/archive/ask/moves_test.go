@@ -24,12 +24,13 @@ func write(t *testing.T, p *foldtest.Places) string {
 	folder := t.TempDir()
 	files := make(map[string][][]string)
 	for _, h := range p.Hours {
+		h.State = table.Complete
 		for _, of := range []table.Table{table.GPUHours, table.Hours} {
 			name := filepath.Join(folder, of.Name, "cluster="+h.Cluster, "date="+h.Start.Format(time.DateOnly), of.Name+".csv")
 			if files[name] == nil {
 				files[name] = [][]string{of.Names()}
 			}
-			for _, row := range of.Rows(&table.Hour{Hour: h, State: table.Complete}) {
+			for _, row := range of.Rows(h) {
 				var line []string
 				for _, value := range row {
 					line = append(line, table.Format(value))

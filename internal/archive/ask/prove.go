@@ -138,7 +138,7 @@ func (p *proof) readHours(ctx context.Context, source books.Source, of books.Sel
 	return err
 }
 
-func (p *proof) charge(charges []books.Charge) {
+func (p *proof) charge(charges []table.Charge) {
 	for _, c := range charges {
 		key := accountDay{c.Cluster, c.Hour.Truncate(day), ofPods, c.Namespace}
 		switch {

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -35,7 +36,7 @@ func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *fol
 }
 
 // fileFleet files a fleet into a folder. Each hour may be changed.
-func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *fold.Hour)) (folder string) {
+func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *table.Hour)) (folder string) {
 	t.Helper()
 	folder = t.TempDir()
 	sink, err := files.Open(folder, []string{"csv"})
@@ -48,7 +49,7 @@ func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *fold
 		if change != nil {
 			change(n, h)
 		}
-		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	}
 	check(t, sink.Close())
 	return folder
@@ -103,7 +104,7 @@ func TestProve(t *testing.T) {
 		url, _, _ := fleet(t, change)
 		return url
 	}
-	otherPod := fileFleet(t, samples, func(n int, h *fold.Hour) {
+	otherPod := fileFleet(t, samples, func(n int, h *table.Hour) {
 		for i := range h.Charges {
 			if c := &h.Charges[i]; n == 25 && c.Namespace != "" {
 				c.Namespace = "other"

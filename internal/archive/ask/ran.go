@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // ranColumns are the columns of uses of GPUs by pods and units.
@@ -117,15 +118,15 @@ func (q *question) users(ctx context.Context, of books.Selection) (books.Selecti
 
 // use is the use of a GPU by a pod or unit, from its first to its last hour.
 type use struct {
-	books.Charge
+	table.Charge
 	first, last time.Time
 }
 
 // uses adds up hourly charges of pods and units, in the order of their first hours.
-func uses(charges []books.Charge) (all []*use) {
+func uses(charges []table.Charge) (all []*use) {
 	type key struct{ cluster, node, uuid, namespace, pod, uid, manager, unit string }
 	known := make(map[key]*use)
-	slices.SortStableFunc(charges, func(a, b books.Charge) int { return a.Hour.Compare(b.Hour) })
+	slices.SortStableFunc(charges, func(a, b table.Charge) int { return a.Hour.Compare(b.Hour) })
 	for _, c := range charges {
 		if c.Reason != "" {
 			continue
@@ -138,7 +139,7 @@ func uses(charges []books.Charge) (all []*use) {
 			all = append(all, u)
 			continue
 		}
-		u.Add(c)
+		u.Add(&c)
 		u.last = c.Hour
 		for _, text := range []struct{ known, now *string }{
 			{&u.Serial, &c.Serial}, {&u.WorkloadKind, &c.WorkloadKind}, {&u.WorkloadName, &c.WorkloadName}, {&u.Team, &c.Team}, {&u.Username, &c.Username},

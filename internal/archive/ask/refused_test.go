@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -99,14 +99,14 @@ func TestUnknownPods(t *testing.T) {
 		sink, err := files.Open(folder, []string{format})
 		check(t, err)
 		for n := range 3 {
-			h := &fold.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour), GPUs: []fold.GPU{{Node: "n1", UUID: "GPU-1", Energy: kWh}}, Charges: []fold.Charge{
+			h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour), GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", Energy: kWh}}, Charges: []table.Charge{
 				{Node: "n1", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "u", Energy: kWh / 2},
 				{Node: "n1", UUID: "GPU-1", Namespace: "ml", Pod: "forged", PodUID: "f", Energy: kWh / 2},
-			}, Pods: []fold.Pod{{Namespace: "ml", Pod: "p", PodUID: "u"}}}
+			}, Pods: []table.Pod{{Namespace: "ml", Pod: "p", PodUID: "u"}}}
 			if n > 0 {
-				h.UnknownPods = []fold.PodID{{Namespace: "ml", Pod: "forged", UID: "f"}}
+				h.UnknownPods = []table.PodID{{Namespace: "ml", Pod: "forged", UID: "f"}}
 			}
-			check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+			check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 		}
 		check(t, sink.Close())
 		r := run(t, "verify", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T03")

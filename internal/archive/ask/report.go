@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // report writes everything about boards, each on a page.
@@ -104,7 +105,7 @@ func health(all []*Stay) print.Answer {
 			}
 		}
 	}
-	var sum books.GPU
+	var sum table.GPU
 	for _, s := range all {
 		sum.Losses += s.Losses
 		sum.RemappedCorrectable += s.RemappedCorrectable

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // groupings are the columns of charges by the values of --by.
@@ -43,7 +44,7 @@ func compact(columns []string) []string {
 // line is a line of a statement.
 type line struct {
 	kind string // group, unattributed or total
-	books.Charge
+	table.Charge
 	cost, grams float64
 	idleCost    float64 // of the idle energy and of the GPU hours without work
 }
@@ -58,7 +59,7 @@ type account struct {
 	notices     []string
 	known       map[string]*line // the groups by their values
 	last        *line            // of the last charge
-	unpriced    books.Charge     // the use without a price
+	unpriced    table.Charge     // the use without a price
 	unknown     map[string]int64 // energy without an intensity, by cluster
 	unmeasured  bool             // whether the measured parts are unknown
 	unestimated bool             // the same of the estimated parts and the busy times
@@ -154,7 +155,7 @@ func (l *line) values(columns []string) (texts []string) {
 }
 
 // add adds a charge to its line.
-func (a *account) add(c *books.Charge, f factors.Factors) {
+func (a *account) add(c *table.Charge, f factors.Factors) {
 	to := &a.rest
 	if c.Reason == "" || slices.Contains(a.by, "reason") {
 		to = a.line(c)
@@ -163,19 +164,19 @@ func (a *account) add(c *books.Charge, f factors.Factors) {
 	idle, _ := f.Cost(factors.Use{Cluster: c.Cluster, Model: c.Model, Hour: c.Hour, Energy: c.Idle, GPUTime: max(c.GPUTime-c.Active, 0)})
 	grams, known := f.Grams(factors.Use{Cluster: c.Cluster, Hour: c.Hour, Energy: c.Energy})
 	if f.Money() && !priced {
-		a.unpriced.Add(*c)
+		a.unpriced.Add(c)
 	}
 	if f.Carbon != nil && !known {
 		a.unknown[c.Cluster] += c.Energy
 	}
 	for _, l := range []*line{to, &a.total} {
-		l.Add(*c)
+		l.Add(c)
 		l.cost, l.grams, l.idleCost = l.cost+cost, l.grams+grams, l.idleCost+idle
 	}
 }
 
 // line returns the line of a charge. Most charges of a line follow each other.
-func (a *account) line(c *books.Charge) *line {
+func (a *account) line(c *table.Charge) *line {
 	if a.last != nil && !slices.ContainsFunc(a.by, func(name string) bool { return books.Text(&a.last.Charge, name) != books.Text(c, name) }) {
 		return a.last
 	}
@@ -318,7 +319,7 @@ func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	answer.Columns = append(answer.Columns, print.Column{Name: "complete", Kind: print.Flag})
 	a.total = line{kind: "total"} // of the groups
 	for _, l := range a.lines {
-		a.total.Add(l.Charge)
+		a.total.Add(&l.Charge)
 		a.total.idleCost += l.idleCost
 	}
 	slices.SortStableFunc(a.lines, func(x, y *line) int { return int(min(max(y.Idle-x.Idle, -1), 1)) })

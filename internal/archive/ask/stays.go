@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // Stay is the stay of a GPU in a place: without a move, and without a filed hour in which it was
 // missing.
 type Stay struct {
 	// GPU has the attributes of the place, the energy of the stay, and its errors.
-	books.GPU
+	table.GPU
 	// Start is the event at its start: seen, moved or returned.
 	Start string
 	// First and Last are its first and last scrape, LastHour its last hour.
@@ -25,7 +26,7 @@ type Stay struct {
 	// Next is the next board in this place, and the next place of the GPU, if there are any.
 	NextBoard, NextPlace *Stay
 	// XIDHours has the hours with XID errors, in the order of time.
-	XIDHours []books.GPU
+	XIDHours []table.GPU
 }
 
 // boardOf returns the name of a board: its serial number, or else its GPU.
@@ -35,7 +36,7 @@ func boardOf(s *Stay) string { return cmp.Or(s.Serial, s.UUID) }
 func stays(ctx context.Context, source books.Source, of books.Selection) ([]*Stay, error) {
 	latest := make(map[string]*Stay)
 	var parts []*Stay // separated by hours in which the GPU was missing, filed or not
-	err := source.GPUs(ctx, of, func(g books.GPU) {
+	err := source.GPUs(ctx, of, func(g table.GPU) {
 		if g.Scrapes == 0 || g.First.After(of.Until) {
 			return
 		}
@@ -69,7 +70,7 @@ func stays(ctx context.Context, source books.Source, of books.Selection) ([]*Sta
 	return all, c.end(ctx, all)
 }
 
-func newStay(g books.GPU, start string) *Stay {
+func newStay(g table.GPU, start string) *Stay {
 	s := &Stay{GPU: g, Start: start, First: g.First, Last: g.Last, LastHour: g.Hour}
 	s.Energy, s.XIDs, s.Scrapes, s.Losses = 0, nil, 0, 0
 	s.add(g)
@@ -77,7 +78,7 @@ func newStay(g books.GPU, start string) *Stay {
 }
 
 // add adds a reading in the same place. An attribute may become known during a stay.
-func (s *Stay) add(g books.GPU) {
+func (s *Stay) add(g table.GPU) {
 	s.LastHour = g.Hour
 	s.Last = later(s.Last, g.Last)
 	s.Energy += g.Energy
@@ -112,7 +113,7 @@ func (s *Stay) join(next *Stay) {
 }
 
 // moved reports whether a GPU is in another place. An attribute that is unknown is not another one.
-func moved(a, b books.GPU) bool {
+func moved(a, b table.GPU) bool {
 	differ := func(a, b string) bool { return a != b && a != "" && b != "" }
 	return a.Cluster != b.Cluster || a.Node != b.Node || differ(a.SystemUUID, b.SystemUUID) || differ(a.ChassisSerial, b.ChassisSerial) ||
 		differ(a.ChassisSlot, b.ChassisSlot) || differ(a.PCIBusID, b.PCIBusID)
@@ -225,7 +226,7 @@ func (c *calendar) missing(ctx context.Context, at silence) (string, error) {
 	if !known {
 		is = true
 		of := books.Selection{From: at.from, Until: earlier(at.from.Add(time.Hour), c.until), Places: true, Where: map[string][]string{"cluster": {at.cluster}, "node": {at.node}}}
-		if err := c.source.GPUs(ctx, of, func(g books.GPU) { is = is && g.Scrapes == 0 }); err != nil {
+		if err := c.source.GPUs(ctx, of, func(g table.GPU) { is = is && g.Scrapes == 0 }); err != nil {
 			return "", err
 		}
 		c.silent[at] = is

@@ -47,7 +47,7 @@ func (q *question) twice(ctx context.Context, of books.Selection, a *print.Answe
 	}
 	all, known := make(map[pair]*shared), make(map[string][]table.Seen) // by UUID, in an hour
 	var hour time.Time
-	err = q.source.GPUs(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...), func(g books.GPU) {
+	err = q.source.GPUs(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...), func(g table.GPU) {
 		if g.Scrapes == 0 {
 			return
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -30,16 +30,16 @@ func TestVerifyTwice(t *testing.T) {
 		check(t, err)
 		for n := range 3 {
 			for i, cluster := range tt.clusters {
-				h := &fold.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
-				h.GPUs = []fold.GPU{{Node: "n1", UUID: "GPU-" + cluster, Energy: kWh, Scrapes: 1, First: h.Start.Add(time.Second), Last: h.Start.Add(time.Minute)}}
+				h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
+				h.GPUs = []table.GPU{{Node: "n1", UUID: "GPU-" + cluster, Energy: kWh, Scrapes: 1, First: h.Start.Add(time.Second), Last: h.Start.Add(time.Minute)}}
 				if n == 1 {
 					at := func(minute int) time.Time { return h.Start.Add(time.Duration(minute) * time.Minute) }
-					h.GPUs = append(h.GPUs, fold.GPU{Node: "n2", UUID: "GPU-1", Serial: "S1", Energy: kWh, Scrapes: 9, First: at(tt.minutes[i][0]), Last: at(tt.minutes[i][1])})
+					h.GPUs = append(h.GPUs, table.GPU{Node: "n2", UUID: "GPU-1", Serial: "S1", Energy: kWh, Scrapes: 9, First: at(tt.minutes[i][0]), Last: at(tt.minutes[i][1])})
 				}
 				for _, g := range h.GPUs {
-					h.Charges = append(h.Charges, fold.Charge{Node: g.Node, UUID: g.UUID, Reason: "idle", Energy: kWh})
+					h.Charges = append(h.Charges, table.Charge{Node: g.Node, UUID: g.UUID, Reason: "idle", Energy: kWh})
 				}
-				check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+				check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 			}
 		}
 		check(t, sink.Close())

@@ -6,19 +6,19 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // archived files some hours of a cluster from the start of October, and returns the folder.
-func archived(t *testing.T, hours ...*fold.Hour) string {
+func archived(t *testing.T, hours ...*table.Hour) string {
 	t.Helper()
 	folder := t.TempDir()
 	sink, err := files.Open(folder, []string{"csv"})
 	check(t, err)
 	for n, h := range hours {
 		h.Cluster, h.Start = "east", october.Add(time.Duration(n)*time.Hour)
-		check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	}
 	check(t, sink.Close())
 	return folder
@@ -28,16 +28,16 @@ func archived(t *testing.T, hours ...*fold.Hour) string {
 // n2 between 01:09:30 and 01:21, and pods are charged by the hour.
 func TestWhereInArchive(t *testing.T) {
 	at := func(minute int) time.Time { return october.Add(time.Duration(minute) * time.Minute) }
-	gpu := func(node string, first, last int) fold.GPU {
-		return fold.GPU{Node: node, UUID: "GPU-1", Serial: "S1", PCIBusID: "0", First: at(first), Last: at(last), Scrapes: last - first + 1, Energy: kWh}
+	gpu := func(node string, first, last int) table.GPU {
+		return table.GPU{Node: node, UUID: "GPU-1", Serial: "S1", PCIBusID: "0", First: at(first), Last: at(last), Scrapes: int64(last - first + 1), Energy: kWh}
 	}
-	pod := func(node, name string) fold.Charge {
-		return fold.Charge{Node: node, UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: name, PodUID: name, Energy: kWh}
+	pod := func(node, name string) table.Charge {
+		return table.Charge{Node: node, UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: name, PodUID: name, Energy: kWh}
 	}
 	folder := archived(t,
-		&fold.Hour{GPUs: []fold.GPU{gpu("n1", 1, 59)}, Charges: []fold.Charge{pod("n1", "old")}},
-		&fold.Hour{GPUs: []fold.GPU{gpu("n1", 60, 69), gpu("n2", 81, 119)}, Charges: []fold.Charge{pod("n1", "old"), pod("n2", "new")}},
-		&fold.Hour{GPUs: []fold.GPU{gpu("n2", 120, 179)}, Charges: []fold.Charge{pod("n2", "new"), pod("n2", "late")}})
+		&table.Hour{GPUs: []table.GPU{gpu("n1", 1, 59)}, Charges: []table.Charge{pod("n1", "old")}},
+		&table.Hour{GPUs: []table.GPU{gpu("n1", 60, 69), gpu("n2", 81, 119)}, Charges: []table.Charge{pod("n1", "old"), pod("n2", "new")}},
+		&table.Hour{GPUs: []table.GPU{gpu("n2", 120, 179)}, Charges: []table.Charge{pod("n2", "new"), pod("n2", "late")}})
 	for moment, want := range map[string]string{
 		"2026-10-01T00:30": "S1 present n1 2026-10-01 00:01 2026-10-01 00:30 ml/old -",
 		"2026-10-01T01:00": "S1 present n1 2026-10-01 00:01 2026-10-01 00:59 ml/old -",

@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
@@ -19,10 +17,10 @@ type Source interface {
 	// Hours calls each for every filed hour, until it returns false.
 	Hours(ctx context.Context, of Selection, each func(Hour) bool) error
 	// GPUs calls each for the GPUs of every filed hour. A GPU in two places has two rows.
-	GPUs(ctx context.Context, of Selection, each func(GPU)) error
+	GPUs(ctx context.Context, of Selection, each func(table.GPU)) error
 	// Charges returns sums of charges with their corrections. Charges with equal columns are added up;
-	// the other columns of a sum are empty. See [ChargeColumns].
-	Charges(ctx context.Context, of Selection, by ...string) ([]Charge, error)
+	// the other columns of a sum are empty.
+	Charges(ctx context.Context, of Selection, by ...string) ([]table.Charge, error)
 	// Boards returns the boards of filed hours in each of their places, in any order. Some may be of up to
 	// two hours before, unless their hours are counted.
 	Boards(ctx context.Context, of Selection) ([]Board, error)
@@ -112,7 +110,7 @@ type Refusal struct {
 // UnknownPod is a pod that no series of its cluster names.
 type UnknownPod struct {
 	Cluster string
-	fold.PodID
+	table.PodID
 	Hours, Energy int64 // mJ
 }
 
@@ -120,7 +118,7 @@ type UnknownPod struct {
 type unknownPods map[UnknownPod]*UnknownPod
 
 // add adds the energy of a pod in an hour.
-func (u unknownPods) add(cluster string, pod fold.PodID, energy int64) {
+func (u unknownPods) add(cluster string, pod table.PodID, energy int64) {
 	key := UnknownPod{Cluster: cluster, PodID: pod}
 	if u[key] == nil {
 		first := key
@@ -140,145 +138,44 @@ func (u unknownPods) sorted() (all []UnknownPod) {
 	return all
 }
 
-// GPU is a GPU in an hour.
-type GPU struct {
-	Cluster string
-	Hour    time.Time
-	fold.GPU
-}
-
-// Charge is a sum of charges.
-type Charge struct {
-	Cluster string
-	Hour    time.Time // zero if the hours are added up
-	Model   string    // of the GPU
-	// Unmeasured is set if the measured part is unknown.
-	Unmeasured bool
-	// Unestimated is set if the estimated part and the busy time are unknown.
-	Unestimated bool
-	fold.Charge
-}
-
-// Add adds the amounts of another charge.
-func (c *Charge) Add(d Charge) { c.add(&d) }
-
-func (c *Charge) add(d *Charge) {
-	c.Energy += d.Energy
-	c.Exclusive += d.Exclusive
-	c.Idle += d.Idle
-	c.Held += d.Held
-	c.GPUTime += d.GPUTime
-	c.Active += d.Active
-	c.Estimated += d.Estimated
-	c.Busy += d.Busy
-}
-
-// The columns of charges, and of GPUs.
-var (
-	chargeTexts = map[string]func(*Charge) *string{
-		"cluster": func(c *Charge) *string { return &c.Cluster }, "node": func(c *Charge) *string { return &c.Node },
-		"uuid": func(c *Charge) *string { return &c.UUID }, "serial": func(c *Charge) *string { return &c.Serial },
-		"namespace": func(c *Charge) *string { return &c.Namespace }, "pod": func(c *Charge) *string { return &c.Pod },
-		"pod_uid": func(c *Charge) *string { return &c.PodUID }, "workload_kind": func(c *Charge) *string { return &c.WorkloadKind },
-		"workload_name": func(c *Charge) *string { return &c.WorkloadName }, "workload_uid": func(c *Charge) *string { return &c.WorkloadUID },
-		"team": func(c *Charge) *string { return &c.Team }, "reason": func(c *Charge) *string { return &c.Reason },
-		"manager": func(c *Charge) *string { return &c.Manager }, "unit": func(c *Charge) *string { return &c.Unit },
-		"username":  func(c *Charge) *string { return &c.Username },
-		modelColumn: func(c *Charge) *string { return &c.Model },
-	}
-	amounts = []amount{
-		{"energy_mj", func(c *Charge) *int64 { return &c.Energy }},
-		{"exclusive_mj", func(c *Charge) *int64 { return &c.Exclusive }},
-		{"idle_mj", func(c *Charge) *int64 { return &c.Idle }},
-		{"held_ms", func(c *Charge) *int64 { return &c.Held }},
-		{"gpu_ms", func(c *Charge) *int64 { return &c.GPUTime }},
-		{"active_ms", func(c *Charge) *int64 { return &c.Active }},
-		{"estimated_mj", func(c *Charge) *int64 { return &c.Estimated }},
-		{"busy_ms", func(c *Charge) *int64 { return &c.Busy }},
-	}
-	gpuTexts = map[string]func(*GPU) *string{
-		"cluster": func(g *GPU) *string { return &g.Cluster }, "node": func(g *GPU) *string { return &g.Node },
-		"uuid": func(g *GPU) *string { return &g.UUID }, "serial": func(g *GPU) *string { return &g.Serial },
-		"chassis_serial": func(g *GPU) *string { return &g.ChassisSerial }, "chassis_slot": func(g *GPU) *string { return &g.ChassisSlot },
-		"tray_index": func(g *GPU) *string { return &g.TrayIndex }, "pci_bus_id": func(g *GPU) *string { return &g.PCIBusID },
-		"model": func(g *GPU) *string { return &g.Model }, "system_uuid": func(g *GPU) *string { return &g.SystemUUID },
-		"machine": func(g *GPU) *string { return &g.Machine },
-	}
-	gpuOthers = map[string]func(*GPU, table.Cell){
-		"hour":       func(g *GPU, c table.Cell) { g.Hour = c.Time() },
-		"first_seen": func(g *GPU, c table.Cell) { g.First = c.Time() }, "last_seen": func(g *GPU, c table.Cell) { g.Last = c.Time() },
-		"scrapes": func(g *GPU, c table.Cell) { g.Scrapes = int(c.Int) }, "energy_mj": func(g *GPU, c table.Cell) { g.Energy = c.Int },
-		"xids": func(g *GPU, c table.Cell) { g.XIDs = counts(c.Text) }, "losses": func(g *GPU, c table.Cell) { g.Losses = c.Int },
-		"energy_resets":          func(g *GPU, c table.Cell) { g.EnergyResets = c.Int },
-		"remapped_correctable":   func(g *GPU, c table.Cell) { g.RemappedCorrectable = c.Int },
-		"remapped_uncorrectable": func(g *GPU, c table.Cell) { g.RemappedUncorrectable = c.Int },
-		"uncounted_mj":           func(g *GPU, c table.Cell) { g.Uncounted = c.Int },
-		"estimated_mj":           func(g *GPU, c table.Cell) { g.Estimated = c.Int },
-	}
-	// healthColumns are not read for places.
-	healthColumns = []string{"energy_mj", "xids", "losses", "energy_resets", "remapped_correctable", "remapped_uncorrectable", "uncounted_mj", "estimated_mj"}
-	// estimates are the columns of amounts that databases of earlier versions do not have.
-	estimates = []string{"uncounted_mj", "estimated_mj", "busy_ms"}
-)
-
-type amount struct {
-	name string
-	of   func(*Charge) *int64
-}
-
 const (
 	hourColumn  = "hour"
 	modelColumn = "model"
 )
 
-// ChargeColumns are the columns by which charges can be added up.
-func ChargeColumns() []string {
-	all := []string{hourColumn}
-	for name := range chargeTexts {
-		all = append(all, name)
+// gpuFields are the columns of gpu_hours that a selection needs.
+func (s Selection) gpuFields() []table.Field[table.GPU] {
+	if s.Places {
+		return table.PlaceFields
 	}
-	slices.Sort(all)
-	return all
+	return table.GPUFields
 }
 
-// gpuColumns are the columns of gpu_hours that a selection needs.
-func (s Selection) gpuColumns() (names []string) {
-	for _, c := range table.GPUHours.Columns {
-		if gpuTexts[c.Name] == nil && gpuOthers[c.Name] == nil || s.Places && slices.Contains(healthColumns, c.Name) {
-			continue
-		}
-		names = append(names, c.Name)
+func namesOf[T any](fields []table.Field[T]) (names []string) {
+	for _, f := range fields {
+		names = append(names, f.Name)
 	}
 	return names
 }
 
-// scanGPU returns the GPU of a row.
-func scanGPU(columns []string, row []table.Cell) (g GPU) {
-	for i, name := range columns {
-		if text := gpuTexts[name]; text != nil {
-			*text(&g) = row[i].Text
-		} else {
-			gpuOthers[name](&g, row[i])
+// chargeFields returns columns of charges by their names.
+func chargeFields(names []string) (all []table.Field[table.Charge]) {
+	for _, name := range names {
+		if f, ok := table.ChargeField(name); ok {
+			all = append(all, f)
 		}
-	}
-	return g
-}
-
-// counts is the inverse of the text of counts in a table, such as "79=1 94=2".
-func counts(text string) map[string]int64 {
-	if text == "" {
-		return nil
-	}
-	all := make(map[string]int64)
-	for field := range strings.FieldsSeq(text) {
-		key, n, _ := strings.Cut(field, "=")
-		all[key], _ = strconv.ParseInt(n, 10, 64)
 	}
 	return all
 }
 
-// Text returns the value of a column of texts, see [ChargeColumns].
-func Text(c *Charge, column string) string { return *chargeTexts[column](c) }
+// Text returns the value of a column of texts.
+func Text(c *table.Charge, column string) string {
+	f, _ := table.ChargeField(column)
+	return *f.Text(c)
+}
 
 // SetText sets the value of a column of texts.
-func SetText(c *Charge, column, text string) { *chargeTexts[column](c) = text }
+func SetText(c *table.Charge, column, text string) {
+	f, _ := table.ChargeField(column)
+	*f.Text(c) = text
+}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -25,15 +25,15 @@ var begin = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 
 // hour returns an hour of two GPUs with a pod and idle energy.
 func hour(cluster string, n int) *table.Hour {
-	h := &fold.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
+	h := &table.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
 	for i := range 2 {
 		uuid := fmt.Sprintf("GPU-%d", i)
-		h.GPUs = append(h.GPUs, fold.GPU{Node: "n", UUID: uuid, Serial: "S" + uuid, Model: "H100", Scrapes: 60, Energy: 100, Uncounted: int64(i) * 9, First: h.Start, Last: h.Start, XIDs: map[string]int64{"79": 2}})
+		h.GPUs = append(h.GPUs, table.GPU{Node: "n", UUID: uuid, Serial: "S" + uuid, Model: "H100", Scrapes: 60, Energy: 100, Uncounted: int64(i) * 9, First: h.Start, Last: h.Start, XIDs: map[string]int64{"79": 2}})
 		h.Charges = append(h.Charges,
-			fold.Charge{Node: "n", UUID: uuid, Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: 60, Exclusive: 10, Idle: 5, Held: 4, GPUTime: 3, Active: 2, Estimated: 7, Busy: 1},
-			fold.Charge{Node: "n", UUID: uuid, Reason: "idle", Energy: 40})
+			table.Charge{Node: "n", UUID: uuid, Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: 60, Exclusive: 10, Idle: 5, Held: 4, GPUTime: 3, Active: 2, Estimated: 7, Busy: 1},
+			table.Charge{Node: "n", UUID: uuid, Reason: "idle", Energy: 40})
 	}
-	return &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}
+	return sinktest.Complete(h)
 }
 
 // TestFolder checks sums, filters and corrections of both formats, and that hours without a row in the
@@ -49,7 +49,7 @@ func TestFolder(t *testing.T) {
 			}
 			check(t, sink.Replace(t.Context(), hour("west", 0)))
 			corrected := hour("east", 3)
-			corrected.Revision, corrected.State, corrected.Corrections = 2, table.Corrected, []fold.Charge{{Node: "n", UUID: "GPU-0", Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: -7}}
+			corrected.Revision, corrected.State, corrected.Corrections = 2, table.Corrected, []table.Charge{{Node: "n", UUID: "GPU-0", Namespace: "a", Pod: "p", PodUID: "u", Team: "red", Energy: -7}}
 			check(t, sink.Correct(t.Context(), corrected))
 			check(t, sink.Close())
 
@@ -58,9 +58,9 @@ func TestFolder(t *testing.T) {
 			of := books.Selection{From: begin.Add(time.Hour), Until: begin.Add(26 * time.Hour), Where: map[string][]string{"cluster": {"east"}}}
 			got, err := source.Charges(t.Context(), of, "team", "model", "reason")
 			check(t, err)
-			want := []books.Charge{
-				{Model: "H100", Charge: fold.Charge{Reason: "idle", Energy: 2 * 25 * 40}},
-				{Model: "H100", Charge: fold.Charge{Team: "red", Energy: 2*25*60 - 7, Exclusive: 500, Idle: 250, Held: 200, GPUTime: 150, Active: 100, Estimated: 350, Busy: 50}},
+			want := []table.Charge{
+				{Model: "H100", Reason: "idle", Energy: 2 * 25 * 40},
+				{Model: "H100", Team: "red", Energy: 2*25*60 - 7, Exclusive: 500, Idle: 250, Held: 200, GPUTime: 150, Active: 100, Estimated: 350, Busy: 50},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("charges (-want +got):\n%s", diff)
@@ -72,7 +72,7 @@ func TestFolder(t *testing.T) {
 			}
 			of.Where["uuid"] = []string{"GPU-1"}
 			rows, errors := 0, int64(0)
-			check(t, source.GPUs(t.Context(), of, func(g books.GPU) {
+			check(t, source.GPUs(t.Context(), of, func(g table.GPU) {
 				rows++
 				errors += g.XIDs["79"]
 				if g.UUID != "GPU-1" || g.Cluster != "east" {

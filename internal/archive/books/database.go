@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/archive/address"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/mysql"
 	"github.com/gpuledger/gpuledger/internal/archive/postgres"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -43,8 +42,8 @@ type database struct {
 	name  string
 	query func(ctx context.Context, text string, values ...any) (cursor, error)
 	close func() error
-	// earlier is set for tables without estimates.
-	earlier bool
+	// known are the columns of the tables, as table.column: an earlier version may lack added ones.
+	known map[string]bool
 }
 
 // OpenDatabase opens the books in a database. It needs the right to select only.
@@ -62,8 +61,7 @@ func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error)
 		return nil, fmt.Errorf("--books=%s: %w", address.Public(u), address.Hide(u, err))
 	}
 	d.name = address.Public(u)
-	has, err := d.has(ctx, "charges", "busy_ms")
-	d.earlier = !has
+	d.known, err = d.columns(ctx)
 	return d, err
 }
 
@@ -177,6 +175,14 @@ func (d *database) rows(ctx context.Context, s *statement, columns []table.Colum
 	return rows.Err()
 }
 
+// scan returns a row with the values of some columns.
+func scan[T any](fields []table.Field[T], row []table.Cell) (to T) {
+	for i := range fields {
+		fields[i].SetCell(&to, row[i])
+	}
+	return to
+}
+
 // columnsOf returns columns of a table by their names.
 func columnsOf(t table.Table, names []string) []table.Column {
 	all := make([]table.Column, len(names))
@@ -210,14 +216,15 @@ func (d *database) Hours(ctx context.Context, of Selection, each func(Hour) bool
 }
 
 // GPUs implements [Source].
-func (d *database) GPUs(ctx context.Context, of Selection, each func(GPU)) error {
+func (d *database) GPUs(ctx context.Context, of Selection, each func(table.GPU)) error {
 	s := &statement{dialect: d.dialect}
-	names := slices.DeleteFunc(of.gpuColumns(), d.lacks)
+	fields := slices.DeleteFunc(slices.Clone(of.gpuFields()), func(f table.Field[table.GPU]) bool { return d.lacks(table.GPUHours, f.Name) })
+	names := namesOf(fields)
 	s.add("select " + strings.Join(names, ", ") + " from gpu_hours")
 	s.where(of)
 	s.add(" order by hour, first_seen")
 	return d.rows(ctx, s, columnsOf(table.GPUHours, names), func(row []table.Cell) bool {
-		each(scanGPU(names, row))
+		each(scan(fields, row))
 		return true
 	})
 }
@@ -237,13 +244,13 @@ func (d *database) Boards(ctx context.Context, of Selection) (found []Board, err
 }
 
 // Charges implements [Source].
-func (d *database) Charges(ctx context.Context, of Selection, by ...string) (found []Charge, err error) {
+func (d *database) Charges(ctx context.Context, of Selection, by ...string) (found []table.Charge, err error) {
 	s := &statement{dialect: d.dialect}
 	names := []string{"'' as nothing"}
 	names = append(names, by...)
 	s.add("select " + strings.Join(names, ", "))
-	for _, a := range amounts {
-		s.add(", cast(coalesce(" + d.sum(a) + ", 0) as " + d.integer + ")")
+	for _, a := range table.Amounts {
+		s.add(", cast(coalesce(" + d.sum(table.Charges, a.Name) + ", 0) as " + d.integer + ")")
 	}
 	s.add(" from billed")
 	if slices.Contains(by, modelColumn) {
@@ -254,22 +261,13 @@ func (d *database) Charges(ctx context.Context, of Selection, by ...string) (fou
 		s.add(" group by " + strings.Join(by, ", "))
 	}
 	columns := columnsOf(table.Charges, names)
-	for range amounts {
+	for range table.Amounts {
 		columns = append(columns, table.Column{Type: table.Int})
 	}
 	all := newSums(of, by) // it sorts
+	fields := append(chargeFields(by), table.Amounts...)
 	err = d.rows(ctx, s, columns, func(row []table.Cell) bool {
-		var c Charge
-		for i, name := range by {
-			if name == hourColumn {
-				c.Hour = row[i+1].Time()
-			} else {
-				*chargeTexts[name](&c) = row[i+1].Text
-			}
-		}
-		for i, a := range amounts {
-			*a.of(&c) = row[len(names)+i].Int
-		}
+		c := scan(fields, row[1:])
 		all.add(&c)
 		return true
 	})
@@ -279,23 +277,30 @@ func (d *database) Charges(ctx context.Context, of Selection, by ...string) (fou
 	return all.sorted(), err
 }
 
-// has reports whether a table has a column.
-func (d *database) has(ctx context.Context, name, column string) (found bool, err error) {
+// columns returns the columns of the tables, as table.column.
+func (d *database) columns(ctx context.Context) (map[string]bool, error) {
 	s := &statement{dialect: d.dialect}
-	s.add("select table_name from information_schema.columns where table_schema = "+d.schema+" and table_name = ? and column_name = ?", name, column)
-	err = d.rows(ctx, s, make([]table.Column, 1), func([]table.Cell) bool { found = true; return false })
-	return found, err
+	s.add("select table_name, column_name from information_schema.columns where table_schema = " + d.schema)
+	known := make(map[string]bool)
+	err := d.rows(ctx, s, make([]table.Column, 2), func(row []table.Cell) bool {
+		known[row[0].Text+"."+row[1].Text] = true
+		return true
+	})
+	return known, err
 }
 
-// lacks reports whether the tables of an earlier version do not have a column of an amount.
-func (d *database) lacks(column string) bool { return d.earlier && slices.Contains(estimates, column) }
+// lacks reports whether a table of an earlier version does not have a column.
+func (d *database) lacks(t table.Table, column string) bool {
+	c, err := t.Column(column)
+	return err == nil && c.Added() && !d.known[t.Name+"."+column]
+}
 
 // sum returns the sum of an amount in a query.
-func (d *database) sum(a amount) string {
-	if d.lacks(a.name) {
+func (d *database) sum(t table.Table, amount string) string {
+	if d.lacks(t, amount) {
 		return "0"
 	}
-	return "sum(" + a.name + ")"
+	return "sum(" + amount + ")"
 }
 
 // Refused implements [Source].
@@ -303,8 +308,8 @@ func (d *database) Refused() []Refusal { return nil }
 
 // UnknownPods implements [Source]. A database of an earlier version has none.
 func (d *database) UnknownPods(ctx context.Context, of Selection) (found []UnknownPod, err error) {
-	if has, err := d.has(ctx, "hours", "unknown_pods"); err != nil || !has {
-		return nil, err
+	if d.lacks(table.Hours, "unknown_pods") {
+		return nil, nil
 	}
 	s := &statement{dialect: d.dialect}
 	s.add("select cluster, namespace, pod, pod_uid, count(distinct hour), cast(sum(energy_mj) as "+d.integer+") from ("+
@@ -315,7 +320,7 @@ func (d *database) UnknownPods(ctx context.Context, of Selection) (found []Unkno
 	s.add(" group by cluster, namespace, pod, pod_uid order by cluster, namespace, pod, pod_uid")
 	columns := append(make([]table.Column, 4), table.Column{Type: table.Int}, table.Column{Type: table.Int})
 	err = d.rows(ctx, s, columns, func(row []table.Cell) bool {
-		found = append(found, UnknownPod{row[0].Text, fold.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}, row[4].Int, row[5].Int})
+		found = append(found, UnknownPod{row[0].Text, table.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}, row[4].Int, row[5].Int})
 		return true
 	})
 	return found, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 const (
@@ -33,16 +34,16 @@ type group struct {
 // folded is the result of a fold.
 type folded struct {
 	selection string
-	batches   [][]*fold.Hour
+	batches   [][]*table.Hour
 }
 
 // fold calls each with the folded hours of the GPUs of a selection, in batches. With places it reads the
 // places only. It keeps the hours of few GPUs for the next call with the same selection.
-func (s *samples) fold(ctx context.Context, of Selection, places bool, each func([]*fold.Hour) error) error {
+func (s *samples) fold(ctx context.Context, of Selection, places bool, each func([]*table.Hour) error) error {
 	now := folded{selection: fmt.Sprint(of.key(), places)}
 	if s.last.selection != now.selection {
 		gpuHours := 0
-		err := s.read(ctx, of, places, func(hours []*fold.Hour) error {
+		err := s.read(ctx, of, places, func(hours []*table.Hour) error {
 			for _, h := range hours {
 				gpuHours += len(h.GPUs)
 			}
@@ -66,7 +67,7 @@ func (s *samples) fold(ctx context.Context, of Selection, places bool, each func
 
 // read reads some hours of the GPUs of a selection at once, and calls each with the folded hours of a
 // batch.
-func (s *samples) read(ctx context.Context, of Selection, places bool, each func([]*fold.Hour) error) error {
+func (s *samples) read(ctx context.Context, of Selection, places bool, each func([]*table.Hour) error) error {
 	groups, err := s.groups(ctx, of)
 	if err != nil || len(groups) == 0 {
 		return err
@@ -98,8 +99,8 @@ func (s *samples) read(ctx context.Context, of Selection, places bool, each func
 }
 
 // batch returns the hours of a batch, by cluster and hour.
-func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, length int, until time.Time, places bool) (hours []*fold.Hour, err error) {
-	parts, refused := make(map[string][][]*fold.Hour), make(map[Hour]bool)
+func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, length int, until time.Time, places bool) (hours []*table.Hour, err error) {
+	parts, refused := make(map[string][][]*table.Hour), make(map[Hour]bool)
 	for _, g := range groups {
 		var inputs []fold.Input
 		if places {
@@ -112,7 +113,7 @@ func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, l
 		}
 		all := parts[g.cluster]
 		if all == nil {
-			all = make([][]*fold.Hour, length)
+			all = make([][]*table.Hour, length)
 		}
 		for i, in := range inputs {
 			h, err := foldOnce(in)
@@ -130,7 +131,7 @@ func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, l
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(parts)) {
 		for i, of := range parts[cluster] {
-			h := &fold.Hour{Cluster: cluster, Start: first.Add(time.Duration(i) * time.Hour)}
+			h := &table.Hour{Cluster: cluster, Start: first.Add(time.Duration(i) * time.Hour)}
 			h.Join(of...)
 			if refused[Hour{Cluster: cluster, Hour: h.Start.UTC()}] {
 				h.Refuse()
@@ -238,8 +239,8 @@ var owners = []owner{
 }
 
 // name adds the names of workloads, teams, users and machines to hours, as they were known in each hour.
-func (s *samples) name(ctx context.Context, hours []*fold.Hour, by []owner) error {
-	clusters := make(map[string][]*fold.Hour)
+func (s *samples) name(ctx context.Context, hours []*table.Hour, by []owner) error {
+	clusters := make(map[string][]*table.Hour)
 	for _, h := range hours {
 		clusters[h.Cluster] = append(clusters[h.Cluster], h)
 	}
@@ -249,7 +250,7 @@ func (s *samples) name(ctx context.Context, hours []*fold.Hour, by []owner) erro
 			return err
 		}
 		for _, h := range all {
-			h.Name(found[h.Start.Unix()], s.Team)
+			fold.Name(h, found[h.Start.Unix()], s.Team)
 			h.Pods, h.Workloads = nil, nil
 		}
 	}
@@ -257,7 +258,7 @@ func (s *samples) name(ctx context.Context, hours []*fold.Hour, by []owner) erro
 }
 
 // owners returns the series that name owners by hour.
-func (s *samples) owners(ctx context.Context, cluster string, hours []*fold.Hour, by []owner) (map[int64][]fold.Series, error) {
+func (s *samples) owners(ctx context.Context, cluster string, hours []*table.Hour, by []owner) (map[int64][]fold.Series, error) {
 	values := map[string]map[string]bool{"pod_uid": {}, "namespace": {}, "node": {}, "unit": {}}
 	for _, h := range hours {
 		for _, c := range h.Charges {

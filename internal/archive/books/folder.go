@@ -1,13 +1,13 @@
 package books
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -101,12 +101,13 @@ func (f *folder) Hours(ctx context.Context, of Selection, each func(Hour) bool) 
 }
 
 // GPUs implements [Source].
-func (f *folder) GPUs(ctx context.Context, of Selection, each func(GPU)) error {
-	columns := of.gpuColumns()
-	var sameDay []GPU // of all clusters
+func (f *folder) GPUs(ctx context.Context, of Selection, each func(table.GPU)) error {
+	fields := of.gpuFields()
+	columns := namesOf(fields)
+	var sameDay []table.GPU // of all clusters
 	var date time.Time
 	flush := func() {
-		slices.SortStableFunc(sameDay, func(a, b GPU) int { return a.compare(b) })
+		slices.SortStableFunc(sameDay, compareGPUs)
 		for _, g := range sameDay {
 			each(g)
 		}
@@ -120,7 +121,7 @@ func (f *folder) GPUs(ctx context.Context, of Selection, each func(GPU)) error {
 		matches := of.filter(columns)
 		return true, f.reader.Read(ctx, table.GPUHours, day, columns, func(row []table.Cell) {
 			if _, filed := hours[row[slices.Index(columns, hourColumn)].Int]; filed && matches(row) {
-				sameDay = append(sameDay, scanGPU(columns, row))
+				sameDay = append(sameDay, scan(fields, row))
 			}
 		})
 	})
@@ -128,16 +129,13 @@ func (f *folder) GPUs(ctx context.Context, of Selection, each func(GPU)) error {
 	return err
 }
 
-// compare orders GPUs by hour, then by the first scrape in it.
-func (g GPU) compare(h GPU) int {
-	if c := g.Hour.Compare(h.Hour); c != 0 {
-		return c
-	}
-	return g.First.Compare(h.First)
+// compareGPUs orders GPUs by hour, then by the first scrape in it.
+func compareGPUs(a, b table.GPU) int {
+	return cmp.Or(a.Hour.Compare(b.Hour), a.First.Compare(b.First))
 }
 
 // Charges implements [Source].
-func (f *folder) Charges(ctx context.Context, of Selection, by ...string) ([]Charge, error) {
+func (f *folder) Charges(ctx context.Context, of Selection, by ...string) ([]table.Charge, error) {
 	all := newSums(of, by)
 	columns := chargeColumns(of, all.by)
 	err := f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
@@ -173,26 +171,18 @@ func (f *folder) charges(ctx context.Context, t table.Table, day files.Day, hour
 	if t.Name == table.Corrections.Name {
 		read = append(slices.Clone(columns), "revision")
 	}
-	texts := make([]func(*Charge) *string, len(columns))
-	for i, name := range columns {
-		texts[i] = chargeTexts[name]
-	}
-	var c Charge // outside of the function, which would allocate it for each row
+	fields := chargeFields(columns)
+	var c table.Charge // outside of the function, which would allocate it for each row
 	return f.reader.Read(ctx, t, day, read, func(row []table.Cell) {
 		hour, filed := hours[row[0].Int]
 		if !filed || hour.State == table.Pruned || len(read) > len(columns) && row[len(columns)].Int > hour.revision || !matches(row) {
 			return
 		}
-		c = Charge{Cluster: day.Cluster, Hour: hour.Hour.Hour}
-		for i, text := range texts {
-			if text != nil {
-				*text(&c) = row[i].Text
-			}
+		c = table.Charge{}
+		for i := range fields {
+			fields[i].SetCell(&c, row[i])
 		}
-		for i, a := range amounts {
-			*a.of(&c) = row[len(columns)-len(amounts)+i].Int
-		}
-		c.Model = models[c.UUID]
+		c.Cluster, c.Model = day.Cluster, models[c.UUID]
 		to.add(&c)
 	})
 }
@@ -245,10 +235,7 @@ func chargeColumns(of Selection, by []string) []string {
 	slices.Sort(columns[1:])
 	columns = slices.Compact(columns)
 	columns = slices.DeleteFunc(columns, func(name string) bool { return name == modelColumn || name == "cluster" })
-	for _, a := range amounts {
-		columns = append(columns, a.name)
-	}
-	return columns
+	return append(columns, namesOf(table.Amounts)...)
 }
 
 // matches reports whether the value of a column is selected.
@@ -302,19 +289,19 @@ func (f *folder) UnknownPods(ctx context.Context, of Selection) ([]UnknownPod, e
 		}
 		type key struct {
 			hour int64
-			fold.PodID
+			table.PodID
 		}
 		known, energy := make(map[key]bool), make(map[key]int64)
 		err = f.reader.Read(ctx, table.Pods, day, []string{"hour", "namespace", "pod", "pod_uid"}, func(row []table.Cell) {
-			known[key{row[0].Int, fold.PodID{UID: row[3].Text}}] = true
-			known[key{row[0].Int, fold.PodID{Namespace: row[1].Text, Pod: row[2].Text}}] = true
+			known[key{row[0].Int, table.PodID{UID: row[3].Text}}] = true
+			known[key{row[0].Int, table.PodID{Namespace: row[1].Text, Pod: row[2].Text}}] = true
 		})
 		if err != nil {
 			return false, err
 		}
 		err = f.reader.Read(ctx, table.Charges, day, []string{"hour", "namespace", "pod", "pod_uid", "energy_mj"}, func(row []table.Cell) {
-			id := fold.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}
-			if hours[row[0].Int] && id.UID != "" && !known[key{row[0].Int, fold.PodID{UID: id.UID}}] && !known[key{row[0].Int, fold.PodID{Namespace: id.Namespace, Pod: id.Pod}}] {
+			id := table.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}
+			if hours[row[0].Int] && id.UID != "" && !known[key{row[0].Int, table.PodID{UID: id.UID}}] && !known[key{row[0].Int, table.PodID{Namespace: id.Namespace, Pod: id.Pod}}] {
 				energy[key{row[0].Int, id}] += row[4].Int
 			}
 		})

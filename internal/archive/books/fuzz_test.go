@@ -8,6 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // FuzzStore checks that no answer of a store makes the books panic, or takes long, by samples and by
@@ -40,9 +41,9 @@ func FuzzStore(f *testing.F) {
 			_, _ = source.Charges(ctx, of, "workload_uid")
 			of = books.Selection{From: from, Until: from.Add(3 * time.Hour), Named: "u", Places: true}
 			_, _ = source.Boards(ctx, of)
-			_ = source.GPUs(ctx, of, func(books.GPU) {})
+			_ = source.GPUs(ctx, of, func(table.GPU) {})
 			of = books.Selection{From: from, Until: from.Add(2 * time.Hour), Where: map[string][]string{"workload_uid": {"w"}}}
-			_ = source.GPUs(ctx, of, func(books.GPU) {})
+			_ = source.GPUs(ctx, of, func(table.GPU) {})
 			check(t, source.Close())
 		}
 		if took := time.Since(began); took > 20*time.Second {

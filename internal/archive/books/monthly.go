@@ -80,15 +80,15 @@ func (d *database) sums(ctx context.Context, of Selection, by []string, all *sum
 	}
 	s := &statement{dialect: d.dialect}
 	s.add("select month, " + strings.Join(names, ", "))
-	for _, a := range amounts {
-		s.add(", cast(" + d.sum(a) + " as " + d.integer + ")")
+	for _, a := range table.Amounts {
+		s.add(", cast(" + d.sum(table.MonthlyCharges, a.Name) + " as " + d.integer + ")")
 	}
 	s.add(" from monthly_charges where month >= ? and month < ?", first, end)
 	for _, name := range sortedNames(of.Where) {
 		s.in(" and ", name, of.Where[name])
 	}
 	s.add(" group by month, " + strings.Join(names, ", "))
-	columns := columnsOf(table.MonthlyCharges, slices.Concat([]string{"month"}, names, amountNames()))
+	columns := columnsOf(table.MonthlyCharges, slices.Concat([]string{"month"}, names, namesOf(table.Amounts)))
 	return d.rows(ctx, s, columns, func(row []table.Cell) bool {
 		all.addRow(row[0].Time(), names, row[1:])
 		return true
@@ -115,22 +115,10 @@ func (d *database) summed(ctx context.Context, of Selection) (map[string]map[int
 	return found, err
 }
 
-func amountNames() (names []string) {
-	for _, a := range amounts {
-		names = append(names, a.name)
-	}
-	return names
-}
-
 // addRow adds a sum of a month. The row has the values of some columns and then the amounts.
 func (s *sums) addRow(month time.Time, names []string, row []table.Cell) {
-	c := Charge{Hour: month}
-	for i, name := range names {
-		*chargeTexts[name](&c) = row[i].Text
-	}
-	for i, a := range amounts {
-		*a.of(&c) = row[len(names)+i].Int
-	}
+	c := scan(append(chargeFields(names), table.Amounts...), row)
+	c.Hour = month
 	s.add(&c)
 }
 
@@ -151,7 +139,7 @@ func (f *folder) sums(ctx context.Context, of Selection, by []string, all *sums)
 			continue
 		}
 		done[m] = true
-		columns := slices.Concat(names, amountNames())
+		columns := slices.Concat(names, namesOf(table.Amounts))
 		matches := of.filter(columns)
 		err := f.reader.Read(ctx, table.MonthlyCharges, files.Day{Cluster: m.cluster, Date: m.month}, columns, func(row []table.Cell) {
 			if matches(row) {

@@ -7,10 +7,11 @@ import (
 	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // foldOnce folds an hour. If series of an account overlap, it folds one of them.
-func foldOnce(in fold.Input) (*fold.Hour, error) {
+func foldOnce(in fold.Input) (*table.Hour, error) {
 	h, err := fold.Fold(in)
 	if errors.Is(err, fold.ErrReplicas) {
 		in.Series = choose(in.Series)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 const (
@@ -85,7 +86,7 @@ func (s *samples) unattributed(ctx context.Context, of Selection, units family, 
 		if r.charged-r.boards > MaxNegative && (wrong == nil || key.compare(*wrong) < 0) {
 			wrong = &key
 		}
-		c := Charge{Cluster: key.cluster, Model: key.model, Hour: key.hour}
+		c := table.Charge{Cluster: key.cluster, Model: key.model, Hour: key.hour}
 		c.Reason, c.Energy = Unattributed, r.boards-r.charged
 		to.add(&c)
 	}
@@ -140,7 +141,7 @@ func Account(namespace, manager, user string) string {
 type Ruled interface {
 	// RuleSums returns the energy of namespaces and managers by hour as the rules have it, and the energy of boards without an
 	// account by the rule of each board, with the reason [Unattributed]. It checks nothing, so that the sums can be compared.
-	RuleSums(ctx context.Context, of Selection) ([]Charge, error)
+	RuleSums(ctx context.Context, of Selection) ([]table.Charge, error)
 	// Overcharged returns the first boards that rules charge more energy than they used, in the order of time.
 	Overcharged(ctx context.Context, of Selection) ([]OverchargedBoard, error)
 }
@@ -153,7 +154,7 @@ type OverchargedBoard struct {
 }
 
 // RuleSums implements [Ruled].
-func (s *samples) RuleSums(ctx context.Context, of Selection) ([]Charge, error) {
+func (s *samples) RuleSums(ctx context.Context, of Selection) ([]table.Charge, error) {
 	if s.elsewhere(of) {
 		return nil, nil
 	}
@@ -167,7 +168,7 @@ func (s *samples) RuleSums(ctx context.Context, of Selection) ([]Charge, error) 
 	}
 	err := s.hourly(ctx, of, boardRestRule, "cluster", func(l fold.Labels) func(time.Time, int64) {
 		return func(hour time.Time, value int64) {
-			c := Charge{Cluster: s.cluster(l), Hour: hour}
+			c := table.Charge{Cluster: s.cluster(l), Hour: hour}
 			c.Reason, c.Energy = Unattributed, value
 			all.add(&c)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // Unattributed is the reason of all energy without a pod or unit, where the books do not have the reasons.
@@ -48,12 +49,15 @@ var (
 const exclusive = "exclusive_energy_joules"
 
 // ruled are the amounts that rules have, in units of 1,000.
-var ruled = []amount{
-	{"energy_joules", func(c *Charge) *int64 { return &c.Energy }},
-	{exclusive, func(c *Charge) *int64 { return &c.Exclusive }},
-	{"idle_energy_joules", func(c *Charge) *int64 { return &c.Idle }},
-	{"gpu_seconds", func(c *Charge) *int64 { return &c.GPUTime }},
-	{"active_seconds", func(c *Charge) *int64 { return &c.Active }},
+var ruled = []struct {
+	name string
+	of   func(*table.Charge) *int64
+}{
+	{"energy_joules", func(c *table.Charge) *int64 { return &c.Energy }},
+	{exclusive, func(c *table.Charge) *int64 { return &c.Exclusive }},
+	{"idle_energy_joules", func(c *table.Charge) *int64 { return &c.Idle }},
+	{"gpu_seconds", func(c *table.Charge) *int64 { return &c.GPUTime }},
+	{"active_seconds", func(c *table.Charge) *int64 { return &c.Active }},
 }
 
 // with returns the family that has some columns, false if none has all of them.
@@ -199,7 +203,7 @@ func (s *samples) total(ctx context.Context, of Selection, rule, by string, seri
 // chargesByRules returns charges as recording rules have them. Energy that no pod or unit is charged for has
 // the reason [Unattributed]. The measured parts are unknown if the rules do not have them; the estimated parts and busy times are
 // always.
-func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string) ([]Charge, error) {
+func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string) ([]table.Charge, error) {
 	all := newSums(of, by)
 	if s.elsewhere(of) {
 		return nil, nil
@@ -268,8 +272,8 @@ func (s *samples) charged(ctx context.Context, of Selection, f family, teams *te
 }
 
 // ownedBy returns a charge without an amount, by the labels of a rule.
-func (s *samples) ownedBy(l fold.Labels, teams *teams) Charge {
-	c := Charge{Cluster: s.cluster(l), Model: l.Get("model")}
+func (s *samples) ownedBy(l fold.Labels, teams *teams) table.Charge {
+	c := table.Charge{Cluster: s.cluster(l), Model: l.Get("model")}
 	c.Node, c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
 	c.WorkloadKind, c.WorkloadName, c.WorkloadUID = l.Get("workload_kind"), l.Get("workload_name"), l.Get("workload_uid")
 	c.Manager, c.Unit, c.Username, c.Team = l.Get("manager"), l.Get("unit"), l.Get("user"), l.Get("account")

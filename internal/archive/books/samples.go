@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // Reading describes how a store is read.
@@ -181,7 +182,7 @@ func (s *samples) hoursWithEnergy(ctx context.Context, of Selection, each func(H
 	key := of.key()
 	if s.hours[key] == nil {
 		found := make(map[Hour]*foldedHour)
-		err := s.fold(ctx, of, false, func(hours []*fold.Hour) error {
+		err := s.fold(ctx, of, false, func(hours []*table.Hour) error {
 			addHoursOf(found, hours)
 			return nil
 		})
@@ -206,7 +207,7 @@ func (s *samples) hoursWithEnergy(ctx context.Context, of Selection, each func(H
 }
 
 // addHoursOf adds the energy of boards by hour.
-func addHoursOf(to map[Hour]*foldedHour, hours []*fold.Hour) {
+func addHoursOf(to map[Hour]*foldedHour, hours []*table.Hour) {
 	for _, h := range hours {
 		found := &foldedHour{refused: h.Refused}
 		for _, g := range h.GPUs {
@@ -219,18 +220,17 @@ func addHoursOf(to map[Hour]*foldedHour, hours []*fold.Hour) {
 }
 
 // GPUs implements [Source].
-func (s *samples) GPUs(ctx context.Context, of Selection, each func(GPU)) error {
-	return s.fold(ctx, of, of.Places, func(hours []*fold.Hour) error {
-		var all []GPU
+func (s *samples) GPUs(ctx context.Context, of Selection, each func(table.GPU)) error {
+	return s.fold(ctx, of, of.Places, func(hours []*table.Hour) error {
+		var all []table.GPU
 		for _, h := range hours {
 			for _, g := range h.GPUs {
-				row := GPU{h.Cluster, h.Start, g}
-				if of.matchesGPU(&row) {
-					all = append(all, row)
+				if g.Cluster, g.Hour = h.Cluster, h.Start; of.matchesGPU(&g) {
+					all = append(all, g)
 				}
 			}
 		}
-		slices.SortStableFunc(all, func(a, b GPU) int { return a.compare(b) })
+		slices.SortStableFunc(all, compareGPUs)
 		for _, g := range all {
 			each(g)
 		}
@@ -239,9 +239,9 @@ func (s *samples) GPUs(ctx context.Context, of Selection, each func(GPU)) error 
 }
 
 // matchesGPU reports whether a GPU is selected.
-func (s Selection) matchesGPU(g *GPU) bool {
+func (s Selection) matchesGPU(g *table.GPU) bool {
 	for name := range s.Where {
-		if text := gpuTexts[name]; text != nil && !s.matches(name, *text(g)) {
+		if f, ok := table.GPUField(name); ok && !s.matches(name, *f.Text(g)) {
 			return false
 		}
 	}
@@ -249,9 +249,9 @@ func (s Selection) matchesGPU(g *GPU) bool {
 }
 
 // matchesCharge reports whether a charge is selected.
-func (s Selection) matchesCharge(c *Charge) bool {
+func (s Selection) matchesCharge(c *table.Charge) bool {
 	for name := range s.Where {
-		if text := chargeTexts[name]; text != nil && !s.matches(name, *text(c)) {
+		if f, ok := table.ChargeField(name); ok && !s.matches(name, *f.Text(c)) {
 			return false
 		}
 	}
@@ -259,7 +259,7 @@ func (s Selection) matchesCharge(c *Charge) bool {
 }
 
 // Charges implements [Source].
-func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]Charge, error) {
+func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]table.Charge, error) {
 	switch byRules, err := s.useRules(ctx, of, by); {
 	case err != nil:
 		return nil, err
@@ -268,7 +268,7 @@ func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]Ch
 	}
 	all := newSums(of, by)
 	read := make(map[Hour]*foldedHour)
-	err := s.fold(ctx, of, false, func(hours []*fold.Hour) error {
+	err := s.fold(ctx, of, false, func(hours []*table.Hour) error {
 		if err := s.name(ctx, hours, owners); err != nil {
 			return err
 		}
@@ -279,9 +279,9 @@ func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]Ch
 				models[g.UUID] = cmp.Or(g.Model, models[g.UUID])
 			}
 			for _, c := range h.Charges {
-				row := Charge{Cluster: h.Cluster, Hour: h.Start, Model: models[c.UUID], Charge: c}
-				if of.matchesCharge(&row) {
-					all.add(&row)
+				c.Cluster, c.Hour, c.Model = h.Cluster, h.Start, models[c.UUID]
+				if of.matchesCharge(&c) {
+					all.add(&c)
 				}
 			}
 		}
@@ -313,14 +313,14 @@ func (s *samples) UnknownPods(ctx context.Context, of Selection) ([]UnknownPod, 
 		return nil, err
 	}
 	all := make(unknownPods)
-	err := s.fold(ctx, of, false, func(hours []*fold.Hour) error {
+	err := s.fold(ctx, of, false, func(hours []*table.Hour) error {
 		if err := s.name(ctx, hours, append(slices.Clone(owners), owner{"kube_pod_info", "uid", "pod_uid"})); err != nil {
 			return err
 		}
 		for _, h := range hours {
-			energy := make(map[fold.PodID]int64)
+			energy := make(map[table.PodID]int64)
 			for _, c := range h.Charges {
-				energy[fold.PodID{Namespace: c.Namespace, Pod: c.Pod, UID: c.PodUID}] += c.Energy
+				energy[table.PodID{Namespace: c.Namespace, Pod: c.Pod, UID: c.PodUID}] += c.Energy
 			}
 			for _, pod := range h.UnknownPods {
 				all.add(h.Cluster, pod, energy[pod])

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // TestReadOnce checks that the stays and the charges of one selection are read once.
@@ -31,7 +32,7 @@ func TestReadOnce(t *testing.T) {
 	read := func(uuid string) int {
 		of := books.Selection{From: begin, Until: begin.Add(48 * time.Hour), Where: map[string][]string{"uuid": {uuid}}}
 		before := requests
-		if err := source.GPUs(t.Context(), of, func(books.GPU) {}); err != nil {
+		if err := source.GPUs(t.Context(), of, func(table.GPU) {}); err != nil {
 			t.Fatal(err)
 		}
 		stays := requests - before

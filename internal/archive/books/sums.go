@@ -5,48 +5,48 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // sums adds up charges by columns.
 type sums struct {
 	by     []string
-	texts  []func(*Charge) *string // of by
+	texts  []table.Field[table.Charge] // of by
 	hourly bool
 	parts  []time.Time // of the selection
-	all    map[Charge]*hours
+	all    map[table.Charge]*hours
 	// key and of belong to the last charge, since equal charges follow each other.
-	key Charge
+	key table.Charge
 	of  *hours
 }
 
 // hours has the sums of charges with equal texts by hour, or only one sum.
 type hours struct {
-	all  map[int64]*Charge // by seconds
-	last int64             // hour of sum
-	sum  *Charge           // the last one
+	all  map[int64]*table.Charge // by seconds
+	last int64                   // hour of sum
+	sum  *table.Charge           // the last one
 }
 
 func newSums(of Selection, by []string) *sums {
-	s := &sums{hourly: slices.Contains(by, hourColumn), parts: of.Parts, all: make(map[Charge]*hours)}
+	s := &sums{hourly: slices.Contains(by, hourColumn), parts: of.Parts, all: make(map[table.Charge]*hours)}
 	s.by = slices.DeleteFunc(slices.Clone(by), func(name string) bool { return name == hourColumn })
-	for _, name := range s.by {
-		s.texts = append(s.texts, chargeTexts[name])
-	}
+	s.texts = chargeFields(s.by)
 	return s
 }
 
 // add adds a charge to the sum of its columns. It does not keep the charge.
-func (s *sums) add(c *Charge) {
+func (s *sums) add(c *table.Charge) {
 	same := s.of != nil
-	for _, text := range s.texts {
-		known, now := text(&s.key), text(c)
+	for i := range s.texts {
+		known, now := s.texts[i].Text(&s.key), s.texts[i].Text(c)
 		if *known != *now {
 			*known, same = *now, false
 		}
 	}
 	if !same {
 		if s.of = s.all[s.key]; s.of == nil {
-			s.of = &hours{all: make(map[int64]*Charge)}
+			s.of = &hours{all: make(map[int64]*table.Charge)}
 			s.all[s.key] = s.of
 		}
 	}
@@ -62,7 +62,7 @@ func (s *sums) add(c *Charge) {
 			h.sum, h.all[at] = &first, &first
 		}
 	}
-	h.sum.add(c)
+	h.sum.Add(c)
 }
 
 // part returns the start of the part of an hour, or the hour.
@@ -75,16 +75,16 @@ func (s *sums) part(hour time.Time) time.Time {
 }
 
 // sorted returns the sums in the order of their columns, then of their hours.
-func (s *sums) sorted() []Charge {
-	groups := slices.SortedFunc(maps.Keys(s.all), func(a, b Charge) int {
-		for _, text := range s.texts {
-			if c := strings.Compare(*text(&a), *text(&b)); c != 0 {
+func (s *sums) sorted() []table.Charge {
+	groups := slices.SortedFunc(maps.Keys(s.all), func(a, b table.Charge) int {
+		for i := range s.texts {
+			if c := strings.Compare(*s.texts[i].Text(&a), *s.texts[i].Text(&b)); c != 0 {
 				return c
 			}
 		}
 		return 0
 	})
-	all := make([]Charge, 0, len(groups))
+	all := make([]table.Charge, 0, len(groups))
 	for _, key := range groups {
 		hours := s.all[key].all
 		for _, at := range slices.Sorted(maps.Keys(hours)) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // teams has the teams of workloads and of namespaces by their clusters.
@@ -23,7 +24,7 @@ type team struct {
 
 // of returns the team of a charge: the most frequent team of its workload's pods, else of its
 // namespace.
-func (t *teams) of(c Charge) string {
+func (t *teams) of(c table.Charge) string {
 	if t == nil {
 		return ""
 	}

@@ -53,7 +53,7 @@ func (s *samples) Uncounted(ctx context.Context, of Selection) (found []Uncounte
 
 // Uncounted implements [Source]. A database of an earlier version has no bounds.
 func (d *database) Uncounted(ctx context.Context, of Selection) (found []Uncounted, known bool, err error) {
-	if d.earlier {
+	if d.lacks(table.GPUHours, "uncounted_mj") {
 		return nil, false, nil
 	}
 	s := &statement{dialect: d.dialect}

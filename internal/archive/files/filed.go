@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -193,7 +192,7 @@ func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool
 
 // Charges returns the filed charges of an hour, and its corrections. Corrections of a later
 // revision than that in the manifest are left from a crash.
-func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []fold.Charge, err error) {
+func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	filed, err := s.Filed(ctx, cluster, hour)
 	if err != nil {
 		return nil, err

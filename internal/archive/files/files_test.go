@@ -14,7 +14,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -165,9 +164,9 @@ func TestOlder(t *testing.T) {
 	for _, format := range files.Formats() {
 		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)
 		first.GPUs[0].Uncounted, first.GPUs[0].Estimated, first.Charges[0].Estimated, first.Charges[0].Busy = 0, 0, 0, 0
-		first.Digest = table.Digest(first.Hour)
-		second.UnknownPods = []fold.PodID{{Namespace: "ml", Pod: "p", UID: "u"}}
-		second.Charges = append(second.Charges, fold.Charge{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Username: "alice", Energy: 3})
+		first.Digest = table.Digest(first)
+		second.UnknownPods = []table.PodID{{Namespace: "ml", Pod: "p", UID: "u"}}
+		second.Charges = append(second.Charges, table.Charge{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Username: "alice", Energy: 3})
 		f := open(t, dir, format)
 		check(t, f.Replace(t.Context(), first))
 		for _, older := range []table.Table{table.GPUHours, table.Charges, table.Hours} {
@@ -208,7 +207,7 @@ func TestOlder(t *testing.T) {
 		for _, h := range []*table.Hour{first, second} {
 			found, err := f.Charges(t.Context(), h.Cluster, h.Start)
 			check(t, err)
-			if rest := fold.Difference(found, h.Charges); len(rest) > 0 || len(found) != len(h.Charges) {
+			if rest := table.Difference(found, h.Charges); len(rest) > 0 || len(found) != len(h.Charges) {
 				t.Errorf("%s: charges of %s differ by %+v", format, h.Start, rest)
 			}
 		}

@@ -21,7 +21,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -294,7 +293,7 @@ func correct(t *testing.T, sink *files.Sink, revision, energy int64) error {
 		return err
 	}
 	h := hour(noon, energy)
-	h.Revision, h.State, h.Corrections = revision, table.Corrected, fold.Difference(charges, h.Charges)
+	h.Revision, h.State, h.Corrections = revision, table.Corrected, table.Difference(charges, h.Charges)
 	return sink.Correct(t.Context(), h)
 }
 
@@ -305,11 +304,11 @@ func TestCorrectedTwice(t *testing.T) {
 	check(t, first.Replace(t.Context(), hour(noon, 7)))
 	check(t, correct(t, first, 2, 9))
 	h := hour(noon, 9)
-	h.Revision, h.State, h.Corrections = 2, table.Corrected, fold.Difference(hour(noon, 7).Charges, h.Charges)
+	h.Revision, h.State, h.Corrections = 2, table.Corrected, table.Difference(hour(noon, 7).Charges, h.Charges)
 	check(t, second.Correct(t.Context(), h))
 	charges, err := first.Charges(t.Context(), sinktest.Cluster, noon)
 	check(t, err)
-	if rest := fold.Difference(charges, h.Charges); len(rest) > 0 {
+	if rest := table.Difference(charges, h.Charges); len(rest) > 0 {
 		t.Errorf("charges and corrections differ from the truth by %+v", rest)
 	}
 }
@@ -449,7 +448,7 @@ func TestMixed(t *testing.T) {
 	intact(true) // not filed
 	h := sinktest.Hour(noon, 7)
 	h.GPUs[0].First = time.Time{}
-	h.Digest = table.Digest(h.Hour)
+	h.Digest = table.Digest(h)
 	check(t, sink.Replace(t.Context(), h))
 	check(t, sink.Replace(t.Context(), sinktest.Hour(noon.Add(time.Hour), 5)))
 	intact(true)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 var start = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -23,7 +24,7 @@ const (
 func at(minutes float64) time.Time { return start.Add(time.Duration(minutes * float64(time.Minute))) }
 
 // hour folds the n-th hour.
-func hour(s *foldtest.Store, n int) (*fold.Hour, error) {
+func hour(s *foldtest.Store, n int) (*table.Hour, error) {
 	return fold.Fold(s.Input(start.Add(time.Duration(n) * time.Hour)))
 }
 
@@ -115,7 +116,7 @@ func TestXIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]int64{"79": 2}, h.GPUs[0].XIDs); diff != "" {
+	if diff := cmp.Diff(table.Counts{"79": 2}, h.GPUs[0].XIDs); diff != "" {
 		t.Errorf("XIDs (-want +got):\n%s", diff)
 	}
 }

@@ -1,6 +1,10 @@
 package fold
 
-import "time"
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
 
 // grow records that a counter grew by n between two points. The first growth of a new counter began at its created
 // timestamp, other growth at the sample before it, or at the start of the hour. It ended at a sample.
@@ -39,7 +43,7 @@ func (r *rows) extend(t *track) {
 	if t.ended == 0 || r.refused[t.account.gpuKey] != nil {
 		return
 	}
-	var c *Charge
+	var c *table.Charge
 	switch len(t.by) {
 	case len(podLabels):
 		c = r.pod(t.account)

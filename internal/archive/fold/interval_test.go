@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // joined extends a span by the interval of a charge, which must be in its hour.
-func joined(t *testing.T, s foldtest.Span, c *fold.Charge, hour time.Time) foldtest.Span {
+func joined(t *testing.T, s foldtest.Span, c *table.Charge, hour time.Time) foldtest.Span {
 	t.Helper()
 	end := hour.Add(time.Hour)
 	if owned := c.Reason == ""; owned && (c.Began.After(c.Ended) || !c.Ended.After(hour) || c.Ended.After(end)) || !owned && !c.Began.Equal(c.Ended) {

@@ -6,23 +6,9 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
-
-// Pod is a pod that requested GPUs, with its controller and the workload at the root of its owner
-// chain.
-type Pod struct {
-	Namespace, Pod, PodUID, Node            string
-	OwnerKind, OwnerName                    string
-	WorkloadKind, WorkloadName, WorkloadUID string
-	Team                                    string
-	Requests                                map[string]int64 // GPUs by resource
-}
-
-// PodID identifies a pod.
-type PodID struct{ Namespace, Pod, UID string }
-
-// Workload is an owner of GPU pods at any level.
-type Workload struct{ Kind, Namespace, Name, UID, ParentUID string }
 
 // The metrics of the reconciler, of kube-state-metrics and of the exporter that name owners.
 const (
@@ -44,10 +30,10 @@ func Owners() []string {
 
 // owners has the owners of an hour.
 type owners struct {
-	pods map[string]*Pod // by UID
+	pods map[string]*table.Pod // by UID
 	// known has the UIDs and names of pods, also from kube-state-metrics.
-	known      map[PodID]bool
-	workloads  map[string]Workload
+	known      map[table.PodID]bool
+	workloads  map[string]table.Workload
 	machines   map[string]string // by node
 	namespaces map[string]string // team by namespace
 	units      map[unitKey]unit
@@ -62,7 +48,7 @@ type unit struct{ account, user string }
 // newOwners reads the owners. Replicas of the reconciler report the same series; a series of a pod
 // with more known labels is the later one, because the reconciler does not forget owners.
 func newOwners(series []Series, teamLabel string) *owners {
-	o := &owners{make(map[string]*Pod), make(map[PodID]bool), make(map[string]Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
+	o := &owners{make(map[string]*table.Pod), make(map[table.PodID]bool), make(map[string]table.Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
 	team := LabelName(teamLabel)
 	by := make(map[string][]map[string]string)
 	var units []description
@@ -92,7 +78,7 @@ func newOwners(series []Series, teamLabel string) *owners {
 		o.know(l["namespace"], l["pod"], l["uid"])
 	}
 	for _, l := range by[workloadInfo] {
-		o.workloads[l["uid"]] = Workload{l["kind"], l["namespace"], l["name"], l["uid"], l["parent_uid"]}
+		o.workloads[l["uid"]] = table.Workload{Kind: l["kind"], Namespace: l["namespace"], Name: l["name"], UID: l["uid"], ParentUID: l["parent_uid"]}
 	}
 	for _, l := range by[machineInfo] {
 		o.machines[l["node"]] = l["machine"]
@@ -132,42 +118,42 @@ func (d description) compare(e description) int {
 	)
 }
 
-func (o *owners) pod(labels map[string]string) *Pod {
+func (o *owners) pod(labels map[string]string) *table.Pod {
 	uid := labels["pod_uid"]
 	if o.pods[uid] == nil {
 		o.know(labels["namespace"], labels["pod"], uid)
-		o.pods[uid] = &Pod{Namespace: labels["namespace"], Pod: labels["pod"], PodUID: uid, Requests: make(map[string]int64)}
+		o.pods[uid] = &table.Pod{Namespace: labels["namespace"], Pod: labels["pod"], PodUID: uid, Requests: make(table.Counts)}
 	}
 	return o.pods[uid]
 }
 
 func (o *owners) know(namespace, pod, uid string) {
-	o.known[PodID{UID: uid}] = true
-	o.known[PodID{Namespace: namespace, Pod: pod}] = true
+	o.known[table.PodID{UID: uid}] = true
+	o.known[table.PodID{Namespace: namespace, Pod: pod}] = true
 }
 
 // unknown returns the charged pods that the owners do not have by UID or name.
-func (o *owners) unknown(charges []Charge) []PodID {
-	all := make(map[PodID]bool)
+func (o *owners) unknown(charges []table.Charge) []table.PodID {
+	all := make(map[table.PodID]bool)
 	for i := range charges {
-		id := PodID{charges[i].Namespace, charges[i].Pod, charges[i].PodUID}
-		if id.UID != "" && !o.known[PodID{UID: id.UID}] && !o.known[PodID{Namespace: id.Namespace, Pod: id.Pod}] {
+		id := table.PodID{Namespace: charges[i].Namespace, Pod: charges[i].Pod, UID: charges[i].PodUID}
+		if id.UID != "" && !o.known[table.PodID{UID: id.UID}] && !o.known[table.PodID{Namespace: id.Namespace, Pod: id.Pod}] {
 			all[id] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(all), PodID.compare)
-}
-
-func (p PodID) compare(q PodID) int {
-	return cmp.Or(cmp.Compare(p.Namespace, q.Namespace), cmp.Compare(p.Pod, q.Pod), cmp.Compare(p.UID, q.UID))
+	return slices.SortedFunc(maps.Keys(all), func(a, b table.PodID) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.UID, b.UID))
+	})
 }
 
 // Unknown returns the charged pods that no series of [Owners] names. kube-state-metrics may know them.
-func (h *Hour) Unknown(series []Series) []PodID { return newOwners(series, "").unknown(h.Charges) }
+func Unknown(h *table.Hour, series []Series) []table.PodID {
+	return newOwners(series, "").unknown(h.Charges)
+}
 
-// Name adds the owners of pods, units and machines. Series are the series of [Owners] in the hour, with any sample,
+// Name adds the owners of pods, units and machines to an hour. Series are the series of [Owners] in the hour, with any sample,
 // and of kube_pod_info for pods that they lack; teamLabel is the label of pods or namespaces with the name of a team, such as "team".
-func (h *Hour) Name(series []Series, teamLabel string) {
+func Name(h *table.Hour, series []Series, teamLabel string) {
 	o := newOwners(series, teamLabel)
 	for i := range h.GPUs {
 		h.GPUs[i].Machine = o.machines[h.GPUs[i].Node]
@@ -192,10 +178,10 @@ func (h *Hour) Name(series []Series, teamLabel string) {
 	for _, p := range o.pods {
 		h.Pods = append(h.Pods, *p)
 	}
-	slices.SortFunc(h.Pods, func(a, b Pod) int {
+	slices.SortFunc(h.Pods, func(a, b table.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PodUID, b.PodUID))
 	})
-	h.Workloads = slices.SortedFunc(maps.Values(o.workloads), func(a, b Workload) int { return cmp.Compare(a.UID, b.UID) })
+	h.Workloads = slices.SortedFunc(maps.Values(o.workloads), func(a, b table.Workload) int { return cmp.Compare(a.UID, b.UID) })
 }
 
 // LabelName returns the Prometheus label of a Kubernetes label, as kube-state-metrics and the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // last returns a series with one sample.
@@ -54,23 +55,23 @@ func TestOwners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Name(owners, "example.com/team")
-	want := &fold.Hour{
+	fold.Name(h, owners, "example.com/team")
+	want := &table.Hour{
 		Start: at(60).UTC(),
-		GPUs:  []fold.GPU{{Node: "a", UUID: "GPU-1", Machine: "vm-7", Energy: 60_000}},
-		Charges: []fold.Charge{
+		GPUs:  []table.GPU{{Node: "a", UUID: "GPU-1", Machine: "vm-7", Energy: 60_000}},
+		Charges: []table.Charge{
 			{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Team: "physics", Username: "alice", Energy: 5_000, Began: at(60).UTC(), Ended: at(61).UTC()},
 			{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "8", Energy: 5_000, Began: at(60).UTC(), Ended: at(61).UTC()},
 			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "uid-p", WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Energy: 10_000, Began: at(60).UTC(), Ended: at(61).UTC()},
 			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "q", PodUID: "uid-q", Team: "green", Energy: 20_000, Began: at(60).UTC(), Ended: at(61).UTC()},
 			{Node: "a", UUID: "GPU-1", Reason: fold.Unrecorded, Energy: 20_000},
 		},
-		Pods: []fold.Pod{{
+		Pods: []table.Pod{{
 			Namespace: "ml", Pod: "p", PodUID: "uid-p", Node: "a", OwnerKind: "ReplicaSet", OwnerName: "x-1",
 			WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Requests: map[string]int64{"nvidia.com/gpu": 2},
 		}},
-		Workloads:   []fold.Workload{{Kind: "Deployment", Namespace: "ml", Name: "x", UID: "w"}},
-		UnknownPods: []fold.PodID{{Namespace: "ml", Pod: "q", UID: "uid-q"}},
+		Workloads:   []table.Workload{{Kind: "Deployment", Namespace: "ml", Name: "x", UID: "w"}},
+		UnknownPods: []table.PodID{{Namespace: "ml", Pod: "q", UID: "uid-q"}},
 	}
 	if diff := cmp.Diff(want, h); diff != "" {
 		t.Errorf("hour (-want +got):\n%s", diff)
@@ -101,8 +102,8 @@ func TestDescriptions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for range 2 {
-				h := fold.Hour{Charges: []fold.Charge{{Node: "a", Manager: "slurm", Unit: "7"}}}
-				h.Name(tt.series, "")
+				h := table.Hour{Charges: []table.Charge{{Node: "a", Manager: "slurm", Unit: "7"}}}
+				fold.Name(&h, tt.series, "")
 				if got := (owner{h.Charges[0].Team, h.Charges[0].Username}); got != tt.want {
 					t.Errorf("%+v, want %+v", got, tt.want)
 				}
@@ -115,17 +116,17 @@ func TestDescriptions(t *testing.T) {
 // TestDifference checks that charges and differences add up, also for accounts that only one side
 // has.
 func TestDifference(t *testing.T) {
-	charge := func(pod string, energy int64) fold.Charge {
-		return fold.Charge{Node: "a", UUID: "GPU-1", Pod: pod, Energy: energy, Idle: energy / 2, Team: "blue"}
+	charge := func(pod string, energy int64) table.Charge {
+		return table.Charge{Node: "a", UUID: "GPU-1", Pod: pod, Energy: energy, Idle: energy / 2, Team: "blue"}
 	}
-	before := []fold.Charge{charge("gone", 5), charge("same", 7), charge("less", 9), charge("less", -1)}
-	now := []fold.Charge{charge("less", 2), charge("new", 3), charge("same", 7)}
-	want := []fold.Charge{
+	before := []table.Charge{charge("gone", 5), charge("same", 7), charge("less", 9), charge("less", -1)}
+	now := []table.Charge{charge("less", 2), charge("new", 3), charge("same", 7)}
+	want := []table.Charge{
 		{Node: "a", UUID: "GPU-1", Pod: "gone", Energy: -5, Idle: -2, Team: "blue"},
 		{Node: "a", UUID: "GPU-1", Pod: "less", Energy: -6, Idle: -3, Team: "blue"},
 		{Node: "a", UUID: "GPU-1", Pod: "new", Energy: 3, Idle: 1, Team: "blue"},
 	}
-	if diff := cmp.Diff(want, fold.Difference(before, now)); diff != "" {
+	if diff := cmp.Diff(want, table.Difference(before, now)); diff != "" {
 		t.Errorf("differences (-want +got):\n%s", diff)
 	}
 }

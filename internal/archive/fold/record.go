@@ -1,6 +1,10 @@
 package fold
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
 
 // The metrics of the record that are not counters, and the counter of the board.
 const (
@@ -34,24 +38,34 @@ var boards = []counter{
 	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, energy, func(r *rows, a Account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
 	{"gpuledger_board_uncounted_energy_bound_joules_total", nil, 1000, bound, func(r *rows, a Account, n int64) { r.gpu(a).Uncounted += n }},
 	{"gpuledger_board_estimated_energy_joules_total", nil, 1000, energy, func(r *rows, a Account, n int64) { r.gpu(a).Estimated += n }},
-	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).addXID(a.labels[0], n) }},
+	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, health, func(r *rows, a Account, n int64) { addXID(r.gpu(a), a.labels[0], n) }},
 	{"gpuledger_board_losses_total", nil, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).Losses += n }},
 	{"gpuledger_board_energy_resets_total", nil, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
-	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).addRemapped(a.labels[0], n) }},
+	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, health, func(r *rows, a Account, n int64) { addRemapped(r.gpu(a), a.labels[0], n) }},
+}
+
+// amounts are the counters of an owner after the prefix of their names.
+var amounts = []struct {
+	name string
+	kind kind
+	of   func(*table.Charge) *int64
+}{
+	{"energy_joules_total", energy, func(c *table.Charge) *int64 { return &c.Energy }},
+	{"exclusive_energy_joules_total", energy, func(c *table.Charge) *int64 { return &c.Exclusive }},
+	{"idle_energy_joules_total", energy, func(c *table.Charge) *int64 { return &c.Idle }},
+	{"estimated_energy_joules_total", energy, func(c *table.Charge) *int64 { return &c.Estimated }},
+	{"seconds_total", held, func(c *table.Charge) *int64 { return &c.Held }},
+	{"gpu_seconds_total", gpuTime, func(c *table.Charge) *int64 { return &c.GPUTime }},
+	{"active_seconds_total", held, func(c *table.Charge) *int64 { return &c.Active }},
+	{"busy_seconds_total", held, func(c *table.Charge) *int64 { return &c.Busy }},
 }
 
 // owned returns the counters of the owner that some labels name.
-func owned(prefix string, by []string, charge func(*rows, Account) *Charge) []counter {
-	return []counter{
-		{prefix + "energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Energy += n }},
-		{prefix + "exclusive_energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Exclusive += n }},
-		{prefix + "idle_energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Idle += n }},
-		{prefix + "estimated_energy_joules_total", by, 1000, energy, func(r *rows, a Account, n int64) { charge(r, a).Estimated += n }},
-		{prefix + "seconds_total", by, 1000, held, func(r *rows, a Account, n int64) { charge(r, a).Held += n }},
-		{prefix + "gpu_seconds_total", by, 1000, gpuTime, func(r *rows, a Account, n int64) { charge(r, a).GPUTime += n }},
-		{prefix + "active_seconds_total", by, 1000, held, func(r *rows, a Account, n int64) { charge(r, a).Active += n }},
-		{prefix + "busy_seconds_total", by, 1000, held, func(r *rows, a Account, n int64) { charge(r, a).Busy += n }},
+func owned(prefix string, by []string, charge func(*rows, Account) *table.Charge) (all []counter) {
+	for _, amount := range amounts {
+		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})
 	}
+	return all
 }
 
 // Metrics are the metrics that Fold reads in an hour.

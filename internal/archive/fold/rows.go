@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // chargeKey identifies a charge.
@@ -16,57 +18,54 @@ type chargeKey struct {
 	reason string
 }
 
-// key returns the key of a charge.
-func (c *Charge) key() chargeKey {
-	return chargeKey{gpuKey{c.Node, c.UUID}, [3]string{c.Namespace, c.Pod, c.PodUID}, [2]string{c.Manager, c.Unit}, c.Reason}
-}
-
 // rows collects the rows of an hour.
 type rows struct {
-	gpus    map[gpuKey]*GPU
-	charges map[chargeKey]*Charge
+	gpus    map[gpuKey]*table.GPU
+	charges map[chargeKey]*table.Charge
 	refused map[gpuKey]*BoardError
 }
 
-func (r *rows) gpu(a Account) *GPU { return r.at(a.gpuKey) }
+func (r *rows) gpu(a Account) *table.GPU { return r.at(a.gpuKey) }
 
-func (r *rows) at(k gpuKey) *GPU {
+func (r *rows) at(k gpuKey) *table.GPU {
 	if r.gpus[k] == nil {
-		r.gpus[k] = &GPU{Node: k.node, UUID: k.uuid}
+		r.gpus[k] = &table.GPU{Node: k.node, UUID: k.uuid}
 	}
 	return r.gpus[k]
 }
 
-func (r *rows) charge(k chargeKey) *Charge {
+func (r *rows) charge(k chargeKey) *table.Charge {
 	if r.charges[k] == nil {
-		r.charges[k] = &Charge{
+		r.charges[k] = &table.Charge{
 			Node: k.node, UUID: k.uuid, Namespace: k.pod[0], Pod: k.pod[1], PodUID: k.pod[2], Manager: k.unit[0], Unit: k.unit[1], Reason: k.reason,
 		}
 	}
 	return r.charges[k]
 }
 
-func (r *rows) pod(a Account) *Charge { return r.charge(chargeKey{gpuKey: a.gpuKey, pod: a.labels}) }
+func (r *rows) pod(a Account) *table.Charge {
+	return r.charge(chargeKey{gpuKey: a.gpuKey, pod: a.labels})
+}
 
-func (r *rows) unit(a Account) *Charge {
+func (r *rows) unit(a Account) *table.Charge {
 	return r.charge(chargeKey{gpuKey: a.gpuKey, unit: [2]string{a.labels[0], a.labels[1]}})
 }
 
-func (r *rows) reason(a Account, reason string) *Charge {
+func (r *rows) reason(a Account, reason string) *table.Charge {
 	return r.charge(chargeKey{gpuKey: a.gpuKey, reason: reason})
 }
 
-func (g *GPU) addXID(code string, n int64) {
+func addXID(g *table.GPU, code string, n int64) {
 	if n == 0 {
 		return
 	}
 	if g.XIDs == nil {
-		g.XIDs = make(map[string]int64)
+		g.XIDs = make(table.Counts)
 	}
 	g.XIDs[code] += n
 }
 
-func (g *GPU) addRemapped(kind string, n int64) {
+func addRemapped(g *table.GPU, kind string, n int64) {
 	if kind == "correctable" {
 		g.RemappedCorrectable += n
 	} else {
@@ -97,12 +96,12 @@ func (r *rows) place(series map[string][]Series) {
 			g.First = first
 		}
 		g.Last = last
-		g.Scrapes += len(s.Samples)
+		g.Scrapes += int64(len(s.Samples))
 	}
 }
 
 // close adds the remainders and sorts the rows. If boards are refused, no row has an amount.
-func (r *rows) close(h *Hour) error {
+func (r *rows) close(h *table.Hour) error {
 	charged := make(map[gpuKey]int64)
 	for k, c := range r.charges {
 		charged[k.gpuKey] += c.Energy
@@ -117,17 +116,18 @@ func (r *rows) close(h *Hour) error {
 			r.charge(chargeKey{gpuKey: k, reason: Unrecorded}).Energy += rest
 		}
 	}
+	all := new(table.Hour)
 	for _, g := range r.gpus {
-		h.GPUs = append(h.GPUs, *g)
+		all.GPUs = append(all.GPUs, *g)
 	}
 	for k, c := range r.charges {
-		if c.isZero() && (r.refused[k.gpuKey] == nil || k.reason != "") {
+		if c.IsZero() && (r.refused[k.gpuKey] == nil || k.reason != "") {
 			continue
 		}
 		c.Serial = r.at(gpuKey{c.Node, c.UUID}).Serial
-		h.Charges = append(h.Charges, *c)
+		all.Charges = append(all.Charges, *c)
 	}
-	h.sort()
+	h.Join(all)
 	if len(r.refused) > 0 {
 		h.Refuse()
 		return newBoardErrors(maps.Values(r.refused))

@@ -21,6 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -127,7 +128,7 @@ func TestPush(t *testing.T) {
 		until := p.Start.Add(time.Duration(hour) * time.Hour)
 		for ; filed < len(p.Hours) && p.Hours[filed].Start.Before(until); filed++ {
 			h := p.Hours[filed]
-			check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+			check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 		}
 		if hour%3 > 0 && hour < foldtest.PlacesHours {
 			continue

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/event"
 )
@@ -33,7 +32,7 @@ type Rows func(t table.Table) [][]string
 type statement map[string][8]int64
 
 // add adds a charge. It lists the columns independently of the table.
-func (s statement) add(cluster string, month time.Time, model string, c *fold.Charge) {
+func (s statement) add(cluster string, month time.Time, model string, c *table.Charge) {
 	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username}, "|")
 	sum := s[key]
 	for i, n := range []int64{c.Energy, c.Exclusive, c.Idle, c.Held, c.GPUTime, c.Active, c.Estimated, c.Busy} {
@@ -73,10 +72,10 @@ type history struct {
 
 // hour returns an hour with random charges of pods, units and reasons.
 func (h *history) hour(cluster string, start time.Time) *table.Hour {
-	f := &fold.Hour{Cluster: cluster, Start: start}
+	f := &table.Hour{Cluster: cluster, Start: start}
 	models := []string{"H100", "A100", ""}
 	for i, model := range models {
-		f.GPUs = append(f.GPUs, fold.GPU{Node: "a", UUID: "GPU-" + strconv.Itoa(i), Model: model, Scrapes: 60})
+		f.GPUs = append(f.GPUs, table.GPU{Node: "a", UUID: "GPU-" + strconv.Itoa(i), Model: model, Scrapes: 60})
 		for j := range 3 {
 			f.Charges = append(f.Charges, h.charge(i, j))
 			f.GPUs[i].Energy += f.Charges[len(f.Charges)-1].Energy
@@ -87,16 +86,16 @@ func (h *history) hour(cluster string, start time.Time) *table.Hour {
 		if c.Reason == "" {
 			c.Began, c.Ended = start.Add(time.Duration(i)*time.Millisecond), start.Add(time.Hour)
 		}
-		h.want.add(cluster, start, models[slices.IndexFunc(f.GPUs, func(g fold.GPU) bool { return g.UUID == c.UUID })], c)
+		h.want.add(cluster, start, models[slices.IndexFunc(f.GPUs, func(g table.GPU) bool { return g.UUID == c.UUID })], c)
 	}
-	f.Pods = []fold.Pod{{Namespace: "ml", Pod: "secret-pod", PodUID: "u"}}
-	f.Workloads = []fold.Workload{{Kind: "Job", Namespace: "ml", Name: "j", UID: "w"}}
-	return &table.Hour{Hour: f, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(f)}}
+	f.Pods = []table.Pod{{Namespace: "ml", Pod: "secret-pod", PodUID: "u"}}
+	f.Workloads = []table.Workload{{Kind: "Job", Namespace: "ml", Name: "j", UID: "w"}}
+	return Complete(f)
 }
 
-func (h *history) charge(gpu, n int) fold.Charge {
+func (h *history) charge(gpu, n int) table.Charge {
 	number := func() int64 { return h.random.Int64N(1 << 40) }
-	c := fold.Charge{Node: "a", UUID: "GPU-" + strconv.Itoa(gpu), Energy: number(), Exclusive: number(), Idle: number(), Held: number(), GPUTime: number(), Active: number(), Estimated: number(), Busy: number()}
+	c := table.Charge{Node: "a", UUID: "GPU-" + strconv.Itoa(gpu), Energy: number(), Exclusive: number(), Idle: number(), Held: number(), GPUTime: number(), Active: number(), Estimated: number(), Busy: number()}
 	switch n {
 	case 0:
 		c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName = []string{"ml", "web"}[h.random.IntN(2)], "secret-pod-"+strconv.Itoa(h.random.IntN(9)), "u", "Job", "j, \"1\""
@@ -116,7 +115,7 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	change := of.Charges[0]
 	change.Energy, change.Held = -5, 7
 	change.Exclusive, change.Idle, change.GPUTime, change.Active, change.Estimated = 0, 0, 0, 0, -3
-	next.Revision, next.State, next.Digest, next.Corrections = 2, table.Corrected, "other", []fold.Charge{change}
+	next.Revision, next.State, next.Digest, next.Corrections = 2, table.Corrected, "other", []table.Charge{change}
 	check(t, s.Correct(t.Context(), &next))
 	h.want.add(of.Cluster, of.Start, "H100", &change)
 }

@@ -32,14 +32,14 @@ func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 		for n, start := range []time.Time{january, january.Add(50 * time.Hour), march, march.Add(time.Hour), march.Add(30 * time.Hour)} {
 			hour := h.hour(cluster, start)
 			hour.Join() // sorts the rows, as in every hour that is filed
-			hour.Digest = table.Digest(hour.Hour)
+			hour.Digest = table.Digest(hour)
 			check(t, s.Replace(t.Context(), hour))
 			if n == 3 {
 				h.correct(t, s, hour)
 			} else if n >= 2 && cluster == Cluster {
 				old := hour.Digest
 				hour.Cluster = NewName
-				digests[old] = table.Digest(hour.Hour)
+				digests[old] = table.Digest(hour)
 			}
 		}
 		for _, of := range table.Appended {

@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -17,8 +16,8 @@ func testElsewhere(t *testing.T, s Sink) {
 	hour := Noon.AddDate(0, 0, 9)
 	for _, cluster := range []string{Cluster, "north", "south"} {
 		for n := range 2 {
-			h := &table.Hour{Hour: &fold.Hour{Cluster: cluster, Start: hour.Add(time.Duration(n) * time.Hour)}, State: table.Complete}
-			h.GPUs = []fold.GPU{
+			h := &table.Hour{Cluster: cluster, Start: hour.Add(time.Duration(n) * time.Hour), State: table.Complete}
+			h.GPUs = []table.GPU{
 				{Node: "a", UUID: "GPU-" + cluster, Serial: "S-" + cluster, First: h.Start.Add(time.Second), Last: h.Start.Add(time.Hour), Scrapes: 60},
 				{Node: "b", UUID: "GPU-b"},
 			}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -18,7 +17,7 @@ import (
 type Sink interface {
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 	Replace(ctx context.Context, h *table.Hour) error
-	Charges(ctx context.Context, cluster string, hour time.Time) ([]fold.Charge, error)
+	Charges(ctx context.Context, cluster string, hour time.Time) ([]table.Charge, error)
 	Correct(ctx context.Context, h *table.Hour) error
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
@@ -34,21 +33,27 @@ const Cluster = "east/1"
 // Hour returns the first revision of an hour with a GPU, a pod with its workload, and texts that
 // need quotes.
 func Hour(start time.Time, energy int64) *table.Hour {
-	h := &fold.Hour{
+	h := &table.Hour{
 		Cluster: Cluster, Start: start,
-		GPUs: []fold.GPU{{
+		GPUs: []table.GPU{{
 			Node: "a", UUID: "GPU-1", Serial: "S1", Machine: "vm-1", First: start.Add(time.Second), Last: start.Add(time.Hour), Scrapes: 60,
 			Energy: energy, XIDs: map[string]int64{"79": 1, "31": 2}, Uncounted: 11, Estimated: 3,
 		}},
-		Charges: []fold.Charge{{
+		Charges: []table.Charge{{
 			Node: "a", UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: "p, \"q\" \\ 'r'", PodUID: "u", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w",
 			Team: "blue", Energy: energy, Held: 3_600_000, Estimated: 2, Busy: 1000,
 			Began: start.Add(1500 * time.Millisecond), Ended: start.Add(59 * time.Minute),
 		}},
-		Pods:      []fold.Pod{{Namespace: "ml", Pod: "p", PodUID: "u", Node: "a", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w", Requests: map[string]int64{"nvidia.com/gpu": 1}}},
-		Workloads: []fold.Workload{{Kind: "Job", Namespace: "ml", Name: "j", UID: "w"}},
+		Pods:      []table.Pod{{Namespace: "ml", Pod: "p", PodUID: "u", Node: "a", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w", Requests: map[string]int64{"nvidia.com/gpu": 1}}},
+		Workloads: []table.Workload{{Kind: "Job", Namespace: "ml", Name: "j", UID: "w"}},
 	}
-	return &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}
+	return Complete(h)
+}
+
+// Complete returns an hour as it is filed first, without gaps.
+func Complete(h *table.Hour) *table.Hour {
+	h.State, h.Revision, h.Digest = table.Complete, 1, table.Digest(h)
+	return h
 }
 
 // revision returns another revision of an hour.
@@ -103,7 +108,7 @@ func testCorrect(t *testing.T, s Sink) {
 		h := revision(Noon, energy, int64(i)+2)
 		before, err := s.Charges(t.Context(), Cluster, Noon)
 		check(t, err)
-		h.State, h.Corrections = table.Corrected, fold.Difference(before, h.Charges)
+		h.State, h.Corrections = table.Corrected, table.Difference(before, h.Charges)
 		check(t, s.Correct(t.Context(), h))
 		filed(t, s, Noon, h.Filed)
 		charged(t, s, Noon, h.Charges)
@@ -120,7 +125,7 @@ func testUnits(t *testing.T, s Sink) {
 	of := func(n, energy int64) *table.Hour {
 		h := revision(Noon, 7, n)
 		for _, unit := range []string{"7", "8"} {
-			h.Charges = append(h.Charges, fold.Charge{Node: "a", UUID: "GPU-1", Serial: "S1", Manager: "slurm", Unit: unit, Team: "physics", Username: "alice", Energy: energy, Estimated: energy / 2, Busy: 60 * energy})
+			h.Charges = append(h.Charges, table.Charge{Node: "a", UUID: "GPU-1", Serial: "S1", Manager: "slurm", Unit: unit, Team: "physics", Username: "alice", Energy: energy, Estimated: energy / 2, Busy: 60 * energy})
 		}
 		return h
 	}
@@ -129,7 +134,7 @@ func testUnits(t *testing.T, s Sink) {
 	h := of(2, 3)
 	before, err := s.Charges(t.Context(), Cluster, Noon)
 	check(t, err)
-	h.State, h.Corrections = table.Corrected, fold.Difference(before, h.Charges)
+	h.State, h.Corrections = table.Corrected, table.Difference(before, h.Charges)
 	check(t, s.Correct(t.Context(), h))
 	charged(t, s, Noon, h.Charges)
 }
@@ -137,7 +142,7 @@ func testUnits(t *testing.T, s Sink) {
 // testNodes checks the nodes of the last hour that is filed in a period.
 func testNodes(t *testing.T, s Sink) {
 	two := Hour(Noon, 7)
-	two.GPUs = append(two.GPUs, fold.GPU{Node: "b", UUID: "GPU-2"}, fold.GPU{Node: "b", UUID: "GPU-3"})
+	two.GPUs = append(two.GPUs, table.GPU{Node: "b", UUID: "GPU-2"}, table.GPU{Node: "b", UUID: "GPU-3"})
 	empty := Hour(Noon.Add(30*time.Hour), 7)
 	empty.GPUs = nil
 	for _, h := range []*table.Hour{Hour(Noon.Add(time.Hour), 7), two, empty} {
@@ -191,15 +196,15 @@ func filed(t *testing.T, s Sink, hour time.Time, want table.Filed) {
 }
 
 // charged checks the sums of the charges and corrections of an hour.
-func charged(t *testing.T, s Sink, hour time.Time, want []fold.Charge) {
+func charged(t *testing.T, s Sink, hour time.Time, want []table.Charge) {
 	t.Helper()
 	got, err := s.Charges(t.Context(), Cluster, hour)
 	check(t, err)
-	if rest := fold.Difference(got, want); len(rest) > 0 {
+	if rest := table.Difference(got, want); len(rest) > 0 {
 		t.Errorf("charges of %s differ from the filed ones by %+v", hour.Format(time.RFC3339), rest)
 	}
 	for _, c := range got { // corrections, too
-		i := slices.IndexFunc(want, func(w fold.Charge) bool { return w.PodUID == c.PodUID && w.Unit == c.Unit })
+		i := slices.IndexFunc(want, func(w table.Charge) bool { return w.PodUID == c.PodUID && w.Unit == c.Unit })
 		if i >= 0 && (!c.Began.Equal(want[i].Began) || !c.Ended.Equal(want[i].Ended)) {
 			t.Errorf("interval of %+v, want %s to %s", c, want[i].Began, want[i].Ended)
 		}

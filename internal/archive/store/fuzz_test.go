@@ -61,7 +61,7 @@ func FuzzAnswers(f *testing.F) {
 		}
 		for _, in := range hours {
 			if h, err := fold.Fold(in); err == nil {
-				h.Name(owners, "team")
+				fold.Name(h, owners, "team")
 			}
 			in.Closings()
 		}

@@ -213,7 +213,7 @@ func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (own
 const maxPods = 10_000
 
 // Pods returns the series of kube-state-metrics for some pods in an hour.
-func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods []fold.PodID) (found []fold.Series, err error) {
+func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods []table.PodID) (found []fold.Series, err error) {
 	const metric = "kube_pod_info"
 	for some := range slices.Chunk(pods[:min(len(pods), maxPods)], maxAccounts) {
 		var uids []string

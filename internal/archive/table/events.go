@@ -4,44 +4,43 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
 // filedByColumn is the last column of events and snapshots.
-var filedByColumn = text("filed_by", "arrival if the hour is the hour of arrival, because the time was more than 13 months old, more than a day ahead, or in a third new month of its request; else empty", filedBy)
+var filedByColumn = computed("filed_by", Text, "arrival if the hour is the hour of arrival, because the time was more than 13 months old, more than a day ahead, or in a third new month of its request; else empty", func(_ *Hour, e *Event) any { return filedBy(e) }).addedIn(5)
 
 // Events has a row for each event of a pod or workload.
 var Events = build("events", "a change of a GPU pod or of a workload", []string{"id"},
 	func(h *Hour) []Event { return h.Events },
-	moment("at", "time of the change, according to the sender", func(e *Event) time.Time { return e.At }),
-	long("id", "identifies the event in its cluster", func(e *Event) string { return e.ID }),
-	long("event", "kind of event: phase, condition, failure, spec, deleted, workload_created, workload_ended", func(e *Event) string { return e.Kind }),
-	long("namespace", "namespace of the pod or workload", func(e *Event) string { return e.Namespace }),
-	long("pod", "name of the pod, empty for a workload", func(e *Event) string { return e.Pod }),
-	long("pod_uid", "UID of the pod", func(e *Event) string { return e.PodUID }),
-	long("resource_version", "version of the pod in which the change was seen", func(e *Event) string { return e.ResourceVersion }),
-	long("node", "node of the pod", func(e *Event) string { return e.Node }),
-	long("owner_kind", "kind of the controller of the pod or workload", func(e *Event) string { return e.OwnerKind }),
-	long("owner_name", "name of the controller", func(e *Event) string { return e.OwnerName }),
-	long("workload_kind", "kind of the workload, empty for a pod", func(e *Event) string { return e.WorkloadKind }),
-	long("workload_name", "name of the workload", func(e *Event) string { return e.WorkloadName }),
-	long("workload_uid", "UID of the workload", func(e *Event) string { return e.WorkloadUID }),
-	long("detail", "JSON object with the fields of this kind of event", func(e *Event) string { return object(e.Details) }),
+	moment("at", "time of the change, according to the sender", func(e *Event) *time.Time { return &e.At }),
+	long("id", "identifies the event in its cluster", func(e *Event) *string { return &e.ID }),
+	long("event", "kind of event: phase, condition, failure, spec, deleted, workload_created, workload_ended", func(e *Event) *string { return &e.Kind }),
+	long("namespace", "namespace of the pod or workload", func(e *Event) *string { return &e.Namespace }),
+	long("pod", "name of the pod, empty for a workload", func(e *Event) *string { return &e.Pod }),
+	long("pod_uid", "UID of the pod", func(e *Event) *string { return &e.PodUID }),
+	long("resource_version", "version of the pod in which the change was seen", func(e *Event) *string { return &e.ResourceVersion }),
+	long("node", "node of the pod", func(e *Event) *string { return &e.Node }),
+	long("owner_kind", "kind of the controller of the pod or workload", func(e *Event) *string { return &e.OwnerKind }),
+	long("owner_name", "name of the controller", func(e *Event) *string { return &e.OwnerName }),
+	long("workload_kind", "kind of the workload, empty for a pod", func(e *Event) *string { return &e.WorkloadKind }),
+	long("workload_name", "name of the workload", func(e *Event) *string { return &e.WorkloadName }),
+	long("workload_uid", "UID of the workload", func(e *Event) *string { return &e.WorkloadUID }),
+	computed("detail", Text, "JSON object with the fields of this kind of event", func(_ *Hour, e *Event) any { return object(e.Details) }),
 	filedByColumn,
 )
 
 // Snapshots has a row for each version of a pod that was sent.
 var Snapshots = build("snapshots", "a GPU pod at a version, without commands, arguments and environment values", []string{"id"},
 	func(h *Hour) []Event { return h.Snapshots },
-	moment("at", "time of the version", func(e *Event) time.Time { return e.At }),
-	long("id", "identifies the version in its cluster", func(e *Event) string { return e.ID }),
-	long("namespace", "namespace of the pod", func(e *Event) string { return e.Namespace }),
-	long("pod", "name of the pod", func(e *Event) string { return e.Pod }),
-	long("pod_uid", "UID of the pod", func(e *Event) string { return e.PodUID }),
-	long("resource_version", "version of the pod", func(e *Event) string { return e.ResourceVersion }),
-	long("node", "node of the pod", func(e *Event) string { return e.Node }),
-	long("object", "the pod as JSON", func(e *Event) string { return object(e.Object) }),
+	moment("at", "time of the version", func(e *Event) *time.Time { return &e.At }),
+	long("id", "identifies the version in its cluster", func(e *Event) *string { return &e.ID }),
+	long("namespace", "namespace of the pod", func(e *Event) *string { return &e.Namespace }),
+	long("pod", "name of the pod", func(e *Event) *string { return &e.Pod }),
+	long("pod_uid", "UID of the pod", func(e *Event) *string { return &e.PodUID }),
+	long("resource_version", "version of the pod", func(e *Event) *string { return &e.ResourceVersion }),
+	long("node", "node of the pod", func(e *Event) *string { return &e.Node }),
+	computed("object", Text, "the pod as JSON", func(_ *Hour, e *Event) any { return object(e.Object) }),
 	filedByColumn,
 )
 
@@ -98,7 +97,7 @@ func Place(events []event.Event, arrived time.Time) []Event {
 // EventRows returns the rows of the events of a cluster in one of these tables.
 func EventRows(t Table, cluster string, events []Event) (rows [][]any) {
 	for _, e := range events {
-		h := &Hour{Hour: &fold.Hour{Cluster: cluster, Start: e.Hour}}
+		h := &Hour{Cluster: cluster, Start: e.Hour}
 		if e.Kind == event.Snapshot {
 			h.Snapshots = []Event{e}
 		} else {

@@ -8,35 +8,38 @@ import (
 	"time"
 )
 
+// monthlySince is the version of the schema that added [MonthlyCharges].
+const monthlySince = 8
+
+const hoursColumn = "hours"
+
+// summed are the columns of charges that sums of months have, with their help there.
+var summed = func() (all []Field[Charge]) {
+	for _, f := range charge {
+		if f.summed != "" {
+			f.Help = f.summed
+			all = append(all, f)
+		}
+	}
+	return all
+}()
+
+// monthly are the columns of [MonthlyCharges]. The hour of a sum is the start of its month.
+var monthly = append([]Field[Charge]{
+	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
+	moment("month", "start of the month in UTC", func(c *Charge) *time.Time { return &c.Hour }),
+	computed(hoursColumn, Text, "hours in the sum, numbered from 0 at the start of the month, such as 0-9,12-719", func(*Hour, *Charge) any { return "" }),
+	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
+}, summed...)
+
 // MonthlyCharges has the sums of the charges and corrections of pruned hours, without pods and GPUs.
 // Readers add up rows that differ in hours only: hours that were filed later have their own rows.
 var MonthlyCharges = Table{
-	Name: "monthly_charges",
-	Help: "a sum of charges and corrections of pruned hours in a month. Add up rows that differ in hours only",
-	Columns: []Column{
-		{Name: "cluster", Type: Text, Help: "external label of the Prometheus"},
-		{Name: "month", Type: Time, Help: "start of the month in UTC"},
-		{Name: "hours", Type: Text, Help: "hours in the sum, numbered from 0 at the start of the month, such as 0-9,12-719"},
-		{Name: "model", Type: Text, Help: "model of the GPU"},
-		{Name: "namespace", Type: Text, Help: "namespace of the pods, empty for a unit or a reason"},
-		{Name: "workload_kind", Type: Text, Help: "kind of the workload at the root of the owner chain of the pods"},
-		{Name: "workload_name", Type: Text, Help: "name of that workload"},
-		{Name: "team", Type: Text, Help: "team, as in charges"},
-		{Name: "reason", Type: Text, Help: "reason of unattributed energy, empty for pods and units"},
-		{Name: "energy_mj", Type: Int, Help: "energy in millijoules"},
-		{Name: "exclusive_mj", Type: Int, Help: "measured part of the energy"},
-		{Name: "idle_mj", Type: Int, Help: "idle part of the energy"},
-		{Name: "held_ms", Type: Int, Help: "time that pods or the unit held GPUs, in milliseconds"},
-		{Name: "gpu_ms", Type: Int, Help: "the same weighted by the share of the GPU"},
-		{Name: "active_ms", Type: Int, Help: "time that pods or the unit worked on GPUs"},
-		{Name: "manager", Type: Text, Help: "manager of the unit outside pods"},
-		{Name: "unit", Type: Text, Help: "name of the unit"},
-		{Name: "username", Type: Text, Help: "user of the unit, or the user id"},
-		{Name: "estimated_mj", Type: Int, Help: "part of the energy that was divided with an estimated idle power", added: true},
-		{Name: "busy_ms", Type: Int, Help: "sampled busy time of pods or the unit on GPUs", added: true},
-	},
-	Key:  []string{"cluster", "month"},
-	Rows: func(*Hour) [][]any { return nil },
+	Name:    "monthly_charges",
+	Help:    "a sum of charges and corrections of pruned hours in a month. Add up rows that differ in hours only",
+	Columns: columnsOf(monthly, monthlySince),
+	Key:     []string{"cluster", "month"},
+	Rows:    func(*Hour) [][]any { return nil },
 }
 
 // Month returns the start of the month of a moment in UTC.

@@ -3,7 +3,6 @@ package table_test
 import (
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -18,7 +17,7 @@ func TestSetPruned(t *testing.T) {
 		{table.Gaps, "rack 7 was moved", "rack 7 was moved"},
 		{table.Gaps, "", table.EarlierReason},
 	} {
-		h := &table.Hour{Hour: &fold.Hour{Cluster: "east", Start: march}, State: tt.state, Filed: table.Filed{Revision: 1, Reason: tt.reason}}
+		h := &table.Hour{Cluster: "east", Start: march, State: tt.state, Filed: table.Filed{Revision: 1, Reason: tt.reason}}
 		row := table.Hours.Rows(h)[0]
 		table.SetPruned(row)
 		want := table.Filed{Revision: 1, Reason: tt.want, Pruned: true}

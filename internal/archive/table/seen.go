@@ -1,10 +1,6 @@
 package table
 
-import (
-	"time"
-
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
-)
+import "time"
 
 // Seen is a GPU of a cluster in an hour, with its first and its last scrape.
 type Seen struct {
@@ -13,7 +9,7 @@ type Seen struct {
 }
 
 // SeenIn returns the scraped GPUs of an hour.
-func SeenIn(h *fold.Hour) (all []Seen) {
+func SeenIn(h *Hour) (all []Seen) {
 	for i := range h.GPUs {
 		if g := &h.GPUs[i]; g.Scrapes > 0 {
 			all = append(all, Seen{h.Cluster, g.Node, g.UUID, g.Serial, g.First, g.Last})

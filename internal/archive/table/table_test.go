@@ -4,18 +4,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // TestDigest checks that an hour without units has the digest of earlier versions, whose charges ended
 // with active_ms, and that a unit changes the digest.
 func TestDigest(t *testing.T) {
-	h := &fold.Hour{Cluster: "east", Start: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Charges: []fold.Charge{
+	h := &table.Hour{Cluster: "east", Start: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Charges: []table.Charge{
 		{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "u", Team: "blue", Energy: 7},
 	}}
 	older := table.DigestRows(func(of table.Table) [][]any {
-		rows := of.Rows(&table.Hour{Hour: h})
+		rows := of.Rows(h)
 		for i := range rows {
 			for n := len(rows[i]); n > 0 && of.Columns[n-1].Added(); n-- {
 				rows[i] = rows[i][:n-1]
@@ -39,7 +38,7 @@ func TestFiledIn(t *testing.T) {
 		state        table.State
 		reason, want string
 	}{{table.Complete, "", ""}, {table.Gaps, "a power cut", "a power cut"}, {table.Gaps, "", "filed by an earlier version"}, {table.Corrected, "x", "x"}} {
-		h := &table.Hour{Hour: &fold.Hour{}, State: tt.state, Filed: table.Filed{Revision: 2, Digest: "d", Reason: tt.reason}}
+		h := &table.Hour{State: tt.state, Filed: table.Filed{Revision: 2, Digest: "d", Reason: tt.reason}}
 		if got := table.FiledIn(table.Hours.Rows(h)[0]); got != (table.Filed{Revision: 2, Digest: "d", Reason: tt.want}) {
 			t.Errorf("%s with %q: %+v", tt.state, tt.reason, got)
 		}

@@ -5,13 +5,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // nodeIn returns a name of a node as it is filed.
 func nodeIn(name string) string {
-	rows := table.GPUHours.Rows(&table.Hour{Hour: &fold.Hour{GPUs: []fold.GPU{{Node: name}}}})
+	rows := table.GPUHours.Rows(&table.Hour{GPUs: []table.GPU{{Node: name}}})
 	return rows[0][2].(string)
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/common/version"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -126,6 +125,6 @@ func latest(of []reading, r reading) []reading {
 	return of
 }
 
-func readingOf(cluster string, g *fold.GPU) reading {
+func readingOf(cluster string, g *table.GPU) reading {
 	return reading{cluster, g.Node, cmp.Or(g.Machine, g.SystemUUID), "gpuledger", g.ChassisSerial, g.Serial, g.Last.UTC()}
 }

@@ -21,7 +21,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
@@ -423,7 +422,7 @@ func TestComplete(t *testing.T) {
 	for range 5 {
 		h.GPUs, h.Charges = append(h.GPUs, h.GPUs[0]), append(h.Charges, h.Charges[0])
 	}
-	h.Charges[1] = fold.Charge{Pod: "bytes \xff\x00 <>&\u2028"}
+	h.Charges[1] = table.Charge{Pod: "bytes \xff\x00 <>&\u2028"}
 	for size := 1; size < 20; size++ {
 		r := &receiver{}
 		server := httptest.NewServer(r)
@@ -462,7 +461,7 @@ func TestAppend(t *testing.T) {
 	hours := open(t, c)
 	s, err := webhook.OpenEvents(c) // while the sink of the hours has the manifest
 	check(t, err)
-	check(t, hours.Replace(t.Context(), &table.Hour{Hour: &fold.Hour{Cluster: "east", Start: noon}, Filed: table.Filed{Revision: 1, Digest: "d"}}))
+	check(t, hours.Replace(t.Context(), &table.Hour{Cluster: "east", Start: noon, Filed: table.Filed{Revision: 1, Digest: "d"}}))
 	r.requests = nil
 	var events []event.Event
 	for _, id := range []string{"1", "2", "3"} {

@@ -22,7 +22,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	archived "github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/mysql"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
@@ -350,14 +349,14 @@ func readEarlier(t *testing.T, url string) {
 	of := archived.Selection{From: began, Until: began.AddDate(0, 0, 2)}
 	charges, err := source.Charges(t.Context(), of, "namespace")
 	check(t, err)
-	want := []archived.Charge{{Charge: fold.Charge{Namespace: "ml", Energy: 7}}}
+	want := []table.Charge{{Namespace: "ml", Energy: 7}}
 	if diff := cmp.Diff(want, charges); diff != "" {
 		t.Errorf("charges of earlier tables (-want +got):\n%s", diff)
 	}
 	if boards, known, err := source.Uncounted(t.Context(), of); err != nil || known {
 		t.Errorf("uncounted energy of earlier tables: %v, known %v, error %v", boards, known, err)
 	}
-	check(t, source.GPUs(t.Context(), of, func(g archived.GPU) { t.Errorf("GPU %+v", g) }))
+	check(t, source.GPUs(t.Context(), of, func(g table.GPU) { t.Errorf("GPU %+v", g) }))
 }
 
 // latest returns the latest version of the schema.
@@ -441,7 +440,7 @@ func large() *table.Hour {
 		c.Pod, c.WorkloadName = fmt.Sprintf("%0*d", table.MaxText+i%2*1000, i), []string{"a", "A"}[i%2]
 		h.Charges = append(h.Charges, c)
 	}
-	h.Digest = table.Digest(h.Hour)
+	h.Digest = table.Digest(h)
 	return h
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -28,7 +29,7 @@ func TestMoves(t *testing.T) {
 			sink, err := kind.sink(t.Context(), url)
 			check(t, err)
 			for _, h := range p.Hours {
-				check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+				check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 			}
 			check(t, sink.Close())
 			checkMoves(t, fmt.Sprintf("%s, seed %d", kind.name, seed), p, "--books="+url)

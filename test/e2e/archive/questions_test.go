@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/event"
@@ -38,9 +37,9 @@ var november = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 //   - The JobSet train of team vision uses a GPU of each node from 8:03 to 17:42. The Deployment chat of team search
 //     holds a GPU always; its rows are of an earlier version, without these times.
 func example(n int) *table.Hour {
-	h := &fold.Hour{Cluster: "example", Start: november.Add(time.Duration(n) * time.Hour)}
+	h := &table.Hour{Cluster: "example", Start: november.Add(time.Duration(n) * time.Hour)}
 	place := func(node, slot, address, board string) {
-		h.GPUs = append(h.GPUs, fold.GPU{
+		h.GPUs = append(h.GPUs, table.GPU{
 			Node: node, UUID: "GPU-" + board, Serial: "1653924023" + board, ChassisSlot: slot, PCIBusID: address, Model: "NVIDIA H100 80GB HBM3",
 			SystemUUID: "machine-of-" + node, First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 60,
 		})
@@ -66,13 +65,13 @@ func example(n int) *table.Hour {
 		h.GPUs[i].Energy = charge(h, &h.GPUs[i], n)
 	}
 	own(h, n)
-	return &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}
+	return sinktest.Complete(h)
 }
 
 // charge adds the charge of a GPU, and returns its energy.
-func charge(h *fold.Hour, g *fold.GPU, n int) int64 {
+func charge(h *table.Hour, g *table.GPU, n int) int64 {
 	const second = 1000
-	c := fold.Charge{Node: g.Node, UUID: g.UUID, Serial: g.Serial}
+	c := table.Charge{Node: g.Node, UUID: g.UUID, Serial: g.Serial}
 	switch {
 	case g.UUID == "GPU-101":
 		c.Namespace, c.Pod, c.PodUID = "search", "chat-7d4b9c", "pod-chat"
@@ -99,13 +98,13 @@ func charge(h *fold.Hour, g *fold.GPU, n int) int64 {
 func training(n int) bool { return 8 <= n && n < 18 }
 
 // own adds the pods and their owners.
-func own(h *fold.Hour, n int) {
+func own(h *table.Hour, n int) {
 	gpu := map[string]int64{"nvidia.com/gpu": 1}
-	h.Pods = []fold.Pod{{
+	h.Pods = []table.Pod{{
 		Namespace: "search", Pod: "chat-7d4b9c", PodUID: "pod-chat", Node: "gpu-1", OwnerKind: "ReplicaSet", OwnerName: "chat-7d", WorkloadKind: "Deployment",
 		WorkloadName: "chat", WorkloadUID: "deployment-chat", Team: "search", Requests: gpu,
 	}}
-	h.Workloads = []fold.Workload{
+	h.Workloads = []table.Workload{
 		{Kind: "Deployment", Namespace: "search", Name: "chat", UID: "deployment-chat"},
 		{Kind: "ReplicaSet", Namespace: "search", Name: "chat-7d", UID: "replicaset-chat", ParentUID: "deployment-chat"},
 	}
@@ -113,14 +112,14 @@ func own(h *fold.Hour, n int) {
 		return
 	}
 	for _, node := range []string{"gpu-1", "gpu-2"} {
-		h.Pods = append(h.Pods, fold.Pod{
+		h.Pods = append(h.Pods, table.Pod{
 			Namespace: "vision", Pod: "train-" + node, PodUID: "pod-" + node, Node: node, OwnerKind: "Job", OwnerName: "train-0", WorkloadKind: "JobSet",
 			WorkloadName: "train", WorkloadUID: "jobset-train", Team: "vision", Requests: gpu,
 		})
 	}
 	h.Workloads = append(h.Workloads,
-		fold.Workload{Kind: "Job", Namespace: "vision", Name: "train-0", UID: "job-train", ParentUID: "jobset-train"},
-		fold.Workload{Kind: "JobSet", Namespace: "vision", Name: "train", UID: "jobset-train"})
+		table.Workload{Kind: "Job", Namespace: "vision", Name: "train-0", UID: "job-train", ParentUID: "jobset-train"},
+		table.Workload{Kind: "JobSet", Namespace: "vision", Name: "train", UID: "jobset-train"})
 }
 
 // fileExample files the example, except for an hour, and a correction of another one: the pod on
@@ -137,8 +136,8 @@ func fileExample(t *testing.T, sink sinktest.Sink) {
 	check(t, err)
 	h.Charges[0].Energy -= kilowattHour / 10
 	h.GPUs[0].Energy -= kilowattHour / 10
-	h.Revision, h.State, h.Digest = 2, table.Corrected, table.Digest(h.Hour)
-	h.Corrections = fold.Difference(before, h.Charges)
+	h.Revision, h.State, h.Digest = 2, table.Corrected, table.Digest(h)
+	h.Corrections = table.Difference(before, h.Charges)
 	check(t, sink.Correct(t.Context(), h))
 }
 
@@ -324,15 +323,15 @@ func TestPlacements(t *testing.T) {
 		start := november.Add(time.Duration(hour) * time.Hour)
 		return start.Add(time.Duration(minutes[0]) * time.Minute), start.Add(time.Duration(minutes[1]) * time.Minute)
 	}
-	gpu := func(hour int, node, slot string, minutes ...int) fold.GPU {
-		g := fold.GPU{Node: node, UUID: "GPU-1", ChassisSlot: slot, PCIBusID: "1B", Scrapes: 1, Energy: 1}
+	gpu := func(hour int, node, slot string, minutes ...int) table.GPU {
+		g := table.GPU{Node: node, UUID: "GPU-1", ChassisSlot: slot, PCIBusID: "1B", Scrapes: 1, Energy: 1}
 		if hour > 0 {
 			g.Serial = "S1"
 		}
 		g.First, g.Last = at(hour, minutes...)
 		return g
 	}
-	history := map[string][][]fold.GPU{
+	history := map[string][][]table.GPU{
 		"east": {
 			{gpu(0, "a", "", 1, 59)},
 			{gpu(1, "a", "1", 1, 59)},
@@ -352,8 +351,8 @@ func TestPlacements(t *testing.T) {
 		check(t, err)
 		for cluster, hours := range history {
 			for n, gpus := range hours {
-				h := &fold.Hour{Cluster: cluster, Start: november.Add(time.Duration(n) * time.Hour), GPUs: gpus}
-				check(t, sink.Replace(t.Context(), &table.Hour{Hour: h, State: table.Complete, Filed: table.Filed{Revision: 1, Digest: table.Digest(h)}}))
+				h := &table.Hour{Cluster: cluster, Start: november.Add(time.Duration(n) * time.Hour), GPUs: gpus}
+				check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 			}
 		}
 		check(t, sink.Close())

@@ -38,7 +38,7 @@ func TestFiledTwice(t *testing.T) {
 				for n := range 3 {
 					h := example(n)
 					h.Cluster = cluster
-					h.Digest = table.Digest(h.Hour)
+					h.Digest = table.Digest(h)
 					check(t, sink.Replace(t.Context(), h))
 				}
 				for _, of := range table.Appended {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	archived "github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // TestUnknownPods checks the pods that no series names in databases, also in tables of the previous version.
@@ -23,9 +23,9 @@ func TestUnknownPods(t *testing.T) {
 			for n := range 3 {
 				h := sinktest.Hour(sinktest.Noon.Add(time.Duration(n)*time.Hour), 7)
 				h.Charges[0].Pod = "p"
-				h.Charges = append(h.Charges, fold.Charge{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "forged", PodUID: "f", Energy: 5})
+				h.Charges = append(h.Charges, table.Charge{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "forged", PodUID: "f", Energy: 5})
 				if n > 0 {
-					h.UnknownPods = []fold.PodID{{Namespace: "ml", Pod: "forged", UID: "f"}}
+					h.UnknownPods = []table.PodID{{Namespace: "ml", Pod: "forged", UID: "f"}}
 				}
 				check(t, sink.Replace(t.Context(), h))
 			}
@@ -43,7 +43,7 @@ func TestUnknownPods(t *testing.T) {
 				check(t, err)
 				return pods
 			}
-			want := []archived.UnknownPod{{Cluster: sinktest.Cluster, PodID: fold.PodID{Namespace: "ml", Pod: "forged", UID: "f"}, Hours: 2, Energy: 10}}
+			want := []archived.UnknownPod{{Cluster: sinktest.Cluster, PodID: table.PodID{Namespace: "ml", Pod: "forged", UID: "f"}, Hours: 2, Energy: 10}}
 			if diff := cmp.Diff(want, found()); diff != "" {
 				t.Errorf("pods (-want +got):\n%s", diff)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/test/worlds"
 )
 
@@ -18,7 +19,7 @@ import (
 type grouping = func(labels map[string]string) string
 
 // rows are the archive's rows of some hours.
-type rows []*fold.Hour
+type rows []*table.Hour
 
 // file folds hours of a history that begins at the epoch, as promtool's do.
 func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (all rows) {
@@ -47,7 +48,7 @@ func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (a
 			in.Cluster = cluster
 			hour, err := fold.Fold(in)
 			check(t, err)
-			hour.Name(in.Series, "")
+			fold.Name(hour, in.Series, "")
 			all = append(all, hour)
 		}
 	}
@@ -82,7 +83,7 @@ func isUnit(metric string) bool {
 	return slices.Contains([]string{worlds.UnitEnergy, worlds.UnitIdle, worlds.UnitGPU, worlds.UnitActive}, metric)
 }
 
-func amount(c *fold.Charge, metric string) int64 {
+func amount(c *table.Charge, metric string) int64 {
 	switch metric {
 	case worlds.AllocationEnergy, worlds.UnitEnergy:
 		return c.Energy

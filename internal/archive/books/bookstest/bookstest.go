@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 func must(t *testing.T, err error) {
@@ -47,7 +48,7 @@ var methods = []struct {
 	}},
 	{"GPUs", func(t *testing.T, s books.Source, of books.Selection) string {
 		var all []string
-		must(t, s.GPUs(t.Context(), of, func(g books.GPU) { all = append(all, fmt.Sprint(g.Hour, g.UUID, g.Energy)) }))
+		must(t, s.GPUs(t.Context(), of, func(g table.GPU) { all = append(all, fmt.Sprint(g.Hour, g.UUID, g.Energy)) }))
 		return fmt.Sprint(all)
 	}},
 	{"Boards", func(t *testing.T, s books.Source, of books.Selection) string {

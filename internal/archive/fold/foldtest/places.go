@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // Places is a drawn history of boards in places. Its events and stays are recorded when they are drawn, not
@@ -16,7 +16,7 @@ import (
 type Places struct {
 	Start time.Time
 	// Hours are the filed hours, by time and cluster.
-	Hours  []*fold.Hour
+	Hours  []*table.Hour
 	Events []PlaceEvent
 	Stays  []PlaceStay
 
@@ -183,11 +183,11 @@ func (p *Places) scrape() {
 			s.Last = p.at(minutes - 1)
 		}
 	}
-	hours := make(map[string]*fold.Hour)
+	hours := make(map[string]*table.Hour)
 	for hour := range PlacesHours {
 		for _, c := range p.clusters {
 			if hour >= c.installed && !c.unfiled[hour] {
-				h := &fold.Hour{Cluster: c.name, Start: p.Start.Add(time.Duration(hour) * time.Hour)}
+				h := &table.Hour{Cluster: c.name, Start: p.Start.Add(time.Duration(hour) * time.Hour)}
 				hours[c.name+strconv.Itoa(hour)] = h
 				p.Hours = append(p.Hours, h)
 			}
@@ -209,11 +209,11 @@ func (p *Places) scrape() {
 }
 
 // scrape adds a scrape to the row of an hour.
-func (b *drawnBoard) scrape(h *fold.Hour, s *drawnSlot, at time.Time) {
-	i := slices.IndexFunc(h.GPUs, func(g fold.GPU) bool { return g.UUID == b.uuid && g.Node == s.name })
+func (b *drawnBoard) scrape(h *table.Hour, s *drawnSlot, at time.Time) {
+	i := slices.IndexFunc(h.GPUs, func(g table.GPU) bool { return g.UUID == b.uuid && g.Node == s.name })
 	if i < 0 {
 		i = len(h.GPUs)
-		h.GPUs = append(h.GPUs, fold.GPU{
+		h.GPUs = append(h.GPUs, table.GPU{
 			Node: s.name, UUID: b.uuid, Serial: b.serial, First: at, Model: "H100", SystemUUID: "machine-of-" + s.name,
 			ChassisSerial: "C-" + s.name, ChassisSlot: strconv.Itoa(s.number), PCIBusID: fmt.Sprintf("00000000:%d:00.0", s.number),
 		})

@@ -1,0 +1,177 @@
+package table
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Charge is a part of the energy of a board in an hour: the part of a pod, of a unit outside pods such as a
+// Slurm job, or unattributed energy with its reason. It is also a sum of such parts.
+type Charge struct {
+	// Cluster and Hour are empty in the charges of an [Hour], and where charges of several are added up.
+	Cluster                string
+	Hour                   time.Time
+	Model                  string // of the GPU, in sums only
+	Node, UUID, Serial     string
+	Namespace, Pod, PodUID string // empty for units and unattributed energy
+	Manager, Unit          string // empty for pods and unattributed energy
+	Reason                 string // empty for pods and units
+	// The workload is the root of the pod's owner chain. It, the team and the user of a unit are
+	// attributes: they do not identify the charge.
+	WorkloadKind, WorkloadName, WorkloadUID, Team, Username string
+	// Energy is in mJ. Exclusive is its measured part, Idle its idle part, and Estimated the part that was
+	// divided with an estimated idle power.
+	Energy, Exclusive, Idle, Estimated int64
+	// Held, GPUTime, Active and Busy are in ms. GPUTime is Held weighted by the share of the GPU, Busy the
+	// sampled busy time.
+	Held, GPUTime, Active, Busy int64
+	// Began and Ended are the times between which the counters of a pod or unit grew, to the scrape. Began may be before
+	// the hour if new counters have their first sample in it. They are zero for unattributed energy, and do not
+	// identify the charge.
+	Began, Ended time.Time
+	// Unmeasured is set if the measured part is unknown, Unestimated if the estimated part and the busy time are.
+	Unmeasured, Unestimated bool
+}
+
+// charge are the columns of charges and corrections. All integers are amounts, which are added up.
+var charge = []Field[Charge]{
+	text("node", "node", func(c *Charge) *string { return &c.Node }),
+	text("uuid", "UUID of the GPU", func(c *Charge) *string { return &c.UUID }),
+	text("serial", "serial number of the board, empty if unknown", func(c *Charge) *string { return &c.Serial }),
+	text("namespace", "namespace of the pod, empty for a unit or a reason", func(c *Charge) *string { return &c.Namespace }).inSums("namespace of the pods, empty for a unit or a reason"),
+	text("pod", "name of the pod", func(c *Charge) *string { return &c.Pod }),
+	text("pod_uid", "UID of the pod", func(c *Charge) *string { return &c.PodUID }),
+	text("workload_kind", "kind of the workload at the root of the pod's owner chain", func(c *Charge) *string { return &c.WorkloadKind }).inSums("kind of the workload at the root of the owner chain of the pods"),
+	text("workload_name", "name of that workload", func(c *Charge) *string { return &c.WorkloadName }).inSums("name of that workload"),
+	text("workload_uid", "UID of that workload", func(c *Charge) *string { return &c.WorkloadUID }),
+	text("team", "team, by a label of the pod or its namespace, or the account of a unit", func(c *Charge) *string { return &c.Team }).inSums("team, as in charges"),
+	text("reason", "reason of unattributed energy, empty for a pod or a unit", func(c *Charge) *string { return &c.Reason }).inSums("reason of unattributed energy, empty for pods and units"),
+	integer("energy_mj", "energy in millijoules", func(c *Charge) *int64 { return &c.Energy }).inSums("energy in millijoules"),
+	integer("exclusive_mj", "measured part of the energy", func(c *Charge) *int64 { return &c.Exclusive }).inSums("measured part of the energy"),
+	integer("idle_mj", "idle part of the energy", func(c *Charge) *int64 { return &c.Idle }).inSums("idle part of the energy"),
+	integer("held_ms", "time that the pod or unit held the GPU, in milliseconds, summed over its containers and instances", func(c *Charge) *int64 { return &c.Held }).inSums("time that pods or the unit held GPUs, in milliseconds"),
+	integer("gpu_ms", "the same weighted by the share of the GPU", func(c *Charge) *int64 { return &c.GPUTime }).inSums("the same weighted by the share of the GPU"),
+	integer("active_ms", "time that the pod or unit worked on the GPU", func(c *Charge) *int64 { return &c.Active }).inSums("time that pods or the unit worked on GPUs"),
+	text("manager", "manager of the unit outside pods, such as slurm, empty for a pod or a reason", func(c *Charge) *string { return &c.Manager }).addedIn(4).inSums("manager of the unit outside pods"),
+	text("unit", "name of the unit, such as a job id", func(c *Charge) *string { return &c.Unit }).addedIn(4).inSums("name of the unit"),
+	text("username", "user of the unit, or the user id", func(c *Charge) *string { return &c.Username }).addedIn(4).inSums("user of the unit, or the user id"),
+	integer("estimated_mj", "part of the energy that was divided with an estimated idle power", func(c *Charge) *int64 { return &c.Estimated }).addedIn(10).inSums("part of the energy that was divided with an estimated idle power"),
+	integer("busy_ms", "sampled busy time of the pod or unit on the GPU", func(c *Charge) *int64 { return &c.Busy }).addedIn(10).inSums("sampled busy time of pods or the unit on GPUs"),
+	moment("began", "start of the use: the creation of new counters, which may be before the hour, else the scrape before their first increase or the start of the hour; empty for a reason, and in rows of earlier versions", func(c *Charge) *time.Time { return &c.Began }).addedIn(12),
+	moment("ended", "end of the use: the last scrape in the hour at which a counter had increased; empty as began", func(c *Charge) *time.Time { return &c.Ended }).addedIn(12),
+}
+
+// chargeKey are the columns that identify a charge of an hour.
+var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
+
+// ofCharge are the columns of charges that readers know, with the cluster, the hour and the model.
+var ofCharge = append([]Field[Charge]{
+	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
+	moment("hour", hourHelp, func(c *Charge) *time.Time { return &c.Hour }),
+	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
+}, charge...)
+
+// Amounts are the columns that are added up.
+var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool { return f.Type != Int })
+
+// ChargeField returns a column of charges, or their cluster, hour or model. It returns false for another name.
+func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
+
+// Charges has a row for each pod, unit or reason, GPU and hour. Rows of a GPU and hour add up to its
+// energy.
+var Charges = build("charges", "the energy of a GPU in an hour by pod, by unit outside pods, or by the reason for which neither is charged", chargeKey,
+	func(h *Hour) []Charge { return h.Charges }, charge...)
+
+// Corrections has the differences that were found after a month was closed.
+var Corrections = build("corrections", "a difference from charges that was found after the month was closed; add them to the charges", append([]string{"revision"}, chargeKey...),
+	func(h *Hour) []Charge { return h.Corrections },
+	append([]Field[Charge]{computed("revision", Int, "revision of the hour with this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)
+
+// Add adds the amounts of another charge.
+func (c *Charge) Add(d *Charge) {
+	for i := range Amounts {
+		*Amounts[i].number(c) += *Amounts[i].number(d)
+	}
+}
+
+// Clear sets the amounts to 0.
+func (c *Charge) Clear() {
+	for i := range Amounts {
+		*Amounts[i].number(c) = 0
+	}
+}
+
+// IsZero reports whether all amounts are 0.
+func (c *Charge) IsZero() bool {
+	for i := range Amounts {
+		if *Amounts[i].number(c) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// key returns a charge with the columns that identify it.
+func (c *Charge) key() (key Charge) {
+	for _, f := range charge {
+		if slices.Contains(chargeKey, f.Name) {
+			*f.text(&key) = *f.text(c)
+		}
+	}
+	return key
+}
+
+// compare orders the charges of an hour.
+func (c Charge) compare(d Charge) int {
+	return cmp.Or(
+		cmp.Compare(c.Node, d.Node), cmp.Compare(c.UUID, d.UUID), cmp.Compare(c.Reason, d.Reason),
+		cmp.Compare(c.Namespace, d.Namespace), cmp.Compare(c.Pod, d.Pod), cmp.Compare(c.PodUID, d.PodUID),
+		cmp.Compare(c.Manager, d.Manager), cmp.Compare(c.Unit, d.Unit),
+	)
+}
+
+// Difference returns the amounts by which charges differ from those before, sorted. Together with
+// those before they add up to the charges.
+func Difference(before, now []Charge) []Charge {
+	all := make(map[Charge]*Charge)
+	of := func(c *Charge) *Charge {
+		k := c.key()
+		if all[k] == nil {
+			first := *c
+			first.Clear()
+			all[k] = &first
+		}
+		return all[k]
+	}
+	for i := range now {
+		of(&now[i]).Add(&now[i])
+	}
+	for i := range before {
+		of(&before[i]).subtract(&before[i])
+	}
+	var changed []Charge
+	for _, c := range all {
+		if !c.IsZero() {
+			changed = append(changed, *c)
+		}
+	}
+	slices.SortFunc(changed, Charge.compare)
+	return changed
+}
+
+func (c *Charge) subtract(d *Charge) {
+	for i := range Amounts {
+		*Amounts[i].number(c) -= *Amounts[i].number(d)
+	}
+}
+
+// ChargeIn returns the account, the amounts and the interval of a row of charges or corrections.
+func ChargeIn(t Table, row []any) (c Charge) {
+	for _, f := range charge {
+		if f.Type != Text || slices.Contains(chargeKey, f.Name) {
+			f.set(&c, t.value(row, f.Name))
+		}
+	}
+	return c
+}

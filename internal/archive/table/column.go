@@ -1,0 +1,172 @@
+package table
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Type is the type of a column.
+type Type int
+
+// The types of columns.
+const (
+	Text Type = iota // string, empty if unknown
+	Int              // int64
+	Time             // time.Time in UTC, zero if unknown
+)
+
+// Column is a column of a table.
+type Column struct {
+	Name string
+	Type Type
+	Help string
+
+	since int // version of the schema that added it, 0 for the first one
+	added bool
+}
+
+// Added reports whether earlier versions did not have a column. In their rows it is empty or 0.
+func (c Column) Added() bool { return c.added }
+
+// Zero returns the value of an added column in a row of an earlier version.
+func (c Column) Zero() any {
+	switch c.Type {
+	case Int:
+		return int64(0)
+	case Time:
+		return time.Time{}
+	}
+	return ""
+}
+
+// Field is a column whose value a row of T holds. Exactly one of the accessors is set.
+type Field[T any] struct {
+	Column
+	text     func(row *T) *string
+	number   func(row *T) *int64
+	moment   func(row *T) *time.Time
+	counts   func(row *T) *Counts
+	computed func(h *Hour, row *T) any
+
+	short bool // the text is the value of a label, see [shorten]
+	// summed is the help of the column in [MonthlyCharges], empty if sums do not have it.
+	summed string
+}
+
+// text is a column with the value of a label. One with more than [MaxText] bytes is shortened.
+func text[T any](name, help string, of func(*T) *string) Field[T] {
+	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of, short: true}
+}
+
+// long is a column with a text that has another limit.
+func long[T any](name, help string, of func(*T) *string) Field[T] {
+	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of}
+}
+
+func counts[T any](name, help string, of func(*T) *Counts) Field[T] {
+	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, counts: of}
+}
+
+func integer[T any](name, help string, of func(*T) *int64) Field[T] {
+	return Field[T]{Column: Column{Name: name, Type: Int, Help: help}, number: of}
+}
+
+func moment[T any](name, help string, of func(*T) *time.Time) Field[T] {
+	return Field[T]{Column: Column{Name: name, Type: Time, Help: help}, moment: of}
+}
+
+// computed is a column that depends on the hour or on several values of a row. It is not read.
+func computed[T any](name string, as Type, help string, value func(h *Hour, row *T) any) Field[T] {
+	return Field[T]{Column: Column{Name: name, Type: as, Help: help}, computed: value}
+}
+
+// addedIn returns the column with the version of the schema that added it.
+func (f Field[T]) addedIn(version int) Field[T] {
+	f.since = version
+	return f
+}
+
+// inSums returns the column with its help in [MonthlyCharges].
+func (f Field[T]) inSums(help string) Field[T] {
+	f.summed = help
+	return f
+}
+
+// value returns the value in a row, as in [Table.Rows].
+func (f *Field[T]) value(h *Hour, row *T) any {
+	switch {
+	case f.short:
+		return shorten(*f.text(row))
+	case f.text != nil:
+		return *f.text(row)
+	case f.number != nil:
+		return *f.number(row)
+	case f.moment != nil:
+		return *f.moment(row)
+	case f.counts != nil:
+		return f.counts(row).String()
+	}
+	return f.computed(h, row)
+}
+
+// set sets the value in a row to a value of [Table.Rows]. An unknown time may also be nil.
+func (f *Field[T]) set(row *T, value any) {
+	switch {
+	case f.text != nil:
+		*f.text(row) = value.(string)
+	case f.number != nil:
+		*f.number(row) = value.(int64)
+	case f.moment != nil:
+		at, _ := value.(time.Time)
+		*f.moment(row) = at.UTC()
+	case f.counts != nil:
+		*f.counts(row) = parseCounts(value.(string))
+	}
+}
+
+// SetCell sets the value in a row to a cell.
+func (f *Field[T]) SetCell(row *T, c Cell) {
+	switch {
+	case f.text != nil:
+		*f.text(row) = c.Text
+	case f.number != nil:
+		*f.number(row) = c.Int
+	case f.moment != nil:
+		*f.moment(row) = c.Time()
+	case f.counts != nil:
+		*f.counts(row) = parseCounts(c.Text)
+	}
+}
+
+// Text returns a pointer to the text in a row. The column must have texts.
+func (f *Field[T]) Text(row *T) *string { return f.text(row) }
+
+// Number returns a pointer to the integer in a row. The column must have integers.
+func (f *Field[T]) Number(row *T) *int64 { return f.number(row) }
+
+// Counts are numbers by name. Their text is name=number, separated by spaces.
+type Counts map[string]int64
+
+func (c Counts) String() string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(c)) {
+		all = append(all, key+"="+strconv.FormatInt(c[key], 10))
+	}
+	return strings.Join(all, " ")
+}
+
+// parseCounts is the inverse of [Counts.String].
+func parseCounts(text string) Counts {
+	if text == "" {
+		return nil
+	}
+	all := make(Counts)
+	for field := range strings.FieldsSeq(text) {
+		key, n, _ := strings.Cut(field, "=")
+		all[key], _ = strconv.ParseInt(n, 10, 64)
+	}
+	return all
+}

@@ -1,0 +1,86 @@
+package table
+
+import (
+	"slices"
+	"time"
+)
+
+// GPU is a GPU in an hour: its place, the energy of its board and its health. Unknown texts are
+// empty.
+type GPU struct {
+	// Cluster and Hour are empty in the GPUs of an [Hour].
+	Cluster                                                                                string
+	Hour                                                                                   time.Time
+	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
+	Machine                                                                                string // its name at the provider
+	// First and Last are the first and last scrape of the placement, zero without one. Scrapes
+	// counts them.
+	First, Last time.Time
+	Scrapes     int64
+	Energy      int64 // mJ
+	// EnergySource and EnergyScope describe the energy counter.
+	EnergySource, EnergyScope string
+	XIDs                      Counts // by code
+	Losses, EnergyResets      int64
+	// RemappedCorrectable and RemappedUncorrectable are memory rows by the kind of the error.
+	RemappedCorrectable, RemappedUncorrectable int64
+	// Uncounted is an upper bound of the energy that Energy omits, Estimated the part of Energy that was
+	// divided with an estimated idle power, in mJ.
+	Uncounted, Estimated int64
+}
+
+// place are the columns of the place of a GPU, health those of its energy and its health.
+var (
+	place = []Field[GPU]{
+		text("node", "node", func(g *GPU) *string { return &g.Node }),
+		text("uuid", "UUID of the GPU", func(g *GPU) *string { return &g.UUID }),
+		text("serial", "serial number of the board, empty if unknown", func(g *GPU) *string { return &g.Serial }),
+		text("chassis_serial", "serial number of the chassis", func(g *GPU) *string { return &g.ChassisSerial }),
+		text("chassis_slot", "slot in the chassis", func(g *GPU) *string { return &g.ChassisSlot }),
+		text("tray_index", "tray in the chassis", func(g *GPU) *string { return &g.TrayIndex }),
+		text("pci_bus_id", "PCI address", func(g *GPU) *string { return &g.PCIBusID }),
+		text("model", "model of the GPU", func(g *GPU) *string { return &g.Model }),
+		text("system_uuid", "system UUID of the machine", func(g *GPU) *string { return &g.SystemUUID }),
+		text("machine", "name of the machine at its provider", func(g *GPU) *string { return &g.Machine }),
+		moment("first_seen", "first scrape in the hour with the GPU present", func(g *GPU) *time.Time { return &g.First }),
+		moment("last_seen", "last scrape in the hour with the GPU present", func(g *GPU) *time.Time { return &g.Last }),
+		integer("scrapes", "scrapes in the hour with the GPU present", func(g *GPU) *int64 { return &g.Scrapes }),
+	}
+	health = []Field[GPU]{
+		integer("energy_mj", "energy of the board in millijoules", func(g *GPU) *int64 { return &g.Energy }),
+		text("energy_source", "source of the energy counter", func(g *GPU) *string { return &g.EnergySource }),
+		text("energy_scope", "scope of the energy counter", func(g *GPU) *string { return &g.EnergyScope }),
+		counts("xids", "XID errors as code=count, separated by spaces", func(g *GPU) *Counts { return &g.XIDs }),
+		integer("losses", "times that the driver lost the GPU", func(g *GPU) *int64 { return &g.Losses }),
+		integer("energy_resets", "resets of the energy counter", func(g *GPU) *int64 { return &g.EnergyResets }),
+		integer("remapped_correctable", "memory rows remapped for correctable errors", func(g *GPU) *int64 { return &g.RemappedCorrectable }),
+		integer("remapped_uncorrectable", "memory rows remapped for uncorrectable errors", func(g *GPU) *int64 { return &g.RemappedUncorrectable }),
+		integer("uncounted_mj", "upper bound of the energy that resets, rejected readings and gaps dropped", func(g *GPU) *int64 { return &g.Uncounted }).addedIn(10),
+		integer("estimated_mj", "part of the energy that was divided over several owners with an estimated idle power", func(g *GPU) *int64 { return &g.Estimated }).addedIn(10),
+	}
+)
+
+// PlaceFields are the columns of a GPU that describe its place in an hour, GPUFields all columns.
+var (
+	PlaceFields = append([]Field[GPU]{
+		text("cluster", clusterHelp, func(g *GPU) *string { return &g.Cluster }),
+		moment("hour", hourHelp, func(g *GPU) *time.Time { return &g.Hour }),
+	}, place...)
+	GPUFields = slices.Concat(PlaceFields, health)
+)
+
+// GPUField returns a column of GPUs, false for another name.
+func GPUField(name string) (Field[GPU], bool) { return named(GPUFields, name) }
+
+// GPUHours has a row for each GPU and hour.
+var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of its board, its health", []string{"node", "uuid"},
+	func(h *Hour) []GPU { return h.GPUs }, slices.Concat(place, health)...)
+
+// NodesIn returns the nodes in rows of gpu_hours, sorted.
+func NodesIn(rows [][]any) (nodes []string) {
+	for _, row := range rows {
+		nodes = append(nodes, GPUHours.value(row, "node").(string))
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}

@@ -1,0 +1,130 @@
+package table
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Hour has the use of a cluster in an hour, and how it is filed.
+type Hour struct {
+	Cluster   string
+	Start     time.Time
+	GPUs      []GPU      // sorted by node and UUID
+	Charges   []Charge   // sorted by node, UUID, reason, pod and unit
+	Pods      []Pod      // sorted by namespace, name and UID
+	Workloads []Workload // sorted by UID
+	// UnknownPods are the charged pods that no series of their cluster names, sorted. There are none if the
+	// cluster has no such series at all.
+	UnknownPods []PodID
+	// Dropped is the number of scrapes of GPUs that were left out because of an implausible value.
+	Dropped int
+	// Refused is set by [Hour.Refuse].
+	Refused bool
+
+	Filed
+	// State describes how the hour was filed.
+	State State
+	// SilentNodes is the number of nodes without samples and without failed scrapes. ExplainedNodes
+	// is the number of silent nodes that were removed, drained or renamed.
+	SilentNodes, ExplainedNodes int
+	// Corrections are the differences from what is filed, if the month is closed.
+	Corrections []Charge
+	// Events and Snapshots are rows of the tables of the same name, see [EventRows].
+	Events, Snapshots []Event
+}
+
+// Filed identifies the data of an hour in a sink. It is zero if the hour is not filed.
+type Filed struct {
+	Revision int64  // 1 for the first
+	Digest   string // SHA-256 of the rows
+	Reason   string // of the operator who accepted gaps
+	Pruned   bool   // the rows are deleted
+}
+
+// State describes how an hour was filed.
+type State string
+
+// The states of filed hours.
+const (
+	Complete  State = "complete"
+	Gaps      State = "gaps"      // an operator accepted missing samples
+	Corrected State = "corrected" // changed by corrections after its month was closed
+	Pruned    State = "pruned"    // its rows are deleted
+)
+
+// Join adds the rows of other GPUs of the same hour.
+func (h *Hour) Join(parts ...*Hour) {
+	for _, part := range parts {
+		h.GPUs = append(h.GPUs, part.GPUs...)
+		h.Charges = append(h.Charges, part.Charges...)
+		h.Dropped += part.Dropped
+	}
+	slices.SortFunc(h.GPUs, func(a, b GPU) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID)) })
+	slices.SortFunc(h.Charges, Charge.compare)
+}
+
+// Refuse removes the amounts. Places, health and owners do not depend on them.
+func (h *Hour) Refuse() {
+	h.Refused = true
+	for i := range h.GPUs {
+		g := &h.GPUs[i]
+		g.Energy, g.Uncounted, g.Estimated = 0, 0, 0
+	}
+	for i := range h.Charges {
+		c := &h.Charges[i]
+		c.Clear()
+		c.Began, c.Ended = time.Time{}, time.Time{}
+	}
+}
+
+// Hours is the manifest: a row for each hour whose data is filed completely.
+var Hours = build("hours", "an hour of a cluster whose rows are filed completely", nil,
+	func(h *Hour) []State { return []State{h.State} },
+	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: its rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),
+	manifest("revision", Int, "1, increased by each change", func(h *Hour) any { return h.Revision }),
+	manifest("gpus", Int, "rows in gpu_hours", func(h *Hour) any { return int64(len(h.GPUs)) }),
+	manifest("charges", Int, "rows in charges", func(h *Hour) any { return int64(len(h.Charges)) }),
+	manifest("energy_mj", Int, "energy of all boards in millijoules", func(h *Hour) any { return h.energy() }),
+	manifest("scrapes", Int, "scrapes of all GPUs", func(h *Hour) any { return h.scrapes() }),
+	manifest("silent_nodes", Int, "nodes without samples and without failed scrapes", func(h *Hour) any { return int64(h.SilentNodes) }),
+	manifest("digest", Text, "SHA-256 of the rows of gpu_hours, charges, pods and workloads", func(h *Hour) any { return h.Digest }),
+	manifest("explained_nodes", Int, "silent nodes that were removed, drained or renamed", func(h *Hour) any { return int64(h.ExplainedNodes) }).addedIn(9),
+	manifest("reason", Text, "reason of the operator who accepted missing samples, empty if the hour has none", func(h *Hour) any { return shorten(h.Reason) }).addedIn(6),
+	manifest("unknown_pods", Int, "charged pods that no series of the reconciler or of kube-state-metrics names; 0 without these series", func(h *Hour) any { return int64(len(h.UnknownPods)) }).addedIn(7),
+)
+
+func manifest(name string, as Type, help string, value func(h *Hour) any) Field[State] {
+	return computed(name, as, help, func(h *Hour, _ *State) any { return value(h) })
+}
+
+func (h *Hour) energy() (sum int64) {
+	for i := range h.GPUs {
+		sum += h.GPUs[i].Energy
+	}
+	return sum
+}
+
+func (h *Hour) scrapes() (sum int64) {
+	for i := range h.GPUs {
+		sum += h.GPUs[i].Scrapes
+	}
+	return sum
+}
+
+// EarlierReason is the reason of gaps that earlier versions filed.
+const EarlierReason = "filed by an earlier version"
+
+// FiledIn returns what a row of the manifest identifies.
+func FiledIn(row []any) Filed {
+	f := Filed{
+		Revision: Hours.value(row, "revision").(int64), Digest: Hours.value(row, "digest").(string), Reason: Hours.value(row, "reason").(string), Pruned: StateIn(row) == Pruned,
+	}
+	if f.Reason == "" && StateIn(row) == Gaps {
+		f.Reason = EarlierReason
+	}
+	return f
+}
+
+// StateIn returns the state in a row of the manifest.
+func StateIn(row []any) State { return State(Hours.value(row, "state").(string)) }

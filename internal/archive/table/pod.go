@@ -1,0 +1,43 @@
+package table
+
+// Pod is a pod that requested GPUs, with its controller and the workload at the root of its owner
+// chain.
+type Pod struct {
+	Namespace, Pod, PodUID, Node            string
+	OwnerKind, OwnerName                    string
+	WorkloadKind, WorkloadName, WorkloadUID string
+	Team                                    string
+	Requests                                Counts // GPUs by resource
+}
+
+// PodID identifies a pod.
+type PodID struct{ Namespace, Pod, UID string }
+
+// Workload is an owner of GPU pods at any level.
+type Workload struct{ Kind, Namespace, Name, UID, ParentUID string }
+
+// Pods has a row for each pod that requested GPUs in an hour.
+var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners", []string{"pod_uid"},
+	func(h *Hour) []Pod { return h.Pods },
+	text("namespace", "namespace", func(p *Pod) *string { return &p.Namespace }),
+	text("pod", "name of the pod", func(p *Pod) *string { return &p.Pod }),
+	text("pod_uid", "UID of the pod", func(p *Pod) *string { return &p.PodUID }),
+	text("node", "node, empty while the pod is pending", func(p *Pod) *string { return &p.Node }),
+	text("owner_kind", "kind of the pod's controller", func(p *Pod) *string { return &p.OwnerKind }),
+	text("owner_name", "name of the controller", func(p *Pod) *string { return &p.OwnerName }),
+	text("workload_kind", "kind of the workload at the root of the owner chain", func(p *Pod) *string { return &p.WorkloadKind }),
+	text("workload_name", "name of that workload", func(p *Pod) *string { return &p.WorkloadName }),
+	text("workload_uid", "UID of that workload", func(p *Pod) *string { return &p.WorkloadUID }),
+	text("team", "team, by a label of the pod or its namespace", func(p *Pod) *string { return &p.Team }),
+	counts("requests", "requested GPUs as resource=count, separated by spaces", func(p *Pod) *Counts { return &p.Requests }),
+)
+
+// Workloads has a row for each owner of GPU pods in an hour.
+var Workloads = build("workloads", "an owner of GPU pods in an hour, at any level", []string{"uid"},
+	func(h *Hour) []Workload { return h.Workloads },
+	text("kind", "kind", func(w *Workload) *string { return &w.Kind }),
+	text("namespace", "namespace, empty for a workload without one", func(w *Workload) *string { return &w.Namespace }),
+	text("name", "name", func(w *Workload) *string { return &w.Name }),
+	text("uid", "UID", func(w *Workload) *string { return &w.UID }),
+	text("parent_uid", "UID of its controller, empty if there is none or it is unknown", func(w *Workload) *string { return &w.ParentUID }),
+)
