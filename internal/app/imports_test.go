@@ -83,8 +83,8 @@ var only = map[string]string{
 	"k8s.io/api":                "internal/reconciler",
 	"k8s.io/apimachinery":       "internal/reconciler",
 
-	"github.com/go-sql-driver/mysql":   "internal/archive/mysql",
-	"github.com/jackc/pgx":             "internal/archive/postgres",
+	"github.com/go-sql-driver/mysql":   "internal/archive/database",
+	"github.com/jackc/pgx":             "internal/archive/database",
 	"github.com/parquet-go/parquet-go": "internal/archive/files",
 }
 

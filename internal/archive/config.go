@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
@@ -72,9 +73,6 @@ type Config struct {
 	Schema  string
 	Version bool
 }
-
-// dialects are the databases whose schema can be printed.
-var dialects = []string{"postgres", "mysql"}
 
 // moment is a time in a flag.
 type moment struct{ time.Time }
@@ -155,8 +153,8 @@ func (c *Config) command(args []string) ([]string, error) {
 			return nil, errors.Join(errors.New("rename-cluster: the new name must be another valid one"), err)
 		}
 	case "schema":
-		c.Schema = "postgres"
-		if len(args) > 1 && slices.Contains(dialects, args[1]) {
+		c.Schema = database.Postgres.Name
+		if len(args) > 1 && database.Named(args[1]) != nil {
 			c.Schema, args = args[1], args[1:]
 		}
 	default:

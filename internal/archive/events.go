@@ -6,10 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/mysql"
-	"github.com/gpuledger/gpuledger/internal/archive/postgres"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/webhook"
 )
@@ -25,10 +24,10 @@ var keepers = map[string]keeper{
 	},
 	"s3.url": func(ctx context.Context, c *Config) (events.Sink, error) { return opened(files.OpenS3(ctx, c.S3)) },
 	"postgres.url": func(ctx context.Context, c *Config) (events.Sink, error) {
-		return opened(postgres.Open(ctx, c.Postgres))
+		return opened(database.Postgres.Open(ctx, c.Postgres, ""))
 	},
 	"mysql.url": func(ctx context.Context, c *Config) (events.Sink, error) {
-		return opened(mysql.Open(ctx, c.MySQL, c.MySQLPassword))
+		return opened(database.MySQL.Open(ctx, c.MySQL, c.MySQLPassword))
 	},
 	"http.url": func(_ context.Context, c *Config) (events.Sink, error) { return opened(webhook.OpenEvents(c.HTTP)) },
 	"stdout": func(_ context.Context, c *Config) (events.Sink, error) {

@@ -5,22 +5,14 @@ import (
 	"io"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/mysql"
-	"github.com/gpuledger/gpuledger/internal/archive/postgres"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 )
 
 // PrintSchema writes the statements that create or update the schema of a database. PostgreSQL has
 // partitions for the months of the range, by default those of the next two years.
 func PrintSchema(w io.Writer, c Config, now time.Time) error {
-	var text string
-	var err error
-	switch c.Schema {
-	case "mysql":
-		text, err = mysql.Schema()
-	default:
-		from := cmp.Or(c.From.Time, now)
-		text, err = postgres.Schema(from, cmp.Or(c.Until.Time, from.AddDate(2, 0, 0)))
-	}
+	from := cmp.Or(c.From.Time, now)
+	text, err := database.Named(c.Schema).Schema(from, cmp.Or(c.Until.Time, from.AddDate(2, 0, 0)))
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/mysql"
-	"github.com/gpuledger/gpuledger/internal/archive/postgres"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/webhook"
@@ -99,14 +98,16 @@ var destinations = []destination{
 	},
 	{
 		"postgres.url", func(c *Config) bool { return c.Postgres != "" },
-		func(ctx context.Context, c *Config) (sink, error) { return postgres.Open(ctx, c.Postgres) },
+		func(ctx context.Context, c *Config) (sink, error) { return database.Postgres.Open(ctx, c.Postgres, "") },
 		func(ctx context.Context, c *Config) (books.Source, error) {
 			return books.OpenDatabase(ctx, c.Postgres, "")
 		},
 	},
 	{
 		"mysql.url", func(c *Config) bool { return c.MySQL != "" },
-		func(ctx context.Context, c *Config) (sink, error) { return mysql.Open(ctx, c.MySQL, c.MySQLPassword) },
+		func(ctx context.Context, c *Config) (sink, error) {
+			return database.MySQL.Open(ctx, c.MySQL, c.MySQLPassword)
+		},
 		func(ctx context.Context, c *Config) (books.Source, error) {
 			return books.OpenDatabase(ctx, c.MySQL, c.MySQLPassword)
 		},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	sqldb "github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -78,16 +79,11 @@ func (d *database) sums(ctx context.Context, of Selection, by []string, all *sum
 	if !of.Sums || !ok || !first.Before(end) {
 		return nil
 	}
-	s := &statement{dialect: d.dialect}
-	s.add("select month, " + strings.Join(names, ", "))
+	s := sqldb.SQL("select month, " + strings.Join(names, ", "))
 	for _, a := range table.Amounts {
-		s.add(", cast(" + d.sum(table.MonthlyCharges, a.Name) + " as " + d.integer + ")")
+		s.Add(", " + d.sum(table.MonthlyCharges, a.Name))
 	}
-	s.add(" from monthly_charges where month >= ? and month < ?", first, end)
-	for _, name := range sortedNames(of.Where) {
-		s.in(" and ", name, of.Where[name])
-	}
-	s.add(" group by month, " + strings.Join(names, ", "))
+	s.Add(" from {monthly_charges} where month >= ? and month < ?", first, end).Join(of.names()).Add(" group by month, " + strings.Join(names, ", "))
 	columns := columnsOf(table.MonthlyCharges, slices.Concat([]string{"month"}, names, namesOf(table.Amounts)))
 	return d.rows(ctx, s, columns, func(row []table.Cell) bool {
 		all.addRow(row[0].Time(), names, row[1:])
@@ -97,9 +93,8 @@ func (d *database) sums(ctx context.Context, of Selection, by []string, all *sum
 
 // summed returns the hours in sums by cluster and second.
 func (d *database) summed(ctx context.Context, of Selection) (map[string]map[int64]bool, error) {
-	s := &statement{dialect: d.dialect}
 	names := []string{"cluster", "month", "hours"}
-	s.add("select distinct cluster, month, hours from monthly_charges where month >= ? and month < ?", table.Month(of.From), of.Until)
+	s := sqldb.SQL("select distinct cluster, month, hours from {monthly_charges} where month >= ? and month < ?", table.Month(of.From), of.Until)
 	found := make(map[string]map[int64]bool)
 	var failed error
 	err := d.rows(ctx, s, columnsOf(table.MonthlyCharges, names), func(row []table.Cell) bool {
@@ -184,9 +179,7 @@ type Detailed interface {
 
 // Details implements [Detailed].
 func (d *database) Details(ctx context.Context, of Selection, each func(cluster string, hour time.Time)) error {
-	s := &statement{dialect: d.dialect}
-	s.add("select distinct cluster, hour from gpu_hours")
-	s.where(of)
+	s := sqldb.SQL("select distinct cluster, hour from {gpu_hours}").Join(of.where())
 	return d.rows(ctx, s, columnsOf(table.GPUHours, []string{"cluster", hourColumn}), func(row []table.Cell) bool {
 		each(row[0].Text, row[1].Time())
 		return true

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	sqldb "github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -56,10 +57,7 @@ func (d *database) Uncounted(ctx context.Context, of Selection) (found []Uncount
 	if d.lacks(table.GPUHours, "uncounted_mj") {
 		return nil, false, nil
 	}
-	s := &statement{dialect: d.dialect}
-	s.add("select cluster, node, uuid, max(serial), cast(sum(uncounted_mj) as " + d.integer + ") from gpu_hours")
-	s.where(of)
-	s.add(" and uncounted_mj > 0 group by cluster, node, uuid")
+	s := sqldb.SQL("select cluster, node, uuid, max(serial), sum(uncounted_mj) from {gpu_hours}").Join(of.where()).Add(" and uncounted_mj > 0 group by cluster, node, uuid")
 	all := make(uncounted)
 	err = d.rows(ctx, s, append(make([]table.Column, 4), table.Column{Type: table.Int}), func(row []table.Cell) bool {
 		all.add(Uncounted{row[0].Text, row[1].Text, row[2].Text, row[3].Text, row[4].Int})

@@ -22,8 +22,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	archived "github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
-	"github.com/gpuledger/gpuledger/internal/archive/mysql"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/test/program"
@@ -362,7 +362,7 @@ func readEarlier(t *testing.T, url string) {
 // latest returns the latest version of the schema.
 func latest(t *testing.T) string {
 	t.Helper()
-	migrations, err := mysql.Migrations()
+	migrations, err := database.MySQL.Migrations()
 	check(t, err)
 	return strconv.Itoa(len(migrations))
 }

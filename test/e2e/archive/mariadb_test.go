@@ -13,11 +13,13 @@ import (
 
 	_ "github.com/go-sql-driver/mysql"
 
-	"github.com/gpuledger/gpuledger/internal/archive/mysql"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-func openMariaDB(ctx context.Context, url string) (closer, error) { return mysql.Open(ctx, url, "") }
+func openMariaDB(ctx context.Context, url string) (closer, error) {
+	return database.MySQL.Open(ctx, url, "")
+}
 
 // startMariaDB starts a MariaDB.
 func startMariaDB(t *testing.T) *server {
@@ -110,7 +112,7 @@ func TestPasswordFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	for password, want := range map[string]string{"secret\n": "CREATE command denied", "wrong": "Access denied"} {
 		check(t, os.WriteFile(file, []byte(password), 0o600))
-		if _, err := mysql.Open(t.Context(), url, file); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := database.MySQL.Open(t.Context(), url, file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error with the password %q is %v, want %q", password, err, want)
 		}
 	}

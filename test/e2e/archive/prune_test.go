@@ -14,7 +14,7 @@ import (
 
 	source "github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
-	"github.com/gpuledger/gpuledger/internal/archive/postgres"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/event"
@@ -155,7 +155,7 @@ func testDropped(t *testing.T, kind databases, server *server) {
 func TestPartitions(t *testing.T) {
 	server := startPostgres(t)
 	url, db := server.create(t, "partitions")
-	owner, err := postgres.Open(t.Context(), url)
+	owner, err := database.Postgres.Open(t.Context(), url, "")
 	check(t, err)
 	defer owner.Close()
 	var events []table.Event
@@ -178,7 +178,7 @@ func TestPartitions(t *testing.T) {
 	if got := db.rows(t, inDefault); got[0] != "1" {
 		t.Errorf("%s events of May 2016 in the default partition", got)
 	}
-	stranger, err := postgres.Open(t.Context(), server.stranger(t, "partitions"))
+	stranger, err := database.Postgres.Open(t.Context(), server.stranger(t, "partitions"), "")
 	check(t, err)
 	defer stranger.Close()
 	check(t, stranger.Replace(t.Context(), sinktest.Hour(hour, 7))) // it cannot create partitions
@@ -193,7 +193,7 @@ func TestPartitions(t *testing.T) {
 		}
 	}
 	end(time.Date(2016, 4, 1, 0, 0, 0, 0, time.UTC))
-	script, err := postgres.Schema(now, now.AddDate(0, 3, 0))
+	script, err := database.Postgres.Schema(now, now.AddDate(0, 3, 0))
 	check(t, err)
 	for range 2 {
 		server.script(t, "partitions", script)

@@ -1,12 +1,10 @@
-package postgres
+package database
 
 import (
 	"context"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -50,78 +48,68 @@ end $$`, schemaName, name, month.Format("2006_01"), month.Format(time.RFC3339), 
 // createPartitions creates the partitions of tables for the newest months that have none. Without the right
 // to create them, rows are in the default partition.
 func (d *Database) createPartitions(ctx context.Context, months []time.Time, tables ...table.Table) error {
-	months = slices.Clone(months)
-	slices.SortFunc(months, func(a, b time.Time) int { return b.Compare(a) })
-	months = slices.Compact(months)
-	var names []string
-	for _, month := range months {
-		for _, p := range partitions(month, tables...) {
-			names = append(names, p.name)
-		}
+	if !d.dialect.partitioned {
+		return nil
 	}
-	found, err := d.conn.Query(ctx, "select name from unnest($1::text[]) as name where to_regclass(name) is null", names)
+	names, err := d.partitionNames(ctx)
 	if err != nil {
 		return err
 	}
-	missing, err := pgx.CollectRows(found, pgx.RowTo[string])
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	if may, err := d.mayCreate(ctx); err != nil || !may {
-		return err
-	}
-	n := 0
-	for _, month := range months {
-		all := slices.DeleteFunc(partitions(month, tables...), func(p partition) bool { return !slices.Contains(missing, p.name) })
-		if len(all) == 0 {
+	slices.SortFunc(months, func(a, b time.Time) int { return b.Compare(a) })
+	created := 0
+	for _, month := range slices.Compact(months) {
+		missing := slices.DeleteFunc(partitions(month, tables...), func(p partition) bool { return slices.Contains(names, p.name) })
+		if len(missing) == 0 {
 			continue
 		}
-		if n++; n > maxNewMonths {
-			return nil
-		}
-		if err := d.create(ctx, all); err != nil {
+		if may, err := d.mayCreate(ctx); err != nil || !may || created == maxNewMonths {
 			return err
+		}
+		created++
+		for _, p := range missing {
+			if err := d.createOne(ctx, p); err != nil {
+				return fmt.Errorf("create the partition %s: %w", p.name, err)
+			}
 		}
 	}
 	return nil
 }
 
-// create creates partitions, each in a transaction.
-func (d *Database) create(ctx context.Context, all []partition) error {
-	for _, p := range all {
-		err := pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", ddlLock); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, p.create)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("create the partition %s: %w", p.name, err)
-		}
-	}
-	return nil
+func (d *Database) createOne(ctx context.Context, p partition) error {
+	return d.transaction(ctx, func(t *transaction) error {
+		_, err := t.on.ExecContext(ctx, p.create)
+		return err
+	}, lock{})
 }
 
 // mayCreate reports whether the role can create partitions and drop them.
-func (d *Database) mayCreate(ctx context.Context) (may bool, err error) {
-	if d.creates != nil {
-		return *d.creates, nil
-	}
-	err = d.conn.QueryRow(ctx, "select has_schema_privilege($1, 'create') and pg_has_role(relowner, 'usage') from pg_class where oid = to_regclass($2)",
-		schemaName, schemaName+"."+table.Charges.Name).Scan(&may)
-	if err == nil {
+func (d *Database) mayCreate(ctx context.Context) (bool, error) {
+	if d.creates == nil {
+		may, err := d.holds(ctx, "has_schema_privilege('gpuledger', 'create') and pg_has_role((select relowner from pg_class where oid = to_regclass('gpuledger.charges')), 'usage')")
+		if err != nil {
+			return false, err
+		}
 		d.creates = &may
 	}
-	return may, err
+	return *d.creates, nil
 }
 
-// PartitionsEnd returns the end of the consecutive months from now on that have all partitions. It is zero if the role can create partitions.
+// holds reports whether a condition holds.
+func (s session) holds(ctx context.Context, condition string) (bool, error) {
+	found, err := s.value(ctx, SQL("select case when "+condition+" then 1 else 0 end"), table.Int)
+	return found.Int == 1, err
+}
+
+// PartitionsEnd returns the end of the consecutive months from now on that have all partitions. It is zero if the role can create
+// partitions, and for a database without them.
 func (d *Database) PartitionsEnd(ctx context.Context, now time.Time) (end time.Time, err error) {
+	if !d.dialect.partitioned {
+		return time.Time{}, nil
+	}
 	if may, err := d.mayCreate(ctx); err != nil || may {
 		return time.Time{}, err
 	}
-	names, err := d.existing(ctx)
+	names, err := d.partitionNames(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -134,12 +122,26 @@ func (d *Database) PartitionsEnd(ctx context.Context, now time.Time) (end time.T
 	}
 }
 
-// dropEmpty drops the partitions of months before a moment that have no rows.
-func (d *Database) dropEmpty(ctx context.Context, before time.Time) error {
+// partitionNames returns the names of all partitions.
+func (d *Database) partitionNames(ctx context.Context) (names []string, err error) {
+	text := SQL(`select 'gpuledger.' || relname from pg_inherits join pg_class on pg_class.oid = inhrelid
+		where relnamespace = to_regnamespace('gpuledger') and relkind = 'r' order by 1`)
+	err = d.Rows(ctx, text, []table.Type{table.Text}, func(row []table.Cell) bool {
+		names = append(names, row[0].Text)
+		return true
+	})
+	return names, err
+}
+
+// dropPartitions drops the partitions of months before a moment that have no rows.
+func (d *Database) dropPartitions(ctx context.Context, before time.Time) error {
+	if !d.dialect.partitioned {
+		return nil
+	}
 	if may, err := d.mayCreate(ctx); err != nil || !may {
 		return err
 	}
-	names, err := d.existing(ctx)
+	names, err := d.partitionNames(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,33 +160,19 @@ func (d *Database) dropEmpty(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// existing returns the names of all partitions.
-func (d *Database) existing(ctx context.Context) ([]string, error) {
-	found, err := d.conn.Query(ctx, `select $1 || '.' || relname from pg_inherits join pg_class on pg_class.oid = inhrelid
-		where relnamespace = to_regnamespace($1) and relkind = 'r' order by 1`, schemaName)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(found, pgx.RowTo[string])
-}
-
 // dropIfEmpty drops a partition without rows. It locks the table before its partition, in the order of queries.
 func (d *Database) dropIfEmpty(ctx context.Context, parent, name string) error {
-	return pgx.BeginFunc(ctx, d.conn, func(tx pgx.Tx) error {
-		var used bool
-		if err := tx.QueryRow(ctx, "select exists (select from "+name+")").Scan(&used); err != nil || used {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", ddlLock); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, "lock table "+parent+" in access exclusive mode"); err != nil {
-			return err
-		}
-		if err := tx.QueryRow(ctx, "select exists (select from "+name+")").Scan(&used); err != nil || used {
-			return err
-		}
-		_, err := tx.Exec(ctx, "drop table "+name)
+	used := "exists (select from " + name + ")"
+	if has, err := d.holds(ctx, used); err != nil || has {
 		return err
-	})
+	}
+	return d.transaction(ctx, func(t *transaction) error {
+		if err := t.exec(ctx, SQL("lock table "+parent+" in access exclusive mode")); err != nil {
+			return err
+		}
+		if has, err := t.holds(ctx, used); err != nil || has {
+			return err
+		}
+		return t.exec(ctx, SQL("drop table "+name))
+	}, lock{})
 }

@@ -1,4 +1,4 @@
-package mysql
+package database
 
 import (
 	"os"
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestParse checks what the driver gets from a URL.
-func TestParse(t *testing.T) {
+// TestParseMySQL checks what the driver gets from a URL.
+func TestParseMySQL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte("s3cret?/\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 		{"mysql://archive:old@db/assets?tls=true&timeout=3s", file, "archive:s3cret?/@tcp(db:3306)/assets?parseTime=true&timeout=3s&tls=true&sql_mode=%27STRICT_ALL_TABLES%27"},
 	}
 	for _, tt := range tests {
-		config, err := parse(tt.url, tt.file)
+		config, err := parseMySQL(tt.url, tt.file)
 		if err != nil {
 			t.Errorf("%s: %v", tt.url, err)
 			continue
@@ -32,17 +32,17 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseErrors checks that errors of invalid URLs have no password.
-func TestParseErrors(t *testing.T) {
+// TestParseMySQLErrors checks that errors of invalid URLs have no password.
+func TestParseMySQLErrors(t *testing.T) {
 	for _, url := range []string{
 		"", "archive:s3cret@tcp(db)/assets", "postgres://archive:s3cret@db/assets", "mysql://archive:s3cret@db", "mysql://archive:s3cret@db:port/assets",
 		"mysql://archive:s3cret@/assets", "mysql://archive:s3cret@db/assets?timeout=1",
 	} {
-		if _, err := parse(url, ""); err == nil || strings.Contains(err.Error(), "s3cret") {
+		if _, err := parseMySQL(url, ""); err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("error of %s is %v, want an error without the password", url, err)
 		}
 	}
-	if _, err := parse("mysql://archive@db/assets", "missing"); err == nil || !strings.Contains(err.Error(), "read the password") {
+	if _, err := parseMySQL("mysql://archive@db/assets", "missing"); err == nil || !strings.Contains(err.Error(), "read the password") {
 		t.Errorf("error of a missing password file is %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package schema_test
+package database
 
 import (
 	"regexp"
@@ -9,9 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/mysql"
-	"github.com/gpuledger/gpuledger/internal/archive/postgres"
-	"github.com/gpuledger/gpuledger/internal/archive/schema"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -23,7 +20,7 @@ var (
 )
 
 // columns returns the columns of the tables, with their types, as the migrations create them.
-func columns(t *testing.T, migrations []schema.Migration, err error) map[string][]string {
+func columns(t *testing.T, migrations []Migration, err error) map[string][]string {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -53,8 +50,8 @@ func columns(t *testing.T, migrations []schema.Migration, err error) map[string]
 
 // TestColumns checks that the migrations create the columns of all tables, in their order.
 func TestColumns(t *testing.T) {
-	postgresMigrations, postgresErr := postgres.Migrations()
-	mysqlMigrations, mysqlErr := mysql.Migrations()
+	postgresMigrations, postgresErr := Postgres.Migrations()
+	mysqlMigrations, mysqlErr := MySQL.Migrations()
 	tests := []struct {
 		name  string
 		found map[string][]string
@@ -100,15 +97,15 @@ func short(name string) bool {
 // TestLoad checks the order of migrations, and the error for a missing one.
 func TestLoad(t *testing.T) {
 	files := fstest.MapFS{"m/002_b.sql": {Data: []byte("b;\n")}, "m/001_a.sql": {Data: []byte("-- A.\na;\na2;\n")}}
-	got, err := schema.Load(files, "m")
-	if diff := cmp.Diff([]schema.Migration{{Version: 1, SQL: "-- A.\na;\na2;\n"}, {Version: 2, SQL: "b;\n"}}, got); diff != "" || err != nil {
+	got, err := load(files, "m")
+	if diff := cmp.Diff([]Migration{{Version: 1, SQL: "-- A.\na;\na2;\n"}, {Version: 2, SQL: "b;\n"}}, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if diff := cmp.Diff([]string{"-- Version 1.\n\n-- A.\na", "a2", "-- Version 2.\n\nb", "c"}, schema.Statements(schema.Script(got, "c;\n"))); diff != "" {
+	if diff := cmp.Diff([]string{"-- Version 1.\n\n-- A.\na", "a2", "-- Version 2.\n\nb", "c"}, split(join(got, "c;\n"))); diff != "" {
 		t.Errorf("statements (-want +got):\n%s", diff)
 	}
 	delete(files, "m/001_a.sql")
-	if _, err := schema.Load(files, "m"); err == nil || !strings.Contains(err.Error(), "002_b.sql is not migration 1") {
+	if _, err := load(files, "m"); err == nil || !strings.Contains(err.Error(), "002_b.sql is not migration 1") {
 		t.Errorf("error of a gap is %v", err)
 	}
 }

@@ -1,11 +1,11 @@
-package postgres_test
+package database_test
 
 import (
 	"context"
 	"strings"
 	"testing"
 
-	"github.com/gpuledger/gpuledger/internal/archive/postgres"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 )
 
 // TestSecrets checks that no error has a password or a parameter of the URL. No server listens at the
@@ -20,8 +20,14 @@ func TestSecrets(t *testing.T) {
 		} {
 			text := strings.ReplaceAll(form, "%s", secret)
 			for name, open := range map[string]func(context.Context, string) error{
-				"Open":       func(ctx context.Context, url string) error { _, err := postgres.Open(ctx, url); return err },
-				"OpenReader": func(ctx context.Context, url string) error { _, err := postgres.OpenReader(ctx, url); return err },
+				"Open": func(ctx context.Context, url string) error {
+					_, err := database.Postgres.Open(ctx, url, "")
+					return err
+				},
+				"OpenReader": func(ctx context.Context, url string) error {
+					_, err := database.Postgres.OpenReader(ctx, url, "")
+					return err
+				},
 			} {
 				err := open(t.Context(), text)
 				switch {

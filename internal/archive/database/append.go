@@ -1,0 +1,38 @@
+package database
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// The columns of the key of [table.Appended] after the cluster.
+const (
+	hourColumn = 1
+	idColumn   = 3
+)
+
+// Append adds rows to one of [table.Appended], except those whose key is there already.
+func (d *Database) Append(ctx context.Context, of table.Table, rows [][]any) error {
+	var months []time.Time
+	for _, row := range rows {
+		months = append(months, table.Month(row[hourColumn].(time.Time)))
+	}
+	if err := d.createPartitions(ctx, months, of); err != nil {
+		return err
+	}
+	// Programs that add the same keys in different orders could wait for each other without end.
+	slices.SortFunc(rows, func(a, b []any) int {
+		return cmp.Or(a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)), cmp.Compare(a[idColumn].(string), b[idColumn].(string)))
+	})
+	return d.transaction(ctx, func(t *transaction) error {
+		if err := t.insertWith(ctx, d.dialect.skip, of, rows); err != nil {
+			return fmt.Errorf("table %s%s: %w", d.dialect.schema, of.Name, err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,168 @@
+// Package database files the archive in a SQL database, and reads it. See [Dialect] for the kinds of databases.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Reader reads the tables. It needs the right to select only.
+type Reader struct {
+	session
+	db *sql.DB
+}
+
+// Database is a database of the archive.
+type Database struct {
+	Reader
+	creates *bool // whether the role can create partitions; nil if it is not known yet
+}
+
+// Open connects, and creates or updates the tables. The password is that of the file, if there is one, or that of the URL.
+func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database, error) {
+	connector, err := d.connector(url, passwordFile, write)
+	if err != nil {
+		return nil, err
+	}
+	opened := &Database{Reader: d.reader(sql.OpenDB(connector))}
+	if err := opened.migrate(ctx); err != nil {
+		return nil, errors.Join(err, opened.Close())
+	}
+	return opened, nil
+}
+
+// OpenReader connects for reading.
+func (d *Dialect) OpenReader(ctx context.Context, url, passwordFile string) (*Reader, error) {
+	connector, err := d.connector(url, passwordFile, read)
+	if err != nil {
+		return nil, err
+	}
+	r := d.reader(sql.OpenDB(connector))
+	if err := r.db.PingContext(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return &r, nil
+}
+
+func (d *Dialect) reader(db *sql.DB) Reader {
+	db.SetConnMaxIdleTime(time.Minute) // servers close idle connections
+	return Reader{session{d, db}, db}
+}
+
+// Close closes the connections.
+func (r *Reader) Close() error { return r.db.Close() }
+
+// anHour is the condition of the rows of an hour.
+func anHour(cluster string, hour time.Time) *Statement {
+	return SQL(" where cluster = ? and hour = ?", cluster, hour)
+}
+
+// Filed returns the row of an hour in the manifest, zero if the hour is not filed.
+func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
+	rows, err := d.rows(ctx, table.Hours, anHour(cluster, hour))
+	if err != nil || len(rows) == 0 {
+		return table.Filed{}, err
+	}
+	return table.FiledIn(rows[0]), nil
+}
+
+// Nodes returns the nodes with GPUs in the last hour of a cluster that is filed in a period, the end
+// not included.
+func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.Time) (nodes []string, err error) {
+	text := SQL("select distinct node from {gpu_hours} where cluster = ? and hour = (select max(hour) from {hours} where cluster = ? and hour >= ? and hour < ?)",
+		cluster, cluster, from, until)
+	err = d.Rows(ctx, text, []table.Type{table.Text}, func(row []table.Cell) bool {
+		nodes = append(nodes, row[0].Text)
+		return true
+	})
+	slices.Sort(nodes)
+	return nodes, err
+}
+
+// Clusters returns the filed hours of each cluster that are not before a moment.
+func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
+	spans := make(map[string]table.Span)
+	text := SQL("select cluster, min(hour), max(hour) from {hours} where hour >= ? group by cluster", since)
+	err := d.Rows(ctx, text, []table.Type{table.Text, table.Time, table.Time}, func(row []table.Cell) bool {
+		spans[row[0].Text] = table.Span{First: row[1].Time(), Last: row[2].Time()}
+		return true
+	})
+	return spans, err
+}
+
+// Elsewhere returns the scraped GPUs of a filed hour, except in some clusters.
+func (d *Database) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
+	text := SQL("select g.cluster, g.node, g.uuid, g.serial, g.first_seen, g.last_seen from {hours} as h join {gpu_hours} as g on g.cluster = h.cluster and g.hour = h.hour"+
+		" where h.hour = ? and g.hour = ? and g.scrapes > 0", hour, hour)
+	if len(except) > 0 {
+		text.Add(" and h.cluster not in (?)", except)
+	}
+	types := []table.Type{table.Text, table.Text, table.Text, table.Text, table.Time, table.Time}
+	err = d.Rows(ctx, text, types, func(row []table.Cell) bool {
+		found = append(found, table.Seen{Cluster: row[0].Text, Node: row[1].Text, UUID: row[2].Text, Serial: row[3].Text, First: row[4].Time(), Last: row[5].Time()})
+		return true
+	})
+	return found, err
+}
+
+// Charges returns the filed charges of an hour, and its corrections.
+func (d *Database) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
+	for _, of := range []table.Table{table.Charges, table.Corrections} {
+		rows, err := d.rows(ctx, of, anHour(cluster, hour))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			charges = append(charges, table.ChargeIn(of, row))
+		}
+	}
+	return charges, nil
+}
+
+// Replace files an hour.
+func (d *Database) Replace(ctx context.Context, h *table.Hour) error {
+	return d.file(ctx, h, table.Data...)
+}
+
+// Correct files the corrections of an hour beside earlier ones, and its row in the manifest.
+func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
+	return d.file(ctx, h, table.Corrections)
+}
+
+// file replaces the rows of an hour in some tables and in the manifest. Programs that file the same hour wait for each other.
+func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Table) error {
+	if err := d.createPartitions(ctx, []time.Time{table.Month(h.Start)}, table.Data...); err != nil {
+		return err
+	}
+	return d.transaction(ctx, func(t *transaction) error {
+		filed, err := t.rows(ctx, table.Hours, anHour(h.Cluster, h.Start))
+		if err != nil {
+			return err
+		}
+		if len(filed) > 0 && table.StateIn(filed[0]) == table.Pruned {
+			return table.ErrPruned
+		}
+		for _, of := range append(slices.Clone(tables), table.Hours) {
+			if err := t.replace(ctx, h, of); err != nil {
+				return fmt.Errorf("table %s%s: %w", d.dialect.schema, of.Name, err)
+			}
+		}
+		return nil
+	}, lock{h.Cluster, h.Start})
+}
+
+// replace replaces the rows of an hour in a table. Rows of corrections have a revision, so earlier ones are kept.
+func (t *transaction) replace(ctx context.Context, h *table.Hour, of table.Table) error {
+	if of.Name != table.Corrections.Name {
+		if err := t.exec(ctx, SQL("delete from {"+of.Name+"}").Join(anHour(h.Cluster, h.Start))); err != nil {
+			return err
+		}
+	}
+	return t.insert(ctx, of, of.Rows(h))
+}

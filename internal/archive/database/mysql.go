@@ -1,0 +1,135 @@
+package database
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/gpuledger/gpuledger/internal/archive/address"
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/cli"
+)
+
+// MySQL is the dialect of MySQL and MariaDB. Times are in UTC.
+//
+// The tables have no partitions: months may be filed in any order, but MySQL adds partitions in the
+// order of time only, and each is a change of the table. The primary key keeps the rows of a
+// cluster and hour together.
+var MySQL = &Dialect{
+	Name:      "mysql",
+	connector: connectMySQL,
+	parameter: func(int) string { return "?" },
+	// This also cuts texts that are too long, but events have no longer ones. "On duplicate key
+	// update" would require the right to update.
+	skip:     insertion{into: "insert ignore into"},
+	numbered: true,
+	columns:  "select table_name, column_name from information_schema.columns where table_schema = database()",
+	lock:     lockMySQL,
+	unlock:   unlockMySQL,
+	lockHours: func(where *Statement) *Statement {
+		return SQL("select hour, '' from {hours}").Join(where).Add(" for update")
+	},
+	rejects: func(err error) bool {
+		of, ok := errors.AsType[*mysql.MySQLError](err)
+		return ok && (permanent.SQLState(string(of.SQLState[:])) || of.Number == badText) || errors.Is(err, mysql.ErrPktTooLarge)
+	},
+	views:      asIs,
+	statements: split, // changes of tables cannot be rolled back
+	print:      func(script string, _, _ time.Time) string { return script },
+	tables:     "the tables",
+	command:    "schema mysql",
+}
+
+// badText is the number of the error for a text that does not fit the character set of its column. Its
+// SQLSTATE is a general one.
+const badText = 1366
+
+func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) {
+	config, err := parseMySQL(url, passwordFile)
+	if err != nil {
+		return nil, err
+	}
+	return mysql.NewConnector(config)
+}
+
+// parseMySQL returns the configuration of the driver for a URL such as
+// mysql://archive@db.example.com:3306/gpuledger?tls=true. Its parameters are those of the driver.
+// Errors have no secrets.
+func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
+	u, err := address.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "mysql" && u.Scheme != "mariadb" {
+		return nil, errors.New("must be a URL such as mysql://archive@db.example.com/gpuledger")
+	}
+	config, err := mysql.ParseDSN("/?" + strings.ReplaceAll(u.RawQuery, "/", "%2F"))
+	if err != nil {
+		return nil, fmt.Errorf("parameters of the URL: %w", address.Hide(u, err))
+	}
+	config.Net, config.Addr = "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "3306"))
+	if config.DBName = strings.TrimPrefix(u.Path, "/"); config.DBName == "" {
+		return nil, errors.New("no database is given: must be a URL such as mysql://archive@db.example.com/gpuledger")
+	}
+	config.User = u.User.Username()
+	config.Passwd, _ = u.User.Password()
+	if passwordFile != "" {
+		password, err := cli.ReadSecret(passwordFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the password: %w", err)
+		}
+		config.Passwd = strings.TrimRight(string(password), "\r\n")
+	}
+	// Like clients of MySQL: TLS where the server supports it. The server is verified with tls=true.
+	config.TLSConfig = cmp.Or(config.TLSConfig, "preferred")
+	config.Timeout = cmp.Or(config.Timeout, 10*time.Second)
+	config.ParseTime, config.Loc = true, time.UTC
+	config.Logger = &mysql.NopLogger{} // errors are returned
+	if config.Params == nil {
+		config.Params = make(map[string]string)
+	}
+	config.Params["sql_mode"] = "'STRICT_ALL_TABLES'" // an error for a text that is too long
+	return config, nil
+}
+
+// lockTimeout is the maximum wait for another program that files the same hour.
+const lockTimeout = 10 * time.Minute
+
+// A lock belongs to all databases of a server, and its name has at most 64 characters.
+const lockKey = "sha1(concat('gpuledger ', database(), ' ', ?))"
+
+// lockMySQL also locks the row of the manifest, because a prune locks rows only.
+func lockMySQL(ctx context.Context, t *transaction, of lock) error {
+	name := nameMySQL(of)
+	got, err := t.value(ctx, SQL("select coalesce(get_lock("+lockKey+", ?), 0)", name, int(lockTimeout.Seconds())), table.Int)
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", name, err)
+	}
+	if got.Int != 1 {
+		return fmt.Errorf("lock %s: another program has it since %s", name, lockTimeout)
+	}
+	if of == (lock{}) {
+		return nil
+	}
+	_, err = t.value(ctx, SQL("select state from {hours}").Join(anHour(of.cluster, of.hour)).Add(" for update"), table.Text)
+	return err
+}
+
+// unlockMySQL ends a lock, which would be held until the end of the connection.
+func unlockMySQL(ctx context.Context, t *transaction, of lock) error {
+	_, err := t.conn.ExecContext(ctx, "do release_lock("+lockKey+")", nameMySQL(of))
+	return err
+}
+
+// nameMySQL returns the name of a lock.
+func nameMySQL(of lock) string {
+	if of == (lock{}) {
+		return "schema"
+	}
+	return of.cluster + " " + of.hour.String()
+}

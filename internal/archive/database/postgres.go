@@ -1,0 +1,158 @@
+package database
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/gpuledger/gpuledger/internal/archive/address"
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// schemaName is the name of the schema in PostgreSQL.
+const schemaName = "gpuledger"
+
+// Postgres is the dialect of PostgreSQL. The tables are in the schema gpuledger.
+var Postgres = &Dialect{
+	Name:         "postgres",
+	connector:    connectPostgres,
+	schema:       schemaName + ".",
+	parameter:    func(n int) string { return "$" + strconv.Itoa(n) },
+	skip:         insertion{"insert into", " on conflict do nothing"},
+	partitioned:  true,
+	withoutZeros: true,
+	columns: "select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid" +
+		" where relnamespace = to_regnamespace('" + schemaName + "') and relkind in ('r', 'p') and not relispartition and attnum > 0 and not attisdropped",
+	lock: lockPostgres,
+	lockHours: func(where *Statement) *Statement {
+		return SQL("select hour, pg_advisory_xact_lock(hashtextextended(cluster, extract(epoch from hour)::bigint)) from (select cluster, hour from {hours}").
+			Join(where).Add(" order by hour) as filed")
+	},
+	copyRows: copyPostgres,
+	rejects: func(err error) bool {
+		of, ok := errors.AsType[*pgconn.PgError](err)
+		return ok && permanent.SQLState(of.Code)
+	},
+	views:      viewsPostgres,
+	prelude:    "set local search_path to " + schemaName + ";\n\n",
+	statements: func(script string) []string { return []string{createSchema, script} },
+	print:      printPostgres,
+	tables:     "the schema " + schemaName,
+	command:    "schema",
+}
+
+// connectPostgres returns a connector for a URL, which is that of libpq, and may omit values of PGPASSWORD, PGPASSFILE and other
+// variables of libpq.
+func connectPostgres(url, _ string, as access) (driver.Connector, error) {
+	config, err := parsePostgres(url)
+	if err != nil {
+		return nil, err
+	}
+	// Inserts have many texts: a server would keep each of them as a prepared statement.
+	config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
+	if as == read {
+		config.RuntimeParams["search_path"] = schemaName
+		config.RuntimeParams["timezone"] = "UTC"
+		config.RuntimeParams["default_transaction_read_only"] = "on"
+	}
+	return hidingConnector{stdlib.GetConnector(*config), url, config.Host}, nil
+}
+
+// parsePostgres returns the configuration of the driver for a URL. Errors have no secrets: errors of the driver
+// repeat the text that it cannot parse.
+func parsePostgres(url string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(url)
+	if err == nil {
+		config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
+		return config, nil
+	}
+	const want = "must be a URL such as postgres://archive@db.example.com/gpuledger"
+	u, invalid := address.Parse(url)
+	if invalid != nil {
+		return nil, fmt.Errorf("%s: %w", want, invalid)
+	}
+	var parsing *pgconn.ParseConfigError
+	if cause := errors.Unwrap(err); errors.As(err, &parsing) && cause != nil {
+		err = cause // without the URL
+	}
+	return nil, fmt.Errorf("%s: %w", want, address.Hide(u, err))
+}
+
+// hidingConnector connects to a host. Its errors do not have the secrets of a URL.
+type hidingConnector struct {
+	driver.Connector
+	url, host string
+}
+
+// Connect implements [driver.Connector].
+func (c hidingConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err == nil || !strings.Contains(c.url, "://") {
+		return conn, err
+	}
+	u, invalid := address.Parse(c.url)
+	if invalid != nil || strings.Contains(c.host, "@") {
+		return nil, errors.New("cannot connect, and the reason may contain the password: percent-encode the characters / ? # @ % in it")
+	}
+	return nil, address.Hide(u, err)
+}
+
+// ddlLock is the advisory lock for changes of the schema.
+const ddlLock = 0x6770756c // "gpul"
+
+func lockPostgres(ctx context.Context, t *transaction, of lock) error {
+	if of == (lock{}) {
+		return t.exec(ctx, SQL("select pg_advisory_xact_lock(?)", int64(ddlLock)))
+	}
+	return t.exec(ctx, SQL("select pg_advisory_xact_lock(hashtextextended(?, ?))", of.cluster, of.hour.Unix()))
+}
+
+func copyPostgres(ctx context.Context, t *transaction, of table.Table, rows [][]any) error {
+	return t.conn.Raw(func(conn any) error {
+		_, err := conn.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{schemaName, of.Name}, of.Names(), pgx.CopyFromRows(rows))
+		return err
+	})
+}
+
+// createSchema creates an empty schema, unless there is one: "if not exists" requires the right to
+// create one also then.
+const createSchema = `do $$ begin
+  if to_regnamespace('` + schemaName + `') is null then
+    create schema ` + schemaName + `;
+  end if;
+end $$`
+
+// The functions for JSON in the views: a value as text, and a part as JSON.
+var (
+	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
+	jsonPart  = regexp.MustCompile(`json_extract\(([a-z.]+), '\$\.(\w+)'\)`)
+)
+
+func viewsPostgres(text string) string {
+	text = strings.ReplaceAll(text, "date(hour)", "(hour at time zone 'UTC')::date")
+	text = jsonValue.ReplaceAllString(text, "($1::json ->> '$2')")
+	return jsonPart.ReplaceAllString(text, "($1::json -> '$2')::text")
+}
+
+func printPostgres(script string, from, until time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "begin;\ncreate schema if not exists %s;\n%s\n", schemaName, script)
+	for month := table.Month(from); month.Before(until); month = month.AddDate(0, 1, 0) {
+		for _, p := range partitions(month, partitioned...) {
+			b.WriteString(p.create + ";\n")
+		}
+	}
+	b.WriteString("commit;\n")
+	return b.String()
+}

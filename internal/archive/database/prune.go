@@ -1,0 +1,148 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Prune deletes the rows and the events of the hours before a moment, the start of a month. It keeps their
+// sums and their rows of the manifest. Each month of a cluster is a transaction. Prune calls done for each
+// table of a month. A dry run only calls done.
+func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
+	found, err := d.prunable(ctx, before)
+	if err != nil {
+		return err
+	}
+	for _, m := range table.ByMonth(found) {
+		if !dry {
+			if err := d.transaction(ctx, func(t *transaction) error { return t.prune(ctx, m) }); err != nil {
+				return fmt.Errorf("cluster %s, month %s: %w", m.Cluster, m.Month.Format("2006-01"), err)
+			}
+		}
+		for _, of := range found[m] {
+			done(of)
+		}
+	}
+	if dry {
+		return nil
+	}
+	return d.dropPartitions(ctx, before)
+}
+
+// prunable returns the rows to prune by month of a cluster. Of the manifest it returns the
+// unpruned rows.
+func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
+	found := make(map[table.ClusterMonth][]table.Deleted)
+	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
+		text := SQL("select cluster, hour, count(*) from {"+t.Name+"} where hour < ?", before)
+		if t.Name == table.Hours.Name {
+			text.Add(" and state <> ?", string(table.Pruned))
+		}
+		months := make(map[table.ClusterMonth]table.Deleted)
+		err := d.Rows(ctx, text.Add(" group by cluster, hour"), []table.Type{table.Text, table.Time, table.Int}, func(row []table.Cell) bool {
+			cluster, hour := row[0].Text, row[1].Time()
+			m := table.ClusterMonth{Cluster: cluster, Month: table.Month(hour)}
+			deleted := months[m]
+			deleted.Add(table.Deleted{Rows: row[2].Int, First: hour, Last: hour})
+			months[m] = deleted
+			return true
+		})
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+		}
+		for m, deleted := range months {
+			deleted.Table, deleted.Cluster = t.Name, m.Cluster
+			found[m] = append(found[m], deleted)
+		}
+	}
+	return found, nil
+}
+
+// in is the condition of the rows of a month.
+func in(m table.ClusterMonth) *Statement {
+	return SQL(" where cluster = ? and hour >= ? and hour < ?", m.Cluster, m.Month, m.Month.AddDate(0, 1, 0))
+}
+
+// prune prunes a month of a cluster. Programs that file its hours wait.
+func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
+	filed, err := t.unpruned(ctx, m)
+	if err != nil {
+		return err
+	}
+	if err := t.addMonthly(ctx, m, filed); err != nil {
+		return fmt.Errorf("sums: %w", err)
+	}
+	if err := t.exec(ctx, SQL("delete from {hours} where cluster = ? and hour in (?)", m.Cluster, hoursIn(filed))); err != nil {
+		return err
+	}
+	if err := t.insert(ctx, table.Hours, filed); err != nil {
+		return err
+	}
+	for _, of := range table.Deletable {
+		text := SQL("delete from {" + of.Name + "}").Join(in(m))
+		if !of.IsAppended() { // hours that were filed in the meantime are kept
+			text.Add(" and not exists (select 1 from {hours} as h where h.cluster = "+of.Name+".cluster and h.hour = "+of.Name+".hour and h.state <> ?)", string(table.Pruned))
+		}
+		if err := t.exec(ctx, text); err != nil {
+			return fmt.Errorf("table %s: %w", of.Name, err)
+		}
+	}
+	return nil
+}
+
+// unpruned returns the unpruned rows of the manifest, with the new state. It locks their hours and then reads
+// the rows, so it omits hours that were filed in the meantime.
+func (t *transaction) unpruned(ctx context.Context, m table.ClusterMonth) ([][]any, error) {
+	var locked []time.Time
+	err := t.Rows(ctx, t.dialect.lockHours(in(m)), []table.Type{table.Time, table.Text}, func(row []table.Cell) bool {
+		locked = append(locked, row[0].Time())
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	filed, err := t.rows(ctx, table.Hours, SQL(" where cluster = ? and hour in (?) and state <> ?", m.Cluster, locked, string(table.Pruned)))
+	for _, row := range filed {
+		table.SetPruned(row)
+	}
+	return filed, err
+}
+
+// hoursIn returns the hours in rows of the manifest.
+func hoursIn(filed [][]any) (hours []time.Time) {
+	for _, row := range filed {
+		hours = append(hours, row[hourColumn].(time.Time))
+	}
+	return hours
+}
+
+// addMonthly adds the sums of the charges and corrections of filed hours of a month, without hours whose rows were removed.
+func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, filed [][]any) error {
+	charged := make(map[time.Time]int64)
+	text := SQL("select hour, count(*) from {charges}").Join(in(m)).Add(" group by hour")
+	err := t.Rows(ctx, text, []table.Type{table.Time, table.Int}, func(row []table.Cell) bool {
+		charged[row[0].Time()] = row[1].Int
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	hours := hoursIn(slices.DeleteFunc(slices.Clone(filed), func(row []any) bool { return table.Unsummed(row, charged[row[hourColumn].(time.Time)]) }))
+	if len(hours) == 0 {
+		return nil
+	}
+	text = SQL("insert into {monthly_charges} ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
+select cluster, ?, ?, coalesce(model, ''), namespace, workload_kind, workload_name, team, reason,
+  sum(energy_mj), sum(exclusive_mj), sum(idle_mj), sum(held_ms), sum(gpu_ms), sum(active_ms), manager, unit, username,
+  sum(estimated_mj), sum(busy_ms)
+from {billed}
+left join (select uuid, max(model) as model from {gpu_hours}`, m.Month, table.HoursText(m.Month, hours)).Join(in(m)).Add(` group by uuid) as models using (uuid)
+where cluster = ? and hour in (?)
+group by cluster, model, namespace, workload_kind, workload_name, team, reason, manager, unit, username`, m.Cluster, hours)
+	return t.exec(ctx, text)
+}

@@ -1,0 +1,78 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// RenameCluster gives the rows of a cluster another name, and returns the number of its hours. Each hour is a
+// transaction, so it can be repeated after a failure.
+func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
+	both, err := d.value(ctx, SQL("select min(a.hour) from {hours} as a join {hours} as b on b.hour = a.hour where a.cluster = ? and b.cluster = ?", from, to), table.Time)
+	if err != nil {
+		return 0, err
+	}
+	if both != (table.Cell{}) {
+		return 0, &table.OverlapError{Cluster: to, Hour: both.Time()}
+	}
+	filed, err := d.rows(ctx, table.Hours, SQL(" where cluster = ? order by hour", from))
+	if err != nil {
+		return 0, err
+	}
+	for _, hour := range hoursIn(filed) {
+		rename := func(t *transaction) error { return t.renameHour(ctx, from, to, hour) }
+		if err := d.transaction(ctx, rename, lock{from, hour}, lock{to, hour}); err != nil {
+			return n, fmt.Errorf("hour %s: %w", hour.Format(time.RFC3339), err)
+		}
+		n++
+	}
+	// The sums, and events of hours that are not filed.
+	return n, d.transaction(ctx, func(t *transaction) error {
+		return t.renameRows(ctx, append(slices.Clone(table.Appended), table.MonthlyCharges), to, SQL(" where cluster = ?", from))
+	})
+}
+
+// renameHour renames the rows of an hour. Programs that file it wait.
+func (t *transaction) renameHour(ctx context.Context, from, to string, hour time.Time) (err error) {
+	data := make(map[string][][]any)
+	for _, of := range append(slices.Clone(table.Data), table.Hours) {
+		if data[of.Name], err = t.rows(ctx, of, anHour(from, hour)); err != nil {
+			return err
+		}
+	}
+	if err := t.renameRows(ctx, table.Deletable, to, anHour(from, hour)); err != nil {
+		return err
+	}
+	if err := t.exec(ctx, SQL("delete from {hours}").Join(anHour(from, hour))); err != nil {
+		return err
+	}
+	var filed [][]any
+	for _, row := range data[table.Hours.Name] {
+		filed = append(filed, table.RenamedHour(row, to, func(of table.Table) [][]any { return data[of.Name] }))
+	}
+	return t.insert(ctx, table.Hours, filed)
+}
+
+// renameRows renames the rows of tables that meet a condition. It inserts and deletes rows, because the role may lack
+// the right to update. It keeps one of two events with the same key.
+func (t *transaction) renameRows(ctx context.Context, tables []table.Table, to string, where *Statement) error {
+	for _, of := range tables {
+		with := insertion{into: "insert into"}
+		if of.IsAppended() {
+			with = t.dialect.skip
+		}
+		columns := strings.Join(t.dialect.columnNames(of)[1:], ", ")
+		renamed := SQL(with.into+" {"+of.Name+"} (cluster, "+columns+") select ?, "+columns+" from {"+of.Name+"}", to).Join(where).Add(with.end)
+		for _, text := range []*Statement{renamed, SQL("delete from {" + of.Name + "}").Join(where)} {
+			if err := t.exec(ctx, text); err != nil {
+				return fmt.Errorf("table %s: %w", of.Name, err)
+			}
+		}
+	}
+	return nil
+}

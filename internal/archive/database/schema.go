@@ -1,0 +1,135 @@
+package database
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// views are the statements that create the views, in the dialect of MySQL. They can be repeated.
+//
+//go:embed views.sql
+var views string
+
+//go:embed migrations
+var files embed.FS
+
+// Migration is a step to a version of the schema. Its statements can be repeated.
+type Migration struct {
+	Version int
+	SQL     string
+}
+
+// Migrations returns the migrations of the schema.
+func (d *Dialect) Migrations() ([]Migration, error) { return load(files, "migrations/"+d.Name) }
+
+// load returns the migrations of a folder of files such as 001_tables.sql, sorted. The numbers must
+// begin with 1 and have no gaps.
+func load(files fs.FS, folder string) ([]Migration, error) {
+	names, err := fs.Glob(files, folder+"/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	var all []Migration
+	for i, name := range names {
+		if !strings.HasPrefix(path.Base(name), fmt.Sprintf("%03d_", i+1)) {
+			return nil, fmt.Errorf("%s is not migration %d", name, i+1)
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Migration{i + 1, string(text)})
+	}
+	return all, nil
+}
+
+// join returns migrations and views as a script.
+func join(migrations []Migration, views string) string {
+	var b strings.Builder
+	for _, m := range migrations {
+		fmt.Fprintf(&b, "-- Version %d.\n\n%s\n", m.Version, m.SQL)
+	}
+	return b.String() + views
+}
+
+// split splits a script at semicolons that end a line.
+func split(script string) []string {
+	var all []string
+	for s := range strings.SplitSeq(script, ";\n") {
+		if s = strings.TrimSpace(s); s != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// script returns the statements of migrations, of the views, and last that of the version: a script
+// that is interrupted is run again.
+func (d *Dialect) script(migrations []Migration) string {
+	version := migrations[len(migrations)-1].Version
+	return d.prelude + join(migrations, d.views(views)) + fmt.Sprintf("\n%s schema_version values (%d)%s;\n", d.skip.into, version, d.skip.end)
+}
+
+// Schema returns a script that creates or updates the tables. If they have partitions, it creates those of the months of a range.
+// It can be repeated.
+func (d *Dialect) Schema(from, until time.Time) (string, error) {
+	migrations, err := d.Migrations()
+	if err != nil {
+		return "", err
+	}
+	return d.print(d.script(migrations), from, until), nil
+}
+
+// migrate runs the migrations that the schema lacks. A role without the right to change tables can use those of the same version.
+func (d *Database) migrate(ctx context.Context) error {
+	migrations, err := d.dialect.Migrations()
+	if err != nil {
+		return err
+	}
+	latest := len(migrations)
+	found, err := d.version(ctx)
+	if err != nil || found >= latest {
+		return errors.Join(err, checkVersion(found, latest))
+	}
+	err = d.transaction(ctx, func(t *transaction) error {
+		found, err := t.version(ctx)
+		if err != nil || found >= latest {
+			return err
+		}
+		for _, statement := range d.dialect.statements(d.dialect.script(migrations[found:])) {
+			if _, err := t.on.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, lock{})
+	if err != nil {
+		return fmt.Errorf("create version %d of %s: %w: let an administrator run the output of gpuledger-archive %s", latest, d.dialect.tables, err, d.dialect.command)
+	}
+	return nil
+}
+
+// checkVersion returns an error if a database has a newer schema than the program.
+func checkVersion(found, latest int) error {
+	if found > latest {
+		return fmt.Errorf("the schema has version %d, this program supports %d: install a newer gpuledger-archive", found, latest)
+	}
+	return nil
+}
+
+// version returns the version of the schema, 0 without tables.
+func (s session) version(ctx context.Context) (int, error) {
+	if known, err := s.Columns(ctx); err != nil || !known["schema_version.version"] {
+		return 0, err
+	}
+	version, err := s.value(ctx, SQL("select coalesce(max(version), 0) from {schema_version}"), table.Int)
+	return int(version.Int), err
+}

@@ -1,0 +1,199 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// session runs statements, in a transaction or without one.
+type session struct {
+	dialect *Dialect
+	on      interface {
+		ExecContext(ctx context.Context, text string, values ...any) (sql.Result, error)
+		QueryContext(ctx context.Context, text string, values ...any) (*sql.Rows, error)
+	}
+}
+
+func (s session) exec(ctx context.Context, of *Statement) error {
+	_, err := s.on.ExecContext(ctx, s.dialect.text(of), of.values...)
+	return err
+}
+
+// Rows calls each for every row of a query until it returns false. The types are those of the columns.
+func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, each func(row []table.Cell) bool) error {
+	rows, err := s.on.QueryContext(ctx, s.dialect.text(of), of.values...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	row, targets := make([]table.Cell, len(types)), make([]any, len(types))
+	for i, as := range types {
+		targets[i] = map[table.Type]any{table.Text: &row[i].Text, table.Int: &row[i].Int, table.Time: moment{&row[i]}}[as]
+	}
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		if !each(row) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// moment scans a time into a cell. Null is the unknown time.
+type moment struct{ to *table.Cell }
+
+// Scan implements [sql.Scanner].
+func (m moment) Scan(value any) error {
+	m.to.Int = 0
+	if at, ok := value.(time.Time); ok {
+		m.to.Int = at.UnixMilli()
+	} else if value != nil {
+		return fmt.Errorf("%v is not a time", value)
+	}
+	return nil
+}
+
+// Columns returns the columns of the tables, as table.column. Tables of an earlier version have fewer.
+func (s session) Columns(ctx context.Context) (map[string]bool, error) {
+	all := make(map[string]bool)
+	err := s.Rows(ctx, SQL(s.dialect.columns), []table.Type{table.Text, table.Text}, func(row []table.Cell) bool {
+		all[row[0].Text+"."+row[1].Text] = true
+		return true
+	})
+	return all, err
+}
+
+// value returns the value of a query with one column, zero without rows.
+func (s session) value(ctx context.Context, of *Statement, as table.Type) (value table.Cell, err error) {
+	err = s.Rows(ctx, of, []table.Type{as}, func(row []table.Cell) bool { value = row[0]; return false })
+	return value, err
+}
+
+// rows returns rows of a table, with values as in [table.Table].
+func (s session) rows(ctx context.Context, of table.Table, where *Statement) (all [][]any, err error) {
+	types := make([]table.Type, len(of.Columns))
+	for i, c := range of.Columns {
+		types[i] = c.Type
+	}
+	text := SQL("select " + strings.Join(of.Names(), ", ") + " from {" + of.Name + "}").Join(where)
+	err = s.Rows(ctx, text, types, func(cells []table.Cell) bool {
+		row := make([]any, len(cells))
+		for i, c := range cells {
+			row[i] = map[table.Type]any{table.Text: c.Text, table.Int: c.Int, table.Time: c.Time()}[types[i]]
+		}
+		all = append(all, row)
+		return true
+	})
+	return all, err
+}
+
+// transaction is a transaction on its connection.
+type transaction struct {
+	session
+	conn *sql.Conn
+}
+
+// transaction runs a function in a transaction with locks. Programs that need one of them wait.
+func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) error {
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	// Other isolation levels of MySQL lock the gap between two hours, in which another program may file.
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	t := &transaction{session{d.dialect, tx}, conn}
+	if d.dialect.unlock != nil {
+		defer t.unlock(ctx, locks)
+	}
+	for _, of := range locks {
+		if err := d.dialect.lock(ctx, t, of); err != nil {
+			return err
+		}
+	}
+	if err := do(t); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// unlock releases locks. The server releases them at the end of the connection at the latest.
+func (t *transaction) unlock(ctx context.Context, locks []lock) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	for _, of := range locks {
+		_ = t.dialect.unlock(ctx, t, of)
+	}
+}
+
+// batch is the number of rows in an insert. A statement of PostgreSQL or MySQL may have 65,535 values.
+const batch = 1000
+
+// insert inserts rows.
+func (t *transaction) insert(ctx context.Context, of table.Table, rows [][]any) error {
+	if t.dialect.copyRows == nil {
+		return t.insertWith(ctx, insertion{into: "insert into"}, of, rows)
+	}
+	return t.rejected(t.dialect.copyRows(ctx, t, of, t.values(rows)))
+}
+
+// insertWith inserts rows by statements. The rows of an hour are numbered where the dialect requires it.
+func (t *transaction) insertWith(ctx context.Context, with insertion, of table.Table, rows [][]any) error {
+	columns := t.dialect.columnNames(of)
+	one := "(" + parameters(len(columns)) + ")"
+	n := 0
+	for part := range slices.Chunk(t.values(rows), batch) {
+		text := SQL(with.into + " {" + of.Name + "} (" + strings.Join(columns, ", ") + ") values ")
+		for i, row := range part {
+			if i > 0 {
+				text.Add(", ")
+			}
+			if len(row) < len(columns) {
+				row = append(row, n)
+			}
+			text.Add(one, row...)
+			n++
+		}
+		if err := t.exec(ctx, text.Add(with.end)); err != nil {
+			return t.rejected(err)
+		}
+	}
+	return nil
+}
+
+// rejected marks an error of values that the database rejects.
+func (t *transaction) rejected(err error) error {
+	return permanent.If(err != nil && t.dialect.rejects(err), err)
+}
+
+// values replaces unknown times by null, and removes zero bytes from texts where the dialect requires it.
+func (t *transaction) values(rows [][]any) [][]any {
+	for _, row := range rows {
+		for i, value := range row {
+			switch v := value.(type) {
+			case time.Time:
+				if v.IsZero() {
+					row[i] = nil
+				}
+			case string:
+				if t.dialect.withoutZeros {
+					row[i] = strings.ReplaceAll(v, "\x00", "")
+				}
+			}
+		}
+	}
+	return rows
+}

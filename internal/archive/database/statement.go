@@ -1,0 +1,82 @@
+package database
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Statement is a statement, or a part of one. In its text {name} is a table, and each ? is a value or a list of values.
+type Statement struct {
+	text   strings.Builder
+	values []any
+}
+
+// SQL returns a statement with its values.
+func SQL(text string, values ...any) *Statement { return new(Statement).Add(text, values...) }
+
+// Add adds a text with its values.
+func (s *Statement) Add(text string, values ...any) *Statement {
+	for _, value := range values {
+		before, after, _ := strings.Cut(text, "?")
+		all := list(value)
+		s.text.WriteString(before + cmp.Or(parameters(len(all)), "null")) // no value equals null
+		s.values, text = append(s.values, all...), after
+	}
+	s.text.WriteString(text)
+	return s
+}
+
+// Join adds another statement.
+func (s *Statement) Join(other *Statement) *Statement {
+	s.text.WriteString(other.text.String())
+	s.values = append(s.values, other.values...)
+	return s
+}
+
+// list returns the values of a list, or a single value.
+func list(value any) (all []any) {
+	switch of := value.(type) {
+	case []string:
+		for _, v := range of {
+			all = append(all, v)
+		}
+	case []time.Time:
+		for _, v := range of {
+			all = append(all, v)
+		}
+	default:
+		all = []any{value}
+	}
+	return all
+}
+
+// parameters returns a list of parameters.
+func parameters(n int) string { return strings.Join(slices.Repeat([]string{"?"}, n), ", ") }
+
+// text returns the text of a statement in the dialect.
+func (d *Dialect) text(s *Statement) string {
+	parts := strings.Split(strings.NewReplacer("{", d.schema, "}", "").Replace(s.text.String()), "?")
+	var b strings.Builder
+	b.WriteString(parts[0])
+	for i, part := range parts[1:] {
+		b.WriteString(d.parameter(i+1) + part)
+	}
+	return b.String()
+}
+
+// columnNames returns the names of the columns of a table in the database.
+func (d *Dialect) columnNames(of table.Table) []string {
+	if d.isNumbered(of) {
+		return append(of.Names(), "n")
+	}
+	return of.Names()
+}
+
+// isNumbered reports whether the rows of a table have numbers. Tables with short keys have none.
+func (d *Dialect) isNumbered(of table.Table) bool {
+	return d.numbered && of.Name != table.Hours.Name && of.Name != table.MonthlyCharges.Name && !of.IsAppended()
+}
