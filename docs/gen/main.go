@@ -7,7 +7,14 @@ import (
 	"path/filepath"
 )
 
-var pages = map[string]func() ([]byte, error){"flags.md": flagsPage, "metrics.md": metricsPage, "tables.md": tablesPage}
+var pages = map[string]func(old string) ([]byte, error){
+	"flags.md": whole(flagsPage), "metrics.md": whole(metricsPage), "tables.md": whole(tablesPage), "machine.md": machinePage,
+}
+
+// whole returns the function of a page that is generated as a whole.
+func whole(page func() ([]byte, error)) func(string) ([]byte, error) {
+	return func(string) ([]byte, error) { return page() }
+}
 
 func main() {
 	if len(os.Args) != 2 {
@@ -15,13 +22,21 @@ func main() {
 		os.Exit(2)
 	}
 	for name, page := range pages {
-		text, err := page()
-		if err == nil {
-			err = os.WriteFile(filepath.Join(os.Args[1], name), text, 0o644)
-		}
-		if err != nil {
+		if err := write(filepath.Join(os.Args[1], name), page); err != nil {
 			fmt.Fprintf(os.Stderr, "gen: %s: %v\n", name, err)
 			os.Exit(1)
 		}
 	}
+}
+
+func write(file string, page func(old string) ([]byte, error)) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	text, err := page(string(old))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o644)
 }

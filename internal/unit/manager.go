@@ -9,16 +9,33 @@ import (
 
 // The managers whose units are recognised without a pattern.
 const (
-	Slurm   = "slurm"   // a job, by its id
-	Docker  = "docker"  // a container, by its name
-	Podman  = "podman"  // a container of root, by its name
-	Systemd = "systemd" // a service of the system
-	User    = "user"    // a user with a session, by the uid
+	Slurm   = "slurm"
+	Docker  = "docker"
+	Podman  = "podman"
+	Systemd = "systemd"
+	User    = "user"
 )
 
-// Managers lists them. If lines of a cgroup file match different managers, the first one in this
-// list counts.
-var Managers = []string{Slurm, Docker, Podman, Systemd, User}
+// ManagerInfo describes a manager, in Markdown: the name of its units, and where the name is read.
+type ManagerInfo struct{ Name, Unit, Source string }
+
+// ManagerInfos has a row for each manager. The help of --units and the table of docs/machine.md are made from it. If lines of a
+// cgroup file match different managers, the first one in this list counts.
+var ManagerInfos = []ManagerInfo{
+	{Slurm, "job id", "cgroup: [slurm.md](slurm.md)"},
+	{Docker, "container name; image and Compose project on `gpuledger_unit_info`", "cgroup, and Docker's files below `--units.docker-root`"},
+	{Podman, "name of root's container", "cgroup, and Podman's files"},
+	{Systemd, "service, except the driver's services", "cgroup"},
+	{User, "uid of a session, rootless containers included", "cgroup"},
+}
+
+// Managers has the names of ManagerInfos.
+var Managers = func() (names []string) {
+	for _, m := range ManagerInfos {
+		names = append(names, m.Name)
+	}
+	return names
+}()
 
 // Patterns are a site's own managers, in the order of their precedence. It is a value of
 // [flag.Var].

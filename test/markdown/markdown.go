@@ -62,18 +62,27 @@ func (t *Table) rule(out *strings.Builder) {
 	out.WriteString("\n")
 }
 
-// Put replaces the text in a file between the markers of a command, which are HTML comments on
-// lines of their own: <!-- COMMAND: begin --> and <!-- COMMAND: end -->.
+// Put replaces the text in a file between the markers of a command, as [Replace] does.
 func Put(file, command, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
+	changed, err := Replace(string(old), command, text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return os.WriteFile(file, []byte(changed), 0o644)
+}
+
+// Replace returns a page with another text between the markers of a command, which are HTML comments on
+// lines of their own: <!-- COMMAND: begin --> and <!-- COMMAND: end -->.
+func Replace(page, command, text string) (string, error) {
 	begin, end := "<!-- "+command+": begin -->\n", "<!-- "+command+": end -->\n"
-	before, rest, found := strings.Cut(string(old), begin)
+	before, rest, found := strings.Cut(page, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		return fmt.Errorf("%s has no lines %q and %q", file, strings.TrimSpace(begin), strings.TrimSpace(end))
+		return "", fmt.Errorf("no lines %q and %q", strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
-	return os.WriteFile(file, []byte(before+begin+text+end+after), 0o644)
+	return before + begin + text + end + after, nil
 }

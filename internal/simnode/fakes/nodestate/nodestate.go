@@ -93,6 +93,16 @@ func instances(g gputest.GPU) (lines []string) {
 // units converts base units to the driver's: mW, percent and MHz.
 var units = map[string]float64{"watts": 1000, "celsius": 1, "ratio": 100, "bytes": 1, "hertz": 1e-6}
 
+// factor returns the number of the driver's units in a base unit. It panics for a unit without a row, since a factor of 0 would
+// hide the gauge's value from every test.
+func factor(unit string) float64 {
+	f, ok := units[unit]
+	if !ok {
+		panic(fmt.Sprintf("nodestate: the table units has no row for %q", unit))
+	}
+	return f
+}
+
 // reading returns the fields that a GPU reports now.
 func reading(g gputest.GPU) (f []string) {
 	add := func(key string, value any) { f = append(f, fmt.Sprintf("%s=%v", key, value)) }
@@ -105,7 +115,7 @@ func reading(g gputest.GPU) (f []string) {
 		number(add, key, r.Energy, 1)
 	}
 	for i, info := range gpu.GaugeInfos {
-		number(add, info.Name, r.Gauges[i], units[info.Unit])
+		number(add, info.Name, r.Gauges[i], factor(info.Unit))
 	}
 	number(add, "power_limit", r.PowerLimit, 1000)
 	if rows := r.RowRemap; rows != nil {

@@ -1,0 +1,17 @@
+package nodestate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestUnknownUnit checks that a gauge in a unit without a conversion stops its tests: a factor of 0 would pass for a value.
+func TestUnknownUnit(t *testing.T) {
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, `no row for "furlongs"`) {
+			t.Errorf("panic is %s", got)
+		}
+	}()
+	t.Errorf("the factor of an unknown unit is %v", factor("furlongs"))
+}
