@@ -1,5 +1,5 @@
-# `make help` lists the most useful targets, those with two number signs. CONTRIBUTING.md lists all that a
-# contributor calls.
+# `make help` lists the most useful targets, those with two number signs. `make help-all` also lists those with one.
+# CONTRIBUTING.md describes all that a contributor calls.
 #
 # Go decides what to rebuild, so almost every target is phony.
 
@@ -131,7 +131,11 @@ help: ## list the targets
 	@echo "  make run DCGM=true       with a DCGM host engine and its fields"
 	@echo "  make check FUZZTIME=1m   fuzz for longer"
 	@echo
-	@echo "CONTRIBUTING.md describes all targets."
+	@echo "make help-all lists all targets, CONTRIBUTING.md describes them."
+
+.PHONY: help-all
+help-all: # list all targets
+	@awk -F ':.* ##? ' '/^[a-z0-9-]+:.* ##? / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: exporter reconciler archive simnode ## build the programs, the simulated node and its fake driver into bin/
@@ -210,7 +214,7 @@ check: tidy lint generated rendered binary unit race real fuzz ## run what CI ru
 .PHONY: e2e
 e2e: build chart ## run everything against real servers: Kubernetes, Prometheus, Thanos; takes a quarter of an hour
 	@part="$(MAKE) --no-print-directory -o build -o chart"; \
-		$$part e2e-installs & failed=0; $$part e2e-suites check-rules-oldest || failed=1; wait $$! && exit $$failed
+		$$part e2e-installs & failed=0; $$part e2e-suites check-rules-oldest trace || failed=1; wait $$! && exit $$failed
 
 .PHONY: e2e-short
 e2e-short: E2EFLAGS += -short
@@ -337,13 +341,17 @@ bench: exporter simnode ## measure the memory and the cost of the page and the t
 benchmarks: # run the Go benchmarks
 	go test -tags realtime -ldflags "$(LAZY)" -run='^$$' -bench=. -benchmem $(or $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=e2e '^func Benchmark' .))),./...)
 
+.PHONY: trace
+trace: # apply the patches of docs/design.md to a copy, build and test it, and count the files that each changes
+	@go test $(TESTS) -count=1 -v ./test/trace -build
+
 .PHONY: bench-accuracy
 bench-accuracy: # compare the books with the truth of simulated GPUs
 	@go run -ldflags "$(LAZY)" ./test/accuracy/report
 
 # Each schedule takes four minutes, mostly waiting: sixty of them need about one processor.
 .PHONY: bench-blindness
-bench-blindness:
+bench-blindness: # compare the exporter with a model during random outages; takes an hour
 	go test -tags realtime -count=1 -timeout=6h $(TESTS) -run='^TestSchedules$$' -v ./test/blindness \
 		-schedules=$(SEEDS) -together=60 -length=4m $(BENCHFLAGS)
 
