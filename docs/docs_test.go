@@ -128,6 +128,25 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestIndex checks that the README's index has a row for each kind of reader, and that the README links every page of this folder.
+func TestIndex(t *testing.T) {
+	text := read(t, "../README.md")
+	for _, reader := range []string{
+		"were paged", "return boards", "bill teams", "plan capacity", "run Slurm or another scheduler", "have one workstation", "run the platform", "contribute",
+	} {
+		if n := strings.Count(text, "\n| "+reader+" | ["); n != 1 {
+			t.Errorf("the README has %d rows for readers who %s, must have one", n, reader)
+		}
+	}
+	names, err := filepath.Glob("*.md")
+	check(t, err)
+	for _, name := range names {
+		if !strings.Contains(text, "](docs/"+name+")") {
+			t.Errorf("the README does not link docs/%s", name)
+		}
+	}
+}
+
 // fragments returns the targets of links within a page: its headings, as GitHub spells them, and
 // its anchors.
 func fragments(text string) (names []string) {

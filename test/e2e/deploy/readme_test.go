@@ -11,7 +11,8 @@ import (
 )
 
 // TestReadme runs the commands for Kubernetes in the README's table of installations, with every
-// variant. The addresses of the chart and of the manifest are replaced by paths.
+// variant, and the command for a chart that was built here. The addresses of the chart and of the manifest are
+// replaced by paths.
 func TestReadme(t *testing.T) {
 	release := regexp.MustCompile(`https://\S+/releases/download/v[0-9.]+/(\S+)`)
 	before := settled(t)
@@ -19,6 +20,7 @@ func TestReadme(t *testing.T) {
 	for _, command := range readmeCommands(t) {
 		t.Run(command, func(t *testing.T) {
 			command := published.ReplaceAllString(command, absolute(t, chart))
+			command = strings.Replace(command, "make chart && helm install gpuledger bin/chart/gpuledger ", "R=registry.example.com; helm install gpuledger "+absolute(t, chart)+" ", 1)
 			command = release.ReplaceAllString(command, filepath.Join(filepath.Dir(absolute(t, chart)), "../manifests/$1"))
 			shell(t, "", command)
 			if added := len(everything(t)) - len(before); added < 15 {
@@ -36,19 +38,20 @@ func TestReadme(t *testing.T) {
 }
 
 // readmeCommands returns the commands of the table's rows. A row "the same with `--set key=a`, `b`"
-// has two variants of the first row's command.
+// has two variants of the first row's command of a release, which is the first one.
 func readmeCommands(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../../README.md")
 	check(t, err)
-	_, table, _ := strings.Cut(string(text), "\n| cluster or machine | command |\n")
+	_, table, _ := strings.Cut(string(text), "\n| cluster or machine | today | with a release |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	quoted := regexp.MustCompile("`([^`]+)`")
 	var commands []string
 	variants := 0
 	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
 		_, same, ok := strings.Cut(line, "the same with ")
-		switch spans := quoted.FindAllStringSubmatch(line, -1); {
+		switch spans := quoted.FindAllStringSubmatch(cells[len(cells)-1], -1); {
 		case ok:
 			var key string
 			for _, span := range quoted.FindAllStringSubmatch(same, -1) {
@@ -62,10 +65,13 @@ func readmeCommands(t *testing.T) []string {
 			}
 		case len(spans) == 1 && (strings.HasPrefix(spans[0][1], "helm ") || strings.HasPrefix(spans[0][1], "kubectl ")):
 			commands = append(commands, spans[0][1])
+			if built := strings.Trim(cells[len(cells)-2], "`"); strings.HasPrefix(built, "make chart ") {
+				commands = append(commands, built)
+			}
 		}
 	}
-	if len(commands) != variants+2 || variants < 10 {
-		t.Fatalf("%d commands, %d of them variants; want at least 10 variants of the first, and another one: %q", len(commands), variants, commands)
+	if len(commands) != variants+3 || variants < 10 {
+		t.Fatalf("%d commands, %d of them variants; want at least 10 variants of the first, and two more: %q", len(commands), variants, commands)
 	}
 	return commands
 }
