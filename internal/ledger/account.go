@@ -42,7 +42,7 @@ func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
 		listed := func(h gpu.Allocation) bool { return h.Owner == a.Owner }
-		present := func(p part) bool { return p.who.has(a.Owner) }
+		present := func(p part) bool { return p.hasShare(a.Owner) }
 		if !iv.holdersKnown && a.Allocated > 0 || slices.ContainsFunc(parts, present) || slices.ContainsFunc(iv.holders, listed) {
 			a.LastAlive = max(a.LastAlive, iv.to.At.Boot)
 		}

@@ -16,7 +16,7 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	for _, a := range o.Activity {
 		listed := func(p *gpu.Process) bool { return p.ID == a.Process.ID }
 		if left, gone := b.left[a.Process.ID]; gone && a.From < left && !slices.ContainsFunc(list, listed) {
-			b.bury(a, left)
+			b.addLast(a, left)
 			continue
 		}
 		a.Busy -= b.spread(a)
@@ -46,29 +46,29 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 		busy := time.Duration(float64(a.Busy) * float64(early) / float64(a.Len()))
 		spent += busy
 		worked := 4*early > 3*iv.span().Len()
-		iv.processes[k].did(a.presence(busy, worked))
+		iv.processes[k].add(a.usage(busy, worked))
 		iv.busy = iv.busy || worked
-		b.spreadLate(iv, a.presence(busy, worked))
+		b.spreadLate(iv, a.usage(busy, worked))
 	}
 	return spent
 }
 
-// spreadLate adds work in an interval to the sighting that divides its energy, if the counter stood
+// spreadLate adds work in an interval to the window that divides its energy, if the counter stood
 // still there.
-func (b *book) spreadLate(iv *interval, p presence) {
-	if s := b.lateSighting(iv); s != nil {
-		if k, there := s.find(p.ID); there {
-			s.processes[k].did(p)
-			s.busy = s.busy || p.active
+func (b *book) spreadLate(iv *interval, u usage) {
+	if w := b.lateWindow(iv); w != nil {
+		if k, there := w.find(u.ID); there {
+			w.processes[k].add(u)
+			w.busy = w.busy || u.active
 		}
 	}
 }
 
-// lateSighting returns the sighting of the late energy of an interval's time, nil if it has none.
-func (b *book) lateSighting(iv *interval) *sighting {
+// lateWindow returns the window of the late energy of an interval's time, nil if it has none.
+func (b *book) lateWindow(iv *interval) *window {
 	for i := range b.pending {
 		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {
-			return &late.sighting
+			return &late.window
 		}
 	}
 	if b.still != nil && !b.still.long && iv.from.At.Boot >= b.still.from.At.Boot {
@@ -77,17 +77,17 @@ func (b *book) lateSighting(iv *interval) *sighting {
 	return nil
 }
 
-// bury adds the last activity of a process that left to the waiting intervals in which it was
+// addLast adds the last activity of a process that left to the waiting intervals in which it was
 // present.
-func (b *book) bury(a Activity, left time.Duration) {
+func (b *book) addLast(a Activity, left time.Duration) {
 	a.To = min(a.To, left)
 	a.Busy -= b.spread(a)
 	for i := len(b.pending) - 1; i >= 0; i-- {
 		iv := &b.pending[i]
 		if k, there := iv.find(a.Process.ID); there {
-			iv.processes[k].did(a.presence(a.Busy, true))
+			iv.processes[k].add(a.usage(a.Busy, true))
 			iv.busy = true
-			b.spreadLate(iv, a.presence(a.Busy, true))
+			b.spreadLate(iv, a.usage(a.Busy, true))
 			return
 		}
 	}

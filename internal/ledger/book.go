@@ -20,7 +20,7 @@ type book struct {
 	// pending has the intervals that are not settled yet, oldest first.
 	pending []interval
 	// since has the observations after last, or after pendingReset if there is one.
-	since        sighting
+	since        window
 	pendingReset *pendingReset
 	// still is set while the counter stands still.
 	still *standing
@@ -84,14 +84,14 @@ func (m *Mark) has(id gpu.ProcessID) bool {
 // whether it was a glitch or a reset of the counter.
 type pendingReset struct {
 	Mark
-	before sighting // observations between the last mark and this reading
+	before window // observations between the last mark and this reading
 }
 
 // An interval lies between two marks and is settled as a whole.
 type interval struct {
 	from, to Mark
 	energy   gpu.Millijoules
-	sighting
+	window
 	// gap is set if there was no observation in between, or if they are no longer known; other then
 	// is set if another process worked.
 	gap, other bool
@@ -113,7 +113,7 @@ type interval struct {
 func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To: iv.to.At.Boot} }
 
 func newBook() *book {
-	return &book{since: newSighting(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: shortLived{work: make(map[gpu.Owner]time.Duration)}}
+	return &book{since: newWindow(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: shortLived{work: make(map[gpu.Owner]time.Duration)}}
 }
 
 // copyOnWrite copies the accounts before a change if a returned state shares them.
@@ -141,7 +141,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.stored, b.configured = o.StoredIdlePower, o.ConfiguredIdlePower
 	b.presume(&o)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
-		b.since = newSighting(nil) // over a gap only its ends count
+		b.since = newWindow(nil) // over a gap only its ends count
 	}
 	list, listed := b.present(o)
 	b.countUnsampled(&o)
@@ -223,8 +223,8 @@ func (iv *interval) learn(allocations []gpu.Allocation) {
 func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	iv := interval{
 		from: *b.last, to: m, energy: energy,
-		sighting: b.since,
-		gap:      b.restored || m.At.Sub(b.last.At) > gapAfter,
+		window: b.since,
+		gap:    b.restored || m.At.Sub(b.last.At) > gapAfter,
 	}
 	if sameCounter(b.last, &m) { // power is the GPU's own
 		iv.energy = b.ownShare(energy, m.share)
@@ -260,13 +260,13 @@ func (b *book) begin(m Mark) {
 	b.last, b.since = &m, b.after(m)
 }
 
-// after returns a sighting that starts at m, with the processes present there if they are known.
-func (b *book) after(m Mark) sighting {
-	s := newSighting(b.since.presentOf(m.Processes))
-	s.mig, s.places = b.since.mig, maps.Clone(b.since.places)
-	maps.DeleteFunc(s.places, func(id gpu.ProcessID, _ string) bool { return !m.has(id) })
-	s.listed = m.listed
-	return s
+// after returns a window that starts at m, with the processes present there if they are known.
+func (b *book) after(m Mark) window {
+	w := newWindow(b.since.usagesOf(m.Processes))
+	w.mig, w.places = b.since.mig, maps.Clone(b.since.places)
+	maps.DeleteFunc(w.places, func(id gpu.ProcessID, _ string) bool { return !m.has(id) })
+	w.listed = m.listed
+	return w
 }
 
 // settle charges the complete intervals.

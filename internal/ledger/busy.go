@@ -8,23 +8,23 @@ import (
 
 // addTimes adds the interval to an account's active time, and its sampled busy time to Busy. Late
 // samples may add busy time to an interval that is not active, so Active bounds only the sum.
-func (p *part) addTimes(a *gpu.Account, o *party) {
-	if p.isActive(o) {
+func (p *part) addTimes(a *gpu.Account, s *share) {
+	if p.isActive(s) {
 		a.Active += p.to.At.Sub(p.from.At)
 	}
-	a.Busy = min(a.Busy+p.busyTime(o), a.Active)
+	a.Busy = min(a.Busy+p.busyTime(s), a.Active)
 }
 
-// busyTime returns the sampled busy time of a party: of its processes, or of the GPU or MIG instance
+// busyTime returns the sampled busy time of an owner: of its processes, or of the GPU or MIG instance
 // that it uses alone if processes have no samples. Clients of one MPS server do not count its work,
 // because their shares of it are unknown.
-func (p *part) busyTime(o *party) time.Duration {
+func (p *part) busyTime(s *share) time.Duration {
 	took := p.span().Len()
 	switch {
-	case p.gap || p.timeless || o.vanished:
+	case p.gap || p.timeless || s.vanished:
 		return 0
-	case p.mig == nil && p.signal || o != p.sole():
-		return min(o.activity-o.served, took)
+	case p.mig == nil && p.signal || s != p.sole():
+		return min(s.activity-s.served, took)
 	case p.mig != nil:
 		return p.active
 	}

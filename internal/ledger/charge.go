@@ -70,10 +70,10 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //
 // A bystander has a context and neither works nor holds the GPU; it pays nothing beside an
 // owner that does. The host's and unmapped processes' shares are unattributed, with that
-// reason. The holders pay for vanished processes (allocated), see [book.postVanished].
+// reason. The holders pay for vanished processes (allocated), see [book.chargeVanished].
 // MIG instances have no exclusive energy, because the board's energy is divided over them.
 func (b *book) chargePart(st *settlement, p *part) {
-	if o := p.sole(); o != nil {
+	if s := p.sole(); s != nil {
 		idle, busy := gpu.Exclusive, gpu.Exclusive
 		switch {
 		case p.mig != nil:
@@ -81,20 +81,20 @@ func (b *book) chargePart(st *settlement, p *part) {
 		case !p.holdersKnown:
 			idle, busy = gpu.Allocated, gpu.Allocated
 		}
-		o.owe(p.idle, idle, false)
-		o.owe(p.busy, busy, p.signal)
-		o.idle = p.idle
+		s.charge(p.idle, idle, false)
+		s.charge(p.busy, busy, p.signal)
+		s.idle = p.idle
 	} else {
 		b.bill(p.holding, p, p.idle, gpu.Allocated)
-		for _, s := range p.holding {
-			s.idle = s.energy.Sum() // only the idle part is billed so far
+		for _, w := range p.holding {
+			w.idle = w.energy.Sum() // only the idle part is charged so far
 		}
 		b.billWork(p)
 	}
 	b.trail.part(p)
-	for _, o := range p.payers() {
-		b.trail.charge(p, o)
-		b.post(st, p, o)
+	for _, s := range p.allShares() {
+		b.trail.charge(p, s)
+		b.chargeAccount(st, p, s)
 	}
 	b.countEstimated(p)
 }
@@ -114,12 +114,12 @@ func (b *book) billWork(p *part) {
 }
 
 // bill divides an amount over several owners, or leaves it unattributed.
-func (b *book) bill(s shares, p *part, amount gpu.Millijoules, method gpu.Method) {
+func (b *book) bill(w weighting, p *part, amount gpu.Millijoules, method gpu.Method) {
 	switch {
 	case amount == 0:
-	case len(s) > 0:
-		for i, owed := range apportion(amount, s.weights()) {
-			s[i].owe(owed, method, method == gpu.Shared)
+	case len(w) > 0:
+		for i, part := range apportion(amount, w.weights()) {
+			w[i].charge(part, method, method == gpu.Shared)
 		}
 	case !p.holdersKnown || p.allocated || !p.listed:
 		b.Unattributed[gpu.Unknown] += amount
@@ -128,53 +128,25 @@ func (b *book) bill(s shares, p *part, amount gpu.Millijoules, method gpu.Method
 	}
 }
 
-// owe adds an amount to a party's bill and divides it over its processes, by activity or
-// equally. A part of a measured amount is not measured itself.
-func (o *party) owe(amount gpu.Millijoules, method gpu.Method, byActivity bool) {
-	o.energy[method] += amount
-	switch len(o.processes) {
-	case 0:
-		return
-	case 1:
-		o.processes[0].energy[method] += amount
+// chargeAccount adds a share to the accounts of its owner and processes, or leaves it
+// unattributed. An owner with a context gets an account even if its energy is 0.
+func (b *book) chargeAccount(st *settlement, p *part, s *share) {
+	if s.vanished {
+		b.chargeVanished(p, s.energy.Sum())
 		return
 	}
-	weights := make([]uint64, len(o.processes))
-	byActivity = byActivity && o.activity > o.served
-	for i := range o.processes {
-		weights[i] = 1
-		if byActivity {
-			weights[i] = uint64(o.processes[i].activity)
-		}
-	}
-	method = gpu.Allocated
-	if byActivity {
-		method = gpu.Shared
-	}
-	for i, owed := range apportion(amount, weights) {
-		o.processes[i].energy[method] += owed
-	}
-}
-
-// post charges a party's bill to the accounts of its owner and processes, or leaves it
-// unattributed. An owner with a context gets an account even if its bill is 0.
-func (b *book) post(st *settlement, p *part, o *party) {
-	if o.vanished {
-		b.postVanished(p, o.energy.Sum())
+	if reason, ok := s.owner.Kind.Unattributed(); ok {
+		b.Unattributed[reason] += s.energy.Sum()
 		return
 	}
-	if reason, ok := o.owner.Kind.Unattributed(); ok {
-		b.Unattributed[reason] += o.energy.Sum()
-		return
-	}
-	a := b.account(p.key(o.owner), p.from.At.Wall)
-	a.Energy = a.Energy.Plus(o.energy)
-	a.Idle += o.idle
-	p.addTimes(a, o)
-	if more := min(len(o.processes)-len(a.Processes), st.room); more > 0 {
+	a := b.account(p.key(s.owner), p.from.At.Wall)
+	a.Energy = a.Energy.Plus(s.energy)
+	a.Idle += s.idle
+	p.addTimes(a, s)
+	if more := min(len(s.processes)-len(a.Processes), st.room); more > 0 {
 		a.Processes = slices.Grow(a.Processes, more) // grow once: there may be a thousand new processes
 	}
-	for _, q := range o.processes {
+	for _, q := range s.processes {
 		to := st.openProcess(a, q.Process, p.from.At.Wall)
 		to.Energy = to.Energy.Plus(q.energy)
 		if q.Unit != (gpu.Unit{}) {
@@ -250,5 +222,5 @@ func (iv *interval) unchanged(parts []part) bool {
 		return false
 	}
 	sole := parts[0].sole()
-	return sole != nil && len(parts[0].who.list) == 1 && !sole.vanished && sole.owner.Group() == after[0].Owner.Group()
+	return sole != nil && len(parts[0].shares) == 1 && !sole.vanished && sole.owner.Group() == after[0].Owner.Group()
 }

@@ -41,23 +41,23 @@ func (t *trail) part(p *part) {
 	if t == nil {
 		return
 	}
-	for _, s := range p.holding {
-		s.holding = s.weight
+	for _, w := range p.holding {
+		w.holding = w.weight
 	}
 	t.now.Parts = append(t.now.Parts, gpu.IntervalPart{
 		Instance: p.instance, Slices: int(p.slices), Active: p.active, Idle: p.idle, Busy: p.busy, Held: len(p.holders) > 0,
 	})
 }
 
-// charge records the bill of a party. The bill of vanished processes is recorded where it is
+// charge records a share. The share of vanished processes is recorded where it is
 // charged to holders.
-func (t *trail) charge(p *part, o *party) {
-	if t == nil || o.vanished {
+func (t *trail) charge(p *part, s *share) {
+	if t == nil || s.vanished {
 		return
 	}
 	c := gpu.Charge{
-		AccountKey: p.key(o.owner), Holding: float64(o.holding),
-		Activity: o.activity, Served: o.served, Energy: o.energy, Idle: o.idle,
+		AccountKey: p.key(s.owner), Holding: float64(s.holding),
+		Activity: s.activity, Served: s.served, Energy: s.energy, Idle: s.idle,
 	}
 	if len(p.holders) > 0 {
 		c.Holding /= divisible

@@ -291,7 +291,7 @@ func (b *book) countEstimated(p *part) {
 		return
 	}
 	b.Estimated += p.idle + p.busy
-	for _, o := range p.payers() {
+	for _, o := range p.allShares() {
 		if o.owner.Kind.HasAccount() && !o.vanished {
 			b.account(p.key(o.owner), p.from.At.Wall).Estimated += o.energy.Sum()
 		}

@@ -49,6 +49,6 @@ func (b *book) appendLate(m Mark, grown gpu.Millijoules, gapAfter time.Duration)
 	iv := &b.pending[len(b.pending)-1]
 	iv.unmetered = true
 	if late := grown - own; late > 0 {
-		iv.late = &interval{from: from, to: m, energy: b.ownShare(late, m.share), sighting: end, gap: true, timeless: true}
+		iv.late = &interval{from: from, to: m, energy: b.ownShare(late, m.share), window: end, gap: true, timeless: true}
 	}
 }

@@ -113,13 +113,13 @@ type Activity struct {
 	Served bool
 }
 
-// presence returns the process with a part of its activity.
-func (a *Activity) presence(busy time.Duration, active bool) presence {
-	p := presence{Process: a.Process, activity: busy, active: active && !a.Served}
+// usage returns a part of the activity as usage of its process.
+func (a *Activity) usage(busy time.Duration, active bool) usage {
+	u := usage{Process: a.Process, activity: busy, active: active && !a.Served}
 	if a.Served {
-		p.served = busy
+		u.served = busy
 	}
-	return p
+	return u
 }
 
 // Observe adds one observation of one GPU. Nothing is charged until [Ledger.Settle]. Observations

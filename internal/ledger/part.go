@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A part is the share of one MIG instance, or of a whole GPU, in an interval.
+// A part is one MIG instance, or a whole GPU, in an interval.
 type part struct {
 	*interval
 	// instance is empty for a whole GPU and for free slices.
@@ -21,12 +21,15 @@ type part struct {
 	method     gpu.Method
 	// worked is set if work was sampled, estimated if an estimated idle power divided its energy.
 	worked, estimated bool
-	who               parties
+	// shares are those of the owners with a process, in account order. unresolved is set while a process has
+	// no final owner.
+	shares     []share
+	unresolved bool
 	// holders are its live allocations; allocated is set if it has any, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
 	// holding divides energy that is charged for holding.
-	holding shares
+	holding weighting
 }
 
 // resolve looks up the owners of processes that had none yet.
@@ -47,14 +50,14 @@ func (iv *interval) part(instance string) part {
 			p.holders = append(p.holders, h)
 		}
 	}
-	p.who.list = make([]party, 0, min(len(iv.processes), few))
-	for _, q := range iv.processes {
-		if iv.place(q.ID) == instance {
-			owner, vanished := p.payer(q.Process)
-			p.who.add(q, owner, vanished)
+	p.shares = make([]share, 0, min(len(iv.processes), few))
+	for _, u := range iv.processes {
+		if iv.place(u.ID) == instance {
+			owner, vanished := p.payer(u.Process)
+			p.addShare(u, owner, vanished)
 		}
 	}
-	p.who.sort()
+	slices.SortFunc(p.shares, func(a, b share) int { return compareShare(&a, &b) })
 	p.holders = p.owning()
 	p.holding = p.byHolding()
 	return p
@@ -89,7 +92,7 @@ func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {
 	case owner.Kind == gpu.OwnerPending:
-		p.who.pending = true
+		p.unresolved = true
 		return gpu.Owner{Kind: gpu.OwnerUnmapped}, false
 	case owner.Kind == gpu.OwnerUnmapped && q.ID.Start == 0:
 		return owner, len(p.holders) > 0
@@ -114,53 +117,53 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	return found
 }
 
-// sole returns the party if exactly one holds or works, else nil. It requires a process list;
-// if several parties are present, also the allocations and the activity signal.
-func (p *part) sole() *party {
+// sole returns the share of the owner that holds or works, nil if several do or none. It requires a process list;
+// if several owners have a process, also the allocations and the activity signal.
+func (p *part) sole() *share {
 	if !p.listed {
 		return nil
 	}
-	if len(p.who.list) > 1 && !(p.holdersKnown && p.signal) {
+	if len(p.shares) > 1 && !(p.holdersKnown && p.signal) {
 		return nil
 	}
-	var sole *party
-	only := func(o *party) bool {
-		if sole != nil && sole != o {
+	var sole *share
+	only := func(s *share) bool {
+		if sole != nil && sole != s {
 			return false
 		}
-		sole = o
+		sole = s
 		return true
 	}
 	if len(p.holders) > 0 {
-		for _, s := range p.holding {
-			if !only(s.party) {
+		for _, w := range p.holding {
+			if !only(w.share) {
 				return nil
 			}
 		}
 	}
-	for i := range p.who.list {
-		if o := &p.who.list[i]; o.worked() && !only(o) {
+	for i := range p.shares {
+		if s := &p.shares[i]; s.worked() && !only(s) {
 			return nil
 		}
 	}
 	switch {
-	case sole == nil && len(p.who.list) == 1:
-		return &p.who.list[0]
+	case sole == nil && len(p.shares) == 1:
+		return &p.shares[0]
 	case sole == nil || len(sole.processes) == 0: // a holder without a process
 		return nil
 	}
 	return sole
 }
 
-// isActive reports whether the whole interval counts as active time of a party.
-func (p *part) isActive(o *party) bool {
-	return !p.gap && !p.timeless && !o.vanished && (o.active || o == p.sole() && p.worked)
+// isActive reports whether the whole interval counts as active time of an owner.
+func (p *part) isActive(s *share) bool {
+	return !p.gap && !p.timeless && !s.vanished && (s.active || s == p.sole() && p.worked)
 }
 
 // contested reports whether several owners may hold or work.
 func (p *part) contested() bool {
-	for _, s := range p.holding {
-		if len(p.who.list) > 1 || len(p.who.list) == 1 && s.party != &p.who.list[0] {
+	for _, w := range p.holding {
+		if len(p.shares) > 1 || len(p.shares) == 1 && w.share != &p.shares[0] {
 			return true
 		}
 	}
@@ -171,17 +174,17 @@ func (p *part) contested() bool {
 // the last samples of a contested interval are still missing.
 func (p *part) waits() bool {
 	unsampled := !p.gap && p.signal && p.sampled < p.to.At.Boot
-	return p.who.pending || !p.holdersKnown || unsampled && p.contested()
+	return p.unresolved || !p.holdersKnown || unsampled && p.contested()
 }
 
-// payers returns the present parties and the holders without a process.
-func (p *part) payers() (all []*party) {
-	for i := range p.who.list {
-		all = append(all, &p.who.list[i])
+// allShares returns the shares of the owners with a process and of the holders without one.
+func (p *part) allShares() (all []*share) {
+	for i := range p.shares {
+		all = append(all, &p.shares[i])
 	}
-	for _, s := range p.holding {
-		if !slices.Contains(all, s.party) {
-			all = append(all, s.party)
+	for _, w := range p.holding {
+		if !slices.Contains(all, w.share) {
+			all = append(all, w.share)
 		}
 	}
 	return all
@@ -196,10 +199,10 @@ func (p *part) activity() (own, served time.Duration) {
 	if !p.signal {
 		return 0, 0
 	}
-	for i := range p.who.list {
-		o := &p.who.list[i]
-		own += o.activity - o.served
-		served += o.served
+	for i := range p.shares {
+		s := &p.shares[i]
+		own += s.activity - s.served
+		served += s.served
 	}
 	return own, served
 }

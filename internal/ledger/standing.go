@@ -16,7 +16,7 @@ type standing struct {
 	from Mark
 	// seen has the observations of the closed intervals. If long is set, only the ends count, unless
 	// other is set: another process worked in between.
-	seen        sighting
+	seen        window
 	long, other bool
 }
 
@@ -49,7 +49,7 @@ func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	iv := &b.pending[len(b.pending)-1]
 	iv.unmetered = true
 	iv.late = &interval{
-		from: still.from, to: m, energy: b.ownShare(energy, m.share), sighting: still.seen,
+		from: still.from, to: m, energy: b.ownShare(energy, m.share), window: still.seen,
 		gap: still.long, other: still.other, timeless: true,
 	}
 	b.still = nil
@@ -64,10 +64,10 @@ func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 		s = *b.still
 		s.long = s.long || gap || m.At.Sub(s.from.At) > longStanding
 	}
-	s.other = s.other || slices.ContainsFunc(b.since.processes, func(p presence) bool { return p.worked() && !s.from.has(p.ID) })
+	s.other = s.other || slices.ContainsFunc(b.since.processes, func(u usage) bool { return u.worked() && !s.from.has(u.ID) })
 	switch now := b.since.clone(); {
 	case s.long:
-		s.seen = sighting{}
+		s.seen = window{}
 	case b.still == nil:
 		s.seen = now
 	default:
@@ -97,10 +97,10 @@ func (b *book) chargeLate(st *settlement, iv *interval, parts []part) {
 }
 
 // clone returns a copy that shares nothing that changes.
-func (s *sighting) clone() sighting {
-	c := *s
-	c.processes = slices.Clone(s.processes)
-	c.places, c.instances = maps.Clone(s.places), maps.Clone(s.instances)
+func (w *window) clone() window {
+	c := *w
+	c.processes = slices.Clone(w.processes)
+	c.places, c.instances = maps.Clone(w.places), maps.Clone(w.instances)
 	return c
 }
 

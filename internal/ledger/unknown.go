@@ -215,13 +215,13 @@ func (b *book) creditHolders(iv *interval, parts []part) {
 }
 
 // present returns the accounts of the owners with a process. If counts is not nil, it selects them.
-func present(parts []part, counts func(*part, *party) bool) iter.Seq[gpu.AccountKey] {
+func present(parts []part, counts func(*part, *share) bool) iter.Seq[gpu.AccountKey] {
 	return func(yield func(gpu.AccountKey) bool) {
 		for i := range parts {
 			p := &parts[i]
-			for j := range p.who.list {
-				o := &p.who.list[j]
-				if o.owner.Kind.HasAccount() && !o.vanished && (counts == nil || counts(p, o)) && !yield(p.key(o.owner)) {
+			for j := range p.shares {
+				s := &p.shares[j]
+				if s.owner.Kind.HasAccount() && !s.vanished && (counts == nil || counts(p, s)) && !yield(p.key(s.owner)) {
 					return
 				}
 			}

@@ -29,18 +29,18 @@ func (s *shortLived) learn(parts []part) {
 	began := make(map[gpu.ProcessID]time.Duration)
 	for i := range parts {
 		p := &parts[i]
-		for j := range p.who.list {
-			o := &p.who.list[j]
-			if !o.owner.Kind.HasAccount() {
+		for j := range p.shares {
+			owned := &p.shares[j]
+			if !owned.owner.Kind.HasAccount() {
 				continue
 			}
-			for _, q := range o.processes {
+			for _, q := range owned.processes {
 				first, isNew := s.began[q.ID]
 				switch before, after := p.from.has(q.ID), p.to.has(q.ID); {
 				case !before && after:
 					began[q.ID] = q.activity
 				case !after && (isNew || !before):
-					s.work[o.owner.Group()] += first + q.activity
+					s.work[owned.owner.Group()] += first + q.activity
 				}
 			}
 		}
@@ -50,22 +50,22 @@ func (s *shortLived) learn(parts []part) {
 
 // candidates weighs the holders that may have run vanished processes by replicas. Allocations of
 // unknown pods are one holder, which is unmapped.
-func (p *part) candidates() shares {
-	var s shares
+func (p *part) candidates() weighting {
+	var w weighting
 	for _, h := range p.holders {
-		s.add(&party{owner: p.holderOf(h.Owner.Group())}, uint64(h.Replicas))
+		w.add(&share{owner: p.holderOf(h.Owner.Group())}, uint64(h.Replicas))
 	}
 	for i := range p.interval.holders {
 		if h := &p.interval.holders[i]; p.isOf(h) && h.Owner.UID == "" && h.Replicas > 0 {
-			s.add(&party{owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}, uint64(h.Replicas))
+			w.add(&share{owner: gpu.Owner{Kind: gpu.OwnerUnmapped}}, uint64(h.Replicas))
 		}
 	}
-	return s.inOrder()
+	return w.inOrder()
 }
 
-// postVanished charges the bill of vanished processes to the holders by the recent work of their
+// chargeVanished charges the energy of vanished processes to the holders by the recent work of their
 // short-lived processes. Without such work it charges them by replicas.
-func (b *book) postVanished(p *part, bill gpu.Millijoules) {
+func (b *book) chargeVanished(p *part, energy gpu.Millijoules) {
 	list := p.candidates()
 	weights := make([]uint64, len(list))
 	for i, c := range list {
@@ -74,12 +74,12 @@ func (b *book) postVanished(p *part, bill gpu.Millijoules) {
 	if slices.Max(weights) == 0 {
 		weights = list.weights()
 	}
-	for i, owed := range apportion(bill, weights) {
+	for i, amount := range apportion(energy, weights) {
 		if reason, ok := list[i].owner.Kind.Unattributed(); ok {
-			b.Unattributed[reason] += owed
+			b.Unattributed[reason] += amount
 			continue
 		}
-		b.trail.vanished(p.key(list[i].owner), owed)
-		b.account(p.key(list[i].owner), p.from.At.Wall).Energy[gpu.Allocated] += owed
+		b.trail.vanished(p.key(list[i].owner), amount)
+		b.account(p.key(list[i].owner), p.from.At.Wall).Energy[gpu.Allocated] += amount
 	}
 }

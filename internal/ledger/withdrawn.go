@@ -78,7 +78,7 @@ func (b *book) missed(m *Mark) *interval {
 		return nil
 	}
 	return &interval{
-		from: from, to: *m, energy: b.ownShare(missed, m.share), sighting: b.since.end(*m),
+		from: from, to: *m, energy: b.ownShare(missed, m.share), window: b.since.end(*m),
 		gap: true, timeless: true,
 	}
 }

@@ -1,0 +1,92 @@
+package ledger
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A share is one owner's part of an interval: its processes, their activity, and the energy that is charged to them.
+type share struct {
+	owner gpu.Owner
+	// vanished is set for processes that vanished before they were identified, on a GPU with
+	// holders. They have a share of their own, which is charged to the holders.
+	vanished  bool
+	activity  time.Duration
+	served    time.Duration // the part of activity that is the work of MPS servers
+	active    bool          // was active
+	processes []processShare
+	// energy is charged for the interval, idle is its part for idle power.
+	energy gpu.ByMethod
+	idle   gpu.Millijoules
+	// holding is its weight in the part's holding, for the trail.
+	holding uint64
+}
+
+// A processShare is one process of a share.
+type processShare struct {
+	*gpu.Process
+	activity time.Duration
+	energy   gpu.ByMethod
+}
+
+// addShare adds the usage of a process to the share of its owner.
+func (p *part) addShare(u usage, owner gpu.Owner, vanished bool) {
+	i := slices.IndexFunc(p.shares, func(s share) bool { return s.owner == owner && s.vanished == vanished })
+	if i < 0 {
+		i = len(p.shares)
+		p.shares = append(p.shares, share{owner: owner, vanished: vanished})
+	}
+	s := &p.shares[i]
+	s.activity += u.activity
+	s.served += u.served
+	s.active = s.active || u.active
+	s.processes = append(s.processes, processShare{Process: u.Process, activity: u.activity})
+}
+
+// compareShare orders by owner, vanished processes last.
+func compareShare(a, b *share) int {
+	switch {
+	case a.vanished == b.vanished:
+		return a.owner.Compare(b.owner)
+	case a.vanished:
+		return 1
+	}
+	return -1
+}
+
+// hasShare reports whether an owner has a process in the part.
+func (p *part) hasShare(owner gpu.Owner) bool {
+	return slices.ContainsFunc(p.shares, func(s share) bool { return s.owner == owner })
+}
+
+func (s *share) worked() bool { return s.active || s.activity > 0 }
+
+// charge adds an amount to the share and divides it over its processes, by activity or equally. A part
+// of a measured amount is not measured itself.
+func (s *share) charge(amount gpu.Millijoules, method gpu.Method, byActivity bool) {
+	s.energy[method] += amount
+	switch len(s.processes) {
+	case 0:
+		return
+	case 1:
+		s.processes[0].energy[method] += amount
+		return
+	}
+	weights := make([]uint64, len(s.processes))
+	byActivity = byActivity && s.activity > s.served
+	for i := range s.processes {
+		weights[i] = 1
+		if byActivity {
+			weights[i] = uint64(s.processes[i].activity)
+		}
+	}
+	method = gpu.Allocated
+	if byActivity {
+		method = gpu.Shared
+	}
+	for i, charged := range apportion(amount, weights) {
+		s.processes[i].energy[method] += charged
+	}
+}

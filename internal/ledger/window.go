@@ -1,0 +1,168 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A window summarises the observations of a GPU over some time.
+type window struct {
+	processes []usage // in the order of their names
+	// sampled is the boot clock up to which the activity of the processes is known.
+	sampled time.Duration
+	// mig is the partitioning at the last observation, places the instances of processes.
+	mig    *gpu.Partitioning
+	places map[gpu.ProcessID]string
+	// instances is the busy time of each MIG instance. It is complete if divided is set, and all
+	// observations had the same instances.
+	instances map[string]time.Duration
+	divided   bool
+	// listed is set if the processes were known at its start and at every observation.
+	listed bool
+	// signal is set if every observation had activity.
+	signal bool
+	// busy is set if the GPU was active, measured if every observation had its utilisation.
+	// utilization is the sum over the observations.
+	busy, measured bool
+	utilization    float64
+	looks          int
+	// quietPower is the power of the GPU in quiet times that the driver's samples showed last, 0
+	// without one.
+	quietPower gpu.Watts
+	// quietSampled is set if an observation had power samples.
+	quietSampled bool
+	// holders and holdersKnown are the allocations of the last observation. While they are unknown,
+	// alive has the UIDs of the pods that were alive; nil if that is unknown, too.
+	holders      []gpu.Allocation
+	holdersKnown bool
+	alive        map[string]bool
+}
+
+// A usage is the use of the GPU by one process in a window.
+type usage struct {
+	*gpu.Process
+	// active is set if it worked, activity is its busy time, and served the part of that for
+	// clients of an MPS server.
+	activity, served time.Duration
+	active           bool
+}
+
+// add adds activity of the process.
+func (u *usage) add(more usage) {
+	u.activity += more.activity
+	u.served += more.served
+	u.active = u.active || more.active
+}
+
+func (u *usage) worked() bool { return u.active || u.activity > 0 }
+
+// newWindow starts with the processes that were present at its start.
+func newWindow(processes []usage) window {
+	return window{
+		processes: processes,
+		places:    make(map[gpu.ProcessID]string),
+		instances: make(map[string]time.Duration),
+		listed:    true, signal: true, divided: true, measured: true,
+	}
+}
+
+// add adds one observation. Its list of processes may be older.
+func (w *window) add(o Observation, list []*gpu.Process, listed bool) {
+	for _, p := range list {
+		w.addUsage(usage{Process: p})
+	}
+	for _, a := range o.Activity {
+		w.addUsage(a.usage(a.Busy, true))
+		w.busy = true
+	}
+	w.sampled = sampledUntil(o)
+	for instance, busy := range o.Instances {
+		w.instances[instance] += busy
+	}
+	w.divided = w.divided && o.InstancesKnown && sameLayout(w.mig, o.Partitions)
+	w.mig = o.Partitions
+	maps.Copy(w.places, o.Places)
+	w.listed = w.listed && listed
+	w.signal = w.signal && o.ActivityKnown
+	w.measured = w.measured && o.Utilization != nil
+	if w.looks++; o.Utilization != nil {
+		w.busy = w.busy || *o.Utilization > 0
+		w.utilization += *o.Utilization
+	}
+	if o.QuietPower > 0 {
+		w.quietPower = o.QuietPower
+	}
+	w.quietSampled = w.quietSampled || o.QuietSampled
+	w.holders, w.holdersKnown, w.alive = o.Allocations, o.AllocationsKnown, o.Alive
+}
+
+// addUsage adds the activity of a process and updates its data.
+func (w *window) addUsage(u usage) {
+	i, found := w.find(u.ID)
+	if !found {
+		w.processes = slices.Insert(w.processes, i, u)
+		return
+	}
+	known := &w.processes[i]
+	known.Process = u.Process
+	known.add(u)
+}
+
+// find returns the index of a process, and whether it is present.
+func (w *window) find(id gpu.ProcessID) (int, bool) {
+	return slices.BinarySearchFunc(w.processes, id, func(u usage, id gpu.ProcessID) int { return compareProcess(u.ID, id) })
+}
+
+// sampledUntil returns the boot clock up to which an observation has activity. Without activity, no
+// later samples can arrive.
+func sampledUntil(o Observation) time.Duration {
+	if !o.ActivityKnown {
+		return o.At.Boot
+	}
+	return o.Sampled.To
+}
+
+// merge adds later observations.
+func (w *window) merge(later window) {
+	for _, u := range later.processes {
+		w.addUsage(u)
+	}
+	maps.Copy(w.places, later.places)
+	w.mig = later.mig
+	for instance, busy := range later.instances {
+		w.instances[instance] += busy
+	}
+	w.sampled, w.divided = later.sampled, w.divided && later.divided
+	w.listed = w.listed && later.listed
+	w.signal = w.signal && later.signal
+	w.measured = w.measured && later.measured
+	w.utilization, w.looks = w.utilization+later.utilization, w.looks+later.looks
+	w.busy = w.busy || later.busy
+	if later.quietPower > 0 {
+		w.quietPower = later.quietPower
+	}
+	w.quietSampled = w.quietSampled || later.quietSampled
+	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
+}
+
+// usagesOf returns those of the given processes, which are sorted, that are in the window, without activity.
+func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
+	out := make([]usage, 0, len(ids))
+	for _, id := range ids {
+		if i, found := w.find(id); found {
+			out = append(out, usage{Process: w.processes[i].Process})
+		}
+	}
+	return out
+}
+
+// end returns the state at the mark that ends the window.
+func (w *window) end(m Mark) window {
+	e := newWindow(w.usagesOf(m.Processes))
+	e.mig, e.places = w.mig, w.places
+	e.listed, e.holders, e.holdersKnown, e.alive = w.listed, w.holders, w.holdersKnown, w.alive
+	return e
+}
