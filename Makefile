@@ -21,7 +21,6 @@ SEEDS    ?= 500
 NODES    ?= 5000
 PODS     ?= 50000
 STEADY   ?= 5m
-RUN      ?= 3m
 ARCHITECTURES ?= amd64 arm64
 
 # go-nvml binds deprecated driver functions. Only the compiler's warnings about these are
@@ -177,15 +176,6 @@ run: exporter simnode ## run the exporter on a simulated GPU node until Ctrl-C
 demo: exporter archive simnode ## run four simulated nodes with the books of a month, Prometheus and the archive until Ctrl-C; builds Prometheus once (a few minutes)
 	@programs=$$($(PROMETHEUS)); history=$$($(HISTORY)); ln -sf "$$programs/promtool" bin/; $(BUILD) -o bin/ ./test/demo; \
 		bin/demo --prometheus="$$programs" --history="$$history" $(DEMO)
-
-.PHONY: dashboard-pictures
-dashboard-pictures: DEMO = --listen=127.0.0.1:9091 --then=$(RUN) node tools/dashboard-pictures/draw.mjs bin/dashboards
-dashboard-pictures: dashboard-types demo ## draw the dashboards with the data of the demo into bin/dashboards; needs npm and chromium
-
-.PHONY: dashboard-types
-dashboard-types: # check the dashboards against Grafana's types; needs npm
-	@npm --prefix tools/dashboard-pictures ci --ignore-scripts --no-audit --no-fund --loglevel=error
-	@node tools/dashboard-pictures/types.mjs
 
 .PHONY: page-check
 page-check: build ## look at the page in a browser and draw it into bin/page; needs npm and chromium, takes some minutes

@@ -9,13 +9,11 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/test/fleet"
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -29,9 +27,7 @@ func main() {
 	flag.StringVar(&d.rules, "rules", "dashboards/rules/*.yaml", "glob `pattern` of the rule files")
 	flag.DurationVar(&d.scrape, "scrape", 5*time.Second, "scrape `interval`")
 	flag.DurationVar(&d.move, "move", time.Minute, "`time` after which a board is moved")
-	flag.DurationVar(&d.then, "then", 3*time.Minute, "`time` after that, after which the command in the arguments is called")
 	flag.Parse()
-	d.command = flag.Args()
 	if err := d.run(ctx); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
@@ -43,8 +39,6 @@ type demo struct {
 	programs      fleet.Programs
 	listen, rules string
 	scrape, move  time.Duration
-	then          time.Duration
-	command       []string // draws pictures, see show
 
 	fleet  *fleet.Fleet
 	nodes  []fleet.Node // the first two can exchange boards
@@ -75,9 +69,6 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	if err := d.moveBoard(ctx); err != nil {
 		return err
-	}
-	if len(d.command) > 0 {
-		return d.show(ctx)
 	}
 	return d.watch(ctx)
 }
@@ -178,24 +169,4 @@ func (d *demo) watch(ctx context.Context) error {
 	case what := <-ended:
 		return errors.New(what)
 	}
-}
-
-// show calls the command with variables of the dashboards, which are a board that was moved, its chassis and a node that lost a
-// GPU, and the address of Prometheus. Incident has the minutes since the nodes booted.
-func (d *demo) show(ctx context.Context) error {
-	if err := wait(ctx, d.then); err != nil {
-		return err
-	}
-	tray, err := simnode.Lookup(d.nodes[0].Scenario)
-	if err != nil {
-		return err
-	}
-	lost, err := d.nodes[2].Simulated()
-	if err != nil {
-		return err
-	}
-	arguments := append(d.command[1:], "gpu-life.serial="+lost.GPUs[2].Serial, "chassis.chassis_serial="+tray.GPUs[0].Place.Chassis, "incident.node="+lost.Node, "incident.from=now-10m", "http://"+d.listen)
-	command := exec.CommandContext(ctx, d.command[0], arguments...)
-	command.Stdout, command.Stderr = os.Stdout, os.Stderr
-	return command.Run()
 }
