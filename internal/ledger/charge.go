@@ -118,8 +118,8 @@ func (b *book) bill(w weighting, p *part, amount gpu.Millijoules, method gpu.Met
 	switch {
 	case amount == 0:
 	case len(w) > 0:
-		for i, part := range apportion(amount, w.weights()) {
-			w[i].charge(part, method, method == gpu.Shared)
+		for i, own := range apportion(amount, w.weights()) {
+			w[i].charge(own, method, method == gpu.Shared)
 		}
 	case !p.holdersKnown || p.allocated || !p.listed:
 		b.Unattributed[gpu.Unknown] += amount

@@ -291,9 +291,9 @@ func (b *book) countEstimated(p *part) {
 		return
 	}
 	b.Estimated += p.idle + p.busy
-	for _, o := range p.allShares() {
-		if o.owner.Kind.HasAccount() && !o.vanished {
-			b.account(p.key(o.owner), p.from.At.Wall).Estimated += o.energy.Sum()
+	for _, s := range p.allShares() {
+		if s.owner.Kind.HasAccount() && !s.vanished {
+			b.account(p.key(s.owner), p.from.At.Wall).Estimated += s.energy.Sum()
 		}
 	}
 }
