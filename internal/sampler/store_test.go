@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
@@ -64,10 +66,14 @@ func TestLateDirectory(t *testing.T) {
 	}{
 		{"the boot is unknown", renames("proc/sys", "proc/none"), renames("proc/none", "proc/sys"), 20},
 		{"the directory cannot be opened", blocks("state/lock"), unblocks("state/lock"), 2},
+		{"the directory is read-only", remounts(unix.MS_RDONLY), remounts(0), 20},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
+			if err := w.mountState(); err != nil {
+				t.Skipf("a file system is needed that becomes read-only, which only root can mount: %v", err)
+			}
 			for i := range w.devices {
 				w.devices[i].ReportsEvents = true
 			}
@@ -247,4 +253,24 @@ func blocks(name string) func(*world) error {
 // unblocks returns a function that removes the folder.
 func unblocks(name string) func(*world) error {
 	return func(w *world) error { return os.Remove(filepath.Join(w.root, name)) }
+}
+
+// mountState gives the state directory a file system of its own.
+func (w *world) mountState() error {
+	path := filepath.Join(w.root, "state")
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("state", path, "tmpfs", 0, "size=1m,mode=755"); err != nil {
+		return err
+	}
+	w.t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+	return nil
+}
+
+// remounts returns a function that mounts the state directory again with other flags.
+func remounts(flags uintptr) func(*world) error {
+	return func(w *world) error {
+		return unix.Mount("state", filepath.Join(w.root, "state"), "tmpfs", unix.MS_REMOUNT|flags, "size=1m")
+	}
 }

@@ -88,7 +88,7 @@ type footer struct {
 
 // Open creates the directory if needed and locks it. The boot id is
 // /proc/sys/kernel/random/boot_id; files of another boot are never loaded. It rejects a
-// directory in which other users could place a forged file.
+// directory in which other users could place a forged file. It accepts a read-only one that was used before.
 func Open(path, bootID string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("open state directory: %w (set --state.path to another one)", err)
@@ -111,6 +111,12 @@ func lockRoot(root *os.Root) (*os.File, error) {
 		return nil, err
 	}
 	lock, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
+	if errors.Is(err, unix.EROFS) {
+		// Its books must be continued: an exporter that finds it writable again continues them.
+		if file, missing := root.OpenFile(lockFile, os.O_RDONLY|unix.O_NONBLOCK, 0); missing == nil {
+			lock, err = file, nil
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open state directory %s: %w (set --state.path to another one)", root.Name(), err)
 	}
@@ -275,13 +281,25 @@ func (d *Dir) Save(records iter.Seq[any]) error {
 		return nil
 	}
 	err = fmt.Errorf("save state: %w", err)
-	if rm := d.root.Remove(ledgerFile); rm != nil && !errors.Is(rm, fs.ErrNotExist) {
+	if rm := d.root.Remove(ledgerFile); rm != nil && d.remains() {
 		return fmt.Errorf("%w; %w: %w", err, ErrStale, rm)
 	}
 	if errors.Is(err, unix.ENOSPC) && d.replace(records) == nil {
 		return nil
 	}
 	return err
+}
+
+// remains reports whether the file may be continued after a restart.
+func (d *Dir) remains() bool {
+	file, err := d.root.OpenFile(ledgerFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer file.Close()
+	var h header
+	err = json.NewDecoder(io.LimitReader(file, maxHeader)).Decode(&h)
+	return err != nil || h.BootID == d.boot
 }
 
 // ours reports whether the locked file is still at its path.

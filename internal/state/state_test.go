@@ -197,13 +197,64 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestFullDisk checks that an incomplete write leaves neither a new nor an old state.
-func TestFullDisk(t *testing.T) {
-	path := t.TempDir()
+// mount mounts a small file system, which is remounted with other flags.
+func mount(t *testing.T) (path string, remount func(flags uintptr)) {
+	t.Helper()
+	path = t.TempDir()
 	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=64k,mode=755"); err != nil {
 		t.Skipf("a small file system is needed, which only root can mount: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(path, unix.MNT_DETACH) })
+	return path, func(flags uintptr) {
+		t.Helper()
+		if err := unix.Mount("tmpfs", path, "tmpfs", unix.MS_REMOUNT|flags, "size=64k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestReadOnly checks that the file in a read-only directory is loaded, and counts as older than what was
+// shown, unless it is of another boot. A directory that was never used cannot be opened.
+func TestReadOnly(t *testing.T) {
+	path, remount := mount(t)
+	remount(unix.MS_RDONLY)
+	if d, err := state.Open(path, "boot-1"); err == nil {
+		t.Errorf("opened a new directory: %v", d.Close())
+	}
+	remount(0)
+	d, err := state.Open(path, "boot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(d.Save(lines(1, 2)), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	remount(unix.MS_RDONLY)
+	d = open(t, path, "boot-1")
+	if found, err := load(d); err != nil || !slices.Equal(found, []int{1, 2}) {
+		t.Errorf("loaded %v: %v", found, err)
+	}
+	if err := d.Save(lines(3)); !errors.Is(err, state.ErrStale) || !errors.Is(err, unix.EROFS) {
+		t.Errorf("save: %v", err)
+	}
+	if _, err := state.Open(path, "boot-1"); !errors.Is(err, state.ErrLocked) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = open(t, path, "boot-2")
+	if _, err := load(d); !errors.Is(err, state.ErrUnusable) {
+		t.Errorf("load a file of another boot: %v", err)
+	}
+	if err := d.Save(lines(3)); err == nil || errors.Is(err, state.ErrStale) {
+		t.Errorf("save beside a file of another boot: %v", err)
+	}
+}
+
+// TestFullDisk checks that an incomplete write leaves neither a new nor an old state.
+func TestFullDisk(t *testing.T) {
+	path, _ := mount(t)
 	d := open(t, path, "boot-1")
 	if err := d.Save(lines(1)); err != nil {
 		t.Fatal(err)
