@@ -13,37 +13,56 @@ import (
 // correct replaces declared allocations that contradict the use of a GPU, and drops declared
 // allocations without an owner. If the files of a GPU do not name an owner that uses it, the users
 // hold the GPU, and a named owner that does not use it holds nothing. An owner that is newer than the
-// list proves nothing. The stage of the units reports the first contradiction.
+// list proves nothing. An owner that held the GPU holds it while it uses it, also without a file: an epilog
+// removes the file after the last process. The stage of the units reports the first contradiction.
 func (s *Sampler) correct(v view) {
 	var wrong error
-	for _, uuid := range slices.Sorted(maps.Keys(v.allocations)) {
-		list := v.allocations[uuid]
+	uuids := slices.Concat(slices.Collect(maps.Keys(v.allocations)), slices.Collect(maps.Keys(s.declared)))
+	slices.Sort(uuids)
+	for _, uuid := range slices.Compact(uuids) {
+		list, present := v.allocations[uuid], v.processes[uuid].present
 		declared := slices.DeleteFunc(slices.Clone(list), func(a gpu.Allocation) bool { return !a.Declared })
-		if len(declared) == 0 {
+		if len(declared)+len(s.declared[uuid]) == 0 {
 			continue
 		}
-		unnamed := s.unnamed(v.processes[uuid].present, declared)
-		v.allocations[uuid] = slices.Concat(
-			slices.DeleteFunc(slices.Clone(list), func(a gpu.Allocation) bool {
-				return a.Declared && (a.Owner.UID == "" || contradicted(a, unnamed, v.processes[uuid].present))
-			}),
-			byUse(uuid, unnamed))
-		if len(unnamed) > 0 && wrong == nil {
+		unnamed := s.unnamed(present, declared, s.declared[uuid])
+		list = slices.DeleteFunc(slices.Clone(list), func(a gpu.Allocation) bool {
+			return a.Declared && (a.Owner.UID == "" || contradicted(a, unnamed, present))
+		})
+		list = append(list, byUse(uuid, unnamed, len(list) > 0)...)
+		if i := slices.IndexFunc(unnamed, func(g gpuProcess) bool { return slices.ContainsFunc(declared, g.isBeside) }); i >= 0 && wrong == nil {
 			wrong = fmt.Errorf("%s: %s uses it, but the prolog's files name %s: users count as its holders; check the prolog",
-				uuid, unnamed[0].Owner.UID, declaredUIDs(declared))
+				uuid, unnamed[i].Owner.UID, declaredUIDs(declared))
 		}
+		v.allocations[uuid] = list
+		s.remember(uuid, list, v)
 	}
 	if wrong != nil {
 		s.cfg.Stages.Observe(stage.Units, v.now, wrong)
 	}
 }
 
-// unnamed returns one process of each owner that uses a place that is declared for others only.
-func (s *Sampler) unnamed(present []gpuProcess, declared []gpu.Allocation) (list []gpuProcess) {
+// remember keeps the declared allocations of a GPU for the next tick. Without a list of its processes, the last ones stay.
+func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
+	known := slices.ContainsFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid && r.ContextsKnown })
+	if !known {
+		return
+	}
+	declared := slices.DeleteFunc(slices.Clone(list), func(a gpu.Allocation) bool { return !a.Declared })
+	if s.declared[uuid] = declared; len(declared) == 0 {
+		delete(s.declared, uuid)
+	}
+}
+
+// unnamed returns one process of each owner that uses a place that is declared for others only, or for nobody although
+// the owner held it before.
+func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {
 		same := func(h gpuProcess) bool { return h.Owner == g.Owner && h.GPUInstance == g.GPUInstance }
-		if !s.unlisted(g.Owner) && !slices.ContainsFunc(list, same) &&
-			slices.ContainsFunc(declared, g.isBeside) && !slices.ContainsFunc(declared, g.uses) {
+		if s.unlisted(g.Owner) || slices.ContainsFunc(list, same) || slices.ContainsFunc(declared, g.uses) {
+			continue
+		}
+		if slices.ContainsFunc(declared, g.isBeside) || slices.ContainsFunc(before, g.uses) {
 			list = append(list, g)
 		}
 	}
@@ -62,10 +81,10 @@ func contradicted(a gpu.Allocation, unnamed, present []gpuProcess) bool {
 		!slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
 }
 
-// byUse returns allocations of owners that use a GPU.
-func byUse(uuid string, users []gpuProcess) (list []gpu.Allocation) {
+// byUse returns allocations of owners that use a GPU, beside others or not.
+func byUse(uuid string, users []gpuProcess, beside bool) (list []gpu.Allocation) {
 	sharing := gpu.SharingExclusive
-	if len(users) > 1 {
+	if len(users) > 1 || beside {
 		sharing = gpu.SharingTimeSlicing
 	}
 	for _, g := range users {

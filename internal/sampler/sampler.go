@@ -78,6 +78,8 @@ type Sampler struct {
 	given map[string][]gpu.Allocation
 	asked time.Duration
 	seen  ownersSeen
+	// declared has the allocations by UUID that files or use declared at the last tick.
+	declared map[string][]gpu.Allocation
 
 	latest atomic.Pointer[gpu.Snapshot]
 }
@@ -90,6 +92,7 @@ func New(cfg Config) *Sampler {
 		modules:   modules{shares: make(map[string]float64)},
 		processes: newProcesses(cfg.Owners),
 		seen:      make(ownersSeen),
+		declared:  make(map[string][]gpu.Allocation),
 		store:     store{cfg: cfg},
 		node:      gpu.Node{Name: cfg.NodeName},
 	}
