@@ -193,6 +193,34 @@ func TestUnitsInOutage(t *testing.T) {
 	}
 }
 
+// TestUnitSinceGap checks a job that began while the exporter was down: it is not credited with the time before the
+// exporter started again, although the kubelet is silent, so that other holders are not known.
+func TestUnitSinceGap(t *testing.T) {
+	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
+	h := history{silent: [2]int{15, 100}, pods: []leaseholder{{owner: train, replicas: 1, till: 121}}}
+	l := newLedger()
+	for s := range 121 {
+		if within(s, [2]int{20, 60}) {
+			continue
+		}
+		if s == 60 {
+			l = restarted(t, l)
+		}
+		o := h.look(s)
+		if s >= 60 {
+			o.Processes = append(o.Processes, process(9, job))
+			o.Allocations = append(o.Allocations, holds(job, 1))
+			o.Alive[job.UID] = true
+		}
+		ask(t, l, o)
+	}
+	for owner, want := range map[gpu.Owner]time.Duration{job: time.Minute, train: 2 * time.Minute} {
+		if a := find(bookOf(l, uuid), gpu.AccountKey{Owner: owner}); a == nil || a.Allocated != want {
+			t.Errorf("%s: %+v, want %v held", owner.Name, a, want)
+		}
+	}
+}
+
 // TestUnitAloneInOutage checks the times of a job that is alone on the GPU and begins while the kubelet is
 // silent: they count from its first process, if its file was read later, and not in the seconds before it
 // began that wait for the kubelet.

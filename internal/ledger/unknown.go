@@ -157,7 +157,8 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 // holdTime adds the interval to the time that each live holder held its device, and the time before it
 // that is not credited yet. An owner that held it at the start and worked is also credited, even if it
 // ended. Two kinds of owners may be credited later: other owners with a process, because their
-// allocation may be newer than the list, and other holders while the allocations are unknown.
+// allocation may be newer than the list, and other holders while the allocations are unknown. In a gap
+// these must have held the device before.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey
@@ -191,7 +192,9 @@ func (b *book) holdTime(iv *interval, parts []part) {
 	}
 	if !iv.holdersKnown {
 		for h := range identified(iv.holders) {
-			later(keyOf(*h))
+			if key := keyOf(*h); !iv.gap || contains(identified(iv.from.Holders), key) || b.unknown.find(key) >= 0 {
+				later(key)
+			}
 		}
 	}
 	for key := range present(parts, nil) {
