@@ -68,8 +68,8 @@ type Mark struct {
 	sum *gpu.Millijoules
 	// share is the GPU's share of the energy since the last mark; 0 means undivided.
 	share float64
-	// listed is set if the processes were known.
-	listed bool
+	// listed is set if the processes were known, outdated if they are those of an earlier observation.
+	listed, outdated bool
 	// took is the time by which the counter may have been read earlier; less than a gap.
 	took time.Duration
 }
@@ -148,7 +148,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	o.Activity = b.backdate(&o, list)
 	b.since.add(o, list, listed)
 	b.learn(o, gapAfter)
-	m := Mark{At: o.At, Counter: o.Counter, sum: o.PowerSum, share: o.ModuleShare, Processes: identities(list), Holders: b.since.holders, listed: listed, took: min(o.Took, gapAfter)}
+	m := Mark{At: o.At, Counter: o.Counter, sum: o.PowerSum, share: o.ModuleShare, Processes: identities(list), Holders: b.since.holders, listed: listed, outdated: !o.ProcessesKnown, took: min(o.Took, gapAfter)}
 	switch {
 	case o.Energy != nil:
 		m.Energy = *o.Energy
@@ -265,7 +265,7 @@ func (b *book) after(m Mark) window {
 	w := newWindow(b.since.usagesOf(m.Processes))
 	w.mig, w.places = b.since.mig, maps.Clone(b.since.places)
 	maps.DeleteFunc(w.places, func(id gpu.ProcessID, _ string) bool { return !m.has(id) })
-	w.listed = m.listed
+	w.listed, w.outdated = m.listed, m.outdated
 	return w
 }
 

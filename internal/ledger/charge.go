@@ -58,7 +58,8 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 // chargePart gives the energy of a whole GPU, or of a MIG instance, to accounts:
 //
 //	only one owner holds or works  → that owner, in full                      exclusive
-//	the same, holders presumed     → that owner, in full                      allocated
+//	the same, holders presumed,    → that owner, in full                      allocated
+//	or a list outdated
 //	else the idle part             → the holders, by replicas, also without   allocated
 //	                                 a process; else all owners of contexts,
 //	                                 equally
@@ -78,7 +79,7 @@ func (b *book) chargePart(st *settlement, p *part) {
 		switch {
 		case p.mig != nil:
 			idle, busy = gpu.Allocated, p.method
-		case !p.holdersKnown:
+		case !p.holdersKnown || p.outdated:
 			idle, busy = gpu.Allocated, gpu.Allocated
 		}
 		s.charge(p.idle, idle, false)

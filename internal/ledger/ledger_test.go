@@ -307,7 +307,7 @@ func TestKubeletLate(t *testing.T) {
 }
 
 // TestUnlisted checks that the last process list counts for ten seconds while the driver reports
-// none. After that no owner is exclusive until two lists bound an interval.
+// none. No owner is exclusive until two lists bound an interval.
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	blind := func(s float64) ledger.Observation {
@@ -325,7 +325,7 @@ func TestUnlisted(t *testing.T) {
 	for _, a := range b.Accounts {
 		got = append(got, a.Energy)
 	}
-	want := []gpu.ByMethod{{gpu.Exclusive: 11 * 300_000, gpu.Allocated: 21 * 300_000}}
+	want := []gpu.ByMethod{{gpu.Exclusive: 300_000, gpu.Allocated: 31 * 300_000}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("energies (-want +got):\n%s", diff)
 	}

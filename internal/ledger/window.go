@@ -22,6 +22,8 @@ type window struct {
 	divided   bool
 	// listed is set if the processes were known at its start and at every observation.
 	listed bool
+	// outdated is set if some of these lists were those of an earlier observation.
+	outdated bool
 	// signal is set if every observation had activity.
 	signal bool
 	// busy is set if the GPU was active, measured if every observation had its utilisation.
@@ -86,6 +88,7 @@ func (w *window) add(o Observation, list []*gpu.Process, listed bool) {
 	w.mig = o.Partitions
 	maps.Copy(w.places, o.Places)
 	w.listed = w.listed && listed
+	w.outdated = w.outdated || !o.ProcessesKnown
 	w.signal = w.signal && o.ActivityKnown
 	w.measured = w.measured && o.Utilization != nil
 	if w.looks++; o.Utilization != nil {
@@ -137,6 +140,7 @@ func (w *window) merge(later window) {
 	}
 	w.sampled, w.divided = later.sampled, w.divided && later.divided
 	w.listed = w.listed && later.listed
+	w.outdated = w.outdated || later.outdated
 	w.signal = w.signal && later.signal
 	w.measured = w.measured && later.measured
 	w.utilization, w.looks = w.utilization+later.utilization, w.looks+later.looks
@@ -163,6 +167,7 @@ func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 func (w *window) end(m Mark) window {
 	e := newWindow(w.usagesOf(m.Processes))
 	e.mig, e.places = w.mig, w.places
-	e.listed, e.holders, e.holdersKnown, e.alive = w.listed, w.holders, w.holdersKnown, w.alive
+	e.listed, e.outdated = w.listed, m.outdated
+	e.holders, e.holdersKnown, e.alive = w.holders, w.holdersKnown, w.alive
 	return e
 }
