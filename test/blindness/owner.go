@@ -2,6 +2,7 @@ package blindness
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -26,7 +27,7 @@ func (s *Shot) active(o *Owner) time.Duration {
 func (c *checker) checkOwner(s *Shot, o *Owner) {
 	c.checkHeldMore(s, o)
 	if total := s.charged(o, containerEnergy, unitEnergy, ""); total > 0 {
-		limit := c.energy(o.GPU, c.smear(o.GPU, c.presence(o)).within(span{0, s.At + tick})) + rounding
+		limit := c.energy(o.GPU, c.smear(o.GPU, c.presence(o)).within(span{0, s.At + tick})) + c.twice(o.GPU, s.At) + rounding
 		if total > limit {
 			c.breaks(rulePresent, o.Name, s.At, "pays %d mJ, while it was there the GPU used %d mJ", total, limit)
 		}
@@ -92,6 +93,18 @@ func (c *checker) alone(o *Owner) spans {
 	return c.smear(o.GPU, c.presence(o).minus(c.others(o)))
 }
 
+// unfiled reports whether an exporter sees a job that works before the prolog's file that names it, and so cannot
+// know that the job holds its GPU.
+func (c *checker) unfiled(o *Owner) bool {
+	hidden := c.hidden(hidesJobs|liesAboutJobs, o.GPU).wider(tick, poll+tick)
+	if !o.Job || hidden.covers(o.From) {
+		return o.Job
+	}
+	return slices.ContainsFunc(c.blind, func(b blindness) bool {
+		return b.what == hidesAll && o.life().covers(b.to) && hidden.covers(b.to)
+	})
+}
+
 // unsampled returns the energy that may be exclusive beside strangers: a context without an allocation
 // counts if it works, and the driver's samples of a second may miss a small load.
 func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
@@ -107,13 +120,14 @@ func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	return sum
 }
 
-// checkHeldMore checks that an owner did not hold its GPU for longer than it did.
+// checkHeldMore checks that an owner did not hold its GPU for longer than it did. Where /proc does not show
+// the end of a pod, the next list of the kubelet does.
 func (c *checker) checkHeldMore(s *Shot, o *Owner) {
 	var limit time.Duration
 	if o.Holds {
 		limit = o.life().within(span{0, s.At}).length() + poll + tick + c.slack
 		for _, w := range c.hidden(hidesPods, o.GPU).minus(spans{always}.minus(c.hidden(hidesOwners, o.GPU))) {
-			if w.wider(tick, tick).covers(o.Until) { // no reading showed the end
+			if w.wider(poll+tick, tick).covers(o.Until) { // no reading showed the end
 				limit += w.to - w.from
 			}
 		}

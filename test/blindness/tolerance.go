@@ -16,6 +16,8 @@ const (
 	settled = 3 * tick
 	// unsettled is the most that settlement waits for owners and allocations.
 	unsettled = 10 * time.Second
+	// lateFor is the time by which a counter may be late.
+	lateFor = 10 * time.Second
 	// samples is the number of the driver's samples in a second, at least.
 	samples = 6
 	// retry is the longest pause before a lost GPU is tried again.
