@@ -111,3 +111,35 @@ func TestTruePrologFile(t *testing.T) {
 		})
 	}
 }
+
+// TestMissingPrologFile checks that two jobs whose file vanishes hold their GPU while they use it, so that
+// the one that works is not alone, and that a job without a process no longer holds it.
+func TestMissingPrologFile(t *testing.T) {
+	w := newWorld(t)
+	w.declares(first, "301", "302", "303")
+	w.runs(first, 41, job("301"))
+	w.runs(first, 42, job("302"))
+	w.samples[first] = []gpu.Sample{{PID: 41, SM: 0.9}}
+	s := w.sampler()
+	w.ticks(s, 50)
+	w.declares(first)
+	snap := w.ticks(s, 50)
+	for id, want := range map[string]time.Duration{"301": 99 * time.Second, "302": 99 * time.Second, "303": 49 * time.Second} {
+		if held, _ := heldBy(snap.GPUs[0], job(id)); held != want {
+			t.Errorf("job %s held the GPU for %v, want %v", id, held, want)
+		}
+	}
+	for _, a := range snap.GPUs[0].Book.Accounts {
+		if a.Energy[gpu.Exclusive] != 0 {
+			t.Errorf("%s: %d mJ are exclusive, want 0", a.Name, a.Energy[gpu.Exclusive])
+		}
+	}
+	if st := stageOf(snap, stage.Units); st.Failures > 0 {
+		t.Errorf("stage %+v, want no failure", st)
+	}
+	w.contexts[first] = []uint32{41}
+	snap = w.ticks(s, 50)
+	if held, _ := heldBy(snap.GPUs[0], job("302")); held > 100*time.Second {
+		t.Errorf("a job without a process held the GPU for %v", held)
+	}
+}
