@@ -221,6 +221,36 @@ func TestUnitSinceGap(t *testing.T) {
 	}
 }
 
+// TestUnlistedSinceList checks a pod that began after the kubelet's last list and worked for ten seconds. Then the
+// driver lists no processes and no samples for some seconds. The pod is credited with all its time when the kubelet
+// lists it.
+func TestUnlistedSinceList(t *testing.T) {
+	for dark := range 15 {
+		l := newLedger()
+		p := process(9, train)
+		for s := range 41 {
+			o := look(float64(s), nil)
+			switch {
+			case s > 10 && s <= 20+dark:
+				o.ProcessesKnown = false
+			case s > 20+dark:
+				o.Processes = []*gpu.Process{p}
+			}
+			if s > 10 && s <= 20 {
+				o = active(o, worked(p, 200))
+			}
+			if s >= 38 {
+				o.Allocations = []gpu.Allocation{holds(train, 1)}
+			}
+			ask(t, l, o)
+		}
+		a := find(bookOf(l, uuid), gpu.AccountKey{Owner: train})
+		if want := time.Duration(30-dark) * time.Second; a.Allocated < want || a.Active > a.Allocated {
+			t.Errorf("%d seconds without processes: held %v, active %v, want at least %v", dark, a.Allocated, a.Active, want)
+		}
+	}
+}
+
 // TestUnitAloneInOutage checks the times of a job that is alone on the GPU and begins while the kubelet is
 // silent: they count from its first process, if its file was read later, and not in the seconds before it
 // began that wait for the kubelet.

@@ -205,7 +205,7 @@ func (b *book) holdTime(iv *interval, parts []part) {
 }
 
 // creditHolders credits the GPU time of unknown allocations to their holders, as across a gap. It drops
-// the time of owners that neither hold nor use the GPU.
+// the time of owners that neither hold nor use the GPU, according to lists of its processes.
 func (b *book) creditHolders(iv *interval, parts []part) {
 	users := slices.Collect(present(parts, nil))
 	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {
@@ -213,7 +213,8 @@ func (b *book) creditHolders(iv *interval, parts []part) {
 	})
 	b.unknown.Free = 0
 	b.unknown.Uncredited = slices.DeleteFunc(b.unknown.Uncredited, func(c Uncredited) bool {
-		return !slices.Contains(users, c.AccountKey) || contains(iv.liveHolders(), c.AccountKey)
+		left := iv.listed && !iv.outdated && !slices.Contains(users, c.AccountKey)
+		return left || contains(iv.liveHolders(), c.AccountKey)
 	})
 }
 

@@ -339,3 +339,20 @@ func TestNewPod(t *testing.T) {
 		}
 	}
 }
+
+// TestEndAfterReading checks a pod that ended after the reading of its GPU, while another GPU delayed the tick: it
+// held the GPU until the first reading without its process.
+func TestEndAfterReading(t *testing.T) {
+	w := newWorld(t)
+	w.gives(first, train)
+	w.runs(first, 42, train)
+	s := w.sampler()
+	w.ticks(s, 5)
+	w.allocations.List[0].Live = false
+	w.ticks(s, 3) // the driver lists its process
+	w.contexts[first] = nil
+	snap := w.ticks(s, 5)
+	if held, _ := heldBy(snap.GPUs[0], train); held != 8*time.Second {
+		t.Errorf("the pod held the GPU for %v, want 8s", held)
+	}
+}

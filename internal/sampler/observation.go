@@ -19,7 +19,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
 		Instances: instances(r), InstancesKnown: r.InstancesKnown,
 		Processes:   make([]*gpu.Process, 0, len(who.present)),
-		Allocations: holding(v.allocations[r.UUID]), AllocationsKnown: v.allocationsKnown, Alive: v.alive,
+		Allocations: revived(holding(v.allocations[r.UUID]), who.present), AllocationsKnown: v.allocationsKnown, Alive: v.alive,
 	}
 	for _, g := range who.present {
 		o.Processes = append(o.Processes, g.Process)
@@ -37,6 +37,22 @@ func holding(list []gpu.Allocation) []gpu.Allocation {
 		return list
 	}
 	return slices.DeleteFunc(slices.Clone(list), isReserved)
+}
+
+// revived returns the allocations, live if their pod had a process on the GPU. They may be seconds newer than the
+// reading, if another GPU hangs, and the pod may have ended since.
+func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
+	ended := func(a gpu.Allocation) bool {
+		return !a.Live && a.Owner.UID != "" && slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
+	}
+	if !slices.ContainsFunc(list, ended) {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Live = list[i].Live || ended(list[i])
+	}
+	return list
 }
 
 // counter returns the name of the counter that a GPU's energy is read from: a sum of power, the

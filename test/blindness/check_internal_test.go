@@ -170,12 +170,12 @@ func TestExplained(t *testing.T) {
 	}
 }
 
-// TestRestarts checks that the checker accepts a gap after a restart until the boot id is readable, and a new
-// book only if the exporter started with a read-only state directory and had not read the GPU since.
+// TestRestarts checks that the checker accepts a gap after a restart until the boot id is readable, an allocation of an
+// unknown pod until /proc shows it, and no new book.
 func TestRestarts(t *testing.T) {
 	down := blindness{hidesAll, everyGPU, span{71 * time.Second, 75 * time.Second}, ""}
 	noBoot := blindness{hidesOwners | hidesBoot, everyGPU, span{72 * time.Second, 95 * time.Second}, "proc missing"}
-	protected := blindness{hidesBooks | protectsState, everyGPU, span{71 * time.Second, 80 * time.Second}, "state read-only"}
+	protected := blindness{hidesBooks, everyGPU, span{71 * time.Second, 80 * time.Second}, "state read-only"}
 	lost := blindness{hidesGPU, 0, span{68 * time.Second, 95 * time.Second}, "GPU lost"}
 	gap := func(s *Shot) { s.move("idle", "gap", 3_300_000) }
 	active := func(s *Shot) { s.add(containerActive, "a", "", 10_000) }
@@ -190,16 +190,14 @@ func TestRestarts(t *testing.T) {
 		want   string
 	}{
 		{"active after a restart", []blindness{{hidesAll, everyGPU, span{22 * time.Second, 26 * time.Second}, ""}}, active, ruleActive},
-		{"without books and kubelet", []blindness{
+		{"with hidden owners", []blindness{
 			{hidesAll, everyGPU, span{22 * time.Second, 26 * time.Second}, ""},
-			{hidesBooks | protectsState, everyGPU, span{22 * time.Second, 30 * time.Second}, "state read-only"},
-			{hidesPods, everyGPU, span{15 * time.Second, 70 * time.Second}, "kubelet stopped"},
+			{hidesOwners, everyGPU, span{15 * time.Second, 70 * time.Second}, "proc hidden"},
 		}, active, ""},
 		{"a gap of a restart", []blindness{down}, gap, ruleReason},
 		{"until the boot is known", []blindness{down, noBoot}, gap, ""},
 		{"a lost GPU begins again", []blindness{down, lost}, again, ruleCounters},
-		{"with a protected state", []blindness{down, lost, protected}, again, ""},
-		{"a read GPU with a protected state", []blindness{down, protected}, again, ruleCounters},
+		{"with a protected state", []blindness{down, lost, protected}, again, ruleCounters},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -58,16 +58,24 @@ func (c *checker) checkActive(s *Shot, o *Owner) {
 	}
 }
 
-// relearnt returns the time from which an allocation is known again after a restart without books: the time
-// of the kubelet's first response.
+// relearnt returns the time from which the pod of an allocation is known again after a restart: the kubelet's list has no
+// UIDs, so it is the time when /proc shows the pod.
 func (c *checker) relearnt(o *Owner) (at time.Duration) {
-	protected, silent := c.hidden(protectsState, everyGPU).wider(tick, tick), c.hidden(hidesPods, o.GPU)
-	for _, b := range c.blind {
-		if b.what == hidesAll && o.life().covers(b.from) && protected.covers(b.to-starting) {
-			at = max(at, silent.after(b.to)+poll+tick+c.slack)
-		}
+	for _, s := range c.forgotten(o) {
+		at = max(at, s.to)
 	}
 	return at
+}
+
+// forgotten returns when a restarted exporter does not know the pod of an allocation.
+func (c *checker) forgotten(o *Owner) (out spans) {
+	hidden := c.hidden(hidesOwners, o.GPU)
+	for _, b := range c.blind {
+		if shows := hidden.after(b.to); !o.Job && b.what == hidesAll && o.life().covers(b.from) && shows > b.to {
+			out = append(out, span{b.from, shows + poll + tick + c.slack})
+		}
+	}
+	return out
 }
 
 // presence returns when an owner may be charged: its life with the tolerances.
@@ -110,7 +118,7 @@ func (c *checker) unfiled(o *Owner) bool {
 func (c *checker) unsampled(o *Owner, at time.Duration) (sum int64) {
 	for i := range c.Owners {
 		x := &c.Owners[i]
-		if x.Holds || x.GPU != o.GPU || x.Name == o.Name || o.Percent == 0 {
+		if x.Holds && !c.unfiled(x) || x.GPU != o.GPU || x.Name == o.Name || o.Percent == 0 {
 			continue
 		}
 		missed := math.Pow(float64(o.Percent)/float64(o.Percent+x.Percent), samples)
@@ -163,9 +171,7 @@ func (c *checker) unseen(o *Owner) spans {
 			out = append(out, o.life()) // the kubelet never listed it
 		}
 	}
-	if !o.Job && o.Until < c.relearnt(o) {
-		out = append(out, o.life()) // the kubelet did not list it again
-	}
+	out = append(out, c.forgotten(o)...)
 	known := span{o.From, o.From + poll + tick + c.slack}
 	for _, w := range union(begins...) {
 		if w.wider(tick, tick).meets(known) {

@@ -2,7 +2,6 @@ package blindness
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -108,20 +107,6 @@ func (c *checker) checkBalance(s *Shot, uuid string) {
 	}
 }
 
-// begunAgain reports whether counters of a GPU with this time of creation may start at 0 again. An exporter
-// that starts with a read-only state directory has no books, and begins the book of a GPU at the first
-// reading of the GPU.
-func (c *checker) begunAgain(uuid string, created time.Time) bool {
-	protected := c.hidden(protectsState, everyGPU).wider(tick, tick)
-	g := slices.IndexFunc(c.GPUs, func(b Board) bool { return b.UUID == uuid })
-	for _, b := range c.blind {
-		if b.what == hidesAll && g >= 0 && protected.covers(b.to-starting) {
-			protected = append(protected, span{b.from, c.hidden(hidesGPU, g).after(b.to) + retry + around + c.slack})
-		}
-	}
-	return protected.covers(created.Sub(c.Began))
-}
-
 // checkSeries checks that no counter falls, begins again, or is missing at the end.
 func (c *checker) checkSeries() {
 	last := make(map[Series]Sample)
@@ -130,9 +115,6 @@ func (c *checker) checkSeries() {
 		for k, v := range s.Series {
 			was, known := last[k]
 			subject := fmt.Sprintf("%s{%s %s %s%s}", k.Name, k.UUID, k.Owner, k.Split, k.Rest)
-			if known && c.begunAgain(k.UUID, v.Created) {
-				known = false
-			}
 			if known && v.Value < was.Value {
 				c.breaks(ruleCounters, subject, s.At, "fell from %d to %d", was.Value, v.Value)
 			}
@@ -144,7 +126,7 @@ func (c *checker) checkSeries() {
 	}
 	end := &c.Shots[len(c.Shots)-1]
 	for k, v := range last {
-		if _, there := end.Series[k]; !there && len(c.hidden(protectsState, everyGPU)) == 0 {
+		if _, there := end.Series[k]; !there {
 			c.breaks(ruleCounters, fmt.Sprintf("%s{%s %s %s%s}", k.Name, k.UUID, k.Owner, k.Split, k.Rest), end.At, "is missing, it was %d", v.Value)
 		}
 	}

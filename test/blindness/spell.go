@@ -52,8 +52,6 @@ const (
 	hidesActivity
 	// hidesBooks: no page has newer books.
 	hidesBooks
-	// protectsState: an exporter that starts begins with new books.
-	protectsState
 
 	hidesGPU = hidesContexts | hidesEnergy | hidesActivity
 	hidesAll = hidesPods | hidesJobs | hidesGPU | hidesOwners
@@ -120,5 +118,5 @@ var Kinds = []Kind{
 	{Name: "exporter stopped", group: groupExporter, begin: (*machine).stop, end: (*machine).launch},
 	{Name: "exporter restarted", group: groupExporter, begin: (*machine).restart},
 	{Name: "state full", group: groupState, hides: hidesBooks, begin: (*machine).fillState, end: (*machine).emptyState},
-	{Name: "state read-only", group: groupState, hides: hidesBooks | protectsState, begin: (*machine).protectState, end: (*machine).releaseState},
+	{Name: "state read-only", group: groupState, hides: hidesBooks, begin: (*machine).protectState, end: (*machine).releaseState},
 }
