@@ -47,7 +47,7 @@ func parseDeviceID(resource, id string) device {
 }
 
 // splitReplica splits the replica number from the id of a shared device: ::<n> of NVIDIA's
-// plugin, /vgpu<n> of Google's. The number is empty for a whole device.
+// plugin, /vgpu<n> of Google's plugin. The number is empty for a whole device.
 func splitReplica(id string) (plain, replica string) {
 	for _, separator := range []string{"::", "/vgpu"} {
 		if plain, replica, _ = strings.Cut(id, separator); isDigits(replica) {

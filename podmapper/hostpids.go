@@ -49,7 +49,7 @@ func checkHostPIDs(t proc.Tree) error {
 	if namespace == initialPIDs || isOwnNamespace(t) && initIsOutsidePod(t) {
 		return checkHidden(t, mayTrace())
 	}
-	return fmt.Errorf("PID namespace %s is not the host's, so processes of other pods are not visible and energy is charged by allocation only; "+
+	return fmt.Errorf("PID namespace %s differs from the host's namespace, so processes of other pods are not visible and energy is charged by allocation only; "+
 		"set hostPID: true on the pod", namespace)
 }
 

@@ -195,7 +195,7 @@ func (n *node) serveAt(socket string, register func(*grpc.Server)) (stop func())
 	return stop
 }
 
-// listen creates a new socket. Like the kubelet's, it remains after its listener is closed.
+// listen creates a new socket. Like the kubelet's socket, it remains after its listener is closed.
 func (n *node) listen(socket string) net.Listener {
 	n.t.Helper()
 	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {

@@ -214,7 +214,7 @@ func TestPodsAPIFails(t *testing.T) {
 			n.pollFails(tt.want)
 			n.wantHeld(exclusive(gpuA, trainer, true))
 
-			n.answer(holder(trainer, "", gpuB)) // another pod's, by the stored devices
+			n.answer(holder(trainer, "", gpuB)) // of another pod, by the stored devices
 			n.pollFails(tt.want)
 			n.wantHeld(exclusive(gpuB, withoutUID, false))
 		})

@@ -80,7 +80,7 @@ func (s *soak) checkVitals(d day) {
 		s.t.Logf("%s: %s", name, part)
 	}
 	if most := slices.Max(day.exporter()); most > mostResident {
-		s.t.Errorf("up to %.1f MiB resident without the fake driver's, want at most %v", most, mostResident)
+		s.t.Errorf("up to %.1f MiB resident without the fake driver's memory, want at most %v", most, mostResident)
 	}
 	grown := mean(fourth.exporter()) - mean(third.exporter())
 	switch storms := quarter / (stormSpan + stormPause); {

@@ -249,7 +249,7 @@ func TestChartKubernetes(t *testing.T) {
 }
 
 // TestChartDevicePlugin checks the network policy of the device plugin's pods: by default it is the
-// component's, and labels of the values replace the platform's.
+// component's policy, and labels of the values replace the platform's labels.
 func TestChartDevicePlugin(t *testing.T) {
 	tests := []struct{ values, namespace, component string }{
 		{"operator", "gpu-operator", "isolation-operator"},

@@ -87,7 +87,7 @@ func matchConstraints() *admissionv1.MatchResources {
 func matchConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
 		// The policy grants the host's PIDs. A user who can create pods must not get them by
-		// naming a container like the device plugin's.
+		// naming a container like the device plugin's container.
 		{Name: "created-by-the-daemonset-controller", Expression: "request.userInfo.username in " + literal("", creators)},
 		{Name: "owned-by-a-daemonset", Expression: "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))"},
 		{Name: "is-a-device-plugin", Expression: "object.spec.containers.exists(c, c.name in " + literal("", pluginContainers) + ")"},
@@ -96,7 +96,7 @@ func matchConditions() []admissionv1.MatchCondition {
 			"object.spec.?nodeSelector[?'" + corev1.LabelOSStable + "'].orValue('linux') == 'linux'"},
 		// Invalid together with the host's PIDs.
 		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
-		// In the host's network the exporter's port would be the node's. A pod that already
+		// In the host's network the exporter's port would be a port of the node. A pod that already
 		// uses it, such as the replaced pod, would keep the device plugin from being scheduled.
 		{Name: "has-a-network-of-its-own", Expression: "!object.spec.?hostNetwork.orValue(false)"},
 		{Name: "has-users-of-the-host", Expression: "!has(object.spec.hostUsers) || object.spec.hostUsers"},

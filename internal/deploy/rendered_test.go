@@ -380,7 +380,7 @@ func TestTolerations(t *testing.T) {
 	})
 }
 
-// TestWithoutNVIDIA checks that the exporter on AMD's nodes has no setting of NVIDIA's.
+// TestWithoutNVIDIA checks that the exporter on AMD's nodes has no setting of NVIDIA.
 func TestWithoutNVIDIA(t *testing.T) {
 	found := false
 	rendered(t, func(t *testing.T, w *workload) {
@@ -391,7 +391,7 @@ func TestWithoutNVIDIA(t *testing.T) {
 		text, err := json.Marshal(w)
 		check(t, err)
 		if strings.Contains(strings.ToLower(string(text)), "nvidia") {
-			t.Errorf("the DaemonSet has a setting of NVIDIA's: %s", text)
+			t.Errorf("the DaemonSet has a setting of NVIDIA: %s", text)
 		}
 		if pod := w.Spec.Template.Spec; !pod.HostPID || pod.RuntimeClassName != nil {
 			t.Errorf("hostPID is %v and the runtime class %v, want true and none", pod.HostPID, pod.RuntimeClassName)

@@ -66,7 +66,7 @@ func (s *source) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// decode returns the event of a line. What the sinks of the archive cannot keep is replaced.
+// decode returns the event of a line. Characters that the sinks of the archive cannot keep are replaced.
 func decode(line []byte) (e Event, err error) {
 	in := json.NewDecoder(bytes.NewReader(line))
 	in.UseNumber() // numbers are kept as they are

@@ -126,7 +126,7 @@ func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	for i := range was.Accounts {
 		old := &was.Accounts[i]
 		if _, there := is[old.Group()]; there && find(now, old.AccountKey) == nil {
-			m.t.Fatalf("a container's account ended before its pod's: %+v", old)
+			m.t.Fatalf("a container's account ended before its pod's account: %+v", old)
 		}
 	}
 }

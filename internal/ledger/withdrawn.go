@@ -68,8 +68,8 @@ func (b *book) returned(m *Mark) bool {
 }
 
 // missed returns the interval with the energy that a returned counter has and the book has not, nil
-// if there is none: an exporter that ended meanwhile could not sum power. Who used the GPU then is
-// unknown.
+// if there is none: an exporter that ended meanwhile could not sum power. The users of the GPU
+// at that time are unknown.
 func (b *book) missed(m *Mark) *interval {
 	f, last := b.last.Former, b.last
 	from := Mark{At: f.At, Energy: f.Energy, Counter: f.Counter}

@@ -79,7 +79,7 @@ func same(gpus []inventory.GPU) bool {
 	return true
 }
 
-// raw cuts a string that is too long for the driver's.
+// raw cuts a string that is too long for a string of the driver.
 func raw(s string) string {
 	if len(s) > maxRaw {
 		s = s[:maxRaw]

@@ -203,7 +203,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestParseStageErrors checks that a stage is rejected if its image would differ from Docker's.
+// TestParseStageErrors checks that a stage is rejected if its image would differ from Docker's image.
 func TestParseStageErrors(t *testing.T) {
 	tests := []struct{ name, dockerfile, want string }{
 		{"no such stage", "FROM scratch AS b\n", "no stage a"},

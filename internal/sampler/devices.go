@@ -121,7 +121,7 @@ func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 // have the same index.
 const indexed = "NVIDIA"
 
-// named reports whether a device name is the GPU's.
+// named reports whether a device name names the GPU.
 func named(d gpu.Device, name gpu.DeviceName) bool {
 	switch {
 	case name.UUID != "":

@@ -11,7 +11,7 @@ type modules struct {
 
 // divide sets ModuleShare of each reading of a module's counter and marks the GPU's source as
 // divided. If the driver reports both powers, the share is GPU power over module power, and the
-// remainder is the CPU's. Else the GPUs of the board share the energy by power, or equally.
+// remainder is the CPU's share. Else the GPUs of the board share the energy by power, or equally.
 // A single GPU without power by scope keeps the module's energy.
 func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 	boards := make(map[string][]*gpu.Reading) // by serial

@@ -56,7 +56,7 @@ func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 }
 
 // counter returns the name of the counter that a GPU's energy is read from: a sum of power, the
-// GPU's own counter, or the board's, with or without a known scope.
+// GPU's own counter, or the board's counter, with or without a known scope.
 func counter(d gpu.Device) string {
 	switch {
 	case d.EnergySource != gpu.EnergyCounter:

@@ -184,10 +184,10 @@ func TestAnotherCounter(t *testing.T) {
 		before, after counter
 		resets        uint64
 	}{
-		"power, then the board's counter": {power, board, 1},
-		"the GPU's own, then the board's": {own, module, 1},
-		"the board's, which is a module":  {board, module, 0},
-		"the same":                        {own, own, 0},
+		"power, then the board's counter":  {power, board, 1},
+		"the GPU's own, then the board's":  {own, module, 1},
+		"the board's counter, of a module": {board, module, 0},
+		"the same":                         {own, own, 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

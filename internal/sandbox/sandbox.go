@@ -3,7 +3,7 @@
 //
 // Landlock restricts a thread, and the Go runtime has several before main begins. Therefore one
 // thread is restricted and executes the program again, in the same process, so that every
-// thread of the new image is in one Landlock domain. Restricting each thread by itself, as
+// thread of the new image is in one Landlock domain. Restricting each thread separately, as
 // libpsx does, creates a domain for each, and before Linux 6.15 threads in different domains
 // cannot signal each other. The kernel's own solution (LANDLOCK_RESTRICT_SELF_TSYNC) needs
 // Linux 7.0.

@@ -10,7 +10,7 @@ import (
 // connections limits the open connections of a server, and one client address to half of them.
 // At a limit, a new connection replaces a connection that waits for its client: an idle one, or one
 // without a request so far. It belongs to the address with the most connections, so that many
-// connections from elsewhere do not close a scraper's. If no connection can be closed, the new
+// connections from elsewhere cannot displace a scraper. If no connection can be closed, the new
 // one is refused.
 type connections struct {
 	max      int

@@ -62,7 +62,7 @@ type drmDevice struct {
 	name string
 }
 
-// drmDevices returns the devices of a GPU. card0 is the management controller's.
+// drmDevices returns the devices of a GPU. card0 belongs to the management controller.
 func (sc *Scenario) drmDevices(position int) []drmDevice {
 	next, platform := 0, 0
 	for i := range sc.GPUs[:position] {

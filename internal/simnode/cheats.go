@@ -125,7 +125,7 @@ var tricks = []trick{
 	}},
 }
 
-// namedAsPod returns a trick: a process of the host is in a cgroup with the name of a pod's, below the
+// namedAsPod returns a trick: a process of the host is in a cgroup with the name of a pod's cgroup, below the
 // cgroup of its service or user.
 func namedAsPod(name, cgroup string) trick {
 	return trick{name: name, exclusive: true, play: func(g int, sc *Scenario, cheating bool) {

@@ -60,7 +60,7 @@ func mi300x() Scenario {
 	return sc
 }
 
-// mixed is a machine with GPUs of both vendors and both device plugins. gpuledger is in NVIDIA's.
+// mixed is a machine with GPUs of both vendors and both device plugins. gpuledger is in NVIDIA's plugin.
 func mixed() Scenario {
 	sc := hgxH100("mixed", 2)
 	sc.Description = "2 H100 and 2 MI210; a pod on each kind, a pod with a container on each, an idle MI210"

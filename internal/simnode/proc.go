@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// procTree is a /proc directory. Processes appear and disappear atomically, as in the kernel's:
+// procTree is a /proc directory. Processes appear and disappear atomically, as in the kernel's tree:
 // they are prepared in a directory beside it and renamed.
 type procTree struct {
 	dir, scratch string

@@ -29,7 +29,7 @@ type Scenario struct {
 	// Claims are the resource claims that DRA has satisfied. A node has either a device plugin
 	// or a DRA driver: with claims, the device plugin offers none of its GPUs.
 	Claims []Claim
-	// GooglePlugin selects Google's device plugin on GKE instead of NVIDIA's.
+	// GooglePlugin selects Google's device plugin on GKE instead of NVIDIA's plugin.
 	GooglePlugin bool
 	// PodsAPI makes the kubelet serve its Pods API, as from Kubernetes 1.37.
 	PodsAPI bool

@@ -53,7 +53,7 @@ func pciFolder(address string) string {
 // managementDisplay is the PCI class of a management controller's display. It is card0.
 const managementDisplay = "0x030000"
 
-// sysfsAddress converts NVML's format of an address to the kernel's: a domain of four digits, in
+// sysfsAddress converts NVML's format of an address to the kernel's format: a domain of four digits, in
 // lower case.
 func sysfsAddress(bus string) string {
 	return strings.ToLower(strings.TrimPrefix(bus, "0000"))

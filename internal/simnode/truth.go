@@ -32,7 +32,7 @@ type GPUTruth struct {
 	UUID   string `json:"uuid"`
 	Serial string `json:"serial"`
 	// Counter is the counter that the driver reports for this GPU: the GPU's own if there is
-	// one, otherwise its module's. It is nil while the GPU is lost or the driver is not loaded.
+	// one, otherwise its module's counter. It is nil while the GPU is lost or the driver is not loaded.
 	Counter *gpu.Millijoules `json:"counter_mj"`
 	Energy  gpu.Millijoules  `json:"energy_mj"`
 	// Idle is the part of the floor that is charged to no owner. Retired is the sum of

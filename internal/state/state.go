@@ -131,7 +131,7 @@ func lockRoot(root *os.Root) (*os.File, error) {
 }
 
 // checkOwner rejects a directory that other users can write to: it must be owned by this user
-// or root, and writable by at most this process's group or root's.
+// or root, and writable by at most this process's group or root's group.
 func checkOwner(root *os.Root) error {
 	info, err := root.Stat(".")
 	if err != nil {

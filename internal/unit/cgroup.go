@@ -88,8 +88,8 @@ func (p *parser) rank(manager string) int {
 	return len(p.patterns) + slices.Index(Managers, manager)
 }
 
-// parsePath returns the first unit from the root, if any, and whether the path is a pod's. In a pod
-// only Slurm jobs are units. Slices of systemd are root's, except those of users. A segment that is
+// parsePath returns the first unit from the root, if any, and whether the path is in a pod. In a pod
+// only Slurm jobs are units. Slices of systemd belong to root, except users' slices. A segment that is
 // neither a slice nor a unit has an owner who chooses all names below it.
 func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 	custom, at := p.custom(segments)
@@ -173,14 +173,14 @@ func builtin(segments []string, i int) (m match, ok bool) {
 }
 
 // isSystem reports whether a service below the segments is one of the system: system.slice is among them, or all are slices, and none
-// is that of machines. Slices of users are excluded before. In a private cgroup namespace an unknown level may be a user's.
+// is that of machines. Slices of users are excluded before. In a private cgroup namespace an unknown level may belong to a user.
 func isSystem(above []string) bool {
 	outside := func(s string) bool { return !strings.HasSuffix(s, ".slice") || s == "machine.slice" }
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
-// hiddenService returns the service in a cgroup file whose slice is above the exporter's cgroup namespace, or "". It can be the
-// system's or a user's.
+// hiddenService returns the service in a cgroup file whose slice is above the exporter's cgroup namespace, or "". It can be a service of
+// the system or of a user.
 func hiddenService(file string) string {
 	for segments, err := range proc.Paths(file) {
 		if err != nil || len(segments) == 0 || segments[0] != ".." {

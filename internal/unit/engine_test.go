@@ -9,7 +9,7 @@ import (
 )
 
 // TestParentedContainers checks that a container that an engine has is its unit below any cgroup of root, and that no other process
-// becomes one by the name of a cgroup. Unknown ids are the host's, or the service's of another line.
+// becomes one by the name of a cgroup. Unknown ids belong to the host, or to the service of another line.
 func TestParentedContainers(t *testing.T) {
 	docker, podman, unknown := containerID, strings.Replace(containerID, "3", "6", 1), strings.Replace(containerID, "3", "7", 1)
 	tests := []struct{ name, cgroup, want string }{

@@ -17,7 +17,7 @@ const (
 	tick = time.Second
 	// refresh is the interval at which the mappers read allocations while containers come and go.
 	refresh = 2 * time.Second
-	// phase is the delay of the exporter's start after the node's, so that workloads do not change
+	// phase is the delay of the exporter's start after the node's start, so that workloads do not change
 	// on its ticks and the counter was not just refreshed.
 	phase = 450 * time.Millisecond
 )

@@ -10,11 +10,11 @@ import (
 type rule int
 
 const (
-	truth    rule = iota // the model's, floor shared
-	userPays             // the model's, user pays
-	perfect              // gpuledger's, with perfect samples
-	charged              // gpuledger's, as charged
-	previous             // that of gpuledger's first edition
+	truth    rule = iota // the model with a shared floor
+	userPays             // the model in which users pay
+	perfect              // gpuledger with perfect samples
+	charged              // gpuledger as it charged
+	previous             // gpuledger's first edition
 	smShare              // share of SM utilisation, without idle power
 	scraped              // share of SM utilisation at every scrape
 	pidInfo              // DCGM's process statistics

@@ -135,7 +135,7 @@ func (m *machine) launch(Spell) error {
 func (m *machine) follow(p *program.Program) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	_ = p.Wait(ctx, func() error { // its end is a spell's, or shows in the pages
+	_ = p.Wait(ctx, func() error { // a spell ends it, or the pages show its end
 		address := listening(p.Log)
 		if address == "" {
 			return errors.New("not listening")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -35,8 +36,12 @@ func rules(t *testing.T) []rule {
 		if !found {
 			t.Fatalf("words.txt: no tab in %q", line)
 		}
-		pattern = strings.ReplaceAll(pattern, " ", `\s+`)
-		rules = append(rules, rule{regexp.MustCompile(`(?i)\b(?:` + pattern + `)\b`), strings.TrimSpace(advice)})
+		pattern = strings.ReplaceAll(pattern, " ", `(?:[ \t]+|[ \t]*\n[ \t]*)`)
+		end := `\b`
+		if strings.HasSuffix(pattern, "]") || strings.HasSuffix(pattern, `\.`) {
+			end = "" // a punctuation mark, after which no word begins
+		}
+		rules = append(rules, rule{regexp.MustCompile(`(?i)\b(?:` + pattern + `)` + end), strings.TrimSpace(advice)})
 	}
 	return rules
 }
@@ -148,4 +153,22 @@ func goProse(t *testing.T, path string, text []byte) []byte {
 		return true
 	})
 	return marks.ReplaceAll(kept, []byte("${1}  "))
+}
+
+// TestRules checks that the rules find each example of testdata/found.txt and no example of testdata/allowed.txt. A "⏎" stands for a
+// line break.
+func TestRules(t *testing.T) {
+	rules := rules(t)
+	for name, want := range map[string]bool{"found": true, "allowed": false} {
+		examples, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(examples)) {
+			text := strings.ReplaceAll(line, "⏎", "\n")
+			if got := slices.ContainsFunc(rules, func(r rule) bool { return r.pattern.MatchString(text) }); got != want {
+				t.Errorf("a rule finds %q: %v, want %v", line, got, want)
+			}
+		}
+	}
 }

@@ -34,7 +34,7 @@ type Fleet struct {
 	blind   []Span            // without scrapes
 	second  []Span            // the second of two scrapers, which scrapes at another moment
 	owners  map[string]string // the workloads or users of pods and units with a known one, by UID
-	// thousandths is set if counters are rounded to millijoules and milliseconds, as an exporter's.
+	// thousandths is set if counters are rounded to millijoules and milliseconds, as by an exporter.
 	thousandths bool
 
 	meters map[account]*meter

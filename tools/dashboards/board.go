@@ -5,7 +5,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// schemaVersion is Grafana 10's; later versions migrate the file.
+// schemaVersion is the version of Grafana 10; later versions migrate the file.
 const schemaVersion = 39
 
 // Uids of the dashboards. Alerts and bookmarks use them.

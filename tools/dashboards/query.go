@@ -80,7 +80,7 @@ func describedOver(series string) string {
 }
 
 // seen returns the first and the last time of series of the record in the time range; only
-// restricts the result. The step is the record's, so that no short stay is missed. Grafana
+// restricts the result. The step is the record's interval, so that no short stay is missed. Grafana
 // formats milliseconds as dates.
 func seen(series, labels, only string) []string {
 	both := make([]string, 2)

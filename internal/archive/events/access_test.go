@@ -195,7 +195,7 @@ func TestConfig(t *testing.T) {
 }
 
 // FuzzTokens checks that a token is accepted for a cluster only if a line has both, by a reader of lines
-// that is simpler than the program's.
+// that is simpler than the program's reader.
 func FuzzTokens(f *testing.F) {
 	for _, text := range []string{"east one", "east one\nwest two\n", "# east one\n", "\n\n east  one \r\n", "one", "a b one"} {
 		f.Add(text, "east", "one")

@@ -1,6 +1,6 @@
 // Package events receives the events of pods and workloads that gpuledger-reconciler sends, and
 // files them in sinks. It responds when each sink has them or failed, so a sender repeats what no
-// sink has. What some sinks have waits for the others in bounded queues.
+// sink has. Events that some sinks lack wait in bounded queues.
 package events
 
 import (

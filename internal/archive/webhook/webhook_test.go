@@ -416,7 +416,7 @@ func TestOpen(t *testing.T) {
 }
 
 // TestComplete checks with any size of batches that all rows arrive once and in order, that the last
-// one is the manifest's, and that its counts are those of the rows.
+// one is the batch of the manifest, and that its counts are those of the rows.
 func TestComplete(t *testing.T) {
 	h := sinktest.Hour(noon, 7)
 	for range 5 {

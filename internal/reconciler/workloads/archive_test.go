@@ -78,7 +78,7 @@ func (w *world) archived(args ...string) *sent {
 	return s
 }
 
-// at returns a time on a second, like the API server's.
+// at returns a time on a second, like the API server's times.
 func at(since time.Duration) metav1.Time {
 	return metav1.NewTime(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(since))
 }

@@ -49,7 +49,7 @@ func TestRequests(t *testing.T) {
 		{name: "an init container after a sidecar", init: []corev1.Container{sidecar(asking("s", gpu, "1")), asking("i", gpu, "4")}, main: []corev1.Container{asking("a", gpu, "2")}, want: []string{requestLine(gpu, "5")}},
 		{name: "MIG and shared", main: []corev1.Container{asking("a", "nvidia.com/mig-1g.10gb", "1"), asking("b", "nvidia.com/gpu.shared", "2")}, want: []string{requestLine("nvidia.com/gpu.shared", "2"), requestLine("nvidia.com/mig-1g.10gb", "1")}},
 		{name: "a device class as a resource", main: []corev1.Container{asking("a", "deviceclass.resource.kubernetes.io/gpu.nvidia.com", "2")}, want: []string{requestLine("deviceclass.resource.kubernetes.io/gpu.nvidia.com", "2")}},
-		{name: "AMD's, whole and by mode", main: []corev1.Container{asking("a", "amd.com/gpu", "8"), asking("b", "amd.com/cpx_nps4", "2"), asking("c", "amd.com/nic", "1")}, want: []string{requestLine("amd.com/cpx_nps4", "2"), requestLine("amd.com/gpu", "8")}},
+		{name: "AMD's resources, whole and by mode", main: []corev1.Container{asking("a", "amd.com/gpu", "8"), asking("b", "amd.com/cpx_nps4", "2"), asking("c", "amd.com/nic", "1")}, want: []string{requestLine("amd.com/cpx_nps4", "2"), requestLine("amd.com/gpu", "8")}},
 		{name: "no GPU", main: []corev1.Container{asking("a", "nvidia.com/gpumem", "8"), asking("b", "cpu", "2")}},
 		{name: "zero GPUs", main: []corev1.Container{asking("a", gpu, "0")}},
 		{name: "another pattern", args: []string{`-resource-pattern=^amd\.com/gpu$`}, main: []corev1.Container{asking("a", "amd.com/gpu", "8"), asking("b", gpu, "1")}, want: []string{requestLine("amd.com/gpu", "8")}},

@@ -356,7 +356,7 @@ static struct record *gpu_of(unsigned int id)
 enum { PER_GPU = 8 };
 
 /* Returns the GPU instance with an entity id. The ids of a GPU's instances are in order of
- * creation and are unrelated to NVML's. */
+ * creation and are unrelated to NVML's ids. */
 static struct record *instance_of(unsigned int id)
 {
     const struct record *g = gpu_of(id / PER_GPU);
@@ -370,7 +370,7 @@ static struct record *instance_of(unsigned int id)
     return NULL;
 }
 
-/* Returns the record of an entity. The system's is the driver's. */
+/* Returns the record of an entity. The driver's record stands for the system. */
 static struct record *entity(dcgmGroupEntityPair_t pair)
 {
     switch (pair.entityGroupId) {

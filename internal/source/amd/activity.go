@@ -27,7 +27,7 @@ func average(from, to value, samples uint64) (float64, bool) {
 		return 0, false
 	}
 	share := float64(to.n-from.n) / float64(samples) / 100
-	// The sums are rounded, each for itself.
+	// Each sum is rounded separately.
 	if share > 1+1/float64(samples) {
 		return 0, false
 	}

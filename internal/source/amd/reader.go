@@ -165,7 +165,7 @@ func (r *reader) readEnergy(out *gpu.Reading, m metrics, definite bool) {
 	}
 }
 
-// identify reads the identity of the GPU. Only the unique id is required. Strings are the driver's.
+// identify reads the identity of the GPU. Only the unique id is required. Strings are unchanged.
 func (r *reader) identify() error {
 	text := func(name string) string { return readText(r.card.folder, name) }
 	uuid := text("unique_id")

@@ -102,7 +102,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestNoID checks that a GPU without a unique id, such as a processor's, is not listed.
+// TestNoID checks that a GPU without a unique id, as in a processor, is not listed.
 func TestNoID(t *testing.T) {
 	for _, id := range []string{"", "0000000000000000", "ffffffffffffffff"} {
 		d := one(t)

@@ -100,7 +100,7 @@ func (o *office) wantRing() {
 	o.t.Helper()
 	r := o.read()
 	if len(r.Samples) != 1 || r.Samples[0].PID != 99 || !r.SamplesKnown {
-		o.t.Errorf("samples are not the ring's: %+v, known %v", r.Samples, r.SamplesKnown)
+		o.t.Errorf("samples differ from the ring: %+v, known %v", r.Samples, r.SamplesKnown)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestAccountingAfterReload(t *testing.T) {
 	o.clock.Advance(time.Second)
 	report := gputest.Eventually(t, o.source, "the driver is open again", func(_ gpu.Report, err error) bool { return err == nil })
 	if s := report.Readings[0].Samples; len(s) != 1 || s[0].PID != 99 {
-		t.Errorf("samples are not the ring's: %+v", s)
+		t.Errorf("samples differ from the ring: %+v", s)
 	}
 }
 

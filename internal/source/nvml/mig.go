@@ -13,7 +13,7 @@ import (
 // A migDevice is one compute instance of a GPU instance.
 type migDevice struct {
 	handle   device // good for one reading: the driver may use it again for another
-	index    int    // the driver's, of MIG devices on their GPU
+	index    int    // by the driver, among the MIG devices of a GPU
 	uuid     string
 	name     string
 	instance string // the GPU instance's id

@@ -27,7 +27,7 @@ type gpuReader struct {
 	// They are not read again until they change.
 	devices []migDevice
 	divided bool
-	// gpm is the session's, shared with earlier boards of the GPU.
+	// gpm belongs to the session, shared with earlier boards of the GPU.
 	gpm *gpm
 	// oversized is the error if there are too many processes.
 	oversized error

@@ -65,7 +65,7 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
-// A ring is the driver's, of ten seconds: a sample every half second, which names the
+// A ring is the driver's buffer of ten seconds: a sample every half second, which names the
 // process that was active, stamped with the wall clock of its time.
 type ring struct {
 	uuid    string

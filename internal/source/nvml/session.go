@@ -167,7 +167,7 @@ func (d *session) renumber() {
 }
 
 // visit starts a call on every GPU whose last call returned and whose pause is over. While slots
-// wait to be renumbered, indices are not read, because they may be another GPU's.
+// wait to be renumbered, indices are not read, because they may be indices of other GPUs.
 func (d *session) visit() {
 	now := d.cfg.Now().Boot
 	for _, s := range d.slots {

@@ -31,7 +31,7 @@ type Scene struct {
 	Cheat
 	Driver
 	Floor gpu.Watts
-	// Replicas are the victim's; mallory holds one. Busy is set if the victim works a fifth of the
+	// Replicas are held by the victim; mallory holds one. Busy is set if the victim works a fifth of the
 	// time.
 	Replicas int
 	Busy     bool

@@ -124,7 +124,7 @@ func TestWrong(t *testing.T) {
 	near(t, "wrong, floor shared", r.Wrong(tenants.FloorShared), (0.2+0.3+0.1)/2, 1e-9)
 	near(t, "wrong, user pays", r.Wrong(tenants.UserPays), (0.1+0.2+0.1)/2, 1e-9)
 	if worst := r.Worst(tenants.UserPays); worst.Name != "b" {
-		t.Errorf("the worst account is %s's, want b's", worst.Name)
+		t.Errorf("the worst account belongs to %s, want b", worst.Name)
 	}
 }
 

@@ -35,13 +35,13 @@ const historyEnv = "GPULEDGER_E2E_HISTORY"
 // days differently.
 const newerDays = 3
 
-// What the figures may be.
+// The limits of the figures.
 const (
 	maxResident = 256.0 // MiB, of 1,000 GPUs
 	maxYear     = 12.0  // hours of processor time for a year of 8,000 GPUs, archive and store
 )
 
-// TestCost files the days of a fleet, in each sink by itself, and prints the processor time, the
+// TestCost files the days of a fleet, in each sink separately, and prints the processor time, the
 // memory and the size of the tables.
 func TestCost(t *testing.T) {
 	if *benchGPUs == 0 {

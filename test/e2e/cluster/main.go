@@ -10,7 +10,7 @@ import (
 )
 
 // Main runs the tests of a package, which share a cluster, and returns the exit status. Before the
-// tests it calls prepare with a folder for temporary files. The flags are kube-apiserver's.
+// tests it calls prepare with a folder for temporary files. The flags are passed to kube-apiserver.
 func Main(m *testing.M, prepare func(ctx context.Context, c *Cluster, dir string) error, flags ...string) int {
 	dir, err := os.MkdirTemp("", "e2e")
 	if err != nil {

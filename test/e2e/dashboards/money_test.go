@@ -34,7 +34,7 @@ func money() []byte {
 }
 
 // TestMoney checks that the totals, namespaces, pods and units of the dashboard Energy and cost
-// show the correct energy of the same three hours. Queries end like Grafana's: up to a millisecond
+// show the correct energy of the same three hours. Queries end like Grafana's queries: up to a millisecond
 // before the end of the last hour.
 func TestMoney(t *testing.T) {
 	rules, err := filepath.Abs("../../../dashboards/rules/energy.yaml")

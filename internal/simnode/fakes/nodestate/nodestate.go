@@ -90,7 +90,7 @@ func instances(g gputest.GPU) (lines []string) {
 	return lines
 }
 
-// units converts base units to the driver's: mW, percent and MHz.
+// units converts base units to the driver's units: mW, percent and MHz.
 var units = map[string]float64{"watts": 1000, "celsius": 1, "ratio": 100, "bytes": 1, "hertz": 1e-6}
 
 // factor returns the number of the driver's units in a base unit. It panics for a unit without a row, since a factor of 0 would
