@@ -31,3 +31,27 @@ func TestBlind(t *testing.T) {
 		})
 	}
 }
+
+// TestEndedBeforeBlind checks that a pod that has ended, while the kubelet still lists it, stays so while no process is
+// visible, until it is seen again.
+func TestEndedBeforeBlind(t *testing.T) {
+	n := newNode(t)
+	n.link(trainer, id)
+	n.serve(holds(holder(trainer, "", gpuA)))
+	n.start(1, 1, "systemd", "/init.scope")
+	n.start(10, 5, "python3", cgroupPath(trainer, id))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+	n.exit(10)
+	n.poll()
+	n.exit(1)
+	for range 2 {
+		n.wantHeld(exclusive(gpuA, trainer, false))
+		n.pollFails("does not list process 1")
+	}
+	n.wantHeld(exclusive(gpuA, trainer, false))
+	n.start(1, 1, "systemd", "/init.scope")
+	n.start(11, 9, "python3", cgroupPath(trainer, id))
+	n.poll()
+	n.wantHeld(exclusive(gpuA, trainer, true))
+}

@@ -66,7 +66,8 @@ type Mapper struct {
 	kubelet     kubelet
 	podsAPI     podsAPI
 	scan        podScan
-	found       podProcesses // of the last scan that was not blind
+	found       podProcesses    // of the last scan that was not blind
+	ended       map[string]bool // UIDs of the listed pods whose processes had ended by then
 	identities  identities
 	listed      listing            // the last accepted response of pod-resources
 	warned      map[string]bool    // resources with a device id of unknown format
@@ -161,7 +162,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	}
 	blind := errors.Is(scanErr, proc.ErrBlind)
 	if !blind {
-		m.found = found
+		m.ended, m.found = m.endedBy(found), found
 		m.names.forget(found.uids())
 	}
 	last := m.recentPods()
@@ -172,6 +173,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	case blind: // earlier pods may still run
 		maps.Copy(live, withLogs(known))
 		last.correctLive(live)
+		maps.DeleteFunc(live, func(uid string, _ bool) bool { return m.ended[uid] })
 	case !seesHost:
 		live = withLogs(known)
 		last.correctLive(live)
@@ -183,6 +185,17 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	m.pods = cmp.Or(now, m.pods)
 	m.publish(requested, toUsers(m.listed.allocations(m.uids, live, m.pods), m.pods, m.cfg.Reservations), live, m.found, now != nil)
 	return errors.Join(listErr, podsErr, namesErr, scanErr)
+}
+
+// endedBy returns the UIDs of the listed pods that had processes before a scan and have none in it.
+func (m *Mapper) endedBy(found podProcesses) map[string]bool {
+	ended := make(map[string]bool)
+	for _, uid := range m.uids {
+		if found[uid] == nil && (m.ended[uid] || m.found[uid] != nil) {
+			ended[uid] = true
+		}
+	}
+	return ended
 }
 
 // identify finds the UIDs of the pods in the kubelet's list. It stores the UIDs from the Pods
