@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/exposition"
 	"github.com/gpuledger/gpuledger/test/fleet"
 	"github.com/gpuledger/gpuledger/test/program"
 	"github.com/gpuledger/gpuledger/test/prometheus"
@@ -114,7 +115,18 @@ func documented(t *testing.T) (commands []string, failing map[string]bool) {
 	return slices.Compact(commands), failing
 }
 
-// questions asks all questions of the page, with names and times of the demo.
+// used returns the processor time that the server has used.
+func (d *demo) used(t *testing.T) time.Duration {
+	t.Helper()
+	page, err := exposition.Scrape(t.Context(), "http://"+d.listen+"/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(page.Sum("process_cpu_seconds_total", nil) * float64(time.Second))
+}
+
+// questions asks all questions of the page, with names and times of the demo. It limits their processor time, which does
+// not depend on other programs: on one idle processor all have an answer in a minute.
 func (d *demo) questions(t *testing.T) {
 	commands, failing := documented(t)
 	if len(commands) < 14 {
@@ -134,6 +146,13 @@ func (d *demo) questions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	spent := -d.used(t)
+	defer func() {
+		spent += d.used(t)
+		if t.Logf("%d questions: %.1f s of processor time", len(commands), spent.Seconds()); spent > time.Minute {
+			t.Errorf("the questions took %.1f s of processor time, want at most 60 s", spent.Seconds())
+		}
+	}()
 	for _, command := range commands {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -144,6 +163,7 @@ func (d *demo) questions(t *testing.T) {
 		began := time.Now()
 		answer, err := cmd.Output()
 		t.Logf("%s: %.1f s", command, time.Since(began).Seconds())
+		spent += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		if failing[command] {
 			if err == nil {
 				t.Errorf("%s: no error, although the page has one:\n%s", command, answer)
