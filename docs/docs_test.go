@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -63,7 +64,7 @@ var (
 		"opentelemetry.md": 230,
 		"packages.md":      490,
 		"slurm.md":         720,
-		others:             28960,
+		others:             28460,
 	}
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )
@@ -143,6 +144,38 @@ func TestIndex(t *testing.T) {
 	for _, name := range names {
 		if !strings.Contains(text, "](docs/"+name+")") {
 			t.Errorf("the README does not link docs/%s", name)
+		}
+	}
+}
+
+// TestDecisions checks that the records of decisions are numbered, fit on a screen, have the same three sections, and are linked by
+// design.md under their titles.
+func TestDecisions(t *testing.T) {
+	names, err := filepath.Glob("decisions/*")
+	check(t, err)
+	if len(names) < 15 {
+		t.Fatalf("only %d records", len(names))
+	}
+	design := read(t, "design.md")
+	for i, name := range names {
+		text := read(t, name)
+		title, _, _ := strings.Cut(text, "\n")
+		number := fmt.Sprint(i + 1)
+		if !strings.HasPrefix(filepath.Base(name), fmt.Sprintf("%04d-", i+1)) || !strings.HasPrefix(title, "# "+number+". ") {
+			t.Errorf("%s is record %s, with the title %q", name, number, title)
+		}
+		var sections []string
+		for _, match := range heading.FindAllStringSubmatch(text, -1)[1:] {
+			sections = append(sections, match[1])
+		}
+		if want := []string{"Context", "Decision", "What would change it"}; !slices.Equal(sections, want) {
+			t.Errorf("%s has the sections %q, must have %q", name, sections, want)
+		}
+		if n := words(text); n > 180 {
+			t.Errorf("%s has %d words, must have at most 180", name, n)
+		}
+		if row := "| [" + number + "](" + name + ") | " + strings.TrimPrefix(title, "# "+number+". ") + " |"; !strings.Contains(design, row) {
+			t.Errorf("design.md has no row %s", row)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	}
 }
 
-// unnamed returns one process of each owner that uses a place that is declared for others only, or for nobody although
+// unnamed returns one process of each owner that uses a place that is declared for others only, or for no owner although
 // the owner held it before.
 func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {

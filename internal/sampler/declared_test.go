@@ -113,7 +113,7 @@ func TestTruePrologFile(t *testing.T) {
 }
 
 // TestMissingPrologFile checks that two jobs whose file vanishes hold their GPU while they use it, so that
-// the one that works is not alone, and that a job without a process no longer holds it.
+// the working job is not alone, and that a job without a process no longer holds it.
 func TestMissingPrologFile(t *testing.T) {
 	w := newWorld(t)
 	w.declares(first, "301", "302", "303")

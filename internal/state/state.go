@@ -88,7 +88,7 @@ type footer struct {
 
 // Open creates the directory if needed and locks it. The boot id is
 // /proc/sys/kernel/random/boot_id; files of another boot are never loaded. It rejects a
-// directory in which other users could place a forged file. It accepts a read-only one that was used before.
+// directory in which other users could place a forged file. It accepts a read-only directory that was used before.
 func Open(path, bootID string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("open state directory: %w (set --state.path to another one)", err)
