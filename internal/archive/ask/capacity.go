@@ -49,7 +49,7 @@ type nodeHour struct {
 
 // capacity adds up the GPUs by state.
 type capacity struct {
-	of      books.Selection
+	of      books.Query
 	filed   map[string][]time.Time           // hours by cluster
 	hours   map[time.Time]map[time.Time]bool // filed hours by part
 	seen    map[nodeHour]bool                // nodes with a GPU
@@ -75,17 +75,18 @@ func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	for at := of.From; at.Before(of.Until); at = at.Truncate(day).Add(day) {
 		c.of.Parts = append(c.of.Parts, at)
 	}
-	if err := c.read(ctx, q.source); err != nil {
+	hours, err := c.read(ctx, q.source)
+	if err != nil {
 		return a, err
 	}
 	incomplete := newAccount(nil, c.of)
-	if err := q.complete(ctx, incomplete); err != nil {
+	if err := q.complete(incomplete, hours); err != nil {
 		return a, err
 	}
 	a.Notices = append(a.Notices, incomplete.notices...)
 	a.Rows = c.rows()
 	if c.pending == nil && len(a.Rows) > 0 {
-		a.Notices = append(a.Notices, unknownDemand(q.source))
+		a.Notices = append(a.Notices, unknownDemand(q.source.Source))
 	}
 	return a, nil
 }
@@ -98,41 +99,52 @@ func unknownDemand(source books.Source) string {
 	return "an archive has no pending GPU hours: ask a store with the rule " + books.PendingRule + " by --store.url"
 }
 
-// read reads the charges, the stays of GPUs and the demand.
-func (c *capacity) read(ctx context.Context, source books.Source) error {
+// read reads the charges, the stays of GPUs and the demand. It returns the hours of the charges.
+func (c *capacity) read(ctx context.Context, source *reader) ([]books.Hour, error) {
 	c.of.By = []string{"hour", "model", "reason"}
-	charges, err := source.Charges(ctx, c.of, c.of.By...)
+	st, err := source.Statement(ctx, c.of)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, charge := range charges {
+	for _, charge := range st.Charges {
 		c.charge(charge.Hour, charge)
 	}
-	err = source.Hours(ctx, c.of, func(h books.Hour) bool {
+	for h, err := range source.Hours(ctx, c.of) {
+		if err != nil {
+			return nil, err
+		}
 		c.filed[h.Cluster] = append(c.filed[h.Cluster], h.Hour)
 		c.last = later(c.last, h.Hour)
-		return true
-	})
-	if err != nil || c.last.IsZero() {
-		return err
 	}
-	now := c.of
-	now.From, now.Until, now.Parts = c.last, c.last.Add(time.Hour), nil
-	now.By = []string{"model", "reason"}
-	if charges, err = source.Charges(ctx, now, now.By...); err != nil {
-		return err
+	if c.last.IsZero() {
+		return st.Hours, nil
 	}
-	for _, charge := range charges {
-		c.charge(c.of.Until, charge)
+	if err := c.readLast(ctx, source); err != nil {
+		return nil, err
 	}
 	places := c.of
 	places.Places, places.Parts = true, nil
 	all, err := stays(ctx, source, places)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.count(all)
-	return c.demand(ctx, source)
+	return st.Hours, c.demand(ctx, source.Source)
+}
+
+// readLast reads the charges of the last hour.
+func (c *capacity) readLast(ctx context.Context, source books.Source) error {
+	now := c.of
+	now.From, now.Until, now.Parts = c.last, c.last.Add(time.Hour), nil
+	now.By = []string{"model", "reason"}
+	st, err := source.Statement(ctx, now)
+	if err != nil {
+		return err
+	}
+	for _, charge := range st.Charges {
+		c.charge(c.of.Until, charge)
+	}
+	return nil
 }
 
 // states returns the states of a model in a part. The part of the last hour is the end of the time.

@@ -226,7 +226,7 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	q := &question{options: *o, source: source, now: now.UTC(), progress: progress}
+	q := &question{options: *o, source: newReader(source), now: now.UTC(), progress: progress}
 	style := print.Style{Zone: o.zone, Colour: t.Colour}
 	if c.write != nil {
 		return c.write(q, ctx, t.Out, style)

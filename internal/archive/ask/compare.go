@@ -13,12 +13,12 @@ import (
 )
 
 // previous selects the month before a statement of a month. Before another statement, it selects as many hours.
-func (q *question) previous(of books.Selection) books.Selection {
+func (q *question) previous(of books.Query) books.Query {
 	from := of.From.Add(-of.Until.Sub(of.From))
 	if q.ofMonth() {
 		from = of.From.AddDate(0, -1, 0)
 	}
-	return books.Selection{From: from, Until: of.From, Where: of.Where}
+	return books.Query{From: from, Until: of.From, Where: of.Where}
 }
 
 // compared is an amount that is compared: an int64 or a float64, as in a statement.

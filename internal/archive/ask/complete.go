@@ -1,7 +1,6 @@
 package ask
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +21,7 @@ type filedHours struct {
 }
 
 // add counts an hour, and returns whether its charges are in the account.
-func (c *filedHours) add(h books.Hour, of books.Selection) bool {
+func (c *filedHours) add(h books.Hour, of books.Query) bool {
 	c.hours[h.Hour] = true
 	switch {
 	case h.State == books.Refused:
@@ -41,7 +40,7 @@ func (c *filedHours) add(h books.Hour, of books.Selection) bool {
 // noHoursError means that the books have no hour of a time.
 type noHoursError struct {
 	source string
-	of     books.Selection
+	of     books.Query
 }
 
 func (e *noHoursError) Error() string {
@@ -49,32 +48,26 @@ func (e *noHoursError) Error() string {
 }
 
 // complete adds up the energy of the boards, and adds notices about hours that are missing.
-func (q *question) complete(ctx context.Context, a *account) error {
+func (q *question) complete(a *account, hours []books.Hour) error {
 	clusters, accepted := make(map[string]*filedHours), make(gaps)
-	of := a.of
-	of.Energy = true
 	var summed []time.Time // pruned months
-	err := q.source.Hours(ctx, of, func(h books.Hour) bool {
+	for _, h := range hours {
 		c := clusters[h.Cluster]
 		if c == nil {
 			c = &filedHours{hours: make(map[time.Time]bool)}
 			clusters[h.Cluster] = c
 		}
 		accepted.add(h)
-		if !c.add(h, of) {
-			return true
+		if !c.add(h, a.of) {
+			continue
 		}
 		a.boards += h.Energy
 		if h.State == table.Pruned {
 			summed = append(summed, table.Month(h.Hour))
 		}
-		return true
-	})
-	if err != nil {
-		return err
 	}
 	if len(clusters) == 0 {
-		return &noHoursError{q.source.Name(), of}
+		return &noHoursError{q.source.Name(), a.of}
 	}
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
 		q.notices(a, name, clusters[name])
@@ -157,7 +150,7 @@ func (a *account) summedNotices(months []time.Time) {
 	}
 }
 
-func firstMissing(of books.Selection, hours map[time.Time]bool) time.Time {
+func firstMissing(of books.Query, hours map[time.Time]bool) time.Time {
 	at := of.From
 	for hours[at] {
 		at = at.Add(time.Hour)

@@ -34,7 +34,7 @@ type silence struct {
 
 // boardEvents returns the events of boards in the order of time. Boards in the first filed hour of their cluster
 // did not arrive.
-func boardEvents(ctx context.Context, source books.Source, of books.Selection) ([]boardEvent, error) {
+func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]boardEvent, error) {
 	uuids, first, err := changed(ctx, source, of)
 	if err != nil || len(uuids) == 0 {
 		return nil, err
@@ -49,19 +49,17 @@ func boardEvents(ctx context.Context, source books.Source, of books.Selection) (
 
 // changed returns the GPUs that were in several places, in the place of another GPU, or not in all filed hours of
 // their cluster, and the first filed hours of the clusters.
-func changed(ctx context.Context, source books.Source, of books.Selection) (uuids []string, first map[string]time.Time, err error) {
-	of.Counted = true
-	found, err := source.Boards(ctx, of)
+func changed(ctx context.Context, source books.Source, of books.Query) (uuids []string, first map[string]time.Time, err error) {
+	found, filed, err := source.Counted(ctx, of)
 	if err != nil || len(found) == 0 {
 		return nil, nil, err
 	}
 	first, hours := make(map[string]time.Time), make(map[string]int)
-	err = source.Hours(ctx, of, func(h books.Hour) bool {
+	for _, h := range filed {
 		if hours[h.Cluster]++; hours[h.Cluster] == 1 {
 			first[h.Cluster] = h.Hour
 		}
-		return true
-	})
+	}
 	places, occupant, all := make(map[string]int), make(map[place]string), make(map[string]bool)
 	for _, b := range found {
 		if places[b.UUID]++; places[b.UUID] > 1 || b.Hours < hours[b.Cluster] {
@@ -73,7 +71,7 @@ func changed(ctx context.Context, source books.Source, of books.Selection) (uuid
 		}
 		occupant[at] = b.UUID
 	}
-	return slices.Sorted(maps.Keys(all)), first, err
+	return slices.Sorted(maps.Keys(all)), first, nil
 }
 
 // events returns the events of stays. first are the first filed hours of clusters.
@@ -136,7 +134,7 @@ func grouped(all []boardEvent) (found []boardEvent) {
 
 // Moves returns the events of boards as rows of [table.Moves], in the order of time. The id of an event depends on its
 // board, place and hour.
-func Moves(ctx context.Context, source books.Source, of books.Selection) (rows [][]any, err error) {
+func Moves(ctx context.Context, source books.Source, of books.Query) (rows [][]any, err error) {
 	all, err := boardEvents(ctx, source, of)
 	for _, e := range all {
 		s, side := e.stays[0], "start"

@@ -83,12 +83,12 @@ func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) 
 	a := &account{}
 	a.of, a.notices = q.billed()
 	a.of.By = detailColumns
-	charges, err := q.source.Charges(ctx, a.of, a.of.By...)
+	st, err := q.source.Statement(ctx, a.of)
 	if err != nil {
 		return print.Answer{}, err
 	}
 	answer := print.Answer{}
-	if err := q.complete(ctx, a); err != nil {
+	if err := q.complete(a, st.Hours); err != nil {
 		return answer, err
 	}
 	answer.Notices = a.notices
@@ -99,7 +99,7 @@ func (q *question) focus(ctx context.Context, split bool) (print.Answer, error) 
 	for _, name := range columns {
 		answer.Columns = append(answer.Columns, print.Column{Name: name})
 	}
-	parts, totals := q.parts(charges)
+	parts, totals := q.parts(st.Charges)
 	for _, p := range parts {
 		values := p.values(currency, a.of, split, totals[p.origin])
 		row := make([]any, len(columns))
@@ -148,7 +148,7 @@ func (q *question) parts(charges []table.Charge) (parts []*part, totals map[orig
 func focusTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
 
 // values returns the values of a row by column. Columns without a value are null.
-func (p *part) values(currency string, of books.Selection, split bool, total float64) map[string]any {
+func (p *part) values(currency string, of books.Query, split bool, total float64) map[string]any {
 	month := time.Date(p.day.Year(), p.day.Month(), 1, 0, 0, 0, 0, time.UTC)
 	account := cmp.Or(p.cluster, "default")
 	cost := p.price * p.quantity

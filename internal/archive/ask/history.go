@@ -58,7 +58,7 @@ func (q *question) history(ctx context.Context) (print.Answer, error) {
 }
 
 // stays returns the stays of boards with their successors.
-func (q *question) stays(ctx context.Context, of books.Selection, uuids []string) ([]*Stay, error) {
+func (q *question) stays(ctx context.Context, of books.Query, uuids []string) ([]*Stay, error) {
 	if len(uuids) == 0 {
 		return nil, nil
 	}
@@ -107,7 +107,7 @@ func xids(hours []table.GPU) string {
 
 // successors finds the boards that took the places of boards that left: stays of selected boards do not
 // include them.
-func (q *question) successors(ctx context.Context, all []*Stay, of books.Selection) error {
+func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) error {
 	for _, s := range all {
 		if s.PCIBusID == "" {
 			continue
@@ -125,7 +125,7 @@ func (q *question) successors(ctx context.Context, all []*Stay, of books.Selecti
 }
 
 // successor returns the first stay of another board in the place of a stay after it, nil if there is none.
-func (q *question) successor(ctx context.Context, s *Stay, of books.Selection) (next *Stay, err error) {
+func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next *Stay, err error) {
 	of = where(where(of, "cluster", s.Cluster), "node", s.Node)
 	of.From, of.Places = s.LastHour, true
 	found, err := q.source.Boards(ctx, of)
@@ -141,10 +141,13 @@ func (q *question) successor(ctx context.Context, s *Stay, of books.Selection) (
 	if len(uuids) == 0 {
 		return nil, nil
 	}
-	err = q.source.GPUs(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...), func(g table.GPU) {
-		if next == nil && g.Scrapes > 0 && g.First.After(s.Last) && !moved(s.GPU, g) && g.PCIBusID == s.PCIBusID {
-			next = newStay(g, "seen")
+	for row, err := range q.source.Rows(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...)) {
+		if err != nil {
+			return nil, err
 		}
-	})
-	return next, err
+		if g := row.GPU; g.Scrapes > 0 && g.First.After(s.Last) && !moved(s.GPU, g) && g.PCIBusID == s.PCIBusID {
+			return newStay(g, "seen"), nil
+		}
+	}
+	return nil, nil
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // detail has the holders and the errors of a board.
@@ -19,7 +18,7 @@ type detail struct {
 
 // details returns the details of boards at the end of their stays by UUID. Boards that were seen last in
 // the same hour are read together.
-func (q *question) details(ctx context.Context, known []*Stay, of books.Selection) (map[string]*detail, error) {
+func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (map[string]*detail, error) {
 	all, hours := make(map[string]*detail), make(map[time.Time]map[string]*Stay)
 	for _, s := range q.current(known) {
 		all[s.UUID] = new(detail)
@@ -29,7 +28,7 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Selectio
 		hours[s.LastHour][s.UUID] = s
 	}
 	for hour, stays := range hours {
-		selected := where(books.Selection{From: hour, Until: earlier(hour.Add(time.Hour), of.Until), Where: of.Where}, "uuid", slices.Sorted(maps.Keys(stays))...)
+		selected := where(books.Query{From: hour, Until: earlier(hour.Add(time.Hour), of.Until), Where: of.Where}, "uuid", slices.Sorted(maps.Keys(stays))...)
 		holders, err := q.holders(ctx, stays, known, selected)
 		if err != nil {
 			return nil, err
@@ -44,14 +43,14 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Selectio
 			}
 		}
 		selected.From = selected.From.AddDate(0, 0, -xidDays)
-		err = q.source.GPUs(ctx, selected, func(g table.GPU) {
+		for g, err := range q.source.Rows(ctx, selected) {
+			if err != nil {
+				return nil, err
+			}
 			d := all[g.UUID]
 			for _, code := range slices.Sorted(maps.Keys(g.XIDs)) {
 				d.xids = append(d.xids, fmt.Sprintf("%s at %s", code, g.Hour.In(q.zone).Format("2006-01-02 15h")))
 			}
-		})
-		if err != nil {
-			return nil, err
 		}
 	}
 	for _, d := range all {
@@ -65,8 +64,8 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Selectio
 // holders returns the pods and units that held or used boards in the hour before their last scrapes. These scrapes are in the
 // selected hour. An archive has the pods and units of the whole hour, without their ends. Pods and units in later places of a
 // board are left out.
-func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Selection) (all []books.Holder, err error) {
-	if source, ok := q.source.(books.Momentary); ok {
+func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Query) (all []books.Holder, err error) {
+	if source, ok := q.source.Source.(books.Momentary); ok {
 		first, last := of.Until, of.From
 		for _, s := range stays {
 			first = earlier(first, s.Last)
@@ -75,13 +74,17 @@ func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []
 		of.From, of.Until = first.Add(-time.Hour), last
 		return source.Holders(ctx, of)
 	}
-	charges, err := q.source.Charges(ctx, of, "cluster", "node", "uuid", "namespace", "pod", "manager", "unit", "reason")
-	for _, c := range charges {
+	of.By = []string{"cluster", "node", "uuid", "namespace", "pod", "manager", "unit", "reason"}
+	st, err := q.source.Statement(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range st.Charges {
 		if c.Reason == "" && slices.ContainsFunc(known, func(s *Stay) bool { return s.UUID == c.UUID && s.Node == c.Node && s.Cluster == c.Cluster }) {
 			all = append(all, books.Holder{Cluster: c.Cluster, Node: c.Node, UUID: c.UUID, Namespace: c.Namespace, Pod: c.Pod, Manager: c.Manager, Unit: c.Unit})
 		}
 	}
-	return all, err
+	return all, nil
 }
 
 // unique returns the first of equal names.

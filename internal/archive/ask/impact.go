@@ -21,15 +21,15 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	a := &account{by: columns, unknown: make(map[string]int64)}
 	a.of, a.notices = q.billed()
 	a.of.By = compact(append([]string{"cluster", "hour", "reason"}, columns...))
-	charges, err := q.source.Charges(ctx, a.of, a.of.By...)
+	st, err := q.source.Statement(ctx, a.of)
 	if err != nil {
 		return print.Answer{}, err
 	}
 	answer := print.Answer{Columns: []print.Column{{Name: "component"}, {Name: "timestamp"}, {Name: "duration"}, {Name: "energy"}, {Name: "grid/carbon-intensity"}, {Name: "carbon"}}}
-	if err := q.complete(ctx, a); err != nil {
+	if err := q.complete(a, st.Hours); err != nil {
 		return answer, err
 	}
-	for _, c := range charges {
+	for _, c := range st.Charges {
 		if c.Energy == 0 {
 			continue
 		}

@@ -70,26 +70,31 @@ func (q *question) moveRow(e boardEvent) []any {
 }
 
 // bounds returns the first and the last filed hour, or one if they are the same.
-func (q *question) bounds(ctx context.Context, of books.Selection) (hours []time.Time, err error) {
-	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
+func (q *question) bounds(ctx context.Context, of books.Query) (hours []time.Time, err error) {
+	for h, err := range q.source.Hours(ctx, of) {
+		if err != nil {
+			return nil, err
+		}
 		hours = append(hours, h.Hour)
-		return false
-	})
-	if err != nil || len(hours) == 0 {
-		return hours, err
+		break
+	}
+	if len(hours) == 0 {
+		return nil, nil
 	}
 	for length := time.Hour; ; length *= 4 {
 		part, last := of, time.Time{}
 		if from := of.Until.Add(-length).Truncate(time.Hour); from.After(hours[0]) {
 			part.From = from
 		}
-		err = q.source.Hours(ctx, part, func(h books.Hour) bool {
+		for h, err := range q.source.Hours(ctx, part) {
+			if err != nil {
+				return nil, err
+			}
 			last = h.Hour
-			return true
-		})
+		}
 		switch {
-		case err != nil || last.Equal(hours[0]):
-			return hours, err
+		case last.Equal(hours[0]):
+			return hours, nil
 		case !last.IsZero():
 			return append(hours, last), nil
 		}

@@ -105,7 +105,7 @@ func (n named) elsewhere(s *Stay) bool {
 
 // find returns the boards of each name of the question, and notices about ambiguous names. The only name of a
 // question must be known.
-func (q *question) find(ctx context.Context, of books.Selection) (all []named, notices []string, err error) {
+func (q *question) find(ctx context.Context, of books.Query) (all []named, notices []string, err error) {
 	for _, name := range q.names {
 		n := named{name: name, value: name}
 		if serial := q.assets.SerialOf(name); serial != "" {
@@ -191,7 +191,7 @@ func (n *named) set(found []books.Board) (notice string) {
 const maxPrefixed = 5
 
 // unknown returns the error of an unknown name.
-func (q *question) unknown(name string, boards []books.Board, of books.Selection) *UnknownError {
+func (q *question) unknown(name string, boards []books.Board, of books.Query) *UnknownError {
 	e := &UnknownError{Name: name, Source: q.source.Name(), Since: of.From}
 	serials, prefixed := make(map[string]bool), make(map[string]bool)
 	for _, b := range boards {

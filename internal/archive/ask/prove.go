@@ -85,57 +85,58 @@ func (p *proof) add(key accountDay, n amounts) { p.sums[key] = p.sums[key].plus(
 var proofBy = []string{"cluster", "hour", "namespace", "manager", "reason"}
 
 // read reads the sums of a source.
-func (p *proof) read(ctx context.Context, source books.Source, of books.Selection) error {
-	of.Energy, of.By = true, proofBy
-	charges, err := source.Charges(ctx, of, of.By...)
+func (p *proof) read(ctx context.Context, source books.Source, of books.Query) error {
+	of.By = proofBy
+	st, err := source.Statement(ctx, of)
 	if err != nil {
 		return err
 	}
-	p.charge(charges)
-	return p.readHours(ctx, source, of)
+	p.take(st)
+	p.notices = append(p.notices, refusals(st.Refusals)...)
+	return nil
 }
 
 // readRules reads the sums of rules as they are.
-func (p *proof) readRules(ctx context.Context, source books.Source, of books.Selection) error {
+func (p *proof) readRules(ctx context.Context, source books.Source, of books.Query) error {
 	ruled, ok := source.(books.Ruled)
 	if !ok {
 		return errors.New("this source has no rules")
 	}
-	of.Energy, of.By = true, proofBy
-	charges, err := ruled.RuleSums(ctx, of)
+	of.By = proofBy
+	st, err := ruled.RuleSums(ctx, of)
 	if err != nil {
 		return err
 	}
-	p.charge(charges)
 	boards, err := ruled.Overcharged(ctx, of)
+	if err != nil {
+		return err
+	}
 	for _, b := range boards {
 		p.wrong[b.Cluster] = true
 		p.notices = append(p.notices, fmt.Sprintf("%s, hour %s: the rules charge board %s %.3f kWh more than it used", name(b.Cluster), stamp(b.Hour), cmp.Or(b.Serial, b.UUID), float64(b.Excess)/3.6e9))
 	}
-	if err != nil {
-		return err
-	}
-	return p.readHours(ctx, source, of)
+	p.take(st)
+	return nil
 }
 
-func (p *proof) readHours(ctx context.Context, source books.Source, of books.Selection) error {
+// take adds the charges and the hours of a statement.
+func (p *proof) take(st *books.Statement) {
+	p.charge(st.Charges)
 	pruned := 0
-	err := source.Hours(ctx, of, func(h books.Hour) bool {
+	for _, h := range st.Hours {
 		if h.State == table.Pruned {
 			pruned++
-			return true
+			continue
 		}
 		if p.hours[h.Cluster] == nil {
 			p.hours[h.Cluster] = make(map[time.Time]bool)
 		}
 		p.hours[h.Cluster][h.Hour] = true
 		p.add(accountDay{h.Cluster, h.Hour.Truncate(day), ofBoards, ""}, amounts{h.Energy})
-		return true
-	})
+	}
 	if pruned > 0 {
 		p.notices = append(p.notices, fmt.Sprintf("%d hours of %s are pruned, and left out", pruned, p.name))
 	}
-	return err
 }
 
 func (p *proof) charge(charges []table.Charge) {
@@ -171,7 +172,7 @@ func (p *proof) balance() {
 }
 
 // compare compares the hours and sums with another source.
-func (p *proof) compare(first *proof, of books.Selection) {
+func (p *proof) compare(first *proof, of books.Query) {
 	for _, cluster := range slices.Sorted(maps.Keys(first.hours)) {
 		missing := ranges(of.From, of.Until, func(hour time.Time) bool { return first.hours[cluster][hour] && !p.hours[cluster][hour] })
 		if missing != "" {
@@ -213,7 +214,7 @@ func (p *proof) row(cluster string) []any {
 func name(cluster string) string { return cmp.Or(cluster, "the cluster") }
 
 // proofs reads all sources: the samples and the rules of the store, and the archives.
-func (q *question) proofs(ctx context.Context, of books.Selection) (all []*proof, err error) {
+func (q *question) proofs(ctx context.Context, of books.Query) (all []*proof, err error) {
 	read := func(p *proof, o options, rules bool) error {
 		source, err := o.open(ctx, q.progress)
 		if err != nil {
@@ -226,7 +227,6 @@ func (q *question) proofs(ctx context.Context, of books.Selection) (all []*proof
 		} else {
 			err = p.read(ctx, source, of)
 		}
-		p.notices = append(p.notices, refusals(source.Refused())...)
 		all = append(all, p)
 		return errors.Join(err, source.Close())
 	}

@@ -13,7 +13,7 @@ import (
 // question is a question with its options and its books.
 type question struct {
 	options
-	source   books.Source
+	source   *reader
 	now      time.Time
 	progress func(string)
 	// failed is set if the answer reports a problem, such as incomplete books.
@@ -24,7 +24,7 @@ type question struct {
 const maxRefused = 5
 
 // refused returns notices about hours of a store without energy and money.
-func (q *question) refused() []string { return refusals(q.source.Refused()) }
+func (q *question) refused() []string { return refusals(q.source.refusals()) }
 
 func refusals(all []books.Refusal) (notices []string) {
 	for i, r := range all {
@@ -38,7 +38,7 @@ func refusals(all []books.Refusal) (notices []string) {
 }
 
 // period returns the time of the question: full hours until now, or until the hour after --at.
-func (q *question) period() books.Selection {
+func (q *question) period() books.Query {
 	end := q.now
 	if !q.At.IsZero() {
 		end = q.At.Time.Truncate(time.Hour).Add(time.Hour)
@@ -53,7 +53,7 @@ func (q *question) period() books.Selection {
 	if !q.From.IsZero() {
 		from = q.From.Time
 	}
-	of := books.Selection{From: from.UTC().Truncate(time.Hour), Until: end.UTC(), Where: make(map[string][]string)}
+	of := books.Query{From: from.UTC().Truncate(time.Hour), Until: end.UTC(), Where: make(map[string][]string)}
 	if q.OfCluster != "" {
 		of.Where["cluster"] = []string{q.OfCluster}
 	}
@@ -61,7 +61,7 @@ func (q *question) period() books.Selection {
 }
 
 // moment returns the time of the question until the moment itself: --at, --to or now.
-func (q *question) moment() books.Selection {
+func (q *question) moment() books.Query {
 	of, end := q.period(), q.now
 	for _, given := range []moment{q.To, q.At} {
 		if !given.IsZero() {
@@ -93,7 +93,7 @@ func later(a, b time.Time) time.Time {
 const settle = 5 * time.Minute
 
 // where returns a selection with allowed values of a column.
-func where(of books.Selection, column string, values ...string) books.Selection {
+func where(of books.Query, column string, values ...string) books.Query {
 	all := map[string][]string{column: values}
 	for name, other := range of.Where {
 		if name != column {
@@ -105,17 +105,18 @@ func where(of books.Selection, column string, values ...string) books.Selection 
 }
 
 // pruned returns a notice if the details of the first hours of a time are pruned.
-func (q *question) pruned(ctx context.Context, of books.Selection) (notices []string, err error) {
+func (q *question) pruned(ctx context.Context, of books.Query) (notices []string, err error) {
 	if q.Books == "" {
 		return nil, nil // a store is not pruned
 	}
 	var end time.Time
-	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
-		if h.State == table.Pruned {
-			end = h.Hour.Add(time.Hour)
+	for h, failed := range q.source.Hours(ctx, of) {
+		if failed != nil || h.State != table.Pruned {
+			err = failed
+			break
 		}
-		return h.State == table.Pruned
-	})
+		end = h.Hour.Add(time.Hour)
+	}
 	if !end.IsZero() {
 		notices = append(notices, fmt.Sprintf("the details before %s are pruned", stamp(end)))
 	}

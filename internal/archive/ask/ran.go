@@ -51,35 +51,39 @@ func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return print.Answer{}, err
 	}
-	a, err := q.used(ctx, of)
+	of.By = useColumns
+	st, err := q.source.Statement(ctx, of)
+	if err != nil {
+		return print.Answer{}, err
+	}
+	a := used(st.Charges)
 	a.Notices = notices
 	switch {
-	case err != nil || len(a.Rows) > 0:
+	case len(a.Rows) > 0:
 	case len(q.names) > 0:
 		a.Notices = append(a.Notices, fmt.Sprintf("no pod or unit used %s from %s to %s", q.names[0], stamp(of.From), stamp(of.Until)))
 	default:
 		return a, fmt.Errorf("%s has no GPU of %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))
 	}
-	return a, err
+	return a, nil
 }
 
-// used returns the uses in a selection.
-func (q *question) used(ctx context.Context, of books.Selection) (print.Answer, error) {
+// used returns the uses of GPUs by pods and units.
+func used(charges []table.Charge) print.Answer {
 	a := print.Answer{Columns: ranColumns}
-	charges, err := q.source.Charges(ctx, of, useColumns...)
 	for _, u := range uses(charges) {
 		a.Rows = append(a.Rows, []any{
 			u.Cluster, u.Namespace, u.Pod, u.PodUID, u.WorkloadKind, u.WorkloadName, u.Manager, u.Unit, u.Username, u.Team, u.Node, u.Serial, u.UUID, u.first, u.last,
 			u.Energy, u.Exclusive, u.Estimated, u.Idle, u.GPUTime, u.Active, u.Busy,
 		})
 	}
-	return a, err
+	return a
 }
 
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 
 // users returns the selection of the boards, pods, workload or unit of the question.
-func (q *question) users(ctx context.Context, of books.Selection) (books.Selection, []string, error) {
+func (q *question) users(ctx context.Context, of books.Query) (books.Query, []string, error) {
 	given := len(q.names)
 	for _, text := range []string{q.Pod, q.Workload, q.Unit} {
 		if text != "" {

@@ -45,17 +45,19 @@ func (q *question) report(ctx context.Context, w io.Writer, style print.Style) e
 }
 
 // page returns everything about the boards of a name.
-func (q *question) page(ctx context.Context, of books.Selection, n named) (print.Page, error) {
+func (q *question) page(ctx context.Context, of books.Query, n named) (print.Page, error) {
 	if n.unknown != nil {
 		return print.Page{Title: "Board " + n.name, Sections: []print.Section{
 			{Title: "Asset", Answer: q.asset(n.value)}, {Title: "Books", Answer: print.Answer{Notices: []string{n.unknown.Error()}}},
 		}}, nil
 	}
-	all, err := stays(ctx, q.source, where(of, "uuid", n.uuids...))
+	selected := where(of, "uuid", n.uuids...)
+	selected.By, selected.Rows = useColumns, true
+	st, err := q.source.Statement(ctx, selected)
 	if err != nil {
 		return print.Page{}, err
 	}
-	used, err := q.used(ctx, where(of, "uuid", n.uuids...)) // next to the stays: the source keeps the hours that it read last
+	all, err := staysIn(ctx, q.source, of, st.Rows)
 	if err != nil {
 		return print.Page{}, err
 	}
@@ -77,7 +79,7 @@ func (q *question) page(ctx context.Context, of books.Selection, n named) (print
 		{Title: "Asset", Answer: q.asset(serial)},
 		{Title: "Stays", Answer: distinct(history)},
 		{Title: "Errors", Answer: health(all)},
-		{Title: "Use by pods and units", Answer: distinct(used)},
+		{Title: "Use by pods and units", Answer: distinct(used(st.Charges))},
 	}}, nil
 }
 

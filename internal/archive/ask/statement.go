@@ -51,7 +51,7 @@ type line struct {
 
 // account is a statement before it is printed.
 type account struct {
-	of          books.Selection
+	of          books.Query
 	by          []string
 	lines       []*line // the groups, sorted
 	rest, total line
@@ -67,7 +67,7 @@ type account struct {
 }
 
 // billed returns the time of a statement: a month, the given time, or the last full month.
-func (q *question) billed() (of books.Selection, notices []string) {
+func (q *question) billed() (of books.Query, notices []string) {
 	of = q.period()
 	switch {
 	case !q.Month.IsZero():
@@ -106,12 +106,12 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 }
 
 // newAccount returns an account without charges.
-func newAccount(by []string, of books.Selection) *account {
+func newAccount(by []string, of books.Query) *account {
 	return &account{of: of, by: by, known: make(map[string]*line), unknown: make(map[string]int64), rest: line{kind: "unattributed"}, total: line{kind: "total"}}
 }
 
 // accountOf adds up the charges of a time.
-func (q *question) accountOf(ctx context.Context, by string, of books.Selection) (*account, error) {
+func (q *question) accountOf(ctx context.Context, by string, of books.Query) (*account, error) {
 	columns, err := grouping(by)
 	if err != nil {
 		return nil, err
@@ -130,16 +130,16 @@ func (q *question) accountOf(ctx context.Context, by string, of books.Selection)
 		read = append(read, "model")
 	}
 	a.of.By = compact(read)
-	charges, err := q.source.Charges(ctx, a.of, a.of.By...)
+	st, err := q.source.Statement(ctx, a.of)
 	if err != nil {
 		return nil, err
 	}
-	for i := range charges {
-		a.unmeasured, a.unestimated = a.unmeasured || charges[i].Unmeasured, a.unestimated || charges[i].Unestimated
-		a.add(&charges[i], q.factors)
+	a.unmeasured, a.unestimated = st.Unmeasured, st.Unestimated
+	for i := range st.Charges {
+		a.add(&st.Charges[i], q.factors)
 	}
 	slices.SortStableFunc(a.lines, func(x, y *line) int { return slices.Compare(x.values(columns), y.values(columns)) })
-	if err := q.complete(ctx, a); err != nil {
+	if err := q.complete(a, st.Hours); err != nil {
 		return nil, err
 	}
 	a.checkAmounts(q.factors)

@@ -33,34 +33,61 @@ type Stay struct {
 func boardOf(s *Stay) string { return cmp.Or(s.Serial, s.UUID) }
 
 // stays reads the stays of GPUs, in the order of their starts.
-func stays(ctx context.Context, source books.Source, of books.Selection) ([]*Stay, error) {
-	latest := make(map[string]*Stay)
-	var parts []*Stay // separated by hours in which the GPU was missing, filed or not
-	err := source.GPUs(ctx, of, func(g table.GPU) {
-		if g.Scrapes == 0 || g.First.After(of.Until) {
-			return
+func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, error) {
+	var p parts
+	for row, err := range source.Rows(ctx, of) {
+		if err != nil {
+			return nil, err
 		}
-		g.Last = earlier(g.Last, of.Until) // the hours of an archive may end after it
-		s := latest[g.UUID]
-		switch {
-		case s == nil:
-			s = newStay(g, "seen")
-		case moved(s.GPU, g):
-			s = newStay(g, "moved")
-		case g.Hour.Sub(s.LastHour) > time.Hour:
-			s = newStay(g, "returned")
-		default:
-			s.add(g)
-			return
-		}
-		latest[g.UUID] = s
-		parts = append(parts, s)
-	})
-	if err != nil {
-		return nil, err
+		p.add(row.GPU, of.Until)
 	}
-	c := &calendar{source: source, until: of.Until, known: make(map[span]time.Time), silent: make(map[silence]bool)}
-	all, err := c.join(ctx, parts)
+	return p.stays(ctx, source, of.Until)
+}
+
+// staysIn returns the stays of GPUs in the rows of a time, in the order of their starts.
+func staysIn(ctx context.Context, source books.Source, of books.Query, rows []books.Row) ([]*Stay, error) {
+	var p parts
+	for _, row := range rows {
+		p.add(row.GPU, of.Until)
+	}
+	return p.stays(ctx, source, of.Until)
+}
+
+// parts are parts of stays, separated by hours in which the GPU was missing, filed or not.
+type parts struct {
+	all    []*Stay
+	latest map[string]*Stay
+}
+
+// add adds a GPU in an hour. The hours of an archive may end after the time until which it is asked.
+func (p *parts) add(g table.GPU, until time.Time) {
+	if g.Scrapes == 0 || g.First.After(until) {
+		return
+	}
+	if p.latest == nil {
+		p.latest = make(map[string]*Stay)
+	}
+	g.Last = earlier(g.Last, until)
+	s := p.latest[g.UUID]
+	switch {
+	case s == nil:
+		s = newStay(g, "seen")
+	case moved(s.GPU, g):
+		s = newStay(g, "moved")
+	case g.Hour.Sub(s.LastHour) > time.Hour:
+		s = newStay(g, "returned")
+	default:
+		s.add(g)
+		return
+	}
+	p.latest[g.UUID] = s
+	p.all = append(p.all, s)
+}
+
+// stays joins the parts, and returns them with their ends.
+func (p *parts) stays(ctx context.Context, source books.Source, until time.Time) ([]*Stay, error) {
+	c := &calendar{source: source, until: until, known: make(map[span]time.Time), silent: make(map[silence]bool)}
+	all, err := c.join(ctx, p.all)
 	if err != nil {
 		return nil, err
 	}
@@ -147,11 +174,11 @@ func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err erro
 	if at, ok := c.known[s]; ok {
 		return at, nil
 	}
-	of := books.Selection{From: s.from, Until: s.until, Where: map[string][]string{"cluster": {s.cluster}}}
-	err = c.source.Hours(ctx, of, func(h books.Hour) bool {
-		first = h.Hour
-		return false
-	})
+	of := books.Query{From: s.from, Until: s.until, Where: map[string][]string{"cluster": {s.cluster}}}
+	for h, failed := range c.source.Hours(ctx, of) {
+		first, err = h.Hour, failed
+		break
+	}
 	c.known[s] = first
 	return first, err
 }
@@ -225,9 +252,12 @@ func (c *calendar) missing(ctx context.Context, at silence) (string, error) {
 	is, known := c.silent[at]
 	if !known {
 		is = true
-		of := books.Selection{From: at.from, Until: earlier(at.from.Add(time.Hour), c.until), Places: true, Where: map[string][]string{"cluster": {at.cluster}, "node": {at.node}}}
-		if err := c.source.GPUs(ctx, of, func(g table.GPU) { is = is && g.Scrapes == 0 }); err != nil {
-			return "", err
+		of := books.Query{From: at.from, Until: earlier(at.from.Add(time.Hour), c.until), Places: true, Where: map[string][]string{"cluster": {at.cluster}, "node": {at.node}}}
+		for row, err := range c.source.Rows(ctx, of) {
+			if err != nil {
+				return "", err
+			}
+			is = is && row.Scrapes == 0
 		}
 		c.silent[at] = is
 	}

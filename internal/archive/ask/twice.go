@@ -26,7 +26,7 @@ type shared struct {
 
 // twice marks the clusters in an answer that share boards with another cluster at the same time. This is impossible:
 // the same samples were filed under two names. A selected cluster is compared with all clusters.
-func (q *question) twice(ctx context.Context, of books.Selection, a *print.Answer) error {
+func (q *question) twice(ctx context.Context, of books.Query, a *print.Answer) error {
 	if q.OfCluster == "" && len(a.Rows) < 2 {
 		return nil
 	}
@@ -47,9 +47,12 @@ func (q *question) twice(ctx context.Context, of books.Selection, a *print.Answe
 	}
 	all, known := make(map[pair]*shared), make(map[string][]table.Seen) // by UUID, in an hour
 	var hour time.Time
-	err = q.source.GPUs(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...), func(g table.GPU) {
+	for g, err := range q.source.Rows(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...)) {
+		if err != nil {
+			return err
+		}
 		if g.Scrapes == 0 {
-			return
+			continue
 		}
 		if !g.Hour.Equal(hour) {
 			hour = g.Hour
@@ -62,9 +65,6 @@ func (q *question) twice(ctx context.Context, of books.Selection, a *print.Answe
 			}
 		}
 		known[g.UUID] = append(known[g.UUID], now)
-	})
-	if err != nil {
-		return err
 	}
 	q.markTwice(all, a)
 	return nil

@@ -47,7 +47,7 @@ type check struct {
 }
 
 // add adds a filed hour. A pruned hour is checked with its month, if that is selected.
-func (c *check) add(h books.Hour, of books.Selection) {
+func (c *check) add(h books.Hour, of books.Query) {
 	switch h.State {
 	case table.Corrected:
 		c.corrected++
@@ -95,30 +95,25 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		return q.prove(ctx)
 	}
 	of, notices := q.billed()
-	of.Energy, of.Sums = true, true
+	of.By, of.Sums, of.Checks = []string{"cluster", "hour", "reason"}, true, true
 	a := print.Answer{Columns: verifyColumns, Notices: notices}
-	charges, err := q.source.Charges(ctx, of, "cluster", "hour", "reason")
+	st, err := q.source.Statement(ctx, of)
 	if err != nil {
 		return a, err
 	}
-	checks, accepted, err := q.checks(ctx, of)
-	if err != nil {
-		return a, err
-	}
-	for _, charge := range charges {
+	checks, accepted := checksOf(of, st.Hours)
+	for _, charge := range st.Charges {
 		if c := checks[charge.Cluster]; c != nil {
 			c.charge(charge.Hour, charge.Energy, charge.Reason)
 		}
 	}
-	if err := q.unknownPods(ctx, of, checks, &a); err != nil {
-		return a, err
-	}
+	unknownPods(st.UnknownPods, checks, &a)
 	dropped, err := q.dropped(ctx, of, checks)
 	if err != nil {
 		return a, err
 	}
-	if err := q.uncounted(ctx, of, checks, &a); err != nil {
-		return a, err
+	if st.Bounded {
+		uncounted(st.Uncounted, checks, &a)
 	}
 	if dropped > 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("the rows of %d hours are missing although the manifest has them: were partitions or files removed? gpuledger-archive prune marks such hours", dropped))
@@ -136,7 +131,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	}
 	if slices.ContainsFunc(a.Rows, func(row []any) bool { return row[len(row)-1] == false }) {
 		remedy := q.remedy()
-		if len(q.source.Refused()) > 0 {
+		if len(st.Refusals) > 0 {
 			remedy = "see the hours that are refused"
 		}
 		a.Notices = append(a.Notices, "the books are not complete: "+remedy)
@@ -145,10 +140,10 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// checks returns the filed hours of each cluster, and the hours with gaps that were accepted.
-func (q *question) checks(ctx context.Context, of books.Selection) (checks map[string]*check, accepted gaps, err error) {
+// checksOf returns the filed hours of each cluster, and the hours with gaps that were accepted.
+func checksOf(of books.Query, hours []books.Hour) (checks map[string]*check, accepted gaps) {
 	checks, accepted = make(map[string]*check), make(gaps)
-	err = q.source.Hours(ctx, of, func(h books.Hour) bool {
+	for _, h := range hours {
 		c := checks[h.Cluster]
 		if c == nil {
 			c = &check{cluster: h.Cluster, hours: make(map[time.Time]int64), rows: make(map[time.Time]int64), sums: make(map[time.Time]int64), rests: make(map[time.Time]int64)}
@@ -158,14 +153,13 @@ func (q *question) checks(ctx context.Context, of books.Selection) (checks map[s
 		if accepted.add(h) {
 			c.gaps++
 		}
-		return true
-	})
-	return checks, accepted, err
+	}
+	return checks, accepted
 }
 
 // dropped adds the filed hours without rows, and returns their number.
-func (q *question) dropped(ctx context.Context, of books.Selection, checks map[string]*check) (n int64, err error) {
-	source, ok := q.source.(books.Detailed)
+func (q *question) dropped(ctx context.Context, of books.Query, checks map[string]*check) (n int64, err error) {
+	source, ok := q.source.Source.(books.Detailed)
 	if !ok {
 		return 0, nil
 	}
@@ -194,7 +188,7 @@ func (c *check) overcharged() (notices []string) {
 	return notices
 }
 
-func (c *check) row(of books.Selection) []any {
+func (c *check) row(of books.Query) []any {
 	expected, wrong := int64(of.Until.Sub(of.From)/time.Hour), int64(0)
 	for _, difference := range c.hours {
 		if difference != 0 {
@@ -222,8 +216,7 @@ func (c *check) row(of books.Selection) []any {
 const maxPods = 20
 
 // unknownPods lists the pods that no series of their cluster names.
-func (q *question) unknownPods(ctx context.Context, of books.Selection, checks map[string]*check, a *print.Answer) error {
-	pods, err := q.source.UnknownPods(ctx, of)
+func unknownPods(pods []books.UnknownPod, checks map[string]*check, a *print.Answer) {
 	for i, p := range pods {
 		if c := checks[p.Cluster]; c != nil {
 			c.pods++
@@ -236,7 +229,6 @@ func (q *question) unknownPods(ctx context.Context, of books.Selection, checks m
 			a.Notices = append(a.Notices, fmt.Sprintf("and %d more unknown pods", len(pods)-i))
 		}
 	}
-	return err
 }
 
 // maxUncounted is the number of boards with uncounted energy that are listed.
@@ -244,11 +236,7 @@ const maxUncounted = 3
 
 // uncounted adds the bounds of energy that the books omit, and lists the boards with the most. They do not make the books
 // incomplete.
-func (q *question) uncounted(ctx context.Context, of books.Selection, checks map[string]*check, a *print.Answer) error {
-	boards, known, err := q.source.Uncounted(ctx, of)
-	if err != nil || !known {
-		return err
-	}
+func uncounted(boards []books.Uncounted, checks map[string]*check, a *print.Answer) {
 	sums := make(map[string]int64)
 	for i, b := range boards {
 		sums[b.Cluster] += b.Energy
@@ -263,14 +251,13 @@ func (q *question) uncounted(ctx context.Context, of books.Selection, checks map
 	for _, c := range checks {
 		c.uncounted = sums[c.cluster]
 	}
-	return nil
 }
 
 // maxRanges is the number of ranges of hours that are listed.
 const maxRanges = 5
 
 // missingHours lists the ranges of hours that are missing.
-func missingHours(of books.Selection, hours map[time.Time]int64) string {
+func missingHours(of books.Query, hours map[time.Time]int64) string {
 	return ranges(of.From, of.Until, func(hour time.Time) bool { _, ok := hours[hour]; return !ok })
 }
 

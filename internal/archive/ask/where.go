@@ -60,7 +60,7 @@ func (q *question) where(ctx context.Context) (print.Answer, error) {
 }
 
 // places returns the places of boards at the end of a time.
-func (q *question) places(ctx context.Context, of books.Selection, found []named) (print.Answer, error) {
+func (q *question) places(ctx context.Context, of books.Query, found []named) (print.Answer, error) {
 	a := print.Answer{Columns: q.columns(whereColumns)}
 	all, notice, err := q.lastStays(ctx, of, uuids(found))
 	if err != nil {
@@ -80,7 +80,7 @@ func (q *question) places(ctx context.Context, of books.Selection, found []named
 			a.Notices = append(a.Notices, fmt.Sprintf("the %d boards of %s are elsewhere now: ask for their history", len(n.uuids), n.name))
 		}
 	}
-	if _, momentary := q.source.(books.Momentary); !momentary && slices.ContainsFunc(slices.Collect(maps.Values(details)), func(d *detail) bool { return len(d.holders) > 0 }) {
+	if _, momentary := q.source.Source.(books.Momentary); !momentary && slices.ContainsFunc(slices.Collect(maps.Values(details)), func(d *detail) bool { return len(d.holders) > 0 }) {
 		a.Notices = append(a.Notices, "an archive has hours: the holders are from the last hour, not from its last scrape")
 	}
 	if last := newest(all); of.Until.Sub(last) > 2*time.Hour && len(all) > 0 {
@@ -91,7 +91,7 @@ func (q *question) places(ctx context.Context, of books.Selection, found []named
 
 // lastStays returns the stays of boards. Of many boards it reads a shorter time, and returns a notice. Boards without a stay
 // in the shorter time are read for the whole time.
-func (q *question) lastStays(ctx context.Context, of books.Selection, uuids []string) (all []*Stay, notice string, err error) {
+func (q *question) lastStays(ctx context.Context, of books.Query, uuids []string) (all []*Stay, notice string, err error) {
 	of.Places = true
 	short := of
 	if from := of.Until.Add(-someDays); len(uuids) > someBoards && !q.since && q.From.IsZero() && of.From.Before(from) {

@@ -12,14 +12,11 @@ import (
 )
 
 // Boards implements [Source].
-func (s *samples) Boards(ctx context.Context, of Selection) ([]Board, error) {
+func (s *samples) Boards(ctx context.Context, of Query) ([]Board, error) {
 	if s.elsewhere(of) {
 		return nil, nil
 	}
 	common := s.matchers(of, "cluster", "uuid", "serial", "node", "chassis_serial")
-	if of.Counted {
-		return s.counted(ctx, of, common)
-	}
 	selectors := []string{selector(placementMetric, common...)}
 	if of.Named != "" {
 		selectors = nil
@@ -87,14 +84,18 @@ type counting struct {
 	clusters map[string]*hourSet
 }
 
-// counted returns boards with the number of their hours. A board counts if it is there in the probe of an hour; if no board
-// of the cluster is, the hour is read as a whole. It keeps the hours of clusters for [samples.Hours].
-func (s *samples) counted(ctx context.Context, of Selection, common []string) (found []Board, err error) {
+// Counted implements [Source]. A board counts if it is there in the probe of an hour; if no board of the cluster is, the hour
+// is read as a whole.
+func (s *samples) Counted(ctx context.Context, of Query) (found []Board, filed []Hour, err error) {
+	if s.elsewhere(of) {
+		return nil, nil, nil
+	}
+	common := s.matchers(of, "cluster", "uuid", "serial", "node", "chassis_serial")
 	series, err := s.store.Series(ctx, selector(placementMetric, common...), of.From, of.Until)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	all, filed := make(map[Board]int), []Hour{}
+	all := make(map[Board]int)
 	for _, l := range series {
 		all[s.board(l)] = 0
 	}
@@ -106,7 +107,7 @@ func (s *samples) counted(ctx context.Context, of Selection, common []string) (f
 		}
 		s.Progress("reading the boards since " + first.Format(time.DateOnly))
 		if err := c.count(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for b, set := range c.boards {
 			all[b] += set.count()
@@ -114,12 +115,11 @@ func (s *samples) counted(ctx context.Context, of Selection, common []string) (f
 		filed = append(filed, c.filed()...)
 	}
 	s.Progress("")
-	s.filed[of.key()] = filed
 	for b, n := range all {
 		b.Hours = n
 		found = append(found, b)
 	}
-	return found, nil
+	return found, filed, nil
 }
 
 func (c *counting) count(ctx context.Context) error {

@@ -3,8 +3,6 @@
 package books
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,65 +10,33 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Source is a place with books. Rows are passed to each in the order of their hours.
-type Source interface {
-	// Hours calls each for every filed hour, until it returns false.
-	Hours(ctx context.Context, of Selection, each func(Hour) bool) error
-	// GPUs calls each for the GPUs of every filed hour. A GPU in two places has two rows.
-	GPUs(ctx context.Context, of Selection, each func(table.GPU)) error
-	// Charges returns sums of charges with their corrections. Charges with equal columns are added up;
-	// the other columns of a sum are empty.
-	Charges(ctx context.Context, of Selection, by ...string) ([]table.Charge, error)
-	// Boards returns the boards of filed hours in each of their places, in any order. Some may be of up to
-	// two hours before, unless their hours are counted.
-	Boards(ctx context.Context, of Selection) ([]Board, error)
-	// UnknownPods returns the charged pods that neither the reconciler nor kube-state-metrics names, by cluster,
-	// namespace and name.
-	UnknownPods(ctx context.Context, of Selection) ([]UnknownPod, error)
-	// Uncounted returns the boards with uncounted energy, those with the most first. It returns false if the
-	// source does not have such amounts.
-	Uncounted(ctx context.Context, of Selection) (boards []Uncounted, known bool, err error)
-	// Refused returns the boards with impossible records in the hours that were read, by cluster, hour and
-	// board. These hours have no amounts. An archive has none.
-	Refused() []Refusal
-	// Name describes the place in errors and notices.
-	Name() string
-	Close() error
-}
-
-// Selection selects rows.
-type Selection struct {
+// Query selects rows.
+type Query struct {
 	// From is the first hour and Until the end of the last one.
 	From, Until time.Time
 	// Where has the allowed values of some columns. Values of different columns must all match.
 	Where map[string][]string
 	// Named, if it is set, is a serial number, a UUID, a node or a chassis. It is for [Source.Boards].
 	Named string
-	// Energy also reads the energy of the boards in [Source.Hours].
-	Energy bool
-	// Sums also reads the sums of the pruned hours of whole months in [Source.Charges]. They have no node, GPU
-	// and pod, and the hour of a sum is the start of its month.
-	Sums bool
+	// Places reads only the places of GPUs, without their energy and health, which is faster.
+	Places bool
+
+	// The rest is for [Source.Statement]. By are the columns by which charges are added up.
+	By []string
 	// Parts are the starts of parts of the time in their order, the first one is From. If they are set, the column hour of a
 	// charge is the start of its part.
 	Parts []time.Time
-	// By are the columns of [Source.Charges] with the same selection. A store reads hours and unknown pods from where it reads these
-	// charges: from samples or from rules.
-	By []string
-	// Counted also counts the hours of each board in [Source.Boards]; some of a store may be left out. The same selection
-	// then returns their hours in [Source.Hours].
-	Counted bool
-	// Places reads only the places of GPUs, without their energy and health, which is faster.
-	Places bool
+	// Sums includes the sums of the pruned hours of whole months. They have no node, GPU and pod, and the hour of a sum is
+	// the start of its month.
+	Sums bool
+	// Checks includes unknown pods and uncounted energy, Rows the GPUs.
+	Checks, Rows bool
 }
-
-// key identifies the samples of a selection.
-func (s Selection) key() string { return fmt.Sprint(s.From, s.Until, s.Where) }
 
 // Board is a GPU of a board in a place.
 type Board struct {
 	Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string
-	// Hours is the number of hours in which it was scraped there, if they are counted.
+	// Hours is the number of hours in which it was scraped there, see [Source.Counted].
 	Hours int
 }
 
@@ -144,7 +110,7 @@ const (
 )
 
 // gpuFields are the columns of gpu_hours that a selection needs.
-func (s Selection) gpuFields() []table.Field[table.GPU] {
+func (s Query) gpuFields() []table.Field[table.GPU] {
 	if s.Places {
 		return table.PlaceFields
 	}

@@ -55,30 +55,30 @@ func TestFolder(t *testing.T) {
 
 			source, err := books.OpenFolder(t.Context(), folder)
 			check(t, err)
-			of := books.Selection{From: begin.Add(time.Hour), Until: begin.Add(26 * time.Hour), Where: map[string][]string{"cluster": {"east"}}}
-			got, err := source.Charges(t.Context(), of, "team", "model", "reason")
+			of := books.Query{From: begin.Add(time.Hour), Until: begin.Add(26 * time.Hour), Where: map[string][]string{"cluster": {"east"}}}
+			of.By, of.Checks = []string{"team", "model", "reason"}, true
+			st, err := source.Statement(t.Context(), of)
 			check(t, err)
 			want := []table.Charge{
 				{Model: "H100", Reason: "idle", Energy: 2 * 25 * 40},
 				{Model: "H100", Team: "red", Energy: 2*25*60 - 7, Exclusive: 500, Idle: 250, Held: 200, GPUTime: 150, Active: 100, Estimated: 350, Busy: 50},
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(want, st.Charges); diff != "" {
 				t.Errorf("charges (-want +got):\n%s", diff)
 			}
-			bounds, known, err := source.Uncounted(t.Context(), of)
-			check(t, err)
-			if diff := cmp.Diff([]books.Uncounted{{"east", "n", "GPU-1", "SGPU-1", 25 * 9}}, bounds); diff != "" || !known {
+			if diff := cmp.Diff([]books.Uncounted{{"east", "n", "GPU-1", "SGPU-1", 25 * 9}}, st.Uncounted); diff != "" || !st.Bounded {
 				t.Errorf("uncounted energy (-want +got):\n%s", diff)
 			}
 			of.Where["uuid"] = []string{"GPU-1"}
 			rows, errors := 0, int64(0)
-			check(t, source.GPUs(t.Context(), of, func(g table.GPU) {
+			for g, err := range source.Rows(t.Context(), of) {
+				check(t, err)
 				rows++
 				errors += g.XIDs["79"]
 				if g.UUID != "GPU-1" || g.Cluster != "east" {
 					t.Errorf("GPU %s of %s", g.UUID, g.Cluster)
 				}
-			}))
+			}
 			if rows != 25 || errors != 50 {
 				t.Errorf("%d GPUs with %d errors, want 25 with 50", rows, errors)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -41,8 +42,8 @@ func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error)
 
 func (d *database) Name() string { return d.name }
 
-// where returns the condition of a selection.
-func (s Selection) where() *sqldb.Statement {
+// where returns the condition of a query.
+func (s Query) where() *sqldb.Statement {
 	where := sqldb.SQL(" where hour >= ? and hour < ?", s.From, s.Until).Join(s.names())
 	if s.Named != "" {
 		where.Add(" and (serial = ? or uuid = ? or node = ? or chassis_serial = ?)", s.Named, s.Named, s.Named, s.Named)
@@ -51,7 +52,7 @@ func (s Selection) where() *sqldb.Statement {
 }
 
 // names returns the condition of the allowed values of columns.
-func (s Selection) names() *sqldb.Statement {
+func (s Query) names() *sqldb.Statement {
 	and := new(sqldb.Statement)
 	for _, name := range sortedNames(s.Where) {
 		and.Add(" and "+name+" in (?)", s.Where[name])
@@ -62,15 +63,20 @@ func (s Selection) names() *sqldb.Statement {
 func sortedNames(where map[string][]string) []string { return slices.Sorted(maps.Keys(where)) }
 
 // rows calls each for every row of a query. Columns have the types of those in the table.
-func (d *database) rows(ctx context.Context, s *sqldb.Statement, columns []table.Column, each func(row []table.Cell) bool) error {
+func (d *database) rows(ctx context.Context, s *sqldb.Statement, columns []table.Column, each func(row []table.Cell) error) error {
 	types := make([]table.Type, len(columns))
 	for i, c := range columns {
 		types[i] = c.Type
 	}
-	if err := d.Rows(ctx, s, types, each); err != nil {
+	var failed error
+	err := d.Reader.Rows(ctx, s, types, func(row []table.Cell) bool {
+		failed = each(row)
+		return failed == nil
+	})
+	if err != nil {
 		return fmt.Errorf("%s: %w", d.name, err)
 	}
-	return nil
+	return failed
 }
 
 // scan returns a row with the values of some columns.
@@ -91,75 +97,113 @@ func columnsOf(t table.Table, names []string) []table.Column {
 }
 
 // Hours implements [Source].
-func (d *database) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
-	var summed map[string]map[int64]bool
-	if of.Energy {
-		var err error
-		if summed, err = d.summed(ctx, of); err != nil {
-			return err
-		}
-	}
-	names := []string{"cluster", "hour", "state", "energy_mj", "gpus", "reason"}
-	s := sqldb.SQL("select " + strings.Join(names, ", ") + " from {hours}").Join(of.where()).Add(" order by hour, cluster")
-	return d.rows(ctx, s, columnsOf(table.Hours, names), func(row []table.Cell) bool {
-		h := Hour{Cluster: row[0].Text, Hour: row[1].Time(), State: table.State(row[2].Text), Energy: row[3].Int, GPUs: row[4].Int, Reason: row[5].Text}
-		if of.Energy {
-			h.mark(summed[h.Cluster])
-		}
-		return each(h)
+func (d *database) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
+	return sequence(func(each func(Hour) error) error {
+		names := []string{"cluster", "hour", "state", "energy_mj", "gpus", "reason"}
+		s := sqldb.SQL("select " + strings.Join(names, ", ") + " from {hours}").Join(of.where()).Add(" order by hour, cluster")
+		return d.rows(ctx, s, columnsOf(table.Hours, names), func(row []table.Cell) error {
+			return each(Hour{Cluster: row[0].Text, Hour: row[1].Time(), State: table.State(row[2].Text), Energy: row[3].Int, GPUs: row[4].Int, Reason: row[5].Text})
+		})
 	})
 }
 
-// GPUs implements [Source].
-func (d *database) GPUs(ctx context.Context, of Selection, each func(table.GPU)) error {
-	fields := slices.DeleteFunc(slices.Clone(of.gpuFields()), func(f table.Field[table.GPU]) bool { return d.lacks(table.GPUHours, f.Name) })
-	names := namesOf(fields)
-	s := sqldb.SQL("select " + strings.Join(names, ", ") + " from {gpu_hours}").Join(of.where()).Add(" order by hour, first_seen")
-	return d.rows(ctx, s, columnsOf(table.GPUHours, names), func(row []table.Cell) bool {
-		each(scan(fields, row))
-		return true
+// Rows implements [Source].
+func (d *database) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
+	return sequence(func(each func(Row) error) error {
+		fields := slices.DeleteFunc(slices.Clone(of.gpuFields()), func(f table.Field[table.GPU]) bool { return d.lacks(table.GPUHours, f.Name) })
+		names := namesOf(fields)
+		s := sqldb.SQL("select " + strings.Join(names, ", ") + " from {gpu_hours}").Join(of.where()).Add(" order by hour, first_seen")
+		return d.rows(ctx, s, columnsOf(table.GPUHours, names), func(row []table.Cell) error {
+			return each(Row{GPU: scan(fields, row)})
+		})
 	})
 }
 
 // Boards implements [Source].
-func (d *database) Boards(ctx context.Context, of Selection) (found []Board, err error) {
+func (d *database) Boards(ctx context.Context, of Query) (found []Board, err error) {
 	const columns = "cluster, node, uuid, serial, chassis_serial, chassis_slot, pci_bus_id"
 	s := sqldb.SQL("select " + columns + ", count(case when scrapes > 0 then 1 end) from {gpu_hours}").Join(of.where()).Add(" group by " + columns)
-	err = d.rows(ctx, s, append(make([]table.Column, 7), table.Column{Type: table.Int}), func(row []table.Cell) bool {
+	err = d.rows(ctx, s, append(make([]table.Column, 7), table.Column{Type: table.Int}), func(row []table.Cell) error {
 		found = append(found, Board{row[0].Text, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text, int(row[7].Int)})
-		return true
+		return nil
 	})
 	return found, err
 }
 
-// Charges implements [Source].
-func (d *database) Charges(ctx context.Context, of Selection, by ...string) (found []table.Charge, err error) {
-	names := append([]string{"'' as nothing"}, by...)
+// Counted implements [Source].
+func (d *database) Counted(ctx context.Context, of Query) ([]Board, []Hour, error) {
+	found, err := d.Boards(ctx, of)
+	if err != nil {
+		return nil, nil, err
+	}
+	hours, err := collect(d.Hours(ctx, of))
+	return found, hours, err
+}
+
+// Statement implements [Source].
+func (d *database) Statement(ctx context.Context, of Query) (st *Statement, err error) {
+	st = new(Statement)
+	if st.Charges, err = d.charges(ctx, of); err != nil {
+		return nil, err
+	}
+	if st.Hours, err = collect(d.Hours(ctx, of)); err != nil {
+		return nil, err
+	}
+	summed, err := d.summed(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	for i := range st.Hours {
+		st.Hours[i].mark(summed[st.Hours[i].Cluster])
+	}
+	if of.Rows {
+		if st.Rows, err = collect(d.Rows(ctx, of)); err != nil {
+			return nil, err
+		}
+	}
+	if of.Checks {
+		err = d.check(ctx, of, st)
+	}
+	return st, err
+}
+
+// check adds the unknown pods and the uncounted energy.
+func (d *database) check(ctx context.Context, of Query, to *Statement) (err error) {
+	if to.UnknownPods, err = d.unknownPods(ctx, of); err != nil {
+		return err
+	}
+	to.Uncounted, to.Bounded, err = d.uncounted(ctx, of)
+	return err
+}
+
+// charges returns the sums of charges.
+func (d *database) charges(ctx context.Context, of Query) ([]table.Charge, error) {
+	names := append([]string{"'' as nothing"}, of.By...)
 	s := sqldb.SQL("select " + strings.Join(names, ", "))
 	for _, a := range table.Amounts {
 		s.Add(", coalesce(" + d.sum(table.Charges, a.Name) + ", 0)")
 	}
 	s.Add(" from {billed}")
-	if slices.Contains(by, modelColumn) {
+	if slices.Contains(of.By, modelColumn) {
 		s.Add(" left join (select uuid, max(model) as model from {gpu_hours} where hour >= ? and hour < ? group by uuid) as models using (uuid)", of.From, of.Until)
 	}
 	s.Join(of.where())
-	if len(by) > 0 {
-		s.Add(" group by " + strings.Join(by, ", "))
+	if len(of.By) > 0 {
+		s.Add(" group by " + strings.Join(of.By, ", "))
 	}
 	columns := columnsOf(table.Charges, names)
 	for range table.Amounts {
 		columns = append(columns, table.Column{Type: table.Int})
 	}
-	all := newSums(of, by) // it sorts
-	fields := append(chargeFields(by), table.Amounts...)
-	err = d.rows(ctx, s, columns, func(row []table.Cell) bool {
+	all := newSums(of) // it sorts
+	fields := append(chargeFields(of.By), table.Amounts...)
+	err := d.rows(ctx, s, columns, func(row []table.Cell) error {
 		c := scan(fields, row[1:])
 		all.add(&c)
-		return true
+		return nil
 	})
 	if err == nil {
-		err = d.sums(ctx, of, by, all)
+		err = d.sums(ctx, of, all)
 	}
 	return all.sorted(), err
 }
@@ -178,11 +222,8 @@ func (d *database) sum(t table.Table, amount string) string {
 	return "sum(" + amount + ")"
 }
 
-// Refused implements [Source].
-func (d *database) Refused() []Refusal { return nil }
-
-// UnknownPods implements [Source]. A database of an earlier version has none.
-func (d *database) UnknownPods(ctx context.Context, of Selection) (found []UnknownPod, err error) {
+// unknownPods returns the charged pods that are unknown. A database of an earlier version has none.
+func (d *database) unknownPods(ctx context.Context, of Query) (found []UnknownPod, err error) {
 	if d.lacks(table.Hours, "unknown_pods") {
 		return nil, nil
 	}
@@ -192,9 +233,9 @@ func (d *database) UnknownPods(ctx context.Context, of Selection) (found []Unkno
 		" and (p.pod_uid = c.pod_uid or p.namespace = c.namespace and p.pod = c.pod))) as unnamed", of.From, of.Until)
 	s.Join(of.where()).Add(" group by cluster, namespace, pod, pod_uid order by cluster, namespace, pod, pod_uid")
 	columns := append(make([]table.Column, 4), table.Column{Type: table.Int}, table.Column{Type: table.Int})
-	err = d.rows(ctx, s, columns, func(row []table.Cell) bool {
+	err = d.rows(ctx, s, columns, func(row []table.Cell) error {
 		found = append(found, UnknownPod{row[0].Text, table.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}, row[4].Int, row[5].Int})
-		return true
+		return nil
 	})
 	return found, err
 }

@@ -11,14 +11,14 @@ import (
 type Demand interface {
 	// Pending calls each with the GPU time in ms that pods of all clusters waited for in an hour. A store without the rule has
 	// none.
-	Pending(ctx context.Context, of Selection, each func(hour time.Time, gpuTime int64)) error
+	Pending(ctx context.Context, of Query, each func(hour time.Time, gpuTime int64)) error
 }
 
 // PendingRule has the GPU hours of pending pods in the last full hour.
 const PendingRule = "gpuledger:pending_gpu_hours:sum"
 
 // Pending implements [Demand].
-func (s *samples) Pending(ctx context.Context, of Selection, each func(hour time.Time, gpuTime int64)) error {
+func (s *samples) Pending(ctx context.Context, of Query, each func(hour time.Time, gpuTime int64)) error {
 	if s.elsewhere(of) {
 		return nil
 	}

@@ -31,43 +31,9 @@ type group struct {
 	before  fold.Openings // the closing values of the last batch, nil if it was not read
 }
 
-// folded is the result of a fold.
-type folded struct {
-	selection string
-	batches   [][]*table.Hour
-}
-
-// fold calls each with the folded hours of the GPUs of a selection, in batches. With places it reads the
-// places only. It keeps the hours of few GPUs for the next call with the same selection.
-func (s *samples) fold(ctx context.Context, of Selection, places bool, each func([]*table.Hour) error) error {
-	now := folded{selection: fmt.Sprint(of.key(), places)}
-	if s.last.selection != now.selection {
-		gpuHours := 0
-		err := s.read(ctx, of, places, func(hours []*table.Hour) error {
-			for _, h := range hours {
-				gpuHours += len(h.GPUs)
-			}
-			if now.batches = append(now.batches, hours); gpuHours > maxSampleHours {
-				now.batches = nil
-			}
-			return each(hours)
-		})
-		if s.last = (folded{}); err == nil && gpuHours <= maxSampleHours {
-			s.last = now
-		}
-		return err
-	}
-	for _, hours := range s.last.batches {
-		if err := each(hours); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // read reads some hours of the GPUs of a selection at once, and calls each with the folded hours of a
 // batch.
-func (s *samples) read(ctx context.Context, of Selection, places bool, each func([]*table.Hour) error) error {
+func (s *samples) read(ctx context.Context, of Query, places bool, each func([]foldedHour) error) error {
 	groups, err := s.groups(ctx, of)
 	if err != nil || len(groups) == 0 {
 		return err
@@ -86,7 +52,7 @@ func (s *samples) read(ctx context.Context, of Selection, places bool, each func
 			length = left
 		}
 		s.Progress(fmt.Sprintf("reading %s, %d GPUs", first.Format("2006-01-02 15h"), total))
-		hours, err := s.batch(ctx, groups, first, length, of.Until, places)
+		hours, err := s.hours(ctx, groups, batch{first: first, length: length, until: of.Until, places: places})
 		if err != nil {
 			return err
 		}
@@ -98,42 +64,26 @@ func (s *samples) read(ctx context.Context, of Selection, places bool, each func
 	return nil
 }
 
-// batch returns the hours of a batch, by cluster and hour.
-func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, length int, until time.Time, places bool) (hours []*table.Hour, err error) {
-	parts, refused := make(map[string][][]*table.Hour), make(map[Hour]bool)
+// batch are the hours that are read at once.
+type batch struct {
+	first  time.Time
+	length int
+	until  time.Time // end of the query
+	places bool
+	parts  map[string][]foldedHour // by cluster
+}
+
+// hours returns the hours of a batch, by cluster and hour.
+func (s *samples) hours(ctx context.Context, groups []*group, b batch) (hours []foldedHour, err error) {
+	b.parts = make(map[string][]foldedHour)
 	for _, g := range groups {
-		var inputs []fold.Input
-		if places {
-			inputs, err = s.places(ctx, g, first, length, until)
-		} else {
-			inputs, err = s.store.Read(ctx, g.cluster, first, length, store.Shard(matcher("uuid", g.uuids)), g.before)
-		}
-		if err != nil {
+		if err := s.add(ctx, g, b); err != nil {
 			return nil, err
 		}
-		all := parts[g.cluster]
-		if all == nil {
-			all = make([][]*table.Hour, length)
-		}
-		for i, in := range inputs {
-			h, err := foldOnce(in)
-			var boards fold.BoardErrors
-			switch hour := (Hour{Cluster: g.cluster, Hour: in.Start.UTC()}); {
-			case errors.As(err, &boards):
-				s.refused[hour], refused[hour] = union(s.refused[hour], boards), true
-			case err != nil:
-				return nil, fmt.Errorf("%s, hour %s: %w", s.Name(), in.Start.Format(time.RFC3339), err)
-			}
-			all[i] = append(all[i], h)
-		}
-		parts[g.cluster] = all
-		g.before = inputs[len(inputs)-1].Closings()
 	}
-	for _, cluster := range slices.Sorted(maps.Keys(parts)) {
-		for i, of := range parts[cluster] {
-			h := &table.Hour{Cluster: cluster, Start: first.Add(time.Duration(i) * time.Hour)}
-			h.Join(of...)
-			if refused[Hour{Cluster: cluster, Hour: h.Start.UTC()}] {
+	for _, cluster := range slices.Sorted(maps.Keys(b.parts)) {
+		for _, h := range b.parts[cluster] {
+			if h.refused != nil {
 				h.Refuse()
 			}
 			if len(h.GPUs) > 0 {
@@ -144,33 +94,60 @@ func (s *samples) batch(ctx context.Context, groups []*group, first time.Time, l
 	return hours, nil
 }
 
-// union adds the errors of boards that have no known one.
-func union(known, more fold.BoardErrors) fold.BoardErrors {
-	for _, e := range more {
-		if !slices.ContainsFunc(known, func(k *fold.BoardError) bool { return k.Node == e.Node && k.UUID == e.UUID }) {
-			known = append(known, e)
+// add reads a group of GPUs, and adds its hours to a batch.
+func (s *samples) add(ctx context.Context, g *group, b batch) error {
+	inputs, err := s.inputs(ctx, g, b)
+	if err != nil {
+		return err
+	}
+	if b.parts[g.cluster] == nil {
+		for i := range b.length {
+			h := &table.Hour{Cluster: g.cluster, Start: b.first.Add(time.Duration(i) * time.Hour)}
+			b.parts[g.cluster] = append(b.parts[g.cluster], foldedHour{Hour: h})
 		}
 	}
-	return known
+	for i, in := range inputs {
+		h, err := foldOnce(in)
+		var boards fold.BoardErrors
+		if errors.As(err, &boards) {
+			err = nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s, hour %s: %w", s.Name(), in.Start.Format(time.RFC3339), err)
+		}
+		to := &b.parts[g.cluster][i]
+		to.refused = append(to.refused, boards...)
+		to.Join(h)
+	}
+	g.before = inputs[len(inputs)-1].Closings()
+	return nil
+}
+
+// inputs returns the record of a group in the hours of a batch.
+func (s *samples) inputs(ctx context.Context, g *group, b batch) ([]fold.Input, error) {
+	if b.places {
+		return s.places(ctx, g, b)
+	}
+	return s.store.Read(ctx, g.cluster, b.first, b.length, store.Shard(matcher("uuid", g.uuids)), g.before)
 }
 
 // places reads the places of GPUs only.
-func (s *samples) places(ctx context.Context, g *group, first time.Time, length int, until time.Time) ([]fold.Input, error) {
-	end := earlier(first.Add(time.Duration(length)*time.Hour), until)
-	found, err := s.store.Raw(ctx, s.store.Selector(placementMetric, g.cluster, matcher("uuid", g.uuids)), first, end)
+func (s *samples) places(ctx context.Context, g *group, b batch) ([]fold.Input, error) {
+	end := earlier(b.first.Add(time.Duration(b.length)*time.Hour), b.until)
+	found, err := s.store.Raw(ctx, s.store.Selector(placementMetric, g.cluster, matcher("uuid", g.uuids)), b.first, end)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]fold.Input, length)
+	all := make([]fold.Input, b.length)
 	for i := range all {
-		all[i] = fold.Input{Cluster: g.cluster, Start: first.Add(time.Duration(i) * time.Hour)}
+		all[i] = fold.Input{Cluster: g.cluster, Start: b.first.Add(time.Duration(i) * time.Hour)}
 	}
 	store.Divide(all, found)
 	return all, nil
 }
 
 // groups returns the GPUs of a selection.
-func (s *samples) groups(ctx context.Context, of Selection) (groups []*group, err error) {
+func (s *samples) groups(ctx context.Context, of Query) (groups []*group, err error) {
 	if s.elsewhere(of) {
 		return nil, nil
 	}
@@ -196,7 +173,7 @@ func (s *samples) groups(ctx context.Context, of Selection) (groups []*group, er
 }
 
 // gpus returns series of the GPUs of a selection: their boards, or pods or units on them.
-func (s *samples) gpus(ctx context.Context, of Selection) ([]fold.Labels, error) {
+func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	boards := s.matchers(of, "cluster", "node", "uuid", "serial")
 	pods := s.matchers(of, "namespace", "pod", "pod_uid")
 	units := s.matchers(of, "manager", "unit")
@@ -239,8 +216,8 @@ var owners = []owner{
 }
 
 // name adds the names of workloads, teams, users and machines to hours, as they were known in each hour.
-func (s *samples) name(ctx context.Context, hours []*table.Hour, by []owner) error {
-	clusters := make(map[string][]*table.Hour)
+func (s *samples) name(ctx context.Context, hours []foldedHour, by []owner) error {
+	clusters := make(map[string][]foldedHour)
 	for _, h := range hours {
 		clusters[h.Cluster] = append(clusters[h.Cluster], h)
 	}
@@ -250,7 +227,7 @@ func (s *samples) name(ctx context.Context, hours []*table.Hour, by []owner) err
 			return err
 		}
 		for _, h := range all {
-			fold.Name(h, found[h.Start.Unix()], s.Team)
+			fold.Name(h.Hour, found[h.Start.Unix()], s.Team)
 			h.Pods, h.Workloads = nil, nil
 		}
 	}
@@ -258,7 +235,7 @@ func (s *samples) name(ctx context.Context, hours []*table.Hour, by []owner) err
 }
 
 // owners returns the series that name owners by hour.
-func (s *samples) owners(ctx context.Context, cluster string, hours []*table.Hour, by []owner) (map[int64][]fold.Series, error) {
+func (s *samples) owners(ctx context.Context, cluster string, hours []foldedHour, by []owner) (map[int64][]fold.Series, error) {
 	values := map[string]map[string]bool{"pod_uid": {}, "namespace": {}, "node": {}, "unit": {}}
 	for _, h := range hours {
 		for _, c := range h.Charges {

@@ -8,7 +8,6 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
-	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // FuzzStore checks that no answer of a store makes the books panic, or takes long, by samples and by
@@ -31,19 +30,22 @@ func FuzzStore(f *testing.F) {
 		for _, read := range []string{"samples", "rules", "auto"} {
 			source, err := books.OpenStore(store.Config{URL: server.URL, Type: "prometheus", Timeout: 10 * time.Second}, books.Reading{Read: read, Team: "team"})
 			check(t, err)
-			of := books.Selection{From: from, Until: from.Add(2 * time.Hour)}
+			of := books.Query{From: from, Until: from.Add(2 * time.Hour)}
 			_, _ = source.Boards(ctx, of)
-			_, _ = source.Charges(ctx, of, "team", "hour")
-			_ = source.Hours(ctx, of, func(books.Hour) bool { return true })
-			of.Energy = true
-			_ = source.Hours(ctx, of, func(books.Hour) bool { return true })
-			of.Parts = []time.Time{from, from.Add(time.Hour)}
-			_, _ = source.Charges(ctx, of, "workload_uid")
-			of = books.Selection{From: from, Until: from.Add(3 * time.Hour), Named: "u", Places: true}
+			of.By, of.Checks, of.Rows = []string{"team", "hour"}, true, true
+			_, _ = source.Statement(ctx, of)
+			for range source.Hours(ctx, of) {
+			}
+			_, _, _ = source.Counted(ctx, of)
+			of.By, of.Parts = []string{"workload_uid"}, []time.Time{from, from.Add(time.Hour)}
+			_, _ = source.Statement(ctx, of)
+			of = books.Query{From: from, Until: from.Add(3 * time.Hour), Named: "u", Places: true}
 			_, _ = source.Boards(ctx, of)
-			_ = source.GPUs(ctx, of, func(table.GPU) {})
-			of = books.Selection{From: from, Until: from.Add(2 * time.Hour), Where: map[string][]string{"workload_uid": {"w"}}}
-			_ = source.GPUs(ctx, of, func(table.GPU) {})
+			for range source.Rows(ctx, of) {
+			}
+			of = books.Query{From: from, Until: from.Add(2 * time.Hour), Where: map[string][]string{"workload_uid": {"w"}}}
+			for range source.Rows(ctx, of) {
+			}
 			check(t, source.Close())
 		}
 		if took := time.Since(began); took > 20*time.Second {

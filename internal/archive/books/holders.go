@@ -24,7 +24,7 @@ type Holder struct {
 // Momentary is a source that has every scrape. An archive has hours only.
 type Momentary interface {
 	// Holders returns the pods and units on GPUs in a time with any bounds, sorted.
-	Holders(ctx context.Context, of Selection) ([]Holder, error)
+	Holders(ctx context.Context, of Query) ([]Holder, error)
 }
 
 const (
@@ -33,7 +33,7 @@ const (
 )
 
 // Holders implements [Momentary].
-func (s *samples) Holders(ctx context.Context, of Selection) (all []Holder, err error) {
+func (s *samples) Holders(ctx context.Context, of Query) (all []Holder, err error) {
 	seconds := of
 	seconds.Until = of.Until.Add(time.Second) // lists of series have bounds in seconds
 	groups, err := s.groups(ctx, seconds)

@@ -2,6 +2,7 @@ package books
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ type clusterMonth struct {
 
 // months returns the first month that begins in a selection, and the month in which it ends. Months between
 // them are whole.
-func (s Selection) months() (first, end time.Time) {
+func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {
 		first = first.AddDate(0, 1, 0)
@@ -28,17 +29,17 @@ func (s Selection) months() (first, end time.Time) {
 }
 
 // Whole reports whether a selection has all hours of the month of an hour.
-func (s Selection) Whole(hour time.Time) bool {
+func (s Query) Whole(hour time.Time) bool {
 	first, end := s.months()
 	month := table.Month(hour)
 	return !month.Before(first) && month.Before(end)
 }
 
-// sumTexts returns the columns of a grouping and a selection that the sums of months have. It returns
-// false if the selection needs another column.
-func (s Selection) sumTexts(by []string) (names []string, ok bool) {
+// sumTexts returns the columns of a query that the sums of months have. It returns
+// false if the query needs another column.
+func (s Query) sumTexts() (names []string, ok bool) {
 	names = []string{"cluster"}
-	for _, name := range by {
+	for _, name := range s.By {
 		if c, err := table.MonthlyCharges.Column(name); err == nil && c.Type == table.Text {
 			names = append(names, name)
 		}
@@ -73,8 +74,8 @@ func addHours(to map[int64]bool, month time.Time, text string) error {
 }
 
 // sums adds the sums of pruned hours of whole months.
-func (d *database) sums(ctx context.Context, of Selection, by []string, all *sums) error {
-	names, ok := of.sumTexts(by)
+func (d *database) sums(ctx context.Context, of Query, all *sums) error {
+	names, ok := of.sumTexts()
 	first, end := of.months()
 	if !of.Sums || !ok || !first.Before(end) {
 		return nil
@@ -85,28 +86,26 @@ func (d *database) sums(ctx context.Context, of Selection, by []string, all *sum
 	}
 	s.Add(" from {monthly_charges} where month >= ? and month < ?", first, end).Join(of.names()).Add(" group by month, " + strings.Join(names, ", "))
 	columns := columnsOf(table.MonthlyCharges, slices.Concat([]string{"month"}, names, namesOf(table.Amounts)))
-	return d.rows(ctx, s, columns, func(row []table.Cell) bool {
+	return d.rows(ctx, s, columns, func(row []table.Cell) error {
 		all.addRow(row[0].Time(), names, row[1:])
-		return true
+		return nil
 	})
 }
 
 // summed returns the hours in sums by cluster and second.
-func (d *database) summed(ctx context.Context, of Selection) (map[string]map[int64]bool, error) {
+func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]bool, error) {
+	if !d.known[table.MonthlyCharges.Name+".hours"] {
+		return nil, nil // an earlier version
+	}
 	names := []string{"cluster", "month", "hours"}
 	s := sqldb.SQL("select distinct cluster, month, hours from {monthly_charges} where month >= ? and month < ?", table.Month(of.From), of.Until)
 	found := make(map[string]map[int64]bool)
-	var failed error
-	err := d.rows(ctx, s, columnsOf(table.MonthlyCharges, names), func(row []table.Cell) bool {
+	err := d.rows(ctx, s, columnsOf(table.MonthlyCharges, names), func(row []table.Cell) error {
 		if found[row[0].Text] == nil {
 			found[row[0].Text] = make(map[int64]bool)
 		}
-		failed = addHours(found[row[0].Text], row[1].Time(), row[2].Text)
-		return failed == nil
+		return addHours(found[row[0].Text], row[1].Time(), row[2].Text)
 	})
-	if err == nil {
-		err = failed
-	}
 	return found, err
 }
 
@@ -118,8 +117,8 @@ func (s *sums) addRow(month time.Time, names []string, row []table.Cell) {
 }
 
 // sums adds the sums of pruned hours of whole months.
-func (f *folder) sums(ctx context.Context, of Selection, by []string, all *sums) error {
-	names, ok := of.sumTexts(by)
+func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
+	names, ok := of.sumTexts()
 	if !of.Sums || !ok {
 		return nil
 	}
@@ -149,48 +148,38 @@ func (f *folder) sums(ctx context.Context, of Selection, by []string, all *sums)
 }
 
 // summed returns the hours of a month in sums by second.
-func (f *folder) summed(ctx context.Context, cluster string, month time.Time) (map[int64]bool, error) {
-	m := clusterMonth{cluster, month}
-	if found, known := f.known[m]; known {
-		return found, nil
-	}
+func (f *folder) summed(ctx context.Context, m clusterMonth) (map[int64]bool, error) {
 	found := make(map[int64]bool)
 	last, failed := "", error(nil)
-	err := f.reader.Read(ctx, table.MonthlyCharges, files.Day{Cluster: cluster, Date: month}, []string{"hours"}, func(row []table.Cell) {
+	err := f.reader.Read(ctx, table.MonthlyCharges, files.Day{Cluster: m.cluster, Date: m.month}, []string{"hours"}, func(row []table.Cell) {
 		if row[0].Text != last && failed == nil {
 			last = row[0].Text
-			failed = addHours(found, month, last)
+			failed = addHours(found, m.month, last)
 		}
 	})
-	if err == nil {
-		err = failed
-	}
-	if err == nil {
-		f.known[m] = found
-	}
-	return found, err
+	return found, errors.Join(err, failed)
 }
 
 // Detailed is a source that can lack rows although its manifest has their hours.
 type Detailed interface {
 	// Details calls each for the hours of clusters that have rows of GPUs.
-	Details(ctx context.Context, of Selection, each func(cluster string, hour time.Time)) error
+	Details(ctx context.Context, of Query, each func(cluster string, hour time.Time)) error
 }
 
 // Details implements [Detailed].
-func (d *database) Details(ctx context.Context, of Selection, each func(cluster string, hour time.Time)) error {
+func (d *database) Details(ctx context.Context, of Query, each func(cluster string, hour time.Time)) error {
 	s := sqldb.SQL("select distinct cluster, hour from {gpu_hours}").Join(of.where())
-	return d.rows(ctx, s, columnsOf(table.GPUHours, []string{"cluster", hourColumn}), func(row []table.Cell) bool {
+	return d.rows(ctx, s, columnsOf(table.GPUHours, []string{"cluster", hourColumn}), func(row []table.Cell) error {
 		each(row[0].Text, row[1].Time())
-		return true
+		return nil
 	})
 }
 
 // Details implements [Detailed].
-func (f *folder) Details(ctx context.Context, of Selection, each func(cluster string, hour time.Time)) error {
-	return f.days(ctx, of, func(day files.Day, _ map[int64]filedHour) (bool, error) {
+func (f *folder) Details(ctx context.Context, of Query, each func(cluster string, hour time.Time)) error {
+	return f.days(ctx, of, func(day filedDay) error {
 		last := int64(0)
-		return true, f.reader.Read(ctx, table.GPUHours, day, []string{hourColumn}, func(row []table.Cell) {
+		return f.reader.Read(ctx, table.GPUHours, day.Day, []string{hourColumn}, func(row []table.Cell) {
 			if row[0].Int != last {
 				last = row[0].Int
 				each(day.Cluster, row[0].Time())

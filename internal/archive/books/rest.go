@@ -56,11 +56,15 @@ type restKey struct {
 }
 
 // unattributed adds the energy of all boards that no namespace and no unit is charged for.
-func (s *samples) unattributed(ctx context.Context, of Selection, units family, labels string, to *sums) error {
+func (s *rules) unattributed(ctx context.Context, of Query, units family, to *sums) error {
 	for name := range of.Where {
 		if name != "cluster" {
 			return nil
 		}
+	}
+	labels := "cluster"
+	if slices.Contains(of.By, modelColumn) {
+		labels += ", " + modelColumn
 	}
 	rests := make(map[restKey]*rest)
 	for _, rule := range []string{fleetRule, namespaceRule, "gpuledger:" + units.name + "_energy_joules:increase1h"} {
@@ -101,7 +105,7 @@ func (k restKey) compare(other restKey) int {
 }
 
 // overcharged returns the error of an hour, with the account that has the most energy.
-func (s *samples) overcharged(ctx context.Context, of Selection, key restKey, r rest) error {
+func (s *rules) overcharged(ctx context.Context, of Query, key restKey, r rest) error {
 	of.From, of.Until = key.hour, key.hour.Add(time.Hour)
 	e := &OverchargedError{Source: s.Name(), Cluster: key.cluster, Model: key.model, Hour: key.hour, Boards: r.boards, Charged: r.charged}
 	for _, rule := range []string{namespaceRule, userRule} {
@@ -120,7 +124,7 @@ func (s *samples) overcharged(ctx context.Context, of Selection, key restKey, r 
 }
 
 // overchargedBoard returns the error of the first board that is charged too much, nil for none.
-func (s *samples) overchargedBoard(ctx context.Context, of Selection) error {
+func (s *rules) overchargedBoard(ctx context.Context, of Query) error {
 	boards, err := s.Overcharged(ctx, of)
 	if err != nil || len(boards) == 0 {
 		return err
@@ -141,9 +145,9 @@ func Account(namespace, manager, user string) string {
 type Ruled interface {
 	// RuleSums returns the energy of namespaces and managers by hour as the rules have it, and the energy of boards without an
 	// account by the rule of each board, with the reason [Unattributed]. It checks nothing, so that the sums can be compared.
-	RuleSums(ctx context.Context, of Selection) ([]table.Charge, error)
+	RuleSums(ctx context.Context, of Query) (*Statement, error)
 	// Overcharged returns the first boards that rules charge more energy than they used, in the order of time.
-	Overcharged(ctx context.Context, of Selection) ([]OverchargedBoard, error)
+	Overcharged(ctx context.Context, of Query) ([]OverchargedBoard, error)
 }
 
 // OverchargedBoard is a board with more charges than energy in an hour, by the rules.
@@ -154,13 +158,13 @@ type OverchargedBoard struct {
 }
 
 // RuleSums implements [Ruled].
-func (s *samples) RuleSums(ctx context.Context, of Selection) ([]table.Charge, error) {
+func (s *rules) RuleSums(ctx context.Context, of Query) (*Statement, error) {
 	if s.elsewhere(of) {
-		return nil, nil
+		return new(Statement), nil
 	}
-	by := []string{"cluster", hourColumn, "namespace", "manager", "reason"}
-	all := newSums(of, by)
-	pods, units, _ := familiesFor(of, by)
+	of.By = []string{"cluster", hourColumn, "namespace", "manager", "reason"}
+	all := newSums(of)
+	pods, units, _ := familiesFor(of)
 	for _, f := range []family{pods, units} {
 		if _, err := s.charged(ctx, of, f, nil, all); err != nil {
 			return nil, err
@@ -173,14 +177,18 @@ func (s *samples) RuleSums(ctx context.Context, of Selection) ([]table.Charge, e
 			all.add(&c)
 		}
 	})
-	return all.sorted(), err
+	if err != nil {
+		return nil, err
+	}
+	hours, err := collect(s.Hours(ctx, of))
+	return &Statement{Charges: all.sorted(), Hours: hours}, err
 }
 
 // maxOvercharged is the maximum number of returned boards.
 const maxOvercharged = 20
 
 // Overcharged implements [Ruled].
-func (s *samples) Overcharged(ctx context.Context, of Selection) (found []OverchargedBoard, err error) {
+func (s *rules) Overcharged(ctx context.Context, of Query) (found []OverchargedBoard, err error) {
 	if s.elsewhere(of) {
 		return nil, nil
 	}

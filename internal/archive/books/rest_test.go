@@ -15,7 +15,7 @@ import (
 func TestOvercharged(t *testing.T) {
 	second := begin.Add(time.Hour)
 	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // of a rule
-	of := books.Selection{From: begin, Until: begin.Add(fleetHours * time.Hour)}
+	of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 	for name, tt := range map[string]struct {
 		change func(*foldtest.Store)
 		hour   time.Time // zero for none
@@ -30,7 +30,8 @@ func TestOvercharged(t *testing.T) {
 	} {
 		url, _ := fleet(t, tt.change)
 		for _, by := range [][]string{{"namespace"}, {"cluster", "hour"}, {"username"}} {
-			_, err := openStore(t, url, "rules").Charges(t.Context(), of, by...)
+			of.By = by
+			_, err := openStore(t, url, "rules").Statement(t.Context(), of)
 			var overcharged *books.OverchargedError
 			switch {
 			case tt.hour.IsZero() && err != nil:
@@ -48,12 +49,13 @@ func TestOvercharged(t *testing.T) {
 // TestOverchargedBoard checks that statements of boards by rules fail if a board is charged more than it used, although the fleet
 // is not.
 func TestOverchargedBoard(t *testing.T) {
-	of := books.Selection{From: begin, Until: begin.Add(fleetHours * time.Hour)}
+	of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 	url, _ := fleet(t, func(s *foldtest.Store) {
 		s.Add(begin.Add(100*time.Minute), -7, "gpuledger:board_unattributed_energy_joules:increase1h", "cluster", "east", "UUID", "GPU-bad", "serial", "S-bad")
 	})
 	for by, fails := range map[string]bool{"namespace": false, "cluster": false, "serial": true, "pod": true, "unit": true} {
-		_, err := openStore(t, url, "rules").Charges(t.Context(), of, by)
+		of.By = []string{by}
+		_, err := openStore(t, url, "rules").Statement(t.Context(), of)
 		var overcharged *books.OverchargedError
 		if errors.As(err, &overcharged) != fails || fails && !strings.Contains(err.Error(), "hour 2026-10-01T00:00:00Z of east: the rules charge board S-bad") {
 			t.Errorf("by %s: error %v", by, err)
@@ -63,7 +65,7 @@ func TestOverchargedBoard(t *testing.T) {
 
 // TestRuleSums checks the sums of rules and the overcharged boards against the truth of a fleet.
 func TestRuleSums(t *testing.T) {
-	of := books.Selection{From: begin, Until: begin.Add(fleetHours * time.Hour)}
+	of := books.Query{From: begin, Until: begin.Add(fleetHours * time.Hour)}
 	url, f := fleet(t, nil)
 	want, got := make(map[string]int64), make(map[string]int64)
 	for _, n := range f.Nodes {
@@ -79,9 +81,9 @@ func TestRuleSums(t *testing.T) {
 		want[books.Unattributed] += rest
 	}
 	source := openStore(t, url, "rules").(books.Ruled)
-	charges, err := source.RuleSums(t.Context(), of)
+	st, err := source.RuleSums(t.Context(), of)
 	check(t, err)
-	for _, c := range charges {
+	for _, c := range st.Charges {
 		got[c.Namespace+c.Manager+c.Reason] += c.Energy
 	}
 	for key, energy := range want {

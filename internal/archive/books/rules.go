@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -61,8 +62,8 @@ var ruled = []struct {
 }
 
 // with returns the family that has some columns, false if none has all of them.
-func (f families) with(of Selection, by []string) (family, bool) {
-	needed := slices.DeleteFunc(slices.Concat(by, sortedNames(of.Where)), func(name string) bool {
+func (f families) with(of Query) (family, bool) {
+	needed := slices.DeleteFunc(slices.Concat(of.By, sortedNames(of.Where)), func(name string) bool {
 		return name == hourColumn || name == "reason" || slices.Contains(f.foreign, name)
 	})
 	i := slices.IndexFunc(f.all, func(f family) bool {
@@ -74,39 +75,29 @@ func (f families) with(of Selection, by []string) (family, bool) {
 	return f.all[i], true
 }
 
-// familiesFor returns the families of pods and of units with some columns, false if one is missing.
-func familiesFor(of Selection, by []string) (pods, units family, found bool) {
-	pods, ofPods := podFamilies.with(of, by)
-	units, ofUnits := unitFamilies.with(of, by)
+// familiesFor returns the families of pods and of units with the columns of a query, false if one is missing.
+func familiesFor(of Query) (pods, units family, found bool) {
+	pods, ofPods := podFamilies.with(of)
+	units, ofUnits := unitFamilies.with(of)
 	return pods, units, ofPods && ofUnits
 }
 
-// useRules reports whether charges are read from the results of recording rules.
-func (s *samples) useRules(ctx context.Context, of Selection, by []string) (use bool, err error) {
-	key := fmt.Sprint(of.key(), by)
-	if use, known := s.ruled[key]; known {
-		return use, nil
-	}
-	defer func() {
-		if err == nil {
-			s.ruled[key] = use
-		}
-	}()
-	_, _, found := familiesFor(of, by)
-	switch {
-	case s.Read == "rules" && !found:
-		return false, fmt.Errorf("--store.read=rules: the rules do not have %s: set --store.read=samples, or read an archive with --books", strings.Join(by, ", "))
-	case s.Read == "rules":
-		return true, nil
-	case s.Read == "samples" || !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil:
+// rules has the books in the results of recording rules. They have no rows: those are from the samples.
+type rules struct{ *samples }
+
+// suit reports whether a statement is read from rules although the store has samples: a statement of all boards
+// of a cluster, if they are many and the rules have its columns.
+func (r *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
+	_, _, found := familiesFor(of)
+	if !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil {
 		return false, nil
 	}
-	if few, err := s.hasFew(ctx, of); few || err != nil {
+	if few, err := r.hasFew(ctx, of); few || err != nil {
 		return false, err
 	}
-	text := "group(last_over_time(" + selector(fleetRule, s.matchers(of, "cluster")...) + fmt.Sprintf("[%ds]))", int(of.Until.Sub(of.From).Seconds()))
-	err = s.store.Query(ctx, text, of.Until.Add(time.Hour), func(fold.Series) { use = true })
-	return use, err
+	text := "group(last_over_time(" + selector(fleetRule, r.matchers(of, "cluster")...) + fmt.Sprintf("[%ds]))", int(of.Until.Sub(of.From).Seconds()))
+	err = r.store.Query(ctx, text, of.Until.Add(time.Hour), func(fold.Series) { suited = true })
+	return suited, err
 }
 
 // seriesPerBoard is the number of placements of a board in a time, because of moves, replicas and
@@ -114,7 +105,7 @@ func (s *samples) useRules(ctx context.Context, of Selection, by []string) (use 
 const seriesPerBoard = 32
 
 // hasFew reports whether the samples of a selection are few enough to read them.
-func (s *samples) hasFew(ctx context.Context, of Selection) (bool, error) {
+func (s *samples) hasFew(ctx context.Context, of Query) (bool, error) {
 	most := int(maxSampleHours / of.Until.Sub(of.From).Hours())
 	limit := seriesPerBoard * (most + 1)
 	found, err := s.store.SomeSeries(ctx, selector(placementMetric, s.matchers(of, "cluster")...), of.From, of.Until, limit)
@@ -131,15 +122,15 @@ var ruleColumns = []string{"cluster", "namespace", "serial", "uuid", "manager", 
 const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
 
 // reading reads a rule. It calls of for each series, and the returned function with each hour and value, in thousandths.
-type reading func(ctx context.Context, of Selection, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error
+type reading func(ctx context.Context, of Query, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error
 
 // hourly reads the value of a rule in every hour. A rule has the value of an hour in the next one.
-func (s *samples) hourly(ctx context.Context, of Selection, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
+func (s *samples) hourly(ctx context.Context, of Query, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
 	return s.hourlyBelow(ctx, of, rule, by, "", series)
 }
 
 // hourlyBelow is hourly, with the values that meet a condition in PromQL only.
-func (s *samples) hourlyBelow(ctx context.Context, of Selection, rule, by, condition string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
+func (s *samples) hourlyBelow(ctx context.Context, of Query, rule, by, condition string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
 	text := "sum by (" + by + ") (last_over_time(" + selector(rule, s.matchers(of, ruleColumns...)...) + "[59m]))" + condition
 	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
 	s.Progress("reading " + rule)
@@ -168,7 +159,7 @@ func thousandths(rule string, of fold.Sample) (int64, error) {
 }
 
 // total reads the sum of a rule over each part of a time, without the hours of the parts.
-func (s *samples) total(ctx context.Context, of Selection, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
+func (s *samples) total(ctx context.Context, of Query, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
 	s.Progress("reading " + rule)
 	defer s.Progress("")
 	parts := of.Parts
@@ -200,51 +191,66 @@ func (s *samples) total(ctx context.Context, of Selection, rule, by string, seri
 	return nil
 }
 
-// chargesByRules returns charges as recording rules have them. Energy that no pod or unit is charged for has
-// the reason [Unattributed]. The measured parts are unknown if the rules do not have them; the estimated parts and busy times are
-// always.
-func (s *samples) chargesByRules(ctx context.Context, of Selection, by []string) ([]table.Charge, error) {
-	all := newSums(of, by)
-	if s.elsewhere(of) {
-		return nil, nil
+// Statement implements [Source]. Energy that no pod or unit is charged for has the reason [Unattributed]. The measured parts are
+// unknown if the rules do not have them; the estimated parts and busy times are always.
+func (r *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
+	pods, units, found := familiesFor(of)
+	switch {
+	case !found:
+		return nil, r.lack(of)
+	case r.elsewhere(of):
+		return new(Statement), nil
 	}
-	pods, units, _ := familiesFor(of, by)
-	teams, err := s.teams(ctx, of, by)
+	st, err := r.charges(ctx, of, pods, units)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(pods.columns, "uuid") || slices.Contains(units.columns, "uuid") { // the statement reads each board anyway
+		if err := r.overchargedBoard(ctx, of); err != nil {
+			return nil, err
+		}
+	}
+	if of.Rows {
+		if st.Rows, err = collect(r.Rows(ctx, of)); err != nil {
+			return nil, err
+		}
+	}
+	st.Hours, err = collect(r.Hours(ctx, of))
+	return st, err
+}
+
+// lack returns the error of a query with columns that rules do not have.
+func (r *rules) lack(of Query) error {
+	return fmt.Errorf("--store.read=rules: the rules do not have %s: set --store.read=samples, or read an archive with --books", strings.Join(of.By, ", "))
+}
+
+// charges returns the charges of two families of rules, and the energy of the boards that they lack.
+func (r *rules) charges(ctx context.Context, of Query, pods, units family) (*Statement, error) {
+	all := newSums(of)
+	teams, err := r.teams(ctx, of)
 	if err != nil {
 		return nil, err
 	}
 	measured := true
 	for _, f := range []family{pods, units} {
-		has, err := s.charged(ctx, of, f, teams, all)
+		has, err := r.charged(ctx, of, f, teams, all)
 		if err != nil {
 			return nil, err
 		}
 		measured = measured && has
 	}
-	labels := []string{"cluster"}
-	if slices.Contains(by, modelColumn) {
-		labels = append(labels, modelColumn)
-	}
-	if err := s.unattributed(ctx, of, units, strings.Join(labels, ", "), all); err != nil {
+	if err := r.unattributed(ctx, of, units, all); err != nil {
 		return nil, err
 	}
-	if slices.Contains(pods.columns, "uuid") || slices.Contains(units.columns, "uuid") { // the statement reads each board anyway
-		if err := s.overchargedBoard(ctx, of); err != nil {
-			return nil, err
-		}
-	}
 	found := all.sorted()
-	for i := range found {
-		found[i].Unmeasured, found[i].Unestimated = !measured, true
-	}
-	return found, nil
+	return &Statement{Charges: found, Unmeasured: !measured && len(found) > 0, Unestimated: len(found) > 0}, nil
 }
 
 // maxParts is the number of parts of a time up to which sums of parts are read, in place of hours. Each part is a query.
 const maxParts = 32
 
 // charged adds the charges of a family of rules, and reports whether they have their measured parts.
-func (s *samples) charged(ctx context.Context, of Selection, f family, teams *teams, to *sums) (measured bool, err error) {
+func (s *rules) charged(ctx context.Context, of Query, f family, teams *teams, to *sums) (measured bool, err error) {
 	read := reading(s.hourly)
 	if few := of.Parts != nil && len(of.Parts) <= maxParts; few || f.name != "namespace" && !to.hourly {
 		read = s.total // the hours of each board or workload would be too many values
@@ -272,7 +278,7 @@ func (s *samples) charged(ctx context.Context, of Selection, f family, teams *te
 }
 
 // ownedBy returns a charge without an amount, by the labels of a rule.
-func (s *samples) ownedBy(l fold.Labels, teams *teams) table.Charge {
+func (s *rules) ownedBy(l fold.Labels, teams *teams) table.Charge {
 	c := table.Charge{Cluster: s.cluster(l), Model: l.Get("model")}
 	c.Node, c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
 	c.WorkloadKind, c.WorkloadName, c.WorkloadUID = l.Get("workload_kind"), l.Get("workload_name"), l.Get("workload_uid")
@@ -283,24 +289,30 @@ func (s *samples) ownedBy(l fold.Labels, teams *teams) table.Charge {
 	return c
 }
 
-// hoursByRules calls each with the hours that the rules have.
-func (s *samples) hoursByRules(ctx context.Context, of Selection, each func(Hour) bool) error {
-	var all []Hour
-	err := s.hourly(ctx, of, fleetRule, "cluster", func(l fold.Labels) func(time.Time, int64) {
-		return func(hour time.Time, value int64) {
-			all = append(all, Hour{Cluster: s.cluster(l), Hour: hour, Energy: value})
-		}
-	})
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(all, func(a, b Hour) int { return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Cluster, b.Cluster)) })
-	for _, h := range all {
-		if !each(h) {
+// Hours implements [Source]. An hour is filed if a rule has its energy.
+func (r *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
+	return sequence(func(each func(Hour) error) error {
+		switch _, _, found := familiesFor(of); {
+		case r.elsewhere(of):
 			return nil
+		case !found:
+			return r.lack(of)
 		}
-	}
-	return nil
+		var all []Hour
+		err := r.hourly(ctx, of, fleetRule, "cluster", func(l fold.Labels) func(time.Time, int64) {
+			return func(hour time.Time, value int64) {
+				all = append(all, Hour{Cluster: r.cluster(l), Hour: hour, Energy: value})
+			}
+		})
+		slices.SortFunc(all, Hour.compare)
+		for _, h := range all {
+			if err != nil {
+				return err
+			}
+			err = each(h)
+		}
+		return err
+	})
 }
 
 // labels are the labels of the columns of a family. The team of a workload is in other rules.

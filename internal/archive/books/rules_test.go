@@ -75,18 +75,22 @@ func openRules(t testing.TB) books.Source {
 // TestParts checks that the hours of each part of a time are added up: few parts are read as sums, many hour by hour.
 func TestParts(t *testing.T) {
 	source := openRules(t)
-	of := books.Selection{From: begin, Until: begin.Add(72 * time.Hour)}
+	of := books.Query{From: begin, Until: begin.Add(72 * time.Hour)}
 	for _, n := range []int{1, 2, 32, 33, 50} {
 		of.Parts = []time.Time{begin}
 		for i := 1; i < n; i++ {
 			of.Parts = append(of.Parts, begin.Add(time.Duration(20+i)*time.Hour))
 		}
-		got, err := source.Charges(t.Context(), of, "hour", "reason", "team")
+		of.By = []string{"hour", "reason", "team"}
+		st, err := source.Statement(t.Context(), of)
 		check(t, err)
-		if len(got) != 9*n {
-			t.Fatalf("%d parts: %d charges, want 9 in each: 8 teams and the rest", n, len(got))
+		if len(st.Charges) != 9*n {
+			t.Fatalf("%d parts: %d charges, want 9 in each: 8 teams and the rest", n, len(st.Charges))
 		}
-		for _, c := range got {
+		if st.Unmeasured || !st.Unestimated {
+			t.Errorf("%d parts: the rules have the measured part, and not the estimated one", n)
+		}
+		for _, c := range st.Charges {
 			i := slices.Index(of.Parts, c.Hour)
 			if i < 0 {
 				t.Fatalf("%d parts: a charge of %s", n, c.Hour)
@@ -98,9 +102,6 @@ func TestParts(t *testing.T) {
 			if c.Reason != "" {
 				energy = 100_000
 			}
-			if c.Unmeasured || !c.Unestimated {
-				t.Errorf("%d parts, %s: the rules have the measured part, and not the estimated one", n, c.Hour)
-			}
 			if c.Energy != hours*energy {
 				t.Errorf("%d parts, %s %q %q: %d mJ in %d hours, want %d", n, c.Hour, c.Team, c.Reason, c.Energy, hours, hours*energy)
 			}
@@ -111,10 +112,10 @@ func TestParts(t *testing.T) {
 // BenchmarkHours reads a month of 400 workloads, hour by hour. The time includes the simulated store.
 func BenchmarkHours(b *testing.B) {
 	source := openRules(b)
-	of := books.Selection{From: begin, Until: begin.AddDate(0, 1, 0)}
+	of := books.Query{From: begin, Until: begin.AddDate(0, 1, 0), By: []string{"cluster", "hour", "reason", "team"}}
 	for b.Loop() {
-		if charges, err := source.Charges(b.Context(), of, "cluster", "hour", "reason", "team"); err != nil || len(charges) == 0 {
-			b.Fatalf("%d charges, %v", len(charges), err)
+		if st, err := source.Statement(b.Context(), of); err != nil || len(st.Charges) == 0 {
+			b.Fatalf("%+v, %v", st, err)
 		}
 	}
 }
@@ -128,8 +129,8 @@ func TestNoNumber(t *testing.T) {
 		}))
 		source, err := books.OpenStore(store.Config{URL: server.URL, Type: "prometheus", Timeout: time.Minute}, books.Reading{Read: "rules", Team: "team"})
 		check(t, err)
-		of := books.Selection{From: begin, Until: begin.Add(2 * time.Hour), Parts: []time.Time{begin}}
-		if _, err := source.Charges(t.Context(), of, "team"); !errors.Is(err, store.ErrIncomplete) {
+		of := books.Query{From: begin, Until: begin.Add(2 * time.Hour), Parts: []time.Time{begin}, By: []string{"team"}}
+		if _, err := source.Statement(t.Context(), of); !errors.Is(err, store.ErrIncomplete) {
 			t.Errorf("%s: error is %v, want %v", value, err, store.ErrIncomplete)
 		}
 		server.Close()

@@ -3,7 +3,7 @@ package books
 import (
 	"cmp"
 	"context"
-	"maps"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,38 +30,6 @@ type Reading struct {
 type samples struct {
 	store *store.Store
 	Reading
-	// The rest is remembered to read it once: no answer depends on it. hours has the folded hours by selection.
-	hours map[string]map[Hour]*foldedHour
-	// filed has the hours that were counted with boards, by selection.
-	filed map[string][]Hour
-	// last is the last fold of few hours: a report has the stays and the charges of a board.
-	last folded
-	// ruled has whether charges are read from rules, by selection and columns.
-	ruled map[string]bool
-	// refused has the boards with impossible records by the hour that was read, for [Source.Refused].
-	refused map[Hour]fold.BoardErrors
-}
-
-// foldedHour is the energy of the boards in an hour, in mJ, and their uncounted energy.
-type foldedHour struct {
-	energy    int64
-	uncounted []Uncounted
-	refused   bool
-}
-
-// OpenStore returns the books in a store. It does not connect.
-func OpenStore(config store.Config, reading Reading) (Source, error) {
-	s, err := store.New(config)
-	if err != nil {
-		return nil, err
-	}
-	if reading.Progress == nil {
-		reading.Progress = func(string) {}
-	}
-	return &samples{
-		store: s, Reading: reading, hours: make(map[string]map[Hour]*foldedHour), filed: make(map[string][]Hour),
-		ruled: make(map[string]bool), refused: make(map[Hour]fold.BoardErrors),
-	}, nil
 }
 
 func (s *samples) Name() string { return s.store.URL() }
@@ -96,7 +64,7 @@ func matcher(column string, values []string) string {
 
 // matchers returns the matchers of some columns of a selection. A store of one cluster has no label
 // cluster.
-func (s *samples) matchers(of Selection, columns ...string) (all []string) {
+func (s *samples) matchers(of Query, columns ...string) (all []string) {
 	for _, name := range columns {
 		if values, ok := of.Where[name]; ok && (name != "cluster" || s.store.Cluster() == "") {
 			all = append(all, matcher(name, values))
@@ -113,61 +81,47 @@ func selector(metric string, matchers ...string) string {
 func (s *samples) cluster(l fold.Labels) string { return cmp.Or(s.store.Cluster(), l.Get("cluster")) }
 
 // elsewhere reports whether a selection excludes the cluster of the store.
-func (s *samples) elsewhere(of Selection) bool {
+func (s *samples) elsewhere(of Query) bool {
 	return s.store.Cluster() != "" && !of.matches("cluster", s.store.Cluster())
 }
 
-// Hours implements [Source]. An hour is filed if the store has samples of a board, or the result of a rule.
-func (s *samples) Hours(ctx context.Context, of Selection, each func(Hour) bool) error {
-	if s.elsewhere(of) {
-		return nil
-	}
-	if of.Energy || s.Read == "rules" {
-		switch byRules, err := s.useRules(ctx, of, of.By); {
-		case err != nil:
-			return err
-		case byRules:
-			return s.hoursByRules(ctx, of, each)
+// Hours implements [Source]. An hour is filed if the store has samples of a board.
+func (s *samples) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
+	return sequence(func(each func(Hour) error) error {
+		if s.elsewhere(of) {
+			return nil
 		}
-		return s.hoursWithEnergy(ctx, of, each)
-	}
-	if of.Counted {
-		if _, counted := s.filed[of.key()]; !counted {
-			if _, err := s.Boards(ctx, of); err != nil {
+		first := of.From.Truncate(time.Hour)
+		for length := time.Duration(1); first.Before(of.Until); first, length = first.Add(length*time.Hour), min(2*length, 24) {
+			found, err := s.sampled(ctx, of, first, earlier(first.Add(length*time.Hour), of.Until))
+			if err != nil {
 				return err
 			}
-		}
-		for _, h := range s.filed[of.key()] {
-			if !each(h) {
-				break
-			}
-		}
-		return nil
-	}
-	text := "group by (cluster) (last_over_time(" + selector(boardMetric, s.matchers(of, "cluster")...) + "[3599999ms]))"
-	first := of.From.Truncate(time.Hour)
-	for length := time.Duration(1); first.Before(of.Until); first, length = first.Add(length*time.Hour), min(2*length, 24) {
-		found := make(map[time.Time][]string)
-		last := earlier(first.Add(length*time.Hour), of.Until).Add(-1).Truncate(time.Hour)
-		err := s.store.Hourly(ctx, text, first.Add(time.Hour), last.Add(time.Hour), func(series fold.Series) {
-			for _, x := range series.Samples {
-				hour := time.UnixMilli(x.Time).UTC().Add(-time.Hour)
-				found[hour] = append(found[hour], s.cluster(series.Labels))
-			}
-		})
-		if err != nil {
-			return err
-		}
-		for _, hour := range slices.SortedFunc(maps.Keys(found), time.Time.Compare) {
-			slices.Sort(found[hour])
-			for _, cluster := range found[hour] {
-				if !each(Hour{Cluster: cluster, Hour: hour}) {
-					return nil
+			for _, h := range found {
+				if err := each(h); err != nil {
+					return err
 				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
+}
+
+// sampled returns the hours of clusters with samples.
+func (s *samples) sampled(ctx context.Context, of Query, first, until time.Time) (found []Hour, err error) {
+	text := "group by (cluster) (last_over_time(" + selector(boardMetric, s.matchers(of, "cluster")...) + "[3599999ms]))"
+	last := until.Add(-1).Truncate(time.Hour)
+	err = s.store.Hourly(ctx, text, first.Add(time.Hour), last.Add(time.Hour), func(series fold.Series) {
+		for _, x := range series.Samples {
+			found = append(found, Hour{Cluster: s.cluster(series.Labels), Hour: time.UnixMilli(x.Time).UTC().Add(-time.Hour)})
+		}
+	})
+	slices.SortFunc(found, Hour.compare)
+	return found, err
+}
+
+func (h Hour) compare(other Hour) int {
+	return cmp.Or(h.Hour.Compare(other.Hour), cmp.Compare(h.Cluster, other.Cluster))
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -177,69 +131,35 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// hoursWithEnergy folds the boards, unless that was done for the charges.
-func (s *samples) hoursWithEnergy(ctx context.Context, of Selection, each func(Hour) bool) error {
-	key := of.key()
-	if s.hours[key] == nil {
-		found := make(map[Hour]*foldedHour)
-		err := s.fold(ctx, of, false, func(hours []*table.Hour) error {
-			addHoursOf(found, hours)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		s.hours[key] = found
-	}
-	hours := slices.SortedFunc(maps.Keys(s.hours[key]), func(a, b Hour) int {
-		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Cluster, b.Cluster))
-	})
-	for _, hour := range hours {
-		h, found := hour, s.hours[key][hour]
-		if h.Energy = found.energy; found.refused {
-			h.State = Refused
-		}
-		if !each(h) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// addHoursOf adds the energy of boards by hour.
-func addHoursOf(to map[Hour]*foldedHour, hours []*table.Hour) {
-	for _, h := range hours {
-		found := &foldedHour{refused: h.Refused}
-		for _, g := range h.GPUs {
-			if found.energy += g.Energy; g.Uncounted > 0 {
-				found.uncounted = append(found.uncounted, Uncounted{h.Cluster, g.Node, g.UUID, g.Serial, g.Uncounted})
-			}
-		}
-		to[Hour{Cluster: h.Cluster, Hour: h.Start}] = found
-	}
-}
-
-// GPUs implements [Source].
-func (s *samples) GPUs(ctx context.Context, of Selection, each func(table.GPU)) error {
-	return s.fold(ctx, of, of.Places, func(hours []*table.Hour) error {
-		var all []table.GPU
-		for _, h := range hours {
-			for _, g := range h.GPUs {
-				if g.Cluster, g.Hour = h.Cluster, h.Start; of.matchesGPU(&g) {
-					all = append(all, g)
+// Rows implements [Source].
+func (s *samples) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
+	return sequence(func(each func(Row) error) error {
+		return s.read(ctx, of, of.Places, func(hours []foldedHour) error {
+			for _, row := range rowsOf(of, hours) {
+				if err := each(row); err != nil {
+					return err
 				}
 			}
-		}
-		slices.SortStableFunc(all, compareGPUs)
-		for _, g := range all {
-			each(g)
-		}
-		return nil
+			return nil
+		})
 	})
+}
+
+// rowsOf returns the selected GPUs of some hours.
+func rowsOf(of Query, hours []foldedHour) (all []Row) {
+	for _, h := range hours {
+		for _, g := range h.GPUs {
+			if g.Cluster, g.Hour = h.Cluster, h.Start; of.matchesGPU(&g) {
+				all = append(all, Row{g, h.refused})
+			}
+		}
+	}
+	slices.SortStableFunc(all, compareRows)
+	return all
 }
 
 // matchesGPU reports whether a GPU is selected.
-func (s Selection) matchesGPU(g *table.GPU) bool {
+func (s Query) matchesGPU(g *table.GPU) bool {
 	for name := range s.Where {
 		if f, ok := table.GPUField(name); ok && !s.matches(name, *f.Text(g)) {
 			return false
@@ -249,7 +169,7 @@ func (s Selection) matchesGPU(g *table.GPU) bool {
 }
 
 // matchesCharge reports whether a charge is selected.
-func (s Selection) matchesCharge(c *table.Charge) bool {
+func (s Query) matchesCharge(c *table.Charge) bool {
 	for name := range s.Where {
 		if f, ok := table.ChargeField(name); ok && !s.matches(name, *f.Text(c)) {
 			return false
@@ -258,75 +178,91 @@ func (s Selection) matchesCharge(c *table.Charge) bool {
 	return true
 }
 
-// Charges implements [Source].
-func (s *samples) Charges(ctx context.Context, of Selection, by ...string) ([]table.Charge, error) {
-	switch byRules, err := s.useRules(ctx, of, by); {
-	case err != nil:
-		return nil, err
-	case byRules:
-		return s.chargesByRules(ctx, of, by)
+// Statement implements [Source].
+func (s *samples) Statement(ctx context.Context, of Query) (*Statement, error) {
+	all, pods, bounds, st := newSums(of), make(unknownPods), make(uncounted), new(Statement)
+	by := owners
+	if of.Checks {
+		by = append(slices.Clone(owners), owner{"kube_pod_info", "uid", "pod_uid"})
 	}
-	all := newSums(of, by)
-	read := make(map[Hour]*foldedHour)
-	err := s.fold(ctx, of, false, func(hours []*table.Hour) error {
-		if err := s.name(ctx, hours, owners); err != nil {
+	err := s.read(ctx, of, false, func(hours []foldedHour) error {
+		if err := s.name(ctx, hours, by); err != nil {
 			return err
 		}
-		addHoursOf(read, hours)
 		for _, h := range hours {
-			models := make(map[string]string)
-			for _, g := range h.GPUs {
-				models[g.UUID] = cmp.Or(g.Model, models[g.UUID])
+			st.Hours = append(st.Hours, h.hour())
+			for _, board := range h.refused {
+				st.Refusals = append(st.Refusals, Refusal{h.Cluster, h.Start, board})
 			}
-			for _, c := range h.Charges {
-				c.Cluster, c.Hour, c.Model = h.Cluster, h.Start, models[c.UUID]
-				if of.matchesCharge(&c) {
-					all.add(&c)
-				}
+			h.charge(of, all)
+			if of.Checks {
+				h.check(pods, bounds)
 			}
+		}
+		if of.Rows {
+			st.Rows = append(st.Rows, rowsOf(of, hours)...)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.hours[of.key()] = read
-	return all.sorted(), nil
+	slices.SortFunc(st.Hours, Hour.compare)
+	SortRefusals(st.Refusals)
+	st.Charges, st.UnknownPods, st.Uncounted = all.sorted(), pods.sorted(), bounds.sorted()
+	st.Bounded = of.Checks && !s.elsewhere(of)
+	return st, nil
 }
 
-// Refused implements [Source].
-func (s *samples) Refused() (all []Refusal) {
-	for hour, boards := range s.refused {
-		for _, board := range boards {
-			all = append(all, Refusal{hour.Cluster, hour.Hour, board})
-		}
-	}
+// SortRefusals sorts refusals by cluster, hour and board.
+func SortRefusals(all []Refusal) {
 	slices.SortFunc(all, func(a, b Refusal) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.Hour.Compare(b.Hour), cmp.Compare(a.Board.Node, b.Board.Node), cmp.Compare(a.Board.UUID, b.Board.UUID))
 	})
-	return all
 }
 
-// UnknownPods implements [Source]. Rules have no pods.
-func (s *samples) UnknownPods(ctx context.Context, of Selection) ([]UnknownPod, error) {
-	if byRules, err := s.useRules(ctx, of, of.By); byRules || err != nil {
-		return nil, err
+// foldedHour is an hour with the boards whose records are impossible.
+type foldedHour struct {
+	*table.Hour
+	refused fold.BoardErrors
+}
+
+// hour returns the hour with the energy of its boards.
+func (h foldedHour) hour() Hour {
+	found := Hour{Cluster: h.Cluster, Hour: h.Start}
+	for i := range h.GPUs {
+		found.Energy += h.GPUs[i].Energy
 	}
-	all := make(unknownPods)
-	err := s.fold(ctx, of, false, func(hours []*table.Hour) error {
-		if err := s.name(ctx, hours, append(slices.Clone(owners), owner{"kube_pod_info", "uid", "pod_uid"})); err != nil {
-			return err
+	if h.Refused {
+		found.State = Refused
+	}
+	return found
+}
+
+// charge adds the selected charges.
+func (h foldedHour) charge(of Query, to *sums) {
+	models := make(map[string]string)
+	for _, g := range h.GPUs {
+		models[g.UUID] = cmp.Or(g.Model, models[g.UUID])
+	}
+	for _, c := range h.Charges {
+		c.Cluster, c.Hour, c.Model = h.Cluster, h.Start, models[c.UUID]
+		if of.matchesCharge(&c) {
+			to.add(&c)
 		}
-		for _, h := range hours {
-			energy := make(map[table.PodID]int64)
-			for _, c := range h.Charges {
-				energy[table.PodID{Namespace: c.Namespace, Pod: c.Pod, UID: c.PodUID}] += c.Energy
-			}
-			for _, pod := range h.UnknownPods {
-				all.add(h.Cluster, pod, energy[pod])
-			}
-		}
-		return nil
-	})
-	return all.sorted(), err
+	}
+}
+
+// check adds the unknown pods and the uncounted energy.
+func (h foldedHour) check(pods unknownPods, bounds uncounted) {
+	energy := make(map[table.PodID]int64)
+	for _, c := range h.Charges {
+		energy[table.PodID{Namespace: c.Namespace, Pod: c.Pod, UID: c.PodUID}] += c.Energy
+	}
+	for _, pod := range h.UnknownPods {
+		pods.add(h.Cluster, pod, energy[pod])
+	}
+	for _, g := range h.GPUs {
+		bounds.add(Uncounted{h.Cluster, g.Node, g.UUID, g.Serial, g.Uncounted})
+	}
 }

@@ -10,10 +10,9 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
-	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestReadOnce checks that the stays and the charges of one selection are read once.
+// TestReadOnce checks that a statement with its rows reads the samples once, and that nothing is kept for the next one.
 func TestReadOnce(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,22 +28,26 @@ func TestReadOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func(uuid string) int {
-		of := books.Selection{From: begin, Until: begin.Add(48 * time.Hour), Where: map[string][]string{"uuid": {uuid}}}
+	of := books.Query{From: begin, Until: begin.Add(48 * time.Hour), Where: map[string][]string{"uuid": {"GPU-1"}}}
+	count := func(read func() error) int {
 		before := requests
-		if err := source.GPUs(t.Context(), of, func(table.GPU) {}); err != nil {
-			t.Fatal(err)
-		}
-		stays := requests - before
-		if _, err := source.Charges(t.Context(), of); err != nil {
-			t.Fatal(err)
-		}
-		if charges := requests - before - stays; charges != 0 {
-			t.Errorf("%d requests for the charges after %d for the stays, want none", charges, stays)
-		}
-		return stays
+		check(t, read())
+		return requests - before
 	}
-	if first, other := read("GPU-1"), read("GPU-2"); first == 0 || other != first {
-		t.Errorf("%d requests for a board, %d for another one", first, other)
+	rows := func() (err error) {
+		for _, failed := range source.Rows(t.Context(), of) {
+			err = failed
+		}
+		return err
+	}
+	statement := func() error {
+		all := of
+		all.Rows, all.Checks = true, true
+		_, err := source.Statement(t.Context(), all)
+		return err
+	}
+	first, second, third := count(rows), count(statement), count(rows)
+	if first == 0 || second != first || third != first {
+		t.Errorf("%d requests for rows, %d for a statement, %d for the rows again: want the same numbers", first, second, third)
 	}
 }

@@ -28,9 +28,9 @@ type hours struct {
 	sum  *table.Charge           // the last one
 }
 
-func newSums(of Selection, by []string) *sums {
-	s := &sums{hourly: slices.Contains(by, hourColumn), parts: of.Parts, all: make(map[table.Charge]*hours)}
-	s.by = slices.DeleteFunc(slices.Clone(by), func(name string) bool { return name == hourColumn })
+func newSums(of Query) *sums {
+	s := &sums{hourly: slices.Contains(of.By, hourColumn), parts: of.Parts, all: make(map[table.Charge]*hours)}
+	s.by = slices.DeleteFunc(slices.Clone(of.By), func(name string) bool { return name == hourColumn })
 	s.texts = chargeFields(s.by)
 	return s
 }

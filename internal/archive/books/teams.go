@@ -32,8 +32,8 @@ func (t *teams) of(c table.Charge) string {
 }
 
 // teams reads the teams, unless they are not needed.
-func (s *samples) teams(ctx context.Context, of Selection, by []string) (*teams, error) {
-	if !slices.Contains(by, "team") {
+func (s *rules) teams(ctx context.Context, of Query) (*teams, error) {
+	if !slices.Contains(of.By, "team") {
 		return nil, nil
 	}
 	t := &teams{fold.LabelName(s.Team), make(map[[2]string]team), make(map[[2]string]team)}

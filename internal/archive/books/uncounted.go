@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	sqldb "github.com/gpuledger/gpuledger/internal/archive/database"
-	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -37,46 +36,16 @@ func (u uncounted) sorted() []Uncounted {
 	})
 }
 
-// Uncounted implements [Source]. Rules do not have the bounds.
-func (s *samples) Uncounted(ctx context.Context, of Selection) (found []Uncounted, known bool, err error) {
-	if byRules, err := s.useRules(ctx, of, of.By); byRules || err != nil || s.elsewhere(of) {
-		return nil, false, err
-	}
-	err = s.hoursWithEnergy(ctx, of, func(Hour) bool { return false })
-	all := make(uncounted)
-	for _, h := range s.hours[of.key()] {
-		for _, b := range h.uncounted {
-			all.add(b)
-		}
-	}
-	return all.sorted(), true, err
-}
-
-// Uncounted implements [Source]. A database of an earlier version has no bounds.
-func (d *database) Uncounted(ctx context.Context, of Selection) (found []Uncounted, known bool, err error) {
+// uncounted returns the boards with uncounted energy. A database of an earlier version has no bounds.
+func (d *database) uncounted(ctx context.Context, of Query) (found []Uncounted, known bool, err error) {
 	if d.lacks(table.GPUHours, "uncounted_mj") {
 		return nil, false, nil
 	}
 	s := sqldb.SQL("select cluster, node, uuid, max(serial), sum(uncounted_mj) from {gpu_hours}").Join(of.where()).Add(" and uncounted_mj > 0 group by cluster, node, uuid")
 	all := make(uncounted)
-	err = d.rows(ctx, s, append(make([]table.Column, 4), table.Column{Type: table.Int}), func(row []table.Cell) bool {
+	err = d.rows(ctx, s, append(make([]table.Column, 4), table.Column{Type: table.Int}), func(row []table.Cell) error {
 		all.add(Uncounted{row[0].Text, row[1].Text, row[2].Text, row[3].Text, row[4].Int})
-		return true
-	})
-	return all.sorted(), true, err
-}
-
-// Uncounted implements [Source].
-func (f *folder) Uncounted(ctx context.Context, of Selection) (found []Uncounted, known bool, err error) {
-	columns := []string{hourColumn, "node", "uuid", "serial", "uncounted_mj"}
-	all := make(uncounted)
-	err = f.days(ctx, of, func(day files.Day, hours map[int64]filedHour) (bool, error) {
-		matches := of.filter(columns)
-		return true, f.reader.Read(ctx, table.GPUHours, day, columns, func(row []table.Cell) {
-			if _, filed := hours[row[0].Int]; filed && matches(row) {
-				all.add(Uncounted{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Int})
-			}
-		})
+		return nil
 	})
 	return all.sorted(), true, err
 }

@@ -122,9 +122,9 @@ func charged(t *testing.T, dir string, month time.Time) (energy int64) {
 	t.Helper()
 	source, err := books.OpenFolder(t.Context(), dir)
 	check(t, err)
-	all, err := source.Charges(t.Context(), books.Selection{From: month, Until: month.AddDate(0, 1, 0), Sums: true}, "team")
+	st, err := source.Statement(t.Context(), books.Query{From: month, Until: month.AddDate(0, 1, 0), By: []string{"team"}, Sums: true})
 	check(t, err)
-	for _, c := range all {
+	for _, c := range st.Charges {
 		energy += c.Energy
 	}
 	return energy

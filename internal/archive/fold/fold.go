@@ -43,9 +43,6 @@ type Input struct {
 	Series []Series
 }
 
-// Charge is a row of charges.
-type Charge = table.Charge
-
 // Unrecorded is the reason of energy that no series of the record has: a pod or unit began and was
 // retired while the exporter was not scraped.
 const Unrecorded = "unrecorded"

@@ -150,7 +150,7 @@ func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 		return err
 	}
 	from := p.since.Add(-before).UTC().Truncate(time.Hour)
-	rows, err := ask.Moves(ctx, source, books.Selection{From: from, Until: until})
+	rows, err := ask.Moves(ctx, source, books.Query{From: from, Until: until})
 	if err := errors.Join(err, source.Close()); err != nil {
 		return err
 	}

@@ -30,8 +30,6 @@ type Charge struct {
 	// the hour if new counters have their first sample in it. They are zero for unattributed energy, and do not
 	// identify the charge.
 	Began, Ended time.Time
-	// Unmeasured is set if the measured part is unknown, Unestimated if the estimated part and the busy time are.
-	Unmeasured, Unestimated bool
 }
 
 // charge are the columns of charges and corrections. All integers are amounts, which are added up.

@@ -346,17 +346,20 @@ func readEarlier(t *testing.T, url string) {
 	source, err := archived.OpenDatabase(t.Context(), url, "")
 	check(t, err)
 	defer source.Close()
-	of := archived.Selection{From: began, Until: began.AddDate(0, 0, 2)}
-	charges, err := source.Charges(t.Context(), of, "namespace")
+	of := archived.Query{From: began, Until: began.AddDate(0, 0, 2), By: []string{"namespace"}, Checks: true}
+	st, err := source.Statement(t.Context(), of)
 	check(t, err)
 	want := []table.Charge{{Namespace: "ml", Energy: 7}}
-	if diff := cmp.Diff(want, charges); diff != "" {
+	if diff := cmp.Diff(want, st.Charges); diff != "" {
 		t.Errorf("charges of earlier tables (-want +got):\n%s", diff)
 	}
-	if boards, known, err := source.Uncounted(t.Context(), of); err != nil || known {
-		t.Errorf("uncounted energy of earlier tables: %v, known %v, error %v", boards, known, err)
+	if st.Bounded {
+		t.Errorf("uncounted energy of earlier tables: %v", st.Uncounted)
 	}
-	check(t, source.GPUs(t.Context(), of, func(g table.GPU) { t.Errorf("GPU %+v", g) }))
+	for g, err := range source.Rows(t.Context(), of) {
+		check(t, err)
+		t.Errorf("GPU %+v", g)
+	}
 }
 
 // latest returns the latest version of the schema.

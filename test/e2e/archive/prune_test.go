@@ -63,7 +63,7 @@ func TestOrder(t *testing.T) {
 			opened, err := source.OpenDatabase(t.Context(), url, "")
 			check(t, err)
 			return opened
-		}, source.Selection{From: sinktest.Noon, Until: sinktest.Noon.Add(2 * time.Hour)}, 4, 2)
+		}, source.Query{From: sinktest.Noon, Until: sinktest.Noon.Add(2 * time.Hour)}, bookstest.All, 2)
 	}
 }
 
@@ -93,9 +93,9 @@ func testStatements(t *testing.T, kind databases, server *server) {
 		opened, err := source.OpenDatabase(t.Context(), url, "")
 		check(t, err)
 		defer opened.Close()
-		found, err := opened.Charges(t.Context(), source.Selection{From: month, Until: month.AddDate(0, 1, 0), Sums: true}, "team", "namespace")
+		st, err := opened.Statement(t.Context(), source.Query{From: month, Until: month.AddDate(0, 1, 0), By: []string{"team", "namespace"}, Sums: true})
 		check(t, err)
-		for _, c := range found {
+		for _, c := range st.Charges {
 			texts = append(texts, fmt.Sprintf("%s | %s | %d | %d", c.Team, c.Namespace, c.Energy, c.GPUTime))
 		}
 		return texts
@@ -141,10 +141,11 @@ func testDropped(t *testing.T, kind databases, server *server) {
 	check(t, err)
 	defer opened.Close()
 	var lost []bool
-	check(t, opened.Hours(t.Context(), source.Selection{From: sinktest.Noon, Until: sinktest.Noon.AddDate(0, 2, 0), Energy: true}, func(h source.Hour) bool {
+	st, err := opened.Statement(t.Context(), source.Query{From: sinktest.Noon, Until: sinktest.Noon.AddDate(0, 2, 0)})
+	check(t, err)
+	for _, h := range st.Hours {
 		lost = append(lost, h.Lost)
-		return true
-	}))
+	}
 	if diff := cmp.Diff([]bool{true, false}, lost); diff != "" {
 		t.Errorf("lost hours (-want +got):\n%s", diff)
 	}

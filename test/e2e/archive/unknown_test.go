@@ -38,10 +38,10 @@ func TestUnknownPods(t *testing.T) {
 				source, err := archived.OpenDatabase(t.Context(), url, "")
 				check(t, err)
 				defer source.Close()
-				of := archived.Selection{From: sinktest.Noon, Until: sinktest.Noon.Add(3 * time.Hour), Where: map[string][]string{"cluster": {sinktest.Cluster}}}
-				pods, err := source.UnknownPods(t.Context(), of)
+				of := archived.Query{From: sinktest.Noon, Until: sinktest.Noon.Add(3 * time.Hour), Where: map[string][]string{"cluster": {sinktest.Cluster}}, Checks: true}
+				st, err := source.Statement(t.Context(), of)
 				check(t, err)
-				return pods
+				return st.UnknownPods
 			}
 			want := []archived.UnknownPod{{Cluster: sinktest.Cluster, PodID: table.PodID{Namespace: "ml", Pod: "forged", UID: "f"}, Hours: 2, Energy: 10}}
 			if diff := cmp.Diff(want, found()); diff != "" {

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 func must(t *testing.T, err error) {
@@ -20,47 +20,69 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// methods are the methods of a source, with their answers as text.
+// methods are the readings of a source, with their answers as text.
 var methods = []struct {
 	name string
-	call func(t *testing.T, s books.Source, of books.Selection) string
+	call func(t *testing.T, s books.Source, of books.Query) string
 }{
-	{"Hours", func(t *testing.T, s books.Source, of books.Selection) (text string) {
-		of.By = []string{"namespace"}
-		must(t, s.Hours(t.Context(), of, func(h books.Hour) bool { text += h.Hour.Format("15h "); return true }))
+	{"Statement", func(t *testing.T, s books.Source, of books.Query) string { return statement(t, s, of, "namespace") }},
+	{"Hours", func(t *testing.T, s books.Source, of books.Query) (text string) {
+		for h, err := range s.Hours(t.Context(), of) {
+			must(t, err)
+			text += h.Hour.Format("15h ")
+		}
 		return text
 	}},
-	{"Hours with energy", func(t *testing.T, s books.Source, of books.Selection) (text string) {
-		of.By, of.Energy = []string{"namespace"}, true
-		must(t, s.Hours(t.Context(), of, func(h books.Hour) bool { text += fmt.Sprintf("%s %d ", h.Hour.Format("15h"), h.Energy); return true }))
-		return text
+	{"Statement with checks and rows", func(t *testing.T, s books.Source, of books.Query) string {
+		of.Checks, of.Rows = true, true
+		return statement(t, s, of, "cluster", "hour")
 	}},
-	{"Charges", func(t *testing.T, s books.Source, of books.Selection) string {
-		found, err := s.Charges(t.Context(), of, "namespace")
-		must(t, err)
-		return fmt.Sprint(found)
+	{"Rows", func(t *testing.T, s books.Source, of books.Query) string {
+		var all []books.Row
+		for row, err := range s.Rows(t.Context(), of) {
+			must(t, err)
+			all = append(all, row)
+		}
+		return rows(all)
 	}},
-	{"UnknownPods", func(t *testing.T, s books.Source, of books.Selection) string {
-		of.By = []string{"namespace"}
-		found, err := s.UnknownPods(t.Context(), of)
-		must(t, err)
-		return fmt.Sprint(found)
-	}},
-	{"GPUs", func(t *testing.T, s books.Source, of books.Selection) string {
-		var all []string
-		must(t, s.GPUs(t.Context(), of, func(g table.GPU) { all = append(all, fmt.Sprint(g.Hour, g.UUID, g.Energy)) }))
-		return fmt.Sprint(all)
-	}},
-	{"Boards", func(t *testing.T, s books.Source, of books.Selection) string {
+	{"Boards", func(t *testing.T, s books.Source, of books.Query) string {
 		found, err := s.Boards(t.Context(), of)
 		must(t, err)
-		all := []string{}
-		for _, b := range found {
-			all = append(all, b.UUID+" "+b.Serial)
-		}
-		slices.Sort(all)
-		return fmt.Sprint(all)
+		return boards(found)
 	}},
+	{"Counted", func(t *testing.T, s books.Source, of books.Query) string {
+		found, hours, err := s.Counted(t.Context(), of)
+		must(t, err)
+		return boards(found) + fmt.Sprint(hours)
+	}},
+}
+
+// statement returns all of a statement.
+func statement(t *testing.T, s books.Source, of books.Query, by ...string) (text string) {
+	of.By = by
+	st, err := s.Statement(t.Context(), of)
+	must(t, err)
+	for _, h := range st.Hours {
+		text += fmt.Sprintf("%s %d ", h.Hour.Format("15h"), h.Energy)
+	}
+	return text + rows(st.Rows) + fmt.Sprint(st.Charges, st.Refusals, st.UnknownPods, st.Uncounted, st.Bounded, st.Unmeasured, st.Unestimated)
+}
+
+func rows(all []books.Row) string {
+	var texts []string
+	for _, row := range all {
+		texts = append(texts, fmt.Sprint(row.Hour, row.UUID, row.Energy))
+	}
+	return fmt.Sprint(texts)
+}
+
+func boards(all []books.Board) string {
+	var texts []string
+	for _, b := range all {
+		texts = append(texts, fmt.Sprint(b.UUID, " ", b.Serial, b.Hours))
+	}
+	slices.Sort(texts)
+	return fmt.Sprint(texts)
 }
 
 // orders calls each with every order of n numbers.
@@ -80,12 +102,12 @@ func orders(n int, each func([]int)) {
 	add(nil)
 }
 
-// All is the number of tested methods.
+// All is the number of tested readings.
 var All = len(methods)
 
-// TestOrder checks that the first n methods return the same answers in every order of calls as each on a new source. The
-// selection must have a number of hours.
-func TestOrder(t *testing.T, open func() books.Source, of books.Selection, n, hours int) {
+// TestOrder checks that the first n readings return the same answers in every order of calls as each on a new source. The
+// query must have a number of hours.
+func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours int) {
 	t.Helper()
 	alone := make([]string, n)
 	for i, m := range methods[:n] {
@@ -93,8 +115,8 @@ func TestOrder(t *testing.T, open func() books.Source, of books.Selection, n, ho
 		alone[i] = m.call(t, source, of)
 		must(t, source.Close())
 	}
-	if strings.Count(alone[1], "h ") != hours || alone[0] == "" {
-		t.Fatalf("%s returns %q, want %d hours", methods[1].name, alone[1], hours)
+	if strings.Count(alone[0], "h ") != hours || strings.Count(alone[1], "h ") != hours {
+		t.Fatalf("%s returns %q, %s %q, want %d hours", methods[0].name, alone[0], methods[1].name, alone[1], hours)
 	}
 	orders(n, func(order []int) {
 		source := open()
@@ -105,18 +127,25 @@ func TestOrder(t *testing.T, open func() books.Source, of books.Selection, n, ho
 		}
 		must(t, source.Close())
 	})
-	counted := of
-	counted.Counted = true
-	var all []string
-	for _, order := range [][]int{{0}, {5, 0}, {0, 5, 0}} {
-		source, text := open(), ""
-		for _, m := range order {
-			text = methods[m].call(t, source, counted)
+	again(t, open, of, n, alone)
+}
+
+// again checks that an answer does not depend on the same reading before it, nor on one of another time and another place.
+func again(t *testing.T, open func() books.Source, of books.Query, n int, alone []string) {
+	t.Helper()
+	other := of
+	other.Until = of.From.Add(time.Hour)
+	other.Where = map[string][]string{"cluster": {"elsewhere"}}
+	source := open()
+	for i, m := range methods[:n] {
+		for _, before := range methods[:n] {
+			before.call(t, source, other)
+			for range 2 {
+				if diff := cmp.Diff(alone[i], m.call(t, source, of)); diff != "" {
+					t.Fatalf("%s after %s of another place (-alone +now):\n%s", m.name, before.name, diff)
+				}
+			}
 		}
-		all = append(all, text)
-		must(t, source.Close())
 	}
-	if all[0] != all[1] || all[1] != all[2] || all[0] == "" {
-		t.Errorf("Hours that are counted with Boards depend on the order of calls: %q", all)
-	}
+	must(t, source.Close())
 }

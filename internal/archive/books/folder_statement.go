@@ -1,0 +1,171 @@
+package books
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// folderStatement is a statement of a folder while its days are read.
+type folderStatement struct {
+	*folder
+	Query
+	Statement
+	columns []string // of the charges
+	fields  []table.Field[table.Charge]
+	charges *sums
+	summed  map[clusterMonth]map[int64]bool // hours in sums
+	pods    unknownPods
+	bounds  uncounted
+}
+
+// Statement implements [Source].
+func (f *folder) Statement(ctx context.Context, of Query) (*Statement, error) {
+	columns := of.chargeColumns()
+	s := &folderStatement{
+		folder: f, Query: of, columns: columns, fields: chargeFields(columns), charges: newSums(of),
+		summed: make(map[clusterMonth]map[int64]bool), pods: make(unknownPods), bounds: make(uncounted),
+	}
+	err := f.days(ctx, of, func(day filedDay) error { return s.add(ctx, day) })
+	if err == nil {
+		err = f.sums(ctx, of, s.charges)
+	}
+	if err == nil && of.Rows {
+		s.Statement.Rows, err = collect(f.Rows(ctx, of))
+	}
+	s.Charges, s.UnknownPods, s.Uncounted, s.Bounded = s.charges.sorted(), s.pods.sorted(), s.bounds.sorted(), of.Checks
+	return &s.Statement, err
+}
+
+// chargeColumns are the columns of charges that are read: the hour, those of the query, and the amounts.
+func (s Query) chargeColumns() []string {
+	columns := []string{hourColumn}
+	for name := range s.Where {
+		columns = append(columns, name)
+	}
+	columns = append(columns, s.By...)
+	if slices.Contains(s.By, modelColumn) {
+		columns = append(columns, "uuid")
+	}
+	slices.Sort(columns[1:])
+	columns = slices.Compact(columns)
+	columns = slices.DeleteFunc(columns, func(name string) bool { return name == modelColumn || name == "cluster" })
+	return append(columns, namesOf(table.Amounts)...)
+}
+
+// add adds a day.
+func (s *folderStatement) add(ctx context.Context, day filedDay) error {
+	if err := s.mark(ctx, day); err != nil {
+		return err
+	}
+	s.Statement.Hours = append(s.Statement.Hours, day.sorted()...)
+	models, err := s.models(ctx, day)
+	if err != nil {
+		return err
+	}
+	for _, t := range []table.Table{table.Charges, table.Corrections} {
+		if err := s.charge(ctx, t, day, models); err != nil {
+			return err
+		}
+	}
+	if !s.Checks {
+		return nil
+	}
+	if err := s.unknown(ctx, day); err != nil {
+		return err
+	}
+	return s.uncounted(ctx, day)
+}
+
+// mark sets the state of hours that sums include.
+func (s *folderStatement) mark(ctx context.Context, day filedDay) (err error) {
+	m := clusterMonth{day.Cluster, table.Month(day.Date)}
+	if s.summed[m] == nil {
+		if s.summed[m], err = s.folder.summed(ctx, m); err != nil {
+			return err
+		}
+	}
+	for _, h := range day.hours {
+		h.mark(s.summed[m])
+	}
+	return nil
+}
+
+// models returns the models of the GPUs of a day by UUID, if the query has the model.
+func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]string, error) {
+	models := make(map[string]string)
+	if !slices.Contains(s.By, modelColumn) {
+		return models, nil
+	}
+	err := s.reader.Read(ctx, table.GPUHours, day.Day, []string{"uuid", "model"}, func(row []table.Cell) {
+		if row[1].Text != "" {
+			models[row[0].Text] = row[1].Text
+		}
+	})
+	return models, err
+}
+
+// charge adds the charges or corrections of a day. Corrections of a later revision than that of the
+// hour are left from a crash.
+func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDay, models map[string]string) error {
+	matches := s.filter(s.columns)
+	read := s.columns
+	if t.Name == table.Corrections.Name {
+		read = append(slices.Clone(s.columns), "revision")
+	}
+	var c table.Charge // outside of the function, which would allocate it for each row
+	return s.reader.Read(ctx, t, day.Day, read, func(row []table.Cell) {
+		hour := day.hours[row[0].Int]
+		if hour == nil || hour.State == table.Pruned || len(read) > len(s.columns) && row[len(s.columns)].Int > hour.revision || !matches(row) {
+			return
+		}
+		c = table.Charge{}
+		for i := range s.fields {
+			s.fields[i].SetCell(&c, row[i])
+		}
+		c.Cluster, c.Model = day.Cluster, models[c.UUID]
+		s.charges.add(&c)
+	})
+}
+
+// unknown adds the charged pods of a day that are unknown.
+func (s *folderStatement) unknown(ctx context.Context, day filedDay) error {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(day.hours)), func(h *filedHour) bool { return h.unknownPods }) {
+		return nil
+	}
+	type key struct {
+		hour int64
+		table.PodID
+	}
+	known, energy := make(map[key]bool), make(map[key]int64)
+	err := s.reader.Read(ctx, table.Pods, day.Day, []string{"hour", "namespace", "pod", "pod_uid"}, func(row []table.Cell) {
+		known[key{row[0].Int, table.PodID{UID: row[3].Text}}] = true
+		known[key{row[0].Int, table.PodID{Namespace: row[1].Text, Pod: row[2].Text}}] = true
+	})
+	if err != nil {
+		return err
+	}
+	err = s.reader.Read(ctx, table.Charges, day.Day, []string{"hour", "namespace", "pod", "pod_uid", "energy_mj"}, func(row []table.Cell) {
+		hour, id := day.hours[row[0].Int], table.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}
+		if hour != nil && hour.unknownPods && id.UID != "" && !known[key{row[0].Int, table.PodID{UID: id.UID}}] && !known[key{row[0].Int, table.PodID{Namespace: id.Namespace, Pod: id.Pod}}] {
+			energy[key{row[0].Int, id}] += row[4].Int
+		}
+	})
+	for k, n := range energy {
+		s.pods.add(day.Cluster, k.PodID, n)
+	}
+	return err
+}
+
+// uncounted adds the uncounted energy of the boards of a day.
+func (s *folderStatement) uncounted(ctx context.Context, day filedDay) error {
+	columns := []string{hourColumn, "node", "uuid", "serial", "uncounted_mj"}
+	matches := s.filter(columns)
+	return s.reader.Read(ctx, table.GPUHours, day.Day, columns, func(row []table.Cell) {
+		if day.hours[row[0].Int] != nil && matches(row) {
+			s.bounds.add(Uncounted{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Int})
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package books
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Source is a place with books. Each call reads them, and none depends on the calls before it.
+type Source interface {
+	// Statement returns the charges of a time with the hours that they come from.
+	Statement(ctx context.Context, of Query) (*Statement, error)
+	// Rows are the GPUs of every filed hour, in the order of the hours. A GPU in two places has two rows.
+	Rows(ctx context.Context, of Query) iter.Seq2[Row, error]
+	// Hours are the filed hours in their order, without their energy.
+	Hours(ctx context.Context, of Query) iter.Seq2[Hour, error]
+	// Boards returns the boards of filed hours in each of their places, in any order. Some may be of up to
+	// two hours before.
+	Boards(ctx context.Context, of Query) ([]Board, error)
+	// Counted returns the boards with the number of their hours, and the hours in which they were counted. Some hours
+	// of a store may be left out.
+	Counted(ctx context.Context, of Query) ([]Board, []Hour, error)
+	// Name describes the place in errors and notices.
+	Name() string
+	Close() error
+}
+
+// Statement has the sums of charges of a time, and where they come from.
+type Statement struct {
+	// Charges are sums of charges with their corrections. Charges with equal columns of the query are added up;
+	// the other columns of a sum are empty.
+	Charges []table.Charge
+	// Hours are the filed hours with the energy of their boards, in their order.
+	Hours []Hour
+	// Refusals are the boards with impossible records, by cluster, hour and board. Their hours have no amounts. An
+	// archive has none.
+	Refusals []Refusal
+	// Rows are the GPUs, if the query includes them.
+	Rows []Row
+	// Unmeasured is set if the measured parts are unknown, Unestimated if the estimated parts and the busy times are.
+	Unmeasured, Unestimated bool
+
+	// The rest is empty unless the query includes checks. UnknownPods are the charged pods that neither the reconciler
+	// nor kube-state-metrics names, by cluster, namespace and name.
+	UnknownPods []UnknownPod
+	// Uncounted are the boards with uncounted energy, those with the most first. Bounded is set if the source has such amounts.
+	Uncounted []Uncounted
+	Bounded   bool
+}
+
+// Row is a GPU in an hour.
+type Row struct {
+	table.GPU
+	// Refused are the boards with impossible records in the hour: the row then has no amounts.
+	Refused fold.BoardErrors
+}
+
+// Refusals returns the refusals of the hour of a row.
+func (r *Row) Refusals() (all []Refusal) {
+	for _, board := range r.Refused {
+		all = append(all, Refusal{r.Cluster, r.Hour, board})
+	}
+	return all
+}
+
+// errStopped ends a reading whose caller needs no more.
+var errStopped = errors.New("stopped")
+
+// sequence returns the values that a function passes to each, and its error. It stops the function by errStopped.
+func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		stopped := false
+		err := read(func(value T) error {
+			if stopped = stopped || !yield(value, nil); stopped {
+				return errStopped
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// collect returns the values of a sequence.
+func collect[T any](all iter.Seq2[T, error]) (values []T, err error) {
+	for value, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// OpenStore returns the books in a store, from its samples or from the results of its rules. It does not connect.
+func OpenStore(config store.Config, reading Reading) (Source, error) {
+	s, err := store.New(config)
+	if err != nil {
+		return nil, err
+	}
+	if reading.Progress == nil {
+		reading.Progress = func(string) {}
+	}
+	of := &samples{store: s, Reading: reading}
+	switch reading.Read {
+	case "samples":
+		return of, nil
+	case "rules":
+		return &rules{of}, nil
+	}
+	return &either{of, &rules{of}}, nil
+}
+
+// either has the books in the rules of a store for statements of many boards, and else in its samples.
+type either struct {
+	*samples
+	rules *rules
+}
+
+// Statement implements [Source].
+func (e *either) Statement(ctx context.Context, of Query) (*Statement, error) {
+	switch suited, err := e.rules.suit(ctx, of); {
+	case err != nil:
+		return nil, err
+	case suited:
+		return e.rules.Statement(ctx, of)
+	}
+	return e.samples.Statement(ctx, of)
+}
