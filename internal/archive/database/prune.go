@@ -136,13 +136,19 @@ func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, file
 	if len(hours) == 0 {
 		return nil
 	}
+	var sums, groups []string
+	for _, c := range table.Summed() {
+		if c.Type == table.Int {
+			sums = append(sums, "sum("+c.Name+")")
+			continue
+		}
+		sums, groups = append(sums, c.Name), append(groups, c.Name)
+	}
 	text = SQL("insert into {monthly_charges} ("+strings.Join(table.MonthlyCharges.Names(), ", ")+`)
-select cluster, ?, ?, coalesce(model, ''), namespace, workload_kind, workload_name, team, reason,
-  sum(energy_mj), sum(exclusive_mj), sum(idle_mj), sum(held_ms), sum(gpu_ms), sum(active_ms), manager, unit, username,
-  sum(estimated_mj), sum(busy_ms)
+select cluster, ?, ?, coalesce(model, ''), `+strings.Join(sums, ", ")+`
 from {billed}
 left join (select uuid, max(model) as model from {gpu_hours}`, m.Month, table.HoursText(m.Month, hours)).Join(in(m)).Add(` group by uuid) as models using (uuid)
 where cluster = ? and hour in (?)
-group by cluster, model, namespace, workload_kind, workload_name, team, reason, manager, unit, username`, m.Cluster, hours)
+group by cluster, model, `+strings.Join(groups, ", "), m.Cluster, hours)
 	return t.exec(ctx, text)
 }

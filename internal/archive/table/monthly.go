@@ -24,6 +24,9 @@ var summed = func() (all []Field[Charge]) {
 	return all
 }()
 
+// Summed returns the columns of charges that [MonthlyCharges] has, the last ones there: texts, and sums of integers.
+func Summed() []Column { return columnsOf(summed, monthlySince) }
+
 // monthly are the columns of [MonthlyCharges]. The hour of a sum is the start of its month.
 var monthly = append([]Field[Charge]{
 	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
