@@ -59,7 +59,7 @@ type parts struct {
 	latest map[string]*Stay
 }
 
-// add adds a GPU in an hour. The hours of an archive may end after the time until which it is asked.
+// add adds a GPU in an hour. The hours of an archive may end after the end of the query.
 func (p *parts) add(g table.GPU, until time.Time) {
 	if g.Scrapes == 0 || g.First.After(until) {
 		return
