@@ -32,26 +32,37 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestEndedBeforeBlind checks that a pod that has ended, while the kubelet still lists it, stays so while no process is
-// visible, until it is seen again.
+// TestEndedBeforeBlind checks that a pod that has ended, while the kubelet still lists it and its logs remain, stays so
+// while no process is visible, or the exporter's PID namespace seems to be its own, until it is seen again.
 func TestEndedBeforeBlind(t *testing.T) {
-	n := newNode(t)
-	n.link(trainer, id)
-	n.serve(holds(holder(trainer, "", gpuA)))
-	n.start(1, 1, "systemd", "/init.scope")
-	n.start(10, 5, "python3", cgroupPath(trainer, id))
-	n.poll()
-	n.wantHeld(exclusive(gpuA, trainer, true))
-	n.exit(10)
-	n.poll()
-	n.exit(1)
-	for range 2 {
-		n.wantHeld(exclusive(gpuA, trainer, false))
-		n.pollFails("does not list process 1")
+	for name, hide := range map[string]func(n *node){
+		"no process": func(n *node) { n.exit(1) },
+		"another namespace": func(n *node) {
+			n.namespace("pid:[4026532817]")
+			n.write("proc/1/cgroup", "garbage\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			n.link(trainer, id)
+			n.serve(holds(holder(trainer, "", gpuA)))
+			n.start(1, 1, "systemd", "/init.scope")
+			n.start(10, 5, "python3", cgroupPath(trainer, id))
+			n.poll()
+			n.wantHeld(exclusive(gpuA, trainer, true))
+			n.exit(10)
+			n.poll()
+			hide(n)
+			for range 2 {
+				n.wantHeld(exclusive(gpuA, trainer, false))
+				_ = n.Refresh(t.Context())
+			}
+			n.wantHeld(exclusive(gpuA, trainer, false))
+			n.start(1, 1, "systemd", "/init.scope")
+			n.namespace(hostPIDs)
+			n.start(11, 9, "python3", cgroupPath(trainer, id))
+			n.poll()
+			n.wantHeld(exclusive(gpuA, trainer, true))
+		})
 	}
-	n.wantHeld(exclusive(gpuA, trainer, false))
-	n.start(1, 1, "systemd", "/init.scope")
-	n.start(11, 9, "python3", cgroupPath(trainer, id))
-	n.poll()
-	n.wantHeld(exclusive(gpuA, trainer, true))
 }

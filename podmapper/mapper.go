@@ -173,10 +173,12 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	case blind: // earlier pods may still run
 		maps.Copy(live, withLogs(known))
 		last.correctLive(live)
-		maps.DeleteFunc(live, func(uid string, _ bool) bool { return m.ended[uid] })
 	case !seesHost:
 		live = withLogs(known)
 		last.correctLive(live)
+	}
+	if now == nil {
+		maps.DeleteFunc(live, func(uid string, _ bool) bool { return m.ended[uid] })
 	}
 	last.addTo(known)
 	if requested != nil {
