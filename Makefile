@@ -209,7 +209,7 @@ e2e: build chart ## run everything against real servers: Kubernetes, Prometheus,
 .PHONY: e2e-short
 e2e-short: E2EFLAGS += -short
 e2e-short: e2e-suites ## run all suites without the longest tests, as CI does for each change
-	@echo "e2e-short: left out: the skipped tests above, and those of make e2e-installs; make e2e runs all"
+	@echo "e2e-short: left out: the skipped tests above, and make e2e-installs; make e2e runs all"
 
 # The parts of e2e. Each can be run alone.
 

@@ -87,7 +87,7 @@ func parsePath(segments []string) cgroup {
 	switch {
 	case at < 0 && onlyAbove(segments):
 		return cgroup{}
-	case at < 0: // the id is that of a container of the host, such as one of Docker or Podman
+	case at < 0: // the id belongs to a container of the host, such as a container of Docker or Podman
 		return cgroup{host: true, containerID: proc.ContainerIDIn(segments)}
 	case isBeside(segments[at], segments[:at]) || isRuntimeSegment(segments[at]):
 		id := proc.ContainerIDIn(segments[at:])

@@ -16,7 +16,7 @@ import (
 // include/linux/proc_ns.h).
 const initialPIDs = "pid:[4026531836]"
 
-// SeesHost reports whether the driver's PIDs are those of the mapper's /proc. The driver reports
+// SeesHost reports whether the driver's PIDs are the PIDs of the mapper's /proc. The driver reports
 // PIDs in the caller's PID namespace and omits processes that are not visible there. In a
 // container's own PID namespace it therefore lists no processes of other containers.
 func (m *Mapper) SeesHost() bool {

@@ -56,7 +56,7 @@ func (p *pod) container(container string) gpu.Owner {
 }
 
 // resourceOf returns the resource of a container that the claim stands for. If the container is
-// empty, it returns that of any container. It returns "" if there is no such resource or
+// empty, it returns the resource of any container. It returns "" if there is no such resource or
 // several.
 func (p *pod) resourceOf(container, claim string) (resource string) {
 	for _, e := range p.extended {

@@ -273,7 +273,7 @@ type Allocations struct {
 	// Requested is the time (boot clock) at which the list was requested. It contains all allocations
 	// of containers that existed by then.
 	Requested time.Duration
-	// List has the allocations; while they are not known, only those of units.
+	// List has the allocations; while they are not known, only allocations of units.
 	List []Allocation
 	// Alive has the UIDs of the groups that are alive while the list is not known; nil before the
 	// first poll.

@@ -19,7 +19,7 @@ const Path = "/inventory"
 type Page struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
-	// DriverUp is false while the driver does not respond; the GPUs are then those of the last
+	// DriverUp is false while the driver does not respond; the GPUs are then the GPUs of the last
 	// reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`

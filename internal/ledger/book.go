@@ -29,7 +29,7 @@ type book struct {
 	lag  lag
 	// restored is set if the last mark is from an earlier exporter.
 	restored bool
-	// list is the newest list of processes, listed the boot clock of its observation, seen that of
+	// list is the newest list of processes, listed the boot clock of its observation, seen the boot clock of
 	// the newest observation.
 	list         []*gpu.Process
 	listed, seen time.Duration

@@ -21,7 +21,7 @@ type part struct {
 	method     gpu.Method
 	// worked is set if work was sampled, estimated if an estimated idle power divided its energy.
 	worked, estimated bool
-	// shares are those of the owners with a process, in account order. unresolved is set while a process has
+	// shares has a share of each owner with a process, in account order. unresolved is set while a process has
 	// no final owner.
 	shares     []share
 	unresolved bool

@@ -137,7 +137,7 @@ func (e *encoder) key(k gpu.AccountKey) {
 	}
 }
 
-// A decoder reads a segment. The data are those of an encoder of this process.
+// A decoder reads a segment. The data come from an encoder of this process.
 type decoder struct {
 	header
 	data  []byte

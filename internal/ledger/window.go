@@ -152,7 +152,7 @@ func (w *window) merge(later window) {
 	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
 }
 
-// usagesOf returns those of the given processes, which are sorted, that are in the window, without activity.
+// usagesOf returns the processes of the window that are among the given ones, which are sorted, without activity.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))
 	for _, id := range ids {

@@ -60,7 +60,7 @@ func Sort(labels []*dto.LabelPair) {
 	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
 }
 
-// Check returns an error unless the sorted labels are those of the metric.
+// Check returns an error unless the sorted labels are the labels of the metric.
 func (m *Metric) Check(labels []*dto.LabelPair) error {
 	names := slices.Sorted(slices.Values(m.Labels))
 	if slices.EqualFunc(names, labels, func(name string, l *dto.LabelPair) bool { return name == *l.Name }) {
@@ -87,7 +87,7 @@ func (m *Metric) Constant(d *prometheus.Desc, value float64, labels ...string) p
 	return series
 }
 
-// MustHave panics unless the labels, given as names and values, are those of the metric.
+// MustHave panics unless the labels, given as names and values, are the labels of the metric.
 func (m *Metric) MustHave(labels ...string) {
 	if _, err := m.values(labels); err != nil {
 		panic(err)

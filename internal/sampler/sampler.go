@@ -32,7 +32,7 @@ type Owners interface {
 type Mapper interface {
 	// Allocations returns the allocations with the allocator's device names.
 	Allocations() gpu.Allocations
-	// SeesHost reports whether the driver's PIDs are those of our /proc.
+	// SeesHost reports whether the driver's PIDs are the PIDs of our /proc.
 	SeesHost() bool
 	// Units describes the known units. The result must not change.
 	Units() map[gpu.Unit]gpu.UnitInfo

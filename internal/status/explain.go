@@ -69,7 +69,7 @@ type ExplainedTime struct {
 	// IdlePower is the last idle power, nil if none was used, and IdlePowerSource its source.
 	IdlePower       *float64 `json:"idle_power_watts,omitempty"`
 	IdlePowerSource string   `json:"idle_power_source,omitempty"`
-	// Activity is the owner's sampled busy time, AllActivity that of all owners.
+	// Activity is the owner's sampled busy time, AllActivity is the sum over all owners.
 	Activity    float64 `json:"activity_seconds"`
 	AllActivity float64 `json:"all_activity_seconds"`
 	// Charged is the owner's charge, of which OwnIdle is its share of the idle part.

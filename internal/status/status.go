@@ -24,7 +24,7 @@ type Page struct {
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`
-	// DriverUp is false while the driver does not respond; the GPUs are then those of the last
+	// DriverUp is false while the driver does not respond; the GPUs are then the GPUs of the last
 	// reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`

@@ -129,7 +129,7 @@ func aboveUsers(segments []string) []string {
 }
 
 // custom returns the unit that a site's patterns find nearest to the root, and the index of its
-// segment. Without a unit the index is that of no segment.
+// segment. Without a unit the index is the number of segments.
 func (p *parser) custom(segments []string) (m match, at int) {
 	at = len(segments)
 	if len(p.patterns) == 0 {
@@ -173,7 +173,7 @@ func builtin(segments []string, i int) (m match, ok bool) {
 }
 
 // isSystem reports whether a service below the segments is one of the system: system.slice is among them, or all are slices, and none
-// is that of machines. Slices of users are excluded before. In a private cgroup namespace an unknown level may belong to a user.
+// is machine.slice. Slices of users are excluded before. In a private cgroup namespace an unknown level may belong to a user.
 func isSystem(above []string) bool {
 	outside := func(s string) bool { return !strings.HasSuffix(s, ".slice") || s == "machine.slice" }
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
@@ -266,7 +266,7 @@ func isNumber(s string) bool {
 	return len(s) > 0 && len(s) <= 10 && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }
 
-// maxName is the maximum length of a unit's name, that of a cgroup.
+// maxName is the maximum length of a unit's name, as of a cgroup's name.
 const maxName = 255
 
 // validName reports whether s can be the name of a unit: printable UTF-8.

@@ -64,7 +64,7 @@ func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 }
 
 // resolveParented returns the current answer for a process whose cgroup has the id of a container, if an engine has it. Otherwise
-// the answer is that of instead, or the host if that is nil.
+// the answer is the result of instead, or the host if instead is nil.
 func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owner.Answer) func() owner.Answer {
 	first := p.First
 	return func() owner.Answer {

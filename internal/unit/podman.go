@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// readPodman returns those of Podman's containers that have one of the ids. The file of containers
+// readPodman returns Podman's containers that have one of the ids. The file of containers
 // that are removed when they end may be in the run root.
 func readPodman(roots []string, ids map[string]string) (map[string]container, error) {
 	all := make(map[string]container)

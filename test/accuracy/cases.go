@@ -179,7 +179,7 @@ func amdPartitions(length time.Duration) Case {
 }
 
 // amdGraphics is a GPU of AMD that graphics and a program of ROCm use. The driver has the busy time of
-// graphics; the rest of the GPU's busy time is that of the program.
+// graphics; the rest of the GPU's busy time is the program's time.
 func amdGraphics() Case {
 	c := sliced("AMD: graphics beside a program of ROCm on one MI300X",
 		pod("rocm", 560, simnode.Duty(50, 5300*time.Millisecond, 9700*time.Millisecond)),

@@ -8,7 +8,7 @@
 //   - as gpuledger charged it, from the driver's samples;
 //   - by other rules in common use, from the same readings.
 //
-// The second separates gpuledger's error into that of its samples (the signal's error) and that of
+// The second separates gpuledger's error into the error of its samples (the signal's error) and the error of
 // its rule, which no exporter can avoid (the model's error).
 //
 // Time is simulated and all random numbers have a fixed seed, so every run has the same results.

@@ -62,7 +62,7 @@ func fleet() *dashboard.DashboardBuilder {
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Active share", "Share of the time in which pods and units work on the present GPUs now. The driver does not report activity of MPS clients, nor of MIG instances before Hopper.", noGPU}, sixth, "percentunit",
 			active+` / `+present).Thresholds(from("text")).Decimals(1)).
-		WithPanel(rows(words{"Models", "GPUs of each model now, those of which pods or units hold a part, and the share of the time in which these work on them.", noGPU}, half, []column{
+		WithPanel(rows(words{"Models", "GPUs of each model now, GPUs of which pods or units hold a part, and the share of the time in which these work on them.", noGPU}, half, []column{
 			{field: "model", title: "Model"},
 			{field: "Value #A", title: "Present", width: 90},
 			{field: "Value #B", title: "Allocated", width: 100},

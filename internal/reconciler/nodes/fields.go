@@ -80,7 +80,7 @@ func isOurs(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
 
-// takesOver reports whether the fields are those of a manager that we replace.
+// takesOver reports whether the fields belong to a manager that we replace.
 func (o *Options) takesOver(e metav1.ManagedFieldsEntry) bool {
 	return o.Rules.Scheme == nodelabel.GPUID && o.TakeOver != "" && e.Manager == o.TakeOver &&
 		e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""

@@ -84,7 +84,7 @@ func (e *ending) bad() bool { return e.exitCode != 0 || e.signal != 0 }
 
 func (e *ending) same(other *ending) bool { return other != nil && *e == *other }
 
-// phaseEvent is a new phase. Its time is that of the last change if the status does not have it.
+// phaseEvent is a new phase. Its time is the time of the last change if the status does not have it.
 func phaseEvent(was *status, p *pod) change {
 	is, at := p.status, p.status.entered
 	if at.IsZero() {

@@ -39,7 +39,7 @@ func (l *eventLog) writeEvents(p *pod, events []change) {
 	p.full = nil
 }
 
-// writeSnapshot writes a pod. Its time is that of its version, as far as the pod has it.
+// writeSnapshot writes a pod. Its time is the time of its version, as far as the pod has it.
 func (l *eventLog) writeSnapshot(p *pod) {
 	at := p.changed()
 	for _, m := range p.full.ManagedFields {

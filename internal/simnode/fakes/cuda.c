@@ -10,7 +10,7 @@
  * describes. Without it cuInit returns CUDA_ERROR_NO_DEVICE. A program is an MPS client if
  * CUDA_MPS_PIPE_DIRECTORY is set.
  *
- * The numbers of errors and attributes are those of NVIDIA's cuda.h. There is no copy of that header
+ * The numbers of errors and attributes come from NVIDIA's cuda.h. There is no copy of that header
  * here, so the compiler does not check the prototypes.
  */
 #define _GNU_SOURCE

@@ -61,7 +61,7 @@ type answer struct {
 // addition has the values that the engine adds to a report.
 type addition struct {
 	page *gpu.FieldPage
-	// activity is that of the MIG instances since the last turn, by UUID of the GPU.
+	// activity is the activity of the MIG instances since the last turn, by UUID of the GPU.
 	activity map[string][]gpu.InstanceSample
 }
 
@@ -141,7 +141,7 @@ func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample
 	}
 }
 
-// measured reports whether the samples are those of exactly these instances: driver and engine may
+// measured reports whether the samples are of exactly these instances: driver and engine may
 // have listed them at different times.
 func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 	return m != nil && len(m.Instances) == len(samples) && !slices.ContainsFunc(samples, func(s gpu.InstanceSample) bool {
