@@ -303,6 +303,27 @@ func TestLightWork(t *testing.T) {
 	}
 }
 
+// TestLightWorkOnInstance checks that the estimate does not exceed the true idle power of 110 W while one of seven
+// slices works, which draws a third of what the whole GPU may draw.
+func TestLightWorkOnInstance(t *testing.T) {
+	const idle, limit = 110, 700
+	for _, share := range []float64{0.02, 0.1, 0.3} {
+		l, counter := newLedger(), 0.0
+		for s := range 300 {
+			o := onInstance(look(float64(s), []*gpu.Process{ofTrain}, holdsInstance(train, "2")), "2")
+			o.PowerLimit, o.QuietSampled = limit, true
+			counter += 1000 * (idle + share*(limit-idle)/3 + 8*(float64(s%2)-0.5))
+			o.Energy = new(gpu.Millijoules(counter))
+			o.Instances = map[string]time.Duration{"2": time.Duration(share * float64(time.Second))}
+			o.InstancesKnown = true
+			ask(t, l, o)
+		}
+		if b := bookOf(l, uuid); b.Floor.Power > idle+1 {
+			t.Errorf("%v %% work of a slice: idle power %v, want at most %d W", 100*share, b.Floor, idle)
+		}
+	}
+}
+
 // TestAtRestWithoutContexts checks that the last estimate is at least the power without contexts, of
 // the GPU itself or of the median of its peers.
 func TestAtRestWithoutContexts(t *testing.T) {
