@@ -42,7 +42,7 @@ func (u *Units) register(fs *flag.FlagSet) {
 	fs.IntVar(&u.Max, "units.max", 1000, "`maximum` number of units with their own series; the rest is summed up in unit=\"other\"")
 	fs.TextVar(&u.Users, "units.users", unit.UsersUID, "`data` about users on the pages: uid, name or none")
 	fs.TextVar(&u.HeldDirs, "units.held-dir", cli.List{}, "`directories` in which Slurm prologs write which job holds which GPU, separated by commas")
-	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of numbers in --units.held-dir: index (the driver's order), minor (the number of /dev/nvidia<n>), or amd (the position among AMD's GPUs and partitions); numbers from 128 on mean /dev/dri/renderD<n>")
+	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of numbers in --units.held-dir: index (the driver's order), minor (the number of /dev/nvidia<n>, or a position in a list of them, such as minor:4-7), or amd (the position among AMD's GPUs and partitions); numbers from 128 on mean /dev/dri/renderD<n>")
 	fs.StringVar(&u.DockerRoot, "units.docker-root", "/var/lib/docker", "`directory` of Docker's data")
 	fs.StringVar(&u.PodmanRoot, "units.podman-root", "/var/lib/containers/storage", "`directory` of the data of root's Podman")
 	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` of the temporary data of root's Podman")

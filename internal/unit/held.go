@@ -6,41 +6,11 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
-
-// Numbers is the meaning of a GPU's number in the name of a file. It is a value of [flag.TextVar].
-type Numbers int
-
-// The meanings of a number.
-const (
-	Index Numbers = iota // the driver's order, as with AutoDetect=nvml in gres.conf
-	Minor                // the number of the device node, as with File=/dev/nvidia[0-7]
-	AMD                  // the position among the GPUs and partitions of AMD
-)
-
-var numbers = []string{"index", "minor", "amd"}
-
-// firstRender is the minor number of the first render node. Slurm numbers a device file by the digits
-// in its name, so a GPU of /dev/dri/renderD128 can have the number 128. No node has as many GPUs.
-const firstRender = 128
-
-// MarshalText implements [encoding.TextMarshaler].
-func (n Numbers) MarshalText() ([]byte, error) { return []byte(numbers[n]), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (n *Numbers) UnmarshalText(text []byte) error {
-	i := slices.Index(numbers, string(text))
-	if i < 0 {
-		return fmt.Errorf("%q: must be one of %q", text, numbers)
-	}
-	*n = Numbers(i)
-	return nil
-}
 
 const (
 	// maxHeldFile limits the size of a file in bytes, maxHeldFiles their number in a directory.
@@ -81,7 +51,7 @@ func (p *prologFiles) check() error {
 	if p.malformed == 0 {
 		return nil
 	}
-	return fmt.Errorf("malformed names of GPUs (%d, the first is %.40q in %s): must be GPU-<uuid>, MIG-<uuid>, <number> or <number>.<GPU instance id>, without ranges",
+	return fmt.Errorf("malformed names of GPUs (%d, the first is %.40q in %s): must be GPU-<uuid>, MIG-<uuid>, <number> or <number>.<GPU instance id>, without ranges, and a number that --units.held-numbers has",
 		p.malformed, p.badName, p.badPath)
 }
 
@@ -186,25 +156,14 @@ func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 	if !isNumber(number) || len(number) > 3 || isPart && (!isNumber(instance) || len(instance) > 3) {
 		return gpu.DeviceName{}, false
 	}
-	d := numbered(number, n)
+	d, ok := n.device(number)
+	if !ok {
+		return gpu.DeviceName{}, false
+	}
 	if isPart {
 		d.Partition = &gpu.PartitionName{Instance: instance}
 	}
 	return d, true
-}
-
-// numbered returns the name of the GPU with a valid number.
-func numbered(number string, n Numbers) gpu.DeviceName {
-	i, _ := strconv.Atoi(number)
-	switch {
-	case i >= firstRender:
-		return gpu.DeviceName{Node: "dri/renderD" + strconv.Itoa(i)}
-	case n == Minor:
-		return gpu.DeviceName{Node: "nvidia" + number}
-	case n == AMD:
-		return gpu.DeviceName{Position: &i}
-	}
-	return gpu.DeviceName{Index: &i}
 }
 
 // readJobs reads the files that are named by job ids, with lines name=value.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -131,6 +132,39 @@ func TestNumbersOfAMD(t *testing.T) {
 	} {
 		if got, _ := parseDevice(tt.name, tt.numbers); !cmp.Equal(got, tt.want) {
 			t.Errorf("%s, %v: %+v, want %+v", tt.name, tt.numbers, got, tt.want)
+		}
+	}
+}
+
+// TestNumbers checks the flag's values, and the device nodes that a number means: with File=/dev/nvidia[4-7] in gres.conf
+// the first GPU has the number 0.
+func TestNumbers(t *testing.T) {
+	for _, tt := range []struct{ text, number, want string }{
+		{"index", "4", "index 4"}, {"minor", "4", "nvidia4"}, {"minor:4,5,6,7", "0", "nvidia4"}, {"minor:4,5,6,7", "3", "nvidia7"},
+		{"minor:4,5,6,7", "4", ""}, {"minor:0-1,6-7,3", "2", "nvidia6"}, {"minor:0-1,6-7,3", "4", "nvidia3"}, {"minor:4-7", "130", "dri/renderD130"},
+	} {
+		var n Numbers
+		if err := n.UnmarshalText([]byte(tt.text)); err != nil {
+			t.Errorf("%s: %v", tt.text, err)
+			continue
+		}
+		d, _ := parseDevice(tt.number, n)
+		got := d.Node
+		if d.Index != nil {
+			got = fmt.Sprint("index ", *d.Index)
+		}
+		if got != tt.want {
+			t.Errorf("%s: the number %s is %q, want %q", tt.text, tt.number, got, tt.want)
+		}
+		text, err := n.MarshalText()
+		var again Numbers
+		if err != nil || again.UnmarshalText(text) != nil || !slices.Equal(n.nodes, again.nodes) || n.meaning != again.meaning {
+			t.Errorf("%s is written as %s", tt.text, text)
+		}
+	}
+	for _, text := range []string{"", "uuid", "index:1", "amd:0", "minor:", "minor:a", "minor:4-", "minor:7-4", "minor:1,,2", "minor:-1", "minor:0-1000", "minor:+1"} {
+		if err := new(Numbers).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q has no error", text)
 		}
 	}
 }

@@ -1,0 +1,99 @@
+package unit
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Numbers is the meaning of a GPU's number in the name of a file. It is a value of [flag.TextVar]. The zero value is [Index].
+type Numbers struct {
+	meaning meaning
+	// nodes are the numbers of the device nodes by position in gres.conf. Without them, position and number are equal.
+	nodes []int
+}
+
+type meaning int
+
+const (
+	index meaning = iota
+	minor
+	amd
+)
+
+var meanings = []string{"index", "minor", "amd"}
+
+// The meanings of a number.
+var (
+	Index = Numbers{}               // the driver's order, as with AutoDetect=nvml in gres.conf
+	Minor = Numbers{meaning: minor} // the number of the device node, as with File=/dev/nvidia[0-7]
+	AMD   = Numbers{meaning: amd}   // the position among the GPUs and partitions of AMD
+)
+
+// maxNumber is the largest number of a GPU.
+const maxNumber = 999
+
+// MarshalText implements [encoding.TextMarshaler].
+func (n Numbers) MarshalText() ([]byte, error) {
+	if n.nodes == nil {
+		return []byte(meanings[n.meaning]), nil
+	}
+	nodes := make([]string, len(n.nodes))
+	for i, node := range n.nodes {
+		nodes[i] = strconv.Itoa(node)
+	}
+	return []byte(meanings[n.meaning] + ":" + strings.Join(nodes, ",")), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (n *Numbers) UnmarshalText(text []byte) error {
+	name, list, hasNodes := strings.Cut(string(text), ":")
+	i := slices.Index(meanings, name)
+	if i < 0 || hasNodes && meaning(i) != minor {
+		return fmt.Errorf("%q: must be one of %q, or minor:<list>, such as minor:4-7 for File=/dev/nvidia[4-7]", text, meanings)
+	}
+	*n = Numbers{meaning: meaning(i)}
+	if !hasNodes {
+		return nil
+	}
+	for field := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(field, "-")
+		first, err := strconv.ParseUint(from, 10, 16)
+		last := first
+		if err == nil && isRange {
+			last, err = strconv.ParseUint(to, 10, 16)
+		}
+		if err != nil || last < first || last > maxNumber {
+			return fmt.Errorf("%q: %q must be a number of /dev/nvidia<n> or a range, such as 4-7", text, field)
+		}
+		for ; first <= last; first++ {
+			n.nodes = append(n.nodes, int(first))
+		}
+	}
+	return nil
+}
+
+// firstRender is the minor number of the first render node. Slurm numbers a device file by the digits
+// in its name, so a GPU of /dev/dri/renderD128 can have the number 128. No node has as many GPUs.
+const firstRender = 128
+
+// device returns the name of the GPU with a number of up to three digits, false for a position that has no device node.
+func (n Numbers) device(number string) (gpu.DeviceName, bool) {
+	i, _ := strconv.Atoi(number)
+	switch {
+	case i >= firstRender:
+		return gpu.DeviceName{Node: "dri/renderD" + strconv.Itoa(i)}, true
+	case n.meaning == amd:
+		return gpu.DeviceName{Position: &i}, true
+	case n.meaning == index:
+		return gpu.DeviceName{Index: &i}, true
+	case n.nodes == nil:
+		return gpu.DeviceName{Node: "nvidia" + number}, true
+	case i >= len(n.nodes):
+		return gpu.DeviceName{}, false
+	}
+	return gpu.DeviceName{Node: "nvidia" + strconv.Itoa(n.nodes[i])}, true
+}
