@@ -27,6 +27,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/webhook"
 	"github.com/gpuledger/gpuledger/internal/event"
+	"github.com/gpuledger/gpuledger/test/golden"
 )
 
 var noon = sinktest.Noon
@@ -116,19 +117,7 @@ func TestRows(t *testing.T) {
 			t.Errorf("headers are %v", got.header)
 		}
 	}
-	want := []string{
-		`{"table":"gpu_hours","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","node":"a","uuid":"GPU-1","serial":"S1","chassis_serial":"","chassis_slot":"","tray_index":"","pci_bus_id":"","model":"","system_uuid":"","machine":"vm-1","first_seen":null,"last_seen":"2026-03-01T13:00:00.000Z","scrapes":60,"energy_mj":7,"energy_source":"","energy_scope":"","xids":"31=2 79=1","losses":0,"energy_resets":0,"remapped_correctable":0,"remapped_uncorrectable":0,"uncounted_mj":11,"estimated_mj":3}
-{"table":"charges","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","node":"a","uuid":"GPU-1","serial":"S1","namespace":"ml","pod":"p, \"q\" \\ 'r'","pod_uid":"u","workload_kind":"Job","workload_name":"j","workload_uid":"w","team":"blue","reason":"","energy_mj":7,"exclusive_mj":0,"idle_mj":0,"held_ms":3600000,"gpu_ms":0,"active_ms":0,"manager":"","unit":"","username":"","estimated_mj":2,"busy_ms":1000,"began":"2026-03-01T12:00:01.500Z","ended":"2026-03-01T12:59:00.000Z"}
-`,
-		`{"table":"pods","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","namespace":"ml","pod":"p","pod_uid":"u","node":"a","owner_kind":"","owner_name":"","workload_kind":"Job","workload_name":"j","workload_uid":"w","team":"","requests":"nvidia.com/gpu=1"}
-{"table":"workloads","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","kind":"Job","namespace":"ml","name":"j","uid":"w","parent_uid":""}
-`,
-		`{"table":"hours","revision":1,"cluster":"east/1","hour":"2026-03-01T12:00:00.000Z","state":"complete","gpus":1,"charges":1,"energy_mj":7,"scrapes":60,"silent_nodes":0,"digest":"` + h.Digest + `","explained_nodes":0,"reason":"","unknown_pods":0}
-`,
-	}
-	if diff := cmp.Diff(want, bodies); diff != "" {
-		t.Errorf("bodies (-want +got):\n%s", diff)
-	}
+	golden.Check(t, "rows.txt", []byte(strings.Join(bodies, "== next batch\n")))
 	if len(keys) != 3 {
 		t.Errorf("%d idempotency keys, want 3", len(keys))
 	}
