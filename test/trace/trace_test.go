@@ -30,6 +30,19 @@ const (
 )
 
 var changes = map[string]change{
+	"column": {
+		commands: []string{
+			"go test ./internal/archive/files -run=^TestFiles$ -update",
+			"go test ./internal/archive/webhook -run=^TestRows$ -update",
+			"go test -short ./internal/archive/table ./internal/archive/fold ./internal/archive/books ./internal/archive/files ./internal/archive/database",
+			generate,
+		},
+		shows: map[string]string{
+			"internal/archive/files/testdata/files.txt":  "busy_ms,began,ended,tensor_ms\n",
+			"internal/archive/webhook/testdata/rows.txt": `"tensor_ms":0`,
+			"docs/tables.md": "(?m)^\\| `tensor_ms` \\| integer \\| sampled time of tensor cores of pods or the unit",
+		},
+	},
 	"gauge": {
 		commands: []string{
 			"go test ./internal/gpu/... ./internal/simnode/fakes/...",
