@@ -140,8 +140,14 @@ func TestNumbersOfAMD(t *testing.T) {
 // the first GPU has the number 0.
 func TestNumbers(t *testing.T) {
 	for _, tt := range []struct{ text, number, want string }{
-		{"index", "4", "index 4"}, {"minor", "4", "nvidia4"}, {"minor:4,5,6,7", "0", "nvidia4"}, {"minor:4,5,6,7", "3", "nvidia7"},
-		{"minor:4,5,6,7", "4", ""}, {"minor:0-1,6-7,3", "2", "nvidia6"}, {"minor:0-1,6-7,3", "4", "nvidia3"}, {"minor:4-7", "130", "dri/renderD130"},
+		{"index", "4", "index 4"},
+		{"minor", "4", "nvidia4"},
+		{"minor:4,5,6,7", "0", "nvidia4"},
+		{"minor:4,5,6,7", "3", "nvidia7"},
+		{"minor:4,5,6,7", "4", ""},
+		{"minor:0-1,6-7,3", "2", "nvidia6"},
+		{"minor:0-1,6-7,3", "4", "nvidia3"},
+		{"minor:4-7", "130", "dri/renderD130"},
 	} {
 		var n Numbers
 		if err := n.UnmarshalText([]byte(tt.text)); err != nil {
