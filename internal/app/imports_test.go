@@ -85,6 +85,7 @@ var only = map[string]string{
 
 	"github.com/go-sql-driver/mysql":   "internal/archive/database",
 	"github.com/jackc/pgx":             "internal/archive/database",
+	"modernc.org/sqlite":               "internal/archive/database",
 	"github.com/parquet-go/parquet-go": "internal/archive/files",
 }
 

@@ -103,6 +103,9 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	if a.store, err = store.New(c.Store); err != nil {
 		return nil, err
 	}
+	if c.unset {
+		log.Info("no sink is set: filing in an SQLite database", "file", c.SQLite)
+	}
 	for _, d := range destinations {
 		if d.isSet(&c) {
 			a.filers = append(a.filers, newFiler(a, d))

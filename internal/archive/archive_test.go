@@ -168,14 +168,33 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestDefaultSink checks that only run without a sink files in a file of SQLite.
+func TestDefaultSink(t *testing.T) {
+	for _, tt := range []struct {
+		state, want string
+		args        []string
+	}{
+		{"", "gpuledger.db", []string{"run", "--store.url=http://x"}},
+		{"/var/lib/gpuledger", "/var/lib/gpuledger/gpuledger.db", []string{"run"}},
+		{"/var/lib/gpuledger", "", []string{"run", "--stdout=json"}},
+		{"/var/lib/gpuledger", "x", []string{"run", "--sqlite=x"}},
+		{"/var/lib/gpuledger", "", []string{"schema", "sqlite"}},
+	} {
+		t.Setenv("STATE_DIRECTORY", tt.state)
+		if c, err := Parse(tt.args); err != nil || c.SQLite != tt.want {
+			t.Errorf("%s with the state directory %q: file %q, error %v, want %q", tt.args, tt.state, c.SQLite, err, tt.want)
+		}
+	}
+}
+
 // TestEventSinks checks that events are filed in all sinks, except those whose format or table has none.
 func TestEventSinks(t *testing.T) {
 	tests := []struct {
 		args, want []string
 	}{
 		{
-			[]string{"--folder=x", "--s3.url=s3://x", "--postgres.url=postgres://x", "--mysql.url=mysql://x/x", "--http.url=https://x", "--stdout=json"},
-			[]string{"folder", "s3", "postgres", "mysql", "http", "stdout"},
+			[]string{"--folder=x", "--s3.url=s3://x", "--postgres.url=postgres://x", "--mysql.url=mysql://x/x", "--sqlite=x", "--http.url=https://x", "--stdout=json"},
+			[]string{"folder", "s3", "postgres", "mysql", "sqlite", "http", "stdout"},
 		},
 		{[]string{"--folder=x", "--http.url=https://x", "--http.format=gpuid", "--stdout=csv", "--stdout.table=charges"}, []string{"folder"}},
 		{[]string{"--stdout=csv", "--stdout.table=events"}, []string{"stdout"}},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -32,8 +34,10 @@ type Config struct {
 	// Events is the configuration of the receiver of events, for run.
 	Events events.Config
 	// Folder, Postgres and MySQL are the places of the archive: a folder, databases, or several of them.
-	// MySQLPassword is the file with the password of MySQL.
-	Folder, Postgres, MySQL, MySQLPassword string
+	// MySQLPassword is the file with the password of MySQL. SQLite is a file.
+	Folder, Postgres, MySQL, MySQLPassword, SQLite string
+	// unset is set if no sink was set, so that SQLite is the default one.
+	unset bool
 	// Formats are the formats of files in the folder.
 	Formats cli.List
 	// S3 is a bucket to file the archive in, HTTP a receiver of its rows.
@@ -112,6 +116,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
 	fs.StringVar(&c.MySQL, "mysql.url", "", "`URL` of a database of MySQL or MariaDB to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
 	fs.StringVar(&c.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")
+	fs.StringVar(&c.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; default of run without another sink is gpuledger.db in $STATE_DIRECTORY or the working directory")
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour, for run 48 hours before now")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now; not for run")
 	fs.BoolVar(&c.Again, "again", false, "also replace hours that are already filed; not for run, which reads the last 48 hours again each day")
@@ -182,7 +187,9 @@ func Parse(args []string) (Config, error) {
 	if !c.From.IsZero() && !c.Until.IsZero() && !c.From.Before(c.Until.Time) {
 		return *c, fmt.Errorf("--from=%s is not before --until=%s", c.From.Format(time.RFC3339), c.Until.Format(time.RFC3339))
 	}
-	if !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }) && c.Schema == "" && !c.Version {
+	if c.unset = !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }); c.unset && c.Run {
+		c.SQLite = filepath.Join(os.Getenv("STATE_DIRECTORY"), "gpuledger.db")
+	} else if c.unset && c.Schema == "" && !c.Version {
 		return *c, errors.New("nowhere to file: set --" + strings.Join(flags(destinations), " or --"))
 	}
 	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.S3.Validate(), c.HTTP.Validate(), c.Stdout.Validate(), c.Moves.Validate(), c.validate(),
@@ -210,7 +217,7 @@ func (c *Config) validate() error {
 
 // validateKept checks the commands and flags that require a sink that keeps hours.
 func (c *Config) validateKept() error {
-	const required = "a sink that keeps hours: set --folder, --s3.url, --postgres.url or --mysql.url"
+	const required = "a sink that keeps hours: set --folder, --s3.url, --postgres.url, --mysql.url or --sqlite"
 	none := len(keeping(c)) == 0
 	switch {
 	case c.Prune && c.Before.IsZero():

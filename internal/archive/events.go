@@ -29,6 +29,9 @@ var keepers = map[string]keeper{
 	"mysql.url": func(ctx context.Context, c *Config) (events.Sink, error) {
 		return opened(database.MySQL.Open(ctx, c.MySQL, c.MySQLPassword))
 	},
+	"sqlite": func(ctx context.Context, c *Config) (events.Sink, error) {
+		return opened(database.SQLite.Open(ctx, c.SQLite, ""))
+	},
 	"http.url": func(_ context.Context, c *Config) (events.Sink, error) { return opened(webhook.OpenEvents(c.HTTP)) },
 	"stdout": func(_ context.Context, c *Config) (events.Sink, error) {
 		return opened(stdout.Open(c.Stdout, os.Stdout))

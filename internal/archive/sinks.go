@@ -113,6 +113,13 @@ var destinations = []destination{
 		},
 	},
 	{
+		"sqlite", func(c *Config) bool { return c.SQLite != "" },
+		func(ctx context.Context, c *Config) (sink, error) { return database.SQLite.Open(ctx, c.SQLite, "") },
+		func(ctx context.Context, c *Config) (books.Source, error) {
+			return books.OpenSQLite(ctx, c.SQLite)
+		},
+	},
+	{
 		"http.url", func(c *Config) bool { return c.HTTP.URL != "" },
 		func(_ context.Context, c *Config) (sink, error) { return webhook.Open(c.HTTP) },
 		nil,

@@ -143,7 +143,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	o := &options{Since: period{cmp.Or(c.since, 90*day)}}
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
-	fs.Var(archives{o}, "books", "archive to read: a `folder`, or the URL of a bucket (s3://…) or database (postgres://…, mysql://…); default is the store")
+	fs.Var(archives{o}, "books", "archive to read: a `folder`, a file of SQLite, or the URL of a bucket (s3://…) or database (postgres://…, mysql://…); default is the store")
 	fs.StringVar(&o.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --books=mysql://…")
 	o.S3.RegisterStore(fs)
 	o.Store.Register(fs)
@@ -323,11 +323,13 @@ func (o *options) open(ctx context.Context, progress func(string)) (books.Source
 	switch {
 	case o.Books == "":
 		return books.OpenStore(o.Store, books.Reading{Read: o.StoreRead, Team: o.Team, Progress: progress})
+	case !isURL && isFile(o.Books):
+		return books.OpenSQLite(ctx, o.Books)
 	case !isURL:
 		source, err := books.OpenFolder(ctx, o.Books)
 		switch {
 		case err != nil && strings.ContainsRune(o.Books, '@'): // perhaps a URL with a password and without ://
-			return nil, errors.New("--books has no archive: must be a folder, s3://, postgres:// or mysql://")
+			return nil, errors.New("--books has no archive: must be a folder, a file of SQLite, s3://, postgres:// or mysql://")
 		case err != nil:
 			return nil, fmt.Errorf("--books=%s: %w", o.Books, err)
 		}
@@ -338,5 +340,11 @@ func (o *options) open(ctx context.Context, progress func(string)) (books.Source
 	case scheme == "postgres" || scheme == "postgresql" || scheme == "mysql" || scheme == "mariadb":
 		return books.OpenDatabase(ctx, o.Books, o.MySQLPassword)
 	}
-	return nil, errors.New("--books must be a folder, s3://, postgres:// or mysql://")
+	return nil, errors.New("--books must be a folder, a file of SQLite, s3://, postgres:// or mysql://")
+}
+
+// isFile reports whether a path is that of a file.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }

@@ -3,12 +3,14 @@ package books_test
 import (
 	"fmt"
 	"net/http/httptest"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -34,6 +36,41 @@ func hour(cluster string, n int) *table.Hour {
 			table.Charge{Node: "n", UUID: uuid, Reason: "idle", Energy: 40})
 	}
 	return sinktest.Complete(h)
+}
+
+// TestSQLite checks that a file has the same rows as a folder, in the same order.
+func TestSQLite(t *testing.T) {
+	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
+	csv, err := files.Open(folder, []string{"csv"})
+	check(t, err)
+	sqlite, err := database.SQLite.Open(t.Context(), file, "")
+	check(t, err)
+	for n := range 30 {
+		for _, cluster := range []string{"east", "west"} {
+			check(t, csv.Replace(t.Context(), hour(cluster, n)))
+			check(t, sqlite.Replace(t.Context(), hour(cluster, n)))
+		}
+	}
+	check(t, csv.Close())
+	check(t, sqlite.Close())
+	of := books.Query{
+		From: begin.Add(time.Hour), Until: begin.Add(26 * time.Hour), Where: map[string][]string{"cluster": {"east"}},
+		By: []string{"hour", "team", "model", "reason"}, Checks: true, Rows: true,
+	}
+	read := func(s books.Source, err error) *books.Statement {
+		check(t, err)
+		defer s.Close()
+		st, err := s.Statement(t.Context(), of)
+		check(t, err)
+		return st
+	}
+	want, got := read(books.OpenFolder(t.Context(), folder)), read(books.OpenSQLite(t.Context(), file))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("statement (-folder +file):\n%s", diff)
+	}
+	if len(got.Hours) != 25 || len(got.Rows) != 50 || len(got.Charges) != 50 || len(got.Uncounted) != 1 {
+		t.Errorf("%d hours, %d rows, %d charges, %d boards", len(got.Hours), len(got.Rows), len(got.Charges), len(got.Uncounted))
+	}
 }
 
 // TestFolder checks sums, filters and corrections of both formats, and that hours without a row in the

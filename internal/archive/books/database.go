@@ -36,8 +36,21 @@ func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error)
 	if err != nil {
 		return nil, fmt.Errorf("--books=%s: %w", address.Public(u), address.Hide(u, err))
 	}
+	return newDatabase(ctx, r, address.Public(u))
+}
+
+// OpenSQLite opens the books in a file of SQLite.
+func OpenSQLite(ctx context.Context, path string) (Source, error) {
+	r, err := sqldb.SQLite.OpenReader(ctx, path, "")
+	if err != nil {
+		return nil, fmt.Errorf("--books=%s: %w", path, err)
+	}
+	return newDatabase(ctx, r, path)
+}
+
+func newDatabase(ctx context.Context, r *sqldb.Reader, name string) (Source, error) {
 	known, err := r.Columns(ctx)
-	return &database{r, address.Public(u), known}, err
+	return &database{r, name, known}, err
 }
 
 func (d *database) Name() string { return d.name }
@@ -178,7 +191,7 @@ func (d *database) check(ctx context.Context, of Query, to *Statement) (err erro
 
 // charges returns the sums of charges.
 func (d *database) charges(ctx context.Context, of Query) ([]table.Charge, error) {
-	names := append([]string{"'' as nothing"}, of.By...)
+	names := append([]string{"'' as empty_text"}, of.By...)
 	s := sqldb.SQL("select " + strings.Join(names, ", "))
 	for _, a := range table.Amounts {
 		s.Add(", coalesce(" + d.sum(table.Charges, a.Name) + ", 0)")

@@ -29,8 +29,8 @@ type Dialect struct {
 	numbered bool
 	// partitioned is set if the dialect has the partitions of months.
 	partitioned bool
-	// withoutZeros is set if texts cannot have zero bytes.
-	withoutZeros bool
+	// value returns a value as the driver accepts it.
+	value func(value any) any
 	// columns selects the names of all tables and their columns.
 	columns string
 
@@ -57,7 +57,7 @@ type Dialect struct {
 }
 
 // Dialects are all kinds of databases.
-var Dialects = []*Dialect{Postgres, MySQL}
+var Dialects = []*Dialect{Postgres, MySQL, SQLite}
 
 // Named returns the dialect with a name, nil if there is none.
 func Named(name string) *Dialect {
@@ -85,5 +85,5 @@ type lock struct {
 	hour    time.Time
 }
 
-// asIs returns a text without a change.
-func asIs(text string) string { return text }
+// asIs returns a value without a change.
+func asIs[T any](value T) T { return value }

@@ -27,6 +27,7 @@ var MySQL = &Dialect{
 	Name:      "mysql",
 	connector: connectMySQL,
 	parameter: func(int) string { return "?" },
+	value:     asIs[any],
 	// This also cuts texts that are too long, but events have no longer ones. "On duplicate key
 	// update" would require the right to update.
 	skip:     insertion{into: "insert ignore into"},
@@ -41,7 +42,7 @@ var MySQL = &Dialect{
 		of, ok := errors.AsType[*mysql.MySQLError](err)
 		return ok && (permanent.SQLState(string(of.SQLState[:])) || of.Number == badText) || errors.Is(err, mysql.ErrPktTooLarge)
 	},
-	views:      asIs,
+	views:      asIs[string],
 	statements: split, // changes of tables cannot be rolled back
 	print:      func(script string, _, _ time.Time) string { return script },
 	tables:     "the tables",

@@ -25,13 +25,13 @@ const schemaName = "gpuledger"
 
 // Postgres is the dialect of PostgreSQL. The tables are in the schema gpuledger.
 var Postgres = &Dialect{
-	Name:         "postgres",
-	connector:    connectPostgres,
-	schema:       schemaName + ".",
-	parameter:    func(n int) string { return "$" + strconv.Itoa(n) },
-	skip:         insertion{"insert into", " on conflict do nothing"},
-	partitioned:  true,
-	withoutZeros: true,
+	Name:        "postgres",
+	connector:   connectPostgres,
+	schema:      schemaName + ".",
+	parameter:   func(n int) string { return "$" + strconv.Itoa(n) },
+	skip:        insertion{"insert into", " on conflict do nothing"},
+	partitioned: true,
+	value:       valuePostgres,
 	columns: "select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid" +
 		" where relnamespace = to_regnamespace('" + schemaName + "') and relkind in ('r', 'p') and not relispartition and attnum > 0 and not attisdropped",
 	lock: lockPostgres,
@@ -118,6 +118,14 @@ func lockPostgres(ctx context.Context, t *transaction, of lock) error {
 	return t.exec(ctx, SQL("select pg_advisory_xact_lock(hashtextextended(?, ?))", of.cluster, of.hour.Unix()))
 }
 
+// valuePostgres removes zero bytes from texts.
+func valuePostgres(value any) any {
+	if text, ok := value.(string); ok {
+		return strings.ReplaceAll(text, "\x00", "")
+	}
+	return value
+}
+
 func copyPostgres(ctx context.Context, t *transaction, of table.Table, rows [][]any) error {
 	return t.conn.Raw(func(conn any) error {
 		_, err := conn.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{schemaName, of.Name}, of.Names(), pgx.CopyFromRows(rows))
@@ -133,7 +141,7 @@ const createSchema = `do $$ begin
   end if;
 end $$`
 
-// The functions for JSON in the views: a value as text, and a part as JSON.
+// The functions for JSON in the views that only MySQL has: a value as text, and a part as JSON.
 var (
 	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
 	jsonPart  = regexp.MustCompile(`json_extract\(([a-z.]+), '\$\.(\w+)'\)`)

@@ -52,6 +52,7 @@ func columns(t *testing.T, migrations []Migration, err error) map[string][]strin
 func TestColumns(t *testing.T) {
 	postgresMigrations, postgresErr := Postgres.Migrations()
 	mysqlMigrations, mysqlErr := MySQL.Migrations()
+	sqliteMigrations, sqliteErr := SQLite.Migrations()
 	tests := []struct {
 		name  string
 		found map[string][]string
@@ -64,6 +65,10 @@ func TestColumns(t *testing.T) {
 		{
 			"mysql", columns(t, mysqlMigrations, mysqlErr),
 			map[table.Type][]string{table.Text: {"varchar(256) not null", "varchar(255) not null", "text not null", "mediumtext not null"}, table.Int: {"bigint not null"}, table.Time: {"datetime(3)", "datetime(3) not null"}},
+		},
+		{
+			"sqlite", columns(t, sqliteMigrations, sqliteErr),
+			map[table.Type][]string{table.Text: {"text not null"}, table.Int: {"bigint not null"}, table.Time: {"text", "text not null"}},
 		},
 	}
 	for _, tt := range tests {

@@ -22,13 +22,13 @@ type session struct {
 }
 
 func (s session) exec(ctx context.Context, of *Statement) error {
-	_, err := s.on.ExecContext(ctx, s.dialect.text(of), of.values...)
+	_, err := s.on.ExecContext(ctx, s.dialect.text(of), s.dialect.values(of.values)...)
 	return err
 }
 
 // Rows calls each for every row of a query until it returns false. The types are those of the columns.
 func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, each func(row []table.Cell) bool) error {
-	rows, err := s.on.QueryContext(ctx, s.dialect.text(of), of.values...)
+	rows, err := s.on.QueryContext(ctx, s.dialect.text(of), s.dialect.values(of.values)...)
 	if err != nil {
 		return err
 	}
@@ -54,9 +54,15 @@ type moment struct{ to *table.Cell }
 // Scan implements [sql.Scanner].
 func (m moment) Scan(value any) error {
 	m.to.Int = 0
-	if at, ok := value.(time.Time); ok {
+	switch at := value.(type) {
+	case nil:
+	case time.Time:
 		m.to.Int = at.UnixMilli()
-	} else if value != nil {
+	case string:
+		parsed, err := time.Parse(time.RFC3339, at)
+		m.to.Int = parsed.UnixMilli()
+		return err
+	default:
 		return fmt.Errorf("%v is not a time", value)
 	}
 	return nil
@@ -147,7 +153,10 @@ func (t *transaction) insert(ctx context.Context, of table.Table, rows [][]any) 
 	if t.dialect.copyRows == nil {
 		return t.insertWith(ctx, insertion{into: "insert into"}, of, rows)
 	}
-	return t.rejected(t.dialect.copyRows(ctx, t, of, t.values(rows)))
+	for i, row := range rows {
+		rows[i] = t.dialect.values(row)
+	}
+	return t.rejected(t.dialect.copyRows(ctx, t, of, rows))
 }
 
 // insertWith inserts rows by statements. The rows of an hour are numbered where the dialect requires it.
@@ -155,7 +164,7 @@ func (t *transaction) insertWith(ctx context.Context, with insertion, of table.T
 	columns := t.dialect.columnNames(of)
 	one := "(" + parameters(len(columns)) + ")"
 	n := 0
-	for part := range slices.Chunk(t.values(rows), batch) {
+	for part := range slices.Chunk(rows, batch) {
 		text := SQL(with.into + " {" + of.Name + "} (" + strings.Join(columns, ", ") + ") values ")
 		for i, row := range part {
 			if i > 0 {
@@ -177,23 +186,4 @@ func (t *transaction) insertWith(ctx context.Context, with insertion, of table.T
 // rejected marks an error of values that the database rejects.
 func (t *transaction) rejected(err error) error {
 	return permanent.If(err != nil && t.dialect.rejects(err), err)
-}
-
-// values replaces unknown times by null, and removes zero bytes from texts where the dialect requires it.
-func (t *transaction) values(rows [][]any) [][]any {
-	for _, row := range rows {
-		for i, value := range row {
-			switch v := value.(type) {
-			case time.Time:
-				if v.IsZero() {
-					row[i] = nil
-				}
-			case string:
-				if t.dialect.withoutZeros {
-					row[i] = strings.ReplaceAll(v, "\x00", "")
-				}
-			}
-		}
-	}
-	return rows
 }

@@ -68,6 +68,17 @@ func (d *Dialect) text(s *Statement) string {
 	return b.String()
 }
 
+// values returns values for the driver. Unknown times are null.
+func (d *Dialect) values(values []any) []any {
+	all := make([]any, len(values))
+	for i, value := range values {
+		if at, ok := value.(time.Time); !ok || !at.IsZero() {
+			all[i] = d.value(value)
+		}
+	}
+	return all
+}
+
 // columnNames returns the names of the columns of a table in the database.
 func (d *Dialect) columnNames(of table.Table) []string {
 	if d.isNumbered(of) {

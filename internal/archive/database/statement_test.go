@@ -14,6 +14,7 @@ func TestStatement(t *testing.T) {
 		Join(SQL(" and serial in (?) and uuid not in (?)", []string{}, []string{"GPU-1"})).Add(" and scrapes > ?", int64(7))
 	for d, want := range map[*Dialect]string{
 		Postgres: "select node from gpuledger.gpu_hours where cluster = $1 and hour in ($2, $3) and serial in (null) and uuid not in ($4) and scrapes > $5",
+		SQLite:   "select node from gpu_hours where cluster = ? and hour in (?, ?) and serial in (null) and uuid not in (?) and scrapes > ?",
 		MySQL:    "select node from gpu_hours where cluster = ? and hour in (?, ?) and serial in (null) and uuid not in (?) and scrapes > ?",
 	} {
 		if diff := cmp.Diff(want, d.text(s)); diff != "" {

@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -276,6 +277,12 @@ func TestAsk(t *testing.T) {
 		sources[kind.name] = []string{"--books=" + url}
 		checkViews(t, db, url, end)
 	}
+	file := filepath.Join(t.TempDir(), "archive.db")
+	if out, err := exec.Command(binary(), "once", "--sqlite="+file, "--store.url="+server.URL(), "--from="+began.Format(time.RFC3339), "--until="+end).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	sources["SQLite"] = []string{"--books=" + file}
+	checkViews(t, openFile(t, file), file, end)
 	sources["Prometheus with duplicate targets"] = []string{"--store.url=" + serve(t, server.Group, "twice", newLife(true).Store, "").URL()}
 	address := program.AddressFor(t)
 	victoria(t, server.Group, "victoria-metrics", address, "-storageDataPath="+server.Group.Path("victoria-data"), "-retentionPeriod=100y")

@@ -262,7 +262,7 @@ func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 	t.Helper()
 	newest := began.Add((hours - 1) * time.Hour)
 	const stamp = "2006-01-02 15:04:05.000000"
-	texts := map[string]string{"PostgreSQL": "to_char(%s at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')", "MariaDB": "date_format(%s, '%%Y-%%m-%%d %%H:%%i:%%s.%%f')"}
+	texts := map[string]string{"PostgreSQL": "to_char(%s at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')", "MariaDB": "date_format(%s, '%%Y-%%m-%%d %%H:%%i:%%s.%%f')", "SQLite": "strftime('%%Y-%%m-%%d %%H:%%M:%%f000', %s)"}
 	at := func(column string) string { return fmt.Sprintf(texts[kind.name], column) }
 	var used, held []string
 	for _, n := range fleet.Nodes {

@@ -56,10 +56,10 @@ func startMariaDB(t *testing.T) *server {
 			_, err := open("").ExecContext(t.Context(), "create database "+name)
 			check(t, err)
 			db := open(name)
-			return "mysql://root@" + address + "/" + name, func(ctx context.Context, text string) ([]string, error) { return queryMariaDB(ctx, db, text) }
+			return "mysql://root@" + address + "/" + name, func(ctx context.Context, text string) ([]string, error) { return queryRows(ctx, db, text) }
 		},
 		elsewhere: func(name string) query { // the time zone of the server
-			return func(ctx context.Context, text string) ([]string, error) { return queryMariaDB(ctx, open(name), text) }
+			return func(ctx context.Context, text string) ([]string, error) { return queryRows(ctx, open(name), text) }
 		},
 		script: func(t *testing.T, name, script string) {
 			t.Helper()
@@ -81,7 +81,7 @@ func startMariaDB(t *testing.T) *server {
 	return s
 }
 
-func queryMariaDB(ctx context.Context, db *sql.DB, text string) (lines []string, err error) {
+func queryRows(ctx context.Context, db *sql.DB, text string) (lines []string, err error) {
 	found, err := db.QueryContext(ctx, text)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/event"
@@ -266,11 +268,7 @@ func TestQuestions(t *testing.T) {
 		url, db := server.create(t, "gpuledger")
 		sink, err := kind.sink(t.Context(), url)
 		check(t, err)
-		fileExample(t, sink)
-		for _, of := range table.Appended {
-			check(t, sink.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, "example", table.Place(eventsOfExample(), eventsOfExample()[0].At))))
-		}
-		check(t, sink.Close())
+		fileAll(t, sink)
 		for i, q := range documented {
 			got := db.rows(t, q.sql)
 			if *update && kind.name == kinds[0].name {
@@ -286,7 +284,8 @@ func TestQuestions(t *testing.T) {
 				t.Errorf("%s: %s (-want +got):\n%s", kind.name, q.sql, diff)
 			}
 		}
-		testModule(t, kind, url, db)
+		testModule(t, kind.name, sink, db)
+		check(t, sink.Close())
 		elsewhere := server.elsewhere("gpuledger")
 		names := elsewhere.rows(t, `select table_name, ordinal_position, column_name from information_schema.columns
 			where table_schema = 'gpuledger' and table_name not like '%2026%' and table_name not like '%default' and column_name <> 'n'`)
@@ -297,22 +296,44 @@ func TestQuestions(t *testing.T) {
 		if diff := cmp.Diff(columns, names); diff != "" {
 			t.Errorf("columns (-%s +%s):\n%s", kinds[0].name, kind.name, diff)
 		}
-		for view, order := range map[string]string{
-			"billed": "hour, uuid, revision", "statements": "day, namespace, reason", "allocations": "uuid, first_hour", "placements": "uuid, stay",
-			"board_events": "event_time, uuid, event", "serials": "read_time, gpu", "gpu_pods": "uid", "gpu_workload": "uid", "pod_resource": "uid",
-			"workload_pod_reference": "workload_uid, pod_uid", "gpu_pods_event": "pod_uuid, created_at, event_type", // pod_snapshot differs in spaces
-		} {
-			rows := elsewhere.rows(t, "select * from "+view+" order by "+order)
-			if len(rows) == 0 {
-				t.Errorf("%s: view %s is empty", kind.name, view)
-			}
-			if known, ok := views[view]; ok {
-				if diff := cmp.Diff(known, rows); diff != "" {
-					t.Errorf("%s (-%s +%s):\n%s", view, kinds[0].name, kind.name, diff)
-				}
-			}
-			views[view] = rows
+		compareViews(t, kind.name, elsewhere, views)
+	}
+	file := filepath.Join(t.TempDir(), "archive.db")
+	sink, err := database.SQLite.Open(t.Context(), file, "")
+	check(t, err)
+	fileAll(t, sink)
+	testModule(t, "SQLite", sink, openFile(t, file))
+	check(t, sink.Close())
+	compareViews(t, "SQLite", openFile(t, file), views)
+}
+
+// fileAll files the example with its events.
+func fileAll(t *testing.T, sink closer) {
+	t.Helper()
+	fileExample(t, sink)
+	for _, of := range table.Appended {
+		check(t, sink.(sinktest.Appender).Append(t.Context(), of, table.EventRows(of, "example", table.Place(eventsOfExample(), eventsOfExample()[0].At))))
+	}
+}
+
+// compareViews compares the rows of all views with those of another database, and keeps them.
+func compareViews(t *testing.T, name string, db query, views map[string][]string) {
+	t.Helper()
+	for view, order := range map[string]string{
+		"billed": "hour, uuid, revision", "statements": "day, namespace, reason", "allocations": "uuid, first_hour", "placements": "uuid, stay",
+		"board_events": "event_time, uuid, event", "serials": "read_time, gpu", "gpu_pods": "uid", "gpu_workload": "uid", "pod_resource": "uid",
+		"workload_pod_reference": "workload_uid, pod_uid", "gpu_pods_event": "pod_uuid, created_at, event_type", // pod_snapshot differs in spaces
+	} {
+		rows := db.rows(t, "select * from "+view+" order by "+order)
+		if len(rows) == 0 {
+			t.Errorf("%s: view %s is empty", name, view)
 		}
+		if known, ok := views[view]; ok {
+			if diff := cmp.Diff(known, rows); diff != "" {
+				t.Errorf("%s (-known +%s):\n%s", view, name, diff)
+			}
+		}
+		views[view] = rows
 	}
 }
 
@@ -376,18 +397,15 @@ func TestPlacements(t *testing.T) {
 }
 
 // testModule checks that a board with two GPUs has one reading an hour, as gpuid's unique key requires.
-func testModule(t *testing.T, kind databases, url string, db query) {
+func testModule(t *testing.T, name string, sink closer, db query) {
 	t.Helper()
-	sink, err := kind.sink(t.Context(), url)
-	check(t, err)
 	h := sinktest.Hour(began, 7)
 	second := h.GPUs[0]
 	second.UUID, second.Last = "second", second.Last.Add(time.Second)
 	h.GPUs = append(h.GPUs, second)
 	check(t, sink.Replace(t.Context(), h))
-	check(t, sink.Close())
 	got := db.rows(t, "select node, gpu, count(*) from serials where cluster = 'east/1' group by node, gpu")
 	if diff := cmp.Diff([]string{"a | S1 | 1"}, got); diff != "" {
-		t.Errorf("%s: readings of a module board (-want +got):\n%s", kind.name, diff)
+		t.Errorf("%s: readings of a module board (-want +got):\n%s", name, diff)
 	}
 }

@@ -1,0 +1,85 @@
+package database
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// SQLite is the dialect of SQLite, whose address is the path of a file. Times are texts, see [table.Format]. A transaction locks the
+// whole file, so hours need no locks.
+var SQLite = &Dialect{
+	Name:      "sqlite",
+	connector: connectSQLite,
+	parameter: func(int) string { return "?" },
+	value: func(value any) any {
+		if at, ok := value.(time.Time); ok {
+			return table.Format(at)
+		}
+		return value
+	},
+	skip:      insertion{"insert into", " on conflict do nothing"},
+	columns:   "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
+	lock:      func(context.Context, *transaction, lock) error { return nil },
+	lockHours: func(where *Statement) *Statement { return SQL("select hour, '' from {hours}").Join(where) },
+	rejects: func(err error) bool {
+		of, ok := errors.AsType[*sqlite.Error](err)
+		return ok && (of.Code()&0xff == lib.SQLITE_CONSTRAINT || of.Code() == lib.SQLITE_TOOBIG)
+	},
+	views:      viewsSQLite,
+	statements: func(script string) []string { return []string{script} },
+	print:      func(script string, _, _ time.Time) string { return "begin;\n" + script + "commit;\n" },
+	tables:     "the tables",
+	command:    "schema sqlite",
+}
+
+// sqliteFile connects to a file.
+type sqliteFile struct{ name string }
+
+// Connect implements [driver.Connector].
+func (f sqliteFile) Connect(context.Context) (driver.Conn, error) { return f.Driver().Open(f.name) }
+
+// Driver implements [driver.Connector].
+func (f sqliteFile) Driver() driver.Driver { return new(sqlite.Driver) }
+
+// connectSQLite creates the file, unless it exists: the driver does not report why it cannot open one. Readers see the last
+// transaction while another program writes. Writers wait for each other.
+func connectSQLite(path, _ string, as access) (driver.Connector, error) {
+	options := url.Values{"_pragma": {"busy_timeout(60000)", "journal_mode(wal)"}, "_txlock": {"immediate"}}
+	flags := os.O_RDWR | os.O_CREATE
+	if as == read {
+		options = url.Values{"_pragma": {"busy_timeout(60000)"}, "mode": {"ro"}}
+		flags = os.O_RDONLY
+	} else if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, flags, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: options.Encode()}
+	return sqliteFile{name.String()}, file.Close()
+}
+
+// The parts of views that differ in SQLite: a view cannot be replaced, and an hour is added to a text.
+var (
+	replacedView = regexp.MustCompile(`create or replace view (\w+)`)
+	hourLater    = regexp.MustCompile(`([a-z_.()]+) \+ interval '1' hour`)
+)
+
+func viewsSQLite(text string) string {
+	text = replacedView.ReplaceAllString(text, "drop view if exists $1;\ncreate view $1")
+	text = hourLater.ReplaceAllString(text, "strftime('%Y-%m-%dT%H:%M:%fZ', $1, '+1 hour')")
+	text = jsonValue.ReplaceAllString(text, "($1 ->> '$2')")
+	return jsonPart.ReplaceAllString(text, "($1 -> '$2')")
+}

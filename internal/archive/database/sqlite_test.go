@@ -1,0 +1,206 @@
+package database_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/permanent"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/event"
+)
+
+// openSQLite opens a file as the archive does.
+func openSQLite(t *testing.T, path string) *database.Database {
+	t.Helper()
+	d, err := database.SQLite.Open(t.Context(), path, "")
+	check(t, err)
+	t.Cleanup(func() { check(t, d.Close()) })
+	return d
+}
+
+// fresh opens a new file. Its name has characters that have a meaning in a URL.
+func fresh(t *testing.T) (*database.Database, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "new folder", "50% #1?.db")
+	return openSQLite(t, path), path
+}
+
+// lines returns the values of a query as the file has them, without this package.
+func lines(t *testing.T, path, query string) (all [][]string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+strings.NewReplacer("%", "%25", "?", "%3f", "#", "%23").Replace(path))
+	check(t, err)
+	defer db.Close()
+	rows, err := db.QueryContext(t.Context(), query)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, query)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	check(t, err)
+	for rows.Next() {
+		row, targets, texts := make([]any, len(names)), make([]any, len(names)), make([]string, len(names))
+		for i := range row {
+			targets[i] = &row[i]
+		}
+		check(t, rows.Scan(targets...))
+		for i, value := range row {
+			if value != nil {
+				texts[i] = fmt.Sprint(value)
+			}
+		}
+		all = append(all, texts)
+	}
+	check(t, rows.Err())
+	return all
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tablesOf returns the rows of a file for the acceptance tests.
+func tablesOf(t *testing.T, path string) sinktest.Rows {
+	return func(of table.Table) [][]string {
+		return lines(t, path, "select "+strings.Join(of.Names(), ", ")+" from "+of.Name)
+	}
+}
+
+// TestSQLite runs the acceptance tests of sinks.
+func TestSQLite(t *testing.T) {
+	sinktest.Test(t, func(t *testing.T) sinktest.Sink {
+		d, _ := fresh(t)
+		return d
+	})
+	t.Run("append", func(t *testing.T) {
+		sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, func(table.Table) [][]string) {
+			d, path := fresh(t)
+			return d, tablesOf(t, path)
+		})
+	})
+	t.Run("prune", func(t *testing.T) {
+		sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) {
+			d, path := fresh(t)
+			return d, tablesOf(t, path)
+		})
+	})
+	t.Run("rename", func(t *testing.T) {
+		sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
+			d, path := fresh(t)
+			return d, tablesOf(t, path)
+		})
+	})
+}
+
+// TestSQLiteConcurrent checks that programs that file the same hours in a file wait for each other.
+func TestSQLiteConcurrent(t *testing.T) {
+	first, path := fresh(t)
+	failed := make(chan error)
+	for n := range 4 {
+		d := first
+		if n > 0 {
+			d = openSQLite(t, path)
+		}
+		go func() {
+			var err error
+			for i := 0; err == nil && i < 20; i++ {
+				err = d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Duration(i%5)*time.Hour), int64(i)))
+			}
+			failed <- err
+		}()
+	}
+	for range 4 {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	if diff := cmp.Diff([][]string{{"5", "5", "85"}}, lines(t, path, "select count(*), count(distinct hour), sum(energy_mj) from charges")); diff != "" {
+		t.Errorf("charges (-want +got):\n%s", diff)
+	}
+}
+
+// TestSQLiteViews compares the answers of views with an hour that is filed twice, and with an event.
+func TestSQLiteViews(t *testing.T) {
+	d, path := fresh(t)
+	older := sinktest.Hour(sinktest.Noon, 7)
+	older.Charges[0].Began, older.Charges[0].Ended = time.Time{}, time.Time{} // as earlier versions filed it
+	check(t, d.Replace(t.Context(), older))
+	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Hour), 5)))
+	var events []event.Event
+	for i, e := range []struct{ kind, details string }{
+		{"phase", `{"to":"Pending"}`}, {"failure", `{"restarts":3}`}, {"phase", `{"to":"Running"}`}, {"condition", `{"condition":"Ready","to":"True"}`}, {"condition", `{"condition":"Ready","to":"False"}`},
+	} {
+		events = append(events, event.Event{Kind: e.kind, ID: fmt.Sprint(i), At: sinktest.Noon.Add(time.Duration(i) * time.Second), Namespace: "ml", Pod: "p", PodUID: "u", Details: json.RawMessage(e.details)})
+	}
+	events = append(events, event.Event{Kind: event.Snapshot, ID: "s", At: sinktest.Noon, Pod: "p", PodUID: "u", Object: json.RawMessage(`{"spec":{"a":"1"},"metadata":"m"}`)})
+	for _, of := range table.Appended {
+		check(t, d.Append(t.Context(), of, table.EventRows(of, sinktest.Cluster, table.Place(events, sinktest.Noon))))
+	}
+	for query, want := range map[string][][]string{
+		"select day, energy_mj from statements":                                                {{"2026-03-01", "12"}},
+		"select first_hour, last_hour, began, ended, energy_mj from allocations":               {{"2026-03-01T12:00:00.000Z", "2026-03-01T13:00:00.000Z", "2026-03-01T12:00:00.000Z", "2026-03-01T13:59:00.000Z", "12"}},
+		"select node, stay, start_event, first_seen, missing_since, energy_mj from placements": {{"a", "1", "seen", "2026-03-01T12:00:01.000Z", "", "12"}},
+		"select event, uuid, serial from board_events":                                         {{"seen", "GPU-1", "S1"}},
+		"select machine, gpu from serials":                                                     {{"vm-1", "S1"}, {"vm-1", "S1"}},
+		"select kind, uid, created_at, end_at from gpu_workload":                               {{"Job", "w", "2026-03-01T12:00:00.000Z", ""}},
+		"select uid, gpu_allocated, end_at from pod_resource":                                  {{"u", "1", ""}},
+		"select name, gpu_allocated, running, deleted from gpu_pods":                           {{"p", "1", "1", "0"}},
+		"select workload_uid, pod_uid from workload_pod_reference":                             {{"w", "u"}},
+		"select name, pod_phase, event_type, restart_count from gpu_pods_event order by created_at": {
+			{"p", "Pending", "phase", "0"}, {"p", "Pending", "failure", "3"}, {"p", "Running", "phase", "3"}, {"p", "Running", "Ready", "3"},
+		},
+		"select spec, metadata from pod_snapshot": {{`{"a":"1"}`, `"m"`}},
+	} {
+		if diff := cmp.Diff(want, lines(t, path, query)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+	silent := sinktest.Hour(sinktest.Noon.Add(2*time.Hour), 0)
+	silent.GPUs, silent.Charges, silent.Pods, silent.Workloads = nil, nil, nil, nil
+	check(t, d.Replace(t.Context(), silent))
+	for query, want := range map[string][][]string{
+		"select event from board_events where event <> 'seen'": {{"silent"}},
+		"select end_at from gpu_workload":                      {{"2026-03-01T14:00:00.000Z"}},
+		"select end_at from pod_resource":                      {{"2026-03-01T13:59:00.000Z"}},
+	} {
+		if diff := cmp.Diff(want, lines(t, path, query)); diff != "" {
+			t.Errorf("%s after a silent hour (-want +got):\n%s", query, diff)
+		}
+	}
+}
+
+// TestSQLiteErrors checks that readers cannot write, that a missing file is an error for them, and that a rejected row is a permanent error.
+func TestSQLiteErrors(t *testing.T) {
+	d, path := fresh(t)
+	if _, err := database.SQLite.OpenReader(t.Context(), path+"x", ""); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("error of a missing file is %v", err)
+	}
+	r, err := database.SQLite.OpenReader(t.Context(), path, "")
+	check(t, err)
+	defer r.Close()
+	write := database.SQL("delete from {hours} returning cluster")
+	if err := r.Rows(t.Context(), write, []table.Type{table.Text}, func([]table.Cell) bool { return true }); err == nil || !strings.Contains(err.Error(), "readonly") {
+		t.Errorf("error of a write is %v", err)
+	}
+	twice := sinktest.Hour(sinktest.Noon, 7)
+	twice.Charges = append(twice.Charges, twice.Charges[0])
+	if err := d.Replace(t.Context(), twice); !errors.Is(err, permanent.Err) {
+		t.Errorf("error of a repeated key is %v, want a permanent one", err)
+	}
+	if got := lines(t, path, "select count(*) from hours"); got[0][0] != "0" {
+		t.Errorf("%s hours are filed after an error", got[0][0])
+	}
+}
