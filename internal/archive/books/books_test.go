@@ -68,6 +68,10 @@ func TestSQLite(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("statement (-folder +file):\n%s", diff)
 	}
+	of.Where["uuid"], of.Checks = []string{"GPU-1"}, false // hours have no such column
+	if diff := cmp.Diff(want.Hours, read(books.OpenSQLite(t.Context(), file)).Hours); diff != "" {
+		t.Errorf("hours of a board (-folder +file):\n%s", diff)
+	}
 	if len(got.Hours) != 25 || len(got.Rows) != 50 || len(got.Charges) != 50 || len(got.Uncounted) != 1 {
 		t.Errorf("%d hours, %d rows, %d charges, %d boards", len(got.Hours), len(got.Rows), len(got.Charges), len(got.Uncounted))
 	}

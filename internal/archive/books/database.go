@@ -64,6 +64,15 @@ func (s Query) where() *sqldb.Statement {
 	return where
 }
 
+// ofClusters returns the query of the same clusters and time: hours have no other columns of a query.
+func (s Query) ofClusters() Query {
+	clusters := Query{From: s.From, Until: s.Until}
+	if names, ok := s.Where["cluster"]; ok {
+		clusters.Where = map[string][]string{"cluster": names}
+	}
+	return clusters
+}
+
 // names returns the condition of the allowed values of columns.
 func (s Query) names() *sqldb.Statement {
 	and := new(sqldb.Statement)
@@ -113,7 +122,13 @@ func columnsOf(t table.Table, names []string) []table.Column {
 func (d *database) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	return sequence(func(each func(Hour) error) error {
 		names := []string{"cluster", "hour", "state", "energy_mj", "gpus", "reason"}
-		s := sqldb.SQL("select " + strings.Join(names, ", ") + " from {hours}").Join(of.where()).Add(" order by hour, cluster")
+		s := sqldb.SQL("select " + strings.Join(names[:5], ", "))
+		if d.lacks(table.Hours, "reason") {
+			s.Add(", ''")
+		} else {
+			s.Add(", reason")
+		}
+		s.Add(" from {hours}").Join(of.ofClusters().where()).Add(" order by hour, cluster")
 		return d.rows(ctx, s, columnsOf(table.Hours, names), func(row []table.Cell) error {
 			return each(Hour{Cluster: row[0].Text, Hour: row[1].Time(), State: table.State(row[2].Text), Energy: row[3].Int, GPUs: row[4].Int, Reason: row[5].Text})
 		})
