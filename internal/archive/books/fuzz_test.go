@@ -34,17 +34,20 @@ func FuzzStore(f *testing.F) {
 			_, _ = source.Boards(ctx, of)
 			of.By, of.Checks, of.Rows = []string{"team", "hour"}, true, true
 			_, _ = source.Statement(ctx, of)
-			for range source.Hours(ctx, of) {
+			for _, err := range source.Hours(ctx, of) {
+				_ = err
 			}
 			_, _, _ = source.Counted(ctx, of)
 			of.By, of.Parts = []string{"workload_uid"}, []time.Time{from, from.Add(time.Hour)}
 			_, _ = source.Statement(ctx, of)
 			of = books.Query{From: from, Until: from.Add(3 * time.Hour), Named: "u", Places: true}
 			_, _ = source.Boards(ctx, of)
-			for range source.Rows(ctx, of) {
+			for _, err := range source.Rows(ctx, of) {
+				_ = err
 			}
 			of = books.Query{From: from, Until: from.Add(2 * time.Hour), Where: map[string][]string{"workload_uid": {"w"}}}
-			for range source.Rows(ctx, of) {
+			for _, err := range source.Rows(ctx, of) {
+				_ = err
 			}
 			check(t, source.Close())
 		}

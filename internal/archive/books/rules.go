@@ -87,16 +87,16 @@ type rules struct{ *samples }
 
 // suit reports whether a statement is read from rules although the store has samples: a statement of all boards
 // of a cluster, if they are many and the rules have its columns.
-func (r *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
+func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	_, _, found := familiesFor(of)
 	if !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil {
 		return false, nil
 	}
-	if few, err := r.hasFew(ctx, of); few || err != nil {
+	if few, err := s.hasFew(ctx, of); few || err != nil {
 		return false, err
 	}
-	text := "group(last_over_time(" + selector(fleetRule, r.matchers(of, "cluster")...) + fmt.Sprintf("[%ds]))", int(of.Until.Sub(of.From).Seconds()))
-	err = r.store.Query(ctx, text, of.Until.Add(time.Hour), func(fold.Series) { suited = true })
+	text := "group(last_over_time(" + selector(fleetRule, s.matchers(of, "cluster")...) + fmt.Sprintf("[%ds]))", int(of.Until.Sub(of.From).Seconds()))
+	err = s.store.Query(ctx, text, of.Until.Add(time.Hour), func(fold.Series) { suited = true })
 	return suited, err
 }
 
@@ -193,53 +193,53 @@ func (s *samples) total(ctx context.Context, of Query, rule, by string, series f
 
 // Statement implements [Source]. Energy that no pod or unit is charged for has the reason [Unattributed]. The measured parts are
 // unknown if the rules do not have them; the estimated parts and busy times are always.
-func (r *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
+func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	pods, units, found := familiesFor(of)
 	switch {
 	case !found:
-		return nil, r.lack(of)
-	case r.elsewhere(of):
+		return nil, s.lack(of)
+	case s.elsewhere(of):
 		return new(Statement), nil
 	}
-	st, err := r.charges(ctx, of, pods, units)
+	st, err := s.charges(ctx, of, pods, units)
 	if err != nil {
 		return nil, err
 	}
 	if slices.Contains(pods.columns, "uuid") || slices.Contains(units.columns, "uuid") { // the statement reads each board anyway
-		if err := r.overchargedBoard(ctx, of); err != nil {
+		if err := s.overchargedBoard(ctx, of); err != nil {
 			return nil, err
 		}
 	}
 	if of.Rows {
-		if st.Rows, err = collect(r.Rows(ctx, of)); err != nil {
+		if st.Rows, err = collect(s.Rows(ctx, of)); err != nil {
 			return nil, err
 		}
 	}
-	st.Hours, err = collect(r.Hours(ctx, of))
+	st.Hours, err = collect(s.Hours(ctx, of))
 	return st, err
 }
 
 // lack returns the error of a query with columns that rules do not have.
-func (r *rules) lack(of Query) error {
+func (s *rules) lack(of Query) error {
 	return fmt.Errorf("--store.read=rules: the rules do not have %s: set --store.read=samples, or read an archive with --books", strings.Join(of.By, ", "))
 }
 
 // charges returns the charges of two families of rules, and the energy of the boards that they lack.
-func (r *rules) charges(ctx context.Context, of Query, pods, units family) (*Statement, error) {
+func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Statement, error) {
 	all := newSums(of)
-	teams, err := r.teams(ctx, of)
+	teams, err := s.teams(ctx, of)
 	if err != nil {
 		return nil, err
 	}
 	measured := true
 	for _, f := range []family{pods, units} {
-		has, err := r.charged(ctx, of, f, teams, all)
+		has, err := s.charged(ctx, of, f, teams, all)
 		if err != nil {
 			return nil, err
 		}
 		measured = measured && has
 	}
-	if err := r.unattributed(ctx, of, units, all); err != nil {
+	if err := s.unattributed(ctx, of, units, all); err != nil {
 		return nil, err
 	}
 	found := all.sorted()
@@ -290,18 +290,18 @@ func (s *rules) ownedBy(l fold.Labels, teams *teams) table.Charge {
 }
 
 // Hours implements [Source]. An hour is filed if a rule has its energy.
-func (r *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
+func (s *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	return sequence(func(each func(Hour) error) error {
 		switch _, _, found := familiesFor(of); {
-		case r.elsewhere(of):
+		case s.elsewhere(of):
 			return nil
 		case !found:
-			return r.lack(of)
+			return s.lack(of)
 		}
 		var all []Hour
-		err := r.hourly(ctx, of, fleetRule, "cluster", func(l fold.Labels) func(time.Time, int64) {
+		err := s.hourly(ctx, of, fleetRule, "cluster", func(l fold.Labels) func(time.Time, int64) {
 			return func(hour time.Time, value int64) {
-				all = append(all, Hour{Cluster: r.cluster(l), Hour: hour, Energy: value})
+				all = append(all, Hour{Cluster: s.cluster(l), Hour: hour, Energy: value})
 			}
 		})
 		slices.SortFunc(all, Hour.compare)

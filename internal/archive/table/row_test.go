@@ -1,0 +1,87 @@
+package table_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+// fill sets each field of a row to another value, and returns the values as text.
+func fill(row reflect.Value) (values []string) {
+	for i := range row.NumField() {
+		switch to := row.Field(i).Addr().Interface().(type) {
+		case *string:
+			*to = row.Type().Field(i).Name
+		case *int64:
+			*to = int64(100 + i)
+		case *time.Time:
+			*to = start.Add(time.Duration(i) * time.Minute)
+		case *table.Counts:
+			*to = table.Counts{row.Type().Field(i).Name: int64(i)}
+		default:
+			panic(row.Type().Field(i).Name)
+		}
+		values = append(values, text(row.Field(i).Interface()))
+	}
+	return values
+}
+
+func text(value any) string { return fmt.Sprint(value) }
+
+// TestFields checks that the tables have each field of a row in exactly one column. An hour has the cluster and the hour of its
+// rows; charges have no model.
+func TestFields(t *testing.T) {
+	var gpu table.GPU
+	var charge table.Charge
+	var pod table.Pod
+	var workload table.Workload
+	h := &table.Hour{Cluster: "Cluster", Start: start.Add(time.Minute)} // the second field of a row
+	for _, tt := range []struct {
+		of     table.Table
+		values []string
+	}{
+		{table.GPUHours, fill(reflect.ValueOf(&gpu).Elem())},
+		{table.Charges, slices.DeleteFunc(fill(reflect.ValueOf(&charge).Elem()), func(value string) bool { return value == "Model" })},
+		{table.Pods, append(fill(reflect.ValueOf(&pod).Elem()), "Cluster", text(h.Start))},
+		{table.Workloads, append(fill(reflect.ValueOf(&workload).Elem()), "Cluster", text(h.Start))},
+	} {
+		h.GPUs, h.Charges, h.Pods, h.Workloads = []table.GPU{gpu}, []table.Charge{charge}, []table.Pod{pod}, []table.Workload{workload}
+		var got []string
+		for _, value := range tt.of.Rows(h)[0] {
+			got = append(got, text(value))
+		}
+		slices.Sort(got)
+		slices.Sort(tt.values)
+		if diff := cmp.Diff(tt.values, got); diff != "" {
+			t.Errorf("%s (-fields +columns):\n%s", tt.of.Name, diff)
+		}
+	}
+}
+
+// TestAmounts checks that all integers of a charge are added up and cleared, and that its texts and times stay.
+func TestAmounts(t *testing.T) {
+	var one table.Charge
+	fill(reflect.ValueOf(&one).Elem())
+	sum := one
+	sum.Add(&one)
+	for i := range reflect.TypeFor[table.Charge]().NumField() {
+		was, now := reflect.ValueOf(one).Field(i), reflect.ValueOf(sum).Field(i)
+		if was.CanInt() && now.Int() != 2*was.Int() || !was.CanInt() && !was.Equal(now) {
+			t.Errorf("%s is %v after adding %v to itself", reflect.TypeFor[table.Charge]().Field(i).Name, now, was)
+		}
+	}
+	if sum.Clear(); !sum.IsZero() || one.IsZero() || sum.Namespace != "Namespace" {
+		t.Errorf("cleared to %+v", sum)
+	}
+	if all := table.Difference([]table.Charge{one}, []table.Charge{one}); len(all) > 0 {
+		t.Errorf("equal charges differ by %+v", all)
+	}
+}
