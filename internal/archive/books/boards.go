@@ -124,7 +124,7 @@ func (s *samples) Counted(ctx context.Context, of Query) (found []Board, filed [
 
 func (c *counting) count(ctx context.Context) error {
 	probed := "last_over_time(" + selector(placementMetric, c.common...) + "[" + probe + "])"
-	if err := c.read(ctx, probed, 0, c.n, probeAt); err != nil {
+	if err := c.read(ctx, probed, hourRange{0, c.n}, probeAt); err != nil {
 		return err
 	}
 	for cluster, set := range c.clusters {
@@ -138,7 +138,7 @@ func (c *counting) count(ctx context.Context) error {
 				continue
 			}
 			read := "last_over_time(" + c.store.Selector(placementMetric, cluster, c.common...) + "[" + whole + "])"
-			if err := c.read(ctx, read, n, end, time.Hour); err != nil {
+			if err := c.read(ctx, read, hourRange{n, end}, time.Hour); err != nil {
 				return err
 			}
 			n = end
@@ -147,10 +147,13 @@ func (c *counting) count(ctx context.Context) error {
 	return nil
 }
 
+// hourRange is a range of numbers of hours, without its end.
+type hourRange struct{ first, end int }
+
 // read evaluates a query at a moment of some hours.
-func (c *counting) read(ctx context.Context, text string, from, until int, at time.Duration) error {
+func (c *counting) read(ctx context.Context, text string, of hourRange, at time.Duration) error {
 	hour := func(n int) time.Time { return c.first.Add(time.Duration(n)*time.Hour + at) }
-	return c.store.Hourly(ctx, text, hour(from), hour(until-1), func(series fold.Series) {
+	return c.store.Hourly(ctx, text, hour(of.first), hour(of.end-1), func(series fold.Series) {
 		b := c.board(series.Labels)
 		if c.boards[b] == nil {
 			c.boards[b] = &hourSet{}

@@ -22,7 +22,7 @@ func (s *samples) Pending(ctx context.Context, of Query, each func(hour time.Tim
 	if s.elsewhere(of) {
 		return nil
 	}
-	return s.hourly(ctx, of, PendingRule, "cluster", func(fold.Labels) func(time.Time, int64) {
+	return s.hourly(ctx, of, ruleSum{rule: PendingRule, by: "cluster"}, func(fold.Labels) func(time.Time, int64) {
 		return func(hour time.Time, value int64) { each(hour, value*3600) } // thousandths of hours
 	})
 }

@@ -66,9 +66,29 @@ func (s *rules) unattributed(ctx context.Context, of Query, units family, to *su
 	if slices.Contains(of.By, modelColumn) {
 		labels += ", " + modelColumn
 	}
+	rests, err := s.rests(ctx, of, units, labels)
+	if err != nil {
+		return err
+	}
+	var wrong *restKey // the first hour
+	for key, r := range rests {
+		if r.charged-r.boards > MaxNegative && (wrong == nil || key.compare(*wrong) < 0) {
+			wrong = &key
+		}
+		c := table.Charge{Cluster: key.cluster, Model: key.model, Hour: key.hour, Reason: Unattributed, Energy: r.boards - r.charged}
+		to.add(&c)
+	}
+	if wrong != nil {
+		return s.overcharged(ctx, of, *wrong, *rests[*wrong])
+	}
+	return nil
+}
+
+// rests returns the energy of the boards and of the charges in each hour, by some labels.
+func (s *rules) rests(ctx context.Context, of Query, units family, labels string) (map[restKey]*rest, error) {
 	rests := make(map[restKey]*rest)
 	for _, rule := range []string{fleetRule, namespaceRule, "gpuledger:" + units.name + "_energy_joules:increase1h"} {
-		err := s.hourly(ctx, of, rule, labels, func(l fold.Labels) func(time.Time, int64) {
+		err := s.hourly(ctx, of, ruleSum{rule: rule, by: labels}, func(l fold.Labels) func(time.Time, int64) {
 			return func(hour time.Time, value int64) {
 				key := restKey{s.cluster(l), l.Get(modelColumn), hour}
 				if rests[key] == nil {
@@ -82,22 +102,10 @@ func (s *rules) unattributed(ctx context.Context, of Query, units family, to *su
 			}
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	var wrong *restKey // the first hour
-	for key, r := range rests {
-		if r.charged-r.boards > MaxNegative && (wrong == nil || key.compare(*wrong) < 0) {
-			wrong = &key
-		}
-		c := table.Charge{Cluster: key.cluster, Model: key.model, Hour: key.hour}
-		c.Reason, c.Energy = Unattributed, r.boards-r.charged
-		to.add(&c)
-	}
-	if wrong != nil {
-		return s.overcharged(ctx, of, *wrong, *rests[*wrong])
-	}
-	return nil
+	return rests, nil
 }
 
 func (k restKey) compare(other restKey) int {
@@ -109,7 +117,7 @@ func (s *rules) overcharged(ctx context.Context, of Query, key restKey, r rest) 
 	of.From, of.Until = key.hour, key.hour.Add(time.Hour)
 	e := &OverchargedError{Source: s.Name(), Cluster: key.cluster, Model: key.model, Hour: key.hour, Boards: r.boards, Charged: r.charged}
 	for _, rule := range []string{namespaceRule, userRule} {
-		err := s.hourly(ctx, of, rule, "cluster, namespace, manager, user", func(l fold.Labels) func(time.Time, int64) {
+		err := s.hourly(ctx, of, ruleSum{rule: rule, by: "cluster, namespace, manager, user"}, func(l fold.Labels) func(time.Time, int64) {
 			return func(_ time.Time, value int64) {
 				if s.cluster(l) == key.cluster && value > e.Energy {
 					e.Largest, e.Energy = Account(l.Get("namespace"), l.Get("manager"), l.Get("user")), value
@@ -165,12 +173,13 @@ func (s *rules) RuleSums(ctx context.Context, of Query) (*Statement, error) {
 	of.By = []string{"cluster", hourColumn, "namespace", "manager", "reason"}
 	all := newSums(of)
 	pods, units, _ := familiesFor(of)
+	charges := &ruleCharges{s, of, nil, all}
 	for _, f := range []family{pods, units} {
-		if _, err := s.charged(ctx, of, f, nil, all); err != nil {
+		if _, err := charges.add(ctx, f); err != nil {
 			return nil, err
 		}
 	}
-	err := s.hourly(ctx, of, boardRestRule, "cluster", func(l fold.Labels) func(time.Time, int64) {
+	err := s.hourly(ctx, of, ruleSum{rule: boardRestRule, by: "cluster"}, func(l fold.Labels) func(time.Time, int64) {
 		return func(hour time.Time, value int64) {
 			c := table.Charge{Cluster: s.cluster(l), Hour: hour}
 			c.Reason, c.Energy = Unattributed, value
@@ -192,7 +201,7 @@ func (s *rules) Overcharged(ctx context.Context, of Query) (found []OverchargedB
 	if s.elsewhere(of) {
 		return nil, nil
 	}
-	err = s.hourlyBelow(ctx, of, boardRestRule, "cluster, UUID, serial", " < -1", func(l fold.Labels) func(time.Time, int64) {
+	err = s.hourly(ctx, of, ruleSum{boardRestRule, "cluster, UUID, serial", " < -1"}, func(l fold.Labels) func(time.Time, int64) {
 		return func(hour time.Time, value int64) {
 			found = append(found, OverchargedBoard{s.cluster(l), l.Get("UUID"), l.Get("serial"), hour, -value})
 		}

@@ -121,25 +121,23 @@ var ruleColumns = []string{"cluster", "namespace", "serial", "uuid", "manager", 
 
 const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
 
-// reading reads a rule. It calls of for each series, and the returned function with each hour and value, in thousandths.
-type reading func(ctx context.Context, of Query, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error
+// ruleSum is a sum of the series of a rule by some labels, of the values that meet a condition in PromQL.
+type ruleSum struct{ rule, by, condition string }
+
+// eachSeries is called for each series of a rule. It returns the function that is called with each hour and value, in thousandths.
+type eachSeries func(l fold.Labels) (add func(hour time.Time, value int64))
 
 // hourly reads the value of a rule in every hour. A rule has the value of an hour in the next one.
-func (s *samples) hourly(ctx context.Context, of Query, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
-	return s.hourlyBelow(ctx, of, rule, by, "", series)
-}
-
-// hourlyBelow is hourly, with the values that meet a condition in PromQL only.
-func (s *samples) hourlyBelow(ctx context.Context, of Query, rule, by, condition string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
-	text := "sum by (" + by + ") (last_over_time(" + selector(rule, s.matchers(of, ruleColumns...)...) + "[59m]))" + condition
+func (s *samples) hourly(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
+	text := "sum by (" + r.by + ") (last_over_time(" + selector(r.rule, s.matchers(of, ruleColumns...)...) + "[59m]))" + r.condition
 	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
-	s.Progress("reading " + rule)
+	s.Progress("reading " + r.rule)
 	defer s.Progress("")
 	var invalid error
 	err := s.store.Hourly(ctx, text, first.Add(2*time.Hour), last.Add(2*time.Hour), func(found fold.Series) {
 		add := series(found.Labels)
 		for _, x := range found.Samples {
-			value, err := thousandths(rule, x)
+			value, err := thousandths(r.rule, x)
 			invalid = cmp.Or(invalid, err)
 			add(time.UnixMilli(x.Time).UTC().Add(-2*time.Hour), value)
 		}
@@ -159,8 +157,8 @@ func thousandths(rule string, of fold.Sample) (int64, error) {
 }
 
 // total reads the sum of a rule over each part of a time, without the hours of the parts.
-func (s *samples) total(ctx context.Context, of Query, rule, by string, series func(l fold.Labels) (add func(hour time.Time, value int64))) error {
-	s.Progress("reading " + rule)
+func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
+	s.Progress("reading " + r.rule)
 	defer s.Progress("")
 	parts := of.Parts
 	if parts == nil {
@@ -171,16 +169,16 @@ func (s *samples) total(ctx context.Context, of Query, rule, by string, series f
 		if i+1 < len(parts) {
 			until = parts[i+1]
 		}
-		text := fmt.Sprintf("sum by (%s) (sum_over_time(last_over_time(%s[59m])[%ds:1h] offset -61m))", by,
-			selector(rule, s.matchers(of, ruleColumns...)...), int(until.Sub(from).Seconds()))
+		text := fmt.Sprintf("sum by (%s) (sum_over_time(last_over_time(%s[59m])[%ds:1h] offset -61m))", r.by,
+			selector(r.rule, s.matchers(of, ruleColumns...)...), int(until.Sub(from).Seconds()))
 		var invalid error
 		err := s.store.Query(ctx, text, until, func(found fold.Series) {
 			last, ok := found.Last()
 			if !ok {
-				invalid = fmt.Errorf("%w: a sum of %s is no number", store.ErrIncomplete, rule)
+				invalid = fmt.Errorf("%w: a sum of %s is no number", store.ErrIncomplete, r.rule)
 				return
 			}
-			value, err := thousandths(rule, last)
+			value, err := thousandths(r.rule, last)
 			invalid = cmp.Or(invalid, err)
 			series(found.Labels)(from, value)
 		})
@@ -231,9 +229,10 @@ func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Sta
 	if err != nil {
 		return nil, err
 	}
+	charges := &ruleCharges{s, of, teams, all}
 	measured := true
 	for _, f := range []family{pods, units} {
-		has, err := s.charged(ctx, of, f, teams, all)
+		has, err := charges.add(ctx, f)
 		if err != nil {
 			return nil, err
 		}
@@ -249,18 +248,27 @@ func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Sta
 // maxParts is the number of parts of a time up to which sums of parts are read, in place of hours. Each part is a query.
 const maxParts = 32
 
-// charged adds the charges of a family of rules, and reports whether they have their measured parts.
-func (s *rules) charged(ctx context.Context, of Query, f family, teams *teams, to *sums) (measured bool, err error) {
-	read := reading(s.hourly)
+// ruleCharges are the charges of rules while they are read.
+type ruleCharges struct {
+	*rules
+	Query
+	teams *teams
+	all   *sums
+}
+
+// add adds the charges of a family of rules, and reports whether they have their measured parts.
+func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err error) {
+	of, to := s.Query, s.all
+	read := s.hourly
 	if few := of.Parts != nil && len(of.Parts) <= maxParts; few || f.name != "namespace" && !to.hourly {
 		read = s.total // the hours of each board or workload would be too many values
 	}
 	series := make(map[string]int)
 	for _, a := range ruled {
 		rule := "gpuledger:" + f.name + "_" + a.name + ":increase1h"
-		err := read(ctx, of, rule, strings.Join(f.labels(), ", "), func(l fold.Labels) func(time.Time, int64) {
+		err := read(ctx, of, ruleSum{rule: rule, by: strings.Join(f.labels(), ", ")}, func(l fold.Labels) func(time.Time, int64) {
 			series[a.name]++
-			c := s.ownedBy(l, teams)
+			c := s.ownedBy(l, s.teams)
 			if !of.matchesCharge(&c) {
 				return func(time.Time, int64) {}
 			}
@@ -299,7 +307,7 @@ func (s *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 			return s.lack(of)
 		}
 		var all []Hour
-		err := s.hourly(ctx, of, fleetRule, "cluster", func(l fold.Labels) func(time.Time, int64) {
+		err := s.hourly(ctx, of, ruleSum{rule: fleetRule, by: "cluster"}, func(l fold.Labels) func(time.Time, int64) {
 			return func(hour time.Time, value int64) {
 				all = append(all, Hour{Cluster: s.cluster(l), Hour: hour, Energy: value})
 			}
