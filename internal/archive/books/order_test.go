@@ -2,11 +2,13 @@ package books_test
 
 import (
 	"net/http/httptest"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
@@ -60,6 +62,18 @@ func TestOrder(t *testing.T) {
 			check(t, err)
 			return source
 		}
+	}
+	path := filepath.Join(t.TempDir(), "archive.db")
+	sink, err := database.SQLite.Open(t.Context(), path, "")
+	check(t, err)
+	for n := range fleetHours {
+		check(t, sink.Replace(t.Context(), hour("east", n)))
+	}
+	check(t, sink.Close())
+	open["sqlite"] = func() books.Source {
+		source, err := books.OpenSQLite(t.Context(), path)
+		check(t, err)
+		return source
 	}
 	for name, open := range open {
 		t.Run(name, func(t *testing.T) {
