@@ -164,12 +164,11 @@ func (c *Charge) subtract(d *Charge) {
 	}
 }
 
-// ChargeIn returns the account, the amounts and the interval of a row of charges or corrections.
+// ChargeIn returns the charge of a row of charges or corrections. The correction of a charge that vanished needs its
+// team and workload, too: these are billed less.
 func ChargeIn(t Table, row []any) (c Charge) {
 	for _, f := range charge {
-		if f.Type != Text || slices.Contains(chargeKey, f.Name) {
-			f.set(&c, t.value(row, f.Name))
-		}
+		f.set(&c, t.value(row, f.Name))
 	}
 	return c
 }

@@ -85,3 +85,18 @@ func TestAmounts(t *testing.T) {
 		t.Errorf("equal charges differ by %+v", all)
 	}
 }
+
+// TestVanishedCharge checks that the correction of a charge that is found no more is a row with its team and workload,
+// so that they are billed less, and not the account without a team.
+func TestVanishedCharge(t *testing.T) {
+	filed := table.Charge{
+		Node: "gpu-1", UUID: "GPU-1", Serial: "1", Namespace: "ml", Pod: "train-0", PodUID: "u", WorkloadKind: "Job", WorkloadName: "train", WorkloadUID: "w",
+		Team: "physics", Energy: 1000, Held: 60,
+	}
+	row := table.Charges.Rows(&table.Hour{Cluster: "east", Start: start, Charges: []table.Charge{filed}})[0]
+	want := filed
+	want.Energy, want.Held = -1000, -60
+	if diff := cmp.Diff([]table.Charge{want}, table.Difference([]table.Charge{table.ChargeIn(table.Charges, row)}, nil)); diff != "" {
+		t.Errorf("correction (-want +got):\n%s", diff)
+	}
+}
