@@ -46,8 +46,8 @@ func TestSlurmRules(t *testing.T) {
 		got := make(map[string]float64)
 		for _, s := range samples {
 			got[s.Labels["minor_number"]] = s.Value
-			if s.Labels["instance"] != "gpu-1" {
-				t.Errorf("%s: instance %s, want the host", query, s.Labels["instance"])
+			if s.Labels["instance"] != "gpu-1:9445" {
+				t.Errorf("%s: instance %s, want the host with a port", query, s.Labels["instance"])
 			}
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
