@@ -29,7 +29,7 @@ func (s *Sampler) correct(v view) {
 		list = slices.DeleteFunc(slices.Clone(list), func(a gpu.Allocation) bool {
 			return a.Declared && (a.Owner.UID == "" || contradicted(a, unnamed, present))
 		})
-		list = append(list, byUse(uuid, unnamed, len(list) > 0)...)
+		list = append(list, byUse(uuid, unnamed, list)...)
 		if i := slices.IndexFunc(unnamed, func(g gpuProcess) bool { return slices.ContainsFunc(declared, g.isBeside) }); i >= 0 && wrong == nil {
 			wrong = fmt.Errorf("%s: %s uses it, but the prolog's files name %s: users count as its holders; check the prolog",
 				uuid, unnamed[i].Owner.UID, declaredUIDs(declared))
@@ -81,13 +81,20 @@ func contradicted(a gpu.Allocation, unnamed, present []gpuProcess) bool {
 		!slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
 }
 
-// byUse returns allocations of owners that use a GPU, beside others or not.
-func byUse(uuid string, users []gpuProcess, beside bool) (list []gpu.Allocation) {
-	sharing := gpu.SharingExclusive
-	if len(users) > 1 || beside {
-		sharing = gpu.SharingTimeSlicing
-	}
+// byUse returns allocations of owners that use a GPU. Each shares its place with the other users and holders there.
+func byUse(uuid string, users []gpuProcess, holders []gpu.Allocation) (list []gpu.Allocation) {
 	for _, g := range users {
+		beside := func(owner gpu.Owner, instance string) bool {
+			return owner != g.Owner && (instance == g.GPUInstance || instance == "" || g.GPUInstance == "")
+		}
+		sharing := gpu.SharingExclusive
+		switch {
+		case slices.ContainsFunc(users, func(u gpuProcess) bool { return beside(u.Owner, u.GPUInstance) }),
+			slices.ContainsFunc(holders, func(a gpu.Allocation) bool { return beside(a.Owner, a.GPUInstance) }):
+			sharing = gpu.SharingTimeSlicing
+		case g.GPUInstance != "":
+			sharing = gpu.SharingMIG
+		}
 		list = append(list, gpu.Allocation{
 			Device: gpu.DeviceName{UUID: uuid}, UUID: uuid, GPUInstance: g.GPUInstance,
 			Owner: g.Owner, Sharing: sharing, Replicas: 1, Live: true, Declared: true,

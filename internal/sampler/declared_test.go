@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
@@ -141,5 +143,28 @@ func TestMissingPrologFile(t *testing.T) {
 	snap = w.ticks(s, 50)
 	if held, _ := heldBy(snap.GPUs[0], job("302")); held > 100*time.Second {
 		t.Errorf("a job without a process held the GPU for %v", held)
+	}
+}
+
+// TestMissingFileOfInstance checks two jobs on two MIG instances of a GPU. The file of one job vanishes: the job does not
+// share its instance with the other job.
+func TestMissingFileOfInstance(t *testing.T) {
+	w := newWorld(t)
+	w.devices[0].Partitions = halves()
+	w.declares("MIG-1", "301")
+	w.declares("MIG-2", "302")
+	w.runs(first, 41, job("301"))
+	w.runs(first, 42, job("302"))
+	w.places = map[uint32]string{41: "1", 42: "2"}
+	s := w.sampler()
+	w.ticks(s, 5)
+	w.declares("MIG-2")
+	snap := w.ticks(s, 5)
+	got := make(map[string]gpu.Sharing)
+	for _, h := range snap.GPUs[0].Holders {
+		got[h.Name] = h.Sharing
+	}
+	if diff := cmp.Diff(map[string]gpu.Sharing{"301": gpu.SharingMIG, "302": gpu.SharingMIG}, got); diff != "" {
+		t.Errorf("sharing (-want +got):\n%s", diff)
 	}
 }
