@@ -51,7 +51,7 @@ func (p *prologFiles) check() error {
 	if p.malformed == 0 {
 		return nil
 	}
-	return fmt.Errorf("malformed names of GPUs (%d, the first is %.40q in %s): must be GPU-<uuid>, MIG-<uuid>, <number> or <number>.<GPU instance id>, without ranges, and a number that --units.held-numbers has",
+	return fmt.Errorf("malformed names of GPUs (%d, the first is %.40q in %s): must be GPU-<uuid>, MIG-<uuid>, <number> or <number>.<GPU instance id>, without ranges; with a list in --units.held-numbers, a number must be a position in it",
 		p.malformed, p.badName, p.badPath)
 }
 

@@ -76,11 +76,11 @@ func (n *Numbers) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// firstRender is the minor number of the first render node. Slurm numbers a device file by the digits
-// in its name, so a GPU of /dev/dri/renderD128 can have the number 128. No node has as many GPUs.
+// firstRender is the minor number of the first render node. Old versions of Slurm number a device file by the
+// digits in its name, so a GPU of /dev/dri/renderD128 can have the number 128. No node has as many GPUs.
 const firstRender = 128
 
-// device returns the name of the GPU with a number of up to three digits, false for a position that has no device node.
+// device returns the name of the GPU with a number of up to three digits, false for a position that is not in the list.
 func (n Numbers) device(number string) (gpu.DeviceName, bool) {
 	i, _ := strconv.Atoi(number)
 	switch {
