@@ -36,13 +36,13 @@ type cost struct {
 	Flag   string
 }
 
-// exporterPage has the metrics of one page of the exporter.
+// exporterPage contains the metrics of one page of the exporter.
 type exporterPage struct {
 	Families []family
 	Costs    []cost
 }
 
-// section has the metrics of one part of a program, with its labels.
+// section contains the metrics of one part of a program, with its labels.
 type section struct {
 	Families []family
 	Labels   []metric.Label
@@ -80,7 +80,7 @@ func parts() []section {
 	return ps
 }
 
-// archivePart has the metrics of the archive, without the one of serving.
+// archivePart returns the metrics of the archive, without the metric of serving.
 func archivePart() section {
 	metrics := slices.DeleteFunc(archive.Catalogue(), func(m metric.Metric) bool { return m.Name == serve.Metric.Name })
 	return section{families(metrics), archive.Labels()}

@@ -53,13 +53,13 @@ type Config struct {
 	to          moment
 	// Again also replaces hours that are filed.
 	Again bool
-	// CloseAfter is the time after the end of a month at which it is closed; zero for never. The
+	// CloseAfter is the time after the end of a month at which it is closed; 0 means that it stays open. The
 	// hours of a closed month are corrected by separate rows.
 	CloseAfter time.Duration
 	// Team is the label of pods or namespaces with the name of a team.
 	Team string
-	// Accept is the cluster of the command "accept": its hours are filed although samples are missing.
-	// Reason is filed with them.
+	// Accept is the cluster that the command "accept" names: its hours are filed although samples are
+	// missing, together with Reason.
 	Accept, Reason string
 
 	// Run is set by the command "run": file each hour after its end.

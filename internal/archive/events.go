@@ -43,7 +43,7 @@ func keepsNone(c *Config, flag string) bool {
 	return flag == "http.url" && !c.HTTP.KeepsEvents() || flag == "stdout" && !c.Stdout.KeepsEvents()
 }
 
-// opened returns no sink in place of a nil pointer.
+// opened returns a nil interface in place of a nil pointer.
 func opened[T events.Sink](s T, err error) (events.Sink, error) {
 	if err != nil {
 		return nil, err

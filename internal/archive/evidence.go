@@ -13,7 +13,7 @@ import (
 const (
 	// grace is the time from the start of an hour until which a removed Node may still be listed.
 	grace = 15 * time.Minute
-	// maxMove is the time after an hour in which a board must be read again elsewhere.
+	// maxMove is the maximum time between an hour and the next reading of a board that moved.
 	maxMove = 24 * time.Hour
 	// recent is the time for which a removed Node may be in the newest samples of a store.
 	recent = 10 * time.Minute

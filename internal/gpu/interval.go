@@ -26,8 +26,8 @@ type Interval struct {
 	IdlePower IdlePower
 	AtRest    bool
 
-	// Parts are the MIG instances and the free slices, or one part for the whole GPU. A gap whose
-	// energy is unattributed has none.
+	// Parts are the MIG instances and the free slices, or one part for the whole GPU. It is empty for a
+	// gap whose energy is unattributed.
 	Parts   []IntervalPart
 	Charges []Charge
 	// Unattributed is the energy that is charged to no account, by reason.

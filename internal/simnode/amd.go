@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// AMD has the properties of a GPU of AMD, which the driver amdgpu shows in files. Its UUID is the
+// AMD has the properties of an AMD GPU, which the driver amdgpu shows in files. Its UUID is the
 // driver's unique_id of 16 hex digits, and its MIG instances are compute partitions.
 type AMD struct {
 	Device, Class string // on the PCI bus, in the format of sysfs
@@ -24,12 +24,12 @@ type AMD struct {
 	MemoryErrors time.Duration
 }
 
-// hasAMD reports whether the machine has a GPU of AMD.
+// hasAMD reports whether the machine has an AMD GPU.
 func (sc *Scenario) hasAMD() bool {
 	return slices.ContainsFunc(sc.GPUs, func(g GPU) bool { return g.AMD != nil })
 }
 
-// hasGraphics reports whether a process uses a GPU of AMD for graphics.
+// hasGraphics reports whether a process uses an AMD GPU for graphics.
 func (sc *Scenario) hasGraphics() bool {
 	isGraphics := func(w Work) bool { return w.Context == Graphics && sc.GPUs[w.GPU].AMD != nil }
 	inProcess := func(p Process) bool { return slices.ContainsFunc(p.Work, isGraphics) }
@@ -126,7 +126,7 @@ func (a *AMD) errorCounts(elapsed time.Duration) map[string]string {
 	}
 }
 
-// checkAMD checks that the model can represent a GPU of AMD.
+// checkAMD checks that the model can represent an AMD GPU.
 func (g *GPU) checkAMD() error {
 	switch {
 	case g.AMD == nil:

@@ -28,7 +28,7 @@ func ofGPU(g *simnode.GPU, file string) string {
 	return filepath.Join("bus/pci/devices", strings.ToLower(strings.TrimPrefix(g.Bus, "0000")), file)
 }
 
-// amdGPUs calls a function for each GPU of AMD of a scenario.
+// amdGPUs calls a function for each AMD GPU of a scenario.
 func amdGPUs(t *testing.T, scenario string, do func(g *simnode.GPU)) {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -43,7 +43,7 @@ func amdGPUs(t *testing.T, scenario string, do func(g *simnode.GPU)) {
 		}
 	}
 	if count == 0 {
-		t.Error("no GPU of AMD")
+		t.Error("no AMD GPU")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // kfdRoot is the directory of amdkfd below /sys.
 const kfdRoot = "devices/virtual/kfd/kfd"
 
-// writeAMD adds the files of amdgpu and amdkfd that do not change, if the machine has GPUs of AMD.
+// writeAMD adds the files of amdgpu and amdkfd that do not change, if the machine has AMD GPUs.
 func writeAMD(dir string, sc *Scenario) error {
 	if !sc.hasAMD() {
 		return nil

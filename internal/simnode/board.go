@@ -29,7 +29,7 @@ type board struct {
 
 	// busyTime is the busy time of each instance, by position, or of the whole board.
 	busyTime []time.Duration
-	// running is the process that runs on each instance of a GPU of AMD at the end of the step; 0 for
+	// running is the process that runs on each instance of an AMD GPU at the end of the step; 0 for
 	// none.
 	running []uint32
 

@@ -18,7 +18,7 @@ func (sc *Scenario) validate() error {
 	}
 	for _, e := range sc.Events {
 		if e.Do == FallOff && sc.GPUs[e.GPU].AMD != nil {
-			return fmt.Errorf("GPU %d: a GPU of AMD cannot fall off the bus", e.GPU)
+			return fmt.Errorf("GPU %d: an AMD GPU cannot fall off the bus", e.GPU)
 		}
 	}
 	busy := make(busyTimes)
@@ -58,7 +58,7 @@ func (sc *Scenario) checkPod(p *Pod, busy busyTimes) error {
 	return nil
 }
 
-// busyTimes has the spans of processes on each GPU or instance with their maximum activity.
+// busyTimes contains the spans of processes on each GPU or instance with their maximum activity.
 type busyTimes map[Device][]busyTime
 
 type busyTime struct {

@@ -62,7 +62,7 @@ func Parts(position int, parts ...int) []Device {
 	return out
 }
 
-// partCount returns the number of devices that a GPU is offered as over the whole time.
+// partCount returns the number of MIG instances or replicas of a GPU, offered now or later.
 func (g *GPU) partCount() int {
 	if g.MIG != nil {
 		return len(g.MIG.Instances)

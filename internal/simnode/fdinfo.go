@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Every process on a GPU of AMD has an open file of its render node. The description of the file in
+// Every process on an AMD GPU has an open file of its render node. The description of the file in
 // /proc/<pid>/fdinfo has the busy time of graphics (Linux, drm-usage-stats); amdkfd's work is not in it.
 
 // firstFile is the number of the first open file of a process.
 const firstFile = 8
 
-// addFiles adds the open files of a process: one for each GPU of AMD, and a duplicate of it in the
+// addFiles adds the open files of a process: one for each AMD GPU, and a duplicate of it in the
 // next place.
 func (sc *Scenario) addFiles(dir string, p *process) error {
 	for i, k := range p.work {
@@ -70,7 +70,7 @@ func (t procTree) updateFiles(w *world) error {
 	return nil
 }
 
-// render adds the busy time of one step to the graphics on a GPU of AMD, by its position.
+// render adds the busy time of one step to the graphics on an AMD GPU, by its position.
 func render(gpu int, loads []load) {
 	for _, l := range loads {
 		if l.context != Graphics || l.percent == 0 {

@@ -13,11 +13,11 @@ import (
 // disappear atomically, as in [procTree]. Its PIDs are from the initial namespace.
 type kfdTree struct {
 	dir, scratch string
-	// running has the paths of the occupancies that are not 0.
+	// running contains the paths of the occupancies that are not 0.
 	running map[string]bool
 }
 
-// start adds a process that uses GPUs of AMD, other than for graphics. As in the kernel, it has files
+// start adds a process that uses AMD GPUs, other than for graphics. As in the kernel, it has files
 // for only these GPUs.
 func (t *kfdTree) start(sc *Scenario, p *process) error {
 	files := make(map[string]string)
@@ -48,7 +48,7 @@ func (t *kfdTree) start(sc *Scenario, p *process) error {
 	return os.Rename(scratch, filepath.Join(t.dir, p.name()))
 }
 
-// end removes a process, if it used GPUs of AMD.
+// end removes a process, if it used AMD GPUs.
 func (t *kfdTree) end(p *process) error {
 	scratch := filepath.Join(t.scratch, p.name())
 	err := os.Rename(filepath.Join(t.dir, p.name()), scratch)

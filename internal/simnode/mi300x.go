@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// mi300x is a machine with eight GPUs of AMD. The last one is divided into eight partitions. A
+// mi300x is a machine with eight AMD GPUs. The last one is divided into eight partitions. A
 // program for monitoring has opened all of them. Serial numbers and ids are invented.
 func mi300x() Scenario {
 	sc := withoutNVIDIA("mi300x")
@@ -87,7 +87,7 @@ func mixed() Scenario {
 	return sc
 }
 
-// vulkan is a machine with a GPU of AMD that graphics and a program of ROCm share. Their pods were not
+// vulkan is a machine with an AMD GPU that graphics and a program of ROCm share. Their pods were not
 // given it: they mount its device nodes.
 func vulkan() Scenario {
 	sc := withoutNVIDIA("vulkan")

@@ -19,7 +19,7 @@ type Node struct {
 	dir  string
 	proc procTree
 	logs logTree
-	amd  amdTree // empty without GPUs of AMD
+	amd  amdTree // empty without AMD GPUs
 
 	mu      sync.Mutex
 	world   *world

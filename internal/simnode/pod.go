@@ -37,7 +37,7 @@ type process struct {
 	work      []Work
 	startStep int64         // a step
 	lifetime  time.Duration // zero for no end
-	// rendered is the busy time of its graphics on each GPU of AMD, by position.
+	// rendered is the busy time of its graphics on each AMD GPU, by position.
 	rendered map[int]time.Duration
 }
 

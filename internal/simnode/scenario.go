@@ -74,7 +74,7 @@ type GPU struct {
 	// Accounting makes the driver keep accounts of processes, as after an administrator has
 	// enabled it.
 	Accounting bool
-	// AMD is nil for a GPU of NVIDIA. A GPU of AMD has no Place, Fabric, Counts, Replicas, GPM or
+	// AMD is nil for an NVIDIA GPU. An AMD GPU has no Place, Fabric, Counts, Replicas, GPM or
 	// Accounting.
 	AMD *AMD
 }

@@ -201,7 +201,7 @@ func (c Cause) shared(own, all float64, held bool) Cause {
 	return c
 }
 
-// cause adds a cause. Different shares by holding are separate causes; activity is summed.
+// cause adds a cause to the causes of the same kind. Causes by holding stay separate if their shares differ.
 func (e *Explanation) cause(c Cause) {
 	if c.Charged == 0 {
 		return

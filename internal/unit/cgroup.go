@@ -266,7 +266,7 @@ func isNumber(s string) bool {
 	return len(s) > 0 && len(s) <= 10 && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }
 
-// maxName is the maximum length of a unit's name, as of a cgroup's name.
+// maxName is the maximum length of a unit's name. The kernel limits names of cgroups to the same length.
 const maxName = 255
 
 // validName reports whether s can be the name of a unit: printable UTF-8.

@@ -88,20 +88,20 @@ type Mapper struct {
 	// active is set from the start on a machine without Kubernetes, elsewhere once a unit was seen.
 	// Before that nothing is polled.
 	active bool
-	// jobs has the name of each run of a job by SLUID, names that of each container by id.
+	// jobs contains the name of each run of a job by SLUID, names the name of each container by id.
 	jobs, names map[string]dated
-	// engines has the manager of each container by id.
+	// engines contains the manager of each container by id.
 	engines map[string]string
 	// described contains the descriptions from the files of jobs, by job id.
 	described map[string]gpu.UnitInfo
-	// uids has the users of jobs.
+	// uids contains the users of jobs.
 	uids map[gpu.Unit]string
 	// units are the units within the limit, with the boot clock at which each was last alive.
 	units map[gpu.Unit]time.Duration
 	infos map[gpu.Unit]gpu.UnitInfo // immutable
 	held  []gpu.Allocation          // immutable
-	asked time.Duration             // when held was read, on the boot clock; 0 for never
-	// processes has some of the processes of each unit, immutable.
+	asked time.Duration             // when held was read (boot clock), 0 before
+	// processes contains some of the processes of each unit, immutable.
 	processes map[gpu.Owner][]gpu.ProcessID
 }
 

@@ -154,7 +154,7 @@ func idleJob() Case {
 	return c
 }
 
-// amdJobs is a GPU of AMD that two Slurm jobs use. The driver has no samples of processes; the
+// amdJobs is an AMD GPU that two Slurm jobs use. The driver has no samples of processes; the
 // occupancy is read once a tick.
 func amdJobs() Case {
 	c := sliced("AMD: Slurm's jobs 4714 and 4715 on one MI300X")
@@ -166,7 +166,7 @@ func amdJobs() Case {
 	return c
 }
 
-// amdPartitions is [divided] on a GPU of AMD in DPX mode. The driver measures the activity of each
+// amdPartitions is [divided] on an AMD GPU in DPX mode. The driver measures the activity of each
 // partition.
 func amdPartitions(length time.Duration) Case {
 	c := divided("AMD: MI300X in DPX mode, each half idle at times", length, true)
@@ -178,7 +178,7 @@ func amdPartitions(length time.Duration) Case {
 	return c
 }
 
-// amdGraphics is a GPU of AMD that graphics and a program of ROCm use. The driver has the busy time of
+// amdGraphics is an AMD GPU that graphics and a program of ROCm use. The driver has the busy time of
 // graphics; the rest of the GPU's busy time is the program's time.
 func amdGraphics() Case {
 	c := sliced("AMD: graphics beside a program of ROCm on one MI300X",
@@ -192,7 +192,7 @@ func amdGraphics() Case {
 	return c
 }
 
-// instinct is a GPU of AMD.
+// instinct is an AMD GPU.
 func instinct() []simnode.GPU {
 	return []simnode.GPU{{
 		UUID: "52a7f6533dd081c7", Bus: "00000000:05:00.0", Model: "AMD Instinct MI300X OAM", Serial: "PCB079220-0417",

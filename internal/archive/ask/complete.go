@@ -144,7 +144,7 @@ func (a *account) summedNotices(months []time.Time) {
 	}
 	for _, part := range a.of.Parts {
 		if month := table.Month(part); !part.Equal(month) && slices.ContainsFunc(months, month.Equal) {
-			a.notice("incomplete: %s is pruned, it has the prices and intensities of its start", month.Format("2006-01"))
+			a.notice("incomplete: %s is pruned, so the prices and intensities at its start count for all of it", month.Format("2006-01"))
 			return
 		}
 	}

@@ -116,7 +116,7 @@ func TestPruned(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ question, want string }{
-		{"statement --month=2026-10 --prices=" + file(t, prices), "2026-10 is pruned, it has the prices and intensities of its start"},
+		{"statement --month=2026-10 --prices=" + file(t, prices), "2026-10 is pruned, so the prices and intensities at its start count for all of it"},
 		{"statement --month=2026-10 --by=pod", "their sums have no pods, nodes and boards"},
 		{"statement --from=2026-10-01 --to=2026-10-02", "the details of 24 hours of east are pruned"},
 		{"statement --month=2026-10 --format=impact-framework -o json", "the details of 48 hours of east are pruned"},

@@ -149,7 +149,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	o.Store.Register(fs)
 	fs.StringVar(&o.StoreRead, "store.read", "auto", "`data` to read in the store: samples, rules of dashboards/rules, or auto: rules for statements of whole fleets if the store has them, else samples")
 	fs.StringVar(&o.Config, "config", "", "YAML `file` with values of flags by name; default is gpuledger/config.yaml in the configuration folder of the user")
-	fs.StringVar(&o.OfCluster, "of-cluster", "", "`name` of the cluster to read, of several")
+	fs.StringVar(&o.OfCluster, "of-cluster", "", "`name` of the cluster to read, if there are several")
 	output := "text"
 	if c.page {
 		output = c.formats()[0]

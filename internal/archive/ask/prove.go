@@ -65,7 +65,7 @@ func (a amounts) exceeds(tolerance int64) bool {
 	return slices.ContainsFunc(a[:], func(n int64) bool { return max(n, -n) > tolerance })
 }
 
-// proof has the sums of a source.
+// proof contains the sums of a source.
 type proof struct {
 	name      string
 	tolerance int64
@@ -267,7 +267,7 @@ func (q *question) prove(ctx context.Context) (print.Answer, error) {
 		return len(p.sums) == 0
 	})
 	if len(some) < 2 {
-		return a, fmt.Errorf("--prove compares sources, but %d of %d has hours from %s to %s: set --store.url of a store with rules, and --books of each archive", len(some), len(all), stamp(of.From), stamp(of.Until))
+		return a, fmt.Errorf("--prove compares at least two sources with hours from %s to %s, but only %d of %d have hours: set --store.url of a store with rules, and --books of each archive", stamp(of.From), stamp(of.Until), len(some), len(all))
 	}
 	clusters := make(map[string]bool)
 	var differences []string

@@ -85,7 +85,7 @@ func TestVerifyRules(t *testing.T) {
 	for _, by := range []string{"namespace", "cluster", "user"} {
 		for _, read := range []string{"auto", "rules"} {
 			r := ask("statement", "--by="+by, "--store.read="+read)
-			if r.status != 1 || r.out != "" || !strings.Contains(r.err, "hour 2026-10-01T07:00:00Z of east: the rules charge") || !strings.Contains(r.err, "namespace ml has the most") {
+			if r.status != 1 || r.out != "" || !strings.Contains(r.err, "hour 2026-10-01T07:00:00Z of east: the rules charge") || !strings.Contains(r.err, "the largest account is namespace ml") {
 				t.Errorf("statement by %s of %s: exit status %d\n%s%s", by, read, r.status, r.out, r.err)
 			}
 		}

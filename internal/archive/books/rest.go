@@ -42,7 +42,7 @@ func (e *OverchargedError) Error() string {
 	if e.Board != "" {
 		text += fmt.Sprintf("board %s %.3f kWh more than it used", e.Board, float64(e.Charged-e.Boards)/3.6e9)
 	} else {
-		text += fmt.Sprintf("%.3f kWh, but the boards used %.3f kWh; %s has the most, %.3f kWh", float64(e.Charged)/3.6e9, float64(e.Boards)/3.6e9, e.Largest, float64(e.Energy)/3.6e9)
+		text += fmt.Sprintf("%.3f kWh, but the boards used %.3f kWh; the largest account is %s with %.3f kWh", float64(e.Charged)/3.6e9, float64(e.Boards)/3.6e9, e.Largest, float64(e.Energy)/3.6e9)
 	}
 	return text + ": compare the rules with dashboards/rules, find the hours with verify --prove, or set --store.read=samples"
 }
@@ -112,7 +112,7 @@ func (k restKey) compare(other restKey) int {
 	return cmp.Or(k.hour.Compare(other.hour), cmp.Compare(k.cluster, other.cluster), cmp.Compare(k.model, other.model))
 }
 
-// overcharged returns the error of an hour, with the account that has the most energy.
+// overcharged returns the error of an hour, with its largest account.
 func (s *rules) overcharged(ctx context.Context, of Query, key restKey, r rest) error {
 	of.From, of.Until = key.hour, key.hour.Add(time.Hour)
 	e := &OverchargedError{Source: s.Name(), Cluster: key.cluster, Model: key.model, Hour: key.hour, Boards: r.boards, Charged: r.charged}

@@ -82,7 +82,7 @@ func familiesFor(of Query) (pods, units family, found bool) {
 	return pods, units, ofPods && ofUnits
 }
 
-// rules has the books in the results of recording rules. They have no rows: those are from the samples.
+// rules contains the books in the results of recording rules. They have no rows: those are from the samples.
 type rules struct{ *samples }
 
 // suit reports whether a statement is read from rules although the store has samples: a statement of all boards
@@ -100,8 +100,8 @@ func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	return suited, err
 }
 
-// seriesPerBoard is the number of placements of a board in a time, because of moves, replicas and
-// restarts of the exporter, up to which the boards are counted.
+// seriesPerBoard is the expected maximum number of series of a board's placement: each move, replica and
+// restart of the exporter may add one.
 const seriesPerBoard = 32
 
 // hasFew reports whether the samples of a selection are few enough to read them.

@@ -25,10 +25,10 @@ var (
 	// errBehind means that earlier batches wait for the sink.
 	errBehind = errors.New("earlier events wait")
 	// errStopped is the reason of events that wait when the program ends.
-	errStopped = errors.New("the archive stopped before the sink had the event")
+	errStopped = errors.New("the archive stopped before it sent the event to the sink")
 )
 
-// batch has the events of a request that a sink lacks.
+// batch contains the events of a request that a sink lacks.
 type batch struct {
 	cluster string
 	events  []table.Event

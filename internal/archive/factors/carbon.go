@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Carbon has the carbon intensity of zones.
+// Carbon contains the carbon intensity of zones.
 type Carbon struct {
 	zones    map[string][]segment // in the order of time
 	clusters map[string]string    // zones by cluster
@@ -139,8 +139,9 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 	return all
 }
 
-// ends returns the end of a row without one by its start. Rows of an hourly file count for an hour, so that a gap is known. Rows of
-// intervals count for a year, month or day if no two are closer, else for an hour. Other rows have no end, like prices.
+// ends returns a function that returns the end of a row that has only a start. A row of an hourly file is valid for an hour, so that
+// a gap is known. A row of an interval is valid for a year, month or day, at most the smallest distance of two rows, else for an
+// hour. Other rows have no end, like prices.
 func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	step := time.Duration(0) // the smallest distance of two rows
 	for i := 1; i < len(rows); i++ {

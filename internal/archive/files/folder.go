@@ -30,7 +30,7 @@ type folder struct {
 	lock *os.File
 }
 
-// present is the tag of every file in a folder: only this process changes them.
+// present is the tag of every file in a folder. Tags need not differ, because only this process changes files.
 const present = "present"
 
 // Open returns a sink in a local folder, which is created if it is missing, and locked: another

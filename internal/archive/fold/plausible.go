@@ -26,7 +26,7 @@ const (
 	gpuTime             // bounded by the clock
 	held                // time summed over containers and instances, without a bound
 	bound               // upper bound of uncounted energy: one of a gap exceeds the power of the board
-	health              // counts of errors, without a bound, which may fall at any time
+	health              // counts of errors: they have no bound, and may fall at any time
 )
 
 // rate returns the highest increase in a millisecond, 0 for none.

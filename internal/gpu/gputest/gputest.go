@@ -60,7 +60,7 @@ type Limits struct {
 	// GPU changes a described GPU to what a GPU of the vendor reports. It must not change what the
 	// GPU refers to. Nil changes nothing.
 	GPU func(*GPU)
-	// Without has the tests that do not apply, with the reason.
+	// Without contains the tests that do not apply, with the reason.
 	Without map[string]string
 }
 
@@ -118,7 +118,7 @@ func (l Limits) Run(t *testing.T, open Open) {
 	}
 }
 
-// Clock is a clock that advances only by calls of Advance. Its wall clock starts at the real
+// Clock is a clock that advances only when Advance is called. Its wall clock starts at the real
 // time, because drivers stamp their samples with it.
 type Clock struct {
 	mu  sync.Mutex

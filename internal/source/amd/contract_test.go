@@ -36,7 +36,7 @@ func (s unplaced) Read(ctx context.Context) (gpu.Report, error) {
 	return report, err
 }
 
-// asAMD changes a described GPU to a GPU of AMD.
+// asAMD changes a described GPU to an AMD GPU.
 func asAMD(g *gputest.GPU) {
 	d, r := &g.Device, &g.Reading
 	n := place(d.UUID)

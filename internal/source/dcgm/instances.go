@@ -27,7 +27,7 @@ type instance struct {
 	profile   string // its name, by the driver; may be empty
 	profileID uint32
 	slices    uint32
-	// read is the boot clock at which the engine last read its activity; 0 for never.
+	// read is the time at which the engine last read its activity (boot clock), 0 if it did not.
 	read time.Duration
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // Steady is a fleet of any size and age. Its samples are functions of time, so it needs no memory. It
-// serves them as a Prometheus does, in far less processor time. Each node has eight GPUs and runs one
-// pod a day on all of them, is scraped every minute at a second of its own, and restarts every 30 days.
+// serves them as a Prometheus does, in far less processor time. Each node has eight GPUs, runs one pod
+// a day on all of them, and restarts every 30 days. Each is scraped at another second of the minute.
 type Steady struct {
 	GPUs int
 	// Start is the midnight of the first sample, End the time after the last one.

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Times has what is known of a GPU's quiet times. The buffers are read seldom, because each takes a
-// call.
+// Times finds the quiet times of a GPU. It reads the buffers rarely, because each takes a call.
 type Times struct {
 	looks     int   // so far
 	found     int   // looks with a quiet time
