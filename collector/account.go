@@ -9,7 +9,7 @@ type accountMetrics struct {
 	process                               processMetrics
 }
 
-// accountsOf has a row for each kind of owner that has accounts.
+// accountsOf contains a row for each kind of owner that has accounts.
 var accountsOf = map[gpu.OwnerKind]accountMetrics{
 	gpu.OwnerPod: {
 		labels: (*page).account,

@@ -24,7 +24,7 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
-// perLabels has the kind of object that labels key, the most specific ones first.
+// perLabels contains the kind of object that labels key, the most specific ones first.
 var perLabels = []struct {
 	labels []string
 	per    string

@@ -16,7 +16,7 @@ const (
 	// groupLabel is the label that the reservation of a GPU and the pods that share it have in common:
 	// runai-gpu-group, or runai-gpu-group/<group> for a pod with several groups.
 	groupLabel = "runai-gpu-group"
-	// vgpuAnnotation has the devices that HAMi's scheduler chose, <UUID>,<type>,<memory>,<cores> each,
+	// vgpuAnnotation contains the devices that HAMi's scheduler chose, <UUID>,<type>,<memory>,<cores> each,
 	// separated by colons in a container and by semicolons between containers. The ids of the kubelet's
 	// list need not be those in use.
 	vgpuAnnotation = "hami.io/vgpu-devices-allocated"

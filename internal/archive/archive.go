@@ -71,7 +71,7 @@ func (c *Config) span(now time.Time) (first, last time.Time) {
 	return first, last
 }
 
-// archive has the state that the filers of all sinks share.
+// archive contains the state that the filers of all sinks share.
 type archive struct {
 	config   Config
 	store    *store.Store

@@ -54,7 +54,7 @@ type filer struct {
 	pusher *moves.Pusher
 	fresh  bool
 	jobs   []*job
-	// seen has the hours in which a cluster had boards, and newest its newest filed hour.
+	// seen contains the hours in which a cluster had boards, and newest its newest filed hour.
 	seen   map[string]table.Span
 	newest map[string]time.Time
 	// located are the GPUs of the hour that is being filed.

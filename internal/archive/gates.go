@@ -55,7 +55,7 @@ type coverage struct {
 	// before are the nodes with boards in the hour before, or in the last hour that is filed. kept
 	// are the nodes with boards in the filed rows of this hour.
 	before, kept []string
-	// spacings has the distances of samples by node. scrapes are the times of the successful scrapes of each target.
+	// spacings contains the distances of samples by node. scrapes are the times of the successful scrapes of each target.
 	spacings map[string]*spacing
 	scrapes  map[string][][]int64
 	// sampledAfter means that there are samples after the hour, or that all its nodes are gone.

@@ -92,7 +92,7 @@ func Labels() []metric.Label {
 	}, events.Labels()...)
 }
 
-// metrics has the state that is exported.
+// metrics contains the state that is exported.
 type metrics struct {
 	filed, dropped, requests, seconds *prometheus.CounterVec
 	behind, newest, refused, up       *prometheus.GaugeVec

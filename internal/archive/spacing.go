@@ -14,7 +14,7 @@ const (
 	grid = 5 * 60_000
 )
 
-// spacing has the distances between the samples of a node.
+// spacing contains the distances between the samples of a node.
 type spacing struct {
 	samples, onGrid int      // of all series
 	most            []int64  // times of the samples of the series with most of them

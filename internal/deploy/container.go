@@ -54,7 +54,7 @@ func Container(image string) corev1.Container {
 	return c
 }
 
-// nvidiaEnv has the variables that make NVIDIA's container toolkit add the driver's library and the
+// nvidiaEnv contains the variables that make NVIDIA's container toolkit add the driver's library and the
 // GPUs. nvidiaEnvAt is their place among the container's variables.
 var nvidiaEnv = []corev1.EnvVar{
 	{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"},

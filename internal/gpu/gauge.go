@@ -26,7 +26,7 @@ type GaugeInfo struct {
 	Call string
 }
 
-// GaugeInfos has a row for each gauge.
+// GaugeInfos contains a row for each gauge.
 var GaugeInfos = [NumGauges]GaugeInfo{
 	Power: {
 		Name: "power", Unit: "watts", Call: "nvmlDeviceGetPowerUsage",

@@ -133,7 +133,7 @@ const (
 	numOwnerKinds
 )
 
-// ownerKinds has a row for each kind.
+// ownerKinds contains a row for each kind.
 var ownerKinds = [numOwnerKinds]struct {
 	name string
 	// reason is the reason why energy of such an owner is charged to no account, NumReasons if it
@@ -173,7 +173,7 @@ func AccountKinds() (kinds []OwnerKind) {
 	return kinds
 }
 
-// ownerKindTexts has the names as bytes, because each account is written every second.
+// ownerKindTexts contains the names as bytes, because each account is written every second.
 var ownerKindTexts = func() (texts [numOwnerKinds][]byte) {
 	for k := range ownerKinds {
 		texts[k] = []byte(ownerKinds[k].name)
@@ -273,9 +273,9 @@ type Allocations struct {
 	// Requested is the time (boot clock) at which the list was requested. It contains all allocations
 	// of containers that existed by then.
 	Requested time.Duration
-	// List has the allocations; while they are not known, only allocations of units.
+	// List contains the allocations; while they are not known, only allocations of units.
 	List []Allocation
-	// Alive has the UIDs of the groups that are alive while the list is not known; nil before the
+	// Alive contains the UIDs of the groups that are alive while the list is not known; nil before the
 	// first poll.
 	Alive map[string]bool
 }

@@ -17,9 +17,9 @@ type book struct {
 	handedOut bool
 	// last is the newest mark, nil before the first.
 	last *Mark
-	// pending has the intervals that are not settled yet, oldest first.
+	// pending contains the intervals that are not settled yet, oldest first.
 	pending []interval
-	// since has the observations after last, or after pendingReset if there is one.
+	// since contains the observations after last, or after pendingReset if there is one.
 	since        window
 	pendingReset *pendingReset
 	// still is set while the counter stands still.
@@ -48,7 +48,7 @@ type book struct {
 	kind               kind
 	stored, configured gpu.Watts
 	maxPower           gpu.Watts
-	// trail has the settled intervals that explain charges; nil if none are kept.
+	// trail contains the settled intervals that explain charges; nil if none are kept.
 	trail *trail
 	// rest is the fraction of a millijoule that ownShare carries over.
 	rest float64

@@ -19,7 +19,7 @@ type lag struct {
 	// unused is the energy that the board could have drawn until the last mark beyond the counter, at
 	// most that of lateFor.
 	unused gpu.Millijoules
-	// recent has the marks of that time.
+	// recent contains the marks of that time.
 	recent []Mark
 }
 

@@ -32,7 +32,7 @@ type Config struct {
 // gapAfter is the length from which an interval is a gap.
 func (c Config) gapAfter() time.Duration { return max(10*time.Second, 5*c.Tick) }
 
-// Ledger has the books of all GPUs of a node. It is not safe for concurrent use; the sampler owns
+// Ledger contains the books of all GPUs of a node. It is not safe for concurrent use; the sampler owns
 // it.
 type Ledger struct {
 	cfg   Config
@@ -145,7 +145,7 @@ type settlement struct {
 	owners Owners
 	// room is the number of process accounts that may still be opened.
 	room int
-	// peers has the idle power of the node's GPUs by kind.
+	// peers contains the idle power of the node's GPUs by kind.
 	peers map[kind]peers
 }
 

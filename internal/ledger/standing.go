@@ -14,7 +14,7 @@ import (
 type standing struct {
 	// from is the mark at which the counter changed last.
 	from Mark
-	// seen has the observations of the closed intervals. If long is set, only the ends count, unless
+	// seen contains the observations of the closed intervals. If long is set, only the ends count, unless
 	// other is set: another process worked in between.
 	seen        window
 	long, other bool

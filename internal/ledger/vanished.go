@@ -12,7 +12,7 @@ import (
 // with such processes is likely to have others that ended before they could be identified.
 type shortLived struct {
 	work map[gpu.Owner]time.Duration // by the group of the owner
-	// began has the processes that began in the last interval, and their work.
+	// began contains the processes that began in the last interval, and their work.
 	began map[gpu.ProcessID]time.Duration
 }
 

@@ -47,7 +47,7 @@ type Rules struct {
 type Desired struct {
 	Labels      map[string]string
 	Annotations map[string]string
-	// Lost has the keys of labels of GPUs that are not present, which may be on another Node by
+	// Lost contains the keys of labels of GPUs that are not present, which may be on another Node by
 	// now.
 	Lost []string
 }

@@ -18,7 +18,7 @@ var leadingMetric = metric.Metric{
 	Help: "1 while this replica is the leader, else 0. Only the leader exports metrics of the cluster.",
 }
 
-// Section has the metrics of one part of the program, and the meaning of their labels.
+// Section contains the metrics of one part of the program, and the meaning of their labels.
 type Section struct {
 	Metrics []metric.Metric
 	Labels  []metric.Label

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// cluster has the clients of the API server.
+// cluster contains the clients of the API server.
 type cluster struct {
 	// watches is for lists and watches, which last for minutes and have no timeout.
 	watches kubernetes.Interface

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// usage has the holders and users of a GPU.
+// usage contains the holders and users of a GPU.
 type usage struct {
 	held  []gpu.Allocation // live
 	users []gpuProcess     // processes of owners with accounts
@@ -67,7 +67,7 @@ func (u *usage) used(a gpu.Allocation) bool {
 	return slices.ContainsFunc(u.users, func(t gpuProcess) bool { return t.uses(a) })
 }
 
-// ownersSeen has the first and last time at which each container was on a GPU (boot clock).
+// ownersSeen contains the first and last time at which each container was on a GPU (boot clock).
 type ownersSeen map[gpu.Owner]seenSpan
 
 type seenSpan struct{ first, last time.Duration }

@@ -31,7 +31,7 @@ type idleRow struct {
 	Power gpu.Watts `json:"idle_power_watts"`
 }
 
-// idlePowers has the measured idle powers by kind. They are kept in the state directory over boots.
+// idlePowers contains the measured idle powers by kind. They are kept in the state directory over boots.
 type idlePowers struct {
 	// stored are the rows of earlier exporters, the oldest first. They never change, so that a GPU's
 	// estimate depends on earlier measurements only.

@@ -5,7 +5,7 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // modules divides module counters over GPUs: the driver reports the module's whole energy for each
 // of its GPUs.
 type modules struct {
-	// shares has each GPU's last share of its module's energy, 0 to 1.
+	// shares contains each GPU's last share of its module's energy, 0 to 1.
 	shares map[string]float64 // by UUID
 }
 

@@ -32,7 +32,7 @@ func newProcesses(o Owners) processes {
 	return processes{owners: o, seen: make(map[uint32]remembered)}
 }
 
-// processUsage has the processes on one GPU at one reading, and their activity.
+// processUsage contains the processes on one GPU at one reading, and their activity.
 type processUsage struct {
 	present  []gpuProcess
 	activity []ledger.Activity

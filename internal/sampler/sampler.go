@@ -38,7 +38,7 @@ type Mapper interface {
 	Units() map[gpu.Unit]gpu.UnitInfo
 }
 
-// Config has the dependencies and settings of a sampler.
+// Config contains the dependencies and settings of a sampler.
 type Config struct {
 	Source Source
 	Owners Owners
@@ -74,11 +74,11 @@ type Sampler struct {
 	pciGPUs *int
 	hostAt  gpu.Instant // when the two were last read
 
-	// given has the last allocations by UUID, and the boot clock of the request to the kubelet.
+	// given contains the last allocations by UUID, and the boot clock of the request to the kubelet.
 	given map[string][]gpu.Allocation
 	asked time.Duration
 	seen  ownersSeen
-	// declared has the allocations by UUID that files or use declared at the last tick.
+	// declared contains the allocations by UUID that files or use declared at the last tick.
 	declared map[string][]gpu.Allocation
 
 	latest atomic.Pointer[gpu.Snapshot]
@@ -169,7 +169,7 @@ func blind(readings []gpu.Reading) {
 	}
 }
 
-// view has the inputs of one tick.
+// view contains the inputs of one tick.
 type view struct {
 	now              gpu.Instant
 	report           gpu.Report

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// store has the ledger and its file. The file system may hang, so every call on it runs in a lane.
+// store contains the ledger and its file. The file system may hang, so every call on it runs in a lane.
 type store struct {
 	cfg     Config
 	opening lane.Lane[opened]

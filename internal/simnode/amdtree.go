@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// amdTree has the files of amdgpu and amdkfd that change. They are replaced, since a reader of the
+// amdTree contains the files of amdgpu and amdkfd that change. They are replaced, since a reader of the
 // kernel's files gets a whole value each time that it opens one. In real time they are as late as the
 // step, see [maxLate].
 type amdTree struct {
 	sys string
 	kfd kfdTree
-	// hung has the paths of the files that are FIFOs, written the content of the others.
+	// hung contains the paths of the files that are FIFOs, written the content of the others.
 	hung    map[string]bool
 	written map[string]string
 }

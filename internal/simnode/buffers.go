@@ -19,12 +19,12 @@ type point struct {
 	value int
 }
 
-// buffers has the buffers of a GPU.
+// buffers contains the buffers of a GPU.
 type buffers struct {
 	random *rand.Rand
 	// watts and percents are the samples, oldest first.
 	watts, percents []point
-	// means has the power over the last second and this step, by step, in mW.
+	// means contains the power over the last second and this step, by step, in mW.
 	means []int
 	// worked is the busy time up to this step, since its part at the last sample, taken at sampledAt.
 	worked, since, sampledAt time.Duration

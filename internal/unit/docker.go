@@ -15,7 +15,7 @@ const (
 	maxContainerList = 4 << 20
 )
 
-// container has the used data of an engine's files about a container.
+// container contains the used data of an engine's files about a container.
 type container struct {
 	manager, name, image, project string
 	devices                       []gpu.DeviceName

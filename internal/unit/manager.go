@@ -19,7 +19,7 @@ const (
 // ManagerInfo describes a manager, in Markdown: the name of its units, and where the name is read.
 type ManagerInfo struct{ Name, Unit, Source string }
 
-// ManagerInfos has a row for each manager. The help of --units and the table of docs/machine.md are made from it. If lines of a
+// ManagerInfos contains a row for each manager. The help of --units and the table of docs/machine.md are made from it. If lines of a
 // cgroup file match different managers, the first one in this list counts.
 var ManagerInfos = []ManagerInfo{
 	{Slurm, "job id", "cgroup: [slurm.md](slurm.md)"},
@@ -29,7 +29,7 @@ var ManagerInfos = []ManagerInfo{
 	{User, "uid of a session, rootless containers included", "cgroup"},
 }
 
-// Managers has the names of ManagerInfos.
+// Managers contains the names of ManagerInfos.
 var Managers = func() (names []string) {
 	for _, m := range ManagerInfos {
 		names = append(names, m.Name)

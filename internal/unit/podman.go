@@ -77,7 +77,7 @@ func imageOf(metadata string) string {
 	return m.Image
 }
 
-// runtimeSpec has the used data of <graph root>/overlay-containers/<id>/userdata/config.json, the
+// runtimeSpec contains the used data of <graph root>/overlay-containers/<id>/userdata/config.json, the
 // container's configuration for its runtime (OCI runtime specification). It contains the
 // environment, so nothing else is kept.
 type runtimeSpec struct {

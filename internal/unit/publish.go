@@ -57,7 +57,7 @@ func (m *Mapper) keepDescriptions() {
 	}
 }
 
-// liveUnit has the processes of a unit, and whether it is outside pods.
+// liveUnit contains the processes of a unit, and whether it is outside pods.
 type liveUnit struct {
 	processes []gpu.ProcessID
 	outside   bool

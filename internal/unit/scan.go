@@ -42,11 +42,11 @@ type scanned struct {
 
 // live are the units that have a process.
 type live struct {
-	// units has some of the processes of each unit, oldest first.
+	// units contains some of the processes of each unit, oldest first.
 	units map[match][]gpu.ProcessID
-	// jobs has the job ids by SLUID.
+	// jobs contains the job ids by SLUID.
 	jobs map[string]string
-	// parented has some of the processes below cgroups that are a container's if an engine has its id.
+	// parented contains some of the processes below cgroups that are a container's if an engine has its id.
 	parented map[string][]gpu.ProcessID
 }
 

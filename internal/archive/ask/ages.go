@@ -34,7 +34,7 @@ type modelAge struct {
 	months int
 }
 
-// aged has the boards of an age at the end of the time, the sum of their times at this age, and their failures.
+// aged contains the boards of an age at the end of the time, the sum of their times at this age, and their failures.
 type aged struct {
 	boards   map[string]bool
 	time     time.Duration

@@ -117,7 +117,7 @@ func Flags() map[string]*flag.FlagSet {
 // completion is the command that writes the completion of a shell.
 const completion = "completion"
 
-// filing are the other commands of the program.
+// filing contains the commands that are not questions.
 var filing = []string{"accept", "once", "prune", "rename-cluster", "run", "schema"}
 
 // names are the names of all commands.

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// detail has the holders and the errors of a board.
+// detail contains the holders and the errors of a board.
 type detail struct {
 	holders, past []string // as namespace/pod or manager/unit
 	xids          []string // the latest first

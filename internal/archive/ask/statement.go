@@ -283,7 +283,7 @@ func (q *question) statementRow(a *account, l *line) []any {
 	return append(row, !a.incomplete)
 }
 
-// ofSome are columns that only some charges of pods and units have.
+// ofSome contains the columns that are empty for some charges.
 var ofSome = []string{"team", "namespace", "pod", "workload_name", "manager", "unit", "username"}
 
 func share(part, whole int64) any {

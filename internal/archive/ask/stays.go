@@ -13,7 +13,7 @@ import (
 // Stay is the stay of a GPU in a place: without a move, and without a filed hour in which it was
 // missing.
 type Stay struct {
-	// GPU has the attributes of the place, the energy of the stay, and its errors.
+	// GPU contains the attributes of the place, the energy of the stay, and its errors.
 	table.GPU
 	// Start is the event at its start: seen, moved or returned.
 	Start string
@@ -25,7 +25,7 @@ type Stay struct {
 	End string
 	// Next is the next board in this place, and the next place of the GPU, if there are any.
 	NextBoard, NextPlace *Stay
-	// XIDHours has the hours with XID errors, in the order of time.
+	// XIDHours contains the hours with XID errors, in the order of time.
 	XIDHours []table.GPU
 }
 
@@ -152,7 +152,7 @@ type span struct {
 	from, until time.Time
 }
 
-// calendar has the filed hours that were read.
+// calendar contains the filed hours that were read.
 type calendar struct {
 	source books.Source
 	until  time.Time

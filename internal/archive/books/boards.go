@@ -60,7 +60,7 @@ const (
 	whole   = "3599999ms"
 )
 
-// hourSet has a bit for each of countHours hours.
+// hourSet contains a bit for each of countHours hours.
 type hourSet [countHours / 64]uint64
 
 func (s *hourSet) add(n int)      { s[n/64] |= 1 << (n % 64) }

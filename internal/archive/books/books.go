@@ -14,7 +14,7 @@ import (
 type Query struct {
 	// From is the first hour and Until the end of the last one.
 	From, Until time.Time
-	// Where has the allowed values of some columns. Values of different columns must all match.
+	// Where contains the allowed values of some columns. Values of different columns must all match.
 	Where map[string][]string
 	// Named, if it is set, is a serial number, a UUID, a node or a chassis. It is for [Source.Boards].
 	Named string

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// database has the books in a database of the archive.
+// database contains the books in a database of the archive.
 type database struct {
 	*sqldb.Reader
 	name string

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// folder has the books in files of the archive, in a folder or a bucket.
+// folder contains the books in files of the archive, in a folder or a bucket.
 type folder struct {
 	path   string
 	reader *files.Reader

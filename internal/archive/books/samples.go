@@ -25,7 +25,7 @@ type Reading struct {
 	Progress func(text string)
 }
 
-// samples has the books in the raw samples of a store. It folds them as the archive does, so that
+// samples contains the books in the raw samples of a store. It folds them as the archive does, so that
 // both have the same rows.
 type samples struct {
 	store *store.Store

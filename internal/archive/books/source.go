@@ -29,7 +29,7 @@ type Source interface {
 	Close() error
 }
 
-// Statement has the sums of charges of a time, and where they come from.
+// Statement contains the sums of charges of a time, and where they come from.
 type Statement struct {
 	// Charges are sums of charges with their corrections. Charges with equal columns of the query are added up;
 	// the other columns of a sum are empty.

@@ -21,7 +21,7 @@ type sums struct {
 	of  *hours
 }
 
-// hours has the sums of charges with equal texts by hour, or only one sum.
+// hours contains the sums of charges with equal texts by hour, or only one sum.
 type hours struct {
 	all  map[int64]*table.Charge // by seconds
 	last int64                   // hour of sum

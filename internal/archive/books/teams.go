@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// teams has the teams of workloads and of namespaces by their clusters.
+// teams contains the teams of workloads and of namespaces by their clusters.
 type teams struct {
 	label                 string
 	workloads, namespaces map[[2]string]team

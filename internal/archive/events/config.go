@@ -13,7 +13,7 @@ import (
 // Config is the configuration from the flags.
 type Config struct {
 	Receive bool
-	// TokenFile has the tokens of the clusters; empty accepts requests without a token.
+	// TokenFile contains the tokens of the clusters; empty accepts requests without a token.
 	TokenFile string
 	// DeadLetter is the file of events that a sink rejects, or that wait at the end; empty drops these.
 	DeadLetter string

@@ -54,7 +54,7 @@ type Receiver struct {
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// repeated has the clusters with a request to repeat their state since a sink may have lost events.
+	// repeated contains the clusters with a request to repeat their state since a sink may have lost events.
 	repeated map[string]bool
 }
 

@@ -121,7 +121,7 @@ func (p Prices) at(u Use) (perKWh, perHour float64, known bool) {
 	return perKWh, perHour, known
 }
 
-// PUE has the power usage effectiveness by cluster. The empty name stands for all other clusters.
+// PUE contains the power usage effectiveness by cluster. The empty name stands for all other clusters.
 type PUE map[string]float64
 
 // Of returns the power usage effectiveness of a cluster, 1 if it is unknown.

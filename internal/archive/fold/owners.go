@@ -28,10 +28,10 @@ func Owners() []string {
 	return []string{podInfo, podRequests, podLabelValues, workloadInfo, machineInfo, namespaceLabels, UnitInfo}
 }
 
-// owners has the owners of an hour.
+// owners contains the owners of an hour.
 type owners struct {
 	pods map[string]*table.Pod // by UID
-	// known has the UIDs and names of pods, also from kube-state-metrics.
+	// known contains the UIDs and names of pods, also from kube-state-metrics.
 	known      map[table.PodID]bool
 	workloads  map[string]table.Workload
 	machines   map[string]string // by node
@@ -42,7 +42,7 @@ type owners struct {
 // unitKey is a unit on a node: containers and services of different nodes may have one name.
 type unitKey struct{ node, manager, unit string }
 
-// unit has the account that a unit is charged to, such as that of a Slurm job, and its user.
+// unit contains the account that a unit is charged to, such as the account of a Slurm job, and its user.
 type unit struct{ account, user string }
 
 // newOwners reads the owners. Replicas of the reconciler report the same series; a series of a pod

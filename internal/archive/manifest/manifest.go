@@ -25,7 +25,7 @@ type hour struct {
 	start   int64 // Unix seconds
 }
 
-// Manifest has the filed hours. The zero value is a manifest in memory.
+// Manifest contains the filed hours. The zero value is a manifest in memory.
 type Manifest struct {
 	filed map[hour]table.Filed
 	file  *os.File // nil in memory

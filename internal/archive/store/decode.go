@@ -28,7 +28,7 @@ type decoder struct {
 	*scanner
 	// budget is the memory that all responses may take.
 	budget *budget
-	// texts has each label name and value once.
+	// texts contains each label name and value once.
 	texts map[string]string
 	// room is the place for the next samples. Series share large slices of samples. Those of the
 	// current series begin at begin.

@@ -76,12 +76,12 @@ var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool
 // ChargeField returns a column of charges, or their cluster, hour or model. It returns false for another name.
 func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
 
-// Charges has a row for each pod, unit or reason, GPU and hour. Rows of a GPU and hour add up to its
+// Charges contains a row for each pod, unit or reason, GPU and hour. Rows of a GPU and hour add up to its
 // energy.
 var Charges = build("charges", "the energy of a GPU in an hour by pod, by unit outside pods, or by the reason for which neither is charged", chargeKey,
 	func(h *Hour) []Charge { return h.Charges }, charge...)
 
-// Corrections has the differences that were found after a month was closed.
+// Corrections contains the differences that were found after a month was closed.
 var Corrections = build("corrections", "a difference from charges that was found after the month was closed; add them to the charges", append([]string{"revision"}, chargeKey...),
 	func(h *Hour) []Charge { return h.Corrections },
 	append([]Field[Charge]{computed("revision", Int, "revision of the hour with this correction", func(h *Hour, _ *Charge) any { return h.Revision })}, charge...)...)

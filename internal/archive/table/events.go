@@ -10,7 +10,7 @@ import (
 // filedByColumn is the last column of events and snapshots.
 var filedByColumn = computed("filed_by", Text, "arrival if the hour is the hour of arrival, because the time was more than 13 months old, more than a day ahead, or in a third new month of its request; else empty", func(_ *Hour, e *Event) any { return filedBy(e) }).addedIn(5)
 
-// Events has a row for each event of a pod or workload.
+// Events contains a row for each event of a pod or workload.
 var Events = build("events", "a change of a GPU pod or of a workload", []string{"id"},
 	func(h *Hour) []Event { return h.Events },
 	moment("at", "time of the change, according to the sender", func(e *Event) *time.Time { return &e.At }),
@@ -30,7 +30,7 @@ var Events = build("events", "a change of a GPU pod or of a workload", []string{
 	filedByColumn,
 )
 
-// Snapshots has a row for each version of a pod that was sent.
+// Snapshots contains a row for each version of a pod that was sent.
 var Snapshots = build("snapshots", "a GPU pod at a version, without commands, arguments and environment values", []string{"id"},
 	func(h *Hour) []Event { return h.Snapshots },
 	moment("at", "time of the version", func(e *Event) *time.Time { return &e.At }),

@@ -72,7 +72,7 @@ var (
 // GPUField returns a column of GPUs, false for another name.
 func GPUField(name string) (Field[GPU], bool) { return named(GPUFields, name) }
 
-// GPUHours has a row for each GPU and hour.
+// GPUHours contains a row for each GPU and hour.
 var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of its board, its health", []string{"node", "uuid"},
 	func(h *Hour) []GPU { return h.GPUs }, slices.Concat(place, health)...)
 

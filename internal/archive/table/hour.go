@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Hour has the use of a cluster in an hour, and how it is filed.
+// Hour contains the use of a cluster in an hour, and how it is filed.
 type Hour struct {
 	Cluster   string
 	Start     time.Time

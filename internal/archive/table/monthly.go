@@ -35,7 +35,7 @@ var monthly = append([]Field[Charge]{
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, summed...)
 
-// MonthlyCharges has the sums of the charges and corrections of pruned hours, without pods and GPUs.
+// MonthlyCharges contains the sums of the charges and corrections of pruned hours, without pods and GPUs.
 // Readers add up rows that differ in hours only: hours that were filed later have their own rows.
 var MonthlyCharges = Table{
 	Name:    "monthly_charges",

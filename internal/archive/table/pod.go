@@ -16,7 +16,7 @@ type PodID struct{ Namespace, Pod, UID string }
 // Workload is an owner of GPU pods at any level.
 type Workload struct{ Kind, Namespace, Name, UID, ParentUID string }
 
-// Pods has a row for each pod that requested GPUs in an hour.
+// Pods contains a row for each pod that requested GPUs in an hour.
 var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners", []string{"pod_uid"},
 	func(h *Hour) []Pod { return h.Pods },
 	text("namespace", "namespace", func(p *Pod) *string { return &p.Namespace }),
@@ -32,7 +32,7 @@ var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners"
 	counts("requests", "requested GPUs as resource=count, separated by spaces", func(p *Pod) *Counts { return &p.Requests }),
 )
 
-// Workloads has a row for each owner of GPU pods in an hour.
+// Workloads contains a row for each owner of GPU pods in an hour.
 var Workloads = build("workloads", "an owner of GPU pods in an hour, at any level", []string{"uid"},
 	func(h *Hour) []Workload { return h.Workloads },
 	text("kind", "kind", func(w *Workload) *string { return &w.Kind }),

@@ -20,7 +20,7 @@ type Record interface {
 
 // The annotations of the record.
 const (
-	// spentKey has the used budget.
+	// spentKey contains the used budget.
 	spentKey = "gpuledger.io/identity-changes"
 	// approvedKey is set by an administrator: the number of changes that are allowed beyond the
 	// budget. The reconciler counts it down.

@@ -65,7 +65,7 @@ type clusterState struct {
 	machines []machineOfNode
 	refused  map[string]validator.State // by node
 	states   map[validator.State]int
-	// conditions has the numbers of exporters.
+	// conditions contains the numbers of exporters.
 	conditions map[string]int
 	held       int
 }

@@ -19,7 +19,7 @@ const apart, apartMax = 2 * time.Second, 5 * time.Minute
 // person who edits a few labels in turn is not a conflict.
 const freeAttempts = 5
 
-// memory has the writes of this term and their log messages. It is safe for concurrent use.
+// memory contains the writes of this term and their log messages. It is safe for concurrent use.
 type memory struct {
 	mu    sync.Mutex
 	nodes map[string]*remembered

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Cluster has the clients for Nodes and pods. The informers hold the pods as reduced by
+// Cluster contains the clients for Nodes and pods. The informers hold the pods as reduced by
 // [Nodes.Keep]; the caller runs them.
 type Cluster struct {
 	// Watches lists and watches, Kube makes all other requests.

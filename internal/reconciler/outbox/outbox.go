@@ -26,7 +26,7 @@ const (
 	farewell = 500 * time.Millisecond
 )
 
-// Outbox has the events that wait for the archive. It is safe for concurrent use.
+// Outbox contains the events that wait for the archive. It is safe for concurrent use.
 type Outbox struct {
 	opts   Options
 	log    *slog.Logger

@@ -30,7 +30,7 @@ type Budget struct {
 	granted  map[string]spending
 }
 
-// spending has the changes of one Node since its first one.
+// spending contains the changes of one Node since its first one.
 type spending struct {
 	Since   int64  `json:"since"` // Unix time
 	Changes int    `json:"changes"`

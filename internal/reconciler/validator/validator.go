@@ -54,7 +54,7 @@ type Validator struct {
 	holders holders
 }
 
-// node has the reports of one Node's exporters.
+// node contains the reports of one Node's exporters.
 type node struct {
 	state   State // never a duplicate, which depends on other Nodes
 	detail  string
@@ -63,7 +63,7 @@ type node struct {
 	boards  []identity
 	// reported is the time of the last report, identified of the last one with identities.
 	reported, identified time.Time
-	// observations has the latest report of each exporter; nearly always there is one.
+	// observations contains the latest report of each exporter; nearly always there is one.
 	observations map[string]observation
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// book has the pods and owners of one term. It is safe for concurrent use.
+// book contains the pods and owners of one term. It is safe for concurrent use.
 type book struct {
 	render    *renderer
 	retention time.Duration
@@ -24,7 +24,7 @@ type book struct {
 	users  map[claimKey]entries // the pods that refer to a claim
 	gone   map[claimKey]bool    // deleted claims with users
 	owners map[reference]*owner
-	// lives has the workloads above the pods, as far as they were read. News has their events until
+	// lives contains the workloads above the pods, as far as they were read. News has their events until
 	// they are taken.
 	lives map[reference]*life
 	news  []event.Event

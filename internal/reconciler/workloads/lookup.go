@@ -35,12 +35,12 @@ type lookup struct {
 	flights singleflight.Group
 
 	mu sync.Mutex
-	// known has the results until they expire.
+	// known contains the results until they expire.
 	known map[reference]answer
-	// closed has the time until which a kind is not requested in a namespace, because RBAC
+	// closed contains the time until which a kind is not requested in a namespace, because RBAC
 	// forbids it: a cluster has thousands of Jobs under one permission.
 	closed map[scope]time.Time
-	// logged has the kinds that were logged.
+	// logged contains the kinds that were logged.
 	logged map[string]bool
 
 	renewal sync.Mutex

@@ -77,7 +77,7 @@ func results() []string {
 	return []string{resultFound, string(forbidden), string(notFound), string(unknownKind), string(invalid), string(failed)}
 }
 
-// ownerChain has the owners of a pod, from its controller to its root. It is immutable, and
+// ownerChain contains the owners of a pod, from its controller to its root. It is immutable, and
 // shared by all pods of one controller.
 type ownerChain struct {
 	levels []reference

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// page has the series at one moment by metric.
+// page contains the series at one moment by metric.
 type page struct {
 	samples [numMetrics][]*dto.Metric
 	levels  map[levelKey]*level

@@ -82,10 +82,10 @@ func (l *level) before(other *level) bool {
 	return l.parent < other.parent
 }
 
-// belonging has the labels that identify the workload of a pod.
+// belonging contains the labels that identify the workload of a pod.
 type belonging = []*dto.LabelPair
 
-// above has the series above all pods of one controller.
+// above contains the series above all pods of one controller.
 type above struct {
 	of     belonging
 	levels []level

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 )
 
-// Cluster has the clients for workloads. The informer holds every pod of the cluster as reduced
+// Cluster contains the clients for workloads. The informer holds every pod of the cluster as reduced
 // by [Workloads.Keep]; the caller runs it.
 type Cluster struct {
 	// Watches lists and watches, Kube makes all other requests.

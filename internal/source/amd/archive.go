@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// archived has the patterns of the files that the source reads, below sysfs.
+// archived contains the patterns of the files that the source reads, below sysfs.
 var archived = []string{
 	"module/amdgpu/version",
 	"class/kfd/kfd/topology/generation_id",
@@ -21,7 +21,7 @@ var archived = []string{
 	"class/kfd/kfd/proc/*/vram_*", "class/kfd/kfd/proc/*/queues/*/gpuid", "class/kfd/kfd/proc/*/stats_*/cu_occupancy",
 }
 
-// ofDevice has the patterns of files below a GPU's folder.
+// ofDevice contains the patterns of files below a GPU's folder.
 var ofDevice = []string{
 	"vendor", "class", "device", "uevent", "unique_id", "serial_number", "product_name", "product_number", "vbios_version",
 	"current_compute_partition", "available_compute_partition", "current_memory_partition",

@@ -9,7 +9,7 @@ import (
 // padding. The code has the unit in bits 24 to 31, the type in 20 to 23, the id in 10 to 19 and the
 // number of values in 0 to 9 (Linux, smu_cmn.h).
 
-// attribute has the bits of a code.
+// attribute contains the bits of a code.
 type attribute struct {
 	kind, id, count int
 }

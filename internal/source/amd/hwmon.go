@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// hwmon has the values of the driver's hwmon folder. It has no energy.
+// hwmon contains the values of the driver's hwmon folder. It has no energy.
 type hwmon struct {
 	power, limit       value // µW
 	temperature        value // m°C

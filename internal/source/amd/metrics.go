@@ -52,7 +52,7 @@ type revision struct {
 	size            int
 }
 
-// layouts has the known revisions with a fixed layout (Linux, kgd_pp_interface.h). None is an
+// layouts contains the known revisions with a fixed layout (Linux, kgd_pp_interface.h). None is an
 // extension of another. Revision 1.0 has a counter of 32 bits that wraps within minutes; it is not
 // read. Formats 2 and 3 belong to processors with graphics.
 var layouts = map[revision]layout{

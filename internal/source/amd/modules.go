@@ -18,7 +18,7 @@ var models = map[string]string{
 	"0x74b5": "AMD Instinct MI300X VF",
 }
 
-// shared has the PCI device ids of modules that report one power and energy for more than a GPU. An
+// shared contains the PCI device ids of modules that report one power and energy for more than a GPU. An
 // MI250 has two GPUs; its firmware reports the module's values on the first one and 0 on the other
 // (Linux, aldebaran_ppt.c). An MI300A has processor cores beside the GPU.
 var shared = []string{"0x7408", "0x740c", "0x74a0"}

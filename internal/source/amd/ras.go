@@ -18,7 +18,7 @@ import (
 // of error, such as "ue: 0" (Linux, amdgpu_ras.c).
 var rasFile = regexp.MustCompile(`^([a-z0-9_]{1,32})_err_count$`)
 
-// rasTypes has the types of errors by their name in the files. Errors are deferred on newer GPUs.
+// rasTypes contains the types of errors by their name in the files. Errors are deferred on newer GPUs.
 var rasTypes = map[string]gpu.RASType{"ce": gpu.RASCorrectable, "ue": gpu.RASUncorrectable, "de": gpu.RASDeferred}
 
 const (

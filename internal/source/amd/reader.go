@@ -31,10 +31,10 @@ type reader struct {
 	scope  gpu.EnergyScope
 	meter  meter
 	last   sums // of the last reading
-	// ras has the counts of errors, as of the last identification, errors their states.
+	// ras contains the counts of errors, as of the last identification, errors their states.
 	ras    []gpu.RASErrors
 	errors map[rasKey]*errorCount
-	// logged has the problems that were logged for the GPU.
+	// logged contains the problems that were logged for the GPU.
 	logged map[string]bool
 }
 

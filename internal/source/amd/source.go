@@ -36,9 +36,9 @@ type Source struct {
 	mu       sync.Mutex // one Read or Close at a time; guards what follows
 	slots    []*slot
 	topology topology
-	// platforms has the names of the partitions' devices, as of the topology.
+	// platforms contains the names of the partitions' devices, as of the topology.
 	platforms map[string]string
-	// files has the open files of device nodes by node, as of the topology; unread is set once some
+	// files contains the open files of device nodes by node, as of the topology; unread is set once some
 	// could not be listed.
 	files  map[string][]clientFile
 	unread bool

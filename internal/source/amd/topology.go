@@ -15,7 +15,7 @@ import (
 // amdkfd counts the changes in generation_id.
 const topologyAge = 10 * time.Second
 
-// topology has the nodes of amdkfd by the PCI address of their GPU.
+// topology contains the nodes of amdkfd by the PCI address of their GPU.
 type topology struct {
 	nodes      map[string][]node
 	generation string

@@ -58,7 +58,7 @@ type answer struct {
 	err error
 }
 
-// addition has the values that the engine adds to a report.
+// addition contains the values that the engine adds to a report.
 type addition struct {
 	page *gpu.FieldPage
 	// activity is the activity of the MIG instances since the last turn, by UUID of the GPU.

@@ -23,7 +23,7 @@ type session struct {
 	gpus    []entity
 	uuids   map[entity]string // of the GPUs; missing ones are read again
 	watches []*watch
-	// unserved has the failed watches that were logged.
+	// unserved contains the failed watches that were logged.
 	unserved  map[string]bool
 	moments   moments
 	counted   time.Duration // when the GPUs were last counted, boot clock

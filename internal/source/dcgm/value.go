@@ -75,7 +75,7 @@ type key struct {
 // values are the results of one request.
 type values map[key]value
 
-// moments has the values with a time in the future, and when each was first seen, the best estimate
+// moments contains the values with a time in the future, and when each was first seen, the best estimate
 // of when it was read. The engine sorts values by time: after the wall clock was set back, its
 // newest value stays an old one until the clock reaches that time again.
 type moments map[key]glimpse

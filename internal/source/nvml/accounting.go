@@ -25,7 +25,7 @@ import (
 type accounts struct {
 	at time.Duration // end of the sums, boot clock
 	of map[uint32]account
-	// all has the PIDs with an account, including processes that ended long ago.
+	// all contains the PIDs with an account, including processes that ended long ago.
 	all map[uint32]bool
 }
 

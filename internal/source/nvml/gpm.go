@@ -21,7 +21,7 @@ import (
 // instance and not to the GPU. GPM streaming is a setting of the host and is not changed.
 type gpm struct {
 	offered *bool // nil before the first call
-	// pairs has the samples of each instance by all its properties, because ids are reused.
+	// pairs contains the samples of each instance by all its properties, because ids are reused.
 	pairs map[string]*pair
 	moved bool // the last look took samples
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Store has the samples of series by their labels.
+// Store contains the samples of series by their labels.
 type Store struct {
 	labels  map[string]fold.Labels
 	samples map[string][]fold.Sample
