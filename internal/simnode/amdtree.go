@@ -58,7 +58,7 @@ func (t *amdTree) set(path string, content []byte, fault string) error {
 		delete(t.written, path)
 		return replaceByFIFO(path)
 	case t.hung[path]:
-		// Once a writer was there, the waiting readers get the end of the file.
+		// When the only writer closes the FIFO, the waiting readers reach the end of the file.
 		fifo, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			return err

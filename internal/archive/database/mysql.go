@@ -112,7 +112,7 @@ func lockMySQL(ctx context.Context, t *transaction, of lock) error {
 		return fmt.Errorf("lock %s: %w", name, err)
 	}
 	if got.Int != 1 {
-		return fmt.Errorf("lock %s: another program has it since %s", name, lockTimeout)
+		return fmt.Errorf("lock %s: another program has held it for %s or longer", name, lockTimeout)
 	}
 	if of == (lock{}) {
 		return nil

@@ -141,7 +141,7 @@ const createSchema = `do $$ begin
   end if;
 end $$`
 
-// The functions for JSON in the views that only MySQL has: a value as text, and a part as JSON.
+// jsonValue and jsonPart match MySQL's JSON functions in the views, which PostgreSQL lacks: a value as text, and a part as JSON.
 var (
 	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
 	jsonPart  = regexp.MustCompile(`json_extract\(([a-z.]+), '\$\.(\w+)'\)`)

@@ -107,5 +107,5 @@ func (o *Options) output() io.Writer {
 // follows reports whether events are derived from changes.
 func (o *Options) follows() bool { return o.Events || o.Archive != nil }
 
-// SendsSnapshots reports whether snapshots are for the archive only.
+// SendsSnapshots reports whether snapshots are sent to the archive and not logged.
 func (o *Options) SendsSnapshots() bool { return o.Snapshots == snapshotsSend }

@@ -67,7 +67,7 @@ type level struct {
 	parent string // UID of its controller
 	whole  bool   // whether its chain reached the root
 	sample *dto.Metric
-	of     belonging // the labels that a pod without a controller has for itself
+	of     belonging // the labels of a pod without a controller
 }
 
 // before reports whether l is preferred over another level of the same workload: first with a

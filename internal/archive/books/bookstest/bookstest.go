@@ -57,7 +57,7 @@ var methods = []struct {
 	}},
 }
 
-// statement returns all of a statement.
+// statement returns the hours and sums of a statement as text.
 func statement(t *testing.T, s books.Source, of books.Query, by ...string) (text string) {
 	of.By = by
 	st, err := s.Statement(t.Context(), of)
