@@ -47,8 +47,10 @@ func TestSQLite(t *testing.T) {
 	check(t, err)
 	for n := range 30 {
 		for _, cluster := range []string{"east", "west"} {
-			check(t, csv.Replace(t.Context(), hour(cluster, n)))
-			check(t, sqlite.Replace(t.Context(), hour(cluster, n)))
+			h := hour(cluster, n)
+			h.UnknownPods = []table.PodID{{Namespace: "a", Pod: "p", UID: "u"}}
+			check(t, csv.Replace(t.Context(), h))
+			check(t, sqlite.Replace(t.Context(), h))
 		}
 	}
 	check(t, csv.Close())
@@ -64,16 +66,22 @@ func TestSQLite(t *testing.T) {
 		check(t, err)
 		return st
 	}
-	want, got := read(books.OpenFolder(t.Context(), folder)), read(books.OpenSQLite(t.Context(), file))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("statement (-folder +file):\n%s", diff)
-	}
-	of.Where["uuid"], of.Checks = []string{"GPU-1"}, false // hours have no such column
-	if diff := cmp.Diff(want.Hours, read(books.OpenSQLite(t.Context(), file)).Hours); diff != "" {
-		t.Errorf("hours of a board (-folder +file):\n%s", diff)
-	}
-	if len(got.Hours) != 25 || len(got.Rows) != 50 || len(got.Charges) != 50 || len(got.Uncounted) != 1 {
-		t.Errorf("%d hours, %d rows, %d charges, %d boards", len(got.Hours), len(got.Rows), len(got.Charges), len(got.Uncounted))
+	for _, uuids := range [][]string{nil, {"GPU-1"}} { // neither hours nor unknown pods have such a column
+		rows := 50
+		if uuids != nil {
+			of.Where["uuid"], rows = uuids, 25
+		}
+		want, got := read(books.OpenFolder(t.Context(), folder)), read(books.OpenSQLite(t.Context(), file))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("statement of %s (-folder +file):\n%s", uuids, diff)
+		}
+		if len(got.Hours) != 25 || len(got.Rows) != rows || len(got.Charges) != 50 || len(got.Uncounted) != 1 {
+			t.Errorf("%s: %d hours, %d rows, %d charges, %d boards", uuids, len(got.Hours), len(got.Rows), len(got.Charges), len(got.Uncounted))
+		}
+		pods := []books.UnknownPod{{Cluster: "east", PodID: table.PodID{Namespace: "a", Pod: "p", UID: "u"}, Hours: 25, Energy: 25 * 2 * 60}}
+		if diff := cmp.Diff(pods, got.UnknownPods); diff != "" {
+			t.Errorf("unknown pods (-want +got):\n%s", diff)
+		}
 	}
 }
 

@@ -64,7 +64,7 @@ func (s Query) where() *sqldb.Statement {
 	return where
 }
 
-// ofClusters returns the query of the same clusters and time: hours have no other columns of a query.
+// ofClusters returns the query of the same clusters and time: hours and unknown pods have no other columns of a query.
 func (s Query) ofClusters() Query {
 	clusters := Query{From: s.From, Until: s.Until}
 	if names, ok := s.Where["cluster"]; ok {
@@ -259,7 +259,7 @@ func (d *database) unknownPods(ctx context.Context, of Query) (found []UnknownPo
 		"select c.cluster, c.hour, c.node, c.namespace, c.pod, c.pod_uid, c.energy_mj from {charges} c join {hours} h on h.cluster = c.cluster and h.hour = c.hour"+
 		" where h.unknown_pods > 0 and c.pod_uid <> '' and c.hour >= ? and c.hour < ? and not exists (select 1 from {pods} p where p.cluster = c.cluster and p.hour = c.hour"+
 		" and (p.pod_uid = c.pod_uid or p.namespace = c.namespace and p.pod = c.pod))) as unnamed", of.From, of.Until)
-	s.Join(of.where()).Add(" group by cluster, namespace, pod, pod_uid order by cluster, namespace, pod, pod_uid")
+	s.Join(of.ofClusters().where()).Add(" group by cluster, namespace, pod, pod_uid order by cluster, namespace, pod, pod_uid")
 	columns := append(make([]table.Column, 4), table.Column{Type: table.Int}, table.Column{Type: table.Int})
 	err = d.rows(ctx, s, columns, func(row []table.Cell) error {
 		found = append(found, UnknownPod{row[0].Text, table.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}, row[4].Int, row[5].Int})
