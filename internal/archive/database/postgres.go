@@ -59,8 +59,6 @@ func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Inserts have many texts: a server would keep each of them as a prepared statement.
-	config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
 	if as == read {
 		config.RuntimeParams["search_path"] = schemaName
 		config.RuntimeParams["timezone"] = "UTC"
@@ -75,6 +73,10 @@ func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err == nil {
 		config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
+		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // the default of the driver
+			// Inserts have many texts: a server would keep each of them as a prepared statement.
+			config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
+		}
 		return config, nil
 	}
 	const want = "must be a URL such as postgres://archive@db.example.com/gpuledger"

@@ -120,11 +120,11 @@ func (d *Database) transaction(ctx context.Context, do func(*transaction) error,
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()
 	t := &transaction{session{d.dialect, tx}, conn}
 	if d.dialect.unlock != nil {
 		defer t.unlock(ctx, locks)
 	}
+	defer func() { _ = tx.Rollback() }()
 	for _, of := range locks {
 		if err := d.dialect.lock(ctx, t, of); err != nil {
 			return err
@@ -145,7 +145,7 @@ func (t *transaction) unlock(ctx context.Context, locks []lock) {
 	}
 }
 
-// batch is the number of rows in an insert. A statement of PostgreSQL or MySQL may have 65,535 values.
+// batch is the number of rows in an insert. A statement may have 65,535 values, in SQLite 32,766.
 const batch = 1000
 
 // insert inserts rows.

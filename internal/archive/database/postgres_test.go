@@ -1,0 +1,26 @@
+package database
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// TestParsePostgres checks that statements are not kept as prepared ones, and that a URL can set a mode for a pool of connections, in
+// which the next statement may run on another connection.
+func TestParsePostgres(t *testing.T) {
+	for url, want := range map[string]pgx.QueryExecMode{
+		"postgres://archive@db/gpuledger":                                         pgx.QueryExecModeDescribeExec,
+		"postgres://archive@db/gpuledger?default_query_exec_mode=exec":            pgx.QueryExecModeExec,
+		"postgres://archive@db/gpuledger?default_query_exec_mode=simple_protocol": pgx.QueryExecModeSimpleProtocol,
+	} {
+		config, err := parsePostgres(url)
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if got := config.DefaultQueryExecMode; got != want {
+			t.Errorf("%s: mode %s, want %s", url, got, want)
+		}
+	}
+}
