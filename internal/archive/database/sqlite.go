@@ -44,10 +44,38 @@ var SQLite = &Dialect{
 }
 
 // sqliteFile connects to a file.
-type sqliteFile struct{ name string }
+type sqliteFile struct {
+	name string
+	as   access
+}
 
-// Connect implements [driver.Connector].
-func (f sqliteFile) Connect(context.Context) (driver.Conn, error) { return f.Driver().Open(f.name) }
+// Connect implements [driver.Connector]. The files -wal and -shm stay after the last writer: a reader without the right to create
+// files could not open the database without them.
+func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := f.open(ctx)
+	if err != nil || f.as == read {
+		return conn, err
+	}
+	if _, err := conn.(sqlite.FileControl).FileControlPersistWAL("main", 1); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// open opens the file. Two programs that create it do not wait for each other, whatever the timeout is, so it tries again.
+func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
+	for {
+		conn, err := f.Driver().Open(f.name)
+		if of, ok := errors.AsType[*sqlite.Error](err); !ok || of.Code()&0xff != lib.SQLITE_BUSY {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
 
 // Driver implements [driver.Connector].
 func (f sqliteFile) Driver() driver.Driver { return new(sqlite.Driver) }
@@ -55,7 +83,7 @@ func (f sqliteFile) Driver() driver.Driver { return new(sqlite.Driver) }
 // connectSQLite creates the file, unless it exists: the driver does not report why it cannot open one. Readers see the last
 // transaction while another program writes. Writers wait for each other.
 func connectSQLite(path, _ string, as access) (driver.Connector, error) {
-	options := url.Values{"_pragma": {"busy_timeout(60000)", "journal_mode(wal)"}, "_txlock": {"immediate"}}
+	options := url.Values{"_pragma": {"busy_timeout(60000)", "journal_mode(wal)", "journal_size_limit(0)"}, "_txlock": {"immediate"}}
 	flags := os.O_RDWR | os.O_CREATE
 	if as == read {
 		options = url.Values{"_pragma": {"busy_timeout(60000)"}, "mode": {"ro"}}
@@ -68,7 +96,7 @@ func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 		return nil, err
 	}
 	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: options.Encode()}
-	return sqliteFile{name.String()}, file.Close()
+	return sqliteFile{name.String(), as}, file.Close()
 }
 
 // The parts of views that differ in SQLite: a view cannot be replaced, and an hour is added to a text.

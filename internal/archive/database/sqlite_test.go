@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,6 +132,60 @@ func TestSQLiteConcurrent(t *testing.T) {
 	}
 	if diff := cmp.Diff([][]string{{"5", "5", "85"}}, lines(t, path, "select count(*), count(distinct hour), sum(energy_mj) from charges")); diff != "" {
 		t.Errorf("charges (-want +got):\n%s", diff)
+	}
+}
+
+// TestSQLiteCreate checks that programs that create a file at the same time wait for each other.
+func TestSQLiteCreate(t *testing.T) {
+	for range 20 {
+		path, failed := filepath.Join(t.TempDir(), "archive.db"), make(chan error)
+		for range 4 {
+			go func() {
+				d, err := database.SQLite.Open(t.Context(), path, "")
+				if err == nil {
+					err = d.Close()
+				}
+				failed <- err
+			}()
+		}
+		for range 4 {
+			if err := <-failed; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestSQLiteOtherUser checks that a user who cannot write in the folder reads a file that no program has open.
+func TestSQLiteOtherUser(t *testing.T) {
+	d, path := fresh(t)
+	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon, 7)))
+	check(t, d.Close())
+	folder := filepath.Dir(path)
+	check(t, os.Chmod(folder, 0o555))
+	t.Cleanup(func() { check(t, os.Chmod(folder, 0o755)) })
+	if os.Getuid() == 0 { // root can write everywhere
+		check(t, os.Chmod(filepath.Dir(filepath.Dir(folder)), 0o755))
+		runtime.LockOSThread()
+		check(t, syscall.Setfsuid(65534))
+		defer func() {
+			check(t, syscall.Setfsuid(0))
+			runtime.UnlockOSThread()
+		}()
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("other users cannot read the folder of temporary files:", err)
+	}
+	r, err := database.SQLite.OpenReader(t.Context(), path, "")
+	check(t, err)
+	defer r.Close()
+	var found []string
+	check(t, r.Rows(t.Context(), database.SQL("select node from {charges}"), []table.Type{table.Text}, func(row []table.Cell) bool {
+		found = append(found, row[0].Text)
+		return true
+	}))
+	if diff := cmp.Diff([]string{"a"}, found); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
 }
 
