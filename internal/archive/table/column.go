@@ -144,9 +144,6 @@ func (f *Field[T]) SetCell(row *T, c Cell) {
 // Text returns a pointer to the text in a row. The column must have texts.
 func (f *Field[T]) Text(row *T) *string { return f.text(row) }
 
-// Number returns a pointer to the integer in a row. The column must have integers.
-func (f *Field[T]) Number(row *T) *int64 { return f.number(row) }
-
 // Counts are numbers by name. Their text is name=number, separated by spaces.
 type Counts map[string]int64
 

@@ -3,7 +3,7 @@ package table_test
 import (
 	"fmt"
 	"reflect"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,8 +14,9 @@ import (
 
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// fill sets each field of a row to another value, and returns the values as text.
-func fill(row reflect.Value) (values []string) {
+// fill sets each field of a row to another value, and returns the values as text by the names of the fields in [field].
+func fill(row reflect.Value) map[string]string {
+	values := make(map[string]string)
 	for i := range row.NumField() {
 		switch to := row.Field(i).Addr().Interface().(type) {
 		case *string:
@@ -29,14 +30,22 @@ func fill(row reflect.Value) (values []string) {
 		default:
 			panic(row.Type().Field(i).Name)
 		}
-		values = append(values, text(row.Field(i).Interface()))
+		values[field(row.Type().Field(i).Name)] = text(row.Field(i).Interface())
 	}
 	return values
 }
 
+// field returns the name that a field and its column have in common, such as gpu for GPUTime and gpu_ms.
+func field(name string) string {
+	for _, unit := range []string{"Time", "_mj", "_ms", "_seen"} {
+		name = strings.TrimSuffix(name, unit)
+	}
+	return strings.ToLower(strings.ReplaceAll(name, "_", ""))
+}
+
 func text(value any) string { return fmt.Sprint(value) }
 
-// TestFields checks that the tables have each field of a row in exactly one column. An hour has the cluster and the hour of its
+// TestFields checks that the tables have each field of a row in the column of its name. An hour has the cluster and the hour of its
 // rows; charges have no model.
 func TestFields(t *testing.T) {
 	var gpu table.GPU
@@ -44,22 +53,23 @@ func TestFields(t *testing.T) {
 	var pod table.Pod
 	var workload table.Workload
 	h := &table.Hour{Cluster: "Cluster", Start: start.Add(time.Minute)} // the second field of a row
+	charges := fill(reflect.ValueOf(&charge).Elem())
+	delete(charges, "model")
 	for _, tt := range []struct {
 		of     table.Table
-		values []string
+		values map[string]string
 	}{
 		{table.GPUHours, fill(reflect.ValueOf(&gpu).Elem())},
-		{table.Charges, slices.DeleteFunc(fill(reflect.ValueOf(&charge).Elem()), func(value string) bool { return value == "Model" })},
-		{table.Pods, append(fill(reflect.ValueOf(&pod).Elem()), "Cluster", text(h.Start))},
-		{table.Workloads, append(fill(reflect.ValueOf(&workload).Elem()), "Cluster", text(h.Start))},
+		{table.Charges, charges},
+		{table.Pods, fill(reflect.ValueOf(&pod).Elem())},
+		{table.Workloads, fill(reflect.ValueOf(&workload).Elem())},
 	} {
+		tt.values["cluster"], tt.values["hour"] = h.Cluster, text(h.Start)
 		h.GPUs, h.Charges, h.Pods, h.Workloads = []table.GPU{gpu}, []table.Charge{charge}, []table.Pod{pod}, []table.Workload{workload}
-		var got []string
-		for _, value := range tt.of.Rows(h)[0] {
-			got = append(got, text(value))
+		got := make(map[string]string)
+		for i, value := range tt.of.Rows(h)[0] {
+			got[field(tt.of.Columns[i].Name)] = text(value)
 		}
-		slices.Sort(got)
-		slices.Sort(tt.values)
 		if diff := cmp.Diff(tt.values, got); diff != "" {
 			t.Errorf("%s (-fields +columns):\n%s", tt.of.Name, diff)
 		}
