@@ -176,6 +176,7 @@ func TestDefaultSink(t *testing.T) {
 	}{
 		{"", "gpuledger.db", []string{"run", "--store.url=http://x"}},
 		{"/var/lib/gpuledger", "/var/lib/gpuledger/gpuledger.db", []string{"run"}},
+		{"/var/lib/gpuledger:/var/lib/other", "/var/lib/gpuledger/gpuledger.db", []string{"run"}},
 		{"/var/lib/gpuledger", "", []string{"run", "--stdout=json"}},
 		{"/var/lib/gpuledger", "x", []string{"run", "--sqlite=x"}},
 		{"/var/lib/gpuledger", "", []string{"schema", "sqlite"}},

@@ -188,7 +188,8 @@ func Parse(args []string) (Config, error) {
 		return *c, fmt.Errorf("--from=%s is not before --until=%s", c.From.Format(time.RFC3339), c.Until.Format(time.RFC3339))
 	}
 	if c.unset = !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }); c.unset && c.Run {
-		c.SQLite = filepath.Join(os.Getenv("STATE_DIRECTORY"), "gpuledger.db")
+		directory, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // systemd may set several
+		c.SQLite = filepath.Join(directory, "gpuledger.db")
 	} else if c.unset && c.Schema == "" && !c.Version {
 		return *c, errors.New("nowhere to file: set --" + strings.Join(flags(destinations), " or --"))
 	}
