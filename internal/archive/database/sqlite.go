@@ -62,7 +62,7 @@ func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// open opens the file. Two programs that create it do not wait for each other, whatever the timeout is, so it tries again.
+// open opens the file. Two programs that create it do not wait for each other, also with a timeout, so it tries again.
 func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 	for {
 		conn, err := f.Driver().Open(f.name)
