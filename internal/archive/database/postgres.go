@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -52,8 +51,7 @@ var Postgres = &Dialect{
 	command:    "schema",
 }
 
-// connectPostgres returns a connector for a URL, which is that of libpq, and may omit values of PGPASSWORD, PGPASSFILE and other
-// variables of libpq.
+// connectPostgres returns a connector for a URL of libpq. It may omit values of PGPASSWORD, PGPASSFILE and other variables of libpq.
 func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 	config, err := parsePostgres(url)
 	if err != nil {
@@ -142,12 +140,6 @@ const createSchema = `do $$ begin
     create schema ` + schemaName + `;
   end if;
 end $$`
-
-// jsonValue and jsonPart match MySQL's JSON functions in the views, which PostgreSQL lacks: a value as text, and a part as JSON.
-var (
-	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
-	jsonPart  = regexp.MustCompile(`json_extract\(([a-z.]+), '\$\.(\w+)'\)`)
-)
 
 func viewsPostgres(text string) string {
 	text = strings.ReplaceAll(text, "date(hour)", "(hour at time zone 'UTC')::date")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -17,6 +18,12 @@ import (
 //
 //go:embed views.sql
 var views string
+
+// jsonValue and jsonPart match MySQL's JSON functions in the views, which other dialects lack: a value as text, and a part as JSON.
+var (
+	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
+	jsonPart  = regexp.MustCompile(`json_extract\(([a-z.]+), '\$\.(\w+)'\)`)
+)
 
 //go:embed migrations
 var files embed.FS
@@ -71,14 +78,14 @@ func split(script string) []string {
 	return all
 }
 
-// script returns the statements of migrations, of the views, and last that of the version: a script
+// script returns the statements of migrations and views, and last the statement of the version: a script
 // that is interrupted is run again.
 func (d *Dialect) script(migrations []Migration) string {
 	version := migrations[len(migrations)-1].Version
 	return d.prelude + join(migrations, d.views(views)) + fmt.Sprintf("\n%s schema_version values (%d)%s;\n", d.skip.into, version, d.skip.end)
 }
 
-// Schema returns a script that creates or updates the tables. If they have partitions, it creates those of the months of a range.
+// Schema returns a script that creates or updates the tables. If they have partitions, it creates the partitions of the months in a range.
 // It can be repeated.
 func (d *Dialect) Schema(from, until time.Time) (string, error) {
 	migrations, err := d.Migrations()

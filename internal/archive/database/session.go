@@ -35,7 +35,14 @@ func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, ea
 	defer rows.Close()
 	row, targets := make([]table.Cell, len(types)), make([]any, len(types))
 	for i, as := range types {
-		targets[i] = map[table.Type]any{table.Text: &row[i].Text, table.Int: &row[i].Int, table.Time: moment{&row[i]}}[as]
+		switch as {
+		case table.Text:
+			targets[i] = &row[i].Text
+		case table.Int:
+			targets[i] = &row[i].Int
+		case table.Time:
+			targets[i] = moment{&row[i]}
+		}
 	}
 	for rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
@@ -94,7 +101,7 @@ func (s session) rows(ctx context.Context, of table.Table, where *Statement) (al
 	err = s.Rows(ctx, text, types, func(cells []table.Cell) bool {
 		row := make([]any, len(cells))
 		for i, c := range cells {
-			row[i] = map[table.Type]any{table.Text: c.Text, table.Int: c.Int, table.Time: c.Time()}[types[i]]
+			row[i] = c.Value(types[i])
 		}
 		all = append(all, row)
 		return true

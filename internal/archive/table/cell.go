@@ -21,6 +21,17 @@ func (c Cell) Time() time.Time {
 	return time.UnixMilli(c.Int).UTC()
 }
 
+// Value returns the value of a column of a type, as in a row of [Table].
+func (c Cell) Value(as Type) any {
+	switch as {
+	case Int:
+		return c.Int
+	case Time:
+		return c.Time()
+	}
+	return c.Text
+}
+
 // Column returns a column by its name.
 func (t Table) Column(name string) (Column, error) {
 	i := t.index(name)
