@@ -104,7 +104,7 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 		return nil, err
 	}
 	if c.unset {
-		log.Info("no sink is set: filing in an SQLite database", "file", c.SQLite)
+		log.Warn("no sink is set: filing in an SQLite database of this machine; set --sqlite to choose another file", "file", c.SQLite)
 	}
 	for _, d := range destinations {
 		if d.isSet(&c) {
