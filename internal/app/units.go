@@ -37,7 +37,7 @@ const (
 )
 
 func (u *Units) register(fs *flag.FlagSet) {
-	fs.TextVar(&u.Managers, "units", cli.List{unitsAuto}, "`managers` whose units are owners of energy: any of "+strings.Join(unit.Managers, ", ")+"; none; or auto, which is slurm on Kubernetes nodes and all elsewhere")
+	fs.TextVar(&u.Managers, "units", cli.List{unitsAuto}, "`managers` of the units that get accounts: any of "+strings.Join(unit.Managers, ", ")+"; none; or auto, which is slurm on Kubernetes nodes and all elsewhere")
 	fs.Var(&u.Patterns, "units.pattern", "`manager=regexp` that finds the units of another manager in paths of cgroups; its group is the unit's name (repeatable)")
 	fs.IntVar(&u.Max, "units.max", 1000, "`maximum` number of units with their own series; the rest is summed up in unit=\"other\"")
 	fs.TextVar(&u.Users, "units.users", unit.UsersUID, "`data` about users on the pages: uid, name or none")

@@ -27,7 +27,7 @@ type Interval struct {
 	AtRest    bool
 
 	// Parts are the MIG instances and the free slices, or one part for the whole GPU. It is empty for a
-	// gap whose energy is unattributed.
+	// gap with unattributed energy.
 	Parts   []IntervalPart
 	Charges []Charge
 	// Unattributed is the energy that is charged to no account, by reason.

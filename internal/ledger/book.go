@@ -68,7 +68,7 @@ type Mark struct {
 	sum *gpu.Millijoules
 	// share is the GPU's share of the energy since the last mark; 0 means undivided.
 	share float64
-	// listed is set if the processes were known, outdated if they are those of an earlier observation.
+	// listed is set if the processes were known, outdated if they come from an earlier observation.
 	listed, outdated bool
 	// took is the time by which the counter may have been read earlier; less than a gap.
 	took time.Duration

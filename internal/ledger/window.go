@@ -22,7 +22,7 @@ type window struct {
 	divided   bool
 	// listed is set if the processes were known at its start and at every observation.
 	listed bool
-	// outdated is set if some of these lists were those of an earlier observation.
+	// outdated is set if some of these lists came from an earlier observation.
 	outdated bool
 	// signal is set if every observation had activity.
 	signal bool

@@ -179,7 +179,7 @@ func isSystem(above []string) bool {
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
-// hiddenService returns the service in a cgroup file whose slice is above the exporter's cgroup namespace, or "". It can be a service of
+// hiddenService returns the service in a cgroup file if its slice is above the exporter's cgroup namespace, else "". It can be a service of
 // the system or of a user.
 func hiddenService(file string) string {
 	for segments, err := range proc.Paths(file) {

@@ -122,7 +122,7 @@ func (m *Mapper) readParented(id string, podman podmanList) (c container, err er
 	return c, err
 }
 
-// adopt adds the live containers of which the engine is known now to the units.
+// adopt adds live containers to the units when their engine is known.
 func (l live) adopt(containers map[string]container) {
 	for id, processes := range l.parented {
 		if c := containers[id]; c.manager != "" {

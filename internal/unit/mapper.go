@@ -38,7 +38,7 @@ const (
 // Config contains the sources and settings of a Mapper.
 type Config struct {
 	ProcFS string
-	// Managers are the managers whose units are owners, in addition to the managers of Patterns.
+	// Managers are the managers of units that get accounts, in addition to the managers of Patterns.
 	Managers []string
 	Patterns Patterns
 	// Max limits the number of units. Further units of a manager are one unit, named other.

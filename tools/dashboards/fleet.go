@@ -51,7 +51,7 @@ func fleet() *dashboard.DashboardBuilder {
 		Refresh("15m").
 		WithVariable(variable("model", "Model", `label_values(gpuledger_placement_info{cluster=~"$cluster"}, model)`)).
 		WithPanel(number(words{"GPUs present", "GPUs that a driver lists now.", noGPU}, sixth, "short", present).Thresholds(from("text"))).
-		WithPanel(number(words{"GPUs allocated", "GPUs of which pods or units hold at least a part now.", noGPU}, sixth, "short",
+		WithPanel(number(words{"GPUs allocated", "GPUs that pods or units hold at least in part now.", noGPU}, sixth, "short",
 			allocated).Thresholds(from("text"))).
 		WithPanel(number(words{"GPUs free", "GPUs present less GPUs allocated: no pod and no unit holds a part of them.", noGPU}, sixth, "short",
 			present+` - `+allocated).Thresholds(from("text"))).
@@ -62,7 +62,7 @@ func fleet() *dashboard.DashboardBuilder {
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Active share", "Share of the time in which pods and units work on the present GPUs now. The driver does not report activity of MPS clients, nor of MIG instances before Hopper.", noGPU}, sixth, "percentunit",
 			active+` / `+present).Thresholds(from("text")).Decimals(1)).
-		WithPanel(rows(words{"Models", "GPUs of each model now, GPUs of which pods or units hold a part, and the share of the time in which these work on them.", noGPU}, half, []column{
+		WithPanel(rows(words{"Models", "GPUs of each model now, GPUs that pods or units hold at least in part, and the share of the time in which these work on them.", noGPU}, half, []column{
 			{field: "model", title: "Model"},
 			{field: "Value #A", title: "Present", width: 90},
 			{field: "Value #B", title: "Allocated", width: 100},

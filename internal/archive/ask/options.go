@@ -343,7 +343,7 @@ func (o *options) open(ctx context.Context, progress func(string)) (books.Source
 	return nil, errors.New("--books must be a folder, a file of SQLite, s3://, postgres:// or mysql://")
 }
 
-// isFile reports whether a path is that of a file.
+// isFile reports whether a path names a file.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()

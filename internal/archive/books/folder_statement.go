@@ -39,7 +39,7 @@ func (f *folder) Statement(ctx context.Context, of Query) (*Statement, error) {
 	return &s.Statement, err
 }
 
-// chargeColumns are the columns of charges that are read: the hour, those of the query, and the amounts.
+// chargeColumns are the columns of charges that are read: the hour, the columns of the query, and the amounts.
 func (s Query) chargeColumns() []string {
 	columns := []string{hourColumn}
 	for name := range s.Where {

@@ -221,7 +221,7 @@ func SortRefusals(all []Refusal) {
 	})
 }
 
-// foldedHour is an hour with the boards whose records are impossible.
+// foldedHour is an hour with the boards that have impossible records.
 type foldedHour struct {
 	*table.Hour
 	refused fold.BoardErrors

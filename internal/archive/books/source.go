@@ -67,7 +67,7 @@ func (r *Row) Refusals() (all []Refusal) {
 	return all
 }
 
-// errStopped ends a reading whose caller needs no more.
+// errStopped ends a reading when the caller needs no more rows.
 var errStopped = errors.New("stopped")
 
 // sequence returns the values that a function passes to each, and its error. It stops the function by errStopped.

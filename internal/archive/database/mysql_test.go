@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestParseMySQL checks what the driver gets from a URL.
+// TestParseMySQL checks the configuration of the driver for a URL.
 func TestParseMySQL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte("s3cret?/\n"), 0o600); err != nil {

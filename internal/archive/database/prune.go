@@ -121,7 +121,7 @@ func hoursIn(filed [][]any) (hours []time.Time) {
 	return hours
 }
 
-// addMonthly adds the sums of the charges and corrections of filed hours of a month, without hours whose rows were removed.
+// addMonthly adds the sums of a month's charges and corrections. It omits hours without rows.
 func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, filed [][]any) error {
 	charged := make(map[time.Time]int64)
 	text := SQL("select hour, count(*) from {charges}").Join(in(m)).Add(" group by hour")

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// SQLite is the dialect of SQLite, whose address is the path of a file. Times are texts, see [table.Format]. A transaction locks the
+// SQLite is the dialect of SQLite. An address is the path of a file. Times are texts, see [table.Format]. A transaction locks the
 // whole file, so hours need no locks.
 var SQLite = &Dialect{
 	Name:      "sqlite",

@@ -42,7 +42,7 @@ func (c Column) Zero() any {
 	return ""
 }
 
-// Field is a column whose value a row of T holds. Exactly one of the accessors is set.
+// Field is a column with its value in a row of T. Exactly one of the accessors is set.
 type Field[T any] struct {
 	Column
 	text     func(row *T) *string

@@ -29,7 +29,7 @@ type GPU struct {
 	Uncounted, Estimated int64
 }
 
-// place are the columns of the place of a GPU, health those of its energy and its health.
+// place and health are the columns of a GPU's place, and of its energy and health.
 var (
 	place = []Field[GPU]{
 		text("node", "node", func(g *GPU) *string { return &g.Node }),

@@ -28,7 +28,7 @@ type Hour struct {
 	// SilentNodes is the number of nodes without samples and without failed scrapes. ExplainedNodes
 	// is the number of silent nodes that were removed, drained or renamed.
 	SilentNodes, ExplainedNodes int
-	// Corrections are the differences from what is filed, if the month is closed.
+	// Corrections are the differences from the filed charges, if the month is closed.
 	Corrections []Charge
 	// Events and Snapshots are rows of the tables of the same name, see [EventRows].
 	Events, Snapshots []Event
