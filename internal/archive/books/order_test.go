@@ -82,12 +82,12 @@ func TestOrder(t *testing.T) {
 			switch name {
 			case "samples", "rules":
 				n = 4 // the last ones read the index only
-				if testing.Short() {
-					n = 3
-				}
 			case "auto": // the fleet is so small that only a long time has enough GPU hours for rules
 				of.Until = begin.Add(4000 * time.Hour)
 				n = 3
+			}
+			if testing.Short() {
+				n = min(n, 3)
 			}
 			bookstest.TestOrder(t, open, of, n, fleetHours)
 		})
