@@ -112,3 +112,6 @@ func (a allocations) Allocations() gpu.Allocations {
 
 // Units implements [sampler.Mapper].
 func (a allocations) Units() map[gpu.Unit]gpu.UnitInfo { return a.units.Units() }
+
+// Used implements [sampler.Mapper].
+func (a allocations) Used(devices []gpu.Device, by map[gpu.Owner][]string) { a.units.Used(devices, by) }

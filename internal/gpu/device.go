@@ -45,6 +45,27 @@ type Device struct {
 	ReportsEvents bool `json:"xid_events"`
 }
 
+// indexed is the vendor of GPUs that a device plugin can name by index. GPUs of other vendors may
+// have the same index.
+const indexed = "NVIDIA"
+
+// Named reports whether a name names the GPU, and not a partition of it.
+func (d Device) Named(name DeviceName) bool {
+	switch {
+	case name.UUID != "":
+		return d.UUID == name.UUID
+	case name.Index != nil:
+		return d.Index == *name.Index && (d.Vendor == indexed || d.Vendor == "")
+	case name.Position != nil:
+		return d.Position != nil && d.Partitions == nil && *d.Position == *name.Position
+	case name.Node != "":
+		return d.DeviceNode == name.Node
+	case name.PCIBusID != "":
+		return d.PCIBusID == name.PCIBusID
+	}
+	return false
+}
+
 // Platform is the place of a GPU in its chassis (NVML nvmlDeviceGetPlatformInfo, DCGM fields
 // 571-577). Blackwell and newer GPUs report it.
 type Platform struct {

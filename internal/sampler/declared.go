@@ -17,6 +17,7 @@ import (
 // removes the file after the last process. The stage of the units reports the first contradiction.
 func (s *Sampler) correct(v view) {
 	var wrong error
+	anyDeclared := false
 	uuids := slices.Concat(slices.Collect(maps.Keys(v.allocations)), slices.Collect(maps.Keys(s.declared)))
 	slices.Sort(uuids)
 	for _, uuid := range slices.Compact(uuids) {
@@ -25,6 +26,7 @@ func (s *Sampler) correct(v view) {
 		if len(declared)+len(s.declared[uuid]) == 0 {
 			continue
 		}
+		anyDeclared = true
 		unnamed := s.unnamed(present, declared, s.declared[uuid])
 		list = slices.DeleteFunc(slices.Clone(list), func(a gpu.Allocation) bool {
 			return a.Declared && (a.Owner.UID == "" || contradicted(a, unnamed, present))
@@ -40,6 +42,22 @@ func (s *Sampler) correct(v view) {
 	if wrong != nil {
 		s.cfg.Stages.Observe(stage.Units, v.now, wrong)
 	}
+	if anyDeclared {
+		s.cfg.Mapper.Used(s.gpus.devices(), v.used())
+	}
+}
+
+// used returns the GPUs that each unit uses.
+func (v view) used() map[gpu.Owner][]string {
+	by := make(map[gpu.Owner][]string)
+	for uuid, p := range v.processes {
+		for _, g := range p.present {
+			if g.Owner.Kind == gpu.OwnerUnit && !slices.Contains(by[g.Owner], uuid) {
+				by[g.Owner] = append(by[g.Owner], uuid)
+			}
+		}
+	}
+	return by
 }
 
 // remember keeps the declared allocations of a GPU for the next tick. Without a list of its processes, the last ones stay.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/stage"
@@ -166,5 +167,22 @@ func TestMissingFileOfInstance(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]gpu.Sharing{"301": gpu.SharingMIG, "302": gpu.SharingMIG}, got); diff != "" {
 		t.Errorf("sharing (-want +got):\n%s", diff)
+	}
+}
+
+// TestUsed checks that the mapper learns which GPUs units use where files declare GPUs.
+func TestUsed(t *testing.T) {
+	w := newWorld(t)
+	w.runs(first, 41, job("301"))
+	w.runs(second, 42, job("301"))
+	s := w.sampler()
+	if w.ticks(s, 3); w.used != nil {
+		t.Errorf("used %v without files", w.used)
+	}
+	w.declares("GPU-unknown", "301") // a number that names another GPU than Slurm gave to the job
+	w.ticks(s, 3)
+	want := map[gpu.Owner][]string{job("301"): {first, second}}
+	if diff := cmp.Diff(want, w.used, cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("used (-want +got):\n%s", diff)
 	}
 }

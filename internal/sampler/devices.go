@@ -73,7 +73,7 @@ func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	if name.Position != nil {
 		return ds.at(*name.Position)
 	}
-	i := slices.IndexFunc(ds, func(d gpu.Device) bool { return named(d, name) })
+	i := slices.IndexFunc(ds, func(d gpu.Device) bool { return d.Named(name) })
 	if i < 0 {
 		return "", ""
 	}
@@ -115,25 +115,6 @@ func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 			return false
 		})
 	}
-}
-
-// indexed is the vendor of GPUs that a device plugin can name by index. GPUs of other vendors may
-// have the same index.
-const indexed = "NVIDIA"
-
-// named reports whether a device name names the GPU.
-func named(d gpu.Device, name gpu.DeviceName) bool {
-	switch {
-	case name.UUID != "":
-		return d.UUID == name.UUID
-	case name.Index != nil:
-		return d.Index == *name.Index && (d.Vendor == indexed || d.Vendor == "")
-	case name.Node != "":
-		return d.DeviceNode == name.Node
-	case name.PCIBusID != "":
-		return d.PCIBusID == name.PCIBusID
-	}
-	return false
 }
 
 // findInstance returns the first instance that matches.

@@ -36,6 +36,8 @@ type Mapper interface {
 	SeesHost() bool
 	// Units describes the known units. The result must not change.
 	Units() map[gpu.Unit]gpu.UnitInfo
+	// Used reports which GPUs each owner uses (UUIDs): files may name others.
+	Used(devices []gpu.Device, by map[gpu.Owner][]string)
 }
 
 // Config contains the dependencies and settings of a sampler.

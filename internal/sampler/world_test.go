@@ -52,6 +52,7 @@ type world struct {
 	max         int         // limit of process accounts
 	driver      string      // version
 	units       map[gpu.Unit]gpu.UnitInfo
+	used        map[gpu.Owner][]string
 	idlePower   map[string]gpu.Watts
 	log         *slog.Logger
 }
@@ -136,6 +137,8 @@ func (w *world) Process(pid uint32) (gpu.Process, bool) {
 func (w *world) Owner(id gpu.ProcessID) gpu.Owner { return w.owners[id] }
 
 func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return w.units }
+
+func (w *world) Used(_ []gpu.Device, by map[gpu.Owner][]string) { w.used = by }
 
 // Allocations returns the allocations, requested at the current time unless a test sets another.
 func (w *world) Allocations() gpu.Allocations {

@@ -1,6 +1,8 @@
 package unit
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,6 +28,7 @@ const (
 type claim struct {
 	device gpu.DeviceName
 	job    string // empty for a file that cannot be used
+	named  number
 	// written is the time at which the file was written.
 	written time.Time
 }
@@ -60,36 +63,66 @@ func (p *prologFiles) check() error {
 func readPrologFiles(dirs []string, n Numbers) (prologFiles, error) {
 	files := prologFiles{infos: make(map[string]gpu.UnitInfo)}
 	var first error
-	for _, dir := range dirs {
-		for _, err := range []error{files.readGPUs(dir, n), files.readJobs(filepath.Join(dir, "jobs"), n)} {
-			if err != nil && !errors.Is(err, fs.ErrNotExist) && first == nil {
-				first = err
-			}
+	for _, path := range dirs {
+		dir, err := openPrologDir(path, n)
+		if err == nil {
+			err = cmp.Or(missing(files.readGPUs(dir)), missing(files.readJobs(dir)))
 		}
+		first = cmp.Or(first, missing(err))
 	}
 	return files, errors.Join(first, files.check())
+}
+
+// missing returns nil for a file or directory that does not exist.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// prologDir is a directory that prologs write. A file in it can set the meaning of its numbers.
+type prologDir struct {
+	path    string
+	numbers Numbers
+}
+
+// numbersFile is the name of the file with the meaning of the numbers in its directory.
+const numbersFile = "numbers"
+
+// openPrologDir reads the meaning of the numbers in a directory. Without a file it is the given one.
+func openPrologDir(path string, n Numbers) (prologDir, error) {
+	file := filepath.Join(path, numbersFile)
+	data, _, err := readTrusted(file, maxHeldFile)
+	if err != nil {
+		return prologDir{path, n}, missing(err)
+	}
+	if err := n.UnmarshalText(bytes.TrimSpace(data)); err != nil {
+		return prologDir{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return prologDir{path, n}, nil
 }
 
 // readGPUs reads the files that are named by a GPU or a MIG device. Each has a line for each job:
 // its id, and the user's uid if the prolog writes it. The formats of jobstats and of
 // dcgm-exporter are special cases of it.
-func (p *prologFiles) readGPUs(dir string, n Numbers) error {
-	names, err := listTrusted(dir, maxHeldFiles)
+func (p *prologFiles) readGPUs(dir prologDir) error {
+	names, err := listTrusted(dir.path, maxHeldFiles)
 	if err != nil {
 		return err
 	}
 	slices.Sort(names)
 	var first error
 	for _, name := range names {
-		device, ok := parseDevice(name, n)
+		device, ok := parseDevice(name, dir.numbers)
 		if !ok {
 			if isGPUName(name) {
-				p.reject(name, dir)
+				p.reject(name, dir.path)
 			}
 			continue
 		}
-		err := p.readGPU(filepath.Join(dir, name), device)
-		if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err := p.readGPU(filepath.Join(dir.path, name), claim{device: device, named: dir.number(name)})
+		if missing(err) == nil {
 			continue
 		}
 		p.claims = append(p.claims, claim{device: device})
@@ -105,7 +138,7 @@ func isGPUName(name string) bool {
 	return '0' <= name[0] && name[0] <= '9' || strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-")
 }
 
-func (p *prologFiles) readGPU(path string, device gpu.DeviceName) error {
+func (p *prologFiles) readGPU(path string, c claim) error {
 	data, info, err := readTrusted(path, maxHeldFile)
 	if err != nil {
 		return err
@@ -115,7 +148,8 @@ func (p *prologFiles) readGPU(path string, device gpu.DeviceName) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	for _, j := range jobs {
-		p.claims = append(p.claims, claim{device, j.job, info.ModTime()})
+		c.job, c.written = j.job, info.ModTime()
+		p.claims = append(p.claims, c)
 		if info := p.infos[j.job]; j.uid != "" && info.UID == "" {
 			info.UID = j.uid
 			p.infos[j.job] = info
@@ -167,8 +201,9 @@ func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 }
 
 // readJobs reads the files that are named by job ids, with lines name=value.
-func (p *prologFiles) readJobs(dir string, n Numbers) error {
-	names, err := listTrusted(dir, maxHeldFiles)
+func (p *prologFiles) readJobs(dir prologDir) error {
+	jobs := filepath.Join(dir.path, "jobs")
+	names, err := listTrusted(jobs, maxHeldFiles)
 	if err != nil {
 		return err
 	}
@@ -178,15 +213,13 @@ func (p *prologFiles) readJobs(dir string, n Numbers) error {
 		if !isNumber(job) {
 			continue
 		}
-		path := filepath.Join(dir, job)
+		path := filepath.Join(jobs, job)
 		data, info, err := readTrusted(path, maxHeldFile)
 		if err != nil {
-			if !errors.Is(err, fs.ErrNotExist) && first == nil {
-				first = err
-			}
+			first = cmp.Or(first, missing(err))
 			continue
 		}
-		p.addJob(path, string(data), info.ModTime(), n)
+		p.addJob(path, string(data), info.ModTime(), dir)
 	}
 	return first
 }
@@ -195,7 +228,7 @@ func (p *prologFiles) readJobs(dir string, n Numbers) error {
 const noGPUs = "NoDevFiles"
 
 // addJob adds the content of a job's file. Unknown names and invalid values are ignored, except malformed names of GPUs.
-func (p *prologFiles) addJob(path, text string, written time.Time, n Numbers) {
+func (p *prologFiles) addJob(path, text string, written time.Time, dir prologDir) {
 	job := filepath.Base(path)
 	info := p.infos[job]
 	fields := map[string]*string{
@@ -210,9 +243,9 @@ func (p *prologFiles) addJob(path, text string, written time.Time, n Numbers) {
 			continue
 		}
 		for device := range strings.SplitSeq(value, ",") {
-			switch d, ok := parseDevice(device, n); {
+			switch d, ok := parseDevice(device, dir.numbers); {
 			case ok:
-				p.claims = append(p.claims, claim{d, job, written})
+				p.claims = append(p.claims, claim{d, job, dir.number(device), written})
 			case device != "" && device != noGPUs:
 				p.reject(device, path)
 			}

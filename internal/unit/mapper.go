@@ -97,10 +97,11 @@ type Mapper struct {
 	// uids contains the users of jobs.
 	uids map[gpu.Unit]string
 	// units are the units within the limit, with the boot clock at which each was last alive.
-	units map[gpu.Unit]time.Duration
-	infos map[gpu.Unit]gpu.UnitInfo // immutable
-	held  []gpu.Allocation          // immutable
-	asked time.Duration             // when held was read (boot clock), 0 before
+	units     map[gpu.Unit]time.Duration
+	infos     map[gpu.Unit]gpu.UnitInfo // immutable
+	held      []gpu.Allocation          // immutable
+	asked     time.Duration             // when held was read (boot clock), 0 before
+	numbering numbering
 	// processes contains some of the processes of each unit, immutable.
 	processes map[gpu.Owner][]gpu.ProcessID
 }
@@ -179,8 +180,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 		fileErr = errors.New("read the files of prologs and containers: no response from their disk")
 	}
 	found.adopt(m.containers)
-	m.publish(found, began)
-	err := errors.Join(scanErr, fileErr)
+	err := errors.Join(scanErr, fileErr, m.publish(found, began))
 	m.cfg.Stages.Observe(stage.Units, began, err)
 	return err
 }

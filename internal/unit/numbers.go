@@ -41,11 +41,20 @@ func (n Numbers) MarshalText() ([]byte, error) {
 	if n.nodes == nil {
 		return []byte(meanings[n.meaning]), nil
 	}
-	nodes := make([]string, len(n.nodes))
-	for i, node := range n.nodes {
-		nodes[i] = strconv.Itoa(node)
+	var ranges []string
+	for i := 0; i < len(n.nodes); {
+		last := i
+		for last+1 < len(n.nodes) && n.nodes[last+1] == n.nodes[last]+1 {
+			last++
+		}
+		text := strconv.Itoa(n.nodes[i])
+		if last > i {
+			text += "-" + strconv.Itoa(n.nodes[last])
+		}
+		ranges = append(ranges, text)
+		i = last + 1
 	}
-	return []byte(meanings[n.meaning] + ":" + strings.Join(nodes, ",")), nil
+	return []byte(meanings[n.meaning] + ":" + strings.Join(ranges, ",")), nil
 }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].

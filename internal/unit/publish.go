@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// publish makes the result of a poll visible.
-func (m *Mapper) publish(found live, now gpu.Instant) {
+// publish makes the result of a poll visible. It returns an error if the numbers in prologs' files contradict the GPUs that jobs use.
+func (m *Mapper) publish(found live, now gpu.Instant) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.learnNames(now.Boot)
@@ -23,6 +23,8 @@ func (m *Mapper) publish(found live, now gpu.Instant) {
 	m.held = m.holdings(alive, now)
 	m.asked = now.Boot
 	m.infos = m.describe()
+	m.numbering.compare(m.lastFiles.claims)
+	return m.numbering.check()
 }
 
 // learnNames stores the names of jobs and containers from files. The caller holds m.mu.

@@ -74,7 +74,11 @@ func (w *world) Allocations() gpu.Allocations { return w.allocations }
 // SeesHost implements [sampler.Mapper].
 func (w *world) SeesHost() bool { return true }
 
+// Units implements [sampler.Mapper].
 func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return nil }
+
+// Used implements [sampler.Mapper].
+func (w *world) Used([]gpu.Device, map[gpu.Owner][]string) {}
 
 // ticks is the number of ticks in a round.
 const ticks = 1000

@@ -1,0 +1,176 @@
+package unit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+const (
+	// contradictions is the number of jobs that must use other GPUs than their files name before the meaning of the numbers counts
+	// as wrong.
+	contradictions = 3
+	// maxJobUses limits the jobs of a directory that are remembered.
+	maxJobUses = 16
+)
+
+// number is a number that names a GPU in a directory. The zero value is a GPU that is named by UUID.
+type number struct {
+	dir  prologDir
+	text string
+}
+
+// number returns the number in a name, without the GPU instance.
+func (d prologDir) number(name string) number {
+	text, _, _ := strings.Cut(name, ".")
+	if !isNumber(text) {
+		return number{}
+	}
+	return number{d, text}
+}
+
+// jobUse contains the numbers in the files of a job, and the GPUs that its processes use.
+type jobUse struct {
+	job     string
+	numbers []string
+	used    []gpu.Device
+}
+
+// fits reports whether the files name all GPUs that the job uses.
+func (u jobUse) fits(n Numbers) bool {
+	return !slices.ContainsFunc(u.used, func(d gpu.Device) bool {
+		return !slices.ContainsFunc(u.numbers, func(number string) bool {
+			name, ok := n.device(number)
+			return ok && d.Named(name)
+		})
+	})
+}
+
+// numbering compares the GPUs that jobs use with the numbers in their files.
+type numbering struct {
+	devices []gpu.Device
+	// used contains the GPUs that jobs have used since the last comparison, by job and UUID.
+	used map[string]map[string]bool
+	// jobs contains the last jobs of each directory.
+	jobs map[string][]jobUse
+	// numbers contains the meaning that each directory has now.
+	numbers map[string]Numbers
+}
+
+// Used receives which GPUs the owners use (UUIDs), so that a wrong meaning of the numbers in prologs' files is found.
+func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.numbering.devices = devices
+	if m.numbering.used == nil {
+		m.numbering.used = make(map[string]map[string]bool)
+	}
+	for owner, uuids := range by {
+		u := owner.Unit()
+		if u.Manager != Slurm {
+			continue
+		}
+		if m.numbering.used[u.Name] == nil {
+			m.numbering.used[u.Name] = make(map[string]bool)
+		}
+		for _, uuid := range uuids {
+			m.numbering.used[u.Name][uuid] = true
+		}
+	}
+}
+
+// compare stores the GPUs that jobs with files used. Jobs with a GPU that is named by UUID prove nothing about numbers.
+func (n *numbering) compare(claims []claim) {
+	n.numbers = make(map[string]Numbers)
+	of := make(map[string]map[string][]string) // numbers by job and directory
+	byUUID := make(map[string]bool)
+	for _, c := range claims {
+		dir := c.named.dir
+		if c.named.text == "" {
+			byUUID[c.job] = true
+			continue
+		}
+		n.numbers[dir.path] = dir.numbers
+		if of[c.job] == nil {
+			of[c.job] = make(map[string][]string)
+		}
+		of[c.job][dir.path] = append(of[c.job][dir.path], c.named.text)
+	}
+	for _, job := range slices.Sorted(maps.Keys(n.used)) {
+		for dir, numbers := range of[job] {
+			if len(of[job]) == 1 && !byUUID[job] {
+				n.add(dir, jobUse{job, numbers, n.devicesOf(n.used[job])})
+			}
+		}
+	}
+	clear(n.used)
+}
+
+func (n *numbering) devicesOf(uuids map[string]bool) []gpu.Device {
+	return slices.DeleteFunc(slices.Clone(n.devices), func(d gpu.Device) bool { return !uuids[d.UUID] })
+}
+
+// add stores the use of a job as the last one.
+func (n *numbering) add(dir string, use jobUse) {
+	if n.jobs == nil {
+		n.jobs = make(map[string][]jobUse)
+	}
+	jobs := slices.DeleteFunc(n.jobs[dir], func(u jobUse) bool { return u.job == use.job })
+	jobs = append(jobs, use)
+	n.jobs[dir] = jobs[max(0, len(jobs)-maxJobUses):]
+}
+
+// check returns an error if the numbers in a directory mean something else, with the meaning that fits the use of all jobs.
+func (n *numbering) check() error {
+	for _, dir := range slices.Sorted(maps.Keys(n.numbers)) {
+		now := n.numbers[dir]
+		wrong := slices.DeleteFunc(slices.Clone(n.jobs[dir]), func(u jobUse) bool { return u.fits(now) })
+		if len(wrong) < contradictions {
+			continue
+		}
+		var jobs []string
+		for _, u := range wrong[len(wrong)-contradictions:] {
+			jobs = append(jobs, u.job)
+		}
+		text, _ := now.MarshalText()
+		found := fmt.Sprintf("%s: jobs %s use other GPUs than their files name with --units.held-numbers=%s", dir, strings.Join(jobs, ", "), text)
+		fitting := n.fitting(dir)
+		if len(fitting) != 1 {
+			return fmt.Errorf("%s, and no other meaning fits: compare the prolog with gres.conf", found)
+		}
+		text, _ = fitting[0].MarshalText()
+		return fmt.Errorf("%s: %s fits; set it, or write it into %s/%s", found, text, dir, numbersFile)
+	}
+	return nil
+}
+
+// fitting returns the meanings that fit the use of all jobs of a directory: the least special ones.
+func (n *numbering) fitting(dir string) []Numbers {
+	wrong := func(m Numbers) bool {
+		return slices.ContainsFunc(n.jobs[dir], func(u jobUse) bool { return !u.fits(m) })
+	}
+	if plain := slices.DeleteFunc([]Numbers{Index, Minor, AMD}, wrong); len(plain) > 0 {
+		return plain
+	}
+	return slices.DeleteFunc(n.ranges(), wrong)
+}
+
+// ranges returns the lists of consecutive device nodes, from each but the first node to the last one.
+func (n *numbering) ranges() (lists []Numbers) {
+	var nodes []int
+	for _, d := range n.devices {
+		text, isNVIDIA := strings.CutPrefix(d.DeviceNode, "nvidia")
+		if node, err := strconv.Atoi(text); isNVIDIA && err == nil {
+			nodes = append(nodes, node)
+		}
+	}
+	slices.Sort(nodes)
+	for i := 1; i < len(nodes); i++ {
+		lists = append(lists, Numbers{meaning: minor, nodes: nodes[i:]})
+	}
+	return lists
+}

@@ -1,0 +1,98 @@
+package unit
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// eightGPUs are GPUs whose driver's order is the opposite of their device nodes, as on a node whose PCI buses are enumerated from
+// the last root port.
+func eightGPUs() (devices []gpu.Device) {
+	for i := range 8 {
+		devices = append(devices, gpu.Device{UUID: fmt.Sprint("GPU-", i), Vendor: "NVIDIA", Index: i, DeviceNode: fmt.Sprint("nvidia", 7-i)})
+	}
+	return devices
+}
+
+// TestNumbering checks that a wrong meaning of the numbers in prologs' files is found by the GPUs that jobs use, and that the
+// meaning of gres.conf is proposed. Each job has the numbers that Slurm gives it, and uses the GPUs that Slurm gives it.
+func TestNumbering(t *testing.T) {
+	index := func(n int) string { return fmt.Sprint("GPU-", n) }   // AutoDetect=nvml
+	node := func(n int) string { return fmt.Sprint("GPU-", 7-n) }  // File=/dev/nvidia[0-7]
+	upper := func(n int) string { return fmt.Sprint("GPU-", 3-n) } // File=/dev/nvidia[4-7]
+	tests := []struct {
+		name, numbers string
+		file          string // content of the file numbers
+		slurm         func(int) string
+		jobs          [][]int // numbers of each job
+		want          string  // part of the error, empty for none
+	}{
+		{"right by index", "index", "", index, [][]int{{0}, {1, 2}, {7}, {4}}, ""},
+		{"right by node", "minor", "", node, [][]int{{0}, {1, 2}, {7}, {4}}, ""},
+		{"right by list", "minor:4-7", "", upper, [][]int{{0}, {1}, {2, 3}}, ""},
+		{"two jobs", "index", "", node, [][]int{{0}, {1}}, ""},
+		{"by node, not by index", "index", "", node, [][]int{{0}, {1, 2}, {5}}, "jobs 0, 1, 2 use other GPUs than their files name with --units.held-numbers=index: minor fits; set it, or write it into DIR/numbers"},
+		{"by index, not by node", "minor", "", index, [][]int{{0}, {1, 2}, {5}}, "--units.held-numbers=minor: index fits"},
+		{"four of eight", "minor", "", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=minor: minor:4-7 fits"},
+		{"four of eight, not by index", "index", "", upper, [][]int{{0}, {1}, {2}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
+		{"a list of others", "minor:2-5", "", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=minor:2-5: minor:4-7 fits"},
+		{"a file of its own", "index", "minor:4-7\n", upper, [][]int{{0}, {1}, {3}}, ""},
+		{"a wrong file", "minor:4-7", "index", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
+		{"no meaning", "index", "", func(n int) string { return fmt.Sprint("GPU-", (n*3+1)%8) }, [][]int{{0}, {1}, {2}}, "and no other meaning fits: compare the prolog with gres.conf"},
+		{"a job in the middle fits", "index", "", func(n int) string { // the numbers 3 and 4 are equal in both meanings of an eight
+			return []string{"GPU-7", "GPU-6", "GPU-5", "GPU-3", "GPU-3", "GPU-2", "GPU-1", "GPU-0"}[n]
+		}, [][]int{{0}, {1}, {3}, {5}}, "no other meaning fits"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if tt.file != "" {
+				write(t, filepath.Join(dir, "numbers"), tt.file)
+			}
+			var n Numbers
+			if err := n.UnmarshalText([]byte(tt.numbers)); err != nil {
+				t.Fatal(err)
+			}
+			m := Mapper{}
+			for job, numbers := range tt.jobs {
+				by := make(map[gpu.Owner][]string)
+				var names []string
+				for _, number := range numbers {
+					names = append(names, fmt.Sprint(number))
+					owner := gpu.Unit{Manager: Slurm, Name: fmt.Sprint(job)}.Owner()
+					by[owner] = append(by[owner], tt.slurm(number))
+				}
+				write(t, filepath.Join(dir, "jobs", fmt.Sprint(job)), "gpus="+strings.Join(names, ",")+"\n")
+				files, err := readPrologFiles([]string{dir}, n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.Used(eightGPUs(), by)
+				m.numbering.compare(files.claims)
+			}
+			err := m.numbering.check()
+			if want := strings.ReplaceAll(tt.want, "DIR", dir); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want one with %q", err, want)
+			}
+		})
+	}
+}
+
+// TestMalformedNumbersFile checks that a directory is not read while the meaning of its numbers is unknown.
+func TestMalformedNumbersFile(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(dir, "numbers"), "uuid")
+	write(t, filepath.Join(dir, "jobs/4711"), "gpus=0\n")
+	write(t, filepath.Join(other, "1"), "4712\n")
+	files, err := readPrologFiles([]string{dir, other}, Index)
+	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "numbers")) {
+		t.Errorf("error %v, want one with the file", err)
+	}
+	if len(files.claims) != 1 || files.claims[0].job != "4712" {
+		t.Errorf("claims %+v, want the one of the other directory", files.claims)
+	}
+}
