@@ -35,6 +35,7 @@ func main() {
 		fmt.Println(version.Print("gpuledger"))
 		return
 	}
+	cfg.Adapt(app.ThisMachine())
 	log := cli.NewLogger(cfg.Log)
 	if cfg.Command == "" && cfg.Sandbox {
 		enterSandbox(&cfg, log)

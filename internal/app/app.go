@@ -95,7 +95,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		<-ctx.Done()
 		return nil
 	}
-	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
+	log.Info("starting", "version", version.Version, "revision", version.GetRevision(), "node", cfg.NodeName, "kubernetes", cfg.PodResources != "", "state", cfg.StatePath)
 	node := NewNode(cfg, host.Now, log)
 	server := serve.New(cfg.Serve, log)
 	if cfg.Serving != nil {

@@ -71,7 +71,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 
 	c.Serve.Register(fs, ":9840")
 	c.Log.Register(fs)
-	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the Kubernetes node; default $NODE_NAME")
+	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the node; default $NODE_NAME, and without Kubernetes the host name")
 	fs.DurationVar(&c.Tick, "tick", time.Second, "`interval` between two readings of the GPUs, 200ms to 30s")
 	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", "`directory` where procfs is mounted")
 	fs.StringVar(&c.SysFS, "path.sysfs", "/sys", "`directory` where sysfs is mounted")
@@ -80,8 +80,8 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used if it exists")
 	fs.TextVar(&c.Resources, "kubelet.resource-pattern", cli.MustPattern(podmapper.DefaultResources), "`regexp` of GPU resource names")
 	fs.TextVar(&c.Reservations, "kubelet.reservation-namespaces", cli.List(podmapper.DefaultReservations), "`namespaces` of pods that only reserve GPUs for other pods, as KAI Scheduler and Run:ai do, separated by commas")
-	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock", "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes")
-	fs.StringVar(&c.StatePath, "state.path", "/run/gpuledger", "`directory` of the state file; should be cleared at every boot, such as a tmpfs")
+	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", auto, "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes; auto is "+kubeletSocket+" in a pod and where "+kubelet+" exists, else empty")
+	fs.StringVar(&c.StatePath, "state.path", auto, "`directory` of the state file; should be cleared at every boot, such as a tmpfs; auto is "+systemState+", and $XDG_RUNTIME_DIR/gpuledger for a user who does not own it")
 	fs.StringVar(&c.Features, "nfd.features", "", "`directory` of Node Feature Discovery's feature files, to write the Node's labels; empty disables it")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; the loader finds it by default")
 	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`timeout` of a GPU in a tick; the tick continues without it")
@@ -152,11 +152,13 @@ func (c *Config) validate() error {
 	absolute("path.sysfs", c.SysFS)
 	absolute("path.container-logs", c.ContainerLogs)
 	absolute("path.pod-logs", c.PodLogs)
-	if c.PodResources != "" {
+	if c.PodResources != "" && c.PodResources != auto {
 		absolute("kubelet.pod-resources-socket", c.PodResources)
 	}
 	absolute("kubelet.pods-api-socket", c.PodsAPI)
-	absolute("state.path", c.StatePath)
+	if c.StatePath != auto {
+		absolute("state.path", c.StatePath)
+	}
 	if c.Features != "" {
 		absolute("nfd.features", c.Features)
 	}

@@ -25,7 +25,7 @@ func TestSandboxRules(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			cfg, err := app.Parse(tt.flags, func(string) string { return "" })
+			cfg, err := app.Parse(append([]string{"--state.path=/run/gpuledger"}, tt.flags...), func(string) string { return "" })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -32,7 +32,7 @@ type Units struct {
 
 // The values of --units that stand for a list.
 const (
-	unitsAuto = "auto"
+	unitsAuto = auto
 	unitsNone = "none"
 )
 

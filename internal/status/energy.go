@@ -28,7 +28,7 @@ func (e *Energy) Parts() []Part {
 		{"shared", "divided among several owners by measured activity", e.Shared},
 		{"allocated", "charged for holding the GPU", e.Allocated},
 		{"unattributed", "charged to no container", unattributed},
-		{"retired", "charged to containers that ended and are no longer shown", e.Retired},
+		{"retired", "charged to owners that ended and are no longer shown", e.Retired},
 	}
 }
 

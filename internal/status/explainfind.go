@@ -17,7 +17,7 @@ type Query struct {
 	// empty if the node has one GPU.
 	GPU string
 	// Owner is namespace/pod, namespace/pod/container, manager/unit, a UID, or the name of a pod or unit
-	// if only one has it.
+	// if only one has it, also as the page names a unit: job 4711.
 	Owner string
 	// Since is the time before the end of the book.
 	Since time.Duration
@@ -109,7 +109,7 @@ func (q Query) findOwner(g *gpu.GPU) (name string, owns func(gpu.Owner) bool, er
 	for _, by := range []func(gpu.Owner) []string{
 		func(o gpu.Owner) []string { return []string{fullName(o)} },
 		func(o gpu.Owner) []string { return []string{fullName(o.Group()), o.UID} },
-		func(o gpu.Owner) []string { return []string{o.Name} },
+		func(o gpu.Owner) []string { return []string{o.Name, unitName(o.Scope, o.Name)} },
 	} {
 		names := make(map[string]bool)
 		for _, o := range owners {

@@ -44,7 +44,7 @@ func (o *owner) joules() (sum float64) {
 type segment struct{ X, Width, Class, Pattern string }
 
 func containerRow(c Container, how, why string) owner {
-	o := owner{Name: c.PodName(), Container: c.part(), How: how, Why: why, Stray: c.stray()}
+	o := owner{Name: c.Who(), Container: c.part(), How: how, Why: why, Stray: c.stray()}
 	if e := c.Energy; e != nil {
 		o.amounts = []patterned{{"", e.Exclusive}, {"shared", e.Shared}, {"allocated", e.Allocated}}
 		if methods := e.methods(); methods != "" {
@@ -79,7 +79,7 @@ func (e *Energy) unattributedRows() (rows []owner) {
 		}
 	}
 	if e.Retired > 0 {
-		rows = append(rows, owner{Name: "Retired", How: "containers that are no longer shown", Class: "reason-retired", amounts: []patterned{{"retired", e.Retired}}})
+		rows = append(rows, owner{Name: "Retired", How: "owners that are no longer shown", Class: "reason-retired", amounts: []patterned{{"retired", e.Retired}}})
 	}
 	return rows
 }
@@ -147,7 +147,7 @@ func (c *card) addOwners(g *GPU, u unit) {
 	slices.SortStableFunc(c.Owners, byEnergy)
 	slices.SortStableFunc(c.Ended, byEnergy)
 	if sum, n := total(ended); n > 0 {
-		c.EndedSum = fmt.Sprintf("%s ended: %s", plural(n, "container", "containers"), u.amount(sum.Sum()))
+		c.EndedSum = fmt.Sprintf("%s ended: %s", several(ended, n), u.amount(sum.Sum()))
 	}
 	rows := paint(slices.Concat(pointers(c.Owners), pointers(c.Ended)))
 	if g.Energy != nil {

@@ -209,10 +209,10 @@ func (g *GPU) holders() (holders, ended []Container) {
 	return holders, ended
 }
 
-// NoHolder explains that no container is known to hold the GPU.
+// NoHolder explains that no owner is known to hold the GPU.
 func (g *GPU) NoHolder() string {
 	if g.HoldersKnown {
-		return "no container"
+		return "no owner"
 	}
 	return "unknown"
 }
@@ -232,12 +232,37 @@ func (g *GPU) Profile(instance string) string {
 // stray reports whether the container uses a device without an allocation.
 func (c *Container) stray() bool { return c.Holds && c.Sharing == gpu.SharingNone }
 
-// PodName is the name of the pod with its namespace, or of the unit with its manager.
+// PodName is the name of the pod with its namespace, or of the unit.
 func (c *Container) PodName() string {
 	if c.Unit != "" {
-		return or(c.Manager) + "/" + or(c.Unit)
+		return unitName(c.Manager, c.Unit)
 	}
 	return or(c.Namespace) + "/" + or(c.Pod)
+}
+
+// Who is the name of the pod or unit with what is known about the user of a unit.
+func (c *Container) Who() string {
+	var known []string
+	if c.User != "" {
+		known = append(known, labelvalue.Printable(c.User))
+	} else if c.UID != "" && c.UID != c.Unit {
+		known = append(known, "user "+labelvalue.Printable(c.UID))
+	}
+	if c.Account != "" {
+		known = append(known, labelvalue.Printable(c.Account))
+	}
+	if known == nil {
+		return c.PodName()
+	}
+	return c.PodName() + " (" + strings.Join(known, ", ") + ")"
+}
+
+// several formats a number of owners: containers, or owners if one of the list is a unit.
+func several(list []Container, n int) string {
+	if slices.ContainsFunc(list, func(c Container) bool { return c.Unit != "" }) {
+		return plural(n, "owner", "owners")
+	}
+	return plural(n, "container", "containers")
 }
 
 // part is the name of the container in its pod, empty for a unit.

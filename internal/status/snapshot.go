@@ -26,6 +26,11 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	for i := range s.GPUs {
 		g := newGPU(&s.GPUs[i], age <= stale)
 		g.LastReading, g.ReadingAgeSeconds = since(s.GPUs[i].LastReading)
+		for k := range g.Containers {
+			c := &g.Containers[k]
+			info := s.Units[gpu.Unit{Manager: c.Manager, Name: c.Unit}]
+			c.User, c.UID, c.Account = shown(info.User), shown(info.UID), shown(info.Account)
+		}
 		p.GPUs = append(p.GPUs, g)
 	}
 	for _, st := range s.Stages {

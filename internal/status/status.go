@@ -122,8 +122,12 @@ type Container struct {
 	PodUID    string `json:"pod_uid"`
 	Container string `json:"container"`
 	// Manager and Unit name a unit, for which the four fields above are empty.
-	Manager     string `json:"manager,omitempty"`
-	Unit        string `json:"unit,omitempty"`
+	Manager string `json:"manager,omitempty"`
+	Unit    string `json:"unit,omitempty"`
+	// User, UID and Account are what is known about a unit.
+	User        string `json:"user,omitempty"`
+	UID         string `json:"uid,omitempty"`
+	Account     string `json:"account,omitempty"`
 	GPUInstance string `json:"gpu_instance,omitempty"`
 	// Holds is set while the container holds or uses the GPU. The next four fields are set only
 	// then, and Sharing only if it is known whether the container has an allocation.

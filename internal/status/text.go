@@ -55,7 +55,7 @@ func gpuTable(p *Page) *table {
 		}
 		holders, _ := g.holders()
 		for _, c := range holders {
-			who := strings.TrimSuffix(c.PodName()+" "+c.part(), " ")
+			who := strings.TrimSuffix(c.Who()+" "+c.part(), " ")
 			if c.Replicas > 0 {
 				who = "held by " + who
 			}
@@ -74,6 +74,9 @@ func gpuTable(p *Page) *table {
 // what describes model and place of the GPU.
 func (g *GPU) what() string {
 	parts := []string{or(g.Model)}
+	if g.Serial == "" {
+		parts = append(parts, "reports no serial number")
+	}
 	if g.ChassisSerial != "" {
 		parts = append(parts, "chassis "+labelvalue.Printable(g.ChassisSerial))
 	}
@@ -113,7 +116,10 @@ func energyTable(p *Page) *table {
 	t := newTable("ENERGY IN "+u.Name, ">TOTAL", ">EXCLUSIVE", ">SHARED", ">ALLOCATED")
 	for i := range p.GPUs {
 		g := &p.GPUs[i]
-		name := fmt.Sprintf("%s, serial %s", g.title(), or(g.Serial))
+		name := g.title()
+		if g.Serial != "" {
+			name += ", serial " + labelvalue.Printable(g.Serial)
+		}
 		e := g.Energy
 		if e == nil {
 			t.add(name, none, none, none, none)
@@ -128,7 +134,7 @@ func energyTable(p *Page) *table {
 			}
 		}
 		if sum, n := total(ended); n > 0 {
-			t.charged(u, indent+plural(n, "container", "containers")+" ended", sum.Sum(), sum)
+			t.charged(u, indent+several(ended, n)+" ended", sum.Sum(), sum)
 		}
 		t.uncharged(u, e)
 		if caution := g.Remark(); caution != "" {

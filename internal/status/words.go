@@ -23,6 +23,17 @@ func or(s string) string {
 	return labelvalue.Printable(s)
 }
 
+// nouns are what people call the units of managers.
+var nouns = map[string]string{"slurm": "job", "docker": "container", "podman": "container", "systemd": "service", "user": "user"}
+
+// unitName names a unit in the words of people, such as job 4711.
+func unitName(manager, name string) string {
+	if noun := nouns[manager]; noun != "" {
+		return noun + " " + or(name)
+	}
+	return or(manager) + "/" + or(name)
+}
+
 func ago(seconds float64) string { return length(seconds) + " ago" }
 
 func length(seconds float64) string {
