@@ -214,7 +214,7 @@ func (f *filing) rows() (all []map[string]string) {
 	}
 	days, err := r.Days(f.Context())
 	for _, day := range days {
-		err = errors.Join(err, r.Read(f.Context(), table.Hours, day, table.Hours.Names(), func(row []table.Cell) {
+		err = errors.Join(err, r.Read(f.Context(), day.Of(table.Hours), table.Hours.Names(), func(row []table.Cell) {
 			values := make(map[string]string)
 			for i, c := range table.Hours.Columns {
 				values[c.Name] = row[i].Text

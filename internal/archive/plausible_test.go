@@ -65,7 +65,7 @@ func hoursOf(t *testing.T, folder string) string {
 		t.Fatal(err)
 	}
 	var all []string
-	err = reader.Read(t.Context(), table.Hours, files.Day{Cluster: "east", Date: noon.Truncate(24 * time.Hour)}, []string{"hour", "unknown_pods"}, func(row []table.Cell) {
+	err = reader.Read(t.Context(), files.Day{Cluster: "east", Date: noon.Truncate(24 * time.Hour)}.Of(table.Hours), []string{"hour", "unknown_pods"}, func(row []table.Cell) {
 		all = append(all, row[0].Time().Format("15")+":"+table.Format(row[1].Int))
 	})
 	if err != nil {

@@ -90,7 +90,7 @@ func (f *folder) days(ctx context.Context, of Query, each func(filedDay) error) 
 func (f *folder) day(ctx context.Context, day files.Day, of Query) (filedDay, error) {
 	all := make(map[int64]*filedHour)
 	columns := []string{"hour", "state", "revision", "energy_mj", "gpus", "reason", "unknown_pods"}
-	err := f.reader.Read(ctx, table.Hours, day, columns, func(row []table.Cell) {
+	err := f.reader.Read(ctx, day.Of(table.Hours), columns, func(row []table.Cell) {
 		if hour := row[0].Time(); !hour.Before(of.From) && hour.Before(of.Until) {
 			h := Hour{Cluster: day.Cluster, Hour: hour, State: table.State(row[1].Text), Energy: row[3].Int, GPUs: row[4].Int, Reason: row[5].Text}
 			all[row[0].Int] = &filedHour{h, row[2].Int, row[6].Int > 0}
@@ -139,7 +139,7 @@ func (f *folder) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 				date = day.Date
 			}
 			matches := of.filter(columns)
-			return f.reader.Read(ctx, table.GPUHours, day.Day, columns, func(row []table.Cell) {
+			return f.reader.Read(ctx, day.Of(table.GPUHours), columns, func(row []table.Cell) {
 				if day.hours[row[hour].Int] != nil && matches(row) {
 					sameDay = append(sameDay, Row{GPU: scan(fields, row)})
 				}
@@ -165,7 +165,7 @@ func (f *folder) Boards(ctx context.Context, of Query) (found []Board, err error
 		matches := of.filter(columns)
 		var last Board
 		var count *int
-		return f.reader.Read(ctx, table.GPUHours, day.Day, columns, func(row []table.Cell) {
+		return f.reader.Read(ctx, day.Of(table.GPUHours), columns, func(row []table.Cell) {
 			b := Board{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text, 0}
 			if of.Named != "" && b.Is(of.Named) == nil {
 				return

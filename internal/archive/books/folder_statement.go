@@ -99,7 +99,7 @@ func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]
 	if !slices.Contains(s.By, modelColumn) {
 		return models, nil
 	}
-	err := s.reader.Read(ctx, table.GPUHours, day.Day, []string{"uuid", "model"}, func(row []table.Cell) {
+	err := s.reader.Read(ctx, day.Of(table.GPUHours), []string{"uuid", "model"}, func(row []table.Cell) {
 		if row[1].Text != "" {
 			models[row[0].Text] = row[1].Text
 		}
@@ -116,7 +116,7 @@ func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDa
 		read = append(slices.Clone(s.columns), "revision")
 	}
 	var c table.Charge // outside of the function, which would allocate it for each row
-	return s.reader.Read(ctx, t, day.Day, read, func(row []table.Cell) {
+	return s.reader.Read(ctx, day.Of(t), read, func(row []table.Cell) {
 		hour := day.hours[row[0].Int]
 		if hour == nil || hour.State == table.Pruned || len(read) > len(s.columns) && row[len(s.columns)].Int > hour.revision || !matches(row) {
 			return
@@ -140,14 +140,14 @@ func (s *folderStatement) unknown(ctx context.Context, day filedDay) error {
 		table.PodID
 	}
 	known, energy := make(map[key]bool), make(map[key]int64)
-	err := s.reader.Read(ctx, table.Pods, day.Day, []string{"hour", "namespace", "pod", "pod_uid"}, func(row []table.Cell) {
+	err := s.reader.Read(ctx, day.Of(table.Pods), []string{"hour", "namespace", "pod", "pod_uid"}, func(row []table.Cell) {
 		known[key{row[0].Int, table.PodID{UID: row[3].Text}}] = true
 		known[key{row[0].Int, table.PodID{Namespace: row[1].Text, Pod: row[2].Text}}] = true
 	})
 	if err != nil {
 		return err
 	}
-	err = s.reader.Read(ctx, table.Charges, day.Day, []string{"hour", "namespace", "pod", "pod_uid", "energy_mj"}, func(row []table.Cell) {
+	err = s.reader.Read(ctx, day.Of(table.Charges), []string{"hour", "namespace", "pod", "pod_uid", "energy_mj"}, func(row []table.Cell) {
 		hour, id := day.hours[row[0].Int], table.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}
 		if hour != nil && hour.unknownPods && id.UID != "" && !known[key{row[0].Int, table.PodID{UID: id.UID}}] && !known[key{row[0].Int, table.PodID{Namespace: id.Namespace, Pod: id.Pod}}] {
 			energy[key{row[0].Int, id}] += row[4].Int
@@ -163,7 +163,7 @@ func (s *folderStatement) unknown(ctx context.Context, day filedDay) error {
 func (s *folderStatement) uncounted(ctx context.Context, day filedDay) error {
 	columns := []string{hourColumn, "node", "uuid", "serial", "uncounted_mj"}
 	matches := s.filter(columns)
-	return s.reader.Read(ctx, table.GPUHours, day.Day, columns, func(row []table.Cell) {
+	return s.reader.Read(ctx, day.Of(table.GPUHours), columns, func(row []table.Cell) {
 		if day.hours[row[0].Int] != nil && matches(row) {
 			s.bounds.add(Uncounted{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Int})
 		}

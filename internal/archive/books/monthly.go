@@ -135,7 +135,7 @@ func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 		done[m] = true
 		columns := slices.Concat(names, namesOf(table.Amounts))
 		matches := of.filter(columns)
-		err := f.reader.Read(ctx, table.MonthlyCharges, files.Day{Cluster: m.cluster, Date: m.month}, columns, func(row []table.Cell) {
+		err := f.reader.Read(ctx, files.Day{Cluster: m.cluster, Date: m.month}.Of(table.MonthlyCharges), columns, func(row []table.Cell) {
 			if matches(row) {
 				all.addRow(m.month, names, row)
 			}
@@ -151,7 +151,7 @@ func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 func (f *folder) summed(ctx context.Context, m clusterMonth) (map[int64]bool, error) {
 	found := make(map[int64]bool)
 	last, failed := "", error(nil)
-	err := f.reader.Read(ctx, table.MonthlyCharges, files.Day{Cluster: m.cluster, Date: m.month}, []string{"hours"}, func(row []table.Cell) {
+	err := f.reader.Read(ctx, files.Day{Cluster: m.cluster, Date: m.month}.Of(table.MonthlyCharges), []string{"hours"}, func(row []table.Cell) {
 		if row[0].Text != last && failed == nil {
 			last = row[0].Text
 			failed = addHours(found, m.month, last)
@@ -179,7 +179,7 @@ func (d *database) Details(ctx context.Context, of Query, each func(cluster stri
 func (f *folder) Details(ctx context.Context, of Query, each func(cluster string, hour time.Time)) error {
 	return f.days(ctx, of, func(day filedDay) error {
 		last := int64(0)
-		return f.reader.Read(ctx, table.GPUHours, day.Day, []string{hourColumn}, func(row []table.Cell) {
+		return f.reader.Read(ctx, day.Of(table.GPUHours), []string{hourColumn}, func(row []table.Cell) {
 			if row[0].Int != last {
 				last = row[0].Int
 				each(day.Cluster, row[0].Time())

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -35,8 +34,9 @@ func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(hours)) {
 		for _, as := range s.formats {
-			if err := s.add(ctx, as, t, name, hours[name]); err != nil {
-				return fmt.Errorf("%s.%s: %w", name, as.name, err)
+			hour := hourFiles{as, t, name}
+			if err := s.add(ctx, hour, hours[name]); err != nil {
+				return fmt.Errorf("%s: %w", hour.part(0).name, err)
 			}
 		}
 	}
@@ -49,23 +49,31 @@ func hourFile(t table.Table, row []any) string {
 	return path.Join(dayFolder(t, cluster, hour), t.Name+hour.Format("-15"))
 }
 
-// partFile returns the name of a file of an hour. The first one is number 0.
-func partFile(as format, name string, part int) string {
-	if part > 0 {
-		name += "-" + strconv.Itoa(part)
-	}
-	return name + "." + as.name
+// hourFiles are the files of an hour in a format.
+type hourFiles struct {
+	format
+	table table.Table
+	name  string // of the first file, without an extension
 }
 
-// add adds rows to the files of an hour in a format.
-func (s *Sink) add(ctx context.Context, as format, t table.Table, name string, rows [][]any) error {
-	first := partFile(as, name, 0)
+// part returns a file of the hour. The first one is number 0.
+func (h hourFiles) part(number int) file {
+	name := h.name
+	if number > 0 {
+		name += "-" + strconv.Itoa(number)
+	}
+	return file{h.format, h.table, name + "." + h.format.name}
+}
+
+// add adds rows to the files of an hour.
+func (s *Sink) add(ctx context.Context, hour hourFiles, rows [][]any) error {
+	first := hour.part(0).name
 	known := s.index.of(first)
 	var err error
-	if f, ok := s.bucket.(*folder); ok && as.name == "csv" {
-		err = f.grow(ctx, t, name, known, rows)
+	if f, ok := s.storage.(*folder); ok && hour.format.name == "csv" {
+		err = f.grow(ctx, hour, known, rows)
 	} else {
-		err = s.extend(ctx, as, t, name, known, rows)
+		err = s.extend(ctx, hour, known, rows)
 	}
 	if err != nil {
 		s.index.forget(first)
@@ -77,9 +85,9 @@ func (s *Sink) add(ctx context.Context, as format, t table.Table, name string, r
 
 // extend adds rows to the last file of an hour, and to new ones when it is full. It writes
 // a file only if no other program has changed it. Full files never change, so their ids are read once.
-func (s *Sink) extend(ctx context.Context, as format, t table.Table, name string, known *hourIDs, rows [][]any) error {
+func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	for conflicts := 0; conflicts < attempts; {
-		last, tag, err := s.last(ctx, as, t, name, known)
+		last, tag, err := s.last(ctx, hour, known)
 		if err != nil {
 			return err
 		}
@@ -89,17 +97,15 @@ func (s *Sink) extend(ctx context.Context, as format, t table.Table, name string
 		if len(known.ids) >= known.limit {
 			return ErrFull
 		}
-		n, size := 0, sizeOf(last)
-		for ; n < len(rows) && size < maxPart; n++ {
-			size += sizeOf(rows[n : n+1])
-		}
+		n := fitting(last, rows)
 		last = append(last, rows[:n]...)
 		sortRows(last)
-		var data bytes.Buffer
-		if err := as.write(&data, t, last); err != nil {
+		f := hour.part(known.parts)
+		data, err := f.encode(last)
+		if err != nil {
 			return err
 		}
-		switch _, err := s.bucket.write(ctx, partFile(as, name, known.parts), data.Bytes(), tag); {
+		switch _, err := s.storage.write(ctx, f.name, data, tag); {
 		case err == nil:
 			rows = rows[n:]
 		case !errors.Is(err, errChanged):
@@ -114,33 +120,50 @@ func (s *Sink) extend(ctx context.Context, as format, t table.Table, name string
 	return errChanged
 }
 
+// fitting returns the number of rows that fill a file.
+func fitting(last, rows [][]any) (n int) {
+	for size := sizeOf(last); n < len(rows) && size < maxPart; n++ {
+		size += sizeOf(rows[n : n+1])
+	}
+	return n
+}
+
 // last returns the rows of the last file of an hour and its tag, no rows if the file is missing. It adds
 // the ids in full files to the known ids.
-func (s *Sink) last(ctx context.Context, as format, t table.Table, name string, known *hourIDs) (rows [][]any, tag string, err error) {
+func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [][]any, tag string, err error) {
 	for {
-		part := partFile(as, name, known.parts)
-		data, tag, err := s.bucket.read(ctx, part, "")
-		if err != nil || tag == "" {
+		f := hour.part(known.parts)
+		in, tag, err := s.storage.open(ctx, f.name, "")
+		if err != nil || in == nil {
 			return nil, "", err
 		}
-		full := len(data) >= maxPart // also a large file of an earlier version
-		if full {
-			err = as.scan(object{bytes.NewReader(data)}, t, []string{t.Columns[idColumn].Name}, func(row []table.Cell) { known.add(row[0].Text) })
-		} else {
-			rows, err = as.read(data, t)
-		}
-		switch {
+		rows, full, err := f.grown(in, known)
+		switch err = errors.Join(err, in.Close()); {
 		case err != nil:
-			return nil, "", fmt.Errorf("%s: %w", path.Base(part), err)
-		case !full && sizeOf(rows) < maxPart:
+			return nil, "", fmt.Errorf("%s: %w", path.Base(f.name), err)
+		case !full:
 			return rows, tag, nil
 		}
-		for _, row := range rows {
-			known.add(row[idColumn].(string))
-		}
-		rows = nil
 		known.parts++
 	}
+}
+
+// grown returns the rows of a file that is not full. It adds the ids in a full one to the known ids.
+func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err error) {
+	size, err := in.Size()
+	if err != nil {
+		return nil, false, err
+	}
+	if size >= maxPart { // also a large file of an earlier version
+		return nil, true, f.scan(in, []string{f.table.Columns[idColumn].Name}, func(row []table.Cell) { known.add(row[0].Text) })
+	}
+	if rows, err = f.decode(in); err != nil || sizeOf(rows) < maxPart {
+		return rows, false, err
+	}
+	for _, row := range rows {
+		known.add(row[idColumn].(string))
+	}
+	return nil, true, nil
 }
 
 // unknown returns the rows with new ids, each id once: they are neither known nor in other rows.

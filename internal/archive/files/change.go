@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,12 +56,12 @@ func (s *Sink) apply(ctx context.Context, h *table.Hour, changes []change) error
 		tags := make(map[string]string)
 		for _, as := range s.formats {
 			for _, c := range changes {
-				name := file(as, c.table, h.Cluster, h.Start)
-				tag, err := s.update(ctx, as, name, h.Start, c)
+				f := dayFile(as, c.table, h.Cluster, h.Start)
+				tag, err := s.update(ctx, f, h.Start, c.rows)
 				if err != nil {
-					return fmt.Errorf("%s: %w", name, err)
+					return fmt.Errorf("%s: %w", f.name, err)
 				}
-				tags[name] = tag
+				tags[f.name] = tag
 			}
 		}
 		if !s.shared {
@@ -79,14 +78,14 @@ func (s *Sink) apply(ctx context.Context, h *table.Hour, changes []change) error
 }
 
 // update changes the rows of an hour in a file, and returns the file's tag.
-func (s *Sink) update(ctx context.Context, as format, name string, hour time.Time, c change) (string, error) {
-	return s.rewrite(ctx, as, c.table, name, func(all [][]any) ([][]any, error) {
+func (s *Sink) update(ctx context.Context, f file, hour time.Time, change func(old [][]any) [][]any) (string, error) {
+	return s.rewrite(ctx, f, func(all [][]any) ([][]any, error) {
 		n := len(all)
 		before := of(all, hour)
-		if c.table.Name == table.Hours.Name && len(before) > 0 && table.StateIn(before[0]) == table.Pruned {
+		if f.table.Name == table.Hours.Name && len(before) > 0 && table.StateIn(before[0]) == table.Pruned {
 			return nil, table.ErrPruned
 		}
-		rows := c.rows(before)
+		rows := change(before)
 		all = slices.DeleteFunc(all, func(row []any) bool { return row[hourColumn].(time.Time).Equal(hour) })
 		if len(all) == n && len(rows) == 0 {
 			return nil, errUnchanged
@@ -99,9 +98,9 @@ func (s *Sink) update(ctx context.Context, as format, name string, hour time.Tim
 
 // rewrite changes the rows of a file, again if another program changes it at the same time. It returns the
 // file's tag. The file stays as it is if change returns errUnchanged.
-func (s *Sink) rewrite(ctx context.Context, as format, t table.Table, name string, change func(rows [][]any) ([][]any, error)) (string, error) {
+func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([][]any, error)) (string, error) {
 	for range attempts {
-		rows, tag, err := s.read(ctx, as, t, name, "")
+		rows, tag, err := s.read(ctx, f, "")
 		if err != nil {
 			return "", err
 		}
@@ -111,11 +110,11 @@ func (s *Sink) rewrite(ctx context.Context, as format, t table.Table, name strin
 		case err != nil:
 			return "", err
 		}
-		var data bytes.Buffer
-		if err := as.write(&data, t, rows); err != nil {
+		data, err := f.encode(rows)
+		if err != nil {
 			return "", err
 		}
-		if tag, err = s.bucket.write(ctx, name, data.Bytes(), tag); !errors.Is(err, errChanged) {
+		if tag, err = s.storage.write(ctx, f.name, data, tag); !errors.Is(err, errChanged) {
 			return tag, err
 		}
 		if err := pause(ctx); err != nil {
@@ -134,12 +133,12 @@ func (s *Sink) kept(ctx context.Context, h *table.Hour, changes []change, tags m
 	}
 	for _, as := range s.formats {
 		for _, c := range last {
-			name := file(as, c.table, h.Cluster, h.Start)
-			all, tag, err := s.read(ctx, as, c.table, name, tags[name])
+			f := dayFile(as, c.table, h.Cluster, h.Start)
+			all, tag, err := s.read(ctx, f, tags[f.name])
 			if err != nil {
 				return false, err
 			}
-			if found := of(all, h.Start); tag != tags[name] && !same(found, c.rows(slices.Clone(found))) {
+			if found := of(all, h.Start); tag != tags[f.name] && !same(found, c.rows(slices.Clone(found))) {
 				return false, nil
 			}
 		}

@@ -1,24 +1,19 @@
 package files
 
 import (
-	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"time"
+	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// errColumns is the error of a file with other columns than this version writes.
-var errColumns = errors.New("the file has other columns than this version of gpuledger-archive writes: move it away, to file its day again")
-
 func writeCSV(w io.Writer, t table.Table, rows [][]any) error {
 	out := csv.NewWriter(w)
-	if err := out.Write(names(t)); err != nil {
+	if err := out.Write(t.Names()); err != nil {
 		return err
 	}
 	return writeRows(out, rows)
@@ -39,69 +34,85 @@ func writeRows(out *csv.Writer, rows [][]any) error {
 	return out.Error()
 }
 
-func readCSV(data []byte, t table.Table) (rows [][]any, err error) {
-	in := csv.NewReader(bytes.NewReader(data))
-	head, err := in.Read()
+// csvFile is a CSV file after its header.
+type csvFile struct {
+	*csv.Reader
+	table table.Table
+	head  []string
+}
+
+func openCSV(in content, t table.Table) (decoder, error) { return openCSVFile(in, t) }
+
+func openCSVFile(in io.Reader, t table.Table) (*csvFile, error) {
+	f := &csvFile{Reader: csv.NewReader(in), table: t}
+	head, err := f.Read()
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	columns, places := placesIn(t, head)
-	if !slices.Equal(head, columns) {
-		return nil, errColumns
+	f.head, f.ReuseRecord = head, true
+	return f, nil
+}
+
+func (f *csvFile) current() bool { return slices.Equal(f.head, written(f.table, f.head).Names()) }
+
+// written returns a table without the added columns that a file lacks.
+func written(t table.Table, head []string) table.Table {
+	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c table.Column) bool { return c.Added() && !slices.Contains(head, c.Name) })
+	return t
+}
+
+func (f *csvFile) scan(columns []string, each func([]table.Cell)) error {
+	fields := make([]csvColumn, len(columns))
+	for i, name := range columns {
+		c, err := f.table.Column(name)
+		if err != nil {
+			return err
+		}
+		fields[i] = csvColumn{c, slices.Index(f.head, name), make(map[string]string)}
+		if fields[i].place < 0 && !c.Added() {
+			return fmt.Errorf("column %s: %w", name, errMissing)
+		}
 	}
+	row := make([]table.Cell, len(columns))
 	for {
-		texts, err := in.Read()
+		record, err := f.Read()
 		if errors.Is(err, io.EOF) {
-			return rows, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		row := make([]any, len(t.Columns))
-		for i, place := range places {
-			if place < 0 {
-				row[i] = t.Columns[i].Zero()
-			} else if row[i], err = parse(t.Columns[i], texts[place]); err != nil {
-				line, _ := in.FieldPos(place)
-				return nil, fmt.Errorf("line %d, column %s: %w", line, t.Columns[i].Name, err)
+		for i, c := range fields {
+			if row[i], err = c.cell(record); err != nil {
+				line, _ := f.FieldPos(c.place)
+				return fmt.Errorf("line %d, column %s: %w", line, c.Name, err)
 			}
 		}
-		rows = append(rows, row)
+		each(row)
 	}
 }
 
-// parse is the inverse of [table.Format].
-func parse(c table.Column, text string) (any, error) {
-	switch c.Type {
-	case table.Int:
-		return strconv.ParseInt(text, 10, 64)
-	case table.Time:
-		if text == "" {
-			return time.Time{}, nil
-		}
-		return time.Parse(time.RFC3339, text)
-	}
-	return text, nil
+// csvColumn is a column in a file.
+type csvColumn struct {
+	table.Column
+	place int // -1 for an added column that the file lacks
+	texts map[string]string
 }
 
-// placesIn returns the columns of a table, except for added columns that a file lacks, and the place of
-// each column of the table in the file, -1 for those.
-func placesIn(t table.Table, file []string) (names []string, places []int) {
-	for _, c := range t.Columns {
-		if c.Added() && !slices.Contains(file, c.Name) {
-			places = append(places, -1)
-			continue
-		}
-		places = append(places, len(names))
-		names = append(names, c.Name)
+// cell returns the value in a record. Equal texts share memory, and do not keep their lines in memory.
+func (c csvColumn) cell(record []string) (table.Cell, error) {
+	if c.place < 0 {
+		return table.Cell{}, nil
 	}
-	return names, places
-}
-
-func names(t table.Table) []string {
-	all := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		all[i] = c.Name
+	cell, err := c.ParseCell(record[c.place])
+	if cell.Text == "" {
+		return cell, err
 	}
-	return all
+	text, known := c.texts[cell.Text]
+	if !known {
+		text = strings.Clone(cell.Text)
+		c.texts[text] = text
+	}
+	cell.Text = text
+	return cell, nil
 }

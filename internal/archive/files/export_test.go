@@ -21,12 +21,12 @@ var ErrStopped = errors.New("the program is stopped")
 // Stopping returns a sink that stops before a change of its files.
 func Stopping(s *Sink, changes int) *Sink {
 	stopped := *s
-	stopped.bucket = &stopping{s.bucket, changes}
+	stopped.storage = &stopping{s.storage, changes}
 	return &stopped
 }
 
 type stopping struct {
-	bucket
+	storage
 	left int
 }
 
@@ -42,14 +42,14 @@ func (s *stopping) write(ctx context.Context, name string, data []byte, tag stri
 	if err := s.change(); err != nil {
 		return "", err
 	}
-	return s.bucket.write(ctx, name, data, tag)
+	return s.storage.write(ctx, name, data, tag)
 }
 
 func (s *stopping) remove(ctx context.Context, name string) error {
 	if err := s.change(); err != nil {
 		return err
 	}
-	return s.bucket.remove(ctx, name)
+	return s.storage.remove(ctx, name)
 }
 
 // LimitIDs sets the number of ids that a sink keeps in memory.

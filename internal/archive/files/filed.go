@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,7 @@ import (
 // Filed returns the row of an hour in the manifest, zero if the hour is not filed in all formats.
 func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
 	for i, as := range s.formats {
-		rows, err := s.hour(ctx, as, table.Hours, cluster, hour)
+		rows, err := s.hour(ctx, dayFile(as, table.Hours, cluster, hour), hour)
 		if err != nil {
 			return table.Filed{}, err
 		}
@@ -37,14 +36,13 @@ func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed
 // not included.
 func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
-		name := file(s.formats[0], table.Hours, cluster, day)
-		rows, _, err := s.read(ctx, s.formats[0], table.Hours, name, "")
+		rows, err := s.rows(ctx, s.first(table.Hours, cluster, day))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		}
 		for _, row := range slices.Backward(rows) {
 			if hour := row[hourColumn].(time.Time); !hour.Before(from) && hour.Before(until) {
-				gpus, err := s.hour(ctx, s.formats[0], table.GPUHours, cluster, hour)
+				gpus, err := s.hour(ctx, s.first(table.GPUHours, cluster, hour), hour)
 				return table.NodesIn(gpus), err
 			}
 		}
@@ -73,12 +71,13 @@ func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.
 
 // clusters returns the clusters of a table by folder.
 func (s *Sink) clusters(ctx context.Context, t table.Table) (map[string]string, error) {
-	names, err := s.bucket.folders(ctx, t.Name)
+	folders, err := find(ctx, s.storage, t.Name, true)
 	if err != nil {
 		return nil, err
 	}
 	clusters := make(map[string]string)
-	for _, name := range names {
+	for _, f := range folders {
+		name := path.Base(f.name)
 		escaped, found := strings.CutPrefix(name, "cluster=")
 		if cluster, err := url.PathUnescape(escaped); found && err == nil {
 			clusters[name] = cluster
@@ -89,9 +88,9 @@ func (s *Sink) clusters(ctx context.Context, t table.Table) (map[string]string, 
 
 // days returns the days in the folder of a cluster.
 func (s *Sink) days(ctx context.Context, t table.Table, folder string) (days []time.Time, err error) {
-	names, err := s.bucket.folders(ctx, path.Join(t.Name, folder))
-	for _, name := range names {
-		if day, err := time.Parse("date="+time.DateOnly, name); err == nil {
+	folders, err := find(ctx, s.storage, path.Join(t.Name, folder), true)
+	for _, f := range folders {
+		if day, err := time.Parse("date="+time.DateOnly, path.Base(f.name)); err == nil {
 			days = append(days, day)
 		}
 	}
@@ -108,7 +107,7 @@ func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time
 		if !day.AddDate(0, 0, 1).After(since) {
 			continue
 		}
-		rows, _, err := s.read(ctx, s.formats[0], table.Hours, file(s.formats[0], table.Hours, cluster, day), "")
+		rows, _, err := s.read(ctx, s.first(table.Hours, cluster, day), "")
 		if err != nil {
 			return span, fmt.Errorf("manifest of %s: %w", day.Format(time.DateOnly), err)
 		}
@@ -131,7 +130,7 @@ func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (
 		if slices.Contains(except, cluster) {
 			continue
 		}
-		filed, err := s.hour(ctx, s.formats[0], table.Hours, cluster, hour)
+		filed, err := s.hour(ctx, s.first(table.Hours, cluster, hour), hour)
 		if err != nil {
 			return nil, err
 		}
@@ -149,19 +148,20 @@ func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (
 
 // seen returns the scraped GPUs of an hour of a cluster. It does not decode the other columns.
 func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []table.Seen, err error) {
-	name := file(s.formats[0], table.GPUHours, cluster, hour)
-	data, tag, err := s.bucket.read(ctx, name, "")
-	if err != nil || tag == "" {
+	f := s.first(table.GPUHours, cluster, hour)
+	in, _, err := s.storage.open(ctx, f.name, "")
+	if err != nil || in == nil {
 		return nil, err
 	}
+	defer in.Close()
 	columns := []string{"hour", "scrapes", "node", "uuid", "serial", "first_seen", "last_seen"}
-	err = s.formats[0].scan(object{bytes.NewReader(data)}, table.GPUHours, columns, func(row []table.Cell) {
+	err = f.scan(in, columns, func(row []table.Cell) {
 		if row[0].Int == hour.UnixMilli() && row[1].Int > 0 {
 			all = append(all, table.Seen{Cluster: cluster, Node: row[2].Text, UUID: row[3].Text, Serial: row[4].Text, First: row[5].Time(), Last: row[6].Time()})
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
 	return all, nil
 }
@@ -174,12 +174,12 @@ func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool
 		return true, nil
 	}
 	for _, as := range s.formats {
-		filed, err := s.hour(ctx, as, table.Hours, cluster, hour)
+		filed, err := s.hour(ctx, dayFile(as, table.Hours, cluster, hour), hour)
 		if err != nil || len(filed) == 0 || table.StateIn(filed[0]) == table.Corrected || table.StateIn(filed[0]) == table.Pruned {
 			return err == nil, err
 		}
 		digest := table.DigestRows(func(t table.Table) [][]any {
-			rows, e := s.hour(ctx, as, t, cluster, hour)
+			rows, e := s.hour(ctx, dayFile(as, t, cluster, hour), hour)
 			err = errors.Join(err, e)
 			return rows
 		})
@@ -198,7 +198,7 @@ func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (cha
 		return nil, err
 	}
 	for _, t := range []table.Table{table.Charges, table.Corrections} {
-		rows, err := s.hour(ctx, s.formats[0], t, cluster, hour)
+		rows, err := s.hour(ctx, s.first(t, cluster, hour), hour)
 		if err != nil {
 			return nil, err
 		}

@@ -9,60 +9,14 @@ package files
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
-
-// format is a file format. Rows have values as in [table.Table].
-type format struct {
-	name  string // and the extension of its files
-	write func(w io.Writer, t table.Table, rows [][]any) error
-	read  func(data []byte, t table.Table) ([][]any, error)
-	// scan calls each for every row, with the values of some columns.
-	scan func(file content, t table.Table, columns []string, each func([]table.Cell)) error
-}
-
-var formats = []format{{"csv", writeCSV, readCSV, scanCSV}, {"parquet", writeParquet, readParquet, scanParquet}}
-
-// Formats are the names of the file formats.
-func Formats() []string {
-	var all []string
-	for _, f := range formats {
-		all = append(all, f.name)
-	}
-	return all
-}
-
-// bucket holds files by name. The tag of a file identifies its content; it is empty if there is no
-// file.
-type bucket interface {
-	// read returns a file and its tag, or no data if the file still has the known tag.
-	read(ctx context.Context, name, known string) (data []byte, tag string, err error)
-	// folders returns the names of the folders in a folder, none if it is missing.
-	folders(ctx context.Context, name string) ([]string, error)
-	// write replaces the file with a tag at once, and returns the new tag. The error is errChanged
-	// if the file has another tag.
-	write(ctx context.Context, name string, data []byte, tag string) (string, error)
-	// files returns the files in a folder, without those in its folders; none if it is missing.
-	files(ctx context.Context, name string) ([]info, error)
-	// remove removes a file, if it exists.
-	remove(ctx context.Context, name string) error
-	Close() error
-}
-
-// info is a file in a folder of a bucket.
-type info struct {
-	name string // with its folder
-	size int64
-}
 
 // The columns that every table has, and the one after them in corrections.
 const (
@@ -70,44 +24,40 @@ const (
 	revisionColumn = 2
 )
 
-// Sink files the archive in a bucket.
+// Sink files the archive in a folder or a bucket.
 type Sink struct {
-	bucket  bucket
+	storage storage
 	formats []format
-	shared  bool // other programs may write to the bucket
+	shared  bool // other programs may write to the same files
 	index   index
 }
 
 // newSink returns a sink. Every table is written in each of the formats.
-func newSink(b bucket, formats []format, shared bool) *Sink {
-	return &Sink{bucket: b, formats: formats, shared: shared, index: index{limit: maxIDs, hours: make(map[string]*hourIDs)}}
+func newSink(s storage, formats []format, shared bool) *Sink {
+	return &Sink{storage: s, formats: formats, shared: shared, index: index{limit: maxIDs, hours: make(map[string]*hourIDs)}}
 }
 
-func choose(names []string) (chosen []format, err error) {
-	for _, name := range names {
-		i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("unknown format %q: must be one of %s", name, strings.Join(Formats(), ", "))
-		}
-		chosen = append(chosen, formats[i])
-	}
-	if len(chosen) == 0 {
-		return nil, errors.New("no format is given")
-	}
-	return chosen, nil
+// Close closes the folder or bucket.
+func (s *Sink) Close() error { return s.storage.Close() }
+
+// first returns the file of a day in the first format.
+func (s *Sink) first(t table.Table, cluster string, day time.Time) file {
+	return dayFile(s.formats[0], t, cluster, day)
 }
 
-// Close closes the bucket.
-func (s *Sink) Close() error { return s.bucket.Close() }
+// hour returns the rows of an hour in a file.
+func (s *Sink) hour(ctx context.Context, f file, hour time.Time) ([][]any, error) {
+	rows, err := s.rows(ctx, f)
+	return of(rows, hour), err
+}
 
-// hour returns the rows of an hour.
-func (s *Sink) hour(ctx context.Context, as format, t table.Table, cluster string, hour time.Time) ([][]any, error) {
-	name := file(as, t, cluster, hour)
-	rows, _, err := s.read(ctx, as, t, name, "")
+// rows returns the rows of a file, none if it is missing. Errors name the file.
+func (s *Sink) rows(ctx context.Context, f file) ([][]any, error) {
+	rows, _, err := s.read(ctx, f, "")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}
-	return of(rows, hour), nil
+	return rows, nil
 }
 
 // of returns the rows of an hour.
@@ -123,18 +73,19 @@ func of(rows [][]any, hour time.Time) [][]any {
 
 // read returns the rows of a file and its tag: no rows if there is no file, or if it still has the
 // known tag.
-func (s *Sink) read(ctx context.Context, as format, t table.Table, name, known string) (rows [][]any, tag string, err error) {
-	data, tag, err := s.bucket.read(ctx, name, known)
-	if err != nil || tag == known {
+func (s *Sink) read(ctx context.Context, f file, known string) (rows [][]any, tag string, err error) {
+	in, tag, err := s.storage.open(ctx, f.name, known)
+	if err != nil || in == nil {
 		return nil, tag, err
 	}
-	rows, err = as.read(data, t)
+	defer in.Close()
+	rows, err = f.decode(in)
 	return rows, tag, err
 }
 
-// file returns the name of the file of a day.
-func file(as format, t table.Table, cluster string, hour time.Time) string {
-	return path.Join(dayFolder(t, cluster, hour), t.Name+"."+as.name)
+// dayFile returns the file of a day.
+func dayFile(as format, t table.Table, cluster string, day time.Time) file {
+	return file{as, t, path.Join(dayFolder(t, cluster, day), t.Name+"."+as.name)}
 }
 
 // dayFolder returns the name of the folder of a day.

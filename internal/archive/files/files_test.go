@@ -168,20 +168,20 @@ func TestOlder(t *testing.T) {
 		reader, err := files.OpenReader(t.Context(), dir)
 		check(t, err)
 		day := files.Day{Cluster: first.Cluster, Date: noon.Truncate(24 * time.Hour)}
-		check(t, reader.Read(t.Context(), table.GPUHours, day, []string{"uncounted_mj", "energy_mj", "estimated_mj"}, func(row []table.Cell) {
+		check(t, reader.Read(t.Context(), day.Of(table.GPUHours), []string{"uncounted_mj", "energy_mj", "estimated_mj"}, func(row []table.Cell) {
 			if row[0].Int != 0 || row[1].Int != 7 || row[2].Int != 0 {
 				t.Errorf("%s: GPU %v", format, row)
 			}
 		}))
-		check(t, reader.Read(t.Context(), table.Charges, day, []string{"unit", "pod_uid", "energy_mj", "busy_ms"}, func(row []table.Cell) {
+		check(t, reader.Read(t.Context(), day.Of(table.Charges), []string{"unit", "pod_uid", "energy_mj", "busy_ms"}, func(row []table.Cell) {
 			if row[0].Text != "" || row[1].Text != "u" || row[2].Int != 7 || row[3].Int != 0 {
 				t.Errorf("%s: row %v", format, row)
 			}
 		}))
 		check(t, f.Replace(t.Context(), second))
 		var unknown, bounds []int64
-		check(t, reader.Read(t.Context(), table.GPUHours, day, []string{"uncounted_mj"}, func(row []table.Cell) { bounds = append(bounds, row[0].Int) }))
-		check(t, reader.Read(t.Context(), table.Hours, day, []string{"unknown_pods"}, func(row []table.Cell) { unknown = append(unknown, row[0].Int) }))
+		check(t, reader.Read(t.Context(), day.Of(table.GPUHours), []string{"uncounted_mj"}, func(row []table.Cell) { bounds = append(bounds, row[0].Int) }))
+		check(t, reader.Read(t.Context(), day.Of(table.Hours), []string{"unknown_pods"}, func(row []table.Cell) { unknown = append(unknown, row[0].Int) }))
 		if !slices.Equal(unknown, []int64{0, 1}) || !slices.Equal(bounds, []int64{0, 11}) {
 			t.Errorf("%s: unknown pods %v, uncounted energy %v, want 0 and 1, 0 and 11", format, unknown, bounds)
 		}

@@ -65,39 +65,62 @@ func open(path string, names []string, lockName string) (*Sink, error) {
 // Close unlocks the folder.
 func (f *folder) Close() error { return f.lock.Close() }
 
-func (f *folder) read(_ context.Context, name, _ string) (data []byte, tag string, err error) {
-	data, err = os.ReadFile(filepath.Join(f.path, name))
-	if errors.Is(err, fs.ErrNotExist) {
+// open ignores the known tag: all files have the same.
+func (f *folder) open(_ context.Context, name, _ string) (content, string, error) {
+	file, err := os.Open(filepath.Join(f.path, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, "", nil
+	case err != nil:
+		return nil, "", err
 	}
-	return data, present, err
+	return localFile{file}, present, nil
 }
 
-func (f *folder) folders(_ context.Context, name string) (names []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(f.path, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+type localFile struct{ *os.File }
+
+// Size returns the size of the file.
+func (f localFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
 	}
-	for _, entry := range entries {
-		if entry.IsDir() {
-			names = append(names, entry.Name())
-		}
-	}
-	return names, err
+	return info.Size(), nil
 }
 
-func (f *folder) files(_ context.Context, name string) (all []info, err error) {
-	entries, err := os.ReadDir(filepath.Join(f.path, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+func (f *folder) list(ctx context.Context, of listing, each func(info)) error {
+	all, err := f.entries(of.folder)
+	if err != nil {
+		return err
 	}
-	for _, entry := range entries {
-		found, e := entry.Info()
-		if err = errors.Join(err, e); e == nil && found.Mode().IsRegular() {
-			all = append(all, info{path.Join(name, entry.Name()), found.Size()})
+	for _, entry := range all {
+		if !of.deep || !entry.folder {
+			each(entry)
+		} else if err := f.list(ctx, listing{entry.name, true}, each); err != nil {
+			return err
 		}
 	}
-	return all, err
+	return nil
+}
+
+// entries returns the files and folders in a folder. It follows links.
+func (f *folder) entries(name string) (all []info, err error) {
+	entries, err := os.ReadDir(filepath.Join(f.path, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, entry := range entries {
+		below := path.Join(name, entry.Name())
+		found, err := os.Stat(filepath.Join(f.path, below))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it was removed
+		case err != nil:
+			return nil, err
+		case found.IsDir() || found.Mode().IsRegular():
+			all = append(all, info{below, found.Size(), found.IsDir()})
+		}
+	}
+	return all, nil
 }
 
 // remove also removes the folders of the file that become empty.

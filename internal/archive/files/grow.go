@@ -11,17 +11,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
-
-	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // grow adds rows to the end of an hour's CSV file. A file of an earlier version with fewer columns
 // does not grow: another file follows it.
-func (f *folder) grow(ctx context.Context, t table.Table, name string, known *hourIDs, rows [][]any) error {
-	as := formats[0]
+func (f *folder) grow(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	if known.end < 0 {
-		if err := f.load(as, t, name, known); err != nil {
+		if err := f.load(hour, known); err != nil {
 			return err
 		}
 	}
@@ -32,15 +28,15 @@ func (f *folder) grow(ctx context.Context, t table.Table, name string, known *ho
 		return ErrFull
 	}
 	sortRows(rows)
-	part := partFile(as, name, known.parts)
+	part := hour.part(known.parts)
 	var data bytes.Buffer
 	var err error
 	if known.end == 0 {
-		if err = writeCSV(&data, t, rows); err == nil {
-			_, err = f.write(ctx, part, data.Bytes(), "")
+		if err = part.write(&data, part.table, rows); err == nil {
+			_, err = f.write(ctx, part.name, data.Bytes(), "")
 		}
 	} else if err = writeRows(csv.NewWriter(&data), rows); err == nil {
-		err = extend(filepath.Join(f.path, part), known.end, data.Bytes())
+		err = extend(filepath.Join(f.path, part.name), known.end, data.Bytes())
 	}
 	if err != nil {
 		return err
@@ -77,16 +73,16 @@ func extend(path string, end int64, data []byte) error {
 }
 
 // load reads the ids in the CSV files of an hour, and finds the end of the last one.
-func (f *folder) load(as format, t table.Table, name string, known *hourIDs) error {
+func (f *folder) load(hour hourFiles, known *hourIDs) error {
 	for {
-		part := partFile(as, name, known.parts)
-		end, grows, err := f.scan(part, t, known)
+		part := hour.part(known.parts)
+		end, grows, err := f.scan(part, known)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			known.end = 0
 			return nil
 		case err != nil:
-			return fmt.Errorf("%s: %w", path.Base(part), err)
+			return fmt.Errorf("%s: %w", path.Base(part.name), err)
 		case grows:
 			known.end = end
 			return nil
@@ -96,41 +92,41 @@ func (f *folder) load(as format, t table.Table, name string, known *hourIDs) err
 }
 
 // scan adds the ids in a CSV file, and returns the end of its last complete row. It reports whether the
-// file has all columns of the table. After a crash the last row may be incomplete: it has no end of
-// a line, or an open quote.
-func (f *folder) scan(name string, t table.Table, known *hourIDs) (end int64, grows bool, err error) {
-	file, err := os.Open(filepath.Join(f.path, name))
+// file has all columns of the table.
+func (f *folder) scan(part file, known *hourIDs) (end int64, grows bool, err error) {
+	file, err := os.Open(filepath.Join(f.path, part.name))
 	if err != nil {
 		return 0, false, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
+	in, err := openCSVFile(file, part.table)
 	if err != nil {
 		return 0, false, err
 	}
-	in := csv.NewReader(file)
-	head, err := in.Read()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, false, err
-	}
-	if written, _ := placesIn(t, head); !slices.Equal(head, written) {
+	if !in.current() {
 		return 0, false, errColumns
 	}
-	grows = len(head) == len(t.Columns)
-	in.ReuseRecord = true
+	end, err = in.complete(localFile{file}, func(row []string) { known.add(row[idColumn]) })
+	return end, len(in.head) == len(part.table.Columns), err
+}
+
+// complete calls each for every complete row, and returns the end of the last one. After a crash the last row
+// may be incomplete: it has no end of a line, or an open quote.
+func (f *csvFile) complete(file localFile, each func(row []string)) (end int64, err error) {
+	size, err := file.Size()
+	if err != nil {
+		return 0, err
+	}
 	for {
-		end = in.InputOffset()
-		row, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return end, grows, nil
+		end = f.InputOffset()
+		row, err := f.Read()
+		switch {
+		case errors.Is(err, io.EOF), f.InputOffset() == size && (err != nil || !endsLine(file, size)):
+			return end, nil
+		case err != nil:
+			return 0, err
 		}
-		if in.InputOffset() == info.Size() && (err != nil || !endsLine(file, info.Size())) {
-			return end, grows, nil
-		}
-		if err != nil {
-			return 0, false, err
-		}
-		known.add(row[idColumn])
+		each(row)
 	}
 }
 

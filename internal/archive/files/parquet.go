@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -69,66 +68,147 @@ func valueOf(value any, column int) parquet.Value {
 	return parquet.ByteArrayValue([]byte(value.(string))).Level(0, 0, column)
 }
 
-func readParquet(data []byte, t table.Table) (rows [][]any, err error) {
-	defer func() { // the library panics at some damaged files
-		if p := recover(); p != nil {
-			rows, err = nil, fmt.Errorf("invalid Parquet file: %v", p)
-		}
-	}()
-	opened, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
+// parquetFile is an opened Parquet file.
+type parquetFile struct {
+	*parquet.File
+	table table.Table
+}
+
+func openParquet(in content, t table.Table) (d decoder, err error) {
+	defer recovered(&err)
+	size, err := in.Size()
 	if err != nil {
 		return nil, err
 	}
-	var columns []string
-	for _, path := range opened.Schema().Columns() {
-		columns = append(columns, path[0])
-	}
-	written, places := placesIn(t, columns)
-	if opened.Schema().String() != schemaOf(t.Only(written)).String() {
-		return nil, errColumns
-	}
-	in := parquet.NewGenericReader[any](opened)
-	defer in.Close()
-	buffer, last := make([]parquet.Row, batchSize), make([]any, len(t.Columns))
-	for {
-		n, err := in.ReadRows(buffer)
-		for _, values := range buffer[:n] {
-			row := make([]any, len(t.Columns))
-			for i, place := range places {
-				if place < 0 {
-					row[i] = t.Columns[i].Zero()
-					continue
-				}
-				v, as := values[place], t.Columns[i].Type
-				if v.Kind() != kinds[as] && !(as == table.Time && v.IsNull()) {
-					return nil, fmt.Errorf("invalid Parquet file: column %s has a value of another type", t.Columns[i].Name)
-				}
-				row[i] = anyOf(as, v, last[i])
-			}
-			last = row
-			rows = append(rows, row)
-		}
-		if errors.Is(err, io.EOF) {
-			return rows, nil
-		}
-		if err != nil {
-			return nil, err
-		}
+	opened, err := parquet.OpenFile(in, size)
+	return &parquetFile{opened, t}, err
+}
+
+// recovered sets an error after a panic. The library panics at some damaged files.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("invalid Parquet file: %v", p)
 	}
 }
 
-// anyOf returns a value of a column. A text that the last row has, too, is not allocated again.
-func anyOf(as table.Type, v parquet.Value, last any) any {
+func (f *parquetFile) current() bool {
+	var head []string
+	for _, path := range f.Schema().Columns() {
+		head = append(head, path[0])
+	}
+	return f.Schema().String() == schemaOf(written(f.table, head)).String()
+}
+
+func (f *parquetFile) scan(columns []string, each func([]table.Cell)) (err error) {
+	defer recovered(&err)
+	for _, group := range f.RowGroups() {
+		if err := f.scanGroup(group, columns, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *parquetFile) scanGroup(group parquet.RowGroup, columns []string, each func([]table.Cell)) error {
+	all := make([]*parquetColumn, len(columns))
+	for i, name := range columns {
+		c, err := f.column(group, name)
+		if err != nil {
+			return err
+		}
+		if c != nil {
+			defer c.pages.Close()
+		}
+		all[i] = c
+	}
+	row := make([]table.Cell, len(columns))
+	for range group.NumRows() {
+		for i, c := range all {
+			if c == nil {
+				continue // an added column
+			}
+			var err error
+			if row[i], err = c.next(); err != nil {
+				return fmt.Errorf("column %s: %w", c.Name, err)
+			}
+		}
+		each(row)
+	}
+	return nil
+}
+
+// column returns a column of a group, nil for an added column that the file lacks.
+func (f *parquetFile) column(group parquet.RowGroup, name string) (*parquetColumn, error) {
+	of, err := f.table.Column(name)
+	if err != nil {
+		return nil, err
+	}
+	leaf, ok := f.Schema().Lookup(name)
 	switch {
-	case as == table.Int:
-		return v.Int64()
-	case as == table.Time && v.IsNull():
-		return time.Time{}
-	case as == table.Time:
-		return time.UnixMilli(v.Int64()).UTC()
+	case !ok && of.Added():
+		return nil, nil
+	case !ok:
+		return nil, fmt.Errorf("column %s: %w", name, errMissing)
 	}
-	if text, ok := last.(string); ok && text == string(v.ByteArray()) {
-		return last
+	return &parquetColumn{
+		Column: of, pages: group.ColumnChunks()[leaf.ColumnIndex].Pages(), buffer: make([]parquet.Value, 1024), texts: make(map[string]string),
+	}, nil
+}
+
+// parquetColumn reads the values of a column in turn.
+type parquetColumn struct {
+	table.Column
+	pages  parquet.Pages
+	values parquet.ValueReader // of the page, nil before the first
+	buffer []parquet.Value
+	begin  int
+	filled int
+	texts  map[string]string
+	last   string
+}
+
+func (c *parquetColumn) next() (table.Cell, error) {
+	for c.begin == c.filled {
+		if err := c.fill(); err != nil {
+			return table.Cell{}, err
+		}
 	}
-	return string(v.ByteArray())
+	v := c.buffer[c.begin]
+	c.begin++
+	if v.Kind() != kinds[c.Type] && !(c.Type == table.Time && v.IsNull()) {
+		return table.Cell{}, errors.New("invalid Parquet file: a value has another type")
+	}
+	switch {
+	case c.Type != table.Text:
+		if v.IsNull() {
+			return table.Cell{}, nil
+		}
+		return table.Cell{Int: v.Int64()}, nil
+	case string(v.ByteArray()) != c.last:
+		text, ok := c.texts[string(v.ByteArray())]
+		if !ok {
+			text = string(v.ByteArray())
+			c.texts[text] = text
+		}
+		c.last = text
+	}
+	return table.Cell{Text: c.last}, nil
+}
+
+// fill reads the next values, of the next page at the end of one.
+func (c *parquetColumn) fill() error {
+	c.begin, c.filled = 0, 0
+	if c.values == nil {
+		page, err := c.pages.ReadPage()
+		if err != nil {
+			return err
+		}
+		c.values = page.Values()
+	}
+	n, err := c.values.ReadValues(c.buffer)
+	c.filled = n
+	if errors.Is(err, io.EOF) {
+		c.values, err = nil, nil
+	}
+	return err
 }

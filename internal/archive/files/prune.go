@@ -3,9 +3,8 @@ package files
 import (
 	"context"
 	"fmt"
-	"path"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -92,7 +91,7 @@ func (p *pruning) prune(ctx context.Context, dry bool, done func(table.Deleted))
 func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time.Time, err error) {
 	filed := make(map[int64][]any) // rows of the manifest by second
 	for _, day := range p.days {
-		rows, _, err := p.read(ctx, as, table.Hours, file(as, table.Hours, p.cluster, day), "")
+		rows, _, err := p.read(ctx, dayFile(as, table.Hours, p.cluster, day), "")
 		if err != nil {
 			return nil, fmt.Errorf("hours of %s: %w", day.Format(time.DateOnly), err)
 		}
@@ -119,8 +118,7 @@ func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time
 
 // addMonthly adds the sums of hours that are in no sum yet.
 func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]any) error {
-	name := file(as, table.MonthlyCharges, p.cluster, p.month)
-	_, err := p.rewrite(ctx, as, table.MonthlyCharges, name, func(rows [][]any) ([][]any, error) {
+	_, err := p.rewrite(ctx, dayFile(as, table.MonthlyCharges, p.cluster, p.month), func(rows [][]any) ([][]any, error) {
 		known, err := hoursOf(rows, p.month)
 		if err != nil {
 			return nil, err
@@ -163,49 +161,67 @@ func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
 func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, except map[int64]bool) ([][]any, error) {
 	models := make(map[string]string)
 	for _, day := range p.days {
-		rows, _, err := p.read(ctx, as, table.GPUHours, file(as, table.GPUHours, p.cluster, day), "")
+		rows, err := p.rows(ctx, dayFile(as, table.GPUHours, p.cluster, day))
 		if err != nil {
 			return nil, err
 		}
 		table.Models(rows, models)
 	}
-	sums, charged := table.NewSums(p.cluster, p.month, models), make(map[int64]int64)
+	all := &filedSums{Sums: table.NewSums(p.cluster, p.month, models), filed: maps.Clone(filed), charged: make(map[int64]int64)}
+	maps.DeleteFunc(all.filed, func(at int64, _ []any) bool { return except[at] })
 	for _, day := range p.days {
 		for _, t := range []table.Table{table.Charges, table.Corrections} {
-			rows, _, err := p.read(ctx, as, t, file(as, t, p.cluster, day), "")
+			rows, err := p.rows(ctx, dayFile(as, t, p.cluster, day))
 			if err != nil {
-				return nil, fmt.Errorf("%s of %s: %w", t.Name, day.Format(time.DateOnly), err)
+				return nil, err
 			}
-			for _, row := range rows {
-				at := row[hourColumn].(time.Time).Unix()
-				of := filed[at]
-				switch {
-				case of == nil || except[at]:
-					continue
-				case t.Name == table.Charges.Name:
-					charged[at]++
-				case table.Unsummed(of, charged[at]) || row[revisionColumn].(int64) > table.FiledIn(of).Revision:
-					continue // corrections without charges, or left from a crash
-				}
-				sums.Add(t, row)
-			}
+			all.add(t, rows)
 		}
 	}
-	var hours []time.Time
-	for at, row := range filed {
-		if !except[at] && !table.Unsummed(row, charged[at]) {
+	return all.Rows(all.hours()), nil
+}
+
+// filedSums are the sums of filed hours.
+type filedSums struct {
+	*table.Sums
+	filed   map[int64][]any // rows of the manifest by second
+	charged map[int64]int64 // number of charges by second
+}
+
+// add adds charges, or the corrections of charges that were added. It leaves out corrections without charges,
+// and those that a crash left.
+func (s *filedSums) add(t table.Table, rows [][]any) {
+	for _, row := range rows {
+		at := row[hourColumn].(time.Time).Unix()
+		of := s.filed[at]
+		switch {
+		case of == nil:
+			continue
+		case t.Name == table.Charges.Name:
+			s.charged[at]++
+		case table.Unsummed(of, s.charged[at]) || row[revisionColumn].(int64) > table.FiledIn(of).Revision:
+			continue
+		}
+		s.Add(t, row)
+	}
+}
+
+// hours returns the hours in the sums.
+func (s *filedSums) hours() (hours []time.Time) {
+	for at, row := range s.filed {
+		if !table.Unsummed(row, s.charged[at]) {
 			hours = append(hours, row[hourColumn].(time.Time))
 		}
 	}
-	return sums.Rows(hours), nil
+	return hours
 }
 
 // mark sets the state of the filed hours of a day.
 func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[int64][]any) error {
-	name := file(as, table.Hours, p.cluster, day)
-	_, err := p.rewrite(ctx, as, table.Hours, name, func(rows [][]any) ([][]any, error) {
+	f := dayFile(as, table.Hours, p.cluster, day)
+	_, err := p.rewrite(ctx, f, func(rows [][]any) ([][]any, error) {
 		changed := false
-		p.unpruned[name] = false
+		p.unpruned[f.name] = false
 		for _, row := range rows {
 			switch known := filed[row[hourColumn].(time.Time).Unix()]; {
 			case table.StateIn(row) == table.Pruned:
@@ -213,7 +229,7 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 				table.SetPruned(row)
 				changed = true
 			default:
-				p.unpruned[name] = true // another program filed it in the meantime
+				p.unpruned[f.name] = true // another program filed it in the meantime
 			}
 		}
 		if !changed {
@@ -228,16 +244,16 @@ func (p *pruning) mark(ctx context.Context, as format, day time.Time, filed map[
 func (p *pruning) remove(ctx context.Context, t table.Table, dry bool, done func(table.Deleted)) error {
 	of := table.Deleted{Table: t.Name, Cluster: p.cluster}
 	for _, day := range p.days {
-		found, err := p.bucket.files(ctx, dayFolder(t, p.cluster, day))
+		found, err := find(ctx, p.storage, dayFolder(t, p.cluster, day), false)
 		if err != nil {
 			return err
 		}
 		for _, f := range found {
-			if p.unpruned[file(format{name: strings.TrimPrefix(path.Ext(f.name), ".")}, table.Hours, p.cluster, day)] {
+			if as, ok := formatOf(f.name); ok && p.unpruned[dayFile(as, table.Hours, p.cluster, day).name] {
 				return fmt.Errorf("%s: another program filed an hour of this day: run the command again", f.name)
 			}
 			if !dry {
-				if err := p.bucket.remove(ctx, f.name); err != nil {
+				if err := p.storage.remove(ctx, f.name); err != nil {
 					return err
 				}
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -23,27 +22,13 @@ type renaming struct {
 // names. A mark shows that, so that it can be repeated after a crash.
 func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	r := &renaming{Sink: s, from: from, to: to}
-	mark := path.Join("renaming", clusterFolder(from), clusterFolder(to))
-	_, tag, err := s.bucket.read(ctx, mark, "")
-	if err != nil {
-		return 0, err
-	}
-	r.started = tag != ""
 	days, err := r.days(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if !r.started {
-		for _, day := range days {
-			if err := r.check(ctx, day); err != nil {
-				return 0, err
-			}
-		}
-		if len(days) > 0 {
-			if _, err := s.bucket.write(ctx, mark, []byte(to+"\n"), ""); err != nil {
-				return 0, err
-			}
-		}
+	mark := path.Join("renaming", clusterFolder(from), clusterFolder(to))
+	if err := r.start(ctx, mark, days); err != nil {
+		return 0, err
 	}
 	for _, day := range days {
 		hours, err := r.day(ctx, day)
@@ -52,7 +37,28 @@ func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err e
 		}
 		n += hours
 	}
-	return n, s.bucket.remove(ctx, mark)
+	return n, s.storage.remove(ctx, mark)
+}
+
+// start writes the mark, unless a run that was interrupted has. It first checks that no hour has both names.
+func (r *renaming) start(ctx context.Context, mark string, days []time.Time) error {
+	in, tag, err := r.storage.open(ctx, mark, "")
+	if err != nil {
+		return err
+	}
+	if tag != "" {
+		r.started = true
+		return in.Close()
+	}
+	for _, day := range days {
+		if err := r.check(ctx, day); err != nil {
+			return err
+		}
+	}
+	if len(days) > 0 {
+		_, err = r.storage.write(ctx, mark, []byte(r.to+"\n"), "")
+	}
+	return err
 }
 
 // days returns the days of the cluster in any table. Sums are on the first day of their month.
@@ -71,11 +77,11 @@ func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
 // check returns an error if both clusters have an hour of a day.
 func (r *renaming) check(ctx context.Context, day time.Time) error {
 	for _, as := range formats {
-		rows, err := r.rows(ctx, as, table.Hours, r.from, day)
+		rows, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
 		if err != nil {
 			return err
 		}
-		others, err := r.rows(ctx, as, table.Hours, r.to, day)
+		others, err := r.rows(ctx, dayFile(as, table.Hours, r.to, day))
 		if err != nil {
 			return err
 		}
@@ -86,15 +92,6 @@ func (r *renaming) check(ctx context.Context, day time.Time) error {
 		}
 	}
 	return nil
-}
-
-func (r *renaming) rows(ctx context.Context, as format, t table.Table, cluster string, day time.Time) ([][]any, error) {
-	name := file(as, t, cluster, day)
-	rows, _, err := r.read(ctx, as, t, name, "")
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return rows, nil
 }
 
 // day renames a day, and returns the number of its hours.
@@ -112,12 +109,12 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 		}
 	}
 	for _, t := range append([]table.Table{table.Hours}, table.All...) { // the manifest first: readers ignore hours that it lacks
-		found, err := r.bucket.files(ctx, dayFolder(t, r.from, day))
+		found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 		if err != nil {
 			return 0, err
 		}
 		for _, f := range found {
-			if err := r.bucket.remove(ctx, f.name); err != nil {
+			if err := r.storage.remove(ctx, f.name); err != nil {
 				return 0, err
 			}
 		}
@@ -128,18 +125,18 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 // format writes the hours of a day and the sums of a month under the new name. Rows that are not in the manifest are
 // left from a crash.
 func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours int, err error) {
-	filed, err := r.rows(ctx, as, table.Hours, r.from, day)
+	filed, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
 	if err != nil {
 		return 0, err
 	}
 	data := make(map[string][][]any)
 	for _, t := range append(slices.Clone(table.Data), table.Corrections) {
-		rows, err := r.rows(ctx, as, t, r.from, day)
+		rows, err := r.rows(ctx, dayFile(as, t, r.from, day))
 		if err != nil {
 			return 0, err
 		}
 		data[t.Name] = slices.DeleteFunc(rows, func(row []any) bool { return len(of(filed, row[hourColumn].(time.Time))) == 0 })
-		if err := r.put(ctx, as, t, day, filed, table.Renamed(data[t.Name], r.to)); err != nil {
+		if err := r.put(ctx, dayFile(as, t, r.to, day), filed, table.Renamed(data[t.Name], r.to)); err != nil {
 			return 0, err
 		}
 	}
@@ -147,15 +144,15 @@ func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours 
 	for _, row := range filed {
 		renamed = append(renamed, table.RenamedHour(row, r.to, func(t table.Table) [][]any { return of(data[t.Name], row[hourColumn].(time.Time)) }))
 	}
-	if err := r.put(ctx, as, table.Hours, day, filed, renamed); err != nil {
+	if err := r.put(ctx, dayFile(as, table.Hours, r.to, day), filed, renamed); err != nil {
 		return 0, err
 	}
-	sums, err := r.rows(ctx, as, table.MonthlyCharges, r.from, day)
+	sums, err := r.rows(ctx, dayFile(as, table.MonthlyCharges, r.from, day))
 	if err != nil || len(sums) == 0 {
 		return len(filed), err
 	}
 	sums = table.Renamed(sums, r.to)
-	_, err = r.rewrite(ctx, as, table.MonthlyCharges, file(as, table.MonthlyCharges, r.to, day), func(rows [][]any) ([][]any, error) {
+	_, err = r.rewrite(ctx, dayFile(as, table.MonthlyCharges, r.to, day), func(rows [][]any) ([][]any, error) {
 		if slices.ContainsFunc(rows, func(row []any) bool { return same([][]any{row}, sums[:1]) }) {
 			return nil, errUnchanged // a run that was interrupted wrote them
 		}
@@ -165,12 +162,12 @@ func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours 
 }
 
 // put replaces the rows of filed hours in a file of the new name.
-func (r *renaming) put(ctx context.Context, as format, t table.Table, day time.Time, filed, rows [][]any) error {
-	_, err := r.rewrite(ctx, as, t, file(as, t, r.to, day), func(all [][]any) ([][]any, error) {
+func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
+	_, err := r.rewrite(ctx, f, func(all [][]any) ([][]any, error) {
 		if len(rows) == 0 {
 			return nil, errUnchanged
 		}
-		if t.Name == table.Hours.Name && !r.started {
+		if f.table.Name == table.Hours.Name && !r.started {
 			for _, row := range rows { // it was filed since the check
 				if hour := row[hourColumn].(time.Time); len(of(all, hour)) > 0 {
 					return nil, &table.OverlapError{Cluster: r.to, Hour: hour}
@@ -188,22 +185,22 @@ func (r *renaming) put(ctx context.Context, as format, t table.Table, day time.T
 // events adds the events of a day under the new name, in the format of each file. It skips events that are already
 // there.
 func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) error {
-	found, err := r.bucket.files(ctx, dayFolder(t, r.from, day))
+	found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 	if err != nil {
 		return err
 	}
 	for _, f := range found {
-		i := slices.IndexFunc(formats, func(as format) bool { return strings.HasSuffix(f.name, "."+as.name) })
-		if i < 0 {
+		as, ok := formatOf(f.name)
+		if !ok {
 			continue
 		}
-		rows, _, err := r.read(ctx, formats[i], t, f.name, "")
-		if err == nil {
-			to := *r.Sink
-			to.formats = formats[i : i+1]
-			err = to.Append(ctx, t, table.Renamed(rows, r.to))
-		}
+		rows, err := r.rows(ctx, file{as, t, f.name})
 		if err != nil {
+			return err
+		}
+		to := *r.Sink
+		to.formats = []format{as}
+		if err := to.Append(ctx, t, table.Renamed(rows, r.to)); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 	}

@@ -50,8 +50,8 @@ func (c *S3) RegisterStore(fs *flag.FlagSet) {
 // requestTimeout is the time limit of a request to the store, repetitions included.
 const requestTimeout = 2 * time.Minute
 
-// objects is a bucket in an S3-compatible store. Tags are ETags.
-type objects struct {
+// bucket is a bucket in an S3-compatible store. Tags are ETags.
+type bucket struct {
 	client *minio.Core
 	bucket string
 	prefix string
@@ -64,14 +64,14 @@ func OpenS3(ctx context.Context, c S3) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := newObjects(c, urlFlag)
+	b, err := newBucket(c, urlFlag)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.probe(ctx); err != nil {
+	if err := b.probe(ctx); err != nil {
 		return nil, err
 	}
-	return newSink(o, formats, true), nil
+	return newSink(b, formats, true), nil
 }
 
 // Validate checks the flags, if a bucket is set.
@@ -82,14 +82,14 @@ func (c *S3) Validate() error {
 	if _, err := choose(c.Formats); err != nil {
 		return fmt.Errorf("--s3.format: %w", err)
 	}
-	_, err := newObjects(*c, urlFlag)
+	_, err := newBucket(*c, urlFlag)
 	return err
 }
 
 const urlFlag = "--s3.url"
 
-// newObjects returns a bucket, with the flag of its URL for errors. It does not connect.
-func newObjects(c S3, flag string) (*objects, error) {
+// newBucket returns a bucket, with the flag of its URL for errors. It does not connect.
+func newBucket(c S3, flag string) (*bucket, error) {
 	at, err := parseURL(c.URL, "s3")
 	if err != nil || at.Scheme != "s3" {
 		return nil, errors.New(flag + " must be a URL such as s3://bucket/prefix, without credentials")
@@ -117,7 +117,7 @@ func newObjects(c S3, flag string) (*objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &objects{client, at.Host, strings.Trim(at.Path, "/")}, nil
+	return &bucket{client, at.Host, strings.Trim(at.Path, "/")}, nil
 }
 
 // parseURL parses a URL of a host. Errors do not repeat it, since it may contain a password.
@@ -131,32 +131,32 @@ func parseURL(text string, schemes ...string) (*url.URL, error) {
 
 // probe checks the credentials and the bucket, and that the store supports conditional writes: it
 // must reject a new version of an object that does not exist.
-func (o *objects) probe(ctx context.Context) error {
+func (b *bucket) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if err := o.signed(); err != nil {
+	if err := b.signed(); err != nil {
 		return err
 	}
-	exists, err := o.client.BucketExists(ctx, o.bucket)
+	exists, err := b.client.BucketExists(ctx, b.bucket)
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", o.bucket, err)
+		return fmt.Errorf("bucket %s: %w", b.bucket, err)
 	}
 	if !exists {
-		return fmt.Errorf("bucket %s does not exist", o.bucket)
+		return fmt.Errorf("bucket %s does not exist", b.bucket)
 	}
-	_, err = o.write(ctx, ".gpuledger-archive", nil, "00000000000000000000000000000000")
+	_, err = b.write(ctx, ".gpuledger-archive", nil, "00000000000000000000000000000000")
 	switch {
 	case err == nil:
 		return errors.New("the store ignores If-Match, so two programs could overwrite each other's rows: use a store that supports conditional writes")
 	case errors.Is(err, errChanged):
 		return nil
 	}
-	return fmt.Errorf("test a conditional write to the bucket %s: %w", o.bucket, err)
+	return fmt.Errorf("test a conditional write to the bucket %s: %w", b.bucket, err)
 }
 
 // signed returns an error if there are no credentials.
-func (o *objects) signed() error {
-	value, err := o.client.GetCreds()
+func (b *bucket) signed() error {
+	value, err := b.client.GetCreds()
 	if err == nil && value.AccessKeyID == "" {
 		err = errors.New("no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_SHARED_CREDENTIALS_FILE, or a role of the container or machine")
 	}
@@ -164,9 +164,10 @@ func (o *objects) signed() error {
 }
 
 // Close does nothing.
-func (o *objects) Close() error { return nil }
+func (b *bucket) Close() error { return nil }
 
-func (o *objects) read(ctx context.Context, name, known string) (data []byte, tag string, err error) {
+// open reads an object as a whole: the files of a day are small.
+func (b *bucket) open(ctx context.Context, name, known string) (content, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	var options minio.GetObjectOptions
@@ -175,7 +176,7 @@ func (o *objects) read(ctx context.Context, name, known string) (data []byte, ta
 			return nil, "", err
 		}
 	}
-	body, info, _, err := o.client.GetObject(ctx, o.bucket, path.Join(o.prefix, name), options)
+	body, info, _, err := b.client.GetObject(ctx, b.bucket, path.Join(b.prefix, name), options)
 	switch {
 	case status(err) == http.StatusNotModified:
 		return nil, known, nil
@@ -188,54 +189,37 @@ func (o *objects) read(ctx context.Context, name, known string) (data []byte, ta
 	if info.ETag == "" {
 		return nil, "", errors.New("the store returns no ETag")
 	}
-	data, err = io.ReadAll(body)
-	return data, info.ETag, err
+	data, err := io.ReadAll(body)
+	return object{bytes.NewReader(data)}, info.ETag, err
 }
 
-func (o *objects) folders(ctx context.Context, name string) (names []string, err error) {
-	err = o.list(ctx, name, func(found string, _ int64) {
-		if folder, ok := strings.CutSuffix(found, "/"); ok {
-			names = append(names, folder)
-		}
-	})
-	return names, err
-}
-
-func (o *objects) files(ctx context.Context, name string) (all []info, err error) {
-	err = o.list(ctx, name, func(found string, size int64) {
-		if !strings.HasSuffix(found, "/") {
-			all = append(all, info{path.Join(name, found), size})
-		}
-	})
-	return all, err
-}
-
-// list calls each for every file in a folder, and for its folders, which end with a slash.
-func (o *objects) list(ctx context.Context, name string, each func(found string, size int64)) error {
+func (b *bucket) list(ctx context.Context, of listing, each func(info)) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	prefix := path.Join(o.prefix, name) + "/"
-	for object := range o.client.Client.ListObjects(ctx, o.bucket, minio.ListObjectsOptions{Prefix: prefix}) {
+	prefix := path.Join(b.prefix, of.folder) + "/"
+	for object := range b.client.Client.ListObjects(ctx, b.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: of.deep}) {
 		if object.Err != nil {
 			return fmt.Errorf("list %s: %w", prefix, object.Err)
 		}
-		if object.Key != prefix { // an empty object that marks the folder
-			each(strings.TrimPrefix(object.Key, prefix), object.Size)
+		rest := strings.TrimPrefix(object.Key, prefix)
+		folder := strings.HasSuffix(rest, "/")
+		if rest != "" && !(folder && of.deep) { // an object without a name in it marks the folder
+			each(info{path.Join(of.folder, rest), object.Size, folder})
 		}
 	}
 	return nil
 }
 
-func (o *objects) remove(ctx context.Context, name string) error {
+func (b *bucket) remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if err := o.client.RemoveObject(ctx, o.bucket, path.Join(o.prefix, name), minio.RemoveObjectOptions{}); err != nil && !missing(err) {
+	if err := b.client.RemoveObject(ctx, b.bucket, path.Join(b.prefix, name), minio.RemoveObjectOptions{}); err != nil && !missing(err) {
 		return fmt.Errorf("delete %s: %w", name, err)
 	}
 	return nil
 }
 
-func (o *objects) write(ctx context.Context, name string, data []byte, tag string) (string, error) {
+func (b *bucket) write(ctx context.Context, name string, data []byte, tag string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	options := minio.PutObjectOptions{DisableMultipart: true, SendContentMd5: true}
@@ -244,7 +228,7 @@ func (o *objects) write(ctx context.Context, name string, data []byte, tag strin
 	} else {
 		options.SetMatchETag(tag)
 	}
-	info, err := o.client.Client.PutObject(ctx, o.bucket, path.Join(o.prefix, name), bytes.NewReader(data), int64(len(data)), options)
+	info, err := b.client.Client.PutObject(ctx, b.bucket, path.Join(b.prefix, name), bytes.NewReader(data), int64(len(data)), options)
 	if missing(err) || status(err) == http.StatusPreconditionFailed || status(err) == http.StatusConflict {
 		return "", fmt.Errorf("%w: %w", errChanged, err)
 	}

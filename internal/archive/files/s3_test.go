@@ -37,13 +37,15 @@ type fakeS3 struct {
 	careless bool
 	url      string
 	token    string // of the last request
+	lists    int
+	reads    map[string]int // by path
 }
 
 func newS3(t *testing.T) *fakeS3 {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	s := &fakeS3{objects: make(map[string]string), fail: func(int) int { return 0 }}
+	s := &fakeS3{objects: make(map[string]string), reads: make(map[string]int), fail: func(int) int { return 0 }}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.url = server.URL
@@ -88,7 +90,7 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	match, except := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
 	switch {
 	case name == "/assets" && r.URL.Query().Has("list-type"):
-		s.list(w, r.URL.Query().Get("prefix"))
+		s.list(w, r.URL.Query().Get("prefix"), r.URL.Query().Get("delimiter") == "")
 	case name == "/assets":
 	case !strings.HasPrefix(name, "/assets/fleet/"):
 		w.WriteHeader(http.StatusNotFound)
@@ -120,18 +122,20 @@ func (s *fakeS3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case except == tag(content):
 		w.WriteHeader(http.StatusNotModified)
 	default:
+		s.reads[name]++
 		w.Header().Set("ETag", tag(content))
 		w.Header().Set("Last-Modified", noon.Format(http.TimeFormat))
 		_, _ = io.WriteString(w, content)
 	}
 }
 
-// list writes the folders and files with a prefix.
-func (s *fakeS3) list(w http.ResponseWriter, prefix string) {
+// list writes the folders and files with a prefix, or in a deep list all files.
+func (s *fakeS3) list(w http.ResponseWriter, prefix string, deep bool) {
+	s.lists++
 	folders, files := make(map[string]bool), make(map[string]int)
 	for name := range s.objects {
 		if rest, ok := strings.CutPrefix(name, "/assets/"+prefix); ok {
-			if folder, _, below := strings.Cut(rest, "/"); below {
+			if folder, _, below := strings.Cut(rest, "/"); below && !deep {
 				folders[folder] = true
 			} else {
 				files[rest] = len(s.objects[name])

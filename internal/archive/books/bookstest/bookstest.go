@@ -127,18 +127,18 @@ func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours 
 		}
 		must(t, source.Close())
 	})
-	again(t, open, of, n, alone)
+	again(t, open, of, alone)
 }
 
 // again checks that an answer does not depend on the same reading before it, nor on one of another time and another place.
-func again(t *testing.T, open func() books.Source, of books.Query, n int, alone []string) {
+func again(t *testing.T, open func() books.Source, of books.Query, alone []string) {
 	t.Helper()
 	other := of
 	other.Until = of.From.Add(time.Hour)
 	other.Where = map[string][]string{"cluster": {"elsewhere"}}
 	source := open()
-	for i, m := range methods[:n] {
-		for _, before := range methods[:n] {
+	for i, m := range methods[:len(alone)] {
+		for _, before := range methods[:len(alone)] {
 			before.call(t, source, other)
 			for range 2 {
 				if diff := cmp.Diff(alone[i], m.call(t, source, of)); diff != "" {

@@ -1,0 +1,119 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// format is a file format. Rows have values as in [table.Table].
+type format struct {
+	name  string // and the extension of its files
+	write func(w io.Writer, t table.Table, rows [][]any) error
+	open  func(in content, t table.Table) (decoder, error)
+}
+
+var formats = []format{{"csv", writeCSV, openCSV}, {"parquet", writeParquet, openParquet}}
+
+// decoder reads a file of a table.
+type decoder interface {
+	// current reports whether the file has the columns of the table and no others. Columns that were added to the
+	// table may be missing.
+	current() bool
+	// scan calls each for every row, with the values of some columns. A missing column that was added to the
+	// table has empty values. The row is valid during the call.
+	scan(columns []string, each func(row []table.Cell)) error
+}
+
+var (
+	// errColumns is the error of a file with other columns than this version writes.
+	errColumns = errors.New("the file has other columns than this version of gpuledger-archive writes: move it away, to file its day again")
+	// errMissing is the error of a file without a column that this version reads.
+	errMissing = errors.New("the file has no such column: it was written by another version of gpuledger-archive")
+)
+
+// Formats are the names of the file formats.
+func Formats() []string {
+	var all []string
+	for _, f := range formats {
+		all = append(all, f.name)
+	}
+	return all
+}
+
+// formatOf returns the format of a file by its extension.
+func formatOf(name string) (format, bool) {
+	i := slices.IndexFunc(formats, func(f format) bool { return strings.HasSuffix(name, "."+f.name) })
+	if i < 0 {
+		return format{}, false
+	}
+	return formats[i], true
+}
+
+func choose(names []string) (chosen []format, err error) {
+	for _, name := range names {
+		f, ok := formatOf("." + name)
+		if !ok {
+			return nil, fmt.Errorf("unknown format %q: must be one of %s", name, strings.Join(Formats(), ", "))
+		}
+		chosen = append(chosen, f)
+	}
+	if len(chosen) == 0 {
+		return nil, errors.New("no format is given")
+	}
+	return chosen, nil
+}
+
+// file is a file of a table.
+type file struct {
+	format
+	table table.Table
+	name  string
+}
+
+// encode returns the content of a file with rows.
+func (f file) encode(rows [][]any) ([]byte, error) {
+	var data bytes.Buffer
+	err := f.write(&data, f.table, rows)
+	return data.Bytes(), err
+}
+
+// scan calls each for every row, with the values of some columns.
+func (f file) scan(in content, columns []string, each func(row []table.Cell)) error {
+	d, err := f.open(in, f.table)
+	if err != nil {
+		return err
+	}
+	return d.scan(columns, each)
+}
+
+// decode returns the rows of a file with the columns that this version writes. Equal texts of successive rows share memory.
+func (f file) decode(in content) (rows [][]any, err error) {
+	d, err := f.open(in, f.table)
+	if err != nil {
+		return nil, err
+	}
+	if !d.current() {
+		return nil, errColumns
+	}
+	columns := f.table.Columns
+	last := make([]any, len(columns))
+	err = d.scan(f.table.Names(), func(cells []table.Cell) {
+		row := make([]any, len(columns))
+		for i, cell := range cells {
+			if columns[i].Type == table.Text && last[i] == cell.Text {
+				row[i] = last[i]
+			} else {
+				row[i] = cell.Value(columns[i].Type)
+			}
+		}
+		last = row
+		rows = append(rows, row)
+	})
+	return rows, err
+}

@@ -1,0 +1,64 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"io"
+)
+
+// storage holds files by name: a folder or a bucket. The tag of a file identifies its content; it is
+// empty if there is no file.
+type storage interface {
+	// open opens a file and returns its tag. The content is nil if there is no file, or if it still has the
+	// known tag.
+	open(ctx context.Context, name, known string) (content, string, error)
+	// list calls each for the files in a folder, and for its folders: in a deep list the files in these instead.
+	// A missing folder is empty.
+	list(ctx context.Context, of listing, each func(info)) error
+	// write replaces the file with a tag at once, and returns the new tag. The error is errChanged
+	// if the file has another tag.
+	write(ctx context.Context, name string, data []byte, tag string) (string, error)
+	// remove removes a file, if it exists.
+	remove(ctx context.Context, name string) error
+	Close() error
+}
+
+// listing selects the files of a list.
+type listing struct {
+	folder string
+	deep   bool
+}
+
+// info is a file or a folder in a list.
+type info struct {
+	name   string // with its folder
+	size   int64
+	folder bool
+}
+
+// content is the content of a file with its size in bytes.
+type content interface {
+	io.Reader
+	io.ReaderAt
+	io.Closer
+	Size() (int64, error)
+}
+
+// object is a content in memory.
+type object struct{ *bytes.Reader }
+
+// Size returns the size of the object.
+func (o object) Size() (int64, error) { return o.Reader.Size(), nil }
+
+// Close does nothing.
+func (o object) Close() error { return nil }
+
+// find returns the files in a folder, or its folders.
+func find(ctx context.Context, s storage, name string, folders bool) (all []info, err error) {
+	err = s.list(ctx, listing{folder: name}, func(found info) {
+		if found.folder == folders {
+			all = append(all, found)
+		}
+	})
+	return all, err
+}
