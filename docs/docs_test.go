@@ -61,6 +61,7 @@ var (
 		"ask.md":           1430,
 		"dba.md":           710,
 		"hardware.md":      620,
+		"managers.md":      1020,
 		"opentelemetry.md": 230,
 		"packages.md":      490,
 		"slurm.md":         720,

@@ -56,13 +56,17 @@ func main() {
 	}
 }
 
-// question returns the function of a command that asks a running exporter, else nil.
+// question returns the function of a command that prints an answer, else nil.
 func question(cfg app.Config) func(context.Context, io.Writer) error {
 	switch cfg.Command {
 	case app.Status:
 		return func(ctx context.Context, out io.Writer) error { return app.ShowStatus(ctx, cfg.Status, out) }
 	case app.Explain:
 		return func(ctx context.Context, out io.Writer) error { return app.ShowExplanation(ctx, cfg.Charge, out) }
+	case app.UnitsCommand:
+		return func(ctx context.Context, out io.Writer) error { return app.ShowUnits(ctx, cfg.Inspect, out) }
+	case app.DoctorCommand:
+		return func(ctx context.Context, out io.Writer) error { return app.Doctor(ctx, cfg.Inspect, out) }
 	}
 	return nil
 }
@@ -105,6 +109,15 @@ func usage(command string) {
 		commandUsage(flags, "gpuledger explain prints why an owner was charged energy, from a running exporter.\n"+
 			"Example: gpuledger explain --gpu=0 --owner=team-a/train-0 --since=10m")
 		return
+	case app.UnitsCommand:
+		flags, _ := app.UnitsFlags(command)
+		commandUsage(flags, "gpuledger units lists the managers of units and the files that define them.\n"+
+			"Example: gpuledger units --explain=4711")
+		return
+	case app.DoctorCommand:
+		flags, _ := app.UnitsFlags(command)
+		commandUsage(flags, "gpuledger doctor looks for a running unit of each manager. It fails if a source cannot be read or a unit has no name. It needs no GPU.")
+		return
 	}
 	flags, _ := app.Flags(os.Getenv)
 	flags.SetOutput(os.Stdout)
@@ -113,6 +126,8 @@ func usage(command string) {
 usage: gpuledger [flags]
        gpuledger status [flags]    print the state of this node from the running exporter
        gpuledger explain [flags]   print the causes of a charge from the running exporter
+       gpuledger units [flags]     list the managers of units, or explain the owner of a process (--explain=PID)
+       gpuledger doctor [flags]    look for a unit of each manager on this machine
        gpuledger cleanup [flags]   remove the files of the exporter from this node and exit
        gpuledger wait              wait for a signal
        gpuledger amd-files         write the driver's files about AMD GPUs to stdout, as tar, without serial numbers

@@ -8,7 +8,7 @@ import (
 )
 
 var pages = map[string]func(old string) ([]byte, error){
-	"flags.md": whole(flagsPage), "metrics.md": whole(metricsPage), "tables.md": whole(tablesPage), "machine.md": machinePage,
+	"flags.md": whole(flagsPage), "metrics.md": whole(metricsPage), "tables.md": whole(tablesPage), "managers.md": managersPage,
 }
 
 // whole returns the function of a page that is generated as a whole.

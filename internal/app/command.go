@@ -18,6 +18,10 @@ const (
 	Status = "status"
 	// Explain prints the causes of a charge from a running exporter and exits.
 	Explain = "explain"
+	// UnitsCommand lists the managers of units, or explains the owner of a process, and exits.
+	UnitsCommand = "units"
+	// DoctorCommand looks for a unit of each manager on this machine and exits.
+	DoctorCommand = "doctor"
 	// Cleanup removes the exporter's files from the node and exits.
 	Cleanup = "cleanup"
 	// Wait blocks until a signal arrives, for a DaemonSet that pulls the image in advance.

@@ -56,12 +56,20 @@ type Config struct {
 	// It may be nil.
 	Serving func()
 
-	// Command is [Status], [Explain], [Cleanup], [Wait] or [AMDFiles], or empty to serve.
+	// Command is one of the commands, or empty to serve.
 	Command string
 	Status  StatusConfig
+	// Inspect is of [UnitsCommand] and [DoctorCommand].
+	Inspect UnitsConfig
 	Charge  ExplainConfig
 	Version bool
 }
+
+// The texts of flags that commands share with the exporter.
+const (
+	procFSUsage       = "`directory` where procfs is mounted"
+	podResourcesUsage = "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes; auto is " + kubeletSocket + " in a pod and where " + kubelet + " exists, else empty"
+)
 
 // Flags returns the flag set of the exporter, bound to a configuration with the defaults.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
@@ -73,14 +81,14 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c.Log.Register(fs)
 	fs.StringVar(&c.NodeName, "node.name", getenv("NODE_NAME"), "`name` of the node; default $NODE_NAME, and without Kubernetes the host name")
 	fs.DurationVar(&c.Tick, "tick", time.Second, "`interval` between two readings of the GPUs, 200ms to 30s")
-	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", "`directory` where procfs is mounted")
+	fs.StringVar(&c.ProcFS, "path.procfs", "/proc", procFSUsage)
 	fs.StringVar(&c.SysFS, "path.sysfs", "/sys", "`directory` where sysfs is mounted")
 	fs.StringVar(&c.ContainerLogs, "path.container-logs", "/var/log/containers", "`directory` of the kubelet's container log links")
 	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`directory` of the pod logs, read where container log links are missing")
 	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used if it exists")
 	fs.TextVar(&c.Resources, "kubelet.resource-pattern", cli.MustPattern(podmapper.DefaultResources), "`regexp` of GPU resource names")
 	fs.TextVar(&c.Reservations, "kubelet.reservation-namespaces", cli.List(podmapper.DefaultReservations), "`namespaces` of pods that only reserve GPUs for other pods, as KAI Scheduler and Run:ai do, separated by commas")
-	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", auto, "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes; auto is "+kubeletSocket+" in a pod and where "+kubelet+" exists, else empty")
+	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", auto, podResourcesUsage)
 	fs.StringVar(&c.StatePath, "state.path", auto, "`directory` of the state file; should be cleared at every boot, such as a tmpfs; auto is "+systemState+", and $XDG_RUNTIME_DIR/gpuledger for a user who does not own it")
 	fs.StringVar(&c.Features, "nfd.features", "", "`directory` of Node Feature Discovery's feature files, to write the Node's labels; empty disables it")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; the loader finds it by default")
@@ -116,6 +124,10 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 		}
 		return Config{Command: Explain, Charge: *c}, err
 	}
+	if len(args) > 0 && (args[0] == UnitsCommand || args[0] == DoctorCommand) {
+		c, err := parseUnits(args[0], args[1:])
+		return Config{Command: args[0], Inspect: c}, err
+	}
 	fs, c := Flags(getenv)
 	if len(args) > 0 && slices.Contains([]string{Cleanup, Wait, AMDFiles}, args[0]) {
 		c.Command, args = args[0], args[1:]
@@ -123,7 +135,8 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 	if err := parse(fs, args); err != nil {
 		return Config{}, err
 	}
-	return *c, c.validate()
+	err := c.validate()
+	return *c, err
 }
 
 func parse(fs *flag.FlagSet, args []string) error {

@@ -20,6 +20,7 @@ import (
 // Units is the configuration of owners outside pods.
 type Units struct {
 	Managers   cli.List
+	Dirs       cli.List
 	Patterns   unit.Patterns
 	Max        int
 	Users      unit.Users
@@ -28,6 +29,8 @@ type Units struct {
 	DockerRoot string
 	PodmanRoot string
 	PodmanRun  string
+	// Known are the managers in the program and in Dirs; nil means those in the program.
+	Known []unit.Manager
 }
 
 // The values of --units that stand for a list.
@@ -38,7 +41,8 @@ const (
 
 func (u *Units) register(fs *flag.FlagSet) {
 	fs.TextVar(&u.Managers, "units", cli.List{unitsAuto}, "`managers` of the units that get accounts: any of "+strings.Join(unit.Managers, ", ")+"; none; or auto, which is slurm on Kubernetes nodes and all elsewhere")
-	fs.Var(&u.Patterns, "units.pattern", "`manager=regexp` that finds the units of another manager in paths of cgroups; its group is the unit's name (repeatable)")
+	fs.TextVar(&u.Dirs, "units.managers", cli.List{"/usr/share/gpuledger/managers.d", "/etc/gpuledger/managers.d"}, "`directories` with files of managers, separated by commas; a file replaces the one of the same name in earlier directories and in the exporter")
+	fs.Var(&u.Patterns, "units.pattern", "`manager=path` that finds the units of another manager, as in its file; the group is the unit's name (repeatable)")
 	fs.IntVar(&u.Max, "units.max", 1000, "`maximum` number of units with their own series; the rest is summed up in unit=\"other\"")
 	fs.TextVar(&u.Users, "units.users", unit.UsersUID, "`data` about users on the pages: uid, name or none")
 	fs.TextVar(&u.HeldDirs, "units.held-dir", cli.List{}, "`directories` in which Slurm prologs write which job holds which GPU, separated by commas")
@@ -48,19 +52,37 @@ func (u *Units) register(fs *flag.FlagSet) {
 	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` of the temporary data of root's Podman")
 }
 
+// load reads the files of managers.
+func (u *Units) load() error {
+	known, err := unit.LoadManagers(u.Dirs)
+	if err != nil {
+		return fmt.Errorf("--units.managers: %w", err)
+	}
+	u.Known = known
+	return nil
+}
+
+// names returns the names of the known managers.
+func (u *Units) names() []string {
+	if u.Known == nil {
+		return unit.Managers
+	}
+	return unit.Names(u.Known)
+}
+
 func (u *Units) validate() error {
-	var errs []error
-	known := append([]string{unitsAuto, unitsNone}, unit.Managers...)
+	errs := []error{u.load()}
+	known := append([]string{unitsAuto, unitsNone}, u.names()...)
 	for _, m := range u.Managers {
 		if !slices.Contains(known, m) || len(u.Managers) > 1 && (m == unitsAuto || m == unitsNone) {
-			errs = append(errs, fmt.Errorf("--units=%s: must be auto, none, or a list of %q", m, unit.Managers))
+			errs = append(errs, fmt.Errorf("--units=%s: must be auto, none, or a list of %q", m, u.names()))
 		}
 	}
 	if u.Max < 1 {
 		errs = append(errs, fmt.Errorf("--units.max=%d: must be at least 1; use --units=none for no units", u.Max))
 	}
 	for name, paths := range map[string][]string{
-		"held-dir": u.HeldDirs, "docker-root": {u.DockerRoot}, "podman-root": {u.PodmanRoot}, "podman-run": {u.PodmanRun},
+		"managers": u.Dirs, "held-dir": u.HeldDirs, "docker-root": {u.DockerRoot}, "podman-root": {u.PodmanRoot}, "podman-run": {u.PodmanRun},
 	} {
 		for _, p := range paths {
 			if !filepath.IsAbs(p) {
@@ -81,13 +103,13 @@ func (u *Units) managers(kubelet bool) []string {
 	case kubelet:
 		return []string{unit.Slurm}
 	}
-	return unit.Managers
+	return u.names()
 }
 
 // units returns the configuration of the mapper of units.
 func (c *Config) units(pods *podmapper.Mapper, now gpu.Clock, log *slog.Logger, stages *stage.Set) unit.Config {
 	u := unit.Config{
-		ProcFS: c.ProcFS, Managers: c.Units.managers(c.PodResources != ""), Patterns: c.Units.Patterns,
+		ProcFS: c.ProcFS, Known: c.Units.Known, Managers: c.Units.managers(c.PodResources != ""), Patterns: c.Units.Patterns,
 		Max: c.Units.Max, Keep: c.Retention + 10*time.Minute, Users: c.Units.Users, Passwd: "/etc/passwd",
 		HeldDirs: c.Units.HeldDirs, Numbers: c.Units.Numbers,
 		DockerRoot: c.Units.DockerRoot, PodmanRoots: []string{c.Units.PodmanRoot, c.Units.PodmanRun},

@@ -45,7 +45,8 @@ func (m match) container() string {
 
 // parser finds units in cgroup files.
 type parser struct {
-	patterns Patterns
+	// managers are sorted by precedence.
+	managers []Manager
 	// isPod reports whether a segment of a path belongs to a pod, given the segments above it.
 	isPod func(segment string, above []string) bool
 }
@@ -82,36 +83,72 @@ func (p *parser) parse(file string) (found match, ok bool) {
 
 // rank returns the precedence of a manager; 0 is the highest.
 func (p *parser) rank(manager string) int {
-	if i := slices.IndexFunc(p.patterns, func(q Pattern) bool { return q.Manager == manager }); i >= 0 {
-		return i
-	}
-	return len(p.patterns) + slices.Index(Managers, manager)
+	return slices.IndexFunc(p.managers, func(m Manager) bool { return m.Name == manager })
 }
 
 // parsePath returns the first unit from the root, if any, and whether the path is in a pod. In a pod
 // only Slurm jobs are units. Slices of systemd belong to root, except users' slices. A segment that is
 // neither a slice nor a unit has an owner who chooses all names below it.
 func (p *parser) parsePath(segments []string) (m match, inPod bool) {
-	custom, at := p.custom(segments)
+	outside := aboveUsers(segments)
 	for i, s := range segments {
 		if p.isPod != nil && p.isPod(s, segments[:i]) {
 			inPod = true
 		}
-		if !inPod && i >= at {
-			return custom, false
+		switch {
+		case inPod:
+			if m, ok := p.unitAt(segments, i, func(m *Manager) bool { return m.Name == Slurm }); ok {
+				m.inPod = true
+				return m, true
+			}
+			continue
+		case proc.IsUserSlice(s):
+			return p.ofUser(segments[i:]), false
 		}
-		if !inPod && proc.IsUserSlice(s) {
-			return ofUser(segments[i:]), false
+		if m, ok := p.unitAt(outside, i, nil); ok {
+			return m, false
 		}
-		if m, ok := builtin(segments, i); ok && (!inPod || m.manager == Slurm) {
-			m.inPod = inPod
-			return m, inPod
+		if p.services() && isSystem(segments[:i]) && strings.HasSuffix(s, ".service") {
+			return ofService(unescape(strings.TrimSuffix(s, ".service"))), false
 		}
-		if !inPod && !isParent(s) {
-			return custom, false
+		if !isParent(s) {
+			return match{}, false
 		}
 	}
 	return match{}, inPod
+}
+
+// services reports whether services are units.
+func (p *parser) services() bool { return p.rank(Systemd) >= 0 }
+
+// unitAt returns the unit that the patterns of managers find from a segment on: the unit nearest to the root, whose owner chooses
+// all names below it, and else the one of the first manager. Without only, all managers count.
+func (p *parser) unitAt(segments []string, i int, only func(*Manager) bool) (m match, ok bool) {
+	at := len(segments)
+	for k := range p.managers {
+		manager := &p.managers[k]
+		if only != nil && !only(manager) {
+			continue
+		}
+		for j := range manager.Paths {
+			if f, matched := manager.Paths[j].match(segments, i); matched && f.at < at {
+				at, m, ok = f.at, manager.unit(f, segments), true
+			}
+		}
+	}
+	return m, ok
+}
+
+// unit returns the unit that a pattern of the manager found.
+func (m *Manager) unit(f found, segments []string) match {
+	u := match{manager: m.Name, id: strings.Clone(f.name), uid: strings.Clone(f.uid)}
+	switch below := segments[f.at+1:]; {
+	case m.Name == Slurm:
+		u.daemon = len(below) == 2 && strings.HasPrefix(below[0], "step_") && below[1] == "slurm"
+	case proc.IsContainerID(u.id) && u.container() == "":
+		u.id = u.id[:12] // no file has its name
+	}
+	return u
 }
 
 // isParent reports whether only root creates cgroups in the segment: a slice of systemd, the parent
@@ -126,50 +163,6 @@ func aboveUsers(segments []string) []string {
 		return segments[:i]
 	}
 	return segments
-}
-
-// custom returns the unit that a site's patterns find nearest to the root, and the index of its
-// segment. Without a unit the index is the number of segments.
-func (p *parser) custom(segments []string) (m match, at int) {
-	at = len(segments)
-	if len(p.patterns) == 0 {
-		return m, at
-	}
-	path := "/" + strings.Join(aboveUsers(segments), "/")
-	for _, q := range p.patterns {
-		loc := q.Path.FindStringSubmatchIndex(path)
-		if loc == nil || loc[2] < 0 || !validName(path[loc[2]:loc[3]]) {
-			continue
-		}
-		if i := max(0, strings.Count(path[:loc[2]], "/")-1); i < at {
-			m, at = match{manager: q.Manager, id: path[loc[2]:loc[3]]}, i
-		}
-	}
-	return m, at
-}
-
-// builtin returns the unit that begins at segment i. An empty manager with ok set means that the
-// path is no unit's although a manager uses it.
-func builtin(segments []string, i int) (m match, ok bool) {
-	s, below := segments[i], segments[i+1:]
-	switch {
-	case isSlurmScope(s):
-		return ofSlurm(below), true
-	case len(below) > 1 && (s == "slurm" || strings.HasPrefix(s, "slurm_")):
-		return ofSlurmV1(below)
-	case s == "docker" && len(below) > 0 && proc.IsContainerID(below[0]):
-		return match{manager: Docker, id: below[0]}, true
-	case isSystem(segments[:i]) && strings.HasSuffix(s, ".service"):
-		return ofService(unescape(strings.TrimSuffix(s, ".service"))), true
-	}
-	name := strings.TrimSuffix(s, ".scope")
-	if id, ok := strings.CutPrefix(name, "docker-"); ok && proc.IsContainerID(id) {
-		return match{manager: Docker, id: id}, true
-	}
-	if id, ok := strings.CutPrefix(name, "libpod-"); ok && proc.IsContainerID(id) {
-		return match{manager: Podman, id: id}, true
-	}
-	return match{}, false
 }
 
 // isSystem reports whether a service below the segments is one of the system: system.slice is among them, or all are slices, and none
@@ -194,39 +187,6 @@ func hiddenService(file string) string {
 	return ""
 }
 
-// isSlurmScope reports whether the segment is the scope of Slurm's step daemons in cgroup v2:
-// slurmstepd.scope, or <node>_slurmstepd.scope where a machine may run several slurmd.
-func isSlurmScope(s string) bool {
-	return s == "slurmstepd.scope" || strings.HasSuffix(s, "_slurmstepd.scope")
-}
-
-// ofSlurm returns the job of a path below Slurm's scope: job_<id>, or the SLUID from Slurm 26.05
-// on, and then step_<step>/slurm for the step's daemon, step_<step>/user for the job's processes.
-func ofSlurm(below []string) match {
-	if len(below) == 0 {
-		return match{}
-	}
-	daemon := len(below) == 3 && strings.HasPrefix(below[1], "step_") && below[2] == "slurm"
-	if isSLUID(below[0]) {
-		return match{manager: Slurm, id: below[0], daemon: daemon}
-	}
-	if id, ok := strings.CutPrefix(below[0], "job_"); ok && isNumber(id) {
-		return match{manager: Slurm, id: id, daemon: daemon}
-	}
-	return match{}
-}
-
-// ofSlurmV1 returns the job of a path of cgroup v1: slurm/uid_<uid>/job_<id>, or slurm_<node>/… as
-// above.
-func ofSlurmV1(below []string) (m match, ok bool) {
-	uid, isUID := strings.CutPrefix(below[0], "uid_")
-	id, isJob := strings.CutPrefix(below[1], "job_")
-	if !isUID || !isJob || !isNumber(uid) || !isNumber(id) {
-		return match{}, false
-	}
-	return match{manager: Slurm, id: id, uid: uid}, true
-}
-
 // sluid matches Slurm's id for a run of a job: 64 bits in Crockford's base 32
 // (src/common/sluid.c).
 var sluid = regexp.MustCompile(`^s[0-9A-HJKMNP-TV-Z]{13}$`)
@@ -248,14 +208,25 @@ func ofService(name string) match {
 	return match{manager: Systemd, id: name}
 }
 
-// ofUser returns the user of a path that begins with user.slice. Root's processes belong to the
-// host.
-func ofUser(segments []string) match {
+// ofUser returns the user of a path that begins with user.slice, or a unit of a manager that trusts the user. Root's processes belong to
+// the host.
+func (p *parser) ofUser(segments []string) match {
 	if segments[0] != "user.slice" || len(segments) == 1 {
 		return match{}
 	}
 	uid, isUser := strings.CutPrefix(strings.TrimSuffix(segments[1], ".slice"), "user-")
 	if !isUser || !isNumber(uid) || uid == "0" {
+		return match{}
+	}
+	if len(segments) > 3 && segments[2] == "user@"+uid+".service" {
+		trusts := func(m *Manager) bool { return slices.Contains(m.UIDs, uid) }
+		for i := 3; i == 3 || i < len(segments) && isParent(segments[i-1]); i++ {
+			if m, ok := p.unitAt(segments, i, trusts); ok {
+				return m
+			}
+		}
+	}
+	if p.rank(User) < 0 {
 		return match{}
 	}
 	return match{manager: User, id: uid}

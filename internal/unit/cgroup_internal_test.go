@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ const (
 // TestParse covers the cgroup paths of all managers, and paths that are named like theirs.
 func TestParse(t *testing.T) {
 	slurm := func(id string) match { return match{manager: Slurm, id: id} }
+	machine := func(manager, name string) match { return match{manager: manager, id: name} }
 	service := func(name string) match { return match{manager: Systemd, id: name} }
 	tests := []struct {
 		name, file string
@@ -75,10 +77,11 @@ func TestParse(t *testing.T) {
 		{"a user's cgroup named as a job", "0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_1/step_0/user/task_0", match{manager: User, id: "1000"}},
 		{"a user's cgroup named as a container", "0::/user.slice/user-1000.slice/user@1000.service/docker-" + containerID + ".scope", match{manager: User, id: "1000"}},
 		{"a cgroup of a service named as a job", "0::/system.slice/x.service/slurmstepd.scope/job_1/step_0", match{manager: Systemd, id: "x"}},
-		{"a service inside a machine", "0::/machine.slice/systemd-nspawn@x.service/payload/system.slice/ollama.service", match{}},
-		{"a job inside a machine", "0::/lxc.payload.x/system.slice/slurmstepd.scope/job_1/step_0", match{}},
-		{"a session inside a machine", "0::/lxc.payload.x/user.slice/user-1000.slice/session-1.scope", match{}},
-		{"a virtual machine", `0::/machine.slice/machine-qemu\x2d1\x2dvm.scope/libvirt/emulator`, match{}},
+		{"the monitor of a machine", "0::/lxc.monitor.x/system.slice/slurmstepd.scope/job_1/step_0", match{}},
+		{"a service inside a machine", "0::/machine.slice/systemd-nspawn@x.service/payload/system.slice/ollama.service", machine("machine", "x")},
+		{"a job inside a machine", "0::/lxc.payload.x/system.slice/slurmstepd.scope/job_1/step_0", machine("lxc", "x")},
+		{"a session inside a machine", "0::/lxc.payload.x/user.slice/user-1000.slice/session-1.scope", machine("lxc", "x")},
+		{"a virtual machine", `0::/machine.slice/machine-qemu\x2d1\x2dvm.scope/libvirt/emulator`, machine("libvirt", "vm")},
 
 		{"a pod", "0::" + podSlice, match{}},
 		{"a job inside a pod", "0::" + podSlice + "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", match{manager: Slurm, id: "4711", inPod: true}},
@@ -86,7 +89,7 @@ func TestParse(t *testing.T) {
 		{"a container of Docker inside a pod", "0::" + podSlice + "/docker/" + containerID, match{}},
 		{"a pod inside a job", "0::/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0" + podSlice, slurm("4711")},
 	}
-	p := parser{isPod: podmapper.IsPod}
+	p := parser{BuiltInManagers(), podmapper.IsPod}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, ok := p.parse(tt.file + "\n")
@@ -115,7 +118,7 @@ func TestPatterns(t *testing.T) {
 		{"below a user", "0::/user.slice/user-1000.slice/user@1000.service/pbs_jobs.service/jobid/1", match{manager: User, id: "1000"}},
 		{"below a pod", "0::" + podSlice + "/pbs_jobs.service/jobid/1", match{}},
 	}
-	p := parser{patterns, podmapper.IsPod}
+	p := parser{slices.Concat(patterns, BuiltInManagers()), podmapper.IsPod}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got, _ := p.parse(tt.file + "\n"); got != tt.want {
@@ -139,7 +142,7 @@ func FuzzParse(f *testing.F) {
 	if err := patterns.Set(`pbs=/jobid/([^/]+)`); err != nil {
 		f.Fatal(err)
 	}
-	p := parser{patterns, podmapper.IsPod}
+	p := parser{slices.Concat(patterns, BuiltInManagers()), podmapper.IsPod}
 	f.Fuzz(func(t *testing.T, above, below string) {
 		// A newline begins another line of the file, which may name another unit.
 		above, below = strings.ReplaceAll(above, "\n", " "), strings.ReplaceAll(below, "\n", " ")

@@ -22,19 +22,19 @@ func TestParentedContainers(t *testing.T) {
 		{"cgroup v1 with a service", "/system.slice/containerd.service\n12:devices:/ml/" + docker, "docker/train"},
 		{"Podman's parent", "/ml/libpod-" + podman, "podman/labeler"},
 		{"a pod of Podman", "/libpod_parent/" + unknown + "/libpod-" + podman, "podman/labeler"},
-		{"another engine", "/default/" + unknown, "host"},
-		{"another engine with a service", "/system.slice/containerd.service\n12:devices:/default/" + unknown, "systemd/containerd"},
+		{"another engine", "/other/" + unknown, "host"},
+		{"another engine with a service", "/system.slice/containerd.service\n12:devices:/other/" + unknown, "systemd/containerd"},
 		{"a container inside a container", "/ml/" + docker + "/" + unknown, "docker/train"},
-		{"a known container inside an unknown one", "/default/" + unknown + "/" + docker, "host"},
+		{"a known container inside an unknown one", "/other/" + unknown + "/" + docker, "host"},
 		{"different containers", "/ml/" + docker + "\n12:devices:/ml/" + podman, "host"},
 		{"a user", "/user.slice/user-1000.slice/user@1000.service/ml/" + docker, "user/1000"},
 		{"a user without a session", "/ml/user@1000.service/" + docker, "host"},
 		{"a service", "/system.slice/x.service/" + docker, "systemd/x"},
 		{"a scope", "/system.slice/run-r1.scope/" + docker, "host"},
-		{"a machine", "/machine.slice/systemd-nspawn@ai.service/payload/" + docker, "host"},
+		{"a machine", "/machine.slice/systemd-nspawn@ai.service/payload/" + docker, "machine/ai"},
 		{"a machine without systemd", "/machine.slice/" + docker, "host"},
-		{"LXC", "/lxc.payload.web/" + docker, "host"},
-		{"LXC with cgroup v1", "/lxc/web/" + docker, "host"},
+		{"LXC", "/lxc.payload.web/" + docker, "lxc/web"},
+		{"LXC with cgroup v1", "/lxc/web/" + docker, "lxc/web"},
 		{"a job", "/system.slice/slurmstepd.scope/job_1/step_0/user/task_0/" + docker, "slurm/1"},
 		{"a malformed line", "/ml/" + docker + "\nx", "host"},
 	}
@@ -58,7 +58,7 @@ func TestParentedContainers(t *testing.T) {
 func TestUnknownContainer(t *testing.T) {
 	for managers, want := range map[string]string{"docker": "pending", "podman": "pending", "systemd": "host"} {
 		m := newMachine(t, func(c *unit.Config) { c.Managers = []string{managers} })
-		m.start(10, "python3", "/default/"+containerID, "")
+		m.start(10, "python3", "/other/"+containerID, "")
 		m.want(10, want)
 		m.refresh()
 		m.want(10, want)

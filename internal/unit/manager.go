@@ -1,13 +1,15 @@
 package unit
 
 import (
+	"cmp"
+	"embed"
 	"fmt"
-	"regexp"
+	"path"
 	"slices"
 	"strings"
 )
 
-// The managers whose units are recognised without a pattern.
+// The managers that have code of their own: the source of their units' names, or their place in a path.
 const (
 	Slurm   = "slurm"
 	Docker  = "docker"
@@ -16,57 +18,97 @@ const (
 	User    = "user"
 )
 
-// ManagerInfo describes a manager, in Markdown: the name of its units, and where the name is read.
-type ManagerInfo struct{ Name, Unit, Source string }
-
-// ManagerInfos contains a row for each manager. The help of --units and the table of docs/machine.md are made from it. If lines of a
-// cgroup file match different managers, the first one in this list counts.
-var ManagerInfos = []ManagerInfo{
-	{Slurm, "job id", "cgroup: [slurm.md](slurm.md)"},
-	{Docker, "container name; image and Compose project on `gpuledger_unit_info`", "cgroup, and Docker's files below `--units.docker-root`"},
-	{Podman, "name of root's container", "cgroup, and Podman's files"},
-	{Systemd, "service, except the driver's services", "cgroup"},
-	{User, "uid of a session, rootless containers included", "cgroup"},
+// A Manager recognises its units in paths of cgroups. Its file is described in docs/managers.md.
+type Manager struct {
+	Name string
+	// Unit is the meaning of a unit's name, in Markdown.
+	Unit  string
+	Paths []Pattern
+	// UIDs are users below whose user@<uid>.service the manager has units, although these users choose the names there.
+	UIDs []string
+	// Held are directories with files about the GPUs that units hold.
+	Held []string
+	// File is the file or flag that defines the manager.
+	File string
 }
 
-// Managers contains the names of ManagerInfos.
-var Managers = func() (names []string) {
-	for _, m := range ManagerInfos {
-		names = append(names, m.Name)
+// BuiltIn is the File of the managers in this program.
+const BuiltIn = "built in"
+
+// last contains the managers without patterns: the parser finds their units by slices.
+var last = []Manager{
+	{Name: Systemd, Unit: "service, except the driver's services", File: BuiltIn},
+	{Name: User, Unit: "uid of a session, rootless containers included", File: BuiltIn},
+}
+
+// sources describe, in Markdown, the origin of names that a path does not contain.
+var sources = map[string]string{
+	Slurm:  "cgroup: [slurm.md](slurm.md)",
+	Docker: "cgroup, and Docker's files below `--units.docker-root`",
+	Podman: "cgroup, and Podman's files",
+}
+
+// Source returns the origin of the names of the manager's units, in Markdown.
+func (m *Manager) Source() string { return cmp.Or(sources[m.Name], "cgroup") }
+
+//go:embed managers/*.conf
+var files embed.FS
+
+// builtIn contains the managers with patterns, sorted by name.
+var builtIn = func() (all []Manager) {
+	entries, err := files.ReadDir("managers")
+	if err != nil {
+		panic(err) // the files are in the program
 	}
-	return names
+	for _, e := range entries {
+		text, err := files.ReadFile(path.Join("managers", e.Name()))
+		if err == nil {
+			var m Manager
+			m, err = parseManager(e.Name(), BuiltIn, string(text))
+			all = append(all, m)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("managers/%s: %v", e.Name(), err))
+		}
+	}
+	return all
 }()
 
-// Patterns are a site's own managers, in the order of their precedence. It is a value of
-// [flag.Var].
-type Patterns []Pattern
+// BuiltInManagers returns the managers in this program. The help of --units and the table of docs/managers.md are made from it.
+func BuiltInManagers() []Manager { return slices.Concat(builtIn, last) }
 
-// Pattern recognises the units of a manager in a cgroup path.
-type Pattern struct {
-	Manager string
-	// Path matches a part of a path such as /a/b/c. Its only group is the unit's name.
-	Path *regexp.Regexp
+// Managers contains the names of the managers in this program.
+var Managers = Names(BuiltInManagers())
+
+// Names returns the names of managers.
+func Names(managers []Manager) (names []string) {
+	for i := range managers {
+		names = append(names, managers[i].Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
-var managerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+// Patterns are managers that are given by a flag, in the order of their precedence. It is a value of [flag.Var].
+type Patterns []Manager
 
-// Set adds a pattern, given as manager=regexp.
+// Set adds a pattern, given as manager=path.
 func (p *Patterns) Set(s string) error {
-	manager, expr, ok := strings.Cut(s, "=")
+	name, expr, ok := strings.Cut(s, "=")
 	switch {
-	case !ok || !managerName.MatchString(manager):
-		return fmt.Errorf("%q: must be manager=regexp, with a manager of lower-case letters, digits, - and _", s)
-	case slices.Contains(Managers, manager):
-		return fmt.Errorf("%q: the units of %s are recognised without a pattern", s, manager)
+	case !ok || !managerName.MatchString(name):
+		return fmt.Errorf("%q: must be manager=path, with a manager of lower-case letters, digits, - and _", s)
+	case slices.Contains([]string{Slurm, Docker, Podman, Systemd, User}, name):
+		return fmt.Errorf("%q: the units of %s are recognised without a pattern", s, name)
 	}
-	path, err := regexp.Compile(expr)
+	q, err := parsePattern(expr)
+	if err == nil {
+		err = q.check()
+	}
 	if err != nil {
 		return err
 	}
-	if path.NumSubexp() != 1 {
-		return fmt.Errorf("%q: must have one group, which is the unit's name", s)
-	}
-	*p = append(*p, Pattern{manager, path})
+	*p = append(*p, Manager{Name: name, Paths: []Pattern{q}, File: "--units.pattern"})
 	return nil
 }
 
@@ -76,8 +118,8 @@ func (p *Patterns) String() string {
 		return ""
 	}
 	var all []string
-	for _, q := range *p {
-		all = append(all, q.Manager+"="+q.Path.String())
+	for _, m := range *p {
+		all = append(all, m.Name+"="+m.Paths[0].text)
 	}
 	return strings.Join(all, " ")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,8 @@ const (
 // Config contains the sources and settings of a Mapper.
 type Config struct {
 	ProcFS string
+	// Known are all managers in the order of their precedence; nil means those in this program.
+	Known []Manager
 	// Managers are the managers of units that get accounts, in addition to the managers of Patterns.
 	Managers []string
 	Patterns Patterns
@@ -115,12 +118,20 @@ type dated struct {
 // required reports whether units may hold GPUs that no process uses yet.
 func (cfg *Config) required() bool { return len(cfg.HeldDirs) > 0 || cfg.Pods == nil }
 
+// known returns all managers in the order of their precedence.
+func (cfg *Config) known() []Manager {
+	if cfg.Known == nil {
+		return slices.Concat(cfg.Patterns, BuiltInManagers())
+	}
+	return slices.Concat(cfg.Patterns, cfg.Known)
+}
+
 // New returns a Mapper without any data.
 func New(cfg Config) *Mapper {
 	cfg.Max = cmp.Or(cfg.Max, 1000)
 	tree := proc.Tree{Root: cfg.ProcFS}
 	m := &Mapper{
-		cfg: cfg, tree: tree, sight: proc.Sight{Tree: tree}, parser: parser{cfg.Patterns, cfg.IsPod},
+		cfg: cfg, tree: tree, sight: proc.Sight{Tree: tree}, parser: parser{cfg.known(), cfg.IsPod},
 		extra: make(chan struct{}, 1), polled: make(chan struct{}), active: cfg.required(),
 		containers: make(map[string]container),
 		jobs:       make(map[string]dated), names: make(map[string]dated),
@@ -183,6 +194,13 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	err := errors.Join(scanErr, fileErr, m.publish(found, began))
 	m.cfg.Stages.Observe(stage.Units, began, err)
 	return err
+}
+
+// Activate makes a Mapper read its sources before a unit was seen.
+func (m *Mapper) Activate() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.active = true
 }
 
 func (m *Mapper) isActive() bool {

@@ -328,7 +328,7 @@ func TestPrivateNamespace(t *testing.T) {
 		{"a user's service", "/../../user.slice/user-1000.slice/user@1000.service/app.slice/x.service", unit.Managers, "user/1000", ""},
 		{"a user", "/../user@1000.service/app.slice/x.service", unit.Managers, "host", ""},
 		{"a container", "/../docker-" + containerID + ".scope", unit.Managers, "pending", ""},
-		{"a machine's service", "/../../machine.slice/systemd-nspawn@x.service/payload", unit.Managers, "host", ""},
+		{"a machine's service", "/../../machine.slice/systemd-nspawn@x.service/payload", unit.Managers, "machine/x", ""},
 		{"init", "/../../init.scope", unit.Managers, "host", ""},
 		{"services are no units", "/../ollama.service", []string{unit.Slurm}, "host", ""},
 		{"no namespace", "/ollama.service", unit.Managers, "host", ""},

@@ -47,7 +47,7 @@ func (m *Mapper) enabled(manager string) bool {
 		return false
 	}
 	return slices.Contains(m.cfg.Managers, manager) ||
-		slices.ContainsFunc(m.cfg.Patterns, func(p Pattern) bool { return p.Manager == manager })
+		slices.ContainsFunc(m.cfg.Patterns, func(p Manager) bool { return p.Name == manager })
 }
 
 // see records that a process of a unit is on a GPU.

@@ -59,8 +59,8 @@ var changes = map[string]change{
 	"manager": {
 		commands: []string{"go test ./internal/unit", "go vet ./internal/app", generate},
 		shows: map[string]string{
-			"docs/flags.md":   "any of slurm, lsf, docker, podman, systemd, user;",
-			"docs/machine.md": "(?m)^\\| `lsf` \\| job id \\| cgroup \\|$",
+			"docs/flags.md":    "any of [^;]* nomad, oar, pbs, [^;]*;",
+			"docs/managers.md": "(?m)^\\| `oar` \\| job id \\| cgroup \\|$",
 		},
 	},
 	"owner": {

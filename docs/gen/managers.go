@@ -8,12 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// machinePage returns machine.md with the table of the managers of units. The rest of the page is written by hand.
-func machinePage(old string) ([]byte, error) {
+// managersPage returns managers.md with the table of the managers in the exporter. The rest of the page is written by hand.
+func managersPage(old string) ([]byte, error) {
 	var table strings.Builder
 	table.WriteString("| manager | unit | from |\n|---|---|---|\n")
-	for _, m := range unit.ManagerInfos {
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Name, m.Unit, m.Source)
+	for _, m := range unit.BuiltInManagers() {
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Name, m.Unit, m.Source())
 	}
 	page, err := markdown.Replace(old, "go generate", table.String())
 	return []byte(page), err

@@ -1,0 +1,67 @@
+package unit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Check is the result of a manager on this machine.
+type Check struct {
+	Manager string
+	// Enabled is set if its units get accounts.
+	Enabled bool
+	// Units is the number of units with a process, Example one of them with the PID of its oldest known process.
+	Units   int
+	Example string
+	PID     uint32
+	// Problem is empty if the names of all units are known.
+	Problem string
+}
+
+// Checks returns the units of each manager that the last [Mapper.Refresh] found.
+func (m *Mapper) Checks() (all []Check) {
+	m.refresh.Lock()
+	defer m.refresh.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	units := make(map[string]map[gpu.Unit]gpu.ProcessID)
+	problems := make(map[string]string)
+	for c, processes := range m.found.units {
+		name := c.id
+		if !c.named() {
+			if name = cmp.Or(m.jobs[c.id].name, m.names[c.id].name); name == "" {
+				name = c.id
+				problems[c.manager] = fmt.Sprintf("%.14s has no name: %s", c.id, unnamed[c.manager])
+			}
+		}
+		if units[c.manager] == nil {
+			units[c.manager] = make(map[gpu.Unit]gpu.ProcessID)
+		}
+		units[c.manager][gpu.Unit{Manager: c.manager, Name: name}] = processes[0]
+	}
+	for _, name := range Names(m.parser.managers) {
+		check := Check{Manager: name, Enabled: m.enabled(name), Units: len(units[name])}
+		if check.Enabled {
+			check.Problem = problems[name]
+		}
+		for u, id := range units[name] {
+			if check.Example == "" || u.Owner().UID < check.Example {
+				check.Example, check.PID = u.Owner().UID, id.PID
+			}
+		}
+		all = append(all, check)
+	}
+	slices.SortFunc(all, func(a, b Check) int { return strings.Compare(a.Manager, b.Manager) })
+	return all
+}
+
+// unnamed explains units without a name by manager.
+var unnamed = map[string]string{
+	Slurm:  "no slurmstepd has a title with its job id",
+	Docker: "Docker does not have it below --units.docker-root",
+	Podman: "Podman does not have it below --units.podman-root",
+}

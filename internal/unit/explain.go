@@ -1,0 +1,137 @@
+package unit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/owner"
+	"github.com/gpuledger/gpuledger/internal/proc"
+)
+
+// Explanation contains the owner of a process and the reason of each manager.
+type Explanation struct {
+	Process string
+	Cgroup  string // the content of the process's file
+	Owner   string // manager/unit, or a kind of owner
+	Rules   []Rule
+}
+
+// Rule is a manager that decided the owner, or the reason that it did not.
+type Rule struct {
+	Manager, File, Reason string
+	Decided               bool
+}
+
+// Explain returns the owner of a process after a [Mapper.Refresh], and why.
+func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err error) {
+	st, err := m.tree.Stat(pid)
+	if err != nil {
+		return e, err
+	}
+	st, cgroup, err := m.tree.Cgroup(pid, st)
+	if err != nil {
+		return e, err
+	}
+	e.Process, e.Cgroup = st.Name, cgroup
+	p := owner.Process{ProcessID: gpu.ProcessID{PID: pid, Start: st.Start}, First: m.cfg.Now().Boot - 2*nameAfter, Cgroup: cgroup}
+	o := gpu.Owner{Kind: gpu.OwnerHost}
+	if resolve := m.Resolve(p); resolve != nil {
+		answer := resolve()
+		o = answer.Owner
+		if answer.Unit != (gpu.Unit{}) {
+			e.Owner = " with " + answer.Unit.Owner().UID
+		}
+	}
+	decided := ""
+	if o.Kind == gpu.OwnerUnit {
+		e.Owner, decided = o.UID+e.Owner, o.Scope
+	} else {
+		e.Owner = o.Kind.String() + e.Owner
+	}
+	for i := range m.parser.managers {
+		e.Rules = append(e.Rules, m.rule(&m.parser.managers[i], cgroup, decided))
+	}
+	return e, ctx.Err()
+}
+
+// rule returns the reason of a manager for a cgroup file whose owner is a unit of the manager decided, if any.
+func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
+	r := Rule{Manager: manager.Name, File: manager.File}
+	alone := parser{[]Manager{*manager}, m.parser.isPod}
+	u, matched := alone.parse(cgroup)
+	switch {
+	case !m.enabled(manager.Name):
+		r.Reason = "--units omits it"
+	case matched && manager.Name == decided:
+		r.Decided, r.Reason = true, m.patternOf(manager, cgroup, u)
+	case matched && u.inPod:
+		r.Reason = fmt.Sprintf("%s/%s is a part of the pod", manager.Name, u.id)
+	case matched:
+		r.Reason = fmt.Sprintf("finds %s/%s, but another unit is nearer to the root or has precedence", manager.Name, u.id)
+	case manager.Name == decided:
+		r.Decided, r.Reason = true, "has the container of this id"
+	default:
+		r.Reason = belowOwner(manager, cgroup)
+	}
+	return r
+}
+
+// patternOf returns the pattern of a manager that finds a unit.
+func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
+	for _, p := range manager.Paths {
+		one := *manager
+		one.Paths = []Pattern{p}
+		alone := parser{[]Manager{one}, m.parser.isPod}
+		if found, ok := alone.parse(cgroup); ok && found.id == u.id {
+			return "path = " + p.text
+		}
+	}
+	switch manager.Name {
+	case Systemd:
+		return "a service below slices of the system"
+	case User:
+		return "a slice of a user"
+	}
+	return "several paths" // of several lines
+}
+
+// belowOwner returns the reason why a manager finds no unit in a cgroup file.
+func belowOwner(manager *Manager, cgroup string) string {
+	for segments, err := range proc.Paths(cgroup) {
+		if err != nil {
+			return "the cgroup file is malformed"
+		}
+		for _, p := range manager.Paths {
+			i := p.anywhere(segments)
+			if i <= 0 {
+				continue
+			}
+			above := segments[:i]
+			at := slices.IndexFunc(above, func(s string) bool { return proc.IsUserSlice(s) && s != "user.slice" || !isParent(s) })
+			if at < 0 {
+				at = i - 1
+			}
+			if uid, ok := strings.CutPrefix(strings.TrimSuffix(above[at], ".service"), "user@"); ok {
+				return fmt.Sprintf("its path matches below %s, where the user chooses the names; uid = %s would trust this user", above[at], uid)
+			}
+			return fmt.Sprintf("its path matches below %s, whose owner chooses the names", above[at])
+		}
+	}
+	if len(manager.Paths) == 0 {
+		return "no such unit in the path"
+	}
+	return "no path matches"
+}
+
+// anywhere returns the index of the first segment from which on the pattern matches, or -1.
+func (p *Pattern) anywhere(segments []string) int {
+	for i := range segments {
+		if _, ok := p.match(segments, i); ok {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,125 @@
+package unit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	// maxManagerFile limits the size of a file in bytes, maxManagerFiles their number in a directory.
+	maxManagerFile  = 64 << 10
+	maxManagerFiles = 256
+	managerSuffix   = ".conf"
+)
+
+var managerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// LoadManagers returns the managers of the directories and of this program. A file replaces the one of the same name in an earlier
+// directory or in this program. Later directories have precedence, and this program is last. A missing directory is no error.
+func LoadManagers(dirs []string) (all []Manager, err error) {
+	add := func(managers []Manager) {
+		for _, m := range managers {
+			if !slices.ContainsFunc(all, func(o Manager) bool { return o.Name == m.Name }) {
+				all = append(all, m)
+			}
+		}
+	}
+	for _, dir := range slices.Backward(dirs) {
+		managers, err := loadDir(dir)
+		if err != nil {
+			return nil, err
+		}
+		add(managers)
+	}
+	add(builtIn)
+	return append(all, last...), nil
+}
+
+func loadDir(dir string) (all []Manager, err error) {
+	names, err := listTrusted(dir, maxManagerFiles)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if !strings.HasSuffix(name, managerSuffix) {
+			continue // of an editor, or disabled
+		}
+		file := filepath.Join(dir, name)
+		text, _, err := readTrusted(file, maxManagerFile)
+		if err != nil {
+			return nil, err
+		}
+		m, err := parseManager(name, file, string(text))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, err
+}
+
+// parseManager parses a file, which is named by its manager: lines name = value.
+func parseManager(base, file, text string) (m Manager, err error) {
+	m.Name, m.File = strings.TrimSuffix(base, managerSuffix), file
+	if !managerName.MatchString(m.Name) || m.Name == Systemd || m.Name == User {
+		return m, fmt.Errorf("%s: %q is no name for a manager: rename the file to lower-case letters, digits, - and _, and neither %s nor %s", file, m.Name, Systemd, User)
+	}
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok || value == "" {
+			return m, fmt.Errorf("%s:%d: %.80q: must be name = value, or begin with #", file, n, line)
+		}
+		if err := m.set(name, value); err != nil {
+			return m, fmt.Errorf("%s:%d: %w", file, n, err)
+		}
+	}
+	if len(m.Paths) == 0 {
+		return m, fmt.Errorf("%s: has no path: add a line path = …; to disable the manager, omit it from --units", file)
+	}
+	m.Unit = cmp.Or(m.Unit, "unit")
+	return m, nil
+}
+
+// set applies a line of a file.
+func (m *Manager) set(name, value string) error {
+	switch name {
+	case "unit":
+		m.Unit = value
+	case "path":
+		p, err := parsePattern(value)
+		if err == nil && m.File != BuiltIn {
+			err = p.check()
+		}
+		if err != nil {
+			return fmt.Errorf("path = %w", err)
+		}
+		m.Paths = append(m.Paths, p)
+	case "uid":
+		if !isNumber(value) || value == "0" {
+			return fmt.Errorf("uid = %.40q: must be the number of a user other than root, as id -u prints it", value)
+		}
+		m.UIDs = append(m.UIDs, value)
+	case "held":
+		if !filepath.IsAbs(value) {
+			return fmt.Errorf("held = %.80q: must be an absolute path of a directory", value)
+		}
+		m.Held = append(m.Held, value)
+	default:
+		return fmt.Errorf("%.40q is unknown: must be unit, path, uid or held", name)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package unit
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Pattern matches consecutive segments of a cgroup path. Slices may precede them.
+type Pattern struct {
+	text     string
+	root     bool // nothing precedes the segments
+	segments []*regexp.Regexp
+	// name and uid are the indexes of the segment and of its group; uid has none if its group is 0.
+	name, uid groupAt
+}
+
+// groupAt is the place of a group.
+type groupAt struct{ segment, group int }
+
+// uidGroup is the name of a group that contains the uid of a unit's user.
+const uidGroup = "uid"
+
+// parsePattern parses a pattern: a regexp for each segment, separated by /. One group is the unit's name.
+func parsePattern(text string) (p Pattern, err error) {
+	p.text = text
+	expr, root := strings.CutPrefix(text, "^")
+	p.root = root
+	// A segment contains no /, so it need not be excluded.
+	expr = strings.NewReplacer("[^/]", ".", "[^/", "[^").Replace(expr)
+	if !strings.HasPrefix(expr, "/") {
+		return p, fmt.Errorf("%q: must begin with /; slices such as system.slice may precede the match", text)
+	}
+	names := 0
+	for i, s := range strings.Split(expr[1:], "/") {
+		re, err := regexp.Compile(`^(?:` + s + `)$`)
+		if err != nil || s == "" {
+			return p, fmt.Errorf("%q: segment %q is no regexp: no group may contain /: %w", text, s, err)
+		}
+		p.segments = append(p.segments, re)
+		for group, name := range re.SubexpNames() {
+			switch {
+			case group == 0:
+			case name == uidGroup && p.uid.group == 0:
+				p.uid = groupAt{i, group}
+			default:
+				p.name = groupAt{i, group}
+				names++
+			}
+		}
+	}
+	if names != 1 {
+		return p, fmt.Errorf("%q: has %d groups, must have one, which is the unit's name; (?:…) groups without a name", text, names)
+	}
+	return p, nil
+}
+
+// fillers are names of different forms that no manager uses.
+var fillers = []string{"zz", "Zz42", "z", "4242", "zz-y_x.w", strings.Repeat("0123456789abcdef", 4)}
+
+// ownedNames are forms of cgroups in which someone else than root may choose the names below: % is a filler.
+var ownedNames = []string{
+	"%", "%.service", "%.scope", "user@%.service", "session-%.scope", "docker-%.scope", "libpod-%.scope", "nerdctl-%.scope",
+	"cri-containerd-%.scope", "crio-%.scope", "lxc.payload.%", "machine-%.scope", "systemd-nspawn@%.service",
+}
+
+// ownedAbove are paths above such cgroups.
+var ownedAbove = [][]string{
+	{}, {"system.slice"}, {"machine.slice"}, {"zz.slice"}, {"docker"}, {"lxc"}, {"lxc.payload"}, {"libpod_parent"}, {"ecs", "zz"}, {"default"}, {"kubepods"},
+	{"kubepods", "burstable"}, {"kubepods.slice"}, {"slurmstepd.scope"}, {"slurm", "uid_4242"},
+}
+
+// userManager is the path of systemd's instance for a user.
+var userManager = []string{"user.slice", "user-4242.slice", "user@4242.service"}
+
+// errUser explains a pattern that is refused.
+var errUser = errors.New("users choose the names there")
+
+// check returns an error if a user could create a cgroup with a name of his choice that the pattern matches.
+func (p *Pattern) check() error {
+	for n := 1; n <= len(userManager); n++ {
+		if p.below(userManager[:n]) {
+			return fmt.Errorf("%q: matches below %s: %w. Omit the slices and user@<uid>.service, and set the uid of the manager's account", p.text, userManager[n-1], errUser)
+		}
+	}
+	for _, above := range ownedAbove {
+		for _, form := range ownedNames {
+			for _, f := range fillers {
+				owned := append(slices.Clip(above), strings.ReplaceAll(form, "%", f))
+				if p.below(owned) {
+					return fmt.Errorf("%q: matches below any cgroup such as /%.80s: %w. Write the name of a cgroup that only root creates, such as /pbs_jobs\\.service", p.text, strings.Join(owned, "/"), errUser)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// below reports whether the pattern can take a name from a segment below a path.
+func (p *Pattern) below(owned []string) bool {
+	if len(owned) > p.name.segment {
+		return false
+	}
+	for i, s := range owned {
+		if !p.segments[i].MatchString(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// found is the result of a pattern: the name of a unit and its user, at the index of a segment.
+type found struct {
+	name, uid string
+	at        int
+}
+
+// match matches the segments from an index on.
+func (p *Pattern) match(segments []string, i int) (f found, ok bool) {
+	if i+len(p.segments) > len(segments) || p.root && slices.ContainsFunc(segments[:i], func(s string) bool { return s != ".." }) {
+		return f, false
+	}
+	for n, re := range p.segments {
+		s := plain(segments[i+n])
+		if n != p.name.segment && n != p.uid.segment {
+			if !re.MatchString(s) {
+				return f, false
+			}
+			continue
+		}
+		groups := re.FindStringSubmatch(s)
+		if groups == nil {
+			return f, false
+		}
+		if n == p.name.segment {
+			f.name, f.at = groups[p.name.group], i+n
+		}
+		if n == p.uid.segment && p.uid.group > 0 {
+			f.uid = groups[p.uid.group]
+		}
+	}
+	return f, validName(f.name)
+}
+
+// plain returns a segment without systemd's escapes, unless the result has a /.
+func plain(segment string) string {
+	if !strings.Contains(segment, `\x`) {
+		return segment
+	}
+	if s := unescape(segment); !strings.Contains(s, "/") {
+		return s
+	}
+	return segment
+}

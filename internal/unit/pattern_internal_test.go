@@ -1,0 +1,197 @@
+package unit
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestBuiltIn checks that no manager of this program has a path that is refused in a file.
+func TestBuiltIn(t *testing.T) {
+	if len(builtIn) < 13 {
+		t.Fatalf("only %d managers", len(builtIn))
+	}
+	for _, m := range builtIn {
+		for _, p := range m.Paths {
+			if err := p.check(); err != nil {
+				t.Errorf("%s: %v", m.Name, err)
+			}
+		}
+	}
+}
+
+// TestRefusedPatterns checks paths by which a user could be charged to another's account, and malformed ones.
+func TestRefusedPatterns(t *testing.T) {
+	const users = "users choose the names there"
+	tests := []struct{ path, reason string }{
+		{`/[^/]+/job_([0-9]+)`, users},
+		{`/.*/.*/([0-9]+)`, users},
+		{`/.*\.service/job_([0-9]+)`, users},
+		{`/[a-z]+\.service/job_([0-9]+)`, users},
+		{`/system\.slice/.+\.service/job_([0-9]+)`, users},
+		{`/(?:.+\.slice)/(?:.+)/job_([0-9]+)`, users},
+		{`/.+\.scope/(.+)`, users},
+		{`/[0-9]+/job_(.+)`, users},
+		{`/docker-[0-9a-f]+\.scope/job_(.+)`, users},
+		{`/docker/[0-9a-f]{64}/job_(.+)`, users},
+		{`/lxc/.+/job_(.+)`, users},
+		{`/lxc\.payload\.[^/]+/job_(.+)`, users},
+		{`/machine\.slice/[^/]+/job_(.+)`, users},
+		{`/kubepods/.*/(.+)`, users},
+		{`/user\.slice/user-500\.slice/user@500\.service/shell-0-(.+)\.service`, "set the uid"},
+		{`/user\.slice/user-[0-9]+\.slice/user@([0-9]+)\.service`, "set the uid"},
+		{`/user@[0-9]+\.service/shell-0-(.+)\.service`, users},
+		{`/user\.slice/[^/]+/[^/]+/([^/]+)`, "set the uid"},
+		{`/pbs_jobs\.service/jobid`, "has 0 groups"},
+		{`/(pbs)/(.+)`, "has 2 groups"},
+		{`/pbs/(?P<uid>[0-9]+)`, "has 0 groups"},
+		{`/pbs/(.+/.+)`, "no group may contain /"},
+		{`/pbs/(`, "is no regexp"},
+		{`/pbs//(.+)`, "is no regexp"},
+		{`pbs/(.+)`, "must begin with /"},
+		{`.*/pbs/(.+)`, "must begin with /"},
+		{``, "must begin with /"},
+	}
+	for _, tt := range tests {
+		p, err := parsePattern(tt.path)
+		if err == nil {
+			err = p.check()
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.reason) {
+			t.Errorf("%s: %v, want an error with %q", tt.path, err, tt.reason)
+		}
+	}
+	for _, path := range []string{
+		`/pbs_jobs\.service/jobid/([^/]+)`, `^/gpuledger-hardware/([^/]+)`, `/oar/.*_([0-9]+)`, `/shell-[0-9]+-([^/.]+)\.service`, `/batch\.slice/batch-(.+)\.slice`,
+		`/lsf/[^/]+/job\.([0-9]+)\..*`, `/train-(.+)\.service`, `/batchd\.service/(?P<uid>[0-9]+)-(.+)`,
+	} {
+		if p, err := parsePattern(path); err != nil || p.check() != nil {
+			t.Errorf("%s: %v, %v, want no error", path, err, p.check())
+		}
+	}
+}
+
+// FuzzPattern checks that no accepted path finds a unit below cgroups whose owner chooses names.
+func FuzzPattern(f *testing.F) {
+	for _, s := range []string{`/[^/]+/job_(.+)`, `/.*\.service/(.+)`, `/pbs/(.+)`, `/user.*/(.+)`, `/[a-y]+/(.+)`} {
+		f.Add(s, "job_1/a")
+	}
+	f.Fuzz(func(t *testing.T, path, below string) {
+		p, err := parsePattern(path)
+		if err != nil || p.check() != nil || strings.Contains(below, "\n") || strings.HasSuffix(below, " (deleted)") {
+			return
+		}
+		parser := parser{managers: append([]Manager{{Name: "x", Paths: []Pattern{p}}}, last...)}
+		for _, owned := range []string{"/user.slice/user-77.slice/user@77.service", "/user.slice/user-77.slice/session-4.scope"} {
+			if m, _ := parser.parse("0::" + owned + "/" + below); m.manager != User || m.id != "77" {
+				t.Errorf("%q: %s/%s belongs to %s/%s", path, owned, below, m.manager, m.id)
+			}
+		}
+	})
+}
+
+// TestTrustedUser checks that a manager has units below the systemd instance of its account only.
+func TestTrustedUser(t *testing.T) {
+	flux, err := parseManager("flux.conf", "flux.conf", "uid = 500\npath = /(?:imp-)?shell-[0-9]+-(.+)\\.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := parser{managers: append([]Manager{flux}, BuiltInManagers()...)}
+	job, user := match{manager: "flux", id: "f2rKx9"}, match{manager: User, id: "500"}
+	const own = "/user.slice/user-500.slice/user@500.service"
+	tests := []struct {
+		name, path string
+		want       match
+	}{
+		{"a job", own + "/imp-shell-0-f2rKx9.service", job},
+		{"a job in a slice", own + "/app.slice/shell-3-f2rKx9.service/sub", job},
+		{"a job in the system", "/system.slice/shell-0-f2rKx9.service", job},
+		{"a job below a service", own + "/x.service/shell-0-f2rKx9.service", user},
+		{"another service", own + "/dbus.service", user},
+		{"a session", "/user.slice/user-500.slice/session-1.scope/shell-0-f2rKx9.service", user},
+		{"a container", own + "/user.slice/docker-" + containerID + ".scope", user},
+		{"another user", "/user.slice/user-501.slice/user@501.service/shell-0-f2rKx9.service", match{manager: User, id: "501"}},
+		{"another user's imitation", "/user.slice/user-501.slice/user@501.service" + own + "/shell-0-f2rKx9.service", match{manager: User, id: "501"}},
+		{"another user's imitation of the instance", "/user.slice/user-501.slice/user@500.service/shell-0-f2rKx9.service", match{manager: User, id: "501"}},
+		{"a machine's user", "/lxc.payload.a" + own + "/shell-0-f2rKx9.service", match{manager: "lxc", id: "a"}},
+		{"a service's imitation", "/system.slice/x.service" + own + "/shell-0-f2rKx9.service", match{manager: Systemd, id: "x"}},
+	}
+	for _, tt := range tests {
+		if got, _ := p.parse("0::" + tt.path + "\n"); got != tt.want {
+			t.Errorf("%s: %s belongs to %s/%s, want %s/%s", tt.name, tt.path, got.manager, got.id, tt.want.manager, tt.want.id)
+		}
+	}
+}
+
+// TestLoadManagers checks which file of a name counts, and the order of managers.
+func TestLoadManagers(t *testing.T) {
+	shared, own := t.TempDir(), t.TempDir()
+	writeFile(t, filepath.Join(shared, "pbs.conf"), "path = /shared/(.+)\n", 0o644)
+	writeFile(t, filepath.Join(shared, "oar.conf"), "# OAR\n\nunit = job = id\n path=/oar/.*_([0-9]+)\nuid = 7\n", 0o644)
+	writeFile(t, filepath.Join(own, "pbs.conf"), "path = /own/(.+)\npath = /other/(.+)\nheld = /run/pbs\n", 0o644)
+	writeFile(t, filepath.Join(own, "README"), "no manager", 0o644)
+	writeFile(t, filepath.Join(own, "pbs.conf.dpkg-old"), "no manager", 0o644)
+	all, err := LoadManagers([]string{filepath.Join(own, "missing"), shared, own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range all {
+		for _, p := range m.Paths {
+			if m.File != BuiltIn {
+				got = append(got, strings.Join([]string{m.Name, m.Unit, p.text, strings.Join(m.UIDs, " "), strings.Join(m.Held, " "), filepath.Base(filepath.Dir(m.File))}, "|"))
+			}
+		}
+	}
+	ownDir, sharedDir := filepath.Base(own), filepath.Base(shared)
+	want := []string{`pbs|unit|/own/(.+)||/run/pbs|` + ownDir, `pbs|unit|/other/(.+)||/run/pbs|` + ownDir, `oar|job = id|/oar/.*_([0-9]+)|7||` + sharedDir}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("managers of files (-want +got):\n%s", diff)
+	}
+	if n, names := len(all), Names(all); n != len(builtIn)+1+len(last) || len(names) != n {
+		t.Errorf("%d managers %v, want each one once", n, names)
+	}
+}
+
+// TestBrokenManagers checks that the error of a file has its line and the remedy.
+func TestBrokenManagers(t *testing.T) {
+	tests := []struct{ file, text, want string }{
+		{"pbs.conf", "# x\npath /pbs/(.+)\n", `/pbs.conf:2: "path /pbs/(.+)": must be name = value, or begin with #`},
+		{"pbs.conf", "\n\npath = /[^/]+/(.+)", "/pbs.conf:3: path = "},
+		{"pbs.conf", "path = /pbs/(.+)\npaths = /pbs/(.+)", `/pbs.conf:2: "paths" is unknown: must be unit, path, uid or held`},
+		{"pbs.conf", "path = /pbs/(.+)\nuid = pbs", `/pbs.conf:2: uid = "pbs": must be the number of a user other than root`},
+		{"pbs.conf", "uid = 0", "/pbs.conf:1: uid = "},
+		{"pbs.conf", "held = run/pbs", "/pbs.conf:1: held = "},
+		{"pbs.conf", "unit =", "/pbs.conf:1: "},
+		{"pbs.conf", "unit = job", "/pbs.conf: has no path: add a line path"},
+		{"PBS.conf", "path = /pbs/(.+)", "rename the file"},
+		{"user.conf", "path = /pbs/(.+)", "rename the file"},
+		{".conf", "path = /pbs/(.+)", "rename the file"},
+		{"pbs.conf", strings.Repeat("#\n", maxManagerFile), "more than 65536 bytes"},
+	}
+	for _, tt := range tests {
+		dir := t.TempDir()
+		writeFile(t, filepath.Join(dir, tt.file), tt.text, 0o644)
+		if _, err := LoadManagers([]string{dir}); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s with %.40q: %v, want an error with %q and the directory", tt.file, tt.text, err, tt.want)
+		}
+	}
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "pbs.conf"), "path = /pbs/(.+)", 0o666)
+	if _, err := LoadManagers([]string{dir}); err == nil || !strings.Contains(err.Error(), "must not be writable") {
+		t.Errorf("a file that everyone can write: %v, want an error", err)
+	}
+}
+
+func writeFile(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
