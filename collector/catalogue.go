@@ -339,7 +339,7 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 
 	unitInfo: {
 		Family: familyUnit, Name: "gpuledger_unit_info", Type: gauge,
-		Labels: []string{"manager", "unit", "sluid", "user", "uid", "account", "partition", "cluster_name", "container_id", "image", "project"},
+		Labels: []string{"manager", "unit", "sluid", "user", "uid", "account", "partition", "cluster_name", "job_name", "array_element", "container_id", "image", "project"},
 		Help:   "Unit with series: a job, container, service or user outside pods. Labels may become known late.",
 	},
 	unitGPUInfo: {

@@ -73,6 +73,8 @@ var labelCatalogue = []metric.Label{
 	{Name: "account", Help: "Account of the Slurm job."},
 	{Name: "partition", Help: "Partition of the Slurm job."},
 	{Name: "cluster_name", Help: "Name of the Slurm cluster."},
+	{Name: "job_name", Help: "Name of the Slurm job, written by its user with the [task prolog](slurm.md#names-of-jobs)."},
+	{Name: "array_element", Help: "Array and element of the Slurm job, such as `2_4`, from the same file."},
 	{Name: "image", Help: "Image of the container."},
 	{Name: "project", Help: "Project of Docker Compose."},
 	{Name: "pid", Help: "Process id on the host, or `other` for the processes of a container beyond `--collector.process.max`."},

@@ -56,7 +56,7 @@ func (p *page) unitInfos(s *gpu.Snapshot) {
 		if p.first(unitInfo, who) {
 			p.info(unitInfo, p.with(who,
 				"sluid", i.SLUID, "user", i.User, "uid", i.UID, "account", i.Account, "partition", i.Partition,
-				"cluster_name", i.Cluster, "container_id", i.ContainerID, "image", i.Image, "project", i.Project,
+				"cluster_name", i.Cluster, "job_name", i.JobName, "array_element", i.ArrayElement, "container_id", i.ContainerID, "image", i.Image, "project", i.Project,
 			))
 		}
 	}

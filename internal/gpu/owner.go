@@ -108,15 +108,17 @@ func (o Owner) Unit() Unit {
 // UnitInfo describes a unit. Unknown values are empty. A value may become known late, so none is
 // part of the owner.
 type UnitInfo struct {
-	SLUID       string // id of this run of a Slurm job, from Slurm 26.05 on
-	User        string
-	UID         string // in decimal
-	Account     string
-	Partition   string
-	Cluster     string
-	ContainerID string
-	Image       string
-	Project     string // of Docker Compose
+	SLUID     string // id of this run of a Slurm job, from Slurm 26.05 on
+	User      string
+	UID       string // in decimal
+	Account   string
+	Partition string
+	Cluster   string
+	// JobName and ArrayElement (of a job array, such as 2_4) are what the user of a job wrote.
+	JobName, ArrayElement string
+	ContainerID           string
+	Image                 string
+	Project               string // of Docker Compose
 }
 
 // OwnerKind is the kind of an owner.

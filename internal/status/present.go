@@ -240,9 +240,14 @@ func (c *Container) PodName() string {
 	return or(c.Namespace) + "/" + or(c.Pod)
 }
 
-// Who is the name of the pod or unit with what is known about the user of a unit.
+// Who is the name of the pod or unit with what is known about a unit.
 func (c *Container) Who() string {
 	var known []string
+	for _, name := range []string{c.ArrayElement, c.JobName} {
+		if name != "" {
+			known = append(known, labelvalue.Printable(name))
+		}
+	}
 	if c.User != "" {
 		known = append(known, labelvalue.Printable(c.User))
 	} else if c.UID != "" && c.UID != c.Unit {

@@ -30,6 +30,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 			c := &g.Containers[k]
 			info := s.Units[gpu.Unit{Manager: c.Manager, Name: c.Unit}]
 			c.User, c.UID, c.Account = shown(info.User), shown(info.UID), shown(info.Account)
+			c.JobName, c.ArrayElement = shown(info.JobName), shown(info.ArrayElement)
 		}
 		p.GPUs = append(p.GPUs, g)
 	}

@@ -124,11 +124,13 @@ type Container struct {
 	// Manager and Unit name a unit, for which the four fields above are empty.
 	Manager string `json:"manager,omitempty"`
 	Unit    string `json:"unit,omitempty"`
-	// User, UID and Account are what is known about a unit.
-	User        string `json:"user,omitempty"`
-	UID         string `json:"uid,omitempty"`
-	Account     string `json:"account,omitempty"`
-	GPUInstance string `json:"gpu_instance,omitempty"`
+	// User, UID, Account, JobName and ArrayElement are what is known about a unit.
+	User         string `json:"user,omitempty"`
+	UID          string `json:"uid,omitempty"`
+	Account      string `json:"account,omitempty"`
+	JobName      string `json:"job_name,omitempty"`
+	ArrayElement string `json:"array_element,omitempty"`
+	GPUInstance  string `json:"gpu_instance,omitempty"`
 	// Holds is set while the container holds or uses the GPU. The next four fields are set only
 	// then, and Sharing only if it is known whether the container has an allocation.
 	Holds    bool        `json:"holds"`

@@ -13,13 +13,18 @@ import (
 // openTrusted opens a file or directory that only root or the exporter's user can have written. It
 // follows no link at its end and does not wait for the writer of a pipe.
 func openTrusted(path string, want os.FileMode) (*os.File, os.FileInfo, error) {
+	return open(path, func(info os.FileInfo) error { return trusted(info, want) })
+}
+
+// open opens a file that passes a check.
+func open(path string, check func(os.FileInfo) error) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err == nil {
-		err = trusted(info, want)
+		err = check(info)
 	}
 	if err != nil {
 		_ = f.Close()
@@ -51,11 +56,31 @@ func readTrusted(path string, limit int64) ([]byte, os.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer f.Close()
+	data, err := readLimited(f, limit)
+	return data, info, err
+}
+
+// readOwned returns the content of a regular file of a user, of at most limit bytes.
+func readOwned(path string, limit int64, uid int) ([]byte, error) {
+	f, _, err := open(path, func(info os.FileInfo) error {
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != uid || !info.Mode().IsRegular() {
+			return fmt.Errorf("must be a regular file of the user %d", uid)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readLimited(f, limit)
+}
+
+func readLimited(f *os.File, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("%s: more than %d bytes: %w", path, limit, stage.ErrOversized)
+		err = fmt.Errorf("%s: more than %d bytes: %w", f.Name(), limit, stage.ErrOversized)
 	}
-	return data, info, err
+	return data, err
 }
 
 // listTrusted returns the names in a directory, or an error if there are more than limit.

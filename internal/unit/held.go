@@ -66,7 +66,7 @@ func readPrologFiles(dirs []string, n Numbers) (prologFiles, error) {
 	for _, path := range dirs {
 		dir, err := openPrologDir(path, n)
 		if err == nil {
-			err = cmp.Or(missing(files.readGPUs(dir)), missing(files.readJobs(dir)))
+			err = cmp.Or(missing(files.readGPUs(dir)), missing(files.readJobs(dir)), missing(files.readNames(dir)))
 		}
 		first = cmp.Or(first, missing(err))
 	}

@@ -7,13 +7,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
 const scripts = "../../manifests/examples/slurm/"
@@ -67,7 +70,7 @@ func TestProlog(t *testing.T) {
 	second := []string{"SLURM_JOB_ID=4712", "SLURM_JOB_UID=1002", "SLURM_JOB_GPUS=1,2"}
 	script(t, "prolog.sh", dir, first...)
 	script(t, "prolog.sh", dir, second...)
-	if diff := cmp.Diff([]string{"1", "2", "GPU-5d2f", "MIG-77", "jobs/4711", "jobs/4712"}, files(t, dir)); diff != "" {
+	if diff := cmp.Diff([]string{"1", "2", "GPU-5d2f", "MIG-77", "jobs/4711", "jobs/4712", "names/4711", "names/4712"}, files(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if err := m.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), `(1, the first is "../x"`) {
@@ -93,7 +96,7 @@ func TestProlog(t *testing.T) {
 		t.Errorf("info (-want +got):\n%s", diff)
 	}
 	script(t, "epilog.sh", dir, first...)
-	if diff := cmp.Diff([]string{"1", "2", "jobs/4712"}, files(t, dir)); diff != "" {
+	if diff := cmp.Diff([]string{"1", "2", "jobs/4712", "names/4712"}, files(t, dir)); diff != "" {
 		t.Errorf("files after the first job (-want +got):\n%s", diff)
 	}
 	m.refresh()
@@ -104,6 +107,63 @@ func TestProlog(t *testing.T) {
 	script(t, "epilog.sh", dir, second...)
 	if left := files(t, dir); len(left) > 0 {
 		t.Errorf("files after both jobs: %q", left)
+	}
+}
+
+// TestTaskProlog checks that a job is named by its user, who cannot name other jobs or change the name later.
+func TestTaskProlog(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to the user of a job, and run a script as this user")
+	}
+	root, err := os.MkdirTemp("/tmp", "prolog") // TMPDIR may be closed to other users
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, "held")
+	copied := filepath.Join(root, "taskprolog.sh") // the checkout may be closed to other users, too
+	text, err := os.ReadFile(scripts + "taskprolog.sh")
+	if err == nil {
+		err = os.WriteFile(copied, text, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	taskProlog := func(uid string, env ...string) {
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", copied)
+		cmd.Dir, cmd.Env = root, append([]string{"GPULEDGER_HELD_DIR=" + dir}, env...)
+		id, _ := strconv.ParseUint(uid, 10, 32)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(id)}}
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("task prolog of %s: %v\n%s", uid, err, out)
+		}
+	}
+	m := newMachine(t, func(c *unit.Config) { c.HeldDirs = []string{dir} })
+	script(t, "prolog.sh", dir, "SLURM_JOB_ID=4711", "SLURM_JOB_UID=1001", "SLURM_JOB_GPUS=0")
+	script(t, "prolog.sh", dir, "SLURM_JOB_ID=4712", "SLURM_JOB_UID=1002", "SLURM_JOB_GPUS=1")
+	taskProlog("1001", "SLURM_JOB_ID=4711", "SLURM_JOB_NAME=train resnet", "SLURM_ARRAY_JOB_ID=4709", "SLURM_ARRAY_TASK_ID=2")
+	taskProlog("1001", "SLURM_JOB_ID=4712", "SLURM_JOB_NAME=forged")
+	taskProlog("1002", "SLURM_JOB_ID=4713", "SLURM_JOB_NAME=no file")
+	m.refresh()
+	names := func(job string) [2]string {
+		info := m.Units()[gpu.Unit{Manager: "slurm", Name: job}]
+		return [2]string{info.JobName, info.ArrayElement}
+	}
+	if got, want := names("4711"), [2]string{"train resnet", "4709_2"}; got != want {
+		t.Errorf("job 4711 is named %q, want %q", got, want)
+	}
+	if got := names("4712"); got != [2]string{} {
+		t.Errorf("job 4712 of another user is named %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "names/4711"), []byte("name=later\n"), 0o644); err != nil { // the file stays the user's
+		t.Fatal(err)
+	}
+	m.refresh()
+	if got, want := names("4711"), [2]string{"train resnet", "4709_2"}; got != want {
+		t.Errorf("job 4711 is named %q after its user changed the file, want %q", got, want)
 	}
 }
 
@@ -164,7 +224,7 @@ func TestScriptsNeverFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := []string{"SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0"}
-	for _, name := range []string{"prolog.sh", "epilog.sh"} {
+	for _, name := range []string{"prolog.sh", "epilog.sh", "taskprolog.sh"} {
 		script(t, name, t.TempDir())
 		script(t, name, blocked, job...)
 		script(t, name, "/proc/nowhere", job...)

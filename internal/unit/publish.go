@@ -54,6 +54,9 @@ func (m *Mapper) keepDescriptions() {
 			info.Account = cmp.Or(info.Account, old.Account)
 			info.Partition = cmp.Or(info.Partition, old.Partition)
 			info.Cluster = cmp.Or(info.Cluster, old.Cluster)
+			// The first names stay: a user who changed them again and again would make new series.
+			info.JobName = cmp.Or(old.JobName, info.JobName)
+			info.ArrayElement = cmp.Or(old.ArrayElement, info.ArrayElement)
 		}
 		m.described[job] = info
 	}

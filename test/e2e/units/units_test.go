@@ -190,8 +190,8 @@ func TestSlurm(t *testing.T) {
 	eventually(t, "the job has energy and holds its GPU", func() bool {
 		return m.energy(unit) > 0 && m.page().Sum("gpuledger_unit_gpu_allocated_seconds_total", of) > 0
 	})
-	if n := m.page().Sum("gpuledger_unit_info", map[string]string{"unit": unit.Name, "partition": "gpu", "cluster_name": "test"}); n != 1 {
-		t.Errorf("%v info series with the partition of the job, want 1", n)
+	if n := m.page().Sum("gpuledger_unit_info", map[string]string{"unit": unit.Name, "partition": "gpu", "cluster_name": "test", "job_name": "train resnet"}); n != 1 {
+		t.Errorf("%v info series with the partition and the name of the job, want 1", n)
 	}
 	cgroup, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	t.Logf("cgroup of the job:\n%s", cgroup)

@@ -1,0 +1,51 @@
+package unit
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// arrayElement is the id of an array and the number of an element of it, as squeue prints them.
+var arrayElement = regexp.MustCompile(`^[0-9]{1,10}_[0-9]{1,10}$`)
+
+// readNames reads the files that task prologs write, with lines name=value: the name of a job, and its element of an array. Slurm's
+// prolog does not know them. It creates the file and gives it to the user of the job, who can name this job only. What the user
+// wrote wrong is ignored: no user can put a stage down.
+func (p *prologFiles) readNames(dir prologDir) error {
+	folder := filepath.Join(dir.path, "names")
+	jobs, err := listTrusted(folder, maxHeldFiles)
+	if err != nil {
+		return err
+	}
+	slices.Sort(jobs)
+	for _, job := range jobs {
+		info, described := p.infos[job]
+		uid, err := strconv.Atoi(info.UID)
+		if !described || err != nil {
+			continue
+		}
+		if data, err := readOwned(filepath.Join(folder, job), maxHeldFile, uid); err == nil {
+			addNames(&info, string(data))
+			p.infos[job] = info
+		}
+	}
+	return nil
+}
+
+// addNames adds the content of a file. Unknown names and invalid values are ignored.
+func addNames(info *gpu.UnitInfo, text string) {
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		switch {
+		case name == "name" && validName(value):
+			info.JobName = value
+		case name == "array" && arrayElement.MatchString(value):
+			info.ArrayElement = value
+		}
+	}
+}
