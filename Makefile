@@ -431,7 +431,7 @@ race:
 .PHONY: real
 real:
 	@echo "real: processes in real cgroups; a skipped test prints the reason"
-	@go test -count=1 $(TESTS) -run='^TestRealCgroups$$' -v ./podmapper | grep -E '^ *(--- |ok|FAIL|real_test.go)'
+	@go test -count=1 $(TESTS) -run='^TestRealCgroups$$' -v ./podmapper ./internal/unit | grep -E '^ *(--- |ok|FAIL|cgroup.go)'
 
 .PHONY: fuzz
 fuzz:

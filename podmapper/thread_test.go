@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/podmapper"
+	"github.com/gpuledger/gpuledger/test/cgroup"
 )
 
 // exitMainThread is set for a copy of this program whose main thread exits at once while
@@ -30,25 +31,22 @@ var _ = func() bool {
 // TestRealMainThreadExited checks that a process whose main thread has exited still belongs to
 // its container, in every version of cgroups that the machine has.
 func TestRealMainThreadExited(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root may make cgroups")
-	}
 	trainer := trainer
 	uid, id := fmt.Sprintf("3f1c2b9a-7d54-4e0b-9c67-%012x", os.Getpid()), fmt.Sprintf("%064x", os.Getpid())
 	trainer.UID = uid
-	for version, hierarchy := range hierarchies(t) {
+	for version, hierarchy := range cgroup.Hierarchies(t) {
 		t.Run(version, func(t *testing.T) {
 			n := newNode(t, func(c *podmapper.Config) { c.ProcFS = "/proc" })
 			n.link(trainer, id)
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), exitMainThread+"=1")
 			check(t, cmd.Start())
-			t.Cleanup(func() { stop(t, cmd) })
+			t.Cleanup(func() { cgroup.Stop(t, cmd) })
 			pid := strconv.Itoa(cmd.Process.Pid)
 			awaitZombie(t, pid)
-			cgroup := newCgroup(t, hierarchy, "kubepods/pod"+uid+"/"+id)
-			t.Cleanup(func() { stop(t, cmd) }) // before the cgroup is removed
-			check(t, os.WriteFile(filepath.Join(cgroup, "cgroup.procs"), []byte(pid), 0o644))
+			dir := cgroup.New(t, hierarchy, fmt.Sprintf("kubelet-test-%d/kubepods/pod%s/%s", os.Getpid(), uid, id))
+			t.Cleanup(func() { cgroup.Stop(t, cmd) }) // before the cgroup is removed
+			check(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(pid), 0o644))
 			wantOwner(t, n.process(uint32(cmd.Process.Pid)).Owner, trainer)
 		})
 	}

@@ -51,6 +51,15 @@ func TestUnitCheats(t *testing.T) {
 	checkCheats(t, cheating, honest, names)
 }
 
+// TestManagerCheats does the same for owners who imitate units of other managers.
+func TestManagerCheats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
+	}
+	cheating, honest, names := simnode.ManagerCheats()
+	checkCheats(t, cheating, honest, names)
+}
+
 func checkCheats(t *testing.T, cheating, honest simnode.Scenario, names []string) {
 	t.Helper()
 	got, want := charges(t, cheating), charges(t, honest)

@@ -98,13 +98,19 @@ func explainProcess(ctx context.Context, c *UnitsConfig, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "process %d (%s) belongs to %s\n\n%s\n", c.Explain, e.Process, e.Owner, e.Cgroup)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var others []string
 	for _, r := range e.Rules {
 		mark := " "
-		if r.Decided {
+		switch {
+		case r.Reason == "":
+			others = append(others, r.Manager)
+			continue
+		case r.Decided:
 			mark = "*"
 		}
 		fmt.Fprintf(w, "%s %s\t%s\t(%s)\n", mark, r.Manager, r.Reason, r.File)
 	}
+	fmt.Fprintf(w, "\nno path matches: %s\n", strings.Join(others, ", "))
 	return errors.Join(w.Flush(), problem(err))
 }
 

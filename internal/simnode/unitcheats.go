@@ -10,10 +10,16 @@ import (
 
 // UnitCheats is [Cheats] on a machine without Kubernetes: on each GPU a job, container or user tries
 // to be charged less, or to have a job charged that shares the GPU.
-func UnitCheats() (cheating, honest Scenario, names []string) {
-	cheating = machineWithoutKubelet("unit-cheats", len(unitTricks))
+func UnitCheats() (cheating, honest Scenario, names []string) { return playTricks(unitTricks) }
+
+// ManagerCheats is [UnitCheats] with tricks of owners who imitate units of other managers.
+func ManagerCheats() (cheating, honest Scenario, names []string) { return playTricks(managerTricks) }
+
+// playTricks returns a machine on whose GPUs the tricks are played, the same without tricks, and their names.
+func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) {
+	cheating = machineWithoutKubelet("unit-cheats", len(tricks))
 	honest = cheating
-	for g, trick := range unitTricks {
+	for g, trick := range tricks {
 		for sc, tricked := range map[*Scenario]bool{&cheating: true, &honest: false} {
 			victim := SlurmJob(fmt.Sprint(900+g), fmt.Sprintf("s8FXKTA79XAR%02d", g), 1001, GPUs(g), worker("", g).Containers[0].Processes[0].Work[0])
 			mallory := trick.unit(g)
@@ -73,6 +79,24 @@ var unitTricks = []unitTrick{
 	{"workers with a lifetime of 300 ms", malloryJob, func(mallory, _ *Unit) {
 		mallory.Processes[len(mallory.Processes)-1].Lifetime = 300 * time.Millisecond
 	}, true},
+}
+
+var managerTricks = []unitTrick{
+	{"a user's cgroup named as a job of PBS", mallorySession, func(mallory, _ *Unit) {
+		mallory.Processes[0].Below = "/user@1666.service/pbs_jobs.service/jobid/1.server"
+	}, false},
+	{"a user's service named as a job of Flux", mallorySession, func(mallory, _ *Unit) {
+		mallory.Processes[0].Below = "/user@1666.service/app.slice/imp-shell-0-f2rKx9.service"
+	}, false},
+	{"a user's slice named as a slice of users", mallorySession, func(mallory, _ *Unit) {
+		mallory.Processes[0].Below = "/user@1666.service/user.slice/user-1001.slice/session-1.scope"
+	}, false},
+	{"a container's cgroup named as a machine", malloryContainer, func(mallory, _ *Unit) {
+		mallory.Processes[0].Below = "/lxc.payload.web"
+	}, false},
+	{"a service's cgroup named as a slot of HTCondor", malloryService, func(mallory, _ *Unit) {
+		mallory.Processes[0].Below = "/condor.service/condor_execute_slot1_1@exec7.example.com"
+	}, false},
 }
 
 // malloryWork is the work of the cheating units.

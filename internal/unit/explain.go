@@ -19,7 +19,7 @@ type Explanation struct {
 	Rules   []Rule
 }
 
-// Rule is a manager that decided the owner, or the reason that it did not.
+// Rule is a manager that decided the owner, or the reason that it did not. Without a reason it has no unit in the cgroup.
 type Rule struct {
 	Manager, File, Reason string
 	Decided               bool
@@ -98,7 +98,7 @@ func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
 	return "several paths" // of several lines
 }
 
-// belowOwner returns the reason why a manager finds no unit in a cgroup file.
+// belowOwner returns the reason why a manager whose path matches finds no unit in a cgroup file, else "".
 func belowOwner(manager *Manager, cgroup string) string {
 	for segments, err := range proc.Paths(cgroup) {
 		if err != nil {
@@ -120,10 +120,7 @@ func belowOwner(manager *Manager, cgroup string) string {
 			return fmt.Sprintf("its path matches below %s, whose owner chooses the names", above[at])
 		}
 	}
-	if len(manager.Paths) == 0 {
-		return "no such unit in the path"
-	}
-	return "no path matches"
+	return ""
 }
 
 // anywhere returns the index of the first segment from which on the pattern matches, or -1.
