@@ -114,7 +114,7 @@ type UnitInfo struct {
 	Account   string
 	Partition string
 	Cluster   string
-	// JobName and ArrayElement (of a job array, such as 2_4) are what the user of a job wrote.
+	// JobName and ArrayElement (such as 2_4) come from a file of the user of a job.
 	JobName, ArrayElement string
 	ContainerID           string
 	Image                 string

@@ -14,8 +14,8 @@ import (
 var arrayElement = regexp.MustCompile(`^[0-9]{1,10}_[0-9]{1,10}$`)
 
 // readNames reads the files that task prologs write, with lines name=value: the name of a job, and its element of an array. Slurm's
-// prolog does not know them. It creates the file and gives it to the user of the job, who can name this job only. What the user
-// wrote wrong is ignored: no user can put a stage down.
+// prolog does not know them. It creates the file and gives it to the user of the job, who can name this job only. Bad values are
+// ignored: no user can put a stage down.
 func (p *prologFiles) readNames(dir prologDir) error {
 	folder := filepath.Join(dir.path, "names")
 	jobs, err := listTrusted(folder, maxHeldFiles)
