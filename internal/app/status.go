@@ -22,6 +22,8 @@ type StatusConfig struct {
 	URL        string
 	JSON       bool
 	HTTPConfig string
+	// Unit is the unit whose energy is printed in place of the state of the node; may be empty.
+	Unit string
 }
 
 func (c *StatusConfig) register(fs *flag.FlagSet) {
@@ -36,12 +38,17 @@ func StatusFlags() (*flag.FlagSet, *StatusConfig) {
 	var c StatusConfig
 	fs := flag.NewFlagSet("gpuledger "+Status, flag.ContinueOnError)
 	c.register(fs)
+	fs.StringVar(&c.Unit, "unit", "", "`manager/unit` whose energy and boards are printed in one line, such as slurm/4711")
 	return fs, &c
 }
 
 // ShowStatus requests the state of the node from a running exporter and prints it.
 func ShowStatus(ctx context.Context, cfg StatusConfig, out io.Writer) error {
-	return show(ctx, cfg, out, status.Get, status.Write)
+	write := status.Write
+	if cfg.Unit != "" {
+		write = func(w io.Writer, p *status.Page) error { return status.WriteReceipt(w, p, cfg.Unit) }
+	}
+	return show(ctx, cfg, out, status.Get, write)
 }
 
 // show requests a value from a running exporter and prints it.

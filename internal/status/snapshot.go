@@ -156,6 +156,7 @@ func containers(g *gpu.GPU) []Container {
 			out = append(out, newContainer(a.AccountKey))
 		}
 		out[j].Energy = new(newCharged(a.Energy))
+		out[j].Energy.Idle = a.Idle.Joules()
 	}
 	return out
 }

@@ -147,6 +147,8 @@ type Charged struct {
 	Exclusive float64 `json:"exclusive_joules"`
 	Shared    float64 `json:"shared_joules"`
 	Allocated float64 `json:"allocated_joules"`
+	// Idle is the owner's share of the GPU's idle energy, a part of the sum, in joules. It is absent from sums.
+	Idle float64 `json:"idle_joules,omitempty"`
 }
 
 // Sum is the energy over all methods, in joules.

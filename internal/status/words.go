@@ -77,6 +77,11 @@ func unitFor(p Page) unit {
 			largest = max(largest, e.Total)
 		}
 	}
+	return unitOf(largest)
+}
+
+// unitOf returns the unit in which an amount has at most four digits before the point.
+func unitOf(largest float64) unit {
 	for _, u := range []unit{{"J", 1}, {"kJ", 1e3}, {"MJ", 1e6}} {
 		if largest < 1e4*u.joules {
 			return u
