@@ -11,6 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/app"
 	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
@@ -51,7 +52,17 @@ func flagsPage() ([]byte, error) {
 			fmt.Fprintln(out, r)
 		}
 	}
+	sinkTable(out)
 	return out.Bytes(), nil
+}
+
+// sinkTable writes the URLs of sinks.
+func sinkTable(out *bytes.Buffer) {
+	fmt.Fprint(out, "\n## URLs of sinks\n\n`gpuledger-archive --to` may be repeated. A parameter is the flag of its name for one sink; `--books` reads all but the last two.\n\n"+
+		"| URL | rows are | parameters | same as |\n|---|---|---|---|\n")
+	for _, k := range sinks.Kinds() {
+		fmt.Fprintf(out, "| `%s` | %s | %s | `--%s` |\n", k.Example, k.Help, strings.Join(k.Parameters(), ", "), k.Flag)
+	}
 }
 
 // rows returns the rows of all flags, sorted by name.

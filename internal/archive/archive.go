@@ -106,10 +106,8 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	if c.unset {
 		log.Warn("no sink is set: filing in an SQLite database of this machine; set --sqlite to choose another file", "file", c.SQLite)
 	}
-	for _, d := range destinations {
-		if d.isSet(&c) {
-			a.filers = append(a.filers, newFiler(a, d))
-		}
+	for _, p := range c.places {
+		a.filers = append(a.filers, newFiler(a, p))
 	}
 	return a, nil
 }

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,12 +15,10 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/events"
-	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
-	"github.com/gpuledger/gpuledger/internal/archive/stdout"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
-	"github.com/gpuledger/gpuledger/internal/archive/webhook"
 	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -33,18 +30,12 @@ type Config struct {
 	Store store.Config
 	// Events is the configuration of the receiver of events, for run.
 	Events events.Config
-	// Folder, Postgres and MySQL are the places of the archive: a folder, databases, or several of them.
-	// MySQLPassword is the file with the password of MySQL. SQLite is a file.
-	Folder, Postgres, MySQL, MySQLPassword, SQLite string
+	// Options are places of the archive by their flags, and urls are others. places are both of them.
+	sinks.Options
+	urls   []string
+	places []sinks.Place
 	// unset is set if no sink was set, so that SQLite is the default one.
 	unset bool
-	// Formats are the formats of files in the folder.
-	Formats cli.List
-	// S3 is a bucket to file the archive in, HTTP a receiver of its rows.
-	S3   files.S3
-	HTTP webhook.Config
-	// Stdout prints the rows.
-	Stdout stdout.Config
 	// Moves sends the events of boards, for run.
 	Moves moves.Config
 	// From is the first hour, zero for the last full one. Until is the end of the last hour,
@@ -100,29 +91,21 @@ func (m moment) MarshalText() ([]byte, error) {
 
 // Flags returns the flag set of gpuledger-archive, bound to a configuration with the defaults.
 func Flags() (*flag.FlagSet, *Config) {
-	c := &Config{Formats: cli.List{"csv"}}
+	c := &Config{}
 	fs := flag.NewFlagSet("gpuledger-archive", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 	c.Log.Register(fs)
 	c.Serve.Register(fs, ":9841")
 	c.Store.Register(fs)
-	fs.StringVar(&c.Folder, "folder", "", "`folder` to file the tables in")
-	fs.TextVar(&c.Formats, "folder.format", c.Formats, "comma-separated `formats` of the files in the folder: "+strings.Join(files.Formats(), ", "))
-	c.S3.Register(fs)
-	c.HTTP.Register(fs)
-	c.Stdout.Register(fs)
+	c.Options.Register(fs)
 	c.Events.Register(fs)
 	c.Moves.Register(fs)
-	fs.StringVar(&c.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
-	fs.StringVar(&c.MySQL, "mysql.url", "", "`URL` of a database of MySQL or MariaDB to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
-	fs.StringVar(&c.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")
-	fs.StringVar(&c.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; default of run without another sink is gpuledger.db in $STATE_DIRECTORY or the working directory")
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour, for run 48 hours before now")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now; not for run")
 	fs.BoolVar(&c.Again, "again", false, "also replace hours that are already filed; not for run, which reads the last 48 hours again each day")
 	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` after the end of a month from which its hours are not replaced, but corrected by separate rows; 0 never closes a month")
 	fs.StringVar(&c.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, from gpuledger_pod_labels or kube_namespace_labels")
-	fs.TextVar(&c.to, "to", moment{}, "`end` of the last hour to accept, for accept")
+	fs.Func("to", "`URL` to file the tables in, repeatable; a parameter is a flag such as --s3.format for this sink alone. Examples: "+sinks.Help()+". For accept also the end of the last hour, such as 2026-11-01T15", c.setTo)
 	fs.StringVar(&c.Reason, "reason", "", "`text` that is filed with accepted hours, for accept")
 	fs.TextVar(&c.Before, "before", moment{}, "`date` before which prune deletes hours, in UTC, such as 2025-01-01; a date within a month means the start of the month")
 	fs.BoolVar(&c.DryRun, "dry-run", false, "let prune print what it would delete, and delete nothing")
@@ -187,22 +170,39 @@ func Parse(args []string) (Config, error) {
 	if !c.From.IsZero() && !c.Until.IsZero() && !c.From.Before(c.Until.Time) {
 		return *c, fmt.Errorf("--from=%s is not before --until=%s", c.From.Format(time.RFC3339), c.Until.Format(time.RFC3339))
 	}
-	if c.unset = !slices.ContainsFunc(destinations, func(d destination) bool { return d.isSet(c) }); c.unset && c.Run {
+	if err := c.locate(fs); err != nil {
+		return *c, err
+	}
+	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.Moves.Validate(), c.validate(), c.Serve.ValidateKey())
+}
+
+// setTo adds a URL. For accept a time is the end of the last hour: it begins with a digit, a URL with a letter.
+func (c *Config) setTo(text string) error {
+	if text == "" || text[0] < '0' || text[0] > '9' {
+		c.urls = append(c.urls, text)
+		return nil
+	}
+	return c.to.UnmarshalText([]byte(text))
+}
+
+// locate sets the places. The default of run is a file of SQLite.
+func (c *Config) locate(fs *flag.FlagSet) (err error) {
+	if c.places, err = c.Places(fs, c.urls); err != nil || len(c.places) > 0 {
+		return err
+	}
+	c.unset = true
+	switch {
+	case c.Run:
 		directory, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // systemd may set several
 		c.SQLite = filepath.Join(directory, "gpuledger.db")
-	} else if c.unset && c.Schema == "" && !c.Version {
-		return *c, errors.New("nowhere to file: set --" + strings.Join(flags(destinations), " or --"))
+		c.places, err = c.Places(fs, nil)
+	case c.Schema == "" && !c.Version:
+		err = errors.New("nowhere to file: set --to, or " + strings.Join(sinks.Flags(false), " or "))
 	}
-	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.S3.Validate(), c.HTTP.Validate(), c.Stdout.Validate(), c.Moves.Validate(), c.validate(),
-		c.Serve.ValidateKey(), cli.CheckSecret("mysql.password-file", c.MySQLPassword))
+	return err
 }
 
 func (c *Config) validate() error {
-	for _, format := range c.Formats {
-		if !slices.Contains(files.Formats(), format) {
-			return fmt.Errorf("--folder.format=%s: must be %s", format, strings.Join(files.Formats(), ", "))
-		}
-	}
 	switch {
 	case c.Run && !c.Until.IsZero():
 		return errors.New("--until is not for run, which does not end")
@@ -211,14 +211,15 @@ func (c *Config) validate() error {
 	case c.Events.Receive && !c.Run:
 		return errors.New("--events.receive requires run")
 	case c.Events.Receive && len(eventDestinations(c)) == 0:
-		return errors.New("--events.receive requires a sink that keeps events: set --" + strings.Join(slices.Sorted(maps.Keys(keepers)), " or --"))
+		return errors.New("--events.receive requires a sink that keeps events: set " + strings.Join(slices.Sorted(slices.Values(sinks.Flags(false))), " or "))
 	}
 	return errors.Join(c.validateKept(), c.validateEvents())
 }
 
 // validateKept checks the commands and flags that require a sink that keeps hours.
 func (c *Config) validateKept() error {
-	const required = "a sink that keeps hours: set --folder, --s3.url, --postgres.url, --mysql.url or --sqlite"
+	flags := sinks.Flags(true)
+	required := "a sink that keeps hours: set " + strings.Join(flags[:len(flags)-1], ", ") + " or " + flags[len(flags)-1]
 	none := len(keeping(c)) == 0
 	switch {
 	case c.Prune && c.Before.IsZero():
@@ -242,11 +243,11 @@ const maxReason = 256
 func (c *Config) accept() error {
 	switch {
 	case c.Accept == "" && (c.Reason != "" || !c.to.IsZero()):
-		return errors.New("--reason and --to are for accept only")
+		return errors.New("--reason and a time in --to are for accept only")
 	case c.Accept == "":
 		return nil
 	case c.From.IsZero() || c.to.IsZero():
-		return errors.New("accept requires --from and --to")
+		return errors.New("accept requires --from and --to with a time")
 	case !c.Until.IsZero() || c.Again:
 		return errors.New("--until and --again are not for accept")
 	case strings.TrimSpace(c.Reason) == "" || len(c.Reason) > maxReason || !utf8.ValidString(c.Reason) || strings.ContainsFunc(c.Reason, unicode.IsControl):
@@ -269,12 +270,4 @@ func (c *Config) validateEvents() error {
 		return fmt.Errorf("--events.receive: %s has basic_auth_users, with which every request of the reconciler is rejected: remove them, and set --events.token-file", c.Serve.WebConfigFile)
 	}
 	return c.Events.ValidateAddresses(c.Serve.ListenAddresses, web.VerifiesClients())
-}
-
-// flags returns the flags that turn sinks on.
-func flags(all []destination) (names []string) {
-	for _, d := range all {
-		names = append(names, d.flag)
-	}
-	return names
 }

@@ -16,9 +16,9 @@ func (f *filer) openSink(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
-	s, err := f.open(ctx, &f.config)
+	s, err := f.Open(ctx)
 	if err != nil {
-		return fmt.Errorf("--%s: %w", f.flag, err)
+		return fmt.Errorf("%s: %w", f.Label, err)
 	}
 	f.sink = s
 	return f.recall(ctx)
@@ -37,7 +37,7 @@ func (f *filer) recall(ctx context.Context) error {
 	}
 	clusters, err := l.Clusters(ctx, since.Add(-maxAbsence))
 	if err != nil {
-		return fmt.Errorf("--%s: clusters: %w", f.flag, err)
+		return fmt.Errorf("%s: clusters: %w", f.Label, err)
 	}
 	for cluster, span := range clusters {
 		if only := f.config.Store.Cluster; only == "" || cluster == only {
@@ -55,14 +55,14 @@ func (f *filer) fail(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	f.failed.Store(true)
-	f.metrics.up.WithLabelValues(f.name).Set(0)
+	f.metrics.up.WithLabelValues(f.Name).Set(0)
 	f.waits = errors.Is(err, files.ErrLocked) || errors.Is(err, manifest.ErrLocked)
 	if text := err.Error(); text != f.said {
 		f.said = text
 		if f.waits {
-			f.log.Warn("sink is locked", "sink", f.name, "err", err)
+			f.log.Warn("sink is locked", "sink", f.Name, "err", err)
 		} else {
-			f.log.Error("sink failed", "sink", f.name, "err", err)
+			f.log.Error("sink failed", "sink", f.Name, "err", err)
 		}
 	}
 	return &sinkError{err}
@@ -70,11 +70,11 @@ func (f *filer) fail(ctx context.Context, err error) error {
 
 // works records that the sink works.
 func (f *filer) works() {
-	f.metrics.up.WithLabelValues(f.name).Set(1)
+	f.metrics.up.WithLabelValues(f.Name).Set(1)
 	f.waits = false
 	if f.said != "" {
 		f.said = ""
-		f.log.Info("sink works again", "sink", f.name)
+		f.log.Info("sink works again", "sink", f.Name)
 	}
 }
 
@@ -83,7 +83,7 @@ func (f *filer) close() {
 		return
 	}
 	if err := f.sink.Close(); err != nil {
-		f.log.Debug("cannot close the sink", "sink", f.name, "err", err)
+		f.log.Debug("cannot close the sink", "sink", f.Name, "err", err)
 	}
 	f.sink = nil
 }

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -46,9 +46,8 @@ func backoff(delay, shortest, longest time.Duration) time.Duration {
 // its sink.
 type filer struct {
 	*archive
-	destination
-	name string // of the sink in logs and metrics
-	sink sink   // nil while it is not open
+	sinks.Place
+	sink sink // nil while it is not open
 	// pusher sends the events of boards in this sink; nil for none. fresh is set while it has not been called
 	// since the last change.
 	pusher *moves.Pusher
@@ -65,16 +64,10 @@ type filer struct {
 	summary summary
 }
 
-func newFiler(a *archive, d destination) *filer {
-	f := &filer{archive: a, destination: d, fresh: true, name: sinkName(d), seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
-	a.metrics.born(f.name)
+func newFiler(a *archive, of sinks.Place) *filer {
+	f := &filer{archive: a, Place: of, fresh: true, seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
+	a.metrics.born(f.Name)
 	return f
-}
-
-// sinkName returns the name of a sink: postgres for the flag postgres.url.
-func sinkName(d destination) string {
-	name, _, _ := strings.Cut(d.flag, ".")
-	return name
 }
 
 // sinkError is an error of the sink, not of the store.
@@ -187,7 +180,7 @@ func (f *filer) rejection(err error) error {
 	if of, ok := errors.AsType[*sinkError](err); ok {
 		err = of.error
 	}
-	return &refusal{error: fmt.Errorf("the sink %s rejects the hour: %w", f.name, err)}
+	return &refusal{error: fmt.Errorf("the sink %s rejects the hour: %w", f.Name, err)}
 }
 
 // refuse records a refused hour.
@@ -236,7 +229,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	f.fresh = true
 	f.logFiled(&h, before.Revision+1, time.Since(began))
 	f.summary.add(&h)
-	f.metrics.filed.WithLabelValues(f.name).Inc()
+	f.metrics.filed.WithLabelValues(f.Name).Inc()
 	f.has(cluster, j.hour)
 	return nil
 }
@@ -252,7 +245,7 @@ func (f *filer) has(cluster string, hour time.Time) {
 	f.found.Store(true)
 	if hour.After(f.newest[cluster]) {
 		f.newest[cluster] = hour
-		f.metrics.newest.WithLabelValues(cluster, f.name).Set(float64(hour.Add(time.Hour).Unix()))
+		f.metrics.newest.WithLabelValues(cluster, f.Name).Set(float64(hour.Add(time.Hour).Unix()))
 		f.refusals.born(cluster)
 	}
 }
@@ -277,7 +270,7 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 	defer cancel()
 	intact, err := c.Intact(ctx, cluster, hour)
 	if err == nil && !intact {
-		f.log.Warn("the rows of an hour differ from its manifest: filing it again", "sink", f.name, "cluster", cluster, "hour", hour)
+		f.log.Warn("the rows of an hour differ from its manifest: filing it again", "sink", f.Name, "cluster", cluster, "hour", hour)
 		filed.Digest = ""
 	}
 	return err
@@ -323,7 +316,7 @@ func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) err
 // report shows how many hours are left. That is unknown while another replica files them.
 func (f *filer) report() {
 	if f.waits {
-		f.metrics.behind.DeleteLabelValues(f.name)
+		f.metrics.behind.DeleteLabelValues(f.Name)
 		return
 	}
 	f.left = 0
@@ -332,8 +325,8 @@ func (f *filer) report() {
 			f.left++
 		}
 	}
-	f.metrics.behind.WithLabelValues(f.name).Set(float64(f.left))
-	f.progress.update(f.name, f.left)
+	f.metrics.behind.WithLabelValues(f.Name).Set(float64(f.left))
+	f.progress.update(f.Name, f.left)
 }
 
 // measure shows until when the sink has partitions, if it needs new ones by hand.
@@ -347,10 +340,10 @@ func (f *filer) measure(ctx context.Context) {
 	end, err := p.PartitionsEnd(ctx, f.now())
 	switch {
 	case err != nil:
-		f.log.Debug("cannot read the partitions", "sink", f.name, "err", err)
+		f.log.Debug("cannot read the partitions", "sink", f.Name, "err", err)
 	case end.IsZero():
-		f.metrics.partitions.DeleteLabelValues(f.name)
+		f.metrics.partitions.DeleteLabelValues(f.Name)
 	default:
-		f.metrics.partitions.WithLabelValues(f.name).Set(float64(end.Unix()))
+		f.metrics.partitions.WithLabelValues(f.Name).Set(float64(end.Unix()))
 	}
 }

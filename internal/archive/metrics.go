@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/internal/serve"
@@ -79,13 +80,13 @@ func Catalogue() []metric.Metric {
 
 // Labels returns the meaning of the labels.
 func Labels() []metric.Label {
-	var sinks []string
-	for _, d := range destinations {
-		sinks = append(sinks, sinkName(d))
+	var names []string
+	for _, k := range sinks.Kinds() {
+		names = append(names, k.Name)
 	}
 	return append([]metric.Label{
 		{Name: "cluster", Help: "Cluster of the hour, as in the tables."},
-		{Name: "sink", Help: "Sink, by its flag.", Values: sinks},
+		{Name: "sink", Help: "Sink, by its kind; the second one of a kind has the suffix -2.", Values: names},
 		{Name: "reason", Help: "Reason of the refusal: see archive.md.", Values: reasons()},
 		{Name: "result", Help: "complete, incomplete (a warning, or partial data), or failed.", Values: []string{resultComplete, resultIncomplete, resultFailed}, Complete: true},
 		{Name: "step", Help: "Reading the store, folding the samples, filing the rows.", Values: []string{stepRead, stepFold, stepFile}, Complete: true},

@@ -1,11 +1,9 @@
 package archive
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
 )
 
@@ -19,13 +17,13 @@ func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) 
 	if !c.Moves.IsSet() {
 		return nil, nil
 	}
-	d := keeping(c)[0]
-	p, err := moves.New(c.Moves, func(ctx context.Context) (books.Source, error) { return d.books(ctx, c) }, a.now(), log)
+	place := keeping(c)[0]
+	p, err := moves.New(c.Moves, place.Books, a.now(), log)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range a.filers {
-		if f.flag == d.flag {
+		if f.Name == place.Name {
 			f.pusher = p
 		}
 	}

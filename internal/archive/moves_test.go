@@ -8,6 +8,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
 // TestMoves checks that the move of a board is in the file of moves once its hours are filed in both clusters.
@@ -17,7 +20,8 @@ func TestMoves(t *testing.T) {
 		path := filepath.Join(w.TempDir(), "moves.jsonl")
 		d, dir := w.folder("folder")
 		a := w.archive([]string{"run", "--from=" + w.begin.Format(time.RFC3339), "--moves.file=" + path}, d)
-		a.config.Folder = dir
+		d.Books = func(ctx context.Context) (books.Source, error) { return books.OpenFolder(ctx, dir) }
+		a.config.places = []sinks.Place{d}
 		pusher, err := a.newPusher(&a.config, a.log)
 		if err != nil {
 			t.Fatal(err)

@@ -11,15 +11,15 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// keeping returns the sinks of a configuration that keep hours, which can be deleted and renamed.
-func keeping(c *Config) (all []destination) {
-	for _, d := range destinations {
-		if d.isSet(c) && d.books != nil {
-			all = append(all, d)
+// keeping returns the places that keep hours, which can be deleted and renamed.
+func keeping(c *Config) (all []sinks.Place) {
+	for _, p := range c.places {
+		if p.Books != nil {
+			all = append(all, p)
 		}
 	}
 	return all
@@ -35,21 +35,21 @@ func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slo
 	if before.After(now) {
 		return fmt.Errorf("--before=%s is in the future", c.Before.Format(time.DateOnly))
 	}
-	for _, d := range destinations {
-		if d.isSet(&c) && d.books == nil {
-			log.Warn("rows that were sent cannot be deleted: delete them where they were received", "sink", sinkName(d))
+	for _, p := range c.places {
+		if p.Books == nil {
+			log.Warn("rows that were sent cannot be deleted: delete them where they were received", "sink", p.Name)
 		}
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SINK\tTABLE\tCLUSTER\tROWS\tFILES\tBYTES\tFIRST HOUR\tLAST HOUR")
 	var failed error
-	for _, d := range keeping(&c) {
-		found, err := pruneSink(ctx, &c, d, before)
+	for _, p := range keeping(&c) {
+		found, err := pruneSink(ctx, &c, p, before)
 		for _, of := range found {
-			printDeleted(w, sinkName(d), of)
+			printDeleted(w, p.Name, of)
 		}
 		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("--%s: %w", d.flag, err))
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", p.Label, err))
 		}
 	}
 	if err := w.Flush(); err != nil {
@@ -62,13 +62,13 @@ func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slo
 }
 
 // pruneSink prunes a sink, and returns the deletions by table and cluster.
-func pruneSink(ctx context.Context, c *Config, d destination, before time.Time) (found []table.Deleted, err error) {
-	s, err := d.open(ctx, c)
+func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time) (found []table.Deleted, err error) {
+	s, err := of.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	unlock, err := lockEvents(c, d)
+	unlock, err := lockEvents(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +92,11 @@ func pruneSink(ctx context.Context, c *Config, d destination, before time.Time) 
 }
 
 // lockEvents keeps other programs from adding events to a folder, which has a separate lock for events.
-func lockEvents(c *Config, d destination) (unlock func(), err error) {
-	if d.flag != "folder" {
+func lockEvents(ctx context.Context, of sinks.Place) (unlock func(), err error) {
+	if of.Folder == "" {
 		return func() {}, nil
 	}
-	events, err := files.OpenEvents(c.Folder, c.Formats)
+	events, err := of.Events(ctx)
 	if err != nil {
 		return nil, err
 	}

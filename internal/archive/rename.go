@@ -6,39 +6,38 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
 // Rename gives a cluster another name in all sinks that keep hours, and prints the number of its hours. If a sink fails,
 // the others are still changed.
 func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) error {
 	var failed error
-	for _, d := range destinations {
-		if !d.isSet(&c) {
+	for _, p := range c.places {
+		if p.Books == nil {
+			log.Warn("rows that were sent cannot be renamed: rename them where they were received", "sink", p.Name)
 			continue
 		}
-		if d.books == nil {
-			log.Warn("rows that were sent cannot be renamed: rename them where they were received", "sink", sinkName(d))
-			continue
-		}
-		n, err := renameIn(ctx, &c, d)
+		n, err := renameIn(ctx, &c, p)
 		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("--%s: %w", d.flag, err))
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", p.Label, err))
 			continue
 		}
-		if _, err := fmt.Fprintf(out, "%s: %d hours of %s are filed as %s\n", sinkName(d), n, c.RenameFrom, c.RenameTo); err != nil {
+		if _, err := fmt.Fprintf(out, "%s: %d hours of %s are filed as %s\n", p.Name, n, c.RenameFrom, c.RenameTo); err != nil {
 			return err
 		}
 	}
 	return failed
 }
 
-func renameIn(ctx context.Context, c *Config, d destination) (n int, err error) {
-	s, err := d.open(ctx, c)
+func renameIn(ctx context.Context, c *Config, of sinks.Place) (n int, err error) {
+	s, err := of.Open(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	unlock, err := lockEvents(c, d)
+	unlock, err := lockEvents(ctx, of)
 	if err != nil {
 		return 0, err
 	}

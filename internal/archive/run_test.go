@@ -15,8 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -26,7 +28,7 @@ import (
 func TestRun(t *testing.T) {
 	simulate(t, func(w *world) {
 		one, oneDir := w.folder("one")
-		two, twoDir := w.folder("two.url")
+		two, twoDir := w.folder("two")
 		a, stop := w.start(nil, one, two)
 		w.until(5, 31)
 		if got := w.log.logged("hour filed"); got != 20 {
@@ -199,9 +201,9 @@ func TestMixed(t *testing.T) {
 	}
 	simulate(t, func(w *world) {
 		d, dir := w.folder("one")
-		open, s := d.open, &mixed{hour: w.begin.Add(3 * time.Hour)}
-		d.open = func(ctx context.Context, c *Config) (_ sink, err error) {
-			s.sink, err = open(ctx, c)
+		open, s := d.Open, &mixed{hour: w.begin.Add(3 * time.Hour)}
+		d.Open = func(ctx context.Context) (_ sink, err error) {
+			s.sink, err = open(ctx)
 			return s, err
 		}
 		_, stop := w.start(nil, d)
@@ -303,10 +305,10 @@ func TestOnce(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, _ := w.folder("one")
-		open := d.open
+		open := d.Open
 		end := w.begin.AddDate(0, 2, 0)
-		d.open = func(ctx context.Context, c *Config) (s sink, err error) {
-			s, err = open(ctx, c)
+		d.Open = func(ctx context.Context) (s sink, err error) {
+			s, err = open(ctx)
 			return ending{s, end}, err
 		}
 		a, _ := w.start(nil, d)
@@ -315,7 +317,8 @@ func TestMetrics(t *testing.T) {
 			w.Errorf("partitions end at %v, want %d", got, end.Unix())
 		}
 		c := a.config
-		c.Folder = "opened for the first event"
+		c.places = []sinks.Place{d}
+		c.places[0].Events = func(context.Context) (events.Sink, error) { return nil, errors.New("opened for the first event") }
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(append(a.metrics.collectors(), newReceiver(c, a.log))...)
 		families, err := registry.Gather()

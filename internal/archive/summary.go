@@ -41,7 +41,7 @@ func (f *filer) summarize(began time.Time) {
 		refused += f.summary.refused[name]
 		why = append(why, fmt.Sprintf("%s=%d", name, f.summary.refused[name]))
 	}
-	attrs := []any{"sink", f.name, "filed", f.summary.filed, "skipped", f.summary.skipped, "refused", refused}
+	attrs := []any{"sink", f.Name, "filed", f.summary.filed, "skipped", f.summary.skipped, "refused", refused}
 	if len(why) > 0 {
 		attrs = append(attrs, "reasons", strings.Join(why, " "))
 	}
@@ -51,7 +51,7 @@ func (f *filer) summarize(began time.Time) {
 // logFiled logs a filed hour.
 func (f *filer) logFiled(h *table.Hour, revision int64, took time.Duration) {
 	attrs := []any{
-		"sink", f.name, "cluster", h.Cluster, "hour", h.Start, "revision", revision, "gpus", len(h.GPUs), "charges", len(h.Charges), "seconds", seconds(took),
+		"sink", f.Name, "cluster", h.Cluster, "hour", h.Start, "revision", revision, "gpus", len(h.GPUs), "charges", len(h.Charges), "seconds", seconds(took),
 	}
 	if h.Dropped > 0 {
 		attrs = append(attrs, "dropped_scrapes", h.Dropped)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
 // TestSummary checks the last line of Once: the hours of two clusters that were filed, skipped and refused, and
@@ -75,19 +76,18 @@ func (w *world) rows(dir string) (n int) {
 	return n
 }
 
-// command runs the command once with some sinks.
-func (w *world) command(args []string, sinks ...destination) error {
+// command runs the command once with some sinks, or those of the arguments.
+func (w *world) command(args []string, places ...sinks.Place) error {
 	w.Helper()
-	kept := destinations
-	defer func() { destinations = kept }()
-	destinations = nil
-	for _, d := range sinks {
-		d.isSet = func(*Config) bool { return true }
-		destinations = append(destinations, d)
+	if len(places) > 0 {
+		args = append(args, "--folder=unused")
 	}
 	c, err := Parse(append([]string{"once", "--store.url=http://store", "--from=" + w.begin.Format(time.RFC3339)}, args...))
 	if err != nil {
 		w.Fatal(err)
+	}
+	if len(places) > 0 {
+		c.places = places
 	}
 	c.Store.Dial = func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()

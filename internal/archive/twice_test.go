@@ -9,10 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
 // once files some hours in a folder, and returns the error.
-func (w *world) once(sink destination, args ...string) error {
+func (w *world) once(sink sinks.Place, args ...string) error {
 	w.Helper()
 	a := w.archive(append([]string{"once"}, args...), sink)
 	a.filers[0].add(w.begin, w.begin.Add(4*time.Hour), time.Now())

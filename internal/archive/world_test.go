@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -91,9 +92,9 @@ func (w *world) until(hours, minutes int) {
 }
 
 // start runs an archive with some sinks, until the returned function is called.
-func (w *world) start(args []string, sinks ...destination) (*archive, func()) {
+func (w *world) start(args []string, places ...sinks.Place) (*archive, func()) {
 	w.Helper()
-	a := w.archive(append([]string{"run", "--from=" + w.begin.Format(time.RFC3339)}, args...), sinks...)
+	a := w.archive(append([]string{"run", "--from=" + w.begin.Format(time.RFC3339)}, args...), places...)
 	ctx, cancel := context.WithCancel(w.Context())
 	var running sync.WaitGroup
 	for _, f := range a.filers {
@@ -105,7 +106,7 @@ func (w *world) start(args []string, sinks ...destination) (*archive, func()) {
 }
 
 // accept accepts some hours of the cluster west since the beginning.
-func (w *world) accept(from, to int, sink destination) {
+func (w *world) accept(from, to int, sink sinks.Place) {
 	w.Helper()
 	at := func(hour int) string { return w.begin.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
 	a := w.archive([]string{"accept", "west", "--from=" + at(from), "--to=" + at(to), "--reason=outage"}, sink)
@@ -116,13 +117,13 @@ func (w *world) accept(from, to int, sink destination) {
 }
 
 // archive returns an archive with some sinks.
-func (w *world) archive(args []string, sinks ...destination) *archive {
+func (w *world) archive(args []string, places ...sinks.Place) *archive {
 	w.Helper()
 	c, err := Parse(append(args, "--folder=unused", "--store.url=http://store"))
 	if err != nil {
 		w.Fatal(err)
 	}
-	c.Folder = ""
+	c.places = nil
 	c.Store.Dial = func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
 		w.conns <- server
@@ -132,16 +133,16 @@ func (w *world) archive(args []string, sinks ...destination) *archive {
 	if err != nil {
 		w.Fatal(err)
 	}
-	for _, d := range sinks {
+	for _, d := range places {
 		a.filers = append(a.filers, newFiler(a, d))
 	}
 	return a
 }
 
 // folder returns a sink in a new folder.
-func (w *world) folder(name string) (destination, string) {
+func (w *world) folder(name string) (sinks.Place, string) {
 	dir := w.TempDir()
-	return destination{flag: name, open: func(context.Context, *Config) (sink, error) { return files.Open(dir, []string{"csv"}) }}, dir
+	return sinks.Place{Name: name, Label: "--" + name, Open: func(context.Context) (sink, error) { return files.Open(dir, []string{"csv"}) }}, dir
 }
 
 // faulty is a sink that fails with an error, unless it is nil.
@@ -158,11 +159,11 @@ func (s faulty) Replace(ctx context.Context, h *table.Hour) error {
 }
 
 // faultyFolder returns a sink in a new folder with faults.
-func (w *world) faultyFolder(name string, fault func(ctx context.Context) error) (destination, string) {
+func (w *world) faultyFolder(name string, fault func(ctx context.Context) error) (sinks.Place, string) {
 	d, dir := w.folder(name)
-	open := d.open
-	d.open = func(ctx context.Context, c *Config) (sink, error) {
-		s, err := open(ctx, c)
+	open := d.Open
+	d.Open = func(ctx context.Context) (sink, error) {
+		s, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -20,16 +20,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
 // options are the options of a question.
 type options struct {
-	Books, MySQLPassword string
-	S3                   files.S3 // of the books in a bucket
-	Store                store.Config
-	StoreRead            string
-	Config               string
+	Books     string
+	Store     store.Config
+	StoreRead string
+	Config    string
 
 	OfCluster          string
 	At, From, To       moment
@@ -44,12 +44,13 @@ type options struct {
 	Age                bool // of boards
 	Factors            factors.Files
 
-	archives   []string // all values of --books; Books is the first one
-	storeGiven bool     // whether --store.url was set
-	since      bool     // whether Since was set
-	names      []string // of boards, nodes or chassis
-	column     string   // of the list of names
-	list       string   // file with names
+	flags      *flag.FlagSet // those of places are the parameters of the URL of the books
+	archives   []string      // all values of --books; Books is the first one
+	storeGiven bool          // whether --store.url was set
+	since      bool          // whether Since was set
+	names      []string      // of boards, nodes or chassis
+	column     string        // of the list of names
+	list       string        // file with names
 	zone       *time.Location
 	factors    factors.Factors
 	assets     *factors.Assets
@@ -140,12 +141,12 @@ var readings = []string{"auto", "samples", "rules"}
 
 // flags returns the flags of a command.
 func (c *command) flags() (*flag.FlagSet, *options) {
-	o := &options{Since: period{cmp.Or(c.since, 90*day)}}
 	fs := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	o := &options{Since: period{cmp.Or(c.since, 90*day)}, flags: fs}
 	fs.SetOutput(io.Discard) // the caller prints one line
-	fs.Var(archives{o}, "books", "archive to read: a `folder`, a file of SQLite, or the URL of a bucket (s3://…) or database (postgres://…, mysql://…); default is the store")
-	fs.StringVar(&o.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --books=mysql://…")
-	o.S3.RegisterStore(fs)
+	fs.Var(archives{o}, "books", "archive to read: a `folder`, a file of SQLite, or a URL as in --to of gpuledger-archive run ("+sinks.Schemes(true)+"); default is the store")
+	fs.String("mysql.password-file", "", "`file` with the password of the user in --books=mysql://…")
+	new(files.S3).RegisterStore(fs)
 	o.Store.Register(fs)
 	fs.StringVar(&o.StoreRead, "store.read", "auto", "`data` to read in the store: samples, rules of dashboards/rules, or auto: rules for statements of whole fleets if the store has them, else samples")
 	fs.StringVar(&o.Config, "config", "", "YAML `file` with values of flags by name; default is gpuledger/config.yaml in the configuration folder of the user")
@@ -319,28 +320,30 @@ func (o *options) readConfig() (path string, values map[string]string, err error
 
 // open opens the books.
 func (o *options) open(ctx context.Context, progress func(string)) (books.Source, error) {
-	scheme, _, isURL := strings.Cut(o.Books, "://")
 	switch {
 	case o.Books == "":
 		return books.OpenStore(o.Store, books.Reading{Read: o.StoreRead, Team: o.Team, Progress: progress})
-	case !isURL && isFile(o.Books):
-		return books.OpenSQLite(ctx, o.Books)
-	case !isURL:
-		source, err := books.OpenFolder(ctx, o.Books)
-		switch {
-		case err != nil && strings.ContainsRune(o.Books, '@'): // perhaps a URL with a password and without ://
-			return nil, errors.New("--books has no archive: must be a folder, a file of SQLite, s3://, postgres:// or mysql://")
-		case err != nil:
-			return nil, fmt.Errorf("--books=%s: %w", o.Books, err)
+	case sinks.IsURL(o.Books):
+		place, err := sinks.Parse("--books", o.Books, o.flags)
+		if err != nil {
+			return nil, err
 		}
-		return source, nil
-	case scheme == "s3":
-		o.S3.URL = o.Books
-		return books.OpenBucket(ctx, o.S3)
-	case scheme == "postgres" || scheme == "postgresql" || scheme == "mysql" || scheme == "mariadb":
-		return books.OpenDatabase(ctx, o.Books, o.MySQLPassword)
+		source, err := place.Books(ctx)
+		if err != nil && place.Folder != "" {
+			err = fmt.Errorf("%s: %w", place.Label, err)
+		}
+		return source, err
+	case isFile(o.Books):
+		return books.OpenSQLite(ctx, o.Books)
 	}
-	return nil, errors.New("--books must be a folder, a file of SQLite, s3://, postgres:// or mysql://")
+	source, err := books.OpenFolder(ctx, o.Books)
+	switch {
+	case err != nil && strings.ContainsRune(o.Books, '@'): // perhaps a URL with a password and without ://
+		return nil, errors.New("--books has no archive: must be a folder, a file of SQLite, or the URL of a bucket or database")
+	case err != nil:
+		return nil, fmt.Errorf("--books=%s: %w", o.Books, err)
+	}
+	return source, nil
 }
 
 // isFile reports whether a path names a file.

@@ -46,6 +46,16 @@ func Formats() []string {
 	return all
 }
 
+// CheckFormats returns an error that names a flag if a format is unknown.
+func CheckFormats(flag string, names []string) error {
+	for _, name := range names {
+		if !slices.Contains(Formats(), name) {
+			return fmt.Errorf("%s=%s: must be %s", flag, name, strings.Join(Formats(), ", "))
+		}
+	}
+	return nil
+}
+
 // formatOf returns the format of a file by its extension.
 func formatOf(name string) (format, bool) {
 	i := slices.IndexFunc(formats, func(f format) bool { return strings.HasSuffix(name, "."+f.name) })

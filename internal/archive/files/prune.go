@@ -189,7 +189,7 @@ type filedSums struct {
 }
 
 // add adds charges, or the corrections of charges that were added. It leaves out corrections without charges,
-// and those that a crash left.
+// and corrections that a crash left.
 func (s *filedSums) add(t table.Table, rows [][]any) {
 	for _, row := range rows {
 		at := row[hourColumn].(time.Time).Unix()

@@ -27,11 +27,12 @@ type Config struct {
 
 // Output is the state of standard output.
 type Output struct {
-	filed manifest.Manifest // what was printed
-
-	mu     sync.Mutex // held while rows are printed
-	header bool       // the header of a CSV is printed
+	filed  manifest.Manifest // what was printed
+	header bool              // the header of a CSV is printed
 }
+
+// printing is held while rows are printed: several sinks print to standard output.
+var printing sync.Mutex
 
 // Register adds the flags.
 func (c *Config) Register(fs *flag.FlagSet) {
@@ -106,8 +107,8 @@ func Open(c Config, w io.Writer) (*Sink, error) {
 
 // begin prints the header of a CSV, if no other sink has.
 func (s *Sink) begin(t table.Table) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	printing.Lock()
+	defer printing.Unlock()
 	if s.header {
 		return nil
 	}
@@ -128,8 +129,8 @@ func (s *Sink) Clusters(context.Context, time.Time) (map[string]table.Span, erro
 
 // Replace prints an hour.
 func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	printing.Lock()
+	defer printing.Unlock()
 	for _, t := range hourly {
 		if err := s.print(t, h.Revision, t.Rows(h)); err != nil {
 			return err
@@ -144,8 +145,8 @@ func (s *Sink) Replace(_ context.Context, h *table.Hour) error {
 // Append prints rows of one of [table.Appended]. After an error all of them are printed again by the
 // next call.
 func (s *Sink) Append(_ context.Context, t table.Table, rows [][]any) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	printing.Lock()
+	defer printing.Unlock()
 	if err := s.print(t, 0, rows); err != nil {
 		return err
 	}

@@ -1,0 +1,66 @@
+package archive
+
+import (
+	"context"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// sink is a place in which hours are filed. The other interfaces are what some sinks can do.
+type sink = sinks.Sink
+
+// corrector is a sink that can correct hours of closed months.
+type corrector interface {
+	// Charges returns the filed charges of an hour, and its corrections.
+	Charges(ctx context.Context, cluster string, hour time.Time) ([]table.Charge, error)
+	// Correct files the corrections of an hour beside earlier ones.
+	Correct(ctx context.Context, h *table.Hour) error
+}
+
+// reader is a sink that lists the nodes of earlier hours.
+type reader interface {
+	// Nodes returns the nodes with GPUs in the last hour of a cluster that is filed in a period, the
+	// end not included.
+	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
+}
+
+// locator is a sink that lists the GPUs of an hour.
+type locator interface {
+	// Elsewhere returns the scraped GPUs of a filed hour, except in some clusters.
+	Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error)
+}
+
+// checker is a sink whose rows can differ from its manifest.
+type checker interface {
+	// Intact reports whether the rows of a filed hour have the digest in the manifest.
+	Intact(ctx context.Context, cluster string, hour time.Time) (bool, error)
+}
+
+// lister is a sink that lists the clusters of its manifest.
+type lister interface {
+	// Clusters returns the filed hours of each cluster, those before a moment perhaps left out.
+	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
+}
+
+// partitioned is a sink with partitions for months.
+type partitioned interface {
+	// PartitionsEnd returns the end of the last month from now on that has partitions, zero if the program can
+	// create them.
+	PartitionsEnd(ctx context.Context, now time.Time) (time.Time, error)
+}
+
+// pruner is a sink that can delete hours.
+type pruner interface {
+	// Prune deletes the rows and the events of the hours before a moment, the start of a month. It keeps the
+	// sums of charges and the manifest. It calls done for each deletion. A dry run only calls done.
+	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
+}
+
+// renamer is a sink that can give a cluster another name.
+type renamer interface {
+	// RenameCluster renames the rows of a cluster, and returns the number of its hours. The error is a [table.OverlapError]
+	// if both clusters have an hour. After another failure it can be repeated.
+	RenameCluster(ctx context.Context, from, to string) (hours int, err error)
+}

@@ -1,0 +1,9 @@
+package sinks
+
+import "flag"
+
+// OptionsOf returns the options of a URL.
+func OptionsOf(text string, fs *flag.FlagSet) (*Options, error) {
+	_, o, _, err := parse("--to", text, fs)
+	return o, err
+}

@@ -1,0 +1,197 @@
+package sinks
+
+import (
+	"context"
+	"flag"
+	"os"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/events"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/stdout"
+	"github.com/gpuledger/gpuledger/internal/archive/webhook"
+	"github.com/gpuledger/gpuledger/internal/cli"
+)
+
+// Kind is a kind of place.
+type Kind struct {
+	// Name is the name of its first sink in logs and metrics.
+	Name string
+	// Flag is the flag of a place of this kind. The other flags that begin like it are the parameters of its URLs.
+	Flag string
+	// Schemes are the schemes of its URLs, the usual one first.
+	Schemes []string
+	// Example is a URL, and Help what is filed there.
+	Example, Help string
+
+	// local is set if its URLs have a path or a word, and no host. Else driver is set if parameters of the driver may be in a
+	// URL, and fragment if all belong to the server: then those of the sink are after #.
+	local, driver, fragment bool
+	// parameters begin the names of the flags of parameters: folder. for --folder.format. It is empty if there are none.
+	parameters string
+
+	target func(o *Options) *string // the place in the options
+	valid  func(o *Options) error
+	open   func(ctx context.Context, o *Options) (Sink, error)
+	events func(ctx context.Context, o *Options) (events.Sink, error)
+	// keepsEvents reports whether a place keeps events. It is nil if all do.
+	keepsEvents func(o *Options) bool
+	// books opens a place for reading. It is nil if the kind keeps no hours: unreadable is the reason.
+	books      func(ctx context.Context, o *Options) (books.Source, error)
+	unreadable string
+}
+
+var kinds = []*Kind{
+	{
+		Name: "folder", Flag: "folder", Schemes: []string{"file"}, local: true, parameters: "folder.",
+		Example: "file:///var/lib/gpuledger?format=csv,parquet", Help: "files in a folder; file:DIR is a relative path",
+		target: func(o *Options) *string { return &o.Folder },
+		valid:  func(o *Options) error { return files.CheckFormats("--folder.format", o.Formats) },
+		open: func(_ context.Context, o *Options) (Sink, error) {
+			return opened[Sink](files.Open(o.Folder, o.Formats))
+		},
+		events: func(_ context.Context, o *Options) (events.Sink, error) {
+			return opened[events.Sink](files.OpenEvents(o.Folder, o.Formats))
+		},
+		books: func(ctx context.Context, o *Options) (books.Source, error) { return books.OpenFolder(ctx, o.Folder) },
+	},
+	{
+		Name: "s3", Flag: "s3.url", Schemes: []string{"s3"}, parameters: "s3.",
+		Example: "s3://bucket/prefix?region=eu-central-1", Help: "the same files in a bucket of an S3-compatible store",
+		target: func(o *Options) *string { return &o.S3.URL },
+		valid:  func(o *Options) error { return o.S3.Validate() },
+		open:   func(ctx context.Context, o *Options) (Sink, error) { return opened[Sink](files.OpenS3(ctx, o.S3)) },
+		events: func(ctx context.Context, o *Options) (events.Sink, error) {
+			return opened[events.Sink](files.OpenS3(ctx, o.S3))
+		},
+		books: func(ctx context.Context, o *Options) (books.Source, error) { return books.OpenBucket(ctx, o.S3) },
+	},
+	{
+		Name: "postgres", Flag: "postgres.url", Schemes: []string{"postgres", "postgresql"}, driver: true,
+		Example: "postgres://archive@db.example.com/gpuledger", Help: "tables in PostgreSQL; libpq's variables, such as PGPASSFILE, are read",
+		target: func(o *Options) *string { return &o.Postgres },
+		valid:  func(*Options) error { return nil },
+		open: func(ctx context.Context, o *Options) (Sink, error) {
+			return opened[Sink](database.Postgres.Open(ctx, o.Postgres, ""))
+		},
+		events: func(ctx context.Context, o *Options) (events.Sink, error) {
+			return opened[events.Sink](database.Postgres.Open(ctx, o.Postgres, ""))
+		},
+		books: func(ctx context.Context, o *Options) (books.Source, error) {
+			return books.OpenDatabase(ctx, o.Postgres, "")
+		},
+	},
+	{
+		Name: "mysql", Flag: "mysql.url", Schemes: []string{"mysql", "mariadb"}, driver: true, parameters: "mysql.",
+		Example: "mysql://archive@db.example.com/gpuledger?tls=true&password-file=/etc/password", Help: "tables in MySQL or MariaDB",
+		target: func(o *Options) *string { return &o.MySQL },
+		valid:  func(o *Options) error { return cli.CheckSecret("mysql.password-file", o.MySQLPassword) },
+		open: func(ctx context.Context, o *Options) (Sink, error) {
+			return opened[Sink](database.MySQL.Open(ctx, o.MySQL, o.MySQLPassword))
+		},
+		events: func(ctx context.Context, o *Options) (events.Sink, error) {
+			return opened[events.Sink](database.MySQL.Open(ctx, o.MySQL, o.MySQLPassword))
+		},
+		books: func(ctx context.Context, o *Options) (books.Source, error) {
+			return books.OpenDatabase(ctx, o.MySQL, o.MySQLPassword)
+		},
+	},
+	{
+		Name: "sqlite", Flag: "sqlite", Schemes: []string{"sqlite"}, local: true,
+		Example: "sqlite:///var/lib/gpuledger/gpuledger.db", Help: "tables in a local file; sqlite:FILE is a relative path",
+		target: func(o *Options) *string { return &o.SQLite },
+		valid:  func(*Options) error { return nil },
+		open: func(ctx context.Context, o *Options) (Sink, error) {
+			return opened[Sink](database.SQLite.Open(ctx, o.SQLite, ""))
+		},
+		events: func(ctx context.Context, o *Options) (events.Sink, error) {
+			return opened[events.Sink](database.SQLite.Open(ctx, o.SQLite, ""))
+		},
+		books: func(ctx context.Context, o *Options) (books.Source, error) { return books.OpenSQLite(ctx, o.SQLite) },
+	},
+	{
+		Name: "http", Flag: "http.url", Schemes: []string{"https", "http"}, fragment: true, parameters: "http.",
+		Example: "https://assets.example.com/gpus#token-file=/etc/token", Help: "requests with rows to a server",
+		target: func(o *Options) *string { return &o.HTTP.URL },
+		valid:  func(o *Options) error { return o.HTTP.Validate() },
+		open:   func(_ context.Context, o *Options) (Sink, error) { return opened[Sink](webhook.Open(o.HTTP)) },
+		events: func(_ context.Context, o *Options) (events.Sink, error) {
+			return opened[events.Sink](webhook.OpenEvents(o.HTTP))
+		},
+		keepsEvents: func(o *Options) bool { return o.HTTP.KeepsEvents() },
+		unreadable:  "rows that were sent can only be read where they were received",
+	},
+	{
+		Name: "stdout", Flag: "stdout", Schemes: []string{"stdout"}, local: true, parameters: "stdout.",
+		Example: "stdout:csv?table=charges", Help: "rows on standard output as json or csv",
+		target: func(o *Options) *string { return &o.Stdout.Format },
+		valid:  func(o *Options) error { return o.Stdout.Validate() },
+		open: func(_ context.Context, o *Options) (Sink, error) {
+			return opened[Sink](stdout.Open(o.Stdout, os.Stdout))
+		},
+		events: func(_ context.Context, o *Options) (events.Sink, error) {
+			return opened[events.Sink](stdout.Open(o.Stdout, os.Stdout))
+		},
+		keepsEvents: func(o *Options) bool { return o.Stdout.KeepsEvents() },
+		unreadable:  "it is standard output",
+	},
+}
+
+// opened returns a nil interface in place of a nil pointer.
+func opened[I any, T any](s T, err error) (I, error) {
+	if err != nil {
+		var none I
+		return none, err
+	}
+	return any(s).(I), nil
+}
+
+// Kinds returns the table.
+func Kinds() []*Kind { return kinds }
+
+// Parameters returns the names of the parameters of URLs.
+func (k *Kind) Parameters() (names []string) {
+	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	new(Options).Register(fs)
+	fs.VisitAll(func(f *flag.Flag) {
+		if name, ok := strings.CutPrefix(f.Name, k.parameters); ok && k.parameters != "" && f.Name != k.Flag {
+			names = append(names, name)
+		}
+	})
+	return names
+}
+
+// Readable reports whether a place of this kind can be read.
+func (k *Kind) Readable() bool { return k.books != nil }
+
+// Flags returns the flags that name places, or only those of kinds that can be read.
+func Flags(readable bool) (names []string) {
+	for _, k := range kinds {
+		if !readable || k.books != nil {
+			names = append(names, "--"+k.Flag)
+		}
+	}
+	return names
+}
+
+// Help lists an example of each kind.
+func Help() string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.Example)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Schemes lists the schemes of URLs, or only those of kinds that can be read.
+func Schemes(readable bool) string {
+	var all []string
+	for _, k := range kinds {
+		if !readable || k.books != nil {
+			all = append(all, k.Schemes...)
+		}
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,155 @@
+// Package sinks is the table of the places in which the archive is filed. A place is a URL, or a flag of the same kind.
+package sinks
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/events"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/stdout"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/archive/webhook"
+	"github.com/gpuledger/gpuledger/internal/cli"
+)
+
+// Sink is an opened place in which hours are filed.
+type Sink interface {
+	// Filed returns the row of an hour in the sink's manifest, zero if the hour is not filed.
+	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
+	// Replace files an hour in place of its earlier rows.
+	Replace(ctx context.Context, h *table.Hour) error
+	Close() error
+}
+
+// Place is a place in which hours are filed.
+type Place struct {
+	// Name is the name of the sink in logs and metrics.
+	Name string
+	// Label is the flag of the place, for errors. It has no secret.
+	Label string
+	// Folder is the path of a folder, empty for another kind of place.
+	Folder string
+	Open   func(ctx context.Context) (Sink, error)
+	// Events opens the place for events, at the same time: a sink is not safe for concurrent use. It is nil for a
+	// format or table without events.
+	Events func(ctx context.Context) (events.Sink, error)
+	// Books opens the place for reading. It is nil if the place keeps no hours.
+	Books func(ctx context.Context) (books.Source, error)
+}
+
+// Options are the values of the flags of all kinds.
+type Options struct {
+	// Folder, Postgres, MySQL and SQLite are places: a folder, the URLs of databases, and a file. MySQLPassword is the
+	// file with the password of MySQL.
+	Folder, Postgres, MySQL, MySQLPassword, SQLite string
+	// Formats are the formats of files in the folder.
+	Formats cli.List
+	// S3 is a bucket to file the archive in, HTTP a receiver of its rows.
+	S3   files.S3
+	HTTP webhook.Config
+	// Stdout prints the rows.
+	Stdout stdout.Config
+}
+
+// Register adds the flags.
+func (o *Options) Register(fs *flag.FlagSet) {
+	o.Formats = cli.List{"csv"}
+	fs.StringVar(&o.Folder, "folder", "", "`folder` to file the tables in")
+	fs.TextVar(&o.Formats, "folder.format", o.Formats, "comma-separated `formats` of the files in the folder: "+strings.Join(files.Formats(), ", "))
+	o.S3.Register(fs)
+	o.HTTP.Register(fs)
+	o.Stdout.Register(fs)
+	fs.StringVar(&o.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
+	fs.StringVar(&o.MySQL, "mysql.url", "", "`URL` of a database of MySQL or MariaDB to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
+	fs.StringVar(&o.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")
+	fs.StringVar(&o.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; default of run without another sink is gpuledger.db in $STATE_DIRECTORY or the working directory")
+}
+
+// Places returns the places of flags, in the order of the table, and of URLs. The flags contain the defaults of the parameters of
+// URLs. The second place of a kind has the name of the kind with -2.
+func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err error) {
+	counts, known := make(map[*Kind]int), make(map[string]string)
+	add := func(k *Kind, of *Options, label string) error {
+		if err := k.distinct(of, label, known); err != nil {
+			return err
+		}
+		p := k.place(of, label)
+		if counts[k]++; counts[k] > 1 {
+			p.Name = fmt.Sprintf("%s-%d", k.Name, counts[k])
+		}
+		all = append(all, p)
+		return nil
+	}
+	for _, k := range kinds {
+		if err := k.valid(o); err != nil {
+			return nil, err
+		}
+		if *k.target(o) == "" {
+			continue
+		}
+		of := *o
+		if err := add(k, &of, "--"+k.Flag); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range urls {
+		k, of, label, err := parse("--to", text, fs)
+		if err != nil {
+			return nil, err
+		}
+		if err := add(k, of, label); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Parse returns the place of a URL in a flag that reads the archive.
+func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
+	k, of, label, err := parse(name, text, fs)
+	switch {
+	case err != nil:
+		return Place{}, err
+	case k.books == nil:
+		return Place{}, fmt.Errorf("%s cannot be read: %s", label, k.unreadable)
+	}
+	return k.place(of, label), nil
+}
+
+// place returns a place with a copy of its options.
+func (k *Kind) place(o *Options, label string) Place {
+	p := Place{Name: k.Name, Label: label, Open: func(ctx context.Context) (Sink, error) { return k.open(ctx, o) }}
+	if k.Name == "folder" {
+		p.Folder = o.Folder
+	}
+	if k.keepsEvents == nil || k.keepsEvents(o) {
+		p.Events = func(ctx context.Context) (events.Sink, error) { return k.events(ctx, o) }
+	}
+	if k.books != nil {
+		p.Books = func(ctx context.Context) (books.Source, error) { return k.books(ctx, o) }
+	}
+	return p
+}
+
+// distinct returns an error if a place, or its manifest, is the same as that of an earlier one.
+func (k *Kind) distinct(o *Options, label string, known map[string]string) error {
+	same := []string{k.Name + " " + *k.target(o)}
+	if k.Name == "stdout" {
+		same[0] += " " + o.Stdout.Table
+	}
+	if k.Name == "http" && o.HTTP.Manifest != "" {
+		same = append(same, "manifest "+o.HTTP.Manifest)
+	}
+	for _, key := range same {
+		if other, ok := known[key]; ok {
+			return fmt.Errorf("%s and %s are the same place: remove one of them, or give each its own manifest", other, label)
+		}
+		known[key] = label
+	}
+	return nil
+}

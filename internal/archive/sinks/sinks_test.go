@@ -1,0 +1,273 @@
+package sinks_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/stdout"
+	"github.com/gpuledger/gpuledger/internal/archive/webhook"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// parsed returns a flag set after arguments, and its options.
+func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {
+	t.Helper()
+	fs, o := flag.NewFlagSet("", flag.ContinueOnError), new(sinks.Options)
+	fs.SetOutput(io.Discard)
+	o.Register(fs)
+	check(t, fs.Parse(args))
+	return fs, o
+}
+
+// states are the fields of options that are no flags.
+var states = cmp.Options{cmpopts.IgnoreFields(webhook.Config{}, "Memory", "Transport"), cmpopts.IgnoreFields(stdout.Config{}, "Output")}
+
+// TestURLs checks that a URL sets what the flags of the same sink set, and that flags are the defaults of its parameters.
+func TestURLs(t *testing.T) {
+	for _, tt := range []struct {
+		url   string
+		flags []string // with the same meaning
+		given []string // defaults of the URL
+	}{
+		{"file:///var/a%20b", []string{"--folder=/var/a b"}, nil},
+		{"file:a%20b/c?format=parquet,csv", []string{"--folder=a b/c", "--folder.format=parquet,csv"}, nil},
+		{"file:/a", []string{"--folder=/a", "--folder.format=parquet"}, []string{"--folder.format=parquet"}},
+		{"file://localhost/a?format=csv", []string{"--folder=/a", "--folder.format=csv"}, []string{"--folder.format=parquet"}},
+		{
+			"s3://b/p/q?format=csv&endpoint=http%3A%2F%2F127.0.0.1:9000&lookup=path",
+			[]string{"--s3.url=s3://b/p/q", "--s3.format=csv", "--s3.endpoint=http://127.0.0.1:9000", "--s3.lookup=path", "--s3.region=eu-1"},
+			[]string{"--s3.region=eu-1", "--s3.lookup=dns"},
+		},
+		{"s3://b?endpoint=http://h:1", []string{"--s3.url=s3://b", "--s3.endpoint=http://h:1"}, nil},
+		{"postgres://u:p%25w@h/db?sslmode=disable&x=1", []string{"--postgres.url=postgres://u:p%25w@h/db?sslmode=disable&x=1"}, nil},
+		{"postgresql://h/db", []string{"--postgres.url=postgresql://h/db"}, nil},
+		{"mysql://u@h/db?tls=true&password-file=/x/y&a=%41", []string{"--mysql.url=mysql://u@h/db?tls=true&a=%41", "--mysql.password-file=/x/y"}, nil},
+		{"mariadb://u@h/db", []string{"--mysql.url=mariadb://u@h/db", "--mysql.password-file=/x"}, []string{"--mysql.password-file=/x"}},
+		{"sqlite:a.db", []string{"--sqlite=a.db"}, nil},
+		{"sqlite:///var/a.db", []string{"--sqlite=/var/a.db"}, nil},
+		{"SQLite:a.db", []string{"--sqlite=a.db"}, nil},
+		{
+			"https://h/p?key=v&format=x#format=gpuid&batch=7&timeout=5s&token-file=/t&ca-file=/c&manifest=/m",
+			[]string{"--http.url=https://h/p?key=v&format=x", "--http.format=gpuid", "--http.batch=7", "--http.timeout=5s", "--http.token-file=/t", "--http.ca-file=/c", "--http.manifest=/m"}, nil,
+		},
+		{"http://127.0.0.1/p", []string{"--http.url=http://127.0.0.1/p", "--http.batch=3"}, []string{"--http.batch=3"}},
+		{"stdout:json", []string{"--stdout=json"}, nil},
+		{"stdout:csv?table=charges", []string{"--stdout=csv", "--stdout.table=charges"}, nil},
+	} {
+		fs, _ := parsed(t, append(tt.given, "--s3.url=s3://other", "--http.url=https://other", "--folder=other")...)
+		_, want := parsed(t, tt.flags...)
+		got, err := sinks.OptionsOf(tt.url, fs)
+		if err != nil {
+			t.Errorf("%s: %v", tt.url, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got, states); diff != "" {
+			t.Errorf("%s (-flags +URL):\n%s", tt.url, diff)
+		}
+	}
+}
+
+// TestInvalid checks that errors of URLs name the flag, the problem and a way out.
+func TestInvalid(t *testing.T) {
+	const all = "file, s3, postgres, postgresql, mysql, mariadb, sqlite, https, http, stdout"
+	for text, want := range map[string]string{
+		"":                        "--to must be a URL with one of the schemes " + all,
+		"/var/lib/x":              "--to must be a URL with one of the schemes " + all,
+		"gs://bucket":             "--to must be a URL with one of the schemes " + all,
+		"file://var/lib":          "--to=file:…: a path must follow file:// with a third slash, or file: without slashes",
+		"file:":                   "--to=file:…: nothing follows file:",
+		"sqlite:":                 "--to=sqlite:…: nothing follows sqlite:",
+		"file:///x?format=xls":    "--to=file:/x: format=xls: must be csv, parquet",
+		"file:///x?formats=csv":   "--to=file:/x: unknown parameter: must be format",
+		"sqlite:x?format=csv":     "--to=sqlite:x: unknown parameter: must be none",
+		"s3://b/p?url=s3://c":     "--to=s3://b/p: unknown parameter: must be endpoint, format, lookup, region",
+		"s3://b/p?lookup=guess":   "--to=s3://b/p: lookup=guess: must be one of auto, dns, path",
+		"s3://b?endpoint=ftp://x": "--to=s3://b: endpoint must be a URL such as",
+		"s3:///p":                 "--to=s3:///p: url must be a URL such as s3://bucket/prefix",
+		"http://h/p#token-file=t": "--to=http://h: url must be https with token-file",
+		"https://h/p#batch=many":  "--to=https://h: batch: invalid value",
+		"https://h/p#batch=0":     "--to=https://h: batch must be at least 1",
+		"stdout:xml":              "--to=stdout:xml: --stdout=xml: must be json or csv",
+		"stdout:csv":              "set table to one of gpu_hours",
+		"s3://b?a=%zz":            "--to=s3://b: invalid parameters",
+	} {
+		fs, o := parsed(t)
+		if _, err := o.Places(fs, []string{text}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error of %q is %v, want one with %q", text, err, want)
+		}
+	}
+	fs, _ := parsed(t)
+	for text, want := range map[string]string{
+		"https://h/p":  "--books=https://h cannot be read: rows that were sent",
+		"stdout:json":  "--books=stdout:json cannot be read: it is standard output",
+		"gs://bucket":  "--books must be a URL with one of the schemes file, s3, postgres, postgresql, mysql, mariadb, sqlite, such as",
+		"s3://u:p@b/p": "without credentials",
+	} {
+		if _, err := sinks.Parse("--books", text, fs); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error of reading %q is %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+// TestSecrets checks that no error, name or label of a place has a password of its URL. No server listens at the addresses.
+func TestSecrets(t *testing.T) {
+	const first, second = "Pq7hunter", "Zx9tiger"
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", first)
+	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "é", "%20", "'", `\`} {
+		for _, form := range []string{
+			"postgres://archive:%s@127.0.0.1:1/db", "postgres://archive:%s@127.0.0.1:port/db", "postgres://archive@127.0.0.1:1/db?password=%s", "postgres:archive:%s@127.0.0.1",
+			"mysql://archive:%s@127.0.0.1:1/db", "mysql://archive@127.0.0.1:1/db?tls=%s", "mysql://archive@127.0.0.1:1/db?%s=1&password-file=/none",
+			"s3://key:%s@bucket/p?endpoint=http://127.0.0.1:1", "s3://bucket/p?secret=%s", "s3://bucket/p?%s", "s3://bucket/p?endpoint=http://key:%s@127.0.0.1:1",
+			"https://user:%s@127.0.0.1:1/p", "https://127.0.0.1:1/p?token=%s", "https://127.0.0.1:1/p#token=%s", "https://127.0.0.1:1/hooks/%s", "https://127.0.0.1:1/p#batch=%s",
+			"file://user:%s@host/x", "sqlite://user:%s@host/x", "stdout://user:%s@host", "gs://user:%s@bucket", "user:%s@host", "archive:%s",
+		} {
+			text := strings.ReplaceAll(form, "%s", first+odd+second)
+			fs, o := parsed(t)
+			places, err := o.Places(fs, []string{text})
+			texts := []string{fmt.Sprint(err)}
+			for _, p := range places {
+				texts = append(texts, p.Name, p.Label)
+				texts = append(texts, uses(t, p)...)
+			}
+			if p, err := sinks.Parse("--books", text, fs); err != nil {
+				texts = append(texts, err.Error())
+			} else {
+				_, err := p.Books(t.Context())
+				texts = append(texts, p.Label, fmt.Sprint(err))
+			}
+			for _, shown := range texts {
+				if strings.Contains(shown, first) || strings.Contains(shown, second) {
+					t.Errorf("%s shows the secret: %s", text, shown)
+				}
+			}
+		}
+	}
+}
+
+// uses opens a place and files an hour, and returns the errors.
+func uses(t *testing.T, p sinks.Place) (texts []string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	s, err := p.Open(ctx)
+	texts = append(texts, fmt.Sprint(err))
+	if err == nil {
+		texts = append(texts, fmt.Sprint(s.Replace(ctx, sinktest.Hour(sinktest.Noon, 7))), fmt.Sprint(s.Close()))
+	}
+	e, err := p.Events(ctx)
+	if err == nil {
+		err = e.Close()
+	}
+	return append(texts, fmt.Sprint(err))
+}
+
+// TestNames checks the names of places, and that a place is given once.
+func TestNames(t *testing.T) {
+	fs, o := parsed(t, "--folder=a", "--stdout=json")
+	places, err := o.Places(fs, []string{"file:b", "https://h/1", "https://h/2", "stdout:json?table=charges", "file:///c", "s3://b"})
+	check(t, err)
+	var got []string
+	for _, p := range places {
+		got = append(got, p.Name+" "+p.Label+" "+p.Folder)
+	}
+	want := []string{
+		"folder --folder a", "stdout --stdout ", "folder-2 --to=file:b b", "http --to=https://h ", "http-2 --to=https://h ", "stdout-2 --to=stdout:json ",
+		"folder-3 --to=file:/c /c", "s3 --to=s3://b ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("places (-want +got):\n%s", diff)
+	}
+	for _, urls := range [][]string{
+		{"file:a"}, {"stdout:json"}, {"s3://b?format=csv", "s3://b"}, {"https://h/1#manifest=m", "https://h/2#manifest=m"},
+	} {
+		if _, err := o.Places(fs, urls); err == nil || !strings.Contains(err.Error(), "are the same place") {
+			t.Errorf("error of %q is %v", urls, err)
+		}
+	}
+}
+
+// TestKinds checks that every kind has an example that is valid, a flag, and a reason if it cannot be read.
+func TestKinds(t *testing.T) {
+	for _, k := range sinks.Kinds() {
+		fs, o := parsed(t)
+		places, err := o.Places(fs, []string{k.Example})
+		if err != nil || len(places) != 1 || places[0].Name != k.Name {
+			t.Errorf("%s: %v, error %v", k.Example, places, err)
+		}
+		if fs.Lookup(k.Flag) == nil || k.Help == "" || !strings.Contains(sinks.Help(), k.Example) || !slices.Contains(sinks.Flags(false), "--"+k.Flag) {
+			t.Errorf("%s: flag %s, help %q", k.Name, k.Flag, k.Help)
+		}
+	}
+}
+
+// TestFiled files an hour by URL in each kind of place on this machine, and reads it by the same URL.
+func TestFiled(t *testing.T) {
+	var posted []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { posted = append(posted, r.URL.String()) }))
+	defer server.Close()
+	dir := t.TempDir()
+	t.Chdir(dir)
+	fs, o := parsed(t)
+	urls := []string{"file:one", "file://" + dir + "/two?format=parquet,csv", "sqlite:" + filepath.Join(dir, "one.db"), "sqlite:two.db", server.URL + "/a?b=c#batch=1000", server.URL + "/d"}
+	places, err := o.Places(fs, urls)
+	check(t, err)
+	h := sinktest.Hour(sinktest.Noon, 7)
+	for _, p := range places {
+		s, err := p.Open(t.Context())
+		check(t, err)
+		check(t, s.Replace(t.Context(), h))
+		filed, err := s.Filed(t.Context(), h.Cluster, h.Start)
+		if err != nil || filed != h.Filed {
+			t.Errorf("%s has %+v, error %v", p.Label, filed, err)
+		}
+		check(t, s.Close())
+	}
+	if want := []string{"/a?b=c", "/d"}; !slices.Equal(posted, want) {
+		t.Errorf("posted to %q, want %q", posted, want)
+	}
+	for i, text := range urls {
+		if places[i].Books == nil {
+			continue
+		}
+		p, err := sinks.Parse("--books", text, fs)
+		check(t, err)
+		source, err := p.Books(t.Context())
+		check(t, err)
+		n := 0
+		for found, err := range source.Hours(t.Context(), books.Query{From: h.Start, Until: h.Start.Add(time.Hour)}) {
+			if n++; err != nil || found.Cluster != h.Cluster {
+				t.Errorf("%s has %+v, error %v", text, found, err)
+			}
+		}
+		if check(t, source.Close()); n != 1 {
+			t.Errorf("%s has %d hours, want 1", text, n)
+		}
+	}
+	for _, name := range []string{"one/hours/cluster=east%2F1/date=2026-03-01/hours.csv", "two/hours/cluster=east%2F1/date=2026-03-01/hours.parquet", "one.db", "two.db"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}

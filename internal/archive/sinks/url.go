@@ -1,0 +1,149 @@
+package sinks
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/archive/address"
+)
+
+// kindOf returns the kind of a scheme, nil if there is none.
+func kindOf(scheme string) *Kind {
+	i := slices.IndexFunc(kinds, func(k *Kind) bool { return slices.Contains(k.Schemes, scheme) })
+	if i < 0 {
+		return nil
+	}
+	return kinds[i]
+}
+
+// IsURL reports whether a text is meant as a URL, not as a path.
+func IsURL(text string) bool {
+	scheme, _, found := strings.Cut(strings.ToLower(text), ":")
+	return found && kindOf(scheme) != nil || strings.Contains(text, "://")
+}
+
+// parse returns the kind, the options and the label of a URL in a flag. The flags contain the defaults of its parameters.
+// Errors do not repeat the URL, which may contain a password.
+func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error) {
+	scheme, _, _ := strings.Cut(strings.ToLower(text), ":")
+	k := kindOf(scheme)
+	if k == nil {
+		return nil, nil, "", fmt.Errorf("%s must be a URL with one of the schemes %s, such as %s", name, Schemes(name == "--books"), kinds[0].Example)
+	}
+	at, err := k.split(text)
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("%s=%s: %w", name, k.Schemes[0]+":…", err)
+	}
+	label := name + "=" + at.public
+	o, err := k.options(at, fs)
+	if err == nil {
+		if err = k.valid(o); err != nil { // it names flags: --s3.format is the parameter format
+			err = errors.New(strings.ReplaceAll(err.Error(), "--"+cmp.Or(k.parameters, k.Flag), ""))
+		}
+	}
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("%s: %w", label, err)
+	}
+	return k, o, label, nil
+}
+
+// parts are the parts of a URL.
+type parts struct {
+	target     string // without the parameters of the sink
+	parameters string // key=value&key=value
+	public     string // without secrets
+}
+
+// split returns the parts of a URL.
+func (k *Kind) split(text string) (parts, error) {
+	if k.local {
+		return k.splitLocal(text)
+	}
+	at, err := address.Parse(text)
+	if err != nil {
+		return parts{}, err
+	}
+	p := parts{target: text, public: address.Public(at)}
+	switch {
+	case k.fragment: // the path may be a secret
+		p.target, _, _ = strings.Cut(text, "#")
+		p.parameters, p.public = at.EscapedFragment(), at.Scheme+"://"+at.Host
+	case k.parameters != "":
+		p.target, p.parameters, _ = strings.Cut(text, "?")
+		if own, others := k.own(p.parameters); k.driver {
+			p.parameters = own
+			if others != "" {
+				p.target += "?" + others
+			}
+		}
+	}
+	return p, nil
+}
+
+// splitLocal returns the parts of a URL with a path: file:///absolute, file:/absolute or file:relative.
+func (k *Kind) splitLocal(text string) (parts, error) {
+	at, err := url.Parse(text)
+	if err != nil {
+		return parts{}, errors.New("invalid URL: the characters % ? # and spaces in a path must be percent-encoded")
+	}
+	if at.Host != "" && at.Host != "localhost" || at.User != nil {
+		return parts{}, fmt.Errorf("a path must follow %s:// with a third slash, or %s: without slashes", at.Scheme, at.Scheme)
+	}
+	path := at.Path
+	if at.Opaque != "" {
+		if path, err = url.PathUnescape(at.Opaque); err != nil {
+			return parts{}, errors.New("invalid URL: the character % in a path must be percent-encoded")
+		}
+	}
+	if path == "" {
+		return parts{}, fmt.Errorf("nothing follows %s:, must be a URL such as %s", at.Scheme, k.Example)
+	}
+	return parts{path, at.RawQuery, at.Scheme + ":" + path}, nil
+}
+
+// own divides parameters into those of the sink and those of the driver, without a change of their encoding.
+func (k *Kind) own(query string) (own, others string) {
+	var ours, rest []string
+	names := k.Parameters()
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, _, _ := strings.Cut(pair, "="); slices.Contains(names, name) {
+			ours = append(ours, pair)
+		} else {
+			rest = append(rest, pair)
+		}
+	}
+	return strings.Join(ours, "&"), strings.Join(rest, "&")
+}
+
+// options returns the options of a URL. A parameter of the URL is the flag of its name for this place alone.
+func (k *Kind) options(at parts, defaults *flag.FlagSet) (*Options, error) {
+	o, fs := new(Options), flag.NewFlagSet("", flag.ContinueOnError)
+	o.Register(fs)
+	names := k.Parameters()
+	for _, name := range names {
+		if given := defaults.Lookup(k.parameters + name); given != nil {
+			if err := fs.Set(given.Name, given.Value.String()); err != nil {
+				return nil, fmt.Errorf("--%s: %w", given.Name, err)
+			}
+		}
+	}
+	values, err := url.ParseQuery(at.parameters)
+	if err != nil {
+		return nil, errors.New("invalid parameters: the characters & % ; and spaces in a value must be percent-encoded")
+	}
+	for name, all := range values {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("unknown parameter: must be %s", cmp.Or(strings.Join(names, ", "), "none"))
+		}
+		if err := fs.Set(k.parameters+name, all[len(all)-1]); err != nil {
+			return nil, fmt.Errorf("%s: invalid value", name)
+		}
+	}
+	*k.target(o) = at.target
+	return o, nil
+}
