@@ -65,7 +65,7 @@ var labelCatalogue = []metric.Label{
 		Name: "method", Help: "How energy was charged: measured, because no other owner held or used the GPU; divided by activity; or for the allocation.",
 		Values: methods(), Complete: true,
 	},
-	{Name: "manager", Help: "System that runs the unit: a manager of [this table](machine.md#units), or the name of a pattern."},
+	{Name: "manager", Help: "System that runs the unit: a manager of [this table](managers.md), or the name of a pattern."},
 	{Name: "unit", Help: "Name of the unit: a job id, or its SLUID if the id is unknown; a container's name, or the start of its id; a service; a uid; or `other` for the units beyond `--units.max`."},
 	{Name: "sluid", Help: "Slurm's id of this run of the job, from Slurm 26.05 on."},
 	{Name: "user", Help: "Name of the user, with `--units.users=name`."},

@@ -27,7 +27,7 @@ const (
 // claim is a GPU that a job holds according to a file of a prolog.
 type claim struct {
 	device gpu.DeviceName
-	job    string // empty for a file that cannot be used
+	job    jobKey // without a name for a file that cannot be used
 	named  number
 	// written is the time at which the file was written.
 	written time.Time
@@ -36,7 +36,7 @@ type claim struct {
 // prologFiles is the content of the directories that prologs write.
 type prologFiles struct {
 	claims []claim
-	infos  map[string]gpu.UnitInfo // by job id
+	infos  map[jobKey]gpu.UnitInfo
 	// malformed is the number of malformed names of GPUs, badName the first one in badPath.
 	malformed        int
 	badName, badPath string
@@ -60,11 +60,11 @@ func (p *prologFiles) check() error {
 
 // readPrologFiles reads the directories. A file that cannot be used does not affect the others; the
 // error has the first failure. Without a directory there are no jobs: prologs create it.
-func readPrologFiles(dirs []string, n Numbers) (prologFiles, error) {
-	files := prologFiles{infos: make(map[string]gpu.UnitInfo)}
+func readPrologFiles(dirs []heldDir, n Numbers) (prologFiles, error) {
+	files := prologFiles{infos: make(map[jobKey]gpu.UnitInfo)}
 	var first error
-	for _, path := range dirs {
-		dir, err := openPrologDir(path, n)
+	for _, d := range dirs {
+		dir, err := openPrologDir(d, n)
 		if err == nil {
 			err = cmp.Or(missing(files.readGPUs(dir)), missing(files.readJobs(dir)), missing(files.readNames(dir)))
 		}
@@ -83,7 +83,7 @@ func missing(err error) error {
 
 // prologDir is a directory that prologs write. A file in it can set the meaning of its numbers.
 type prologDir struct {
-	path    string
+	heldDir
 	numbers Numbers
 }
 
@@ -91,16 +91,16 @@ type prologDir struct {
 const numbersFile = "numbers"
 
 // openPrologDir reads the meaning of the numbers in a directory. Without a file it is the given one.
-func openPrologDir(path string, n Numbers) (prologDir, error) {
-	file := filepath.Join(path, numbersFile)
+func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
+	file := filepath.Join(d.path, numbersFile)
 	data, _, err := readTrusted(file, maxHeldFile)
 	if err != nil {
-		return prologDir{path, n}, missing(err)
+		return prologDir{d, n}, missing(err)
 	}
 	if err := n.UnmarshalText(bytes.TrimSpace(data)); err != nil {
 		return prologDir{}, fmt.Errorf("%s: %w", file, err)
 	}
-	return prologDir{path, n}, nil
+	return prologDir{d, n}, nil
 }
 
 // readGPUs reads the files that are named by a GPU or a MIG device. Each has a line for each job:
@@ -121,11 +121,11 @@ func (p *prologFiles) readGPUs(dir prologDir) error {
 			}
 			continue
 		}
-		err := p.readGPU(filepath.Join(dir.path, name), claim{device: device, named: dir.number(name)})
+		err := p.readGPU(dir, name, claim{device: device, named: dir.number(name)})
 		if missing(err) == nil {
 			continue
 		}
-		p.claims = append(p.claims, claim{device: device})
+		p.claims = append(p.claims, claim{device: device, job: dir.key("")})
 		if first == nil {
 			first = err
 		}
@@ -138,12 +138,13 @@ func isGPUName(name string) bool {
 	return '0' <= name[0] && name[0] <= '9' || strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-")
 }
 
-func (p *prologFiles) readGPU(path string, c claim) error {
+func (p *prologFiles) readGPU(dir prologDir, name string, c claim) error {
+	path := filepath.Join(dir.path, name)
 	data, info, err := readTrusted(path, maxHeldFile)
 	if err != nil {
 		return err
 	}
-	jobs, err := parseHolders(string(data))
+	jobs, err := parseHolders(string(data), dir.manager)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -159,19 +160,23 @@ func (p *prologFiles) readGPU(path string, c claim) error {
 }
 
 // heldBy is a line of a file.
-type heldBy struct{ job, uid string }
+type heldBy struct {
+	job jobKey
+	uid string
+}
 
-// parseHolders parses the lines of a file. Any other content than numbers is an error.
-func parseHolders(text string) (jobs []heldBy, err error) {
+// parseHolders parses the lines of a file with units of a manager. A malformed line is an error.
+func parseHolders(text, manager string) (jobs []heldBy, err error) {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) == 0 {
 			continue
 		}
-		if len(fields) > 2 || !isNumber(fields[0]) || len(fields) == 2 && !isNumber(fields[1]) || len(jobs) == maxHeldLines {
-			return nil, fmt.Errorf("malformed line %.40q: must be <job id> or <job id> <uid>, on at most %d lines", line, maxHeldLines)
+		key, ok := parseJob(fields[0], manager)
+		if len(fields) > 2 || !ok || len(fields) == 2 && !isNumber(fields[1]) || len(jobs) == maxHeldLines {
+			return nil, fmt.Errorf("malformed line %.40q: must be <job id> or <job id> <uid>, on at most %d lines; <manager>/<unit> is a unit of another manager", line, maxHeldLines)
 		}
-		j := heldBy{job: fields[0]}
+		j := heldBy{job: key}
 		if len(fields) == 2 {
 			j.uid = fields[1]
 		}
@@ -210,7 +215,7 @@ func (p *prologFiles) readJobs(dir prologDir) error {
 	slices.Sort(names)
 	var first error
 	for _, job := range names {
-		if !isNumber(job) {
+		if !dir.isJob(job) {
 			continue
 		}
 		path := filepath.Join(jobs, job)
@@ -229,7 +234,7 @@ const noGPUs = "NoDevFiles"
 
 // addJob adds the content of a job's file. Unknown names and invalid values are ignored, except malformed names of GPUs.
 func (p *prologFiles) addJob(path, text string, written time.Time, dir prologDir) {
-	job := filepath.Base(path)
+	job := dir.key(filepath.Base(path))
 	info := p.infos[job]
 	fields := map[string]*string{
 		"user": &info.User, "uid": &info.UID, "account": &info.Account, "partition": &info.Partition, "cluster": &info.Cluster, "sluid": &info.SLUID,

@@ -21,7 +21,7 @@ func holders(files prologFiles) map[string][]string {
 	of := make(map[string][]string)
 	for _, c := range files.claims {
 		key := strings.TrimSpace(deviceKey(c.device))
-		of[key] = append(of[key], c.job)
+		of[key] = append(of[key], string(c.job))
 	}
 	return of
 }
@@ -53,7 +53,7 @@ func TestPrologFiles(t *testing.T) {
 	} {
 		write(t, filepath.Join(dir, name), content)
 	}
-	files, err := readPrologFiles([]string{dir, filepath.Join(dir, "missing")}, Index)
+	files, err := readPrologFiles(slurmDirs(dir, filepath.Join(dir, "missing")), Index)
 	if err != nil {
 		t.Error(err)
 	}
@@ -63,14 +63,14 @@ func TestPrologFiles(t *testing.T) {
 	if diff := cmp.Diff(want, holders(files)); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}
-	infos := map[string]gpu.UnitInfo{
+	infos := map[jobKey]gpu.UnitInfo{
 		"4711": {UID: "1001"},
 		"4714": {UID: "1002", User: "ada", Account: "physics", Partition: "gpu", Cluster: "alps", SLUID: "s8FXKTA79XAR00"},
 	}
 	if diff := cmp.Diff(infos, files.infos); diff != "" {
 		t.Errorf("infos (-want +got):\n%s", diff)
 	}
-	files, _ = readPrologFiles([]string{dir}, Minor)
+	files, _ = readPrologFiles(slurmDirs(dir), Minor)
 	if got := holders(files)["nvidia0"]; len(got) != 1 {
 		t.Errorf("holders by minor number: %v", holders(files))
 	}
@@ -99,7 +99,7 @@ func TestMalformedNames(t *testing.T) {
 			for name, content := range tt.files {
 				write(t, filepath.Join(dir, name), content)
 			}
-			files, err := readPrologFiles([]string{dir}, Index)
+			files, err := readPrologFiles(slurmDirs(dir), Index)
 			if want := strings.ReplaceAll(tt.want, "DIR", dir); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want one with %q", err, want)
 			}
@@ -201,7 +201,7 @@ func TestBadPrologFiles(t *testing.T) {
 			if err := tt.make(filepath.Join(dir, "1")); err != nil {
 				t.Fatal(err)
 			}
-			files, err := readPrologFiles([]string{dir}, Index)
+			files, err := readPrologFiles(slurmDirs(dir), Index)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
@@ -219,7 +219,7 @@ func TestUntrustedDirectory(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	files, err := readPrologFiles([]string{dir}, Index)
+	files, err := readPrologFiles(slurmDirs(dir), Index)
 	if err == nil || errors.Is(err, fs.ErrNotExist) || len(files.claims) > 0 {
 		t.Errorf("%d holders, error %v", len(files.claims), err)
 	}
@@ -230,12 +230,12 @@ func FuzzHolders(f *testing.F) {
 	f.Add("4711\n4712\n\n")
 	f.Add("-1\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		jobs, err := parseHolders(text)
+		jobs, err := parseHolders(text, Slurm)
 		if err != nil && jobs != nil || len(jobs) > maxHeldLines {
 			t.Errorf("%d jobs, error %v", len(jobs), err)
 		}
 		for _, j := range jobs {
-			if !isNumber(j.job) || j.uid != "" && !isNumber(j.uid) {
+			if !isNumber(string(j.job)) && !strings.Contains(string(j.job), "/") || j.uid != "" && !isNumber(j.uid) {
 				t.Errorf("job %q of the user %q", j.job, j.uid)
 			}
 		}
@@ -282,7 +282,7 @@ func BenchmarkPrologFiles(b *testing.B) {
 				}
 			}
 			for b.Loop() {
-				got, err := readPrologFiles([]string{dir}, Index)
+				got, err := readPrologFiles(slurmDirs(dir), Index)
 				if err != nil || len(got.claims) != 8 || len(got.infos) != jobs {
 					b.Fatalf("%d claims and %d jobs, error %v", len(got.claims), len(got.infos), err)
 				}

@@ -24,14 +24,15 @@ func (p *prologFiles) readNames(dir prologDir) error {
 	}
 	slices.Sort(jobs)
 	for _, job := range jobs {
-		info, described := p.infos[job]
+		key := dir.key(job)
+		info, described := p.infos[key]
 		uid, err := strconv.Atoi(info.UID)
 		if !described || err != nil {
 			continue
 		}
 		if data, err := readOwned(filepath.Join(folder, job), maxHeldFile, uid); err == nil {
 			addNames(&info, string(data))
-			p.infos[job] = info
+			p.infos[key] = info
 		}
 	}
 	return nil

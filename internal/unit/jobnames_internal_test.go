@@ -27,7 +27,7 @@ func TestJobNames(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "jobs/4711"), "uid="+tt.uid+"\n")
 			write(t, filepath.Join(dir, "names/4711"), tt.text)
-			files, err := readPrologFiles([]string{dir}, Index)
+			files, err := readPrologFiles(slurmDirs(dir), Index)
 			if err != nil {
 				t.Errorf("error %v", err)
 			}
@@ -44,7 +44,7 @@ func TestJobNames(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "names/4711")); err != nil {
 		t.Fatal(err)
 	}
-	if files, err := readPrologFiles([]string{dir}, Index); err != nil || files.infos["4711"].JobName != "" {
+	if files, err := readPrologFiles(slurmDirs(dir), Index); err != nil || files.infos["4711"].JobName != "" {
 		t.Errorf("a link names a job: %+v, %v", files.infos["4711"], err)
 	}
 }

@@ -72,6 +72,8 @@ type Mapper struct {
 	tree   proc.Tree
 	sight  proc.Sight
 	parser parser
+	// heldDirs are the directories of Config.HeldDirs and of the managers.
+	heldDirs []heldDir
 	// extra requests a poll from Run, polled is closed after the first one.
 	extra, polled chan struct{}
 
@@ -95,8 +97,8 @@ type Mapper struct {
 	jobs, names map[string]dated
 	// engines contains the manager of each container by id.
 	engines map[string]string
-	// described contains the descriptions from the files of jobs, by job id.
-	described map[string]gpu.UnitInfo
+	// described contains the descriptions from the files of jobs, by job.
+	described map[jobKey]gpu.UnitInfo
 	// uids contains the users of jobs.
 	uids map[gpu.Unit]string
 	// units are the units within the limit, with the boot clock at which each was last alive.
@@ -116,7 +118,7 @@ type dated struct {
 }
 
 // required reports whether units may hold GPUs that no process uses yet.
-func (cfg *Config) required() bool { return len(cfg.HeldDirs) > 0 || cfg.Pods == nil }
+func (cfg *Config) required() bool { return len(cfg.heldDirs()) > 0 || cfg.Pods == nil }
 
 // known returns all managers in the order of their precedence.
 func (cfg *Config) known() []Manager {
@@ -131,11 +133,11 @@ func New(cfg Config) *Mapper {
 	cfg.Max = cmp.Or(cfg.Max, 1000)
 	tree := proc.Tree{Root: cfg.ProcFS}
 	m := &Mapper{
-		cfg: cfg, tree: tree, sight: proc.Sight{Tree: tree}, parser: parser{cfg.known(), cfg.IsPod},
+		cfg: cfg, tree: tree, sight: proc.Sight{Tree: tree}, parser: parser{cfg.known(), cfg.IsPod}, heldDirs: cfg.heldDirs(),
 		extra: make(chan struct{}, 1), polled: make(chan struct{}), active: cfg.required(),
 		containers: make(map[string]container),
 		jobs:       make(map[string]dated), names: make(map[string]dated),
-		described: make(map[string]gpu.UnitInfo),
+		described: make(map[jobKey]gpu.UnitInfo),
 		uids:      make(map[gpu.Unit]string), units: make(map[gpu.Unit]time.Duration),
 	}
 	m.scan = scan{tree: tree, parser: &m.parser, parented: m.ofEngine, services: m.enabled(Systemd)}
@@ -257,7 +259,7 @@ func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
 	defer cancel()
 	r, ok := lane.Run(ctx, func() (r result) {
 		var errs [3]error
-		r.prolog, errs[0] = readPrologFiles(m.cfg.HeldDirs, m.cfg.Numbers)
+		r.prolog, errs[0] = readPrologFiles(m.heldDirs, m.cfg.Numbers)
 		if m.cfg.Users == UsersName {
 			r.passwd, errs[1] = readUsers(m.cfg.Passwd)
 		}

@@ -35,7 +35,7 @@ func (d prologDir) number(name string) number {
 
 // jobUse contains the numbers in the files of a job, and the GPUs that its processes use.
 type jobUse struct {
-	job     string
+	job     jobKey
 	numbers []string
 	used    []gpu.Device
 }
@@ -54,7 +54,7 @@ func (u jobUse) fits(n Numbers) bool {
 type numbering struct {
 	devices []gpu.Device
 	// used contains the GPUs that jobs have used since the last comparison, by job and UUID.
-	used map[string]map[string]bool
+	used map[jobKey]map[string]bool
 	// jobs contains the last jobs of each directory.
 	jobs map[string][]jobUse
 	// numbers contains the meaning that each directory has now.
@@ -67,18 +67,19 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	defer m.mu.Unlock()
 	m.numbering.devices = devices
 	if m.numbering.used == nil {
-		m.numbering.used = make(map[string]map[string]bool)
+		m.numbering.used = make(map[jobKey]map[string]bool)
 	}
 	for owner, uuids := range by {
 		u := owner.Unit()
 		if u.Manager != Slurm {
 			continue
 		}
-		if m.numbering.used[u.Name] == nil {
-			m.numbering.used[u.Name] = make(map[string]bool)
+		job := keyOf(u)
+		if m.numbering.used[job] == nil {
+			m.numbering.used[job] = make(map[string]bool)
 		}
 		for _, uuid := range uuids {
-			m.numbering.used[u.Name][uuid] = true
+			m.numbering.used[job][uuid] = true
 		}
 	}
 }
@@ -86,8 +87,8 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 // compare stores the GPUs that jobs with files used. Jobs with a GPU that is named by UUID prove nothing about numbers.
 func (n *numbering) compare(claims []claim) {
 	n.numbers = make(map[string]Numbers)
-	of := make(map[string]map[string][]string) // numbers by job and directory
-	byUUID := make(map[string]bool)
+	of := make(map[jobKey]map[string][]string) // numbers by job and directory
+	byUUID := make(map[jobKey]bool)
 	for _, c := range claims {
 		dir := c.named.dir
 		if c.named.text == "" {
@@ -134,7 +135,7 @@ func (n *numbering) check() error {
 		}
 		var jobs []string
 		for _, u := range wrong[len(wrong)-contradictions:] {
-			jobs = append(jobs, u.job)
+			jobs = append(jobs, string(u.job))
 		}
 		text, _ := now.MarshalText()
 		found := fmt.Sprintf("%s: jobs %s use other GPUs than their files name with --units.held-numbers=%s", dir, strings.Join(jobs, ", "), text)

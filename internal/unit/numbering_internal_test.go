@@ -67,7 +67,7 @@ func TestNumbering(t *testing.T) {
 					by[owner] = append(by[owner], tt.slurm(number))
 				}
 				write(t, filepath.Join(dir, "jobs", fmt.Sprint(job)), "gpus="+strings.Join(names, ",")+"\n")
-				files, err := readPrologFiles([]string{dir}, n)
+				files, err := readPrologFiles(slurmDirs(dir), n)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +88,7 @@ func TestMalformedNumbersFile(t *testing.T) {
 	write(t, filepath.Join(dir, "numbers"), "uuid")
 	write(t, filepath.Join(dir, "jobs/4711"), "gpus=0\n")
 	write(t, filepath.Join(other, "1"), "4712\n")
-	files, err := readPrologFiles([]string{dir, other}, Index)
+	files, err := readPrologFiles(slurmDirs(dir, other), Index)
 	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "numbers")) {
 		t.Errorf("error %v, want one with the file", err)
 	}

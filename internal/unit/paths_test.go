@@ -85,6 +85,7 @@ func TestPaths(t *testing.T) {
 		{"Podman's Kubernetes files", `0::/system.slice/system-podman\x2dkube.slice/podman-kube@stack.service/libpod-payload-` + podmanID, "systemd/podman-kube@stack"},
 		{"nerdctl", "0::/system.slice/nerdctl-" + otherID + ".scope", "nerdctl/abababababab"},
 		{"nerdctl without systemd", "0::/default/" + otherID, "nerdctl/abababababab"},
+		{"ctr", "0::/default/burn", "nerdctl/burn"},
 		// Machines
 		{"LXC", "0::/lxc.payload.db/system.slice/whisper.service", "lxc/db"},
 		{"an older LXC", "12:devices:/lxc/db\n1:name=systemd:/lxc/db/system.slice/x.service", "lxc/db"},

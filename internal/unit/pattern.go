@@ -13,6 +13,7 @@ type Pattern struct {
 	text     string
 	root     bool // nothing precedes the segments
 	segments []*regexp.Regexp
+	prefix   string // of the first segment
 	// name and uid are the indexes of the segment and of its group; uid has none if its group is 0.
 	name, uid groupAt
 }
@@ -40,6 +41,9 @@ func parsePattern(text string) (p Pattern, err error) {
 			return p, fmt.Errorf("%q: segment %q is no regexp: no group may contain /: %w", text, s, err)
 		}
 		p.segments = append(p.segments, re)
+		if i == 0 {
+			p.prefix, _ = regexp.MustCompile(s).LiteralPrefix()
+		}
 		for group, name := range re.SubexpNames() {
 			switch {
 			case group == 0:
@@ -120,6 +124,9 @@ type found struct {
 // match matches the segments from an index on.
 func (p *Pattern) match(segments []string, i int) (f found, ok bool) {
 	if i+len(p.segments) > len(segments) || p.root && slices.ContainsFunc(segments[:i], func(s string) bool { return s != ".." }) {
+		return f, false
+	}
+	if !strings.HasPrefix(plain(segments[i]), p.prefix) {
 		return f, false
 	}
 	for n, re := range p.segments {

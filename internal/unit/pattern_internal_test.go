@@ -111,6 +111,7 @@ func TestTrustedUser(t *testing.T) {
 		{"a job in the system", "/system.slice/shell-0-f2rKx9.service", job},
 		{"a job below a service", own + "/x.service/shell-0-f2rKx9.service", user},
 		{"another service", own + "/dbus.service", user},
+		{"an instance of another user", "/user.slice/user-500.slice/user@501.service/shell-0-f2rKx9.service", user},
 		{"a session", "/user.slice/user-500.slice/session-1.scope/shell-0-f2rKx9.service", user},
 		{"a container", own + "/user.slice/docker-" + containerID + ".scope", user},
 		{"another user", "/user.slice/user-501.slice/user@501.service/shell-0-f2rKx9.service", match{manager: User, id: "501"}},
@@ -193,5 +194,38 @@ func writeFile(t *testing.T, path, text string, mode os.FileMode) {
 	}
 	if err := os.Chmod(path, mode); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestNearest checks paths that match at several places, with patterns that the exporter would refuse.
+func TestNearest(t *testing.T) {
+	pattern := func(name, path string) Manager {
+		p, err := parsePattern(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Manager{Name: name, Paths: []Pattern{p}}
+	}
+	p := parser{managers: append([]Manager{
+		pattern("deep", `/docker/.*/job_(.+)`), pattern("users", `/batch\.slice/user@.*\.service/(.+)`), pattern("root", `^/top/(.+)`), pattern("first", `/q/(.+)`), pattern("second", `/q/(.+)`),
+	}, BuiltInManagers()...)}
+	tests := []struct {
+		name, path string
+		want       match
+	}{
+		{"a unit nearer to the root", "/docker/" + containerID + "/job_1", match{manager: Docker, id: containerID}},
+		{"below a user", "/batch.slice/user@7.service/j1", match{}},
+		{"at the root", "/top/a", match{manager: "root", id: "a"}},
+		{"at the root of a cgroup namespace", "/../top/a", match{manager: "root", id: "a"}},
+		{"not at the root", "/batch.slice/top/a", match{}},
+		{"the first manager", "/q/a", match{manager: "first", id: "a"}},
+		{"an escaped name", `/q/a\x2db`, match{manager: "first", id: "a-b"}},
+		{"an escaped slash", `/q/a\x2fb`, match{manager: "first", id: `a\x2fb`}},
+		{"an escaped line feed", `/q/a\x0ab`, match{}},
+	}
+	for _, tt := range tests {
+		if got, _ := p.parse("0::" + tt.path + "\n"); got != tt.want {
+			t.Errorf("%s: %s belongs to %s/%q, want %s/%q", tt.name, tt.path, got.manager, got.id, tt.want.manager, tt.want.id)
+		}
 	}
 }

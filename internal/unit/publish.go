@@ -31,8 +31,8 @@ func (m *Mapper) publish(found live, now gpu.Instant) error {
 func (m *Mapper) learnNames(now time.Duration) {
 	m.engines = make(map[string]string, len(m.containers))
 	for job, info := range m.lastFiles.infos {
-		if isSLUID(info.SLUID) && m.jobs[info.SLUID].name == "" {
-			m.jobs[info.SLUID] = dated{job, now}
+		if u := job.unit(); u.Manager == Slurm && isSLUID(info.SLUID) && m.jobs[info.SLUID].name == "" {
+			m.jobs[info.SLUID] = dated{u.Name, now}
 		}
 	}
 	for id, c := range m.containers {
@@ -121,8 +121,8 @@ func (m *Mapper) forget(found live, now time.Duration) {
 	maps.DeleteFunc(m.containers, func(id string, _ container) bool {
 		return found.units[match{manager: Docker, id: id}] == nil && found.units[match{manager: Podman, id: id}] == nil
 	})
-	maps.DeleteFunc(m.described, func(job string, _ gpu.UnitInfo) bool {
-		_, known := m.units[gpu.Unit{Manager: Slurm, Name: job}]
+	maps.DeleteFunc(m.described, func(job jobKey, _ gpu.UnitInfo) bool {
+		_, known := m.units[job.unit()]
 		_, filed := m.lastFiles.infos[job]
 		return !known && !filed
 	})
@@ -145,15 +145,15 @@ func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 		}
 	}
 	for _, c := range m.lastFiles.claims {
-		u := gpu.Unit{Manager: Slurm, Name: c.job}
+		u := c.job.unit()
 		l, here := alive[u]
 		age := now.Wall.Sub(c.written)
 		switch {
-		case !m.enabled(Slurm):
-		case l.outside || c.job != "" && !here && age > -fresh && age < fresh:
+		case !m.enabled(u.Manager):
+		case l.outside || u.Name != "" && !here && age > -fresh && age < fresh:
 			add(u, c.device)
 		case !here:
-			outdated = append(outdated, gpu.Allocation{Device: c.device, Owner: gpu.Owner{Kind: gpu.OwnerUnit, Scope: Slurm}, Declared: true})
+			outdated = append(outdated, gpu.Allocation{Device: c.device, Owner: gpu.Owner{Kind: gpu.OwnerUnit, Scope: u.Manager}, Declared: true})
 		}
 	}
 	for i := range list {
@@ -221,12 +221,11 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 	infos := make(map[gpu.Unit]gpu.UnitInfo, len(m.units))
 	for u := range m.units {
 		var info gpu.UnitInfo
-		switch u.Manager {
-		case Slurm:
-			info = m.described[u.Name]
-			info.UID = cmp.Or(info.UID, m.uids[u])
-		case User:
+		if u.Manager == User {
 			info.UID = u.Name
+		} else {
+			info = m.described[keyOf(u)]
+			info.UID = cmp.Or(info.UID, m.uids[u])
 		}
 		infos[u] = info
 	}
@@ -308,7 +307,7 @@ func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	if asked == 0 && m.cfg.required() {
 		pods.Known, pods.Alive = false, nil
 	}
-	if len(m.cfg.HeldDirs) > 0 && asked > 0 {
+	if len(m.heldDirs) > 0 && asked > 0 {
 		if pods.Optional {
 			pods.Optional, pods.Requested = false, asked
 		}

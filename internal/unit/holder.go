@@ -1,0 +1,68 @@
+package unit
+
+import (
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// heldDir is a directory with files about the GPUs that units of a manager hold.
+type heldDir struct{ path, manager string }
+
+// slurmDirs returns the directories of Slurm's prologs.
+func slurmDirs(paths ...string) (dirs []heldDir) {
+	for _, p := range paths {
+		dirs = append(dirs, heldDir{p, Slurm})
+	}
+	return dirs
+}
+
+// heldDirs returns the directories of all managers.
+func (cfg *Config) heldDirs() []heldDir {
+	dirs := slurmDirs(cfg.HeldDirs...)
+	for _, m := range cfg.known() {
+		for _, path := range m.Held {
+			dirs = append(dirs, heldDir{path, m.Name})
+		}
+	}
+	return dirs
+}
+
+// jobKey names a unit in files about GPUs: a job of Slurm by its id, another unit by manager/unit.
+type jobKey string
+
+// keyOf returns the key of a unit.
+func keyOf(u gpu.Unit) jobKey {
+	if u.Manager == Slurm {
+		return jobKey(u.Name)
+	}
+	return jobKey(u.Manager + "/" + u.Name)
+}
+
+// unit returns the unit of the key.
+func (k jobKey) unit() gpu.Unit {
+	if manager, name, ok := strings.Cut(string(k), "/"); ok {
+		return gpu.Unit{Manager: manager, Name: name}
+	}
+	return gpu.Unit{Manager: Slurm, Name: string(k)}
+}
+
+// key returns the key of a unit of the directory's manager.
+func (d heldDir) key(name string) jobKey { return keyOf(gpu.Unit{Manager: d.manager, Name: name}) }
+
+// isJob reports whether the name of a file is the name of a unit. Others may be unfinished.
+func (d heldDir) isJob(name string) bool {
+	if d.manager == Slurm {
+		return isNumber(name)
+	}
+	return validName(name) && name[0] != '.'
+}
+
+// parseJob parses a unit of a manager, or manager/unit.
+func parseJob(s, manager string) (jobKey, bool) {
+	if other, name, ok := strings.Cut(s, "/"); ok {
+		manager, s = other, name
+	}
+	d := heldDir{manager: manager}
+	return d.key(s), managerName.MatchString(manager) && d.isJob(s)
+}
