@@ -27,6 +27,7 @@ func flagsPage() ([]byte, error) {
 	exporter, _ := app.Flags(environment)
 	status, _ := app.StatusFlags()
 	explain, _ := app.ExplainFlags()
+	units, _ := app.UnitsFlags(app.UnitsCommand)
 	cluster, _ := reconciler.Flags(environment)
 	filer, _ := archive.Flags()
 	inBoth := func(row string) bool {
@@ -43,6 +44,10 @@ func flagsPage() ([]byte, error) {
 		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", onlyIn(exporter)},
 		{"gpuledger status", "Prints the state of the node from a running exporter.", rows(status)},
 		{"gpuledger explain", "Prints why an owner was charged energy on a GPU, from a running exporter. [bill.md](bill.md) follows a charge.", rows(explain)},
+		{
+			"gpuledger units", "Lists the managers of units, or explains the owner of a process. `--units…`, `--path.procfs` and `--kubelet.pod-resources-socket` are as above, also for `gpuledger doctor`.",
+			slices.DeleteFunc(rows(units), func(row string) bool { return slices.Contains(rows(exporter), row) }),
+		},
 		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same flags.", onlyIn(cluster)},
 		{"gpuledger-archive", "[archive.md](archive.md) describes it. `--log…`, `--web…` and `--version` are as above, `--web…` for `run` only.", onlyIn(filer)},
 		{"Commands of gpuledger-archive", "[ask.md](ask.md) describes them. A flag without a list of commands is a flag of all.", questionRows(ask.Flags())},
