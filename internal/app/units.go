@@ -29,6 +29,7 @@ type Units struct {
 	DockerRoot string
 	PodmanRoot string
 	PodmanRun  string
+	Containerd string
 	// Known are the managers in the program and in Dirs; nil means those in the program.
 	Known []unit.Manager
 }
@@ -49,6 +50,7 @@ func (u *Units) register(fs *flag.FlagSet) {
 	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of numbers in --units.held-dir: index (the driver's order), minor (the number of /dev/nvidia<n>, or a position in a list of them, such as minor:4-7), or amd (the position among AMD's GPUs and partitions); numbers from 128 on mean /dev/dri/renderD<n>")
 	fs.StringVar(&u.DockerRoot, "units.docker-root", "/var/lib/docker", "`directory` of Docker's data")
 	fs.StringVar(&u.PodmanRoot, "units.podman-root", "/var/lib/containers/storage", "`directory` of the data of root's Podman")
+	fs.StringVar(&u.Containerd, "units.containerd-run", "/run/containerd", "`directory` of the state of containerd, for the names of nerdctl")
 	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` of the temporary data of root's Podman")
 }
 
@@ -82,7 +84,7 @@ func (u *Units) validate() error {
 		errs = append(errs, fmt.Errorf("--units.max=%d: must be at least 1; use --units=none for no units", u.Max))
 	}
 	for name, paths := range map[string][]string{
-		"managers": u.Dirs, "held-dir": u.HeldDirs, "docker-root": {u.DockerRoot}, "podman-root": {u.PodmanRoot}, "podman-run": {u.PodmanRun},
+		"managers": u.Dirs, "held-dir": u.HeldDirs, "docker-root": {u.DockerRoot}, "podman-root": {u.PodmanRoot}, "podman-run": {u.PodmanRun}, "containerd-run": {u.Containerd},
 	} {
 		for _, p := range paths {
 			if !filepath.IsAbs(p) {
@@ -112,7 +114,7 @@ func (c *Config) units(pods *podmapper.Mapper, now gpu.Clock, log *slog.Logger, 
 		ProcFS: c.ProcFS, Known: c.Units.Known, Managers: c.Units.managers(c.PodResources != ""), Patterns: c.Units.Patterns,
 		Max: c.Units.Max, Keep: c.Retention + 10*time.Minute, Users: c.Units.Users, Passwd: "/etc/passwd",
 		HeldDirs: c.Units.HeldDirs, Numbers: c.Units.Numbers,
-		DockerRoot: c.Units.DockerRoot, PodmanRoots: []string{c.Units.PodmanRoot, c.Units.PodmanRun},
+		DockerRoot: c.Units.DockerRoot, PodmanRoots: []string{c.Units.PodmanRoot, c.Units.PodmanRun}, ContainerdRun: c.Units.Containerd,
 		Now: now, Log: log, Stages: stages,
 	}
 	if c.PodResources != "" {

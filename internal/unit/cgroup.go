@@ -26,18 +26,18 @@ type match struct {
 
 // named reports whether the id is the unit's name.
 func (m match) named() bool {
-	switch m.manager {
-	case Slurm:
+	if m.manager == Slurm {
 		return !isSLUID(m.id)
-	case Docker, Podman:
-		return false
 	}
-	return true
+	return m.container() == ""
 }
 
-// container returns the id of the container that the unit is, if any.
+// engines are the managers that have files with the names of containers.
+var engines = []string{Docker, Podman, Nerdctl}
+
+// container returns the id of the container that the unit is, if an engine has its name.
 func (m match) container() string {
-	if m.manager == Docker || m.manager == Podman {
+	if slices.Contains(engines, m.manager) && proc.IsContainerID(m.id) {
 		return m.id
 	}
 	return ""

@@ -61,7 +61,8 @@ func (m *Mapper) Checks() (all []Check) {
 
 // unnamed explains units without a name by manager.
 var unnamed = map[string]string{
-	Slurm:  "no slurmstepd has a title with its job id",
-	Docker: "Docker does not have it below --units.docker-root",
-	Podman: "Podman does not have it below --units.podman-root",
+	Slurm:   "no slurmstepd has a title with its job id",
+	Nerdctl: "containerd has no name of nerdctl below --units.containerd-run",
+	Docker:  "Docker does not have it below --units.docker-root",
+	Podman:  "Podman does not have it below --units.podman-root",
 }

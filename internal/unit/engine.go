@@ -161,6 +161,8 @@ func (m *Mapper) readContainers(ids map[string]string) (map[string]container, er
 		switch manager {
 		case Docker:
 			c, err = readDocker(m.cfg.DockerRoot, id)
+		case Nerdctl:
+			c, err = readNerdctl(m.cfg.ContainerdRun, id, m.cfg.ProcFS)
 		case "":
 			if c, err = m.readParented(id, podman); c.manager == "" && err == nil {
 				continue

@@ -20,25 +20,27 @@ const (
 
 var managerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// LoadManagers returns the managers of the directories and of this program. A file replaces the one of the same name in an earlier
-// directory or in this program. Later directories have precedence, and this program is last. A missing directory is no error.
+// LoadManagers returns the managers of the directories and of this program, sorted by precedence. A file replaces the one of the same
+// name in an earlier directory or in this program, at its place. New managers come first, those of later directories before others. A
+// missing directory is no error.
 func LoadManagers(dirs []string) (all []Manager, err error) {
-	add := func(managers []Manager) {
-		for _, m := range managers {
-			if !slices.ContainsFunc(all, func(o Manager) bool { return o.Name == m.Name }) {
-				all = append(all, m)
-			}
-		}
-	}
-	for _, dir := range slices.Backward(dirs) {
+	loaded := slices.Clone(builtIn)
+	for _, dir := range dirs {
 		managers, err := loadDir(dir)
 		if err != nil {
 			return nil, err
 		}
-		add(managers)
+		var added []Manager
+		for _, m := range managers {
+			if i := slices.IndexFunc(loaded, func(o Manager) bool { return o.Name == m.Name }); i >= 0 {
+				loaded[i] = m
+			} else {
+				added = append(added, m)
+			}
+		}
+		loaded = slices.Concat(added, loaded)
 	}
-	add(builtIn)
-	return append(all, last...), nil
+	return append(loaded, last...), nil
 }
 
 func loadDir(dir string) (all []Manager, err error) {

@@ -14,6 +14,7 @@ const (
 	Slurm   = "slurm"
 	Docker  = "docker"
 	Podman  = "podman"
+	Nerdctl = "nerdctl"
 	Systemd = "systemd"
 	User    = "user"
 )
@@ -43,9 +44,10 @@ var last = []Manager{
 
 // sources describe, in Markdown, the origin of names that a path does not contain.
 var sources = map[string]string{
-	Slurm:  "cgroup: [slurm.md](slurm.md)",
-	Docker: "cgroup, and Docker's files below `--units.docker-root`",
-	Podman: "cgroup, and Podman's files",
+	Slurm:   "cgroup: [slurm.md](slurm.md)",
+	Docker:  "cgroup, and Docker's files below `--units.docker-root`",
+	Podman:  "cgroup, and Podman's files",
+	Nerdctl: "cgroup, and containerd's files below `--units.containerd-run`",
 }
 
 // Source returns the origin of the names of the manager's units, in Markdown.
@@ -98,7 +100,7 @@ func (p *Patterns) Set(s string) error {
 	switch {
 	case !ok || !managerName.MatchString(name):
 		return fmt.Errorf("%q: must be manager=path, with a manager of lower-case letters, digits, - and _", s)
-	case slices.Contains([]string{Slurm, Docker, Podman, Systemd, User}, name):
+	case slices.Contains([]string{Slurm, Docker, Podman, Nerdctl, Systemd, User}, name):
 		return fmt.Errorf("%q: the units of %s are recognised without a pattern", s, name)
 	}
 	q, err := parsePattern(expr)

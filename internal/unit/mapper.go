@@ -57,6 +57,8 @@ type Config struct {
 	// DockerRoot is Docker's data root. PodmanRoots are Podman's graph root and run root.
 	DockerRoot  string
 	PodmanRoots []string
+	// ContainerdRun is the directory of the state of containerd.
+	ContainerdRun string
 	// Pods resolves the processes of pods, and IsPod recognises their cgroups; both are nil on a
 	// machine without Kubernetes.
 	Pods   owner.Resolver

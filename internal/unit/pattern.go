@@ -72,8 +72,21 @@ var ownedNames = []string{
 
 // ownedAbove are paths above such cgroups.
 var ownedAbove = [][]string{
-	{}, {"system.slice"}, {"machine.slice"}, {"zz.slice"}, {"docker"}, {"lxc"}, {"lxc.payload"}, {"libpod_parent"}, {"ecs", "zz"}, {"default"}, {"kubepods"},
-	{"kubepods", "burstable"}, {"kubepods.slice"}, {"slurmstepd.scope"}, {"slurm", "uid_4242"},
+	{},
+	{"system.slice"},
+	{"machine.slice"},
+	{"zz.slice"},
+	{"docker"},
+	{"lxc"},
+	{"lxc.payload"},
+	{"libpod_parent"},
+	{"ecs", "zz"},
+	{"default"},
+	{"kubepods"},
+	{"kubepods", "burstable"},
+	{"kubepods.slice"},
+	{"slurmstepd.scope"},
+	{"slurm", "uid_4242"},
 }
 
 // userManager is the path of systemd's instance for a user.

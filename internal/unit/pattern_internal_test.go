@@ -3,6 +3,7 @@ package unit
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -148,9 +149,12 @@ func TestLoadManagers(t *testing.T) {
 		}
 	}
 	ownDir, sharedDir := filepath.Base(own), filepath.Base(shared)
-	want := []string{`pbs|unit|/own/(.+)||/run/pbs|` + ownDir, `pbs|unit|/other/(.+)||/run/pbs|` + ownDir, `oar|job = id|/oar/.*_([0-9]+)|7||` + sharedDir}
+	want := []string{`oar|job = id|/oar/.*_([0-9]+)|7||` + sharedDir, `pbs|unit|/own/(.+)||/run/pbs|` + ownDir, `pbs|unit|/other/(.+)||/run/pbs|` + ownDir}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("managers of files (-want +got):\n%s", diff)
+	}
+	if i, j := slices.IndexFunc(all, named("nomad")), slices.IndexFunc(all, named("pbs")); all[0].Name != "oar" || j != i+1 {
+		t.Errorf("the first manager is %s, pbs is %d after nomad", all[0].Name, j-i)
 	}
 	if n, names := len(all), Names(all); n != len(builtIn)+1+len(last) || len(names) != n {
 		t.Errorf("%d managers %v, want each one once", n, names)
@@ -185,6 +189,10 @@ func TestBrokenManagers(t *testing.T) {
 	if _, err := LoadManagers([]string{dir}); err == nil || !strings.Contains(err.Error(), "must not be writable") {
 		t.Errorf("a file that everyone can write: %v, want an error", err)
 	}
+}
+
+func named(name string) func(Manager) bool {
+	return func(m Manager) bool { return m.Name == name }
 }
 
 func writeFile(t *testing.T, path, text string, mode os.FileMode) {

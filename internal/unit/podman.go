@@ -77,8 +77,7 @@ func imageOf(metadata string) string {
 	return m.Image
 }
 
-// runtimeSpec contains the used data of <graph root>/overlay-containers/<id>/userdata/config.json, the
-// container's configuration for its runtime (OCI runtime specification). It contains the
+// runtimeSpec contains the used data of a container's configuration for its runtime, config.json (OCI runtime specification). It contains the
 // environment, so nothing else is kept.
 type runtimeSpec struct {
 	visible visibleDevices
@@ -86,6 +85,8 @@ type runtimeSpec struct {
 	gpus    []gpu.DeviceName // at most maxHeldLines
 	// instances are the minor numbers of MIG devices.
 	instances []int64
+	// name is nerdctl's name of the container.
+	name string
 }
 
 func (s *runtimeSpec) read(d *document) error {
@@ -99,6 +100,8 @@ func (s *runtimeSpec) read(d *document) error {
 	}
 	return d.object(func(field string) error {
 		switch field {
+		case "annotations":
+			return within("nerdctl/name", func() error { return d.text(&s.name) })
 		case "process":
 			return within("env", func() error { return s.visible.read(d) })
 		case "hooks":
@@ -148,7 +151,7 @@ func (s *runtimeSpec) readDevice(d *document) error {
 	return nil
 }
 
-// readPodmanDevices returns the GPUs of a container.
+// readPodmanDevices returns the GPUs of a container from <graph root>/overlay-containers/<id>/userdata.
 func readPodmanDevices(roots []string, id, procFS string) ([]gpu.DeviceName, error) {
 	var first error
 	for _, root := range roots {

@@ -119,7 +119,7 @@ func (m *Mapper) forget(found live, now time.Duration) {
 		maps.DeleteFunc(names, func(_ string, d dated) bool { return old(d.last) })
 	}
 	maps.DeleteFunc(m.containers, func(id string, _ container) bool {
-		return found.units[match{manager: Docker, id: id}] == nil && found.units[match{manager: Podman, id: id}] == nil
+		return !slices.ContainsFunc(engines, func(manager string) bool { return found.units[match{manager: manager, id: id}] != nil })
 	})
 	maps.DeleteFunc(m.described, func(job jobKey, _ gpu.UnitInfo) bool {
 		_, known := m.units[job.unit()]
@@ -240,7 +240,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 		infos[u] = info
 	}
 	for id, c := range m.containers {
-		for _, manager := range []string{Docker, Podman} {
+		for _, manager := range engines {
 			u := gpu.Unit{Manager: manager, Name: m.names[id].name}
 			if info, known := infos[u]; known {
 				info.ContainerID, info.Image, info.Project = id, c.image, c.project
