@@ -65,6 +65,7 @@ var (
 		"opentelemetry.md": 230,
 		"packages.md":      490,
 		"slurm.md":         820,
+		"take-over.md":     500,
 		others:             28560,
 	}
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}

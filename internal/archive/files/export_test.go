@@ -25,6 +25,13 @@ func Stopping(s *Sink, changes int) *Sink {
 	return &stopped
 }
 
+// Stopping returns a sink that stops before a change of its files.
+func (s *Serials) Stopping(changes int) *Serials {
+	at, manifest := &stopping{s.storage, changes}, *s.manifest
+	manifest.storage = below{at, "_gpuledger"}
+	return &Serials{at, &manifest}
+}
+
 type stopping struct {
 	storage
 	left int

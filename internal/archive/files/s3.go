@@ -27,6 +27,7 @@ import (
 // S3 is the configuration of an S3-compatible store from the flags.
 type S3 struct {
 	URL, Endpoint, Region, Lookup string
+	Layout                        string
 	Formats                       cli.List
 }
 
@@ -38,6 +39,7 @@ func (c *S3) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.URL, "s3.url", "", "`URL` of a bucket to file the tables in, such as s3://bucket/prefix; credentials come from AWS's variables and files, or a role")
 	c.RegisterStore(fs)
 	fs.TextVar(&c.Formats, "s3.format", c.Formats, "comma-separated `formats` of the files in the bucket: "+strings.Join(Formats(), ", "))
+	fs.StringVar(&c.Layout, "s3.layout", LayoutTables, LayoutHelp)
 }
 
 // RegisterStore adds the flags of the store, but not of the files in it.
@@ -81,6 +83,9 @@ func (c *S3) Validate() error {
 	}
 	if _, err := choose(c.Formats); err != nil {
 		return fmt.Errorf("--s3.format: %w", err)
+	}
+	if err := CheckLayout("--s3.layout", c.Layout); err != nil {
+		return err
 	}
 	_, err := newBucket(*c, urlFlag)
 	return err

@@ -53,7 +53,7 @@ func newS3(t *testing.T) *fakeS3 {
 }
 
 func (s *fakeS3) config() files.S3 {
-	return files.S3{URL: "s3://assets/fleet", Endpoint: s.url, Region: "eu-1", Lookup: "path", Formats: []string{"parquet"}}
+	return files.S3{URL: "s3://assets/fleet", Endpoint: s.url, Region: "eu-1", Lookup: "path", Layout: files.LayoutTables, Formats: []string{"parquet"}}
 }
 
 func (s *fakeS3) open(t *testing.T) *files.Sink {

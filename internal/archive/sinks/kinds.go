@@ -2,6 +2,7 @@ package sinks
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"strings"
@@ -36,6 +37,8 @@ type Kind struct {
 	valid  func(o *Options) error
 	open   func(ctx context.Context, o *Options) (Sink, error)
 	events func(ctx context.Context, o *Options) (events.Sink, error)
+	// layout returns the layout of files. It is nil if there is one layout.
+	layout func(o *Options) string
 	// keepsEvents reports whether a place keeps events. It is nil if all do.
 	keepsEvents func(o *Options) bool
 	// books opens a place for reading. It is nil if the kind keeps no hours: unreadable is the reason.
@@ -48,8 +51,14 @@ var kinds = []*Kind{
 		Name: "folder", Flag: "folder", Schemes: []string{"file"}, local: true, parameters: "folder.",
 		Example: "file:///var/lib/gpuledger?format=csv,parquet", Help: "files in a folder; file:DIR is a relative path",
 		target: func(o *Options) *string { return &o.Folder },
-		valid:  func(o *Options) error { return files.CheckFormats("--folder.format", o.Formats) },
+		layout: func(o *Options) string { return o.Layout },
+		valid: func(o *Options) error {
+			return errors.Join(files.CheckFormats("--folder.format", o.Formats), files.CheckLayout("--folder.layout", o.Layout))
+		},
 		open: func(_ context.Context, o *Options) (Sink, error) {
+			if o.Layout == files.LayoutGPUID {
+				return opened[Sink](files.OpenSerials(o.Folder))
+			}
 			return opened[Sink](files.Open(o.Folder, o.Formats))
 		},
 		events: func(_ context.Context, o *Options) (events.Sink, error) {
@@ -61,8 +70,14 @@ var kinds = []*Kind{
 		Name: "s3", Flag: "s3.url", Schemes: []string{"s3"}, parameters: "s3.",
 		Example: "s3://bucket/prefix?region=eu-central-1", Help: "the same files in a bucket of an S3-compatible store",
 		target: func(o *Options) *string { return &o.S3.URL },
+		layout: func(o *Options) string { return o.S3.Layout },
 		valid:  func(o *Options) error { return o.S3.Validate() },
-		open:   func(ctx context.Context, o *Options) (Sink, error) { return opened[Sink](files.OpenS3(ctx, o.S3)) },
+		open: func(ctx context.Context, o *Options) (Sink, error) {
+			if o.S3.Layout == files.LayoutGPUID {
+				return opened[Sink](files.OpenSerialsBucket(ctx, o.S3))
+			}
+			return opened[Sink](files.OpenS3(ctx, o.S3))
+		},
 		events: func(ctx context.Context, o *Options) (events.Sink, error) {
 			return opened[events.Sink](files.OpenS3(ctx, o.S3))
 		},

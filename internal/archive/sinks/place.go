@@ -47,8 +47,9 @@ type Options struct {
 	// Folder, Postgres, MySQL and SQLite are places: a folder, the URLs of databases, and a file. MySQLPassword is the
 	// file with the password of MySQL.
 	Folder, Postgres, MySQL, MySQLPassword, SQLite string
-	// Formats are the formats of files in the folder.
+	// Formats are the formats of files in the folder, Layout their layout.
 	Formats cli.List
+	Layout  string
 	// S3 is a bucket to file the archive in, HTTP a receiver of its rows.
 	S3   files.S3
 	HTTP webhook.Config
@@ -61,6 +62,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	o.Formats = cli.List{"csv"}
 	fs.StringVar(&o.Folder, "folder", "", "`folder` to file the tables in")
 	fs.TextVar(&o.Formats, "folder.format", o.Formats, "comma-separated `formats` of the files in the folder: "+strings.Join(files.Formats(), ", "))
+	fs.StringVar(&o.Layout, "folder.layout", files.LayoutTables, files.LayoutHelp)
 	o.S3.Register(fs)
 	o.HTTP.Register(fs)
 	o.Stdout.Register(fs)
@@ -117,6 +119,8 @@ func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 		return Place{}, err
 	case k.books == nil:
 		return Place{}, fmt.Errorf("%s cannot be read: %s", label, k.unreadable)
+	case !k.tables(of):
+		return Place{}, fmt.Errorf("%s cannot be read: with the layout gpuid it has serial numbers only", label)
 	}
 	return k.place(of, label), nil
 }
@@ -124,17 +128,20 @@ func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 // place returns a place with a copy of its options.
 func (k *Kind) place(o *Options, label string) Place {
 	p := Place{Name: k.Name, Label: label, Open: func(ctx context.Context) (Sink, error) { return k.open(ctx, o) }}
-	if k.Name == "folder" {
+	if k.Name == "folder" && k.tables(o) {
 		p.Folder = o.Folder
 	}
-	if k.keepsEvents == nil || k.keepsEvents(o) {
+	if k.tables(o) && (k.keepsEvents == nil || k.keepsEvents(o)) {
 		p.Events = func(ctx context.Context) (events.Sink, error) { return k.events(ctx, o) }
 	}
-	if k.books != nil {
+	if k.books != nil && k.tables(o) {
 		p.Books = func(ctx context.Context) (books.Source, error) { return k.books(ctx, o) }
 	}
 	return p
 }
+
+// tables reports whether the tables of an hour are filed in a place, so that it can be read. Those without hours have all, too.
+func (k *Kind) tables(o *Options) bool { return k.layout == nil || k.layout(o) != files.LayoutGPUID }
 
 // distinct returns an error if a place, or its manifest, is the same as that of an earlier one.
 func (k *Kind) distinct(o *Options, label string, known map[string]string) error {

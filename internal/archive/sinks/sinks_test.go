@@ -60,6 +60,8 @@ func TestURLs(t *testing.T) {
 			[]string{"--s3.url=s3://b/p/q", "--s3.format=csv", "--s3.endpoint=http://127.0.0.1:9000", "--s3.lookup=path", "--s3.region=eu-1"},
 			[]string{"--s3.region=eu-1", "--s3.lookup=dns"},
 		},
+		{"file:a?layout=gpuid", []string{"--folder=a", "--folder.layout=gpuid"}, nil},
+		{"s3://b?layout=gpuid", []string{"--s3.url=s3://b", "--s3.layout=gpuid"}, nil},
 		{"s3://b?endpoint=http://h:1", []string{"--s3.url=s3://b", "--s3.endpoint=http://h:1"}, nil},
 		{"postgres://u:p%25w@h/db?sslmode=disable&x=1", []string{"--postgres.url=postgres://u:p%25w@h/db?sslmode=disable&x=1"}, nil},
 		{"postgresql://h/db", []string{"--postgres.url=postgresql://h/db"}, nil},
@@ -100,9 +102,11 @@ func TestInvalid(t *testing.T) {
 		"file:":                   "--to=file:…: nothing follows file:",
 		"sqlite:":                 "--to=sqlite:…: nothing follows sqlite:",
 		"file:///x?format=xls":    "--to=file:/x: format=xls: must be csv, parquet",
-		"file:///x?formats=csv":   "--to=file:/x: unknown parameter: must be format",
+		"file:///x?formats=csv":   "--to=file:/x: unknown parameter: must be format, layout",
 		"sqlite:x?format=csv":     "--to=sqlite:x: unknown parameter: must be none",
-		"s3://b/p?url=s3://c":     "--to=s3://b/p: unknown parameter: must be endpoint, format, lookup, region",
+		"s3://b/p?url=s3://c":     "--to=s3://b/p: unknown parameter: must be endpoint, format, layout, lookup, region",
+		"s3://b/p?layout=flat":    "--to=s3://b/p: layout=flat: must be tables or gpuid",
+		"file:x?layout=":          "--to=file:x: layout=: must be tables or gpuid",
 		"s3://b/p?lookup=guess":   "--to=s3://b/p: lookup=guess: must be one of auto, dns, path",
 		"s3://b?endpoint=ftp://x": "--to=s3://b: endpoint must be a URL such as",
 		"s3:///p":                 "--to=s3:///p: url must be a URL such as s3://bucket/prefix",
@@ -120,10 +124,11 @@ func TestInvalid(t *testing.T) {
 	}
 	fs, _ := parsed(t)
 	for text, want := range map[string]string{
-		"https://h/p":  "--books=https://h cannot be read: rows that were sent",
-		"stdout:json":  "--books=stdout:json cannot be read: it is standard output",
-		"gs://bucket":  "--books must be a URL with one of the schemes file, s3, postgres, postgresql, mysql, mariadb, sqlite, such as",
-		"s3://u:p@b/p": "without credentials",
+		"https://h/p":         "--books=https://h cannot be read: rows that were sent",
+		"file:x?layout=gpuid": "--books=file:x cannot be read: with the layout gpuid",
+		"stdout:json":         "--books=stdout:json cannot be read: it is standard output",
+		"gs://bucket":         "--books must be a URL with one of the schemes file, s3, postgres, postgresql, mysql, mariadb, sqlite, such as",
+		"s3://u:p@b/p":        "without credentials",
 	} {
 		if _, err := sinks.Parse("--books", text, fs); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error of reading %q is %v, want one with %q", text, err, want)
@@ -205,6 +210,28 @@ func TestNames(t *testing.T) {
 		if _, err := o.Places(fs, urls); err == nil || !strings.Contains(err.Error(), "are the same place") {
 			t.Errorf("error of %q is %v", urls, err)
 		}
+	}
+}
+
+// TestLayout checks that a place of serial numbers keeps no events, and is not read, pruned or renamed. Places of the same kind
+// with other layouts may exist beside it.
+func TestLayout(t *testing.T) {
+	fs, o := parsed(t)
+	dir := t.TempDir()
+	places, err := o.Places(fs, []string{"file:" + dir + "/tables", "file:" + dir + "/serials?layout=gpuid", "s3://b?layout=gpuid", "s3://c"})
+	check(t, err)
+	for i, tables := range []bool{true, false, false, true} {
+		if p := places[i]; (p.Events != nil) != tables || (p.Books != nil) != tables {
+			t.Errorf("%s keeps events %t, is read %t, want %t", p.Label, p.Events != nil, p.Books != nil, tables)
+		}
+	}
+	s, err := places[1].Open(t.Context())
+	check(t, err)
+	check(t, s.Replace(t.Context(), sinktest.Hour(sinktest.Noon, 7)))
+	check(t, s.Close())
+	name := filepath.Join(dir, "serials/year=2026/month=03/day=01/hour=12/cluster=east%2F1/node=a/20260301-120000-gpuledger.csv")
+	if _, err := os.Stat(name); err != nil || places[0].Folder == "" || places[1].Folder != "" {
+		t.Errorf("folders %q and %q, error %v", places[0].Folder, places[1].Folder, err)
 	}
 }
 

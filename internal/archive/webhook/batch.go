@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/common/version"
 
+	"github.com/gpuledger/gpuledger/internal/archive/gpuid"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -68,35 +69,11 @@ func pack(lines [][]byte, size int, key func(number int, body []byte) string) ([
 	return batches, nil
 }
 
-// reading is gpuid's record of a serial number.
-type reading struct {
-	Cluster string    `json:"cluster"`
-	Node    string    `json:"node"`
-	Machine string    `json:"machine"`
-	Source  string    `json:"source"`
-	Chassis string    `json:"chassis"`
-	GPU     string    `json:"gpu"`
-	Time    time.Time `json:"time"`
-}
-
-// gpuid returns the serial numbers of each node as a JSON array, with gpuid's headers. They are the
-// rows of the SQL view serials.
-func gpuid(h *table.Hour, size int) ([]batch, error) {
-	byNode := make(map[string][]reading)
-	var nodes []string
-	for i := range h.GPUs {
-		g := &h.GPUs[i]
-		if g.Serial == "" || g.Scrapes == 0 {
-			continue
-		}
-		if byNode[g.Node] == nil {
-			nodes = append(nodes, g.Node)
-		}
-		byNode[g.Node] = latest(byNode[g.Node], readingOf(h.Cluster, g))
-	}
+// readings returns the serial numbers of each node as a JSON array, with gpuid's headers.
+func readings(h *table.Hour, size int) ([]batch, error) {
 	var batches []batch
-	for _, node := range nodes {
-		for part := range slices.Chunk(byNode[node], size) {
+	for _, node := range gpuid.Nodes(h) {
+		for part := range slices.Chunk(node.Readings, size) {
 			body, err := json.Marshal(part)
 			if err != nil {
 				return nil, err
@@ -110,21 +87,4 @@ func gpuid(h *table.Hour, size int) ([]batch, error) {
 		}
 	}
 	return batches, nil
-}
-
-// latest adds a reading of a node, or replaces an older reading of the same serial number. The GPUs of
-// a board share a serial number, and a receiver with gpuid's unique key rejects a second reading.
-func latest(of []reading, r reading) []reading {
-	i := slices.IndexFunc(of, func(other reading) bool { return other.GPU == r.GPU })
-	switch {
-	case i < 0:
-		return append(of, r)
-	case of[i].Time.Before(r.Time):
-		of[i] = r
-	}
-	return of
-}
-
-func readingOf(cluster string, g *table.GPU) reading {
-	return reading{cluster, g.Node, cmp.Or(g.Machine, g.SystemUUID), "gpuledger", g.ChassisSerial, g.Serial, g.Last.UTC()}
 }

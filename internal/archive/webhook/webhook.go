@@ -53,7 +53,7 @@ type Sink struct {
 	split    func(h *table.Hour, size int) ([]batch, error)
 }
 
-var formats = map[string]func(h *table.Hour, size int) ([]batch, error){"ndjson": ndjson, "gpuid": gpuid}
+var formats = map[string]func(h *table.Hour, size int) ([]batch, error){"ndjson": ndjson, "gpuid": readings}
 
 // Open returns a sink. It does not connect.
 func Open(c Config) (*Sink, error) {

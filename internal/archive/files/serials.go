@@ -1,0 +1,172 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/gpuid"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// The layouts of files: those of all tables, or gpuid's with the serial numbers of boards.
+const (
+	LayoutTables = "tables"
+	LayoutGPUID  = "gpuid"
+)
+
+// LayoutHelp describes the layouts.
+const LayoutHelp = "`layout` of the files: tables, or gpuid for the serial numbers in its folders and CSV records"
+
+// CheckLayout returns an error that names a flag if a layout is unknown.
+func CheckLayout(flag, layout string) error {
+	if layout != LayoutTables && layout != LayoutGPUID {
+		return fmt.Errorf("%s=%s: must be %s or %s", flag, layout, LayoutTables, LayoutGPUID)
+	}
+	return nil
+}
+
+// Serials files serial numbers as gpuid does: a CSV file without a header for each node and hour,
+//
+//	year=2026/month=11/day=01/hour=15/cluster=east/node=a/20261101-150000-gpuledger.csv
+//
+// Its manifest is in the folder _gpuledger, which readers of such folders ignore.
+type Serials struct {
+	storage  storage
+	manifest *Sink
+}
+
+// OpenSerials returns a sink of serial numbers in a local folder, which is created if it is missing, and locked.
+func OpenSerials(path string) (*Serials, error) {
+	s, err := Open(path, []string{formats[0].name})
+	if err != nil {
+		return nil, err
+	}
+	return newSerials(s), nil
+}
+
+// OpenSerialsBucket returns a sink of serial numbers in a bucket.
+func OpenSerialsBucket(ctx context.Context, c S3) (*Serials, error) {
+	c.Formats = []string{formats[0].name}
+	s, err := OpenS3(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return newSerials(s), nil
+}
+
+func newSerials(s *Sink) *Serials {
+	at := s.storage
+	s.storage = below{at, "_gpuledger"}
+	return &Serials{at, s}
+}
+
+// below is a folder of a storage. It is not listed.
+type below struct {
+	storage
+	folder string
+}
+
+func (b below) open(ctx context.Context, name, known string) (content, string, error) {
+	return b.storage.open(ctx, path.Join(b.folder, name), known)
+}
+
+func (b below) list(ctx context.Context, of listing, each func(info)) error {
+	return b.storage.list(ctx, listing{path.Join(b.folder, of.folder), of.deep}, each)
+}
+
+func (b below) write(ctx context.Context, name string, data []byte, tag string) (string, error) {
+	return b.storage.write(ctx, path.Join(b.folder, name), data, tag)
+}
+
+func (b below) remove(ctx context.Context, name string) error {
+	return b.storage.remove(ctx, path.Join(b.folder, name))
+}
+
+// Filed returns the row of an hour in the manifest, zero if the hour is not filed.
+func (s *Serials) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
+	return s.manifest.Filed(ctx, cluster, hour)
+}
+
+// Clusters returns the filed hours of each cluster that are not before a moment.
+func (s *Serials) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
+	return s.manifest.Clusters(ctx, since)
+}
+
+// Close closes the folder or bucket.
+func (s *Serials) Close() error { return s.storage.Close() }
+
+// Replace files an hour in place of its earlier files. Its row in the manifest is removed first and written last. Files of
+// gpuid stay.
+func (s *Serials) Replace(ctx context.Context, h *table.Hour) error {
+	none := func([][]any) [][]any { return nil }
+	if err := s.manifest.apply(ctx, h, []change{{table.Hours, none}}); err != nil {
+		return err
+	}
+	folder := hourFolder(h)
+	stale := make(map[string]bool)
+	err := s.storage.list(ctx, listing{folder, true}, func(found info) { stale[found.name] = path.Base(found.name) == fileName(h) })
+	if err != nil {
+		return err
+	}
+	for _, node := range gpuid.Nodes(h) {
+		name := path.Join(folder, "node="+url.PathEscape(node.Name), fileName(h))
+		if err := s.put(ctx, name, node.Readings); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		stale[name] = false
+	}
+	for name, ours := range stale {
+		if !ours {
+			continue
+		}
+		if err := s.storage.remove(ctx, name); err != nil {
+			return err
+		}
+	}
+	return s.manifest.apply(ctx, h, []change{{table.Hours, func([][]any) [][]any { return table.Hours.Rows(h) }}})
+}
+
+func hourFolder(h *table.Hour) string {
+	return path.Join(h.Start.UTC().Format("year=2006/month=01/day=02/hour=15"), clusterFolder(h.Cluster))
+}
+
+// fileName has gpuid's pattern, and is the same in each revision of the hour.
+func fileName(h *table.Hour) string {
+	return h.Start.UTC().Format("20060102-150405") + "-gpuledger.csv"
+}
+
+// put writes a file, again if another program changes it at the same time.
+func (s *Serials) put(ctx context.Context, name string, readings []gpuid.Reading) error {
+	var data bytes.Buffer
+	out := csv.NewWriter(&data)
+	for _, r := range readings {
+		if err := out.Write(r.Record()); err != nil {
+			return err
+		}
+	}
+	if out.Flush(); out.Error() != nil {
+		return out.Error()
+	}
+	for range attempts {
+		in, tag, err := s.storage.open(ctx, name, "")
+		if err != nil {
+			return err
+		}
+		if in != nil {
+			_ = in.Close()
+		}
+		if _, err := s.storage.write(ctx, name, data.Bytes(), tag); !errors.Is(err, errChanged) {
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+	return errChanged
+}
