@@ -97,7 +97,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	c.Log.Register(fs)
 	c.Serve.Register(fs, ":9841")
 	c.Store.Register(fs)
-	c.Options.Register(fs)
+	c.Register(fs) // of sinks
 	c.Events.Register(fs)
 	c.Moves.Register(fs)
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour, for run 48 hours before now")

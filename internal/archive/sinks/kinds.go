@@ -36,6 +36,7 @@ type Kind struct {
 	target func(o *Options) *string // the place in the options
 	valid  func(o *Options) error
 	open   func(ctx context.Context, o *Options) (Sink, error)
+	// events opens a place for events. It is nil if open does.
 	events func(ctx context.Context, o *Options) (events.Sink, error)
 	// layout returns the layout of files. It is nil if there is one layout.
 	layout func(o *Options) string
@@ -78,9 +79,6 @@ var kinds = []*Kind{
 			}
 			return opened[Sink](files.OpenS3(ctx, o.S3))
 		},
-		events: func(ctx context.Context, o *Options) (events.Sink, error) {
-			return opened[events.Sink](files.OpenS3(ctx, o.S3))
-		},
 		books: func(ctx context.Context, o *Options) (books.Source, error) { return books.OpenBucket(ctx, o.S3) },
 	},
 	{
@@ -90,9 +88,6 @@ var kinds = []*Kind{
 		valid:  func(*Options) error { return nil },
 		open: func(ctx context.Context, o *Options) (Sink, error) {
 			return opened[Sink](database.Postgres.Open(ctx, o.Postgres, ""))
-		},
-		events: func(ctx context.Context, o *Options) (events.Sink, error) {
-			return opened[events.Sink](database.Postgres.Open(ctx, o.Postgres, ""))
 		},
 		books: func(ctx context.Context, o *Options) (books.Source, error) {
 			return books.OpenDatabase(ctx, o.Postgres, "")
@@ -106,9 +101,6 @@ var kinds = []*Kind{
 		open: func(ctx context.Context, o *Options) (Sink, error) {
 			return opened[Sink](database.MySQL.Open(ctx, o.MySQL, o.MySQLPassword))
 		},
-		events: func(ctx context.Context, o *Options) (events.Sink, error) {
-			return opened[events.Sink](database.MySQL.Open(ctx, o.MySQL, o.MySQLPassword))
-		},
 		books: func(ctx context.Context, o *Options) (books.Source, error) {
 			return books.OpenDatabase(ctx, o.MySQL, o.MySQLPassword)
 		},
@@ -120,9 +112,6 @@ var kinds = []*Kind{
 		valid:  func(*Options) error { return nil },
 		open: func(ctx context.Context, o *Options) (Sink, error) {
 			return opened[Sink](database.SQLite.Open(ctx, o.SQLite, ""))
-		},
-		events: func(ctx context.Context, o *Options) (events.Sink, error) {
-			return opened[events.Sink](database.SQLite.Open(ctx, o.SQLite, ""))
 		},
 		books: func(ctx context.Context, o *Options) (books.Source, error) { return books.OpenSQLite(ctx, o.SQLite) },
 	},
@@ -145,9 +134,6 @@ var kinds = []*Kind{
 		valid:  func(o *Options) error { return o.Stdout.Validate() },
 		open: func(_ context.Context, o *Options) (Sink, error) {
 			return opened[Sink](stdout.Open(o.Stdout, os.Stdout))
-		},
-		events: func(_ context.Context, o *Options) (events.Sink, error) {
-			return opened[events.Sink](stdout.Open(o.Stdout, os.Stdout))
 		},
 		keepsEvents: func(o *Options) bool { return o.Stdout.KeepsEvents() },
 		unreadable:  "it is standard output",

@@ -132,12 +132,23 @@ func (k *Kind) place(o *Options, label string) Place {
 		p.Folder = o.Folder
 	}
 	if k.tables(o) && (k.keepsEvents == nil || k.keepsEvents(o)) {
-		p.Events = func(ctx context.Context) (events.Sink, error) { return k.events(ctx, o) }
+		p.Events = func(ctx context.Context) (events.Sink, error) { return k.openEvents(ctx, o) }
 	}
 	if k.books != nil && k.tables(o) {
 		p.Books = func(ctx context.Context) (books.Source, error) { return k.books(ctx, o) }
 	}
 	return p
+}
+
+func (k *Kind) openEvents(ctx context.Context, o *Options) (events.Sink, error) {
+	if k.events != nil {
+		return k.events(ctx, o)
+	}
+	s, err := k.open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.(events.Sink), nil
 }
 
 // tables reports whether the tables of an hour are filed in a place, so that it can be read. Those without hours have all, too.

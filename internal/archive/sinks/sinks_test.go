@@ -18,6 +18,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/events"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
@@ -72,7 +75,8 @@ func TestURLs(t *testing.T) {
 		{"SQLite:a.db", []string{"--sqlite=a.db"}, nil},
 		{
 			"https://h/p?key=v&format=x#format=gpuid&batch=7&timeout=5s&token-file=/t&ca-file=/c&manifest=/m",
-			[]string{"--http.url=https://h/p?key=v&format=x", "--http.format=gpuid", "--http.batch=7", "--http.timeout=5s", "--http.token-file=/t", "--http.ca-file=/c", "--http.manifest=/m"}, nil,
+			[]string{"--http.url=https://h/p?key=v&format=x", "--http.format=gpuid", "--http.batch=7", "--http.timeout=5s", "--http.token-file=/t", "--http.ca-file=/c", "--http.manifest=/m"},
+			nil,
 		},
 		{"http://127.0.0.1/p", []string{"--http.url=http://127.0.0.1/p", "--http.batch=3"}, []string{"--http.batch=3"}},
 		{"stdout:json", []string{"--stdout=json"}, nil},
@@ -127,7 +131,7 @@ func TestInvalid(t *testing.T) {
 		"https://h/p":         "--books=https://h cannot be read: rows that were sent",
 		"file:x?layout=gpuid": "--books=file:x cannot be read: with the layout gpuid",
 		"stdout:json":         "--books=stdout:json cannot be read: it is standard output",
-		"gs://bucket":         "--books must be a URL with one of the schemes file, s3, postgres, postgresql, mysql, mariadb, sqlite, such as",
+		"gs://bucket":         "--books must be a path or a URL with one of the schemes file, s3, postgres, postgresql, mysql, mariadb, sqlite, such as",
 		"s3://u:p@b/p":        "without credentials",
 	} {
 		if _, err := sinks.Parse("--books", text, fs); err == nil || !strings.Contains(err.Error(), want) {
@@ -249,6 +253,9 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// The sinks that open for hours and for events in the same way.
+var _ = []events.Sink{(*files.Sink)(nil), (*database.Database)(nil), (*stdout.Sink)(nil)}
+
 // TestFiled files an hour by URL in each kind of place on this machine, and reads it by the same URL.
 func TestFiled(t *testing.T) {
 	var posted []string
@@ -270,6 +277,9 @@ func TestFiled(t *testing.T) {
 			t.Errorf("%s has %+v, error %v", p.Label, filed, err)
 		}
 		check(t, s.Close())
+		e, err := p.Events(t.Context())
+		check(t, err)
+		check(t, e.Close())
 	}
 	if want := []string{"/a?b=c", "/d"}; !slices.Equal(posted, want) {
 		t.Errorf("posted to %q, want %q", posted, want)

@@ -33,7 +33,11 @@ func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error)
 	scheme, _, _ := strings.Cut(strings.ToLower(text), ":")
 	k := kindOf(scheme)
 	if k == nil {
-		return nil, nil, "", fmt.Errorf("%s must be a URL with one of the schemes %s, such as %s", name, Schemes(name == "--books"), kinds[0].Example)
+		path := ""
+		if name == "--books" {
+			path = "a path or "
+		}
+		return nil, nil, "", fmt.Errorf("%s must be %sa URL with one of the schemes %s, such as %s", name, path, Schemes(path != ""), kinds[0].Example)
 	}
 	at, err := k.split(text)
 	if err != nil {
