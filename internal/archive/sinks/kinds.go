@@ -164,9 +164,6 @@ func (k *Kind) Parameters() (names []string) {
 	return names
 }
 
-// Readable reports whether a place of this kind can be read.
-func (k *Kind) Readable() bool { return k.books != nil }
-
 // Flags returns the flags that name places, or only those of kinds that can be read.
 func Flags(readable bool) (names []string) {
 	for _, k := range kinds {

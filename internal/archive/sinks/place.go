@@ -111,7 +111,7 @@ func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err erro
 	return all, nil
 }
 
-// Parse returns the place of a URL in a flag that reads the archive.
+// Parse returns the place of a URL in a flag that reads an archive. Errors name the flag.
 func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	k, of, label, err := parse(name, text, fs)
 	switch {
@@ -151,7 +151,7 @@ func (k *Kind) openEvents(ctx context.Context, o *Options) (events.Sink, error) 
 	return s.(events.Sink), nil
 }
 
-// tables reports whether the tables of an hour are filed in a place, so that it can be read. Those without hours have all, too.
+// tables reports whether a place has all tables, not only serial numbers.
 func (k *Kind) tables(o *Options) bool { return k.layout == nil || k.layout(o) != files.LayoutGPUID }
 
 // distinct returns an error if a place, or its manifest, is the same as that of an earlier one.
