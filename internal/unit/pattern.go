@@ -97,11 +97,6 @@ var errUser = errors.New("users choose the names there")
 
 // check returns an error if a user could create a cgroup with a name of his choice that the pattern matches.
 func (p *Pattern) check() error {
-	for n := 1; n <= len(userManager); n++ {
-		if p.below(userManager[:n]) {
-			return fmt.Errorf("%q: matches below %s: %w. Omit the slices and user@<uid>.service, and set the uid of the manager's account", p.text, userManager[n-1], errUser)
-		}
-	}
 	for _, above := range ownedAbove {
 		for _, form := range ownedNames {
 			for _, f := range fillers {
@@ -110,6 +105,11 @@ func (p *Pattern) check() error {
 					return fmt.Errorf("%q: matches below any cgroup such as /%.80s: %w. Write the name of a cgroup that only root creates, such as /pbs_jobs\\.service", p.text, strings.Join(owned, "/"), errUser)
 				}
 			}
+		}
+	}
+	for n := 1; n <= len(userManager); n++ {
+		if p.below(userManager[:n]) {
+			return fmt.Errorf("%q: matches below %s: %w. Omit the slices and user@<uid>.service, and set the uid of the manager's account", p.text, userManager[n-1], errUser)
 		}
 	}
 	return nil
