@@ -29,7 +29,7 @@ func newInspected(t *testing.T) *inspected {
 	m.start(1, "systemd", "/init.scope")
 	m.write("docker/containers/"+namedContainer+"/config.v2.json", `{"Name":"/train"}`)
 	m.write("docker/containers/"+namedContainer+"/hostconfig.json", `{}`)
-	m.write("managers.d/oar.conf", "unit = job id\npath = /oar/.*_([0-9]+)\n")
+	m.write("managers.d/batchd.conf", "unit = job id\npath = /batchd/.*_([0-9]+)\n")
 	return m
 }
 
@@ -76,12 +76,12 @@ func TestUnitsCommand(t *testing.T) {
 	own := "/user.slice/user-500.slice/user@500.service"
 	processes := []struct{ name, cgroup string }{
 		{"job", "/system.slice/slurmstepd.scope/job_815/step_0/user/task_0"},
-		{"own-manager", "/oar/grace_77/x"},
+		{"own-manager", "/batchd/grace_77/x"},
 		{"container", "/research/" + namedContainer},
-		{"imitation", own + "/oar/grace_77"},
+		{"imitation", own + "/batchd/grace_77"},
 		{"untrusted", own + "/app.slice/shell-0-f2rKx9.service"},
 		{"slot", "/system.slice/condor.service/condor_execute_slot1_1@exec7.example.com"},
-		{"host", "/system.slice/run-r1.scope/oar/grace_77"},
+		{"host", "/system.slice/run-r1.scope/batchd/grace_77"},
 	}
 	text, err := m.run(app.UnitsCommand)
 	if err != nil {
@@ -99,14 +99,14 @@ func TestUnitsCommand(t *testing.T) {
 	}
 	golden.Check(t, "units.txt", []byte(text))
 
-	for args, want := range map[string]string{"--explain=99": "process 99: ", "--units=oars": "--units=oars: must be auto, none, or a list of", "--explain=x": "-explain"} {
+	for args, want := range map[string]string{"--explain=99": "process 99: ", "--units=batchds": "--units=batchds: must be auto, none, or a list of", "--explain=x": "-explain"} {
 		if _, err := m.run(app.UnitsCommand, args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want an error with %q", args, err, want)
 		}
 	}
-	m.write("managers.d/oar.conf", "path = /.*/.*_([0-9]+)\n")
+	m.write("managers.d/batchd.conf", "path = /.*/.*_([0-9]+)\n")
 	for _, command := range []string{app.UnitsCommand, app.DoctorCommand} {
-		if _, err := m.run(command); err == nil || !strings.Contains(err.Error(), "oar.conf:1: ") {
+		if _, err := m.run(command); err == nil || !strings.Contains(err.Error(), "batchd.conf:1: ") {
 			t.Errorf("%s with a broken file: %v, want an error with its line", command, err)
 		}
 	}
@@ -127,12 +127,12 @@ func TestDoctor(t *testing.T) {
 			}
 		}
 	}
-	check("", "- oar none runs here - pbs none runs here")
-	m.start(20, "python3", "/oar/grace_78")
-	m.start(10, "python3", "/oar/grace_77")
-	m.start(11, "python3", "/oar/grace_77")
+	check("", "- batchd none runs here - condor none", "- pbs none runs here")
+	m.start(20, "python3", "/batchd/grace_78")
+	m.start(10, "python3", "/batchd/grace_77")
+	m.start(11, "python3", "/batchd/grace_77")
 	m.start(30, "python3", "/docker/"+namedContainer)
-	check("", "ok docker units: 1, such as docker/train with the process 30", "ok oar units: 2, such as oar/77 with the process 10", "- slurm none runs here")
+	check("", "ok docker units: 1, such as docker/train with the process 30", "ok batchd units: 2, such as batchd/77 with the process 10", "- slurm none runs here")
 	m.start(40, "python3", "/system.slice/slurmstepd.scope/s7PQRSTVWXYZ01/step_0/user/task_0")
 	check("slurm: s7PQRSTVWXYZ01 has no name: no slurmstepd", "! slurm s7PQRSTVWXYZ01 has no name")
 	m.start(41, "slurmstepd", "/system.slice/slurmstepd.scope/s7PQRSTVWXYZ01/step_0/slurm")

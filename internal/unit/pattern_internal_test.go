@@ -132,7 +132,7 @@ func TestTrustedUser(t *testing.T) {
 func TestLoadManagers(t *testing.T) {
 	shared, own := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(shared, "pbs.conf"), "path = /shared/(.+)\n", 0o644)
-	writeFile(t, filepath.Join(shared, "oar.conf"), "# OAR\n\nunit = job = id\n path=/oar/.*_([0-9]+)\nuid = 7\n", 0o644)
+	writeFile(t, filepath.Join(shared, "batchd.conf"), "# batchd\n\nunit = job = id\n path=/batchd/.*_([0-9]+)\nuid = 7\n", 0o644)
 	writeFile(t, filepath.Join(own, "pbs.conf"), "path = /own/(.+)\npath = /other/(.+)\nheld = /run/pbs\n", 0o644)
 	writeFile(t, filepath.Join(own, "README"), "no manager", 0o644)
 	writeFile(t, filepath.Join(own, "pbs.conf.dpkg-old"), "no manager", 0o644)
@@ -149,12 +149,13 @@ func TestLoadManagers(t *testing.T) {
 		}
 	}
 	ownDir, sharedDir := filepath.Base(own), filepath.Base(shared)
-	want := []string{`oar|job = id|/oar/.*_([0-9]+)|7||` + sharedDir, `pbs|unit|/own/(.+)||/run/pbs|` + ownDir, `pbs|unit|/other/(.+)||/run/pbs|` + ownDir}
+	want := []string{`batchd|job = id|/batchd/.*_([0-9]+)|7||` + sharedDir, `pbs|unit|/own/(.+)||/run/pbs|` + ownDir, `pbs|unit|/other/(.+)||/run/pbs|` + ownDir}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("managers of files (-want +got):\n%s", diff)
 	}
-	if i, j := slices.IndexFunc(all, named("nomad")), slices.IndexFunc(all, named("pbs")); all[0].Name != "oar" || j != i+1 {
-		t.Errorf("the first manager is %s, pbs is %d after nomad", all[0].Name, j-i)
+	place := slices.IndexFunc(builtIn, named("pbs")) + 1 // after the new one
+	if i := slices.IndexFunc(all, named("pbs")); all[0].Name != "batchd" || i != place {
+		t.Errorf("the first manager is %s, pbs is at %d, want batchd and %d", all[0].Name, i, place)
 	}
 	if n, names := len(all), Names(all); n != len(builtIn)+1+len(last) || len(names) != n {
 		t.Errorf("%d managers %v, want each one once", n, names)
