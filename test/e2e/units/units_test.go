@@ -9,6 +9,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,8 +29,18 @@ import (
 
 var library, client string
 
+// sleeper is the name of a copy of this program that only sleeps, for a container without other files.
+const sleeper = "/sleeper"
+
 func TestMain(m *testing.M) {
+	if os.Args[0] == sleeper {
+		<-time.After(time.Hour)
+		return
+	}
 	flag.Parse()
+	if library = os.Getenv("GPULEDGER_E2E_NVML"); library != "" { // compiled for a machine without a compiler
+		os.Exit(m.Run())
+	}
 	os.Exit(fakes.Main(m, &library, &client))
 }
 
@@ -135,11 +146,16 @@ func withPID(from, to string, pid int) error {
 // page reads the main page.
 func (m *machine) page() exposition.Page {
 	m.t.Helper()
-	out, err := exec.CommandContext(m.t.Context(), "curl", "-sf", m.url+"/metrics").Output()
+	request, err := http.NewRequestWithContext(m.t.Context(), http.MethodGet, m.url+"/metrics", http.NoBody)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	p, err := exposition.Parse(bytes.NewReader(out))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	p, err := exposition.Parse(response.Body)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -179,11 +195,21 @@ func TestSlurm(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if logs, _ := filepath.Glob(filepath.Join(folder, "log/*")); t.Failed() {
+			for _, name := range logs {
+				text, _ := os.ReadFile(name)
+				t.Logf("%s:\n%s", name, text)
+			}
+		}
+	})
 	fields := strings.Fields(read(t, job))
 	pid, err := strconv.Atoi(fields[1])
 	if err != nil {
 		t.Fatal(err)
 	}
+	cgroup, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	t.Logf("cgroup of the job:\n%s", cgroup)
 	m := start(t, pid, "--units.held-dir="+filepath.Join(folder, "held"))
 	unit := gpu.Unit{Manager: "slurm", Name: fields[0]}
 	of := map[string]string{"manager": "slurm", "unit": unit.Name}
@@ -193,8 +219,6 @@ func TestSlurm(t *testing.T) {
 	if n := m.page().Sum("gpuledger_unit_info", map[string]string{"unit": unit.Name, "partition": "gpu", "cluster_name": "test", "job_name": "train resnet"}); n != 1 {
 		t.Errorf("%v info series with the partition and the name of the job, want 1", n)
 	}
-	cgroup, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	t.Logf("cgroup of the job:\n%s", cgroup)
 	if err := os.WriteFile(job+".end", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -212,14 +236,12 @@ const cdiSpec = `{"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{
 // TestPodman runs a container of root's Podman, with a GPU, from a folder with one program.
 func TestPodman(t *testing.T) {
 	root := t.TempDir()
-	source := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(source, []byte("package main\n\nimport \"time\"\n\nfunc main() { time.Sleep(time.Hour) }\n"), 0o600); err != nil {
-		t.Fatal(err)
+	self, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(root, sleeper), self, 0o755)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(root, "sleeper"), source)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err != nil {
+		t.Fatal(err)
 	}
 	name := fmt.Sprintf("gpuledger-test-%d", os.Getpid())
 	const folder = "/run/cdi"
@@ -233,7 +255,7 @@ func TestPodman(t *testing.T) {
 	t.Cleanup(func() { os.Remove(spec) })
 	pidfile := filepath.Join(t.TempDir(), "pid")
 	cmd := exec.CommandContext(t.Context(), "podman", "--cgroup-manager=cgroupfs", "run", "--rm", "--detach", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--name="+name,
-		"--device=nvidia.com/gpu=0", "--pidfile="+pidfile, "--rootfs", root, "/sleeper")
+		"--device=nvidia.com/gpu=0", "--pidfile="+pidfile, "--rootfs", root, sleeper)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
