@@ -295,8 +295,9 @@ e2e-kubelet-tests:
 		$(E2E) -v ./test/e2e/kubelet
 
 .PHONY: e2e-units
-e2e-units: exporter # map a job of a real Slurm and a container of a real Podman; needs root and Debian's slurmd, slurmctld, munge, slurm-client, podman, runc
-	$(IN_BIN) go test -tags e2e -ldflags=-w -count=1 -v ./test/e2e/units
+e2e-units: exporter # map a job of a real Slurm and a container of a real Podman, here and in a virtual machine with the newest; needs root and Debian's slurmd, slurmctld, munge, slurm-client, podman, runc
+	CGO_ENABLED=0 $(IN_BIN) go test -tags e2e -ldflags=-w -count=1 -v ./test/e2e/units
+	@test/e2e/units/vm
 
 .PHONY: soak
 soak: ## run the exporter for an accelerated day, and kill it 200 times; takes a quarter of an hour

@@ -19,24 +19,38 @@ func TestAdapt(t *testing.T) {
 		want        [3]string      // socket, node, state
 	}{
 		{name: "workstation, root", want: [3]string{"", "desk", "/run/gpuledger"}},
-		{name: "workstation, user", uid: 1000, environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"},
-			want: [3]string{"", "desk", "/run/user/1000/gpuledger"}},
-		{name: "user beside the service", uid: 1000, environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"},
-			owners: map[string]int{"/run/gpuledger": 0}, want: [3]string{"", "desk", "/run/user/1000/gpuledger"}},
-		{name: "service of a user", uid: 990, environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/990"},
-			owners: map[string]int{"/run/gpuledger": 990}, want: [3]string{"", "desk", "/run/gpuledger"}},
+		{
+			name: "workstation, user", uid: 1000, environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"},
+			want: [3]string{"", "desk", "/run/user/1000/gpuledger"},
+		},
+		{
+			name: "user beside the service", uid: 1000, environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"},
+			owners: map[string]int{"/run/gpuledger": 0}, want: [3]string{"", "desk", "/run/user/1000/gpuledger"},
+		},
+		{
+			name: "service of a user", uid: 990, environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/990"},
+			owners: map[string]int{"/run/gpuledger": 990}, want: [3]string{"", "desk", "/run/gpuledger"},
+		},
 		{name: "user without a session", uid: 1000, want: [3]string{"", "desk", "/run/gpuledger"}},
 		{name: "user with a relative folder", uid: 1000, environment: map[string]string{"XDG_RUNTIME_DIR": "run"}, want: [3]string{"", "desk", "/run/gpuledger"}},
 		{name: "root with a session", environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/0"}, want: [3]string{"", "desk", "/run/gpuledger"}},
-		{name: "in a pod", environment: map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1", "NODE_NAME": "gpu-1"},
-			want: [3]string{socket, "gpu-1", "/run/gpuledger"}},
-		{name: "in a pod without the node's name", environment: map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
-			want: [3]string{socket, "", "/run/gpuledger"}},
+		{
+			name: "in a pod", environment: map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1", "NODE_NAME": "gpu-1"},
+			want: [3]string{socket, "gpu-1", "/run/gpuledger"},
+		},
+		{
+			name: "in a pod without the node's name", environment: map[string]string{"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+			want: [3]string{socket, "", "/run/gpuledger"},
+		},
 		{name: "beside a kubelet", owners: map[string]int{"/var/lib/kubelet": 0}, want: [3]string{socket, "", "/run/gpuledger"}},
-		{name: "Kubernetes turned off", flags: "--kubelet.pod-resources-socket=", owners: map[string]int{"/var/lib/kubelet": 0},
-			want: [3]string{"", "desk", "/run/gpuledger"}},
-		{name: "all set", flags: "--kubelet.pod-resources-socket=/a --node.name=b --state.path=/c", uid: 1000,
-			environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"}, want: [3]string{"/a", "b", "/c"}},
+		{
+			name: "Kubernetes turned off", flags: "--kubelet.pod-resources-socket=", owners: map[string]int{"/var/lib/kubelet": 0},
+			want: [3]string{"", "desk", "/run/gpuledger"},
+		},
+		{
+			name: "all set", flags: "--kubelet.pod-resources-socket=/a --node.name=b --state.path=/c", uid: 1000,
+			environment: map[string]string{"XDG_RUNTIME_DIR": "/run/user/1000"}, want: [3]string{"/a", "b", "/c"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			getenv := func(name string) string { return tt.environment[name] }
