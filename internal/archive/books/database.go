@@ -55,9 +55,12 @@ func newDatabase(ctx context.Context, r *sqldb.Reader, name string) (Source, err
 
 func (d *database) Name() string { return d.name }
 
-// where returns the condition of a query.
-func (s Query) where() *sqldb.Statement {
-	where := sqldb.SQL(" where hour >= ? and hour < ?", s.From, s.Until).Join(s.names())
+// where returns the condition of a query of hours.
+func (s Query) where() *sqldb.Statement { return s.condition(span{false, s.From, s.Until}) }
+
+// condition returns the condition of a query in a part of its time.
+func (s Query) condition(of span) *sqldb.Statement {
+	where := of.where().Join(s.names())
 	if s.Named != "" {
 		where.Add(" and (serial = ? or uuid = ? or node = ? or chassis_serial = ?)", s.Named, s.Named, s.Named, s.Named)
 	}
@@ -150,12 +153,23 @@ func (d *database) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 // Boards implements [Source].
 func (d *database) Boards(ctx context.Context, of Query) (found []Board, err error) {
 	const columns = "cluster, node, uuid, serial, chassis_serial, chassis_slot, pci_bus_id"
-	s := sqldb.SQL("select " + columns + ", count(case when scrapes > 0 then 1 end) from {gpu_hours}").Join(of.where()).Add(" group by " + columns)
-	err = d.rows(ctx, s, append(make([]table.Column, 7), table.Column{Type: table.Int}), func(row []table.Cell) error {
-		found = append(found, Board{row[0].Text, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text, int(row[7].Int)})
-		return nil
-	})
-	return found, err
+	counts := make(map[Board]int)
+	for _, part := range d.spans(of) {
+		s := sqldb.SQL("select " + columns + ", coalesce(sum(case when scrapes > 0 then " + part.table("1", "hours") + " end), 0) from {" + part.table("gpu_hours", "gpu_days") + "}").
+			Join(of.condition(part)).Add(" group by " + columns)
+		err = d.rows(ctx, s, append(make([]table.Column, 7), table.Column{Type: table.Int}), func(row []table.Cell) error {
+			counts[Board{row[0].Text, row[1].Text, row[2].Text, row[3].Text, row[4].Text, row[5].Text, row[6].Text, 0}] += int(row[7].Int)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for board, hours := range counts {
+		board.Hours = hours
+		found = append(found, board)
+	}
+	return found, nil
 }
 
 // Counted implements [Source].
@@ -206,34 +220,44 @@ func (d *database) check(ctx context.Context, of Query, to *Statement) (err erro
 
 // charges returns the sums of charges.
 func (d *database) charges(ctx context.Context, of Query) ([]table.Charge, error) {
+	all := newSums(of) // it sorts
+	for _, part := range d.spans(of) {
+		if err := d.chargesIn(ctx, of, part, all); err != nil {
+			return nil, err
+		}
+	}
+	err := d.sums(ctx, of, all)
+	return all.sorted(), err
+}
+
+// chargesIn adds the charges of a part of the time.
+func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums) error {
 	names := append([]string{"'' as empty_text"}, of.By...)
+	columns := columnsOf(table.Charges, names)
+	if i := slices.Index(names, hourColumn); i >= 0 {
+		names[i] = part.table(hourColumn, "day")
+	}
 	s := sqldb.SQL("select " + strings.Join(names, ", "))
 	for _, a := range table.Amounts {
 		s.Add(", coalesce(" + d.sum(table.Charges, a.Name) + ", 0)")
-	}
-	s.Add(" from {billed}")
-	if slices.Contains(of.By, modelColumn) {
-		s.Add(" left join (select uuid, max(model) as model from {gpu_hours} where hour >= ? and hour < ? group by uuid) as models using (uuid)", of.From, of.Until)
-	}
-	s.Join(of.where())
-	if len(of.By) > 0 {
-		s.Add(" group by " + strings.Join(of.By, ", "))
-	}
-	columns := columnsOf(table.Charges, names)
-	for range table.Amounts {
 		columns = append(columns, table.Column{Type: table.Int})
 	}
-	all := newSums(of) // it sorts
+	s.Add(" from {" + part.table("billed", table.Days.Name) + "}")
+	if slices.Contains(of.By, modelColumn) {
+		whole := d.whole(of)
+		s.Add(" left join (select uuid, max(model) as model from {" + whole.table(table.GPUHours.Name, table.GPUDays.Name) + "}").
+			Join(whole.where()).Add(" group by uuid) as models using (uuid)")
+	}
+	s.Join(of.condition(part))
+	if len(of.By) > 0 {
+		s.Add(" group by " + strings.Join(names[1:], ", "))
+	}
 	fields := append(chargeFields(of.By), table.Amounts...)
-	err := d.rows(ctx, s, columns, func(row []table.Cell) error {
+	return d.rows(ctx, s, columns, func(row []table.Cell) error {
 		c := scan(fields, row[1:])
-		all.add(&c)
+		to.add(&c)
 		return nil
 	})
-	if err == nil {
-		err = d.sums(ctx, of, all)
-	}
-	return all.sorted(), err
 }
 
 // lacks reports whether a table of an earlier version does not have a column.

@@ -31,7 +31,11 @@ func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database
 		return nil, err
 	}
 	opened := &Database{Reader: d.reader(sql.OpenDB(connector))}
-	if err := opened.migrate(ctx); err != nil {
+	err = opened.migrate(ctx)
+	if err == nil {
+		err = opened.repair(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
 	return opened, nil
@@ -135,7 +139,8 @@ func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Corrections)
 }
 
-// file replaces the rows of an hour in some tables and in the manifest. Programs that file the same hour wait for each other.
+// file replaces the rows of an hour in some tables and in the manifest, and the sums of its day. Programs that file hours of
+// the same day wait for each other.
 func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Table) error {
 	if err := d.createPartitions(ctx, []time.Time{table.Month(h.Start)}, table.Data...); err != nil {
 		return err
@@ -153,8 +158,8 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Tabl
 				return fmt.Errorf("table %s%s: %w", d.dialect.schema, of.Name, err)
 			}
 		}
-		return nil
-	}, lock{h.Cluster, h.Start})
+		return t.sumHour(ctx, h.Cluster, h.Start, len(filed) == 0)
+	}, lockOf(h.Cluster, h.Start))
 }
 
 // replace replaces the rows of an hour in a table. Rows of corrections have a revision, so earlier ones are kept.

@@ -37,8 +37,6 @@ type Dialect struct {
 	// lock waits until no other transaction has a lock. The lock is held until the end of the transaction, or of unlock, which may
 	// be nil.
 	lock, unlock func(ctx context.Context, t *transaction, of lock) error
-	// lockHours selects hours of the manifest and another column, and locks the hours.
-	lockHours func(where *Statement) *Statement
 	// copyRows inserts many rows. It is nil if inserts are as fast.
 	copyRows func(ctx context.Context, t *transaction, of table.Table, rows [][]any) error
 	// rejects reports whether an error means that the database rejects the values of rows.
@@ -46,6 +44,9 @@ type Dialect struct {
 
 	// views translates the statements that create the views from the dialect of MySQL.
 	views func(text string) string
+	// fillDays returns a statement that adds the sums of all days to a table, day by day, if it is empty. Sum returns the statement for the
+	// hours of a condition. It is nil if one statement adds them all.
+	fillDays func(name string, sum func(where string) string) string
 	// prelude precedes migrations.
 	prelude string
 	// statements returns the statements of a script for the driver.
@@ -79,11 +80,14 @@ const (
 // insertion is the text of an insert before the name of the table, and after the rows.
 type insertion struct{ into, end string }
 
-// lock identifies an hour of a cluster, which one program changes at a time. It is zero for changes of the tables themselves.
+// lock identifies a day of a cluster, which one program changes at a time. It is zero for changes of the tables themselves.
 type lock struct {
 	cluster string
-	hour    time.Time
+	day     time.Time
 }
+
+// lockOf returns the lock of the day of an hour.
+func lockOf(cluster string, hour time.Time) lock { return lock{cluster, table.Day(hour)} }
 
 // asIs returns a value without a change.
 func asIs[T any](value T) T { return value }

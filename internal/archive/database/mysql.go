@@ -35,9 +35,6 @@ var MySQL = &Dialect{
 	columns:  "select table_name, column_name from information_schema.columns where table_schema = database()",
 	lock:     lockMySQL,
 	unlock:   unlockMySQL,
-	lockHours: func(where *Statement) *Statement {
-		return SQL("select hour, '' from {hours}").Join(where).Add(" for update")
-	},
 	rejects: func(err error) bool {
 		of, ok := errors.AsType[*mysql.MySQLError](err)
 		return ok && (permanent.SQLState(string(of.SQLState[:])) || of.Number == badText) || errors.Is(err, mysql.ErrPktTooLarge)
@@ -98,13 +95,12 @@ func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 	return config, nil
 }
 
-// lockTimeout is the maximum wait for another program that files the same hour.
+// lockTimeout is the maximum wait for another program that changes the same day.
 const lockTimeout = 10 * time.Minute
 
 // A lock belongs to all databases of a server, and its name has at most 64 characters.
 const lockKey = "sha1(concat('gpuledger ', database(), ' ', ?))"
 
-// lockMySQL also locks the row of the manifest, because a prune locks rows only.
 func lockMySQL(ctx context.Context, t *transaction, of lock) error {
 	name := nameMySQL(of)
 	got, err := t.value(ctx, SQL("select coalesce(get_lock("+lockKey+", ?), 0)", name, int(lockTimeout.Seconds())), table.Int)
@@ -114,11 +110,7 @@ func lockMySQL(ctx context.Context, t *transaction, of lock) error {
 	if got.Int != 1 {
 		return fmt.Errorf("lock %s: another program has held it for %s or longer", name, lockTimeout)
 	}
-	if of == (lock{}) {
-		return nil
-	}
-	_, err = t.value(ctx, SQL("select state from {hours}").Join(anHour(of.cluster, of.hour)).Add(" for update"), table.Text)
-	return err
+	return nil
 }
 
 // unlockMySQL ends a lock, which would be held until the end of the connection.
@@ -132,5 +124,5 @@ func nameMySQL(of lock) string {
 	if of == (lock{}) {
 		return "schema"
 	}
-	return of.cluster + " " + of.hour.String()
+	return of.cluster + " " + of.day.String()
 }

@@ -33,17 +33,14 @@ var Postgres = &Dialect{
 	value:       valuePostgres,
 	columns: "select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid" +
 		" where relnamespace = to_regnamespace('" + schemaName + "') and relkind in ('r', 'p') and not relispartition and attnum > 0 and not attisdropped",
-	lock: lockPostgres,
-	lockHours: func(where *Statement) *Statement {
-		return SQL("select hour, pg_advisory_xact_lock(hashtextextended(cluster, extract(epoch from hour)::bigint)) from (select cluster, hour from {hours}").
-			Join(where).Add(" order by hour) as filed")
-	},
+	lock:     lockPostgres,
 	copyRows: copyPostgres,
 	rejects: func(err error) bool {
 		of, ok := errors.AsType[*pgconn.PgError](err)
 		return ok && permanent.SQLState(of.Code)
 	},
 	views:      viewsPostgres,
+	fillDays:   fillDaysPostgres,
 	prelude:    "set local search_path to " + schemaName + ";\n\n",
 	statements: func(script string) []string { return []string{createSchema, script} },
 	print:      printPostgres,
@@ -115,7 +112,7 @@ func lockPostgres(ctx context.Context, t *transaction, of lock) error {
 	if of == (lock{}) {
 		return t.exec(ctx, SQL("select pg_advisory_xact_lock(?)", int64(ddlLock)))
 	}
-	return t.exec(ctx, SQL("select pg_advisory_xact_lock(hashtextextended(?, ?))", of.cluster, of.hour.Unix()))
+	return t.exec(ctx, SQL("select pg_advisory_xact_lock(hashtextextended(?, ?))", of.cluster, of.day.Unix()))
 }
 
 // valuePostgres removes zero bytes from texts.
@@ -142,9 +139,20 @@ const createSchema = `do $$ begin
 end $$`
 
 func viewsPostgres(text string) string {
-	text = strings.ReplaceAll(text, "date(hour)", "(hour at time zone 'UTC')::date")
+	text = dateOf.ReplaceAllString(text, "($1 at time zone 'UTC')::date")
 	text = jsonValue.ReplaceAllString(text, "($1::json ->> '$2')")
 	return jsonPart.ReplaceAllString(text, "($1::json -> '$2')::text")
+}
+
+// fillDaysPostgres needs little memory, also for years.
+func fillDaysPostgres(name string, sum func(where string) string) string {
+	return `do $$ declare start timestamptz; begin
+  if not exists (select from ` + name + `) then
+    for start in select distinct date_trunc('day', hour, 'UTC') from ` + schemaName + `.hours loop
+` + sum(" where hour >= start and hour < start + interval '24 hours'") + `;
+    end loop;
+  end if;
+end $$`
 }
 
 func printPostgres(script string, from, until time.Time) string {

@@ -20,7 +20,8 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	}
 	for _, m := range table.ByMonth(found) {
 		if !dry {
-			if err := d.transaction(ctx, func(t *transaction) error { return t.prune(ctx, m) }); err != nil {
+			prune := func(t *transaction) error { return t.prune(ctx, m) }
+			if err := d.transaction(ctx, prune, locksOf(m)...); err != nil {
 				return fmt.Errorf("cluster %s, month %s: %w", m.Cluster, m.Month.Format("2006-01"), err)
 			}
 		}
@@ -68,6 +69,14 @@ func in(m table.ClusterMonth) *Statement {
 	return SQL(" where cluster = ? and hour >= ? and hour < ?", m.Cluster, m.Month, m.Month.AddDate(0, 1, 0))
 }
 
+// locksOf returns the locks of the days of a month.
+func locksOf(m table.ClusterMonth) (all []lock) {
+	for day := m.Month; day.Before(m.Month.AddDate(0, 1, 0)); day = day.AddDate(0, 0, 1) {
+		all = append(all, lock{m.Cluster, day})
+	}
+	return all
+}
+
 // prune prunes a month of a cluster. Programs that file its hours wait.
 func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	filed, err := t.unpruned(ctx, m)
@@ -84,29 +93,16 @@ func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 		return err
 	}
 	for _, of := range table.Deletable {
-		text := SQL("delete from {" + of.Name + "}").Join(in(m))
-		if !of.IsAppended() { // hours that were filed in the meantime are kept
-			text.Add(" and not exists (select 1 from {hours} as h where h.cluster = "+of.Name+".cluster and h.hour = "+of.Name+".hour and h.state <> ?)", string(table.Pruned))
-		}
-		if err := t.exec(ctx, text); err != nil {
+		if err := t.exec(ctx, SQL("delete from {"+of.Name+"}").Join(in(m))); err != nil {
 			return fmt.Errorf("table %s: %w", of.Name, err)
 		}
 	}
-	return nil
+	return t.sumDays(ctx, m.Cluster, m.Month, m.Month.AddDate(0, 1, 0))
 }
 
-// unpruned returns the unpruned rows of the manifest, with the new state. It locks their hours and then reads
-// the rows, so it omits hours that were filed in the meantime.
+// unpruned returns the unpruned rows of the manifest, with the new state.
 func (t *transaction) unpruned(ctx context.Context, m table.ClusterMonth) ([][]any, error) {
-	var locked []time.Time
-	err := t.Rows(ctx, t.dialect.lockHours(in(m)), []table.Type{table.Time, table.Text}, func(row []table.Cell) bool {
-		locked = append(locked, row[0].Time())
-		return true
-	})
-	if err != nil {
-		return nil, err
-	}
-	filed, err := t.rows(ctx, table.Hours, SQL(" where cluster = ? and hour in (?) and state <> ?", m.Cluster, locked, string(table.Pruned)))
+	filed, err := t.rows(ctx, table.Hours, in(m).Add(" and state <> ?", string(table.Pruned)))
 	for _, row := range filed {
 		table.SetPruned(row)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// RenameCluster gives the rows of a cluster another name, and returns the number of its hours. Each hour is a
+// RenameCluster gives the rows of a cluster another name, and returns the number of its hours. Each day is a
 // transaction, so it can be repeated after a failure.
 func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	both, err := d.value(ctx, SQL("select min(a.hour) from {hours} as a join {hours} as b on b.hour = a.hour where a.cluster = ? and b.cluster = ?", from, to), table.Time)
@@ -24,12 +24,17 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 	if err != nil {
 		return 0, err
 	}
-	for _, hour := range hoursIn(filed) {
-		rename := func(t *transaction) error { return t.renameHour(ctx, from, to, hour) }
-		if err := d.transaction(ctx, rename, lock{from, hour}, lock{to, hour}); err != nil {
-			return n, fmt.Errorf("hour %s: %w", hour.Format(time.RFC3339), err)
+	for hours := hoursIn(filed); len(hours) > 0; {
+		day := table.Day(hours[0])
+		end := slices.IndexFunc(hours, func(hour time.Time) bool { return !table.Day(hour).Equal(day) })
+		if end < 0 {
+			end = len(hours)
 		}
-		n++
+		rename := func(t *transaction) error { return t.renameDay(ctx, from, to, hours[:end]) }
+		if err := d.transaction(ctx, rename, lock{from, day}, lock{to, day}); err != nil {
+			return n, fmt.Errorf("day %s: %w", day.Format(time.DateOnly), err)
+		}
+		n, hours = n+end, hours[end:]
 	}
 	// The sums, and events of hours that are not filed.
 	return n, d.transaction(ctx, func(t *transaction) error {
@@ -37,7 +42,23 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 	})
 }
 
-// renameHour renames the rows of an hour. Programs that file it wait.
+// renameDay renames the rows of hours of a day. Programs that file them wait.
+func (t *transaction) renameDay(ctx context.Context, from, to string, hours []time.Time) error {
+	for _, hour := range hours {
+		if err := t.renameHour(ctx, from, to, hour); err != nil {
+			return fmt.Errorf("hour %s: %w", hour.Format(time.RFC3339), err)
+		}
+	}
+	day := table.Day(hours[0])
+	for _, cluster := range []string{from, to} {
+		if err := t.sumDays(ctx, cluster, day, day.AddDate(0, 0, 1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renameHour renames the rows of an hour.
 func (t *transaction) renameHour(ctx context.Context, from, to string, hour time.Time) (err error) {
 	data := make(map[string][][]any)
 	for _, of := range append(slices.Clone(table.Data), table.Hours) {

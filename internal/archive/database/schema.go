@@ -19,8 +19,10 @@ import (
 //go:embed views.sql
 var views string
 
-// jsonValue and jsonPart match MySQL's JSON functions in the views, which other dialects lack: a value as text, and a part as JSON.
+// dateOf matches the date of a moment in the views. jsonValue and jsonPart match MySQL's JSON functions, which other dialects lack: a
+// value as text, and a part as JSON.
 var (
+	dateOf    = regexp.MustCompile(`\bdate\((\w+)\)`)
 	jsonValue = regexp.MustCompile(`json_value\(([a-z.]+), '\$\.(\w+)'\)`)
 	jsonPart  = regexp.MustCompile(`json_extract\(([a-z.]+), '\$\.(\w+)'\)`)
 )
@@ -58,13 +60,13 @@ func load(files fs.FS, folder string) ([]Migration, error) {
 	return all, nil
 }
 
-// join returns migrations and views as a script.
-func join(migrations []Migration, views string) string {
+// join returns migrations and further statements as a script.
+func join(migrations []Migration, statements string) string {
 	var b strings.Builder
 	for _, m := range migrations {
 		fmt.Fprintf(&b, "-- Version %d.\n\n%s\n", m.Version, m.SQL)
 	}
-	return b.String() + views
+	return b.String() + statements
 }
 
 // split splits a script at semicolons that end a line.
@@ -78,11 +80,11 @@ func split(script string) []string {
 	return all
 }
 
-// script returns the statements of migrations and views, and last the statement of the version: a script
+// script returns the statements of migrations, of the sums of days and of views, and last the statement of the version: a script
 // that is interrupted is run again.
 func (d *Dialect) script(migrations []Migration) string {
 	version := migrations[len(migrations)-1].Version
-	return d.prelude + join(migrations, d.views(views)) + fmt.Sprintf("\n%s schema_version values (%d)%s;\n", d.skip.into, version, d.skip.end)
+	return d.prelude + join(migrations, d.fill()+"\n"+d.views(views)) + fmt.Sprintf("\n%s schema_version values (%d)%s;\n", d.skip.into, version, d.skip.end)
 }
 
 // Schema returns a script that creates or updates the tables. If they have partitions, it creates the partitions of the months in a range.

@@ -40,7 +40,7 @@ func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, ea
 			targets[i] = &row[i].Text
 		case table.Int:
 			targets[i] = &row[i].Int
-		case table.Time:
+		case table.Time, table.Date:
 			targets[i] = moment{&row[i]}
 		}
 	}
@@ -66,7 +66,11 @@ func (m moment) Scan(value any) error {
 	case time.Time:
 		m.to.Int = at.UnixMilli()
 	case string:
-		parsed, err := time.Parse(time.RFC3339, at)
+		layout := time.RFC3339
+		if len(at) == len(time.DateOnly) {
+			layout = time.DateOnly
+		}
+		parsed, err := time.Parse(layout, at)
 		m.to.Int = parsed.UnixMilli()
 		return err
 	default:

@@ -17,7 +17,7 @@ import (
 )
 
 // SQLite is the dialect of SQLite. An address is the path of a file. Times are texts, see [table.Format]. A transaction locks the
-// whole file, so hours need no locks.
+// whole file, so days need no locks.
 var SQLite = &Dialect{
 	Name:      "sqlite",
 	connector: connectSQLite,
@@ -28,10 +28,9 @@ var SQLite = &Dialect{
 		}
 		return value
 	},
-	skip:      insertion{"insert into", " on conflict do nothing"},
-	columns:   "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
-	lock:      func(context.Context, *transaction, lock) error { return nil },
-	lockHours: func(where *Statement) *Statement { return SQL("select hour, '' from {hours}").Join(where) },
+	skip:    insertion{"insert into", " on conflict do nothing"},
+	columns: "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
+	lock:    func(context.Context, *transaction, lock) error { return nil },
 	rejects: func(err error) bool {
 		of, ok := errors.AsType[*sqlite.Error](err)
 		return ok && (of.Code()&0xff == lib.SQLITE_CONSTRAINT || of.Code() == lib.SQLITE_TOOBIG)

@@ -16,6 +16,7 @@ const (
 	Text Type = iota // string, empty if unknown
 	Int              // int64
 	Time             // time.Time in UTC, zero if unknown
+	Date             // time.Time in UTC at the start of a day
 )
 
 // Column is a column of a table.

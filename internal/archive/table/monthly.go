@@ -51,6 +51,9 @@ func Month(at time.Time) time.Time {
 	return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
+// Day returns the start of the day of a moment in UTC.
+func Day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
+
 // maxHours is the number of hours in the longest month.
 const maxHours = 31 * 24
 

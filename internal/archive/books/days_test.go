@@ -1,0 +1,111 @@
+package books_test
+
+import (
+	"database/sql"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// TestDays compares the statements and boards of random times from the sums of days in a database with those from files, which have
+// hours only. The database lacks the hours of whole days, so the sums are read.
+func TestDays(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 9))
+	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
+	csv, err := files.Open(folder, []string{"csv"})
+	check(t, err)
+	sqlite, err := database.SQLite.Open(t.Context(), file, "")
+	check(t, err)
+	for n := range 5 * 24 {
+		h := hour("east", n)
+		for i := range h.Charges {
+			c := &h.Charges[i]
+			c.Energy = random.Int64N(1000)
+			if c.Reason == "" {
+				c.Team, c.Unit = []string{"red", "blue"}[random.IntN(2)], strconv.Itoa(n/30)
+			}
+		}
+		h.GPUs[n%2].Scrapes = int64(random.IntN(2))
+		h = sinktest.Complete(h)
+		check(t, csv.Replace(t.Context(), h))
+		check(t, sqlite.Replace(t.Context(), h))
+	}
+	check(t, csv.Close())
+	check(t, sqlite.Close())
+	from, err := books.OpenFolder(t.Context(), folder)
+	check(t, err)
+	for range 40 {
+		of := books.Query{From: begin.Add(time.Duration(random.IntN(70)) * time.Hour), By: [][]string{{"team"}, {"model", "reason"}, {"unit", "uuid", "hour"}, nil}[random.IntN(4)]}
+		of.Until = of.From.Add(time.Duration(1+random.IntN(50)) * time.Hour)
+		if slices.Contains(of.By, "hour") && random.IntN(2) == 0 {
+			of.Parts = []time.Time{of.From, table.Day(of.From).Add(time.Duration(24+5*random.IntN(2)) * time.Hour)}
+			of.Until = of.From.Add(50 * time.Hour)
+		}
+		if random.IntN(2) == 0 {
+			of.Where = map[string][]string{"uuid": {"GPU-1"}}
+		}
+		lost := lose(t, file, of)
+		in, err := books.OpenSQLite(t.Context(), lost)
+		check(t, err)
+		for _, read := range []func(s books.Source) any{
+			func(s books.Source) any { st, err := s.Statement(t.Context(), of); check(t, err); return st.Charges },
+			func(s books.Source) any { return boards(t, s, of) },
+		} {
+			if diff := cmp.Diff(read(from), read(in)); diff != "" {
+				t.Fatalf("%+v (-hours +days):\n%s", of, diff)
+			}
+		}
+		check(t, in.Close())
+	}
+}
+
+// boards returns the boards of a query with their hours.
+func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
+	t.Helper()
+	found, _, err := s.Counted(t.Context(), of)
+	check(t, err)
+	all := make(map[books.Board]int)
+	for _, b := range found {
+		hours := b.Hours
+		b.Hours = 0
+		all[b] += hours
+	}
+	return all
+}
+
+// lose returns a copy of a database without the hours of the whole days of a query, unless the query needs hours.
+func lose(t *testing.T, file string, of books.Query) string {
+	t.Helper()
+	lost := filepath.Join(t.TempDir(), "lost.db")
+	db, err := sql.Open("sqlite", file)
+	check(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), "vacuum into ?", lost)
+	check(t, err)
+	if slices.Contains(of.By, "hour") && (of.Parts == nil || of.Parts[1].Hour() != 0) {
+		return lost
+	}
+	day, end := of.From.Truncate(24*time.Hour), of.Until.Truncate(24*time.Hour)
+	if day.Before(of.From) {
+		day = day.AddDate(0, 0, 1)
+	}
+	copied, err := sql.Open("sqlite", lost)
+	check(t, err)
+	defer copied.Close()
+	for _, name := range []string{"charges", "gpu_hours"} {
+		_, err := copied.ExecContext(t.Context(), "delete from "+name+" where hour >= ? and hour < ?", table.Format(day), table.Format(end))
+		check(t, err)
+	}
+	return lost
+}

@@ -1,0 +1,139 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// sumHour adds an hour that was filed to the sums of its day. Most hours are new and the last ones of their day: their rows are added beside those of
+// earlier hours, since to add up a day costs as much as to file some hours. The last hour of a day, and every change, joins the rows.
+func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Time, isNew bool) error {
+	day := table.Day(hour)
+	end := day.AddDate(0, 0, 1)
+	later, err := t.value(ctx, SQL("select count(*) from {hours} where cluster = ? and hour > ? and hour < ?", cluster, hour, end), table.Int)
+	if err != nil {
+		return err
+	}
+	if isNew && later.Int == 0 && hour.Add(time.Hour).Before(end) {
+		return t.addSums(ctx, anHour(cluster, hour))
+	}
+	return t.sumDays(ctx, cluster, day, end)
+}
+
+// sumDays replaces the sums of the days of a cluster from one day until another one by those of the hours.
+func (t *transaction) sumDays(ctx context.Context, cluster string, from, until time.Time) error {
+	for _, of := range table.Summaries {
+		days := SQL("delete from {"+of.Name+"} where cluster = ? and day >= ? and day < ?", cluster, from.Format(time.DateOnly), until.Format(time.DateOnly))
+		if err := t.exec(ctx, days); err != nil {
+			return fmt.Errorf("table %s%s: %w", t.dialect.schema, of.Name, err)
+		}
+	}
+	return t.addSums(ctx, SQL(" where cluster = ? and hour >= ? and hour < ?", cluster, from, until))
+}
+
+// addSums adds the sums of hours that meet a condition.
+func (t *transaction) addSums(ctx context.Context, hours *Statement) error {
+	for _, of := range table.Summaries {
+		if err := t.exec(ctx, t.dialect.sum(of, hours)); err != nil {
+			return fmt.Errorf("table %s%s: %w", t.dialect.schema, of.Name, err)
+		}
+	}
+	return nil
+}
+
+// sum returns a statement that adds the sums of the days of hours that meet a condition.
+func (d *Dialect) sum(of table.Table, where *Statement) *Statement {
+	insert := SQL("insert into {" + of.Name + "} (" + strings.Join(of.Names(), ", ") + ")\n")
+	if of.Name == table.Days.Name {
+		return insert.Join(d.sumCharges(where))
+	}
+	return insert.Join(d.sumPlaces(where))
+}
+
+// sumCharges returns a query of the rows of [table.Days] for hours that meet a condition.
+func (d *Dialect) sumCharges(where *Statement) *Statement {
+	texts := table.Days.Of(table.Text) // begins with the cluster
+	amounts := table.Charges.Of(table.Int)
+	keys := append([]string{"cluster", d.views("date(hour)")}, texts[1:]...)
+	// A database that sorts compares the first columns of the group most often: these differ most.
+	group := append([]string{"uuid", "pod_uid", "reason"}, slices.DeleteFunc(slices.Clone(keys), func(name string) bool { return name == "uuid" || name == "pod_uid" || name == "reason" })...)
+	sums := []string{"sum(charge)", "min(hour)", "max(hour)"}
+	for _, name := range amounts {
+		sums = append(sums, "sum("+name+")")
+	}
+	sums = append(sums, "min(coalesce(began, hour))", d.views("max(coalesce(ended, hour + interval '1' hour))"))
+	columns := strings.Join(slices.Concat(texts, amounts), ", ") + ", hour, began, ended"
+	return SQL("select " + strings.Join(append(keys, sums...), ", ") + " from (\n  select 1 as charge, " + columns + " from {charges}").Join(where).
+		Add("\n  union all\n  select 0, " + columns + " from {corrections}").Join(where).
+		Add("\n) as billed group by " + strings.Join(group, ", "))
+}
+
+// sumPlaces returns a query of the rows of [table.GPUDays] for hours that meet a condition. A row ends when the GPU is in another place, or has no row in
+// the next hour.
+func (d *Dialect) sumPlaces(where *Statement) *Statement {
+	places := table.GPUDays.Of(table.Text)[1:]
+	var same, values []string
+	for _, name := range places {
+		same = append(same, "lag("+name+") over gpu = "+name)
+		if name != "uuid" {
+			name = "max(" + name + ")"
+		}
+		values = append(values, name)
+	}
+	const order = "partition by cluster, uuid, scraped order by hour, first_seen, node"
+	columns := "cluster, hour, scraped, " + strings.Join(places, ", ") + ", first_seen, last_seen, scrapes, energy_mj"
+	changes := SQL("select " + columns + ",\n    case when lag(end_hour) over gpu >= hour and " + strings.Join(same, " and ") + " then 0 else 1 end as changed\n" +
+		"  from (select " + strings.Replace(columns, "scraped", ""+d.views("hour + interval '1' hour")+" as end_hour, case when scrapes > 0 then 1 else 0 end as scraped", 1) + " from {gpu_hours}").Join(where).
+		Add(") as readings\n  window gpu as (" + order + ")")
+	runs := SQL("select " + columns + ", sum(changed) over (" + order + " rows unbounded preceding) as run from (").Join(changes).Add(") as changes")
+	day := d.views("date(hour)")
+	return SQL("select cluster, " + day + ", " + strings.Join(values, ", ") +
+		", count(*), min(hour), max(hour), min(first_seen), max(last_seen), sum(scrapes), sum(energy_mj) from (").Join(runs).
+		Add("\n) as runs group by uuid, run, scraped, cluster, " + day)
+}
+
+// fill returns a script that adds the sums of all days, if there are none.
+func (d *Dialect) fill() string {
+	b := strings.Builder{}
+	for _, of := range table.Summaries {
+		name := d.schema + of.Name
+		sum := func(where string) string { return d.text(d.sum(of, SQL(where))) }
+		text := ""
+		if d.fillDays != nil {
+			text = d.fillDays(name, sum)
+		} else {
+			text = sum(" where not exists (select 1 from " + name + ")")
+		}
+		fmt.Fprintf(&b, "\n-- The sums of all days, if there are none.\n%s;\n", text)
+	}
+	return b.String()
+}
+
+// repair adds up days whose sums lack hours, or have hours that are deleted. Programs of versions without sums may have filed these hours,
+// or an administrator deleted them.
+func (d *Database) repair(ctx context.Context) error {
+	days := make(map[lock]bool)
+	for _, pair := range [][2]string{{"charges", table.Days.Name}, {"gpus", table.GPUDays.Name}} {
+		text := SQL("select cluster, day, sum(n) from (select cluster, "+d.dialect.views("date(hour)")+" as day, "+pair[0]+" as n from {hours} where state <> ?"+
+			" union all select cluster, day, -hours from {"+pair[1]+"}) as compared group by cluster, day having sum(n) <> 0", string(table.Pruned))
+		err := d.Rows(ctx, text, []table.Type{table.Text, table.Date, table.Int}, func(row []table.Cell) bool {
+			days[lock{row[0].Text, row[1].Time()}] = true
+			return true
+		})
+		if err != nil {
+			return fmt.Errorf("compare %s with hours: %w", pair[1], err)
+		}
+	}
+	for of := range days {
+		sum := func(t *transaction) error { return t.sumDays(ctx, of.cluster, of.day, of.day.AddDate(0, 0, 1)) }
+		if err := d.transaction(ctx, sum, of); err != nil {
+			return fmt.Errorf("sums of %s of cluster %s: %w", of.day.Format(time.DateOnly), of.cluster, err)
+		}
+	}
+	return nil
+}

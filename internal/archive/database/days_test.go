@@ -1,0 +1,65 @@
+package database_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// TestDays checks that the sums of days equal the hours after random changes, and that views of the sums return the rows of views of the
+// hours.
+func TestDays(t *testing.T) {
+	text, err := os.ReadFile("testdata/views_of_hours.sql")
+	check(t, err)
+	var path string
+	open := func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
+		d, file := fresh(t)
+		path = file
+		return d, tablesOf(t, path)
+	}
+	sinktest.TestDays(t, open, func(t *testing.T) {
+		for query := range strings.SplitSeq(strings.TrimSpace(string(text)), ";\n") {
+			name, of, _ := strings.Cut(strings.TrimPrefix(query, "-- "), "\n")
+			want, got := lines(t, path, strings.TrimSuffix(of, ";")), lines(t, path, "select * from "+name)
+			slices.SortFunc(want, slices.Compare)
+			slices.SortFunc(got, slices.Compare)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-of hours +of days):\n%s", name, diff)
+			}
+		}
+	})
+}
+
+// TestRepair checks that a program that opens a database adds up the days of hours that others filed or deleted, and of a database without sums.
+func TestRepair(t *testing.T) {
+	d, path := fresh(t)
+	for n := range 36 { // until the end of a day
+		check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Duration(n)*time.Hour), int64(n)+1)))
+	}
+	query := func(of table.Table) [][]string { return lines(t, path, "select * from "+of.Name+" order by day") }
+	want := [][][]string{query(table.Days), query(table.GPUDays)}
+	for _, change := range []string{
+		"delete from days", "delete from gpu_days",
+		"delete from days where day = '2026-03-02'; delete from gpu_days where day = '2026-03-01'",
+		"insert into days select 'west', day, " + strings.Join(table.Days.Names()[2:], ", ") + " from days", // the hours of west are deleted
+		"drop table days; drop table gpu_days; delete from schema_version where version > 1",
+	} {
+		check(t, d.Close())
+		lines(t, path, change)
+		var err error
+		d, err = database.SQLite.Open(t.Context(), path, "")
+		check(t, err)
+		if diff := cmp.Diff(want, [][][]string{query(table.Days), query(table.GPUDays)}); diff != "" {
+			t.Errorf("after %s (-before +after):\n%s", change, diff)
+		}
+	}
+	check(t, d.Close())
+}

@@ -1,0 +1,69 @@
+-- The sums of days. They are filled below, from the hours that are there.
+create table if not exists days (
+  cluster text not null,
+  day date not null,
+  node text not null,
+  uuid text not null,
+  serial text not null,
+  namespace text not null,
+  pod text not null,
+  pod_uid text not null,
+  workload_kind text not null,
+  workload_name text not null,
+  workload_uid text not null,
+  team text not null,
+  reason text not null,
+  manager text not null,
+  unit text not null,
+  username text not null,
+  hours bigint not null,
+  first_hour timestamptz,
+  last_hour timestamptz,
+  energy_mj bigint not null,
+  exclusive_mj bigint not null,
+  idle_mj bigint not null,
+  held_ms bigint not null,
+  gpu_ms bigint not null,
+  active_ms bigint not null,
+  estimated_mj bigint not null,
+  busy_ms bigint not null,
+  began timestamptz,
+  ended timestamptz
+);
+create index if not exists days_day on days (day, cluster);
+create index if not exists days_uuid on days (uuid, day);
+
+create table if not exists gpu_days (
+  cluster text not null,
+  day date not null,
+  node text not null,
+  uuid text not null,
+  serial text not null,
+  chassis_serial text not null,
+  chassis_slot text not null,
+  tray_index text not null,
+  pci_bus_id text not null,
+  model text not null,
+  system_uuid text not null,
+  machine text not null,
+  hours bigint not null,
+  first_hour timestamptz,
+  last_hour timestamptz,
+  first_seen timestamptz,
+  last_seen timestamptz,
+  scrapes bigint not null,
+  energy_mj bigint not null
+);
+create index if not exists gpu_days_day on gpu_days (day, cluster, node);
+create index if not exists gpu_days_uuid on gpu_days (uuid, day);
+
+-- The roles that may use charges may also use their sums.
+do $$ declare granted record; begin
+  for granted in
+    select grantee, privilege_type, summed from information_schema.table_privileges cross join (values ('days'), ('gpu_days')) as sums (summed)
+    where table_schema = current_schema() and table_name = 'charges' and privilege_type in ('SELECT', 'INSERT', 'DELETE') and grantee <> current_user
+  loop
+    execute format('grant %s on %I to %s', granted.privilege_type, granted.summed,
+      case granted.grantee when 'PUBLIC' then 'public' else quote_ident(granted.grantee) end);
+  end loop;
+end $$;

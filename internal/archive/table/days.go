@@ -1,0 +1,64 @@
+package table
+
+import "slices"
+
+// dayHelp is the help of the day of a row.
+const dayHelp = "day in UTC"
+
+const dayColumn = "day"
+
+// Days and GPUDays are sums that a database keeps, so that questions about long times read few rows. They always equal the
+// sums of the hours of their day. Sinks without queries do not have them.
+var (
+	Days = Table{
+		Name: "days",
+		Help: "a sum of the charges and corrections of an account on a day. Charges with other attributes, such as another team, have their own row, and so have the hours of a day that is not over",
+		Columns: slices.Concat(
+			[]Column{{Name: "cluster", Type: Text, Help: clusterHelp}, {Name: dayColumn, Type: Date, Help: dayHelp}},
+			ofType(Charges, Text),
+			[]Column{
+				{Name: "hours", Type: Int, Help: "number of charges in the sum, which is the number of hours; without corrections"},
+				{Name: "first_hour", Type: Time, Help: "first of these hours"},
+				{Name: "last_hour", Type: Time, Help: "last of these hours"},
+			},
+			ofType(Charges, Int),
+			[]Column{
+				{Name: "began", Type: Time, Help: "start of the use as in charges, or of the first hour"},
+				{Name: "ended", Type: Time, Help: "end of the use as in charges, or of the last hour"},
+			},
+		),
+		Key: []string{"cluster", dayColumn},
+	}
+	GPUDays = Table{
+		Name: "gpu_days",
+		Help: "a GPU in a place in consecutive hours of a day. A GPU that is there all day has one row when the day is over",
+		Columns: slices.Concat(
+			[]Column{{Name: "cluster", Type: Text, Help: clusterHelp}, {Name: dayColumn, Type: Date, Help: dayHelp}},
+			columnsOf(slices.DeleteFunc(slices.Clone(place), func(f Field[GPU]) bool { return f.Type != Text }), 0),
+			[]Column{
+				{Name: "hours", Type: Int, Help: "number of hours"},
+				{Name: "first_hour", Type: Time, Help: "first hour"},
+				{Name: "last_hour", Type: Time, Help: "last hour"},
+				{Name: "first_seen", Type: Time, Help: "first scrape with the GPU present"},
+				{Name: "last_seen", Type: Time, Help: "last scrape with the GPU present"},
+				{Name: "scrapes", Type: Int, Help: "scrapes with the GPU present. Hours without one have their own row"},
+				{Name: "energy_mj", Type: Int, Help: "energy of the board in millijoules"},
+			},
+		),
+		Key: []string{"cluster", dayColumn},
+	}
+)
+
+// Summaries are the tables of sums of days.
+var Summaries = []Table{Days, GPUDays}
+
+// Of returns the names of the columns of a table with a type.
+func (t Table) Of(kind Type) []string {
+	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return c.Type != kind })
+	return t.Names()
+}
+
+// ofType returns the columns of a table with a type, without the cluster.
+func ofType(t Table, kind Type) []Column {
+	return slices.DeleteFunc(slices.Clone(t.Columns[1:]), func(c Column) bool { return c.Type != kind })
+}
