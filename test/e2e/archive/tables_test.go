@@ -1,0 +1,212 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// benchCharges is the size of the history of TestTables.
+var benchCharges = flag.Int("charges", 0, "charges of TestTables, in thousands, which is the number of hours; 0 skips it")
+
+// maxAnswer is the limit of a documented question.
+const maxAnswer = 2 * time.Second
+
+// history of TestTables.
+//
+//go:embed testdata/charges.sql
+var manyCharges string
+
+// scanned matches the tables and views that a plan reads, and dated the partition of a month.
+var (
+	scanned = regexp.MustCompile(`(\w+) on (\w+)`)
+	dated   = regexp.MustCompile(`_(20\d\d_\d\d|default)\b`)
+)
+
+// documented returns the questions of the page.
+func documented(t *testing.T) []question {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	check(t, err)
+	return questions(t, string(text))
+}
+
+// partitions returns the partitions that a question reads, sorted.
+func partitions(t *testing.T, db query, sql string) (read []string) {
+	t.Helper()
+	for _, line := range db.rows(t, "explain (analyze, costs off, timing off, summary off) "+strings.TrimSuffix(strings.TrimSpace(sql), ";")) {
+		if found := scanned.FindStringSubmatch(line); found != nil && dated.MatchString(found[2]) && !strings.Contains(line, "never executed") {
+			read = append(read, found[2])
+		}
+	}
+	slices.Sort(read)
+	return slices.Compact(read)
+}
+
+// TestPruning checks that PostgreSQL reads at most the partitions of the month of a documented question.
+func TestPruning(t *testing.T) {
+	url, db := startPostgres(t).create(t, "gpuledger")
+	sink, err := openPostgres(t.Context(), url)
+	check(t, err)
+	defer sink.Close()
+	fileAll(t, sink)
+	for _, month := range []int{-3, -2, -1, 1, 2} {
+		h := sinktest.Hour(november.AddDate(0, month, 0), 7)
+		h.Cluster, h.Charges[0].GPUTime = "other", 1
+		check(t, sink.Replace(t.Context(), h))
+	}
+	hours := "select sum(energy_mj) from charges"
+	all := []string{"charges_2026_08", "charges_2026_09", "charges_2026_10", "charges_2026_11", "charges_2026_12", "charges_2027_01", "charges_default"}
+	if diff := cmp.Diff(all, partitions(t, db, hours)); diff != "" {
+		t.Fatalf("partitions of %s (-want +got):\n%s", hours, diff)
+	}
+	for _, q := range documented(t) {
+		for _, name := range partitions(t, db, q.sql) {
+			if !strings.HasSuffix(name, "_2026_11") {
+				t.Errorf("%s reads %s:\n%s", q.title, name, q.sql)
+			}
+		}
+	}
+}
+
+// TestDays checks the sums of days in each kind of database, for a user without the right to change tables.
+func TestDays(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			server := kind.start(t)
+			n := 0
+			sinktest.TestDays(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
+				n++
+				name := "days" + strconv.Itoa(n)
+				admin, db := server.create(t, name)
+				owner, err := kind.sink(t.Context(), admin)
+				check(t, err)
+				check(t, owner.Close())
+				sink, err := kind.sink(t.Context(), server.stranger(t, name))
+				check(t, err)
+				t.Cleanup(func() { check(t, sink.Close()) })
+				return sink.(sinktest.Renamer), func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
+			}, nil)
+			testTwoClusters(t, kind, server)
+		})
+	}
+}
+
+// testTwoClusters checks that programs that file the same days of different clusters do not wait for each other without end, and lose no hour.
+func testTwoClusters(t *testing.T, kind databases, server *server) {
+	t.Helper()
+	url, db := server.create(t, "clusters")
+	const programs, count = 4, 30
+	failed := make(chan error)
+	for n := range programs {
+		go func() {
+			sink, err := kind.sink(t.Context(), url)
+			for i := 0; err == nil && i < count; i++ {
+				h := sinktest.Hour(sinktest.Noon.Add(time.Duration(i)*time.Hour), int64(i))
+				h.Cluster = strconv.Itoa(n % 2) // two programs file each cluster
+				err = sink.Replace(t.Context(), sinktest.Complete(h))
+			}
+			if sink != nil {
+				err = errors.Join(err, sink.Close())
+			}
+			failed <- err
+		}()
+	}
+	for range programs {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	want := []string{"0 | 2026-03-01 | 12 | 66", "0 | 2026-03-02 | 18 | 369", "1 | 2026-03-01 | 12 | 66", "1 | 2026-03-02 | 18 | 369"} // 0 to 11, and 12 to 29
+	for _, name := range []string{"days", "gpu_days"} {
+		if diff := cmp.Diff(want, db.rows(t, "select cluster, day, sum(hours), sum(energy_mj) from "+name+" group by cluster, day order by cluster, day")); diff != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", kind.name, name, diff)
+		}
+	}
+}
+
+// TestTables times the documented questions on a large archive in PostgreSQL with its default settings.
+func TestTables(t *testing.T) {
+	if *benchCharges == 0 {
+		t.Skip("this is a benchmark: make bench-tables runs it")
+	}
+	server := startPostgres(t)
+	url, db := server.create(t, "gpuledger")
+	hours := *benchCharges
+	from := november.AddDate(0, 1, 0).Add(-time.Duration(hours) * time.Hour)
+	script, err := exec.Command(binary(), "schema", "postgres", "--from="+from.Format(time.DateOnly), "--until=2026-12-01").Output()
+	check(t, err)
+	server.script(t, "gpuledger", string(script))
+	start := time.Now()
+	server.script(t, "gpuledger", fmt.Sprintf(manyCharges, hours))
+	fmt.Printf("made in %.0f s: %s\n", time.Since(start).Seconds(), db.rows(t, "select sum(gpus), sum(charges) from hours")[0])
+	start = time.Now()
+	sink, err := openPostgres(t.Context(), url)
+	check(t, err)
+	check(t, sink.Close())
+	server.script(t, "gpuledger", "vacuum analyze gpuledger.days, gpuledger.gpu_days")
+	fmt.Printf("days added up in %.0f s: %s rows of days, %s of gpu_days\n\n| question | seconds | reads |\n|---|---|---|\n", time.Since(start).Seconds(),
+		db.rows(t, "select count(*) from days")[0], db.rows(t, "select count(*) from gpu_days")[0])
+	for _, q := range documented(t) {
+		fastest := time.Hour
+		for range 3 {
+			start := time.Now()
+			db.rows(t, q.sql)
+			fastest = min(fastest, time.Since(start))
+		}
+		fmt.Printf("| %s | %.2f | %s |\n", q.title, fastest.Seconds(), strings.Join(scans(t, db, q.sql), ", "))
+		if fastest > maxAnswer {
+			t.Errorf("%s: %s, the limit is %s", q.title, fastest, maxAnswer)
+		}
+	}
+	timeCommands(t, "--books="+url)
+}
+
+// timeCommands prints the time of commands that read three months of a database.
+func timeCommands(t *testing.T, books string) {
+	t.Helper()
+	fmt.Print("\n| command | seconds |\n|---|---|\n")
+	for _, command := range []string{
+		"statement --month=2026-10 --by=team", "statement --month=2026-10 --by=model,workload", "where 1653924023102", "history 1653924023102", "ran 1653924023102", "ran --workload=train", "moves",
+	} {
+		args := append(strings.Fields(command), books)
+		if !strings.Contains(command, "--month") {
+			args = append(args, "--from=2026-09-01T05", "--to=2026-11-27T05")
+		}
+		start := time.Now()
+		out, err := exec.Command(binary(), args...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", command, err, out)
+		}
+		fmt.Printf("| `%s` | %.2f |\n", command, time.Since(start).Seconds())
+	}
+}
+
+// scans returns the tables that a question reads, with the kind of scan.
+func scans(t *testing.T, db query, sql string) (all []string) {
+	t.Helper()
+	kind := regexp.MustCompile(`(Index Only|Index|Bitmap Heap|Seq) Scan (?:using \w+ |Backward using \w+ )?on (\w+)`)
+	for _, line := range db.rows(t, "explain (analyze, costs off, timing off, summary off) "+strings.TrimSuffix(strings.TrimSpace(sql), ";")) {
+		if found := kind.FindStringSubmatch(line); found != nil && !strings.Contains(line, "never executed") && !strings.Contains(line, "Bitmap Index") {
+			all = append(all, strings.ToLower(found[1])+" scan of "+dated.ReplaceAllString(found[2], ""))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
