@@ -318,8 +318,9 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 			older += fmt.Sprintf("create table gpuledger.%[1]s_2026_03 partition of gpuledger.%[1]s for values from ('2026-03-01') to ('2026-04-01');\n", of.Name)
 		}
 	}
-	older += "insert into charges (" + columns + ") values ('west', '" + began.Add(12*time.Hour).Format(time.DateTime) +
-		"', 'n', 'GPU-1', '', 'ml', 'p', 'u', '', '', '', '', '', 7, 0, 0, 0, 0, 0);\n"
+	noon := began.Add(12 * time.Hour).Format(time.DateTime)
+	older += "insert into charges (" + columns + ") values ('west', '" + noon + "', 'n', 'GPU-1', '', 'ml', 'p', 'u', '', '', '', '', '', 7, 0, 0, 0, 0, 0);\n" +
+		"insert into hours values ('west', '" + noon + "', 'complete', 1, 0, 1, 7, 0, 0, '');\n"
 	if strings.HasPrefix(older, "begin;") {
 		older += "commit;\n"
 	}
@@ -331,6 +332,7 @@ func testUpgrade(t *testing.T, kind databases, server *server, file func(args ..
 	for text, want := range map[string][]string{
 		"select pod, manager, unit, username, energy_mj from billed where cluster = 'west'": {"p |  |  |  | 7"},
 		"select pod, began, ended from allocations where cluster = 'west'":                  {"p | 2026-03-01 12:00 | 2026-03-01 13:00"},
+		"select pod, day, hours, energy_mj from days where cluster = 'west'":                {"p | 2026-03-01 | 1 | 7"},
 		"select distinct manager from charges where cluster = 'east' order by manager":      {"", "slurm"},
 		"select max(version) from schema_version":                                           {latest(t)},
 	} {
