@@ -41,11 +41,11 @@ type listing struct {
 	cordoned map[string]bool
 }
 
-// list reads the Nodes that are listed in (after, until].
-func list(ctx context.Context, s *store.Store, cluster string, after, until time.Time) (*listing, error) {
+// list reads the Nodes of a cluster that are listed in a window.
+func (a *archive) list(ctx context.Context, cluster string, in store.Window) (*listing, error) {
 	l := &listing{nodes: make(map[string]bool), by: make(map[source][]string), cordoned: make(map[string]bool)}
 	for _, metric := range nodeLists {
-		found, err := s.Last(ctx, s.Selector(metric, cluster), after, until)
+		found, err := a.store.Last(ctx, a.store.Selector(metric, cluster), in)
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +94,7 @@ func (a *archive) explain(ctx context.Context, cluster string, c *coverage) erro
 	if len(silent) == 0 && !c.empty() {
 		return nil
 	}
-	gone, err := a.gone(ctx, cluster, silent, c.start.Add(grace), c.start.Add(time.Hour))
+	gone, err := a.gone(ctx, cluster, silent, store.Window{After: c.start.Add(grace), Until: c.start.Add(time.Hour)})
 	if err != nil {
 		return err
 	}
@@ -124,22 +124,22 @@ func (a *archive) allGone(ctx context.Context, cluster string, c *coverage) (boo
 		from = end
 	}
 	scraped := slices.Concat(slices.Collect(maps.Keys(c.nodes)), c.targets)
-	gone, err := a.gone(ctx, cluster, scraped, from, until)
+	gone, err := a.gone(ctx, cluster, scraped, store.Window{After: from, Until: until})
 	return gone != nil && !slices.ContainsFunc(scraped, func(node string) bool { return !gone[node] }), err
 }
 
-// gone returns the nodes that were removed or drained before one moment, according to the Nodes that are
-// listed until another. It is nil if no Nodes are listed.
-func (a *archive) gone(ctx context.Context, cluster string, nodes []string, from, until time.Time) (map[string]bool, error) {
-	now, err := list(ctx, a.store, cluster, from, until)
+// gone returns the nodes that were removed or drained before a window, according to the Nodes that are
+// listed in it. It is nil if no Nodes are listed.
+func (a *archive) gone(ctx context.Context, cluster string, nodes []string, in store.Window) (map[string]bool, error) {
+	now, err := a.list(ctx, cluster, in)
 	if err != nil || len(now.nodes) == 0 {
 		return nil, err
 	}
-	earlier, err := list(ctx, a.store, cluster, from.Add(-fold.Lookback), from)
+	earlier, err := a.list(ctx, cluster, store.Window{After: in.After.Add(-fold.Lookback), Until: in.After})
 	if err != nil {
 		return nil, err
 	}
-	drained, err := a.drained(ctx, cluster, now, from, until)
+	drained, err := a.drained(ctx, cluster, now, in)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (a *archive) gone(ctx context.Context, cluster string, nodes []string, from
 
 // drained returns the cordoned nodes without running pods. Pods of DaemonSets and of the kubelet
 // stay on a drained node.
-func (a *archive) drained(ctx context.Context, cluster string, now *listing, after, until time.Time) (map[string]bool, error) {
+func (a *archive) drained(ctx context.Context, cluster string, now *listing, in store.Window) (map[string]bool, error) {
 	if len(now.cordoned) == 0 {
 		return nil, nil
 	}
@@ -160,7 +160,7 @@ func (a *archive) drained(ctx context.Context, cluster string, now *listing, aft
 	if now.nodes[leaderName] {
 		metric = gpuPods
 	}
-	pods, err := a.store.Last(ctx, a.store.Selector(metric, cluster), after, until)
+	pods, err := a.store.Last(ctx, a.store.Selector(metric, cluster), in)
 	if err != nil || metric == allPods && len(pods) == 0 {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent
 	if len(silent) == 0 {
 		return nil, nil
 	}
-	boards, err := a.store.BoardsOf(ctx, cluster, silent, c.start.Add(-fold.Lookback), c.start)
+	boards, err := a.store.BoardsOf(ctx, cluster, silent, store.Window{After: c.start.Add(-fold.Lookback), Until: c.start})
 	if err != nil || len(boards) == 0 {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent
 	for _, b := range boards {
 		uuids = append(uuids, b.UUID)
 	}
-	later, err := a.store.Readings(ctx, uuids, c.start, until)
+	later, err := a.store.Readings(ctx, uuids, store.Window{After: c.start, Until: until})
 	if err != nil {
 		return nil, err
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Last returns the last sample of each series of a selector in (after, until]. Its time is the time of
+// Last returns the last sample of each series of a selector in a window. Its time is the time of
 // the query.
-func (s *Store) Last(ctx context.Context, selector string, after, until time.Time) (found []fold.Series, err error) {
+func (s *Store) Last(ctx context.Context, selector string, of Window) (found []fold.Series, err error) {
 	// Prometheus 2 includes a sample at the beginning of the window.
-	window := strconv.FormatInt(until.Sub(after).Milliseconds()-1, 10) + "ms"
-	err = s.ask(ctx, "last_over_time("+selector+"["+window+"])", until, func(x fold.Series) {
+	window := strconv.FormatInt(of.Until.Sub(of.After).Milliseconds()-1, 10) + "ms"
+	err = s.ask(ctx, "last_over_time("+selector+"["+window+"])", of.Until, func(x fold.Series) {
 		if len(x.Samples) > 0 {
 			found = append(found, x)
 		}
@@ -48,24 +48,43 @@ func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (ma
 // Place is a node on which a GPU was read.
 type Place struct{ Cluster, Node, UUID string }
 
-// BoardsOf returns the boards of some nodes of a cluster in (after, until].
-func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, after, until time.Time) ([]Place, error) {
-	return s.places(ctx, "node", nodes, func(matcher string) string { return s.matchers(cluster, matcher) }, after, until)
-}
-
-// Readings returns the places of some GPUs in all clusters in (after, until].
-func (s *Store) Readings(ctx context.Context, uuids []string, after, until time.Time) ([]Place, error) {
-	return s.places(ctx, "UUID", uuids, func(matcher string) string { return "{" + matcher + "}" }, after, until)
-}
-
-// places returns the boards with some values of a label.
-func (s *Store) places(ctx context.Context, label string, values []string, matchers func(string) string, after, until time.Time) (all []Place, err error) {
-	values = slices.Clone(values)
-	for i := range values {
-		values[i] = regexp.QuoteMeta(values[i])
+// BoardsOf returns the boards of some nodes of a cluster in a window.
+func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in Window) ([]Place, error) {
+	var selectors []string
+	for _, matcher := range matching("node", nodes) {
+		selectors = append(selectors, s.Selector(boardEnergy, cluster, matcher))
 	}
+	return s.places(ctx, selectors, in)
+}
+
+// Readings returns the places of some GPUs in all clusters in a window.
+func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Place, error) {
+	var selectors []string
+	for _, matcher := range matching("UUID", uuids) {
+		selectors = append(selectors, boardEnergy+"{"+matcher+"}")
+	}
+	return s.places(ctx, selectors, in)
+}
+
+// maxAccounts is the number of accounts in a query.
+const maxAccounts = 500
+
+// matching returns matchers of some values of a label, with at most maxAccounts of them in each.
+func matching(label string, values []string) (matchers []string) {
 	for some := range slices.Chunk(values, maxAccounts) {
-		found, err := s.Last(ctx, boardEnergy+matchers(label+"=~"+strconv.Quote(strings.Join(some, "|"))), after, until)
+		var patterns []string
+		for _, value := range some {
+			patterns = append(patterns, regexp.QuoteMeta(value))
+		}
+		matchers = append(matchers, label+"=~"+strconv.Quote(strings.Join(patterns, "|")))
+	}
+	return matchers
+}
+
+// places returns the boards of some selectors.
+func (s *Store) places(ctx context.Context, selectors []string, in Window) (all []Place, err error) {
+	for _, selector := range selectors {
+		found, err := s.Last(ctx, selector, in)
 		if err != nil {
 			return nil, err
 		}

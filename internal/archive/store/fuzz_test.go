@@ -36,10 +36,10 @@ func FuzzAnswers(f *testing.F) {
 		}
 		_, _ = s.Nodes(ctx, "c", hour)
 		_, _ = s.Targets(ctx, "c", hour)
-		_, _ = s.Last(ctx, "up", hour, hour.Add(time.Hour))
+		_, _ = s.Last(ctx, "up", store.Window{After: hour, Until: hour.Add(time.Hour)})
 		_, _ = s.Scrapes(ctx, "c", hour)
-		_, _ = s.BoardsOf(ctx, "c", []string{"n"}, hour, hour.Add(time.Hour))
-		_, _ = s.Readings(ctx, []string{"u"}, hour, hour.Add(time.Hour))
+		_, _ = s.BoardsOf(ctx, "c", []string{"n"}, store.Window{After: hour, Until: hour.Add(time.Hour)})
+		_, _ = s.Readings(ctx, []string{"u"}, store.Window{After: hour, Until: hour.Add(time.Hour)})
 		_, _ = s.SampledSince(ctx, "c", hour, hour.Add(time.Hour))
 		_, _ = s.Series(ctx, "up", hour, hour)
 		_, _ = s.SomeSeries(ctx, "up", hour, hour, 2)

@@ -34,7 +34,7 @@ func (s *Store) Query(ctx context.Context, expr string, at time.Time, add func(f
 
 // Raw returns the samples of a selector in (after, until].
 func (s *Store) Raw(ctx context.Context, selector string, after, until time.Time) ([]fold.Series, error) {
-	return s.raw(ctx, newDecoder(newBudget()), selector, after, until)
+	return s.reader().raw(ctx, selector, Window{after, until})
 }
 
 // maxSteps is the number of steps in a range query. Stores accept 11,000.
@@ -52,7 +52,7 @@ func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, 
 		d := newDecoder(newBudget())
 		err := s.post(ctx, "query_range", form, func(body io.Reader) error {
 			return d.decode(body, func(found fold.Series) {
-				found.Samples = within(found.Samples, begin.Add(-1), end)
+				found.Samples = Window{begin.Add(-1), end}.within(found.Samples)
 				add(found)
 			})
 		})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,54 +67,35 @@ func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours 
 	for i := range all {
 		all[i] = fold.Input{Cluster: cluster, Start: from.Add(time.Duration(i) * time.Hour), MaxPower: int64(s.config.MaxPower)}
 	}
-	d, matcher := newDecoder(newBudget()), string(of)
+	r := s.reader()
 	names := "__name__=~" + strconv.Quote(strings.Join(fold.Metrics(), "|"))
-	within, err := s.raw(ctx, d, s.matchers(cluster, names, matcher), from, from.Add(time.Duration(hours)*time.Hour))
+	series, err := r.raw(ctx, s.matchers(cluster, names, string(of)), Window{from, from.Add(time.Duration(hours) * time.Hour)})
 	if err != nil {
 		return nil, fmt.Errorf("samples: %w", err)
 	}
-	Divide(all, within)
+	Divide(all, series)
 	if before == nil {
 		before = make(fold.Openings)
 		for _, metric := range fold.Opened() {
-			if err := s.open(ctx, d, before, metric, cluster, matcher, from, time.Hour); err != nil {
+			if err := r.open(ctx, before, opening{cluster, metric, from}, of); err != nil {
 				return nil, fmt.Errorf("opening values of %s: %w", metric, err)
 			}
 		}
 	}
 	for i := range all {
-		all[i].Openings = before
-		for metric, accounts := range unopened(all[i]) {
-			if err := s.openSome(ctx, d, before, metric, cluster, all[i].Start, accounts); err != nil {
+		in := &all[i]
+		in.Openings = before
+		for metric, accounts := range unopened(*in) {
+			if err := r.openSome(ctx, before, opening{cluster, metric, in.Start}, accounts); err != nil {
 				return nil, fmt.Errorf("opening values of %s: %w", metric, err)
 			}
 		}
-		if err := s.reopen(ctx, d, &all[i]); err != nil {
-			return nil, fmt.Errorf("samples before %s: %w", all[i].Start.Format(time.RFC3339), err)
+		if err := r.reopen(ctx, in); err != nil {
+			return nil, fmt.Errorf("samples before %s: %w", in.Start.Format(time.RFC3339), err)
 		}
-		before = all[i].Closings()
+		before = in.Closings()
 	}
 	return all, nil
-}
-
-// maxReopened is the number of GPUs of an hour for which samples before it are read. If more have doubtful
-// opening values, the hour is refused.
-const maxReopened = 100
-
-// reopen reads the samples before an hour of GPUs with doubtful opening values: last_over_time may have
-// returned a wrong one.
-func (s *Store) reopen(ctx context.Context, d *decoder, in *fold.Input) error {
-	names := "__name__=~" + strconv.Quote(strings.Join(fold.Opened(), "|"))
-	doubtful := in.Doubtful()
-	for _, b := range doubtful[:min(len(doubtful), maxReopened)] {
-		selector := s.matchers(in.Cluster, names, "node="+strconv.Quote(b.Node), "UUID="+strconv.Quote(b.UUID))
-		found, err := s.raw(ctx, d, selector, in.Start.Add(-fold.Lookback), in.Start)
-		if err != nil {
-			return err
-		}
-		in.Reopen(found)
-	}
-	return nil
 }
 
 // Divide adds the samples of series to their hours.
@@ -130,89 +110,4 @@ func Divide(hours []fold.Input, series []fold.Series) {
 			s.Samples = s.Samples[n:]
 		}
 	}
-}
-
-// unopened returns the accounts without opening values by metric.
-func unopened(in fold.Input) map[string][]fold.Account {
-	missing := make(map[string][]fold.Account)
-	for _, series := range in.Series {
-		a, ok := fold.AccountOf(series.Labels)
-		if _, known := in.Openings[a]; ok && !known {
-			missing[series.Labels.Metric()] = append(missing[series.Labels.Metric()], a)
-		}
-	}
-	return missing
-}
-
-// maxAccounts is the number of accounts in a query.
-const maxAccounts = 500
-
-// openSome adds the opening values of some accounts of a metric. Pods are found by their UIDs and
-// units by their names, which costs nothing for new ones, other accounts by their GPUs.
-func (s *Store) openSome(ctx context.Context, d *decoder, to fold.Openings, metric, cluster string, at time.Time, accounts []fold.Account) error {
-	var values []string
-	label := "UUID"
-	for _, a := range accounts {
-		value := a.Labels().Get("UUID")
-		for _, name := range []string{"pod_uid", "unit"} {
-			if owner := a.Labels().Get(name); owner != "" {
-				label, value = name, owner
-			}
-		}
-		values = append(values, regexp.QuoteMeta(value))
-	}
-	slices.Sort(values)
-	for some := range slices.Chunk(slices.Compact(values), maxAccounts) {
-		found := make(fold.Openings)
-		matcher := label + "=~" + strconv.Quote(strings.Join(some, "|"))
-		if err := s.open(ctx, d, found, metric, cluster, matcher, at, fold.Lookback); err != nil {
-			return err
-		}
-		for _, a := range accounts {
-			if sample, ok := found[a]; ok {
-				to[a] = sample
-			}
-		}
-	}
-	return nil
-}
-
-// open adds the last samples of a metric in a time until a moment. last_over_time does not return
-// their times: they have the time of the moment. Series of one account follow each other; their
-// samples are read with their times.
-func (s *Store) open(ctx context.Context, d *decoder, to fold.Openings, metric, cluster, matcher string, at time.Time, within time.Duration) error {
-	twice := make(map[fold.Account]bool)
-	window := strconv.FormatInt(int64(within.Seconds()), 10) + "s"
-	err := s.askWith(ctx, d, "last_over_time("+metric+s.matchers(cluster, matcher)+"["+window+"])", at, func(found fold.Series) {
-		found = named(found, metric)
-		a, _ := fold.AccountOf(found.Labels)
-		if _, known := to[a]; known {
-			twice[a] = true
-		}
-		to.Add(found)
-	})
-	if err != nil {
-		return err
-	}
-	for a := range twice {
-		delete(to, a)
-		series, err := s.raw(ctx, d, metric+s.matchers(cluster, account(a)...), at.Add(-within), at)
-		if err != nil {
-			return err
-		}
-		for _, one := range series {
-			to.Add(named(one, metric))
-		}
-	}
-	return nil
-}
-
-// account returns the matchers of an account.
-func account(a fold.Account) (matchers []string) {
-	for _, l := range a.Labels() {
-		if l.Name != "__name__" {
-			matchers = append(matchers, l.Name+"="+strconv.Quote(l.Value))
-		}
-	}
-	return matchers
 }

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -195,9 +194,9 @@ func (s *Store) nodes(ctx context.Context, selector string, hour time.Time) (nod
 
 // Owners returns the series that name owners in an hour.
 func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (owners []fold.Series, err error) {
-	d := newDecoder(newBudget())
+	r := s.reader()
 	for _, metric := range fold.Owners() {
-		err := s.askWith(ctx, d, LastOf(metric, metric+s.matchers(cluster)), hour.Add(time.Hour), func(found fold.Series) {
+		err := r.ask(ctx, LastOf(metric, metric+s.matchers(cluster)), hour.Add(time.Hour), func(found fold.Series) {
 			if found.Samples = LastSamples(metric, found.Samples); len(found.Samples) > 0 {
 				owners = append(owners, named(found, metric))
 			}
@@ -215,12 +214,12 @@ const maxPods = 10_000
 // Pods returns the series of kube-state-metrics for some pods in an hour.
 func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods []table.PodID) (found []fold.Series, err error) {
 	const metric = "kube_pod_info"
-	for some := range slices.Chunk(pods[:min(len(pods), maxPods)], maxAccounts) {
-		var uids []string
-		for _, p := range some {
-			uids = append(uids, regexp.QuoteMeta(p.UID))
-		}
-		text := "last_over_time(" + metric + s.matchers(cluster, "uid=~"+strconv.Quote(strings.Join(uids, "|"))) + "[1h])"
+	var uids []string
+	for _, p := range pods[:min(len(pods), maxPods)] {
+		uids = append(uids, p.UID)
+	}
+	for _, matcher := range matching("uid", uids) {
+		text := "last_over_time(" + s.Selector(metric, cluster, matcher) + "[1h])"
 		err := s.ask(ctx, text, hour.Add(time.Hour), func(one fold.Series) { found = append(found, named(one, metric)) })
 		if err != nil {
 			return nil, fmt.Errorf("pods by %s: %w", metric, err)
@@ -256,24 +255,6 @@ func (s *Store) SampledSince(ctx context.Context, cluster string, after, now tim
 	return false, nil
 }
 
-// raw returns the samples of a selector in (after, until].
-func (s *Store) raw(ctx context.Context, d *decoder, selector string, after, until time.Time) (found []fold.Series, err error) {
-	window := strconv.FormatInt(int64(until.Sub(after).Seconds()), 10) + "s"
-	err = s.askWith(ctx, d, selector+"["+window+"]", until, func(r fold.Series) {
-		r.Samples = within(r.Samples, after, until) // Prometheus 2 includes one at the beginning of the window
-		if len(r.Samples) > 0 {
-			found = append(found, r)
-		}
-	})
-	return found, err
-}
-
-// within keeps the samples in (after, until].
-func within(samples []fold.Sample, after, until time.Time) []fold.Sample {
-	from, to := after.UnixMilli(), until.UnixMilli()
-	return slices.DeleteFunc(samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })
-}
-
 // matchers returns the matchers of a selector for a cluster. Empty ones are left out.
 func (s *Store) matchers(cluster string, more ...string) string {
 	if s.config.Cluster == "" {
@@ -285,13 +266,7 @@ func (s *Store) matchers(cluster string, more ...string) string {
 
 // ask evaluates an instant query.
 func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fold.Series)) error {
-	return s.askWith(ctx, newDecoder(newBudget()), expr, at, add)
-}
-
-// askWith evaluates an instant query with a decoder. All queries of a decoder share its budget.
-func (s *Store) askWith(ctx context.Context, d *decoder, expr string, at time.Time, add func(fold.Series)) error {
-	form := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}}
-	return s.post(ctx, "query", form, func(body io.Reader) error { return d.decode(body, add) })
+	return s.reader().ask(ctx, expr, at, add)
 }
 
 // post sends a request with its parameters to a path of the API, and decodes the body of the response.

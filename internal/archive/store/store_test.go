@@ -203,7 +203,7 @@ func TestQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.raw(t.Context(), newDecoder(newBudget()), "up"+s.matchers(`ea"st`), time.Unix(0, 0), time.Unix(3600, 0)); err != nil {
+	if _, err := s.Raw(t.Context(), "up"+s.matchers(`ea"st`), time.Unix(0, 0), time.Unix(3600, 0)); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string][]string{

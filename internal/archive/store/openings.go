@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+)
+
+// opening selects the opening values of a metric in a cluster at a moment.
+type opening struct {
+	cluster, metric string
+	at              time.Time
+}
+
+// open adds the opening values of a shard that are not older than an hour.
+func (r *reader) open(ctx context.Context, to fold.Openings, o opening, of Shard) error {
+	found, err := r.last(ctx, o, string(of), time.Hour)
+	maps.Copy(to, found)
+	return err
+}
+
+// openSome adds the opening values of some accounts. Pods are found by their UIDs and units by their
+// names, which costs nothing for new ones, other accounts by their GPUs.
+func (r *reader) openSome(ctx context.Context, to fold.Openings, o opening, accounts []fold.Account) error {
+	label, values := identities(accounts)
+	for _, matcher := range matching(label, values) {
+		found, err := r.last(ctx, o, matcher, fold.Lookback)
+		if err != nil {
+			return err
+		}
+		for _, a := range accounts {
+			if sample, ok := found[a]; ok {
+				to[a] = sample
+			}
+		}
+	}
+	return nil
+}
+
+// identities returns the label that identifies accounts of a metric, and its values.
+func identities(accounts []fold.Account) (label string, values []string) {
+	label = "UUID"
+	for _, a := range accounts {
+		value := a.Labels().Get("UUID")
+		for _, name := range []string{"pod_uid", "unit"} {
+			if owner := a.Labels().Get(name); owner != "" {
+				label, value = name, owner
+			}
+		}
+		values = append(values, value)
+	}
+	slices.Sort(values)
+	return label, slices.Compact(values)
+}
+
+// last returns the last samples in a time until the moment of the opening. last_over_time does not
+// return their times: they have the time of the moment. Series of one account follow each other;
+// their samples are read with their times.
+func (r *reader) last(ctx context.Context, o opening, matcher string, within time.Duration) (fold.Openings, error) {
+	openings, twice := make(fold.Openings), make(map[fold.Account]bool)
+	window := strconv.FormatInt(int64(within.Seconds()), 10) + "s"
+	err := r.ask(ctx, "last_over_time("+r.Selector(o.metric, o.cluster, matcher)+"["+window+"])", o.at, func(found fold.Series) {
+		found = named(found, o.metric)
+		a, _ := fold.AccountOf(found.Labels)
+		if _, known := openings[a]; known {
+			twice[a] = true
+		}
+		openings.Add(found)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for a := range twice {
+		delete(openings, a)
+		series, err := r.raw(ctx, r.Selector(o.metric, o.cluster, account(a)...), Window{o.at.Add(-within), o.at})
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range series {
+			openings.Add(named(one, o.metric))
+		}
+	}
+	return openings, nil
+}
+
+// account returns the matchers of an account.
+func account(a fold.Account) (matchers []string) {
+	for _, l := range a.Labels() {
+		if l.Name != "__name__" {
+			matchers = append(matchers, l.Name+"="+strconv.Quote(l.Value))
+		}
+	}
+	return matchers
+}
+
+// unopened returns the accounts without opening values by metric.
+func unopened(in fold.Input) map[string][]fold.Account {
+	missing := make(map[string][]fold.Account)
+	for _, series := range in.Series {
+		a, ok := fold.AccountOf(series.Labels)
+		if _, known := in.Openings[a]; ok && !known {
+			missing[series.Labels.Metric()] = append(missing[series.Labels.Metric()], a)
+		}
+	}
+	return missing
+}
+
+// maxReopened is the number of GPUs of an hour for which samples before it are read. If more have doubtful
+// opening values, the hour is refused.
+const maxReopened = 100
+
+// reopen reads the samples before an hour of GPUs with doubtful opening values: last_over_time may have
+// returned a wrong one.
+func (r *reader) reopen(ctx context.Context, in *fold.Input) error {
+	names := "__name__=~" + strconv.Quote(strings.Join(fold.Opened(), "|"))
+	doubtful := in.Doubtful()
+	for _, b := range doubtful[:min(len(doubtful), maxReopened)] {
+		selector := r.matchers(in.Cluster, names, "node="+strconv.Quote(b.Node), "UUID="+strconv.Quote(b.UUID))
+		found, err := r.raw(ctx, selector, Window{in.Start.Add(-fold.Lookback), in.Start})
+		if err != nil {
+			return err
+		}
+		in.Reopen(found)
+	}
+	return nil
+}
