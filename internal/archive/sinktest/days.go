@@ -208,7 +208,7 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	all := make(map[string]map[string]string)
 	for _, c := range rows {
 		var key []string
-		for _, text := range strings.Fields("cluster day node uuid serial namespace pod pod_uid workload_kind workload_name workload_uid team reason manager unit username") {
+		for text := range strings.FieldsSeq("cluster day node uuid serial namespace pod pod_uid workload_kind workload_name workload_uid team reason manager unit username") {
 			key = append(key, c[text])
 		}
 		sum := all[strings.Join(key, "|")]
@@ -217,7 +217,7 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 			joined = append(joined, c)
 			continue
 		}
-		for _, number := range strings.Fields("hours energy_mj exclusive_mj idle_mj held_ms gpu_ms active_ms estimated_mj busy_ms") {
+		for number := range strings.FieldsSeq("hours energy_mj exclusive_mj idle_mj held_ms gpu_ms active_ms estimated_mj busy_ms") {
 			add(sum, c, number)
 		}
 		sum["first_hour"], sum["began"] = min(sum["first_hour"], c["first_hour"]), min(sum["began"], c["began"])
