@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/events"
@@ -122,33 +120,54 @@ func (c *Config) command(args []string) ([]string, error) {
 	case "once":
 	case "run":
 		c.Run = true
-	case "accept":
-		if len(args) < 2 || strings.HasPrefix(args[1], "-") {
-			return nil, errors.New("accept: must be followed by the name of a cluster")
-		}
-		if err := table.CheckCluster(args[1]); err != nil {
-			return nil, fmt.Errorf("accept: %w", err)
-		}
-		c.Accept, args = args[1], args[1:]
 	case "prune":
 		c.Prune = true
+	case "accept":
+		return c.acceptCommand(args[1:])
 	case "rename-cluster":
-		if len(args) < 3 || strings.HasPrefix(args[1], "-") || strings.HasPrefix(args[2], "-") {
-			return nil, errors.New("rename-cluster: must be followed by the old and the new name of a cluster")
-		}
-		c.RenameFrom, c.RenameTo, args = args[1], args[2], args[2:]
-		if err := table.CheckCluster(c.RenameTo); err != nil || c.RenameFrom == c.RenameTo {
-			return nil, errors.Join(errors.New("rename-cluster: the new name must be another valid one"), err)
-		}
+		return c.renameCommand(args[1:])
 	case "schema":
-		c.Schema = database.Postgres.Name
-		if len(args) > 1 && database.Named(args[1]) != nil {
-			c.Schema, args = args[1], args[1:]
-		}
+		return c.schemaCommand(args[1:]), nil
 	default:
 		return nil, fmt.Errorf("unknown command %q: must be run, once, accept, prune, rename-cluster or schema", args[0])
 	}
 	return args[1:], nil
+}
+
+// named reports whether arguments begin with some names, not with flags.
+func named(args []string, names int) bool {
+	return len(args) >= names && !slices.ContainsFunc(args[:names], func(arg string) bool { return strings.HasPrefix(arg, "-") })
+}
+
+func (c *Config) acceptCommand(args []string) ([]string, error) {
+	if !named(args, 1) {
+		return nil, errors.New("accept: must be followed by the name of a cluster")
+	}
+	if err := table.CheckCluster(args[0]); err != nil {
+		return nil, fmt.Errorf("accept: %w", err)
+	}
+	c.Accept = args[0]
+	return args[1:], nil
+}
+
+func (c *Config) renameCommand(args []string) ([]string, error) {
+	if !named(args, 2) {
+		return nil, errors.New("rename-cluster: must be followed by the old and the new name of a cluster")
+	}
+	c.RenameFrom, c.RenameTo = args[0], args[1]
+	if err := table.CheckCluster(c.RenameTo); err != nil || c.RenameFrom == c.RenameTo {
+		return nil, errors.Join(errors.New("rename-cluster: the new name must be another valid one"), err)
+	}
+	return args[2:], nil
+}
+
+func (c *Config) schemaCommand(args []string) []string {
+	c.Schema = database.Postgres.Name
+	if len(args) == 0 || database.Named(args[0]) == nil {
+		return args
+	}
+	c.Schema = args[0]
+	return args[1:]
 }
 
 // Parse parses the command line, without the program's name.
@@ -200,74 +219,4 @@ func (c *Config) locate(fs *flag.FlagSet) (err error) {
 		err = errors.New("nowhere to file: set --to, or " + strings.Join(sinks.Flags(false), " or "))
 	}
 	return err
-}
-
-func (c *Config) validate() error {
-	switch {
-	case c.Run && !c.Until.IsZero():
-		return errors.New("--until is not for run, which does not end")
-	case c.Run && c.Again:
-		return errors.New("--again is not for run: use once")
-	case c.Events.Receive && !c.Run:
-		return errors.New("--events.receive requires run")
-	case c.Events.Receive && len(eventDestinations(c)) == 0:
-		return errors.New("--events.receive requires a sink that keeps events: set " + strings.Join(slices.Sorted(slices.Values(sinks.Flags(false))), " or "))
-	}
-	return errors.Join(c.validateKept(), c.validateEvents())
-}
-
-// validateKept checks the commands and flags that require a sink that keeps hours.
-func (c *Config) validateKept() error {
-	flags := sinks.Flags(true)
-	required := "a sink that keeps hours: set " + strings.Join(flags[:len(flags)-1], ", ") + " or " + flags[len(flags)-1]
-	none := len(keeping(c)) == 0
-	switch {
-	case c.Prune && c.Before.IsZero():
-		return errors.New("prune requires --before with a date such as 2025-01-01")
-	case !c.Prune && (c.DryRun || !c.Before.IsZero()):
-		return errors.New("--before and --dry-run are for prune")
-	case c.Prune && none:
-		return errors.New("prune requires " + required)
-	case c.RenameFrom != "" && none:
-		return errors.New("rename-cluster requires " + required)
-	case c.Moves.IsSet() && (none || !c.Run):
-		return errors.New("--moves.webhook and --moves.file require run, and " + required)
-	}
-	return nil
-}
-
-// maxReason limits the reason of an acceptance, in bytes.
-const maxReason = 256
-
-// accept checks and sets the flags of the command accept.
-func (c *Config) accept() error {
-	switch {
-	case c.Accept == "" && (c.Reason != "" || !c.to.IsZero()):
-		return errors.New("--reason and a time in --to are for accept only")
-	case c.Accept == "":
-		return nil
-	case c.From.IsZero() || c.to.IsZero():
-		return errors.New("accept requires --from and --to with a time")
-	case !c.Until.IsZero() || c.Again:
-		return errors.New("--until and --again are not for accept")
-	case strings.TrimSpace(c.Reason) == "" || len(c.Reason) > maxReason || !utf8.ValidString(c.Reason) || strings.ContainsFunc(c.Reason, unicode.IsControl):
-		return fmt.Errorf("--reason=%q: must be a text of one line with at most %d bytes", c.Reason, maxReason)
-	case c.Store.Cluster != "" && c.Store.Cluster != c.Accept:
-		return fmt.Errorf("accept %s: --cluster=%s is another cluster", c.Accept, c.Store.Cluster)
-	}
-	c.Until = c.to
-	return nil
-}
-
-// validateEvents requires credentials of senders. It rejects passwords in the web configuration: they
-// apply to all paths, and the senders of events have none.
-func (c *Config) validateEvents() error {
-	if !c.Events.Receive {
-		return nil
-	}
-	web := c.Serve.Web()
-	if len(web.Users) > 0 {
-		return fmt.Errorf("--events.receive: %s has basic_auth_users, with which every request of the reconciler is rejected: remove them, and set --events.token-file", c.Serve.WebConfigFile)
-	}
-	return c.Events.ValidateAddresses(c.Serve.ListenAddresses, web.VerifiesClients())
 }

@@ -195,15 +195,22 @@ func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent
 	if err != nil {
 		return nil, err
 	}
-	moved := make(map[string]bool)
+	for i := range boards {
+		boards[i].Cluster = cluster
+	}
+	return vacated(boards, later), nil
+}
+
+// vacated returns the nodes of boards that all have later readings on other nodes only.
+func vacated(boards, later []store.Place) map[string]bool {
+	nodes := make(map[string]bool)
 	for _, b := range boards {
-		if _, known := moved[b.Node]; !known {
-			moved[b.Node] = true
+		if _, known := nodes[b.Node]; !known {
+			nodes[b.Node] = true
 		}
-		b.Cluster = cluster
 		if slices.Contains(later, b) || !slices.ContainsFunc(later, func(x store.Place) bool { return x.UUID == b.UUID }) {
-			moved[b.Node] = false
+			nodes[b.Node] = false
 		}
 	}
-	return moved, nil
+	return nodes
 }

@@ -123,16 +123,29 @@ func (c *coverage) missing() error {
 	silent := c.silent(c.before)
 	expected := len(c.before) - len(c.explained)
 	unexplained := slices.DeleteFunc(silent, func(node string) bool { return slices.Contains(c.explained, node) })
+	if err := c.lagging(); err != nil {
+		return err
+	}
 	switch {
-	case !c.sampledAfter && c.empty() && (c.gone || c.now.Sub(c.start) >= maxLag):
-		return errGone
-	case !c.sampledAfter && c.now.Sub(c.start) < maxLag:
-		return &refusal{errLagging, c.empty()}
 	case len(c.before) == 0 && c.empty() && !c.listed:
 		return &refusal{fmt.Errorf("no node has samples: %w", errSilent), true}
 	case len(unexplained) > 0 && (len(unexplained) == expected || len(unexplained) > 1 && float64(len(unexplained)) > maxSilent*float64(len(c.before))):
 		return &refusal{fmt.Errorf("%d of %d nodes of the hour before have no samples, and no failed scrapes, such as %s: %w",
 			len(unexplained), len(c.before), some(unexplained), errSilent), true}
+	}
+	return nil
+}
+
+// lagging returns an error if there are no samples after the hour.
+func (c *coverage) lagging() error {
+	late := c.now.Sub(c.start) >= maxLag
+	switch {
+	case c.sampledAfter:
+		return nil
+	case c.empty() && (c.gone || late):
+		return errGone
+	case !late:
+		return &refusal{errLagging, c.empty()}
 	}
 	return nil
 }

@@ -40,11 +40,19 @@ func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slo
 			log.Warn("rows that were sent cannot be deleted: delete them where they were received", "sink", p.Name)
 		}
 	}
+	err := pruneAll(ctx, &c, before, out)
+	if err == nil && c.DryRun {
+		log.Info("nothing was deleted: this is a dry run")
+	}
+	return err
+}
+
+// pruneAll prunes the sinks that keep hours, and prints the deleted rows and files.
+func pruneAll(ctx context.Context, c *Config, before time.Time, out io.Writer) (failed error) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "SINK\tTABLE\tCLUSTER\tROWS\tFILES\tBYTES\tFIRST HOUR\tLAST HOUR")
-	var failed error
-	for _, p := range keeping(&c) {
-		found, err := pruneSink(ctx, &c, p, before)
+	for _, p := range keeping(c) {
+		found, err := pruneSink(ctx, c, p, before)
 		for _, of := range found {
 			printDeleted(w, p.Name, of)
 		}
@@ -52,13 +60,7 @@ func Prune(ctx context.Context, c Config, out io.Writer, now time.Time, log *slo
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", p.Label, err))
 		}
 	}
-	if err := w.Flush(); err != nil {
-		return errors.Join(failed, err)
-	}
-	if failed == nil && c.DryRun {
-		log.Info("nothing was deleted: this is a dry run")
-	}
-	return failed
+	return errors.Join(failed, w.Flush())
 }
 
 // pruneSink prunes a sink, and returns the deletions by table and cluster.

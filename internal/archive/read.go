@@ -252,13 +252,8 @@ func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r reque
 	if err = a.explain(ctx, s.cluster, c); err != nil {
 		return "", err
 	}
-	if c.sampledAfter, err = a.store.SampledSince(ctx, s.cluster, s.next.Add(time.Hour), c.now); err != nil {
+	if c.sampledAfter, err = a.sampledAfter(ctx, s.cluster, c); err != nil {
 		return "", err
-	}
-	if !c.sampledAfter {
-		if c.sampledAfter, err = a.allGone(ctx, s.cluster, c); err != nil {
-			return "", err
-		}
 	}
 	if c.sparse() {
 		if c.scrapes, err = a.store.Scrapes(ctx, s.cluster, s.next); err != nil {
@@ -272,6 +267,15 @@ func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r reque
 		err = &refusal{error: f.err}
 	}
 	return state, err
+}
+
+// sampledAfter reports whether a cluster has samples after an hour, or all its nodes are gone.
+func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage) (bool, error) {
+	found, err := a.store.SampledSince(ctx, cluster, c.start.Add(time.Hour), c.now)
+	if err != nil || found {
+		return found, err
+	}
+	return a.allGone(ctx, cluster, c)
 }
 
 // acceptance sets whether missing samples are accepted: by the command, by an operator who accepted

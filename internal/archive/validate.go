@@ -1,0 +1,104 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
+)
+
+func (c *Config) validate() error {
+	switch {
+	case c.Run && !c.Until.IsZero():
+		return errors.New("--until is not for run, which does not end")
+	case c.Run && c.Again:
+		return errors.New("--again is not for run: use once")
+	case c.Events.Receive && !c.Run:
+		return errors.New("--events.receive requires run")
+	case c.Events.Receive && len(eventDestinations(c)) == 0:
+		return errors.New("--events.receive requires a sink that keeps events: set " + strings.Join(slices.Sorted(slices.Values(sinks.Flags(false))), " or "))
+	}
+	return errors.Join(c.validateKept(), c.validateEvents())
+}
+
+// validatePrune checks the flags of prune.
+func (c *Config) validatePrune() error {
+	switch {
+	case c.Prune && c.Before.IsZero():
+		return errors.New("prune requires --before with a date such as 2025-01-01")
+	case !c.Prune && (c.DryRun || !c.Before.IsZero()):
+		return errors.New("--before and --dry-run are for prune")
+	}
+	return nil
+}
+
+// validateKept checks the commands and flags that require a sink that keeps hours.
+func (c *Config) validateKept() error {
+	if err := c.validatePrune(); err != nil {
+		return err
+	}
+	flags := sinks.Flags(true)
+	required := "a sink that keeps hours: set " + strings.Join(flags[:len(flags)-1], ", ") + " or " + flags[len(flags)-1]
+	none := len(keeping(c)) == 0
+	switch {
+	case c.Prune && none:
+		return errors.New("prune requires " + required)
+	case c.RenameFrom != "" && none:
+		return errors.New("rename-cluster requires " + required)
+	case c.Moves.IsSet() && (none || !c.Run):
+		return errors.New("--moves.webhook and --moves.file require run, and " + required)
+	}
+	return nil
+}
+
+// maxReason limits the reason of an acceptance, in bytes.
+const maxReason = 256
+
+// accept checks and sets the flags of the command accept.
+func (c *Config) accept() error {
+	if c.Accept == "" {
+		return c.withoutAccept()
+	}
+	switch {
+	case c.From.IsZero() || c.to.IsZero():
+		return errors.New("accept requires --from and --to with a time")
+	case !c.Until.IsZero() || c.Again:
+		return errors.New("--until and --again are not for accept")
+	case !isReason(c.Reason):
+		return fmt.Errorf("--reason=%q: must be a text of one line with at most %d bytes", c.Reason, maxReason)
+	case c.Store.Cluster != "" && c.Store.Cluster != c.Accept:
+		return fmt.Errorf("accept %s: --cluster=%s is another cluster", c.Accept, c.Store.Cluster)
+	}
+	c.Until = c.to
+	return nil
+}
+
+// withoutAccept rejects the flags of accept for other commands.
+func (c *Config) withoutAccept() error {
+	if c.Reason != "" || !c.to.IsZero() {
+		return errors.New("--reason and a time in --to are for accept only")
+	}
+	return nil
+}
+
+// isReason reports whether a text is the reason of an acceptance: a line that is not too long.
+func isReason(text string) bool {
+	return strings.TrimSpace(text) != "" && len(text) <= maxReason && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// validateEvents requires credentials of senders. It rejects passwords in the web configuration: they
+// apply to all paths, and the senders of events have none.
+func (c *Config) validateEvents() error {
+	if !c.Events.Receive {
+		return nil
+	}
+	web := c.Serve.Web()
+	if len(web.Users) > 0 {
+		return fmt.Errorf("--events.receive: %s has basic_auth_users, with which every request of the reconciler is rejected: remove them, and set --events.token-file", c.Serve.WebConfigFile)
+	}
+	return c.Events.ValidateAddresses(c.Serve.ListenAddresses, web.VerifiesClients())
+}
