@@ -41,6 +41,58 @@ type aged struct {
 	failures map[string]map[string]bool // boards and times by event
 }
 
+// agedBoards are the boards by model and age.
+type agedBoards map[modelAge]*aged
+
+// at returns the boards of a model at an age in months.
+func (a agedBoards) at(model string, months int) *aged {
+	key := modelAge{model, months - months%ageStep}
+	if a[key] == nil {
+		a[key] = &aged{boards: make(map[string]bool), failures: map[string]map[string]bool{lost: {}, replaced: {}}}
+	}
+	return a[key]
+}
+
+// add adds the stays of boards. Their ages begin at the given moments.
+func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
+	counted := make(map[string]time.Time) // boards with several GPUs count once
+	for _, s := range all {
+		board := boardOf(s)
+		from, end := later(s.Hour, counted[board]), s.LastHour.Add(time.Hour)
+		counted[board] = later(counted[board], end)
+		for from.Before(end) {
+			months := monthsBetween(begin[board], from)
+			next := earlier(end, begin[board].AddDate(0, months-months%ageStep+ageStep, 0))
+			a.at(s.Model, months).time += next.Sub(from)
+			from = next
+		}
+		last := monthsBetween(begin[board], s.LastHour)
+		switch s.End {
+		case "":
+			a.at(s.Model, last).boards[board] = true
+		case lost, replaced:
+			a.at(s.Model, last).failures[s.End][board+s.LastHour.String()] = true
+		}
+	}
+}
+
+// rows returns the rows of ages in the order of models.
+func (a agedBoards) rows() (rows [][]any) {
+	for _, key := range slices.SortedFunc(maps.Keys(a), func(a, b modelAge) int {
+		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.months, b.months))
+	}) {
+		x := a[key]
+		years := float64(x.time) / float64(year)
+		left, swapped := int64(len(x.failures[lost])), int64(len(x.failures[replaced]))
+		row := []any{key.model, int64(key.months), int64(len(x.boards)), rounded(years), left, swapped, nil}
+		if years > 0 {
+			row[len(row)-1] = rounded(float64(left+swapped) / years)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
 // ages answers how old the boards are, and how often boards of an age were lost or replaced.
 func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	a := print.Answer{Columns: ageColumns}
@@ -54,45 +106,9 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 		return a, err
 	}
 	begin, unknown, invalid := q.begins(all)
-	rows := make(map[modelAge]*aged)
-	at := func(model string, months int) *aged {
-		key := modelAge{model, months - months%ageStep}
-		if rows[key] == nil {
-			rows[key] = &aged{boards: make(map[string]bool), failures: map[string]map[string]bool{lost: {}, replaced: {}}}
-		}
-		return rows[key]
-	}
-	counted := make(map[string]time.Time) // boards with several GPUs count once
-	for _, s := range all {
-		board := boardOf(s)
-		from, end := later(s.Hour, counted[board]), s.LastHour.Add(time.Hour)
-		counted[board] = later(counted[board], end)
-		for from.Before(end) {
-			months := monthsBetween(begin[board], from)
-			next := earlier(end, begin[board].AddDate(0, months-months%ageStep+ageStep, 0))
-			at(s.Model, months).time += next.Sub(from)
-			from = next
-		}
-		last := monthsBetween(begin[board], s.LastHour)
-		if s.End == "" {
-			at(s.Model, last).boards[board] = true
-		}
-		if s.End == lost || s.End == replaced {
-			at(s.Model, last).failures[s.End][board+s.LastHour.String()] = true
-		}
-	}
-	for _, key := range slices.SortedFunc(maps.Keys(rows), func(a, b modelAge) int {
-		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.months, b.months))
-	}) {
-		x := rows[key]
-		years := float64(x.time) / float64(year)
-		left, swapped := int64(len(x.failures[lost])), int64(len(x.failures[replaced]))
-		row := []any{key.model, int64(key.months), int64(len(x.boards)), rounded(years), left, swapped, nil}
-		if years > 0 {
-			row[len(row)-1] = rounded(float64(left+swapped) / years)
-		}
-		a.Rows = append(a.Rows, row)
-	}
+	boards := make(agedBoards)
+	boards.add(all, begin)
+	a.Rows = boards.rows()
 	if unknown > 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("%d boards have no purchase date in --assets: their age begins at their first hour in the books", unknown))
 	}

@@ -128,7 +128,8 @@ func (c *capacity) read(ctx context.Context, source *reader) ([]books.Hour, erro
 	if err != nil {
 		return nil, err
 	}
-	c.count(all)
+	c.countPresent(all)
+	c.countMissing(all)
 	return st.Hours, c.demand(ctx, source.Source)
 }
 
@@ -197,9 +198,8 @@ func (c *capacity) parts(hour time.Time) []time.Time {
 
 const hourLength = int64(time.Hour / time.Millisecond)
 
-// count adds the hours in which GPUs were present and missing. A missing GPU is lost if another GPU of its node was scraped, else
-// silent, until it is in a place again, or another board is in its place.
-func (c *capacity) count(all []*Stay) {
+// countPresent adds the hours in which GPUs were present.
+func (c *capacity) countPresent(all []*Stay) {
 	for _, s := range all {
 		until := s.LastHour.Add(time.Hour)
 		if s.NextPlace != nil && s.NextPlace.Hour.Before(until) {
@@ -210,6 +210,11 @@ func (c *capacity) count(all []*Stay) {
 			c.seen[nodeHour{s.Cluster, s.Node, hour}] = true
 		})
 	}
+}
+
+// countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of its node was scraped, else
+// silent, until it is in a place again, or another board is in its place.
+func (c *capacity) countMissing(all []*Stay) {
 	for _, s := range all {
 		if s.End == "" || s.End == "moved" || s.End == replaced {
 			continue

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -142,17 +141,6 @@ func find(name string) *command {
 	return nil
 }
 
-// Terminal is the place where answers are written.
-type Terminal struct {
-	In       io.Reader // the names of "-"
-	Out, Err io.Writer
-	// Colour marks headings and notices. Progress shows the current step; an empty text hides it.
-	Colour   bool
-	Progress func(text string)
-	// Program is the name of the program in errors.
-	Program string
-}
-
 // The exit statuses.
 const (
 	ok      = 0
@@ -201,20 +189,9 @@ func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 	return failed
 }
 
-// slow is the time after which progress is shown.
-const slow = time.Second
-
 func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time) (err error) {
-	progress := func(string) {}
-	if t.Progress != nil {
-		began := time.Now()
-		progress = func(text string) {
-			if time.Since(began) >= slow {
-				t.Progress(text)
-			}
-		}
-		defer t.Progress("")
-	}
+	progress, hide := t.slowProgress()
+	defer hide()
 	if c.samples {
 		if o.StoreRead == "rules" && o.Books == "" && !o.Prove {
 			return errRules
@@ -231,21 +208,39 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 	if c.write != nil {
 		return c.write(q, ctx, t.Out, style)
 	}
-	a, err := c.answer(q, ctx)
+	a, err := c.noticed(ctx, q)
 	if err != nil {
 		return err
+	}
+	hide()
+	if err := o.write(t, distinct(a), style); err != nil {
+		return err
+	}
+	if q.failed {
+		return errFailed
+	}
+	return nil
+}
+
+// noticed answers a question, with notices about hours that are refused or pruned.
+func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error) {
+	a, err := c.answer(q, ctx)
+	if err != nil {
+		return a, err
 	}
 	a.Notices = append(a.Notices, q.refused()...)
 	if c.details {
 		notices, err := q.pruned(ctx, q.period())
 		if err != nil {
-			return err
+			return a, err
 		}
 		a.Notices = append(a.Notices, notices...)
 	}
-	if t.Progress != nil {
-		t.Progress("")
-	}
+	return a, nil
+}
+
+// write writes an answer in the format of the flags. Tables of CSV have no place for notices: they go to the errors.
+func (o *options) write(t Terminal, a print.Answer, style print.Style) error {
 	if o.Format != "" && o.Output == "text" {
 		o.Output = "csv" // the formats of other systems are tables of theirs
 	}
@@ -254,13 +249,7 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 			fmt.Fprintln(t.Err, "! "+labelvalue.Printable(notice))
 		}
 	}
-	if err := distinct(a).Write(t.Out, o.Output, style); err != nil {
-		return err
-	}
-	if q.failed {
-		return errFailed
-	}
-	return nil
+	return a.Write(t.Out, o.Output, style)
 }
 
 // errRules is the error of a check that rules would always pass.
@@ -301,9 +290,4 @@ func Usage(w io.Writer, program string) {
 		fmt.Fprintf(w, "       %-42s %s\n", strings.TrimSpace(program+" "+c.name+" "+c.argument), c.help)
 	}
 	fmt.Fprintf(w, "       %-42s %s\n\n", program+" completion bash|zsh|fish", "print the completion of a shell")
-}
-
-// Process returns the terminal of the process. Colour is off if $NO_COLOR is set.
-func Process(program string, colour bool, progress func(string)) Terminal {
-	return Terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Colour: colour && os.Getenv("NO_COLOR") == "", Progress: progress, Program: program}
 }

@@ -132,16 +132,11 @@ func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next
 	if err != nil {
 		return nil, err
 	}
-	uuids := make(map[string]bool)
-	for _, b := range found {
-		if b.PCIBusID == s.PCIBusID && b.UUID != s.UUID {
-			uuids[b.UUID] = true
-		}
-	}
+	uuids := s.others(found)
 	if len(uuids) == 0 {
 		return nil, nil
 	}
-	for row, err := range q.source.Rows(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...)) {
+	for row, err := range q.source.Rows(ctx, where(of, "uuid", uuids...)) {
 		if err != nil {
 			return nil, err
 		}
@@ -150,4 +145,15 @@ func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next
 		}
 	}
 	return nil, nil
+}
+
+// others returns the UUIDs of the other boards at the address of a stay, sorted.
+func (s *Stay) others(boards []books.Board) []string {
+	uuids := make(map[string]bool)
+	for _, b := range boards {
+		if b.PCIBusID == s.PCIBusID && b.UUID != s.UUID {
+			uuids[b.UUID] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(uuids))
 }

@@ -34,13 +34,7 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (
 			return nil, err
 		}
 		for _, h := range holders {
-			d, name := all[h.UUID], owner(h.Namespace, h.Pod, h.Manager, h.Unit)
-			switch s := stays[h.UUID]; {
-			case !h.Ended && h.Node == s.Node && h.Cluster == s.Cluster:
-				d.holders = append(d.holders, name)
-			case h.Last.IsZero() || h.Last.After(s.Last.Add(-time.Hour)):
-				d.past = append(d.past, name)
-			}
+			all[h.UUID].add(h, stays[h.UUID])
 		}
 		selected.From = selected.From.AddDate(0, 0, -xidDays)
 		for g, err := range q.source.Rows(ctx, selected) {
@@ -59,6 +53,17 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (
 		slices.Reverse(d.xids)
 	}
 	return all, nil
+}
+
+// add adds a holder at the end of a stay, or in the hour before.
+func (d *detail) add(h books.Holder, s *Stay) {
+	name := owner(h.Namespace, h.Pod, h.Manager, h.Unit)
+	switch {
+	case !h.Ended && h.Node == s.Node && h.Cluster == s.Cluster:
+		d.holders = append(d.holders, name)
+	case h.Last.IsZero() || h.Last.After(s.Last.Add(-time.Hour)):
+		d.past = append(d.past, name)
+	}
 }
 
 // holders returns the pods and units that held or used boards in the hour before their last scrapes. These scrapes are in the

@@ -101,6 +101,33 @@ func (q *question) bounds(ctx context.Context, of books.Query) (hours []time.Tim
 	}
 }
 
+// gone returns the UUIDs of the boards that are in no place in the last filed hour, sorted.
+func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
+	hours, err := q.bounds(ctx, of)
+	if err != nil || len(hours) == 0 {
+		return nil, err
+	}
+	known, err := q.source.Boards(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	last := of
+	last.From = hours[len(hours)-1]
+	last.Until = earlier(last.From.Add(time.Hour), of.Until)
+	there, err := q.source.Boards(ctx, last)
+	if err != nil {
+		return nil, err
+	}
+	gone := make(map[string]bool)
+	for _, b := range known {
+		gone[b.UUID] = true
+	}
+	for _, b := range there {
+		delete(gone, b.UUID)
+	}
+	return slices.Sorted(maps.Keys(gone)), nil
+}
+
 // missingColumns are the columns of boards that are in no place.
 var missingColumns = []print.Column{
 	{Name: "serial", Title: "SERIAL"},
@@ -123,32 +150,11 @@ func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	a := print.Answer{Columns: missingColumns}
 	of := q.period()
 	of.Places = true
-	hours, err := q.bounds(ctx, of)
-	if err != nil || len(hours) == 0 {
+	uuids, err := q.gone(ctx, of)
+	if err != nil || len(uuids) == 0 {
 		return a, err
 	}
-	known, err := q.source.Boards(ctx, of)
-	if err != nil {
-		return a, err
-	}
-	last := of
-	last.From = hours[len(hours)-1]
-	last.Until = earlier(last.From.Add(time.Hour), of.Until)
-	there, err := q.source.Boards(ctx, last)
-	if err != nil {
-		return a, err
-	}
-	gone := make(map[string]bool)
-	for _, b := range known {
-		gone[b.UUID] = true
-	}
-	for _, b := range there {
-		delete(gone, b.UUID)
-	}
-	if len(gone) == 0 {
-		return a, nil
-	}
-	all, err := stays(ctx, q.source, where(of, "uuid", slices.Sorted(maps.Keys(gone))...))
+	all, err := stays(ctx, q.source, where(of, "uuid", uuids...))
 	if err != nil {
 		return a, err
 	}

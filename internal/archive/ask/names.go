@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,8 @@ func (e *UnknownError) advice() string {
 // standardInput is the name of the list of names in standard input.
 const standardInput = "-"
 
-// takeNames sets the names of a question: the arguments, then the names in --names.
-func (c *command) takeNames(o *options, arguments []string, in io.Reader) error {
+// checkNames checks the arguments and the flags of names.
+func (c *command) checkNames(o *options, arguments []string) error {
 	switch {
 	case len(arguments) > 0 && c.argument == "":
 		return fmt.Errorf("unexpected argument %q: %s takes flags only", arguments[0], c.name)
@@ -57,6 +58,14 @@ func (c *command) takeNames(o *options, arguments []string, in io.Reader) error 
 		return fmt.Errorf("%s needs %s", c.name, c.argument)
 	case o.column != "" && o.list == "" && !slices.Contains(arguments, standardInput):
 		return errors.New("--names.column needs --names, or the argument -")
+	}
+	return nil
+}
+
+// takeNames sets the names of a question: the arguments, then the names in --names.
+func (c *command) takeNames(o *options, arguments []string, in io.Reader) error {
+	if err := c.checkNames(o, arguments); err != nil {
+		return err
 	}
 	for _, name := range arguments {
 		if name != standardInput || !c.several {
@@ -107,11 +116,7 @@ func (n named) elsewhere(s *Stay) bool {
 // question must be known.
 func (q *question) find(ctx context.Context, of books.Query) (all []named, notices []string, err error) {
 	for _, name := range q.names {
-		n := named{name: name, value: name}
-		if serial := q.assets.SerialOf(name); serial != "" {
-			n.value = serial
-		}
-		all = append(all, n)
+		all = append(all, named{name: name, value: cmp.Or(q.assets.SerialOf(name), name)})
 	}
 	if len(all) == 1 {
 		of.Named = all[0].value
@@ -120,14 +125,7 @@ func (q *question) find(ctx context.Context, of books.Query) (all []named, notic
 	if err != nil {
 		return nil, nil, err
 	}
-	byName := make(map[string][]books.Board)
-	for _, b := range boards {
-		for _, value := range []string{b.Serial, b.UUID, b.Node, b.ChassisSerial} {
-			if of := byName[value]; value != "" && (len(of) == 0 || of[len(of)-1] != b) {
-				byName[value] = append(of, b)
-			}
-		}
-	}
+	byName := boardsByName(boards)
 	failed := 0
 	for i := range all {
 		n := &all[i]
@@ -156,6 +154,19 @@ func (q *question) find(ctx context.Context, of books.Query) (all []named, notic
 		notices = append(notices, fmt.Sprintf("and %d more names are unknown", failed-maxUnknown))
 	}
 	return all, notices, nil
+}
+
+// boardsByName returns the boards by each of their names.
+func boardsByName(boards []books.Board) map[string][]books.Board {
+	all := make(map[string][]books.Board)
+	for _, b := range boards {
+		for _, name := range []string{b.Serial, b.UUID, b.Node, b.ChassisSerial} {
+			if of := all[name]; name != "" && (len(of) == 0 || of[len(of)-1] != b) {
+				all[name] = append(of, b)
+			}
+		}
+	}
+	return all
 }
 
 // maxUnknown is the number of unknown names with a notice.

@@ -94,8 +94,8 @@ func (q *question) users(ctx context.Context, of books.Query) (books.Query, []st
 	case given != 1:
 		return of, nil, fmt.Errorf("ran needs one of a board, --pod=namespace/pod, --workload=namespace/kind/name, --unit=manager/unit")
 	case q.Unit != "":
-		manager, unit, found := strings.Cut(q.Unit, "/")
-		if !found || manager == "" || unit == "" {
+		manager, unit, ok := cutPair(q.Unit)
+		if !ok {
 			return of, nil, fmt.Errorf("--unit=%s: must be manager/unit, such as slurm/4711", q.Unit)
 		}
 		return where(where(of, "manager", manager), "unit", unit), nil, nil
@@ -103,21 +103,33 @@ func (q *question) users(ctx context.Context, of books.Query) (books.Query, []st
 		found, notices, err := q.find(ctx, of)
 		return where(of, "uuid", uuids(found)...), notices, err
 	case q.Pod != "":
-		namespace, pod, found := strings.Cut(q.Pod, "/")
-		if !found || namespace == "" || pod == "" {
+		namespace, pod, ok := cutPair(q.Pod)
+		if !ok {
 			return of, nil, fmt.Errorf("--pod=%s: must be namespace/pod", q.Pod)
 		}
 		return where(where(of, "namespace", namespace), "pod", pod), nil, nil
 	}
+	of, err := q.workload(of)
+	return of, nil, err
+}
+
+// cutPair cuts a text such as namespace/pod into its two names.
+func cutPair(text string) (before, after string, ok bool) {
+	before, after, _ = strings.Cut(text, "/")
+	return before, after, before != "" && after != ""
+}
+
+// workload returns the selection of the workload of the question.
+func (q *question) workload(of books.Query) (books.Query, error) {
 	columns := []string{"namespace", "workload_kind", "workload_name"}
 	parts := strings.Split(q.Workload, "/")
 	if len(parts) > len(columns) || slices.Contains(parts, "") {
-		return of, nil, fmt.Errorf("--workload=%s: must be name, kind/name or namespace/kind/name", q.Workload)
+		return of, fmt.Errorf("--workload=%s: must be name, kind/name or namespace/kind/name", q.Workload)
 	}
 	for i, part := range parts {
 		of = where(of, columns[len(columns)-len(parts)+i], part)
 	}
-	return of, nil, nil
+	return of, nil
 }
 
 // use is the use of a GPU by a pod or unit, from its first to its last hour.

@@ -250,22 +250,7 @@ func (q *question) costColumn(name string) print.Column {
 }
 
 func (q *question) statementRow(a *account, l *line) []any {
-	row := []any{l.kind}
-	for i, text := range l.values(a.by) {
-		switch {
-		case l.kind == "group" && text == "" && slices.Contains(ofSome, a.by[i]):
-			row = append(row, nil)
-			continue
-		case l.kind == "group" && text == "" && a.by[i] == "reason":
-			text = "(pods and units)"
-		case i > 0 || l.kind == "group":
-		case l.kind == "unattributed":
-			text = "(unattributed)"
-		default:
-			text = "TOTAL"
-		}
-		row = append(row, text)
-	}
+	row := l.cells(a.by)
 	known := func(value any, unknown bool) any {
 		if unknown {
 			return nil
@@ -281,6 +266,27 @@ func (q *question) statementRow(a *account, l *line) []any {
 		row = append(row, rounded(l.grams), rounded(l.grams/1000))
 	}
 	return append(row, !a.incomplete)
+}
+
+// cells returns the kind of a line, and its values of columns or the texts in place of them.
+func (l *line) cells(by []string) []any {
+	row := []any{l.kind}
+	for i, text := range l.values(by) {
+		switch {
+		case l.kind == "group" && text == "" && slices.Contains(ofSome, by[i]):
+			row = append(row, nil)
+			continue
+		case l.kind == "group" && text == "" && by[i] == "reason":
+			text = "(pods and units)"
+		case i > 0 || l.kind == "group":
+		case l.kind == "unattributed":
+			text = "(unattributed)"
+		default:
+			text = "TOTAL"
+		}
+		row = append(row, text)
+	}
+	return row
 }
 
 // ofSome contains the columns that are empty for some charges.

@@ -35,19 +35,13 @@ func (q *question) twice(ctx context.Context, of books.Query, a *print.Answer) e
 	if err != nil {
 		return err
 	}
-	clusters, uuids := make(map[string]string), make(map[string]bool)
-	for _, b := range found {
-		if other, ok := clusters[b.UUID]; ok && other != b.Cluster {
-			uuids[b.UUID] = true
-		}
-		clusters[b.UUID] = b.Cluster
-	}
+	uuids := inClusters(found)
 	if len(uuids) == 0 {
 		return nil
 	}
 	all, known := make(map[pair]*shared), make(map[string][]table.Seen) // by UUID, in an hour
 	var hour time.Time
-	for g, err := range q.source.Rows(ctx, where(of, "uuid", slices.Sorted(maps.Keys(uuids))...)) {
+	for g, err := range q.source.Rows(ctx, where(of, "uuid", uuids...)) {
 		if err != nil {
 			return err
 		}
@@ -68,6 +62,18 @@ func (q *question) twice(ctx context.Context, of books.Query, a *print.Answer) e
 	}
 	q.markTwice(all, a)
 	return nil
+}
+
+// inClusters returns the UUIDs of boards in several clusters, sorted.
+func inClusters(boards []books.Board) []string {
+	clusters, uuids := make(map[string]string), make(map[string]bool)
+	for _, b := range boards {
+		if other, ok := clusters[b.UUID]; ok && other != b.Cluster {
+			uuids[b.UUID] = true
+		}
+		clusters[b.UUID] = b.Cluster
+	}
+	return slices.Sorted(maps.Keys(uuids))
 }
 
 func add(all map[pair]*shared, a, b *table.Seen, hour time.Time) {

@@ -189,7 +189,16 @@ func (c *check) overcharged() (notices []string) {
 }
 
 func (c *check) row(of books.Query) []any {
-	expected, wrong := int64(of.Until.Sub(of.From)/time.Hour), int64(0)
+	expected, wrong := int64(of.Until.Sub(of.From)/time.Hour), c.wrong()
+	missing := missingHours(of, c.hours)
+	ok := missing == "" && wrong == 0 && c.gaps == 0 && c.refused == 0 && c.lost == 0
+	return []any{
+		c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.refused, c.pods, c.pruned, c.lost, c.boards, c.charged, c.uncounted, wrong, ok,
+	}
+}
+
+// wrong returns the number of hours, and of pruned months, in which the charges are not the energy of the boards.
+func (c *check) wrong() (wrong int64) {
 	for _, difference := range c.hours {
 		if difference != 0 {
 			wrong++
@@ -205,11 +214,7 @@ func (c *check) row(of books.Query) []any {
 			wrong++ // although the charges add up
 		}
 	}
-	missing := missingHours(of, c.hours)
-	ok := missing == "" && wrong == 0 && c.gaps == 0 && c.refused == 0 && c.lost == 0
-	return []any{
-		c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.refused, c.pods, c.pruned, c.lost, c.boards, c.charged, c.uncounted, wrong, ok,
-	}
+	return wrong
 }
 
 // maxPods is the number of unknown pods that are listed.

@@ -1,0 +1,39 @@
+package ask
+
+import (
+	"io"
+	"os"
+	"time"
+)
+
+// Terminal is the place where answers are written.
+type Terminal struct {
+	In       io.Reader // the names of "-"
+	Out, Err io.Writer
+	// Colour marks headings and notices. Progress shows the current step; an empty text hides it.
+	Colour   bool
+	Progress func(text string)
+	// Program is the name of the program in errors.
+	Program string
+}
+
+// Process returns the terminal of the process. Colour is off if $NO_COLOR is set.
+func Process(program string, colour bool, progress func(string)) Terminal {
+	return Terminal{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Colour: colour && os.Getenv("NO_COLOR") == "", Progress: progress, Program: program}
+}
+
+// slow is the time after which progress is shown.
+const slow = time.Second
+
+// slowProgress returns functions that show the progress of a slow question, and hide it.
+func (t Terminal) slowProgress() (show func(text string), hide func()) {
+	if t.Progress == nil {
+		return func(string) {}, func() {}
+	}
+	began := time.Now()
+	return func(text string) {
+		if time.Since(began) >= slow {
+			t.Progress(text)
+		}
+	}, func() { t.Progress("") }
+}
