@@ -288,6 +288,30 @@ func TestContainers(t *testing.T) {
 	m.wantHeld("docker/train exclusive")
 }
 
+// TestEqualNames checks that containers of two engines with the same name keep their own images.
+func TestEqualNames(t *testing.T) {
+	m := newMachine(t, nil)
+	podman := strings.Replace(containerID, "3", "6", 1)
+	m.write("docker/containers/"+containerID+"/config.v2.json", `{"Name":"/web","Config":{"Image":"shop:1"}}`)
+	m.write("docker/containers/"+containerID+"/hostconfig.json", `{}`)
+	m.write("podman/overlay-containers/containers.json", `[{"id":"`+podman+`","names":["web"],"metadata":"{\"image-name\":\"blog:2\"}"}]`)
+	m.start(10, "python3", "/system.slice/docker-"+containerID+".scope", "")
+	m.start(11, "python3", "/machine.slice/libpod-"+podman+".scope/container", "")
+	m.refresh()
+	m.want(10, "docker/web")
+	m.want(11, "podman/web")
+	want := map[gpu.Unit]gpu.UnitInfo{
+		{Manager: unit.Docker, Name: "web"}: {ContainerID: containerID, Image: "shop:1"},
+		{Manager: unit.Podman, Name: "web"}: {ContainerID: podman, Image: "blog:2"},
+	}
+	for range 8 { // in any order of the containers
+		m.refresh()
+		if diff := cmp.Diff(want, m.Units()); diff != "" {
+			t.Fatalf("descriptions (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // TestBrokenList checks that each container of Podman is named once the list of containers can be read.
 func TestBrokenList(t *testing.T) {
 	m := newMachine(t, nil)

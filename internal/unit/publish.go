@@ -242,7 +242,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 	for id, c := range m.containers {
 		for _, manager := range engines {
 			u := gpu.Unit{Manager: manager, Name: m.names[id].name}
-			if info, known := infos[u]; known {
+			if info, known := infos[u]; known && (c.manager == "" || c.manager == manager) { // engines may have equal names
 				info.ContainerID, info.Image, info.Project = id, c.image, c.project
 				infos[u] = info
 			}
