@@ -233,6 +233,19 @@ func TestScriptsNeverFail(t *testing.T) {
 	}
 }
 
+// TestEpilogAfterUpdate checks that the epilog removes the files of a job whose prolog was an earlier one, without names.
+func TestEpilogAfterUpdate(t *testing.T) {
+	dir, job := t.TempDir(), []string{"SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0"}
+	script(t, "prolog.sh", dir, job...)
+	if err := os.RemoveAll(filepath.Join(dir, "names")); err != nil {
+		t.Fatal(err)
+	}
+	script(t, "epilog.sh", dir, job...)
+	if left := files(t, dir); len(left) > 0 {
+		t.Errorf("files after the job: %q", left)
+	}
+}
+
 // TestScriptsRefuseDirectories checks that the scripts write and remove nothing in a directory that
 // another user can change.
 func TestScriptsRefuseDirectories(t *testing.T) {
@@ -249,6 +262,10 @@ func TestScriptsRefuseDirectories(t *testing.T) {
 		{"jobs of another user", func(dir string) error { return os.Chown(dir+"/jobs", 12345, 0) }},
 		{"link", func(dir string) error {
 			return errors.Join(os.Rename(dir, dir+".real"), os.Symlink(dir+".real", dir))
+		}},
+		{"others may write names", func(dir string) error { return chmod(dir+"/names", 0o777) }},
+		{"dangling link of names", func(dir string) error {
+			return errors.Join(os.RemoveAll(dir+"/names"), os.Symlink(dir+".nowhere", dir+"/names"))
 		}},
 		{"link of jobs", func(dir string) error {
 			return errors.Join(os.Rename(dir+"/jobs", dir+".jobs"), os.Symlink(dir+".jobs", dir+"/jobs"))

@@ -4,7 +4,8 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin
 dir=${GPULEDGER_HELD_DIR:-/run/gpuledger-held} job=$SLURM_JOB_ID
 case $job in '' | *[!0-9]*) exit 0 ;; esac
 for folder in "$dir" "$dir/jobs" "$dir/names"; do
-	case $(ls -ld "$folder" 2>/dev/null) in d????-??-*) [ -O "$folder" ] || exit 0 ;; *) exit 0 ;; esac
+	[ -e "$folder" ] || [ -L "$folder" ] || continue # an earlier prolog did not create it
+	case $(ls -ld "$folder") in d????-??-*) [ -O "$folder" ] || exit 0 ;; *) exit 0 ;; esac
 done
 for file in "$dir"/*; do
 	[ -f "$file" ] && read -r holder rest <"$file" && [ "$holder" = "$job" ] && rm -f "$file"
