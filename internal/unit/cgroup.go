@@ -16,7 +16,7 @@ type match struct {
 	// id is the unit's name or, for some managers, an id whose name is found elsewhere: the SLUID
 	// of a Slurm job, 64 hex digits of a container.
 	id string
-	// uid is the user of a Slurm job, if the path contains it.
+	// uid is the user of the unit, if the path contains it.
 	uid string
 	// inPod is set if the unit runs inside a pod.
 	inPod bool

@@ -89,3 +89,24 @@ func TestBadHolders(t *testing.T) {
 		t.Errorf("a job of PBS in the directory of Slurm: %v", err)
 	}
 }
+
+// TestUserInPath checks that a manager in a file names the users of its units, and that root and a text are no users.
+func TestUserInPath(t *testing.T) {
+	for _, tt := range []struct{ segment, want string }{{"uid_1002", "1002"}, {"uid_0", ""}, {"uid_x", ""}} {
+		m := newMachine(t, func(c *unit.Config) {
+			managers := machine{t: t, dir: t.TempDir()}
+			managers.write("oar.conf", "path = /oar/uid_(?P<uid>.+)/job_([0-9]+)\n")
+			known, err := unit.LoadManagers([]string{managers.dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Known, c.Managers = known, unit.Names(known)
+		})
+		m.start(10, "python3", "/oar/"+tt.segment+"/job_7", "")
+		m.want(10, "oar/7")
+		m.refresh()
+		if diff := cmp.Diff(map[gpu.Unit]gpu.UnitInfo{{Manager: "oar", Name: "7"}: {UID: tt.want}}, m.Units()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.segment, diff)
+		}
+	}
+}

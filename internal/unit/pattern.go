@@ -58,6 +58,9 @@ func parsePattern(text string) (p Pattern, err error) {
 	if names != 1 {
 		return p, fmt.Errorf("%q: has %d groups, must have one, which is the unit's name; (?:…) groups without a name", text, names)
 	}
+	if p.uid.group > 0 && p.uid.segment > p.name.segment {
+		return p, fmt.Errorf("%q: the group uid must not be below the unit's name, where the unit chooses the names", text)
+	}
 	return p, nil
 }
 

@@ -49,6 +49,7 @@ func TestRefusedPatterns(t *testing.T) {
 		{`/pbs_jobs\.service/jobid`, "has 0 groups"},
 		{`/(pbs)/(.+)`, "has 2 groups"},
 		{`/pbs/(?P<uid>[0-9]+)`, "has 0 groups"},
+		{`/oar/job_([0-9]+)/uid_(?P<uid>[0-9]+)`, "where the unit chooses the names"},
 		{`/pbs/(.+/.+)`, "no group may contain /"},
 		{`/pbs/(`, "is no regexp"},
 		{`/pbs//(.+)`, "is no regexp"},

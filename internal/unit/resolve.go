@@ -61,8 +61,8 @@ func (m *Mapper) see(c match, pid uint32) {
 		m.active = true
 		m.requestPoll()
 	}
-	if c.manager == Slurm && c.uid != "" && c.uid != "0" {
-		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // by SLUID while the job is unknown
+	if isNumber(c.uid) && c.uid != "0" {
+		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // a job of Slurm by its SLUID while its id is unknown
 	}
 }
 
