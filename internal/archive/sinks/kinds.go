@@ -32,6 +32,8 @@ type Kind struct {
 	local, driver, fragment bool
 	// parameters begin the names of the flags of parameters: folder. for --folder.format. It is empty if there are none.
 	parameters string
+	// secret is the parameter with the file of a secret, empty if there is none.
+	secret string
 
 	target func(o *Options) *string // the place in the options
 	valid  func(o *Options) error
@@ -94,7 +96,7 @@ var kinds = []*Kind{
 		},
 	},
 	{
-		Name: "mysql", Flag: "mysql.url", Schemes: []string{"mysql", "mariadb"}, driver: true, parameters: "mysql.",
+		Name: "mysql", Flag: "mysql.url", Schemes: []string{"mysql", "mariadb"}, driver: true, parameters: "mysql.", secret: "password-file",
 		Example: "mysql://archive@db.example.com/gpuledger?tls=true&password-file=/etc/password", Help: "tables in MySQL or MariaDB",
 		target: func(o *Options) *string { return &o.MySQL },
 		valid:  func(o *Options) error { return cli.CheckSecret("mysql.password-file", o.MySQLPassword) },
@@ -116,7 +118,7 @@ var kinds = []*Kind{
 		books: func(ctx context.Context, o *Options) (books.Source, error) { return books.OpenSQLite(ctx, o.SQLite) },
 	},
 	{
-		Name: "http", Flag: "http.url", Schemes: []string{"https", "http"}, fragment: true, parameters: "http.",
+		Name: "http", Flag: "http.url", Schemes: []string{"https", "http"}, fragment: true, parameters: "http.", secret: "token-file",
 		Example: "https://assets.example.com/gpus#token-file=/etc/token", Help: "requests with rows to a server",
 		target: func(o *Options) *string { return &o.HTTP.URL },
 		valid:  func(o *Options) error { return o.HTTP.Validate() },

@@ -95,6 +95,30 @@ func TestURLs(t *testing.T) {
 	}
 }
 
+// TestSecretOfAnotherPlace checks that a secret in flags goes to the place in flags, and to a URL only without it.
+func TestSecretOfAnotherPlace(t *testing.T) {
+	for _, tt := range []struct {
+		url  string
+		with []string
+		want string
+	}{
+		{"https://b/x", []string{"--http.url=https://a/x"}, ""},
+		{"https://b/x#token-file=/own", []string{"--http.url=https://a/x"}, "/own"},
+		{"https://b/x", nil, "/flag"},
+		{"mysql://u@b/db", []string{"--mysql.url=mysql://u@a/db"}, ""},
+		{"mysql://u@b/db?password-file=/own", []string{"--mysql.url=mysql://u@a/db"}, "/own"},
+		{"mysql://u@b/db", nil, "/flag"},
+	} {
+		fs, _ := parsed(t, append(tt.with, "--http.token-file=/flag", "--mysql.password-file=/flag")...)
+		got, err := sinks.OptionsOf(tt.url, fs)
+		if err != nil {
+			t.Errorf("%s: %v", tt.url, err)
+		} else if secret := got.HTTP.TokenFile + got.MySQLPassword; secret != tt.want {
+			t.Errorf("%s beside %v receives the secret %q, want %q", tt.url, tt.with, secret, tt.want)
+		}
+	}
+}
+
 // TestInvalid checks that errors of URLs name the flag, the problem and a way out.
 func TestInvalid(t *testing.T) {
 	const all = "file, s3, postgres, postgresql, mysql, mariadb, sqlite, https, http, stdout"

@@ -124,12 +124,16 @@ func (k *Kind) own(query string) (own, others string) {
 	return strings.Join(ours, "&"), strings.Join(rest, "&")
 }
 
-// options returns the options of a URL. A parameter of the URL is the flag of its name for this place alone.
+// options returns the options of a URL. A parameter of the URL is the flag of its name for this place alone. If a flag names another
+// place of the kind, the flag with a secret belongs to that place: another server must not receive it.
 func (k *Kind) options(at parts, defaults *flag.FlagSet) (*Options, error) {
 	o, fs := new(Options), flag.NewFlagSet("", flag.ContinueOnError)
 	o.Register(fs)
-	names := k.Parameters()
+	names, other := k.Parameters(), defaults.Lookup(k.Flag)
 	for _, name := range names {
+		if name == k.secret && other != nil && other.Value.String() != "" {
+			continue
+		}
 		if given := defaults.Lookup(k.parameters + name); given != nil {
 			if err := fs.Set(given.Name, given.Value.String()); err != nil {
 				return nil, fmt.Errorf("--%s: %w", given.Name, err)
