@@ -1,7 +1,9 @@
 package database_test
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +31,9 @@ func TestDays(t *testing.T) {
 		for query := range strings.SplitSeq(strings.TrimSpace(string(text)), ";\n") {
 			name, of, _ := strings.Cut(strings.TrimPrefix(query, "-- "), "\n")
 			want, got := lines(t, path, strings.TrimSuffix(of, ";")), lines(t, path, "select * from "+name)
+			for i := range min(len(got), len(want)) {
+				got[i] = got[i][:len(want[i])] // new columns of a view are its last ones
+			}
 			slices.SortFunc(want, slices.Compare)
 			slices.SortFunc(got, slices.Compare)
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -50,10 +55,14 @@ func TestRepair(t *testing.T) {
 		"delete from days", "delete from gpu_days",
 		"delete from days where day = '2026-03-02'; delete from gpu_days where day = '2026-03-01'",
 		"insert into days select 'west', day, " + strings.Join(table.Days.Names()[2:], ", ") + " from days", // the hours of west are deleted
-		"drop table days; drop table gpu_days; delete from schema_version where version > 1",
+		firstVersion,
 	} {
 		check(t, d.Close())
-		lines(t, path, change)
+		if change == firstVersion {
+			path = inFirstVersion(t, path)
+		} else {
+			lines(t, path, change)
+		}
 		var err error
 		d, err = database.SQLite.Open(t.Context(), path, "")
 		check(t, err)
@@ -62,4 +71,24 @@ func TestRepair(t *testing.T) {
 		}
 	}
 	check(t, d.Close())
+}
+
+// firstVersion is a change of a database to its first version, which has no sums.
+const firstVersion = "a return to the first version"
+
+// inFirstVersion copies a database into a file of the first version.
+func inFirstVersion(t *testing.T, path string) string {
+	old := filepath.Join(t.TempDir(), "old.db")
+	tables, err := os.ReadFile("migrations/sqlite/001_tables.sql")
+	check(t, err)
+	lines(t, old, string(tables))
+	for _, of := range lines(t, old, "select name from sqlite_schema where type = 'table' and name <> 'schema_version'") {
+		var names []string
+		for _, column := range lines(t, old, "select name from pragma_table_info('"+of[0]+"')") {
+			names = append(names, column[0])
+		}
+		lines(t, old, fmt.Sprintf("attach '%s' as new; insert into main.%s select %s from new.%[2]s", path, of[0], strings.Join(names, ", ")))
+	}
+	lines(t, old, "insert into schema_version values (1)")
+	return old
 }
