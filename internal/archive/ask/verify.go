@@ -101,12 +101,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return a, err
 	}
-	checks, accepted := checksOf(of, st.Hours)
-	for _, charge := range st.Charges {
-		if c := checks[charge.Cluster]; c != nil {
-			c.charge(charge.Hour, charge.Energy, charge.Reason)
-		}
-	}
+	checks, accepted := checksOf(of, st)
 	unknownPods(st.UnknownPods, checks, &a)
 	dropped, err := q.dropped(ctx, of, checks)
 	if err != nil {
@@ -115,9 +110,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	if st.Bounded {
 		uncounted(st.Uncounted, checks, &a)
 	}
-	if dropped > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("the rows of %d hours are missing although the manifest has them: were partitions or files removed? gpuledger-archive prune marks such hours", dropped))
-	}
+	a.Notices = append(a.Notices, dropped...)
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
 		a.Notices = append(a.Notices, checks[name].overcharged()...)
 		a.Rows = append(a.Rows, checks[name].row(of))
@@ -140,10 +133,10 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// checksOf returns the filed hours of each cluster, and the hours with gaps that were accepted.
-func checksOf(of books.Query, hours []books.Hour) (checks map[string]*check, accepted gaps) {
+// checksOf returns the filed hours and the charges of each cluster, and the hours with gaps that were accepted.
+func checksOf(of books.Query, st *books.Statement) (checks map[string]*check, accepted gaps) {
 	checks, accepted = make(map[string]*check), make(gaps)
-	for _, h := range hours {
+	for _, h := range st.Hours {
 		c := checks[h.Cluster]
 		if c == nil {
 			c = &check{cluster: h.Cluster, hours: make(map[time.Time]int64), rows: make(map[time.Time]int64), sums: make(map[time.Time]int64), rests: make(map[time.Time]int64)}
@@ -154,25 +147,34 @@ func checksOf(of books.Query, hours []books.Hour) (checks map[string]*check, acc
 			c.gaps++
 		}
 	}
+	for _, charge := range st.Charges {
+		if c := checks[charge.Cluster]; c != nil {
+			c.charge(charge.Hour, charge.Energy, charge.Reason)
+		}
+	}
 	return checks, accepted
 }
 
-// dropped adds the filed hours without rows, and returns their number.
-func (q *question) dropped(ctx context.Context, of books.Query, checks map[string]*check) (n int64, err error) {
+// dropped adds the filed hours without rows, and returns a notice about them.
+func (q *question) dropped(ctx context.Context, of books.Query, checks map[string]*check) (notices []string, err error) {
 	source, ok := q.source.Source.(books.Detailed)
 	if !ok {
-		return 0, nil
+		return nil, nil
 	}
 	err = source.Details(ctx, of, func(cluster string, hour time.Time) {
 		if c := checks[cluster]; c != nil {
 			delete(c.rows, hour)
 		}
 	})
+	n := 0
 	for _, c := range checks {
 		c.lost += int64(len(c.rows))
-		n += int64(len(c.rows))
+		n += len(c.rows)
 	}
-	return n, err
+	if n > 0 {
+		notices = append(notices, fmt.Sprintf("the rows of %d hours are missing although the manifest has them: were partitions or files removed? gpuledger-archive prune marks such hours", n))
+	}
+	return notices, err
 }
 
 // maxOvercharged is the number of hours that are listed.

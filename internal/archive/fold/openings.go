@@ -85,11 +85,7 @@ func (in *Input) Doubtful() (boards []Board) {
 		}
 		k := gpuOf(s.Labels)
 		present[k] = true
-		opening, known := in.Openings[c.account(s.Labels)]
-		if !known {
-			opening.Time = s.Samples[0].Time
-		}
-		if moved := slices.IndexFunc(s.Samples, func(x Sample) bool { return x.Value != opening.Value }); moved >= 0 && in.isDoubtful(c, opening, s.Samples[moved]) {
+		if doubt, known := in.beginsDoubtful(c, s); doubt {
 			doubtful[k] = true
 			certain[k] = certain[k] || !known && seen[k]
 		}
@@ -106,6 +102,17 @@ func (in *Input) Doubtful() (boards []Board) {
 	}
 	slices.SortFunc(boards, func(a, b Board) int { return slices.Compare([]string{a.Node, a.UUID}, []string{b.Node, b.UUID}) })
 	return boards
+}
+
+// beginsDoubtful reports whether the first step of a counter is doubtful, and whether its opening value is known. Without
+// one the counter begins at 0.
+func (in *Input) beginsDoubtful(c *counter, s Series) (doubtful, known bool) {
+	opening, known := in.Openings[c.account(s.Labels)]
+	if !known {
+		opening.Time = s.Samples[0].Time
+	}
+	moved := slices.IndexFunc(s.Samples, func(x Sample) bool { return x.Value != opening.Value })
+	return moved >= 0 && in.isDoubtful(c, opening, s.Samples[moved]), known
 }
 
 // wrongOpenings returns the GPUs with opening values, and the GPUs with a certainly wrong one.

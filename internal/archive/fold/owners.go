@@ -49,7 +49,6 @@ type unit struct{ account, user string }
 // with more known labels is the later one, because the reconciler does not forget owners.
 func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*table.Pod), make(map[table.PodID]bool), make(map[string]table.Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
-	team := LabelName(teamLabel)
 	by := make(map[string][]map[string]string)
 	var units []description
 	for _, s := range series {
@@ -69,6 +68,17 @@ func newOwners(series []Series, teamLabel string) *owners {
 			return cmp.Or(cmp.Compare(known(a), known(b)), slices.Compare(sorted(a), sorted(b)))
 		})
 	}
+	o.addPods(by)
+	o.addTeams(by, LabelName(teamLabel))
+	slices.SortFunc(units, description.compare)
+	for _, d := range units {
+		o.units[unitKey{d.labels["node"], d.labels["manager"], d.labels["unit"]}] = unit{d.labels["account"], d.user()}
+	}
+	return o
+}
+
+// addPods adds pods with their workloads, and machines, from series by metric.
+func (o *owners) addPods(by map[string][]map[string]string) {
 	for _, l := range by[podInfo] {
 		p := o.pod(l)
 		p.Node, p.OwnerKind, p.OwnerName = l["node"], l["owner_kind"], l["owner_name"]
@@ -83,12 +93,12 @@ func newOwners(series []Series, teamLabel string) *owners {
 	for _, l := range by[machineInfo] {
 		o.machines[l["node"]] = l["machine"]
 	}
+}
+
+// addTeams adds the teams of namespaces and of their pods, which a label names.
+func (o *owners) addTeams(by map[string][]map[string]string, team string) {
 	for _, l := range by[namespaceLabels] {
 		o.namespaces[l["namespace"]] = cmp.Or(l[team], o.namespaces[l["namespace"]])
-	}
-	slices.SortFunc(units, description.compare)
-	for _, d := range units {
-		o.units[unitKey{d.labels["node"], d.labels["manager"], d.labels["unit"]}] = unit{d.labels["account"], d.user()}
 	}
 	for _, p := range o.pods {
 		p.Team = o.namespaces[p.Namespace]
@@ -97,7 +107,6 @@ func newOwners(series []Series, teamLabel string) *owners {
 		p := o.pod(l)
 		p.Team = cmp.Or(l[team], p.Team, o.namespaces[p.Namespace])
 	}
-	return o
 }
 
 // description is a series that describes a unit, with the time of its last sample.
