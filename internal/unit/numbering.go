@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -16,6 +17,9 @@ const (
 	contradictions = 3
 	// maxJobUses limits the jobs of a directory that are remembered.
 	maxJobUses = 16
+	// keepJobUse is the time for which the use of a job is remembered. Jobs can use GPUs of others where cgroups do not constrain
+	// devices: without a limit of time, three of them would count until more jobs have run.
+	keepJobUse = 24 * time.Hour
 )
 
 // number is a number that names a GPU in a directory. The zero value is a GPU that is named by UUID.
@@ -38,6 +42,7 @@ type jobUse struct {
 	job     jobKey
 	numbers []string
 	used    []gpu.Device
+	last    time.Duration // on the boot clock
 }
 
 // fits reports whether the files name all GPUs that the job uses.
@@ -85,7 +90,7 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 }
 
 // compare stores the GPUs that jobs with files used. Jobs with a GPU that is named by UUID prove nothing about numbers.
-func (n *numbering) compare(claims []claim) {
+func (n *numbering) compare(claims []claim, now time.Duration) {
 	n.numbers = make(map[string]Numbers)
 	of := make(map[jobKey]map[string][]string) // numbers by job and directory
 	byUUID := make(map[jobKey]bool)
@@ -104,11 +109,14 @@ func (n *numbering) compare(claims []claim) {
 	for _, job := range slices.Sorted(maps.Keys(n.used)) {
 		for dir, numbers := range of[job] {
 			if len(of[job]) == 1 && !byUUID[job] {
-				n.add(dir, jobUse{job, numbers, n.devicesOf(n.used[job])})
+				n.add(dir, jobUse{job, numbers, n.devicesOf(n.used[job]), now})
 			}
 		}
 	}
 	clear(n.used)
+	for dir, uses := range n.jobs {
+		n.jobs[dir] = slices.DeleteFunc(uses, func(u jobUse) bool { return now-u.last > keepJobUse })
+	}
 }
 
 func (n *numbering) devicesOf(uuids map[string]bool) []gpu.Device {

@@ -2,9 +2,11 @@ package unit
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -72,13 +74,53 @@ func TestNumbering(t *testing.T) {
 					t.Fatal(err)
 				}
 				m.Used(eightGPUs(), by)
-				m.numbering.compare(files.claims)
+				m.numbering.compare(files.claims, 0)
 			}
 			err := m.numbering.check()
 			if want := strings.ReplaceAll(tt.want, "DIR", dir); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want one with %q", err, want)
 			}
 		})
+	}
+}
+
+// TestNumberingForgets checks that three jobs that used GPUs of others put the stage down for a day at most, while one other job runs
+// all the time.
+func TestNumberingForgets(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "jobs/9"), "gpus=1\n")
+	var m Mapper
+	poll := func(at time.Duration, used map[string]string) error {
+		by := make(map[gpu.Owner][]string)
+		for job, uuid := range used {
+			by[gpu.Unit{Manager: Slurm, Name: job}.Owner()] = []string{uuid}
+		}
+		m.Used(eightGPUs(), by)
+		files, err := readPrologFiles(slurmDirs(dir), Index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.numbering.compare(files.claims, at)
+		return m.numbering.check()
+	}
+	for _, job := range []string{"1", "2", "3"} {
+		write(t, filepath.Join(dir, "jobs", job), "gpus=0\n")
+	}
+	if poll(0, map[string]string{"1": "GPU-5", "2": "GPU-5", "3": "GPU-5", "9": "GPU-1"}) == nil {
+		t.Error("no error while three jobs use another GPU")
+	}
+	for _, job := range []string{"1", "2", "3"} {
+		if err := os.Remove(filepath.Join(dir, "jobs", job)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at := time.Hour; at <= 25*time.Hour; at += time.Hour {
+		if err := poll(at, map[string]string{"9": "GPU-1"}); (err != nil) != (at <= 24*time.Hour) {
+			t.Errorf("error after %v: %v", at, err)
+		}
+	}
+	if uses := m.numbering.jobs[dir]; len(uses) != 1 || uses[0].job != "9" {
+		t.Errorf("%d jobs are remembered, want the running one", len(uses))
 	}
 }
 

@@ -23,7 +23,7 @@ func (m *Mapper) publish(found live, now gpu.Instant) error {
 	m.held = m.holdings(alive, now)
 	m.asked = now.Boot
 	m.infos = m.describe()
-	m.numbering.compare(m.lastFiles.claims)
+	m.numbering.compare(m.lastFiles.claims, now.Boot)
 	return m.numbering.check()
 }
 
