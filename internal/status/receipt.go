@@ -20,7 +20,7 @@ func WriteReceipt(w io.Writer, p *Page, unit string) error {
 		g := &p.GPUs[i]
 		for k := range g.Containers {
 			c := &g.Containers[k]
-			if c.Energy == nil || c.Manager+"/"+c.Unit != unit {
+			if c.Energy == nil || c.Unit == "" || c.Manager+"/"+c.Unit != unit {
 				continue
 			}
 			name = c.PodName()

@@ -22,11 +22,13 @@ func TestReceipt(t *testing.T) {
 	second.Book.Settled.Wall = now.Wall.Add(-3 * time.Second)
 	third := newGPU(4, job("4713", gpu.ByMethod{gpu.Shared: 1_000}, 1_000))
 	third.Serial = ""
+	third.Book.Accounts = append(third.Book.Accounts, account("team-a", "train-0", "main", gpu.ByMethod{gpu.Shared: 1_000}))
 	p := status.New(&gpu.Snapshot{At: now, GPUs: []gpu.GPU{first, second, third}}, now)
 	for _, tt := range []struct{ unit, want string }{
 		{"slurm/4711", "job 4711: 35.79\u00a0kJ, 4\u00a0% idle, on 2 boards: " + first.Serial + ", " + second.Serial + "; until 2026-03-01 07:59:57 UTC\n"},
 		{"slurm/4713", "job 4713: 1.00\u00a0J, 100\u00a0% idle, on 1 board: " + third.UUID + "; until "},
 		{"slurm/4714", "no such unit has energy"},
+		{"/", "no such unit has energy"}, // as of a pod
 		{"", "no such unit has energy"},
 	} {
 		var out bytes.Buffer
