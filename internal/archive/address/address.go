@@ -27,6 +27,11 @@ func Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
+// IsHTTP reports whether a URL is the address of an HTTP server, with or without TLS.
+func IsHTTP(u *url.URL) bool {
+	return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
 // Public returns a URL without user, password, parameters and fragment.
 func Public(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()

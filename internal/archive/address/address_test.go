@@ -92,3 +92,16 @@ func TestHide(t *testing.T) {
 		t.Error("no error becomes one")
 	}
 }
+
+// TestIsHTTP checks schemes and hosts.
+func TestIsHTTP(t *testing.T) {
+	for text, want := range map[string]bool{
+		"http://h": true, "https://h:1/p": true, "https://u:p@h": true, "HTTP://h": true,
+		"http://": false, "http:///p": false, "ftp://h": false, "httpss://h": false, "//h": false, "h": false, "": false,
+	} {
+		u, err := url.Parse(text)
+		if err != nil || address.IsHTTP(u) != want {
+			t.Errorf("IsHTTP(%q) must be %v, error %v", text, want, err)
+		}
+	}
+}

@@ -43,18 +43,15 @@ func readCarbon(path, zones string) (*Carbon, error) {
 	if path == "" {
 		return nil, nil
 	}
-	c := &Carbon{zones: make(map[string][]segment), clusters: make(map[string]string)}
-	for field := range strings.SplitSeq(zones, ",") {
-		if cluster, zone, ok := strings.Cut(strings.TrimSpace(field), "="); ok {
-			c.clusters[cluster] = zone
-		} else if field != "" {
-			return nil, fmt.Errorf("--carbon.zones=%s: must be zones by cluster such as east=DE,west=FR", zones)
-		}
+	clusters, err := parseZones(zones)
+	if err != nil {
+		return nil, err
 	}
+	c := &Carbon{zones: make(map[string][]segment), clusters: clusters}
 	var from, until, grams, zone int
 	var intervals bool                   // whether rows are for intervals of equal length, as in files of Electricity Maps
 	rows := make(map[string][]intensity) // by zone, empty for all zones
-	err := readList("carbon", path, func(l *list) error {
+	err = readList("carbon", path, func(l *list) error {
 		from, until, grams, zone = l.column(fromColumns...), l.column("until", "to"), l.column(gramsColumns...), l.column(zoneColumns...)
 		intervals = l.column(fromColumns[0]) < 0
 		if from < 0 || grams < 0 {
@@ -79,6 +76,19 @@ func readCarbon(path, zones string) (*Carbon, error) {
 		return nil, err
 	}
 	return c, c.divide("--carbon="+path, rows, intervals)
+}
+
+// parseZones parses zones by cluster.
+func parseZones(text string) (map[string]string, error) {
+	clusters := make(map[string]string)
+	for field := range strings.SplitSeq(text, ",") {
+		if cluster, zone, ok := strings.Cut(strings.TrimSpace(field), "="); ok {
+			clusters[cluster] = zone
+		} else if field != "" {
+			return nil, fmt.Errorf("--carbon.zones=%s: must be zones by cluster such as east=DE,west=FR", text)
+		}
+	}
+	return clusters, nil
 }
 
 // divide divides the time of each zone into segments.
@@ -143,12 +153,7 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 // a gap is known. A row of an interval is valid for a year, month or day, at most the smallest distance of two rows, else for an
 // hour. Other rows have no end, like prices.
 func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
-	step := time.Duration(0) // the smallest distance of two rows
-	for i := 1; i < len(rows); i++ {
-		if d := rows[i].from.Sub(rows[i-1].from); !rows[i-1].from.IsZero() && rows[i].until.IsZero() && d > 0 && (step == 0 || d < step) {
-			step = d
-		}
-	}
+	step := smallestStep(rows)
 	days := int(step / (24 * time.Hour))
 	switch {
 	case step > 0 && step <= time.Hour || intervals && days == 0:
@@ -161,6 +166,16 @@ func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 		return func(from time.Time) time.Time { return from.AddDate(0, 1, 0) }
 	}
 	return func(from time.Time) time.Time { return from.AddDate(0, 0, 1) }
+}
+
+// smallestStep returns the smallest distance of a row without an end from the row before it, 0 if there is none.
+func smallestStep(rows []intensity) (step time.Duration) {
+	for i := 1; i < len(rows); i++ {
+		if d := rows[i].from.Sub(rows[i-1].from); !rows[i-1].from.IsZero() && rows[i].until.IsZero() && d > 0 && (step == 0 || d < step) {
+			step = d
+		}
+	}
+	return step
 }
 
 // at returns the intensity in the zone of a cluster at a moment, false if it is unknown.

@@ -19,10 +19,9 @@ const (
 	maxLine = 1 << 20
 )
 
-// parseCSV reads a file with a header, and calls row for each other row with its line. The fields are
-// valid during the call. They are separated by commas, or by semicolons if the header has one and no
-// comma.
-func parseCSV(r io.Reader, header func([]string) error, row func(fields []string, line int) error) error {
+// newReader returns a reader of a file. Its fields are separated by commas, or by semicolons if the header
+// has one and no comma.
+func newReader(r io.Reader) *csv.Reader {
 	buffered := bufio.NewReader(&limited{Reader: r})
 	if mark, _ := buffered.Peek(3); string(mark) == "\ufeff" {
 		_, _ = buffered.Discard(3)
@@ -35,6 +34,13 @@ func parseCSV(r io.Reader, header func([]string) error, row func(fields []string
 	}
 	in.TrimLeadingSpace = true
 	in.ReuseRecord = true
+	return in
+}
+
+// parseCSV reads a file with a header, and calls row for each other row with its line. The fields are
+// valid during the call.
+func parseCSV(r io.Reader, header func([]string) error, row func(fields []string, line int) error) error {
+	in := newReader(r)
 	for n := 0; ; n++ {
 		fields, err := in.Read()
 		switch {

@@ -104,11 +104,16 @@ func (p Prices) ByModel() bool {
 	return false
 }
 
+// matches reports whether a price is for the cluster, the model and the hour of a use.
+func (p *Price) matches(u Use) bool {
+	return (p.Cluster == "" || p.Cluster == u.Cluster) && (p.Model == "" || p.Model == u.Model) &&
+		!u.Hour.Before(p.From) && (p.Until.IsZero() || u.Hour.Before(p.Until))
+}
+
 // at returns the prices of a kilowatt-hour and of a GPU hour, false if none matches.
 func (p Prices) at(u Use) (perKWh, perHour float64, known bool) {
 	for _, price := range p {
-		if price.Cluster != "" && price.Cluster != u.Cluster || price.Model != "" && price.Model != u.Model ||
-			u.Hour.Before(price.From) || !price.Until.IsZero() && !u.Hour.Before(price.Until) {
+		if !price.matches(u) {
 			continue
 		}
 		if price.hasKWh {

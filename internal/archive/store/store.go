@@ -80,7 +80,7 @@ func New(c Config) (*Store, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("--store.url must be a URL such as http://127.0.0.1:9090: %w", err)
-	case base.Host == "" || base.Scheme != "http" && base.Scheme != "https":
+	case !address.IsHTTP(base):
 		return nil, errors.New("--store.url must be a URL such as http://127.0.0.1:9090")
 	}
 	settings := &config.HTTPClientConfig{FollowRedirects: true}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/address"
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/cli"
@@ -94,7 +95,7 @@ func (c *Config) Validate() error {
 	}
 	at, err := url.Parse(c.URL)
 	switch {
-	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" || at.User != nil:
+	case err != nil || !address.IsHTTP(at) || at.User != nil:
 		return errors.New("--http.url must be a URL such as https://assets.example.com/gpus, without credentials")
 	case formats[c.Format] == nil:
 		return fmt.Errorf("--http.format=%s: must be ndjson or gpuid", c.Format)
@@ -102,16 +103,16 @@ func (c *Config) Validate() error {
 		return errors.New("--http.batch must be at least 1")
 	case c.Timeout <= 0:
 		return errors.New("--http.timeout must be positive")
-	case c.TokenFile != "" && at.Scheme != "https" && !loopback(at.Hostname()):
+	case c.TokenFile != "" && !private(at):
 		return errors.New("--http.url must be https with --http.token-file: others could read the token")
 	}
 	return cli.CheckSecret("http.token-file", c.TokenFile)
 }
 
-// loopback reports whether a host is this machine.
-func loopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.IsLoopback()
+// private reports whether requests to a URL are encrypted, or stay on this machine.
+func private(at *url.URL) bool {
+	ip, err := netip.ParseAddr(at.Hostname())
+	return at.Scheme == "https" || at.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // pool returns the CAs that verify the server, nil for those of the system.
