@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,6 +31,7 @@ type Units struct {
 	PodmanRoot string
 	PodmanRun  string
 	Containerd string
+	Rootless   string
 	// Known are the managers in the program and in Dirs; nil means those in the program.
 	Known []unit.Manager
 }
@@ -51,6 +53,7 @@ func (u *Units) register(fs *flag.FlagSet) {
 	fs.StringVar(&u.DockerRoot, "units.docker-root", "/var/lib/docker", "`directory` of Docker's data")
 	fs.StringVar(&u.PodmanRoot, "units.podman-root", "/var/lib/containers/storage", "`directory` of the data of root's Podman")
 	fs.StringVar(&u.Containerd, "units.containerd-run", "/run/containerd", "`directory` of the state of containerd, for the names of nerdctl")
+	fs.StringVar(&u.Rootless, "units.rootless-dir", "/run/gpuledger-names", "`directory` in which trusted users name their rootless containers, each in a file of its uid; empty: their units have ids")
 	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` of the temporary data of root's Podman")
 }
 
@@ -85,6 +88,7 @@ func (u *Units) validate() error {
 	}
 	for name, paths := range map[string][]string{
 		"managers": u.Dirs, "held-dir": u.HeldDirs, "docker-root": {u.DockerRoot}, "podman-root": {u.PodmanRoot}, "podman-run": {u.PodmanRun}, "containerd-run": {u.Containerd},
+		"rootless-dir": {cmp.Or(u.Rootless, "/")},
 	} {
 		for _, p := range paths {
 			if !filepath.IsAbs(p) {
@@ -115,7 +119,8 @@ func (c *Config) units(pods *podmapper.Mapper, now gpu.Clock, log *slog.Logger, 
 		Max: c.Units.Max, Keep: c.Retention + 10*time.Minute, Users: c.Units.Users, Passwd: "/etc/passwd",
 		HeldDirs: c.Units.HeldDirs, Numbers: c.Units.Numbers,
 		DockerRoot: c.Units.DockerRoot, PodmanRoots: []string{c.Units.PodmanRoot, c.Units.PodmanRun}, ContainerdRun: c.Units.Containerd,
-		Now: now, Log: log, Stages: stages,
+		RootlessDir: c.Units.Rootless,
+		Now:         now, Log: log, Stages: stages,
 	}
 	if c.PodResources != "" {
 		u.Pods, u.IsPod = pods, podmapper.IsPod

@@ -18,6 +18,8 @@ type match struct {
 	id string
 	// uid is the user of the unit, if the path contains it.
 	uid string
+	// account is the uid of a trusted user whose container it is; containers of root have none.
+	account string
 	// inPod is set if the unit runs inside a pod.
 	inPod bool
 	// daemon is set for the process of Slurm that runs a step of the job.
@@ -72,7 +74,7 @@ func (p *parser) parse(file string) (found match, ok bool) {
 		switch {
 		case !ok || p.rank(m.manager) < p.rank(found.manager):
 			found, ok = m, true
-		case m.manager == found.manager && m.id != found.id:
+		case m.manager == found.manager && m.key() != found.key():
 			return match{}, false
 		case m.manager == found.manager:
 			found.daemon = found.daemon || m.daemon
@@ -222,6 +224,9 @@ func (p *parser) ofUser(segments []string) match {
 		trusts := func(m *Manager) bool { return slices.Contains(m.UIDs, uid) }
 		for i := 3; i == 3 || i < len(segments) && isParent(segments[i-1]); i++ {
 			if m, ok := p.unitAt(segments, i, trusts); ok {
+				if m.container() != "" {
+					m.account = uid
+				}
 				return m
 			}
 		}

@@ -33,9 +33,9 @@ func (m *Mapper) Checks() (all []Check) {
 	for c, processes := range m.found.units {
 		name := c.id
 		if !c.named() {
-			if name = cmp.Or(m.jobs[c.id].name, m.names[c.id].name); name == "" {
+			if name = cmp.Or(m.jobs[c.id].name, m.names[c.key()].name); name == "" {
 				name = c.id
-				problems[c.manager] = fmt.Sprintf("%.14s has no name: %s", c.id, unnamed[c.manager])
+				problems[c.manager] = fmt.Sprintf("%.14s has no name: %s", c.id, m.unnamed(c))
 			}
 		}
 		if units[c.manager] == nil {
@@ -57,6 +57,14 @@ func (m *Mapper) Checks() (all []Check) {
 	}
 	slices.SortFunc(all, func(a, b Check) int { return strings.Compare(a.Manager, b.Manager) })
 	return all
+}
+
+// unnamed explains a unit without a name.
+func (m *Mapper) unnamed(c match) string {
+	if c.account != "" {
+		return fmt.Sprintf("the user %s does not have it in a file of names below --units.rootless-dir", c.account)
+	}
+	return unnamed[c.manager]
 }
 
 // unnamed explains units without a name by manager.

@@ -135,7 +135,7 @@ func (l live) adopt(containers map[string]container) {
 func (m *Mapper) newContainers(found live) map[string]string {
 	ids := make(map[string]string)
 	for u := range found.units {
-		if id := u.container(); id != "" && m.enabled(u.manager) {
+		if id := u.container(); id != "" && u.account == "" && m.enabled(u.manager) {
 			if _, known := m.containers[id]; !known {
 				ids[id] = u.manager
 			}

@@ -59,6 +59,8 @@ type Config struct {
 	PodmanRoots []string
 	// ContainerdRun is the directory of the state of containerd.
 	ContainerdRun string
+	// RootlessDir is the directory of the files in which users name their containers, by uid. It may be empty.
+	RootlessDir string
 	// Pods resolves the processes of pods, and IsPod recognises their cgroups; both are nil on a
 	// machine without Kubernetes.
 	Pods   owner.Resolver
@@ -89,13 +91,13 @@ type Mapper struct {
 	found      live // by the last scan
 	lastFiles  prologFiles
 	passwd     map[string]string
-	containers map[string]container // by id
+	containers map[string]container // by key
 
 	mu sync.Mutex
 	// active is set from the start on a machine without Kubernetes, elsewhere once a unit was seen.
 	// Before that nothing is polled.
 	active bool
-	// jobs contains the name of each run of a job by SLUID, names the name of each container by id.
+	// jobs contains the name of each run of a job by SLUID, names the name of each container by key.
 	jobs, names map[string]dated
 	// engines contains the manager of each container by id.
 	engines map[string]string
@@ -254,9 +256,10 @@ func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
 		prolog     prologFiles
 		passwd     map[string]string
 		containers map[string]container
+		rootless   map[string]container
 		err        error
 	}
-	ids := m.newContainers(found)
+	ids, users := m.newContainers(found), m.newRootless(found)
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
 	r, ok := lane.Run(ctx, func() (r result) {
@@ -266,6 +269,7 @@ func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
 			r.passwd, errs[1] = readUsers(m.cfg.Passwd)
 		}
 		r.containers, errs[2] = m.readContainers(ids)
+		r.rootless = m.readRootless(users)
 		r.err = errors.Join(errs[:]...)
 		return r
 	})
@@ -274,5 +278,6 @@ func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
 	}
 	m.lastFiles, m.passwd = r.prolog, r.passwd
 	maps.Copy(m.containers, r.containers)
+	maps.Copy(m.containers, r.rootless)
 	return r.err, true
 }

@@ -89,7 +89,7 @@ func (m *Mapper) touch(found live, now time.Duration) liveUnits {
 		case c.manager == Slurm:
 			name = m.keep(m.jobs, c.id, now)
 		default:
-			name = m.keep(m.names, c.id, now)
+			name = m.keep(m.names, c.key(), now)
 		}
 		u := gpu.Unit{Manager: c.manager, Name: name}
 		if _, known := m.units[u]; known {
@@ -118,9 +118,13 @@ func (m *Mapper) forget(found live, now time.Duration) {
 	for _, names := range []map[string]dated{m.jobs, m.names} {
 		maps.DeleteFunc(names, func(_ string, d dated) bool { return old(d.last) })
 	}
-	maps.DeleteFunc(m.containers, func(id string, _ container) bool {
-		return !slices.ContainsFunc(engines, func(manager string) bool { return found.units[match{manager: manager, id: id}] != nil })
-	})
+	running := make(map[string]bool)
+	for u := range found.units {
+		if u.container() != "" {
+			running[u.key()] = true
+		}
+	}
+	maps.DeleteFunc(m.containers, func(key string, _ container) bool { return !running[key] })
 	maps.DeleteFunc(m.described, func(job jobKey, _ gpu.UnitInfo) bool {
 		_, known := m.units[job.unit()]
 		_, filed := m.lastFiles.infos[job]
@@ -239,11 +243,11 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 		info.UID = cmp.Or(info.UID, m.uids[gpu.Unit{Manager: Slurm, Name: sluid}])
 		infos[u] = info
 	}
-	for id, c := range m.containers {
+	for key, c := range m.containers {
 		for _, manager := range engines {
-			u := gpu.Unit{Manager: manager, Name: m.names[id].name}
+			u := gpu.Unit{Manager: manager, Name: m.names[key].name}
 			if info, known := infos[u]; known && (c.manager == "" || c.manager == manager) { // engines may have equal names
-				info.ContainerID, info.Image, info.Project = id, c.image, c.project
+				info.ContainerID, info.Image, info.Project = idOf(key), c.image, c.project
 				infos[u] = info
 			}
 		}

@@ -82,7 +82,7 @@ func (m *Mapper) unit(c match, first time.Duration) (gpu.Unit, bool) {
 	case c.manager == Slurm:
 		name = m.final(m.jobs, c.id, c.id, first, now)
 	default:
-		name = m.final(m.names, c.id, c.id[:12], first, now)
+		name = m.final(m.names, c.key(), m.qualify(c, c.id[:12]), first, now)
 	}
 	if name == "" {
 		m.requestPoll()

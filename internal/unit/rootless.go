@@ -1,0 +1,91 @@
+package unit
+
+import (
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/proc"
+)
+
+// maxRootlessFile limits the size of a user's file of names in bytes, about 500 containers.
+const maxRootlessFile = 64 << 10
+
+// containerName is the form of names in Docker and Podman. It contains no @.
+var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
+
+// key returns the key of a container in the maps of a Mapper. Users choose the names of cgroups below their slice, so the id of
+// another user's container, or of root's, is another key there.
+func (m match) key() string {
+	if m.account == "" {
+		return m.id
+	}
+	return m.account + "/" + m.id
+}
+
+// idOf returns the container id in a key.
+func idOf(key string) string { return key[strings.LastIndex(key, "/")+1:] }
+
+// qualify returns the name of a container for its unit. The name of a user's container ends with the user: a user who names a
+// container as another one gets no part of its account. If pages contain nothing about users, these names are ids.
+func (m *Mapper) qualify(c match, name string) string {
+	if c.account == "" || m.cfg.Users == UsersNone {
+		return name
+	}
+	return name + "@" + c.account
+}
+
+// newRootless returns the live containers of users without a known name, by uid.
+func (m *Mapper) newRootless(found live) map[string][]match {
+	users := make(map[string][]match)
+	for u := range found.units {
+		if _, known := m.containers[u.key()]; !known && u.account != "" && m.enabled(u.manager) {
+			users[u.account] = append(users[u.account], u)
+		}
+	}
+	return users
+}
+
+// readRootless returns containers of users by key, from <dir>/<uid>, which the user's helper writes. Only the user's own file names
+// them. A missing or bad file is no error: no user can put a stage down.
+func (m *Mapper) readRootless(users map[string][]match) map[string]container {
+	all := make(map[string]container)
+	if m.cfg.RootlessDir == "" || m.cfg.Users == UsersNone {
+		return all
+	}
+	for account, units := range users {
+		uid, err := strconv.Atoi(account)
+		if err != nil {
+			continue
+		}
+		data, err := readOwned(filepath.Join(m.cfg.RootlessDir, account), maxRootlessFile, uid)
+		if err != nil {
+			continue
+		}
+		names := parseRootless(string(data))
+		for _, u := range units {
+			if c, ok := names[u.id]; ok {
+				c.manager, c.name = u.manager, m.qualify(u, c.name)
+				all[u.key()] = c.checked()
+			}
+		}
+	}
+	return all
+}
+
+// parseRootless parses lines of an id, names separated by commas, and an image. The first line of an id counts. An incomplete line is
+// just being written.
+func parseRootless(text string) map[string]container {
+	all := make(map[string]container)
+	for line := range strings.Lines(text) {
+		line, complete := strings.CutSuffix(line, "\n")
+		id, rest, _ := strings.Cut(line, " ")
+		names, image, _ := strings.Cut(rest, " ")
+		name, _, _ := strings.Cut(names, ",")
+		if _, known := all[id]; complete && !known && proc.IsContainerID(id) && containerName.MatchString(name) {
+			all[id] = container{name: name, image: image}
+		}
+	}
+	return all
+}
