@@ -15,8 +15,8 @@ const maxRootlessFile = 64 << 10
 // containerName is the form of names in Docker and Podman. It contains no @.
 var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
-// key returns the key of a container in the maps of a Mapper. Users choose the names of cgroups below their slice, so the id of
-// another user's container, or of root's, is another key there.
+// key returns the key of a container in the maps of a Mapper. Users choose the names of cgroups below their slice, so the id of a
+// container of root, or of another user, has another key there.
 func (m match) key() string {
 	if m.account == "" {
 		return m.id
