@@ -99,6 +99,7 @@ func TestRootless(t *testing.T) {
 // TestRootlessNamesStay checks that a file that comes late or changes gives no second account to a container.
 func TestRootlessNamesStay(t *testing.T) {
 	s := newSession(t, nil)
+	s.remove("podman") // a machine without a Podman of root
 	s.name(1001, trainID+" train pytorch:2\n")
 	s.run(10, "1001", trainID)
 	s.run(11, "1001", evalID)
