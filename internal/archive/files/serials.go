@@ -66,7 +66,7 @@ func newSerials(s *Sink) *Serials {
 	return &Serials{at, s}
 }
 
-// below is a folder of a storage. It is not listed.
+// below is a folder of a storage. The names in its lists contain the folder.
 type below struct {
 	storage
 	folder string
