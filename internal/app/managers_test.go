@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,7 +57,8 @@ func (m *inspected) start(pid int, name, cgroup string) {
 func (m *inspected) run(args ...string) (string, error) {
 	m.t.Helper()
 	args = append(args, "--path.procfs="+m.dir+"/proc", "--kubelet.pod-resources-socket=", "--units.managers="+m.dir+"/managers.d",
-		"--units.docker-root="+m.dir+"/docker", "--units.podman-root="+m.dir+"/podman", "--units.podman-run="+m.dir+"/podman-run")
+		"--units.docker-root="+m.dir+"/docker", "--units.podman-root="+m.dir+"/podman", "--units.podman-run="+m.dir+"/podman-run",
+		"--units.rootless-dir="+m.dir+"/names")
 	cfg, err := app.Parse(args, func(string) string { return "" })
 	if err != nil {
 		return "", err
@@ -140,4 +142,25 @@ func TestDoctor(t *testing.T) {
 	check("", "ok slurm units: 1, such as slurm/815 with the process 40")
 	m.start(50, "python3", "/docker/"+unnamedContainer)
 	check("units are read incompletely: ", "! docker abababababab01 has no name: Docker does not have it below --units.docker-root")
+}
+
+// TestDoctorRootless checks that the doctor reads the names of a trusted user.
+func TestDoctorRootless(t *testing.T) {
+	m := newInspected(t)
+	m.write("managers.d/podman.conf", "uid = 1001\npath = /libpod-([0-9a-f]{64})(?:\\.scope)?\n")
+	m.start(60, "python3", "/user.slice/user-1001.slice/user@1001.service/user.slice/libpod-"+unnamedContainer+".scope/container")
+	out, err := m.run(app.DoctorCommand)
+	const reason = "the user 1001 does not have it in a file of names below --units.rootless-dir"
+	if err == nil || !strings.Contains(out, reason) {
+		t.Errorf("error %v, output without %q:\n%s", err, reason, out)
+	}
+	m.write("names/1001", unnamedContainer+" train pytorch:2\n")
+	if err := os.Chown(m.dir+"/names/1001", 1001, 0); errors.Is(err, os.ErrPermission) {
+		t.Skip("only root can give a file to a user:", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := m.run(app.DoctorCommand); err != nil || !strings.Contains(out, "podman/train@1001 with the process 60") {
+		t.Errorf("error %v, output without the name:\n%s", err, out)
+	}
 }
