@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // TestJobNames checks which files name a job, and that a bad one is no error: no user can put a stage down.
@@ -46,5 +48,9 @@ func TestJobNames(t *testing.T) {
 	}
 	if files, err := readPrologFiles(slurmDirs(dir), Index); err != nil || files.infos["4711"].JobName != "" {
 		t.Errorf("a link names a job: %+v, %v", files.infos["4711"], err)
+	}
+	m := Mapper{cfg: Config{Users: UsersNone}}
+	if got := m.withUsers(gpu.UnitInfo{JobName: "ada-thesis", Account: "physics"}); got != (gpu.UnitInfo{Account: "physics"}) {
+		t.Errorf("%+v without data about users", got)
 	}
 }

@@ -100,6 +100,9 @@ func parseManager(base, file, text string) (m Manager, err error) {
 func (m *Manager) set(name, value string) error {
 	switch name {
 	case "unit":
+		if m.Unit != "" {
+			return errors.New("unit is given twice")
+		}
 		m.Unit = value
 	case "path":
 		p, err := parsePattern(value)

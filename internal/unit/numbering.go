@@ -108,7 +108,7 @@ func (n *numbering) compare(claims []claim, now time.Duration) {
 	}
 	for _, job := range slices.Sorted(maps.Keys(n.used)) {
 		for dir, numbers := range of[job] {
-			if len(of[job]) == 1 && !byUUID[job] {
+			if len(of[job]) == 1 && !byUUID[job] && !n.shares(job) {
 				n.add(dir, jobUse{job, numbers, n.devicesOf(n.used[job]), now})
 			}
 		}
@@ -117,6 +117,19 @@ func (n *numbering) compare(claims []claim, now time.Duration) {
 	for dir, uses := range n.jobs {
 		n.jobs[dir] = slices.DeleteFunc(uses, func(u jobUse) bool { return now-u.last > keepJobUse })
 	}
+}
+
+// shares reports whether a job used a GPU that another job used, too. A file may have one job only, so the file of the other
+// one replaced its own.
+func (n *numbering) shares(job jobKey) bool {
+	for uuid := range n.used[job] {
+		for other := range n.used {
+			if other != job && n.used[other][uuid] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (n *numbering) devicesOf(uuids map[string]bool) []gpu.Device {
@@ -149,7 +162,7 @@ func (n *numbering) check() error {
 		found := fmt.Sprintf("%s: jobs %s use other GPUs than their files name with --units.held-numbers=%s", dir, strings.Join(jobs, ", "), text)
 		fitting := n.fitting(dir)
 		if len(fitting) != 1 {
-			return fmt.Errorf("%s, and no other meaning fits: compare the prolog with gres.conf", found)
+			return fmt.Errorf("%s, and no other meaning is known to fit: compare the prolog with gres.conf", found)
 		}
 		text, _ = fitting[0].MarshalText()
 		return fmt.Errorf("%s: %s fits; set it, or write it into %s/%s", found, text, dir, numbersFile)
@@ -164,6 +177,15 @@ func (n *numbering) fitting(dir string) []Numbers {
 	}
 	if plain := slices.DeleteFunc([]Numbers{Index, Minor, AMD}, wrong); len(plain) > 0 {
 		return plain
+	}
+	numbers := make(map[string]bool)
+	for _, u := range n.jobs[dir] {
+		for _, number := range u.numbers {
+			numbers[number] = true
+		}
+	}
+	if len(numbers) < 2 {
+		return nil // one number fits a list from some first node
 	}
 	return slices.DeleteFunc(n.ranges(), wrong)
 }

@@ -44,10 +44,11 @@ func TestNumbering(t *testing.T) {
 		{"a list of others", "minor:2-5", "", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=minor:2-5: minor:4-7 fits"},
 		{"a file of its own", "index", "minor:4-7\n", upper, [][]int{{0}, {1}, {3}}, ""},
 		{"a wrong file", "minor:4-7", "index", upper, [][]int{{0}, {1}, {3}}, "--units.held-numbers=index: minor:4-7 fits"},
-		{"no meaning", "index", "", func(n int) string { return fmt.Sprint("GPU-", (n*3+1)%8) }, [][]int{{0}, {1}, {2}}, "and no other meaning fits: compare the prolog with gres.conf"},
+		{"no meaning", "index", "", func(n int) string { return fmt.Sprint("GPU-", (n*3+1)%8) }, [][]int{{0}, {1}, {2}}, "and no other meaning is known to fit: compare the prolog with gres.conf"},
+		{"one number only", "minor", "", func(int) string { return "GPU-5" }, [][]int{{0}, {0}, {0}}, "no other meaning is known to fit"},
 		{"a job in the middle fits", "index", "", func(n int) string { // the numbers 3 and 4 are equal in both meanings of an eight
 			return []string{"GPU-7", "GPU-6", "GPU-5", "GPU-3", "GPU-3", "GPU-2", "GPU-1", "GPU-0"}[n]
-		}, [][]int{{0}, {1}, {3}, {5}}, "no other meaning fits"},
+		}, [][]int{{0}, {1}, {3}, {5}}, "no other meaning is known to fit"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,7 +107,7 @@ func TestNumberingForgets(t *testing.T) {
 	for _, job := range []string{"1", "2", "3"} {
 		write(t, filepath.Join(dir, "jobs", job), "gpus=0\n")
 	}
-	if poll(0, map[string]string{"1": "GPU-5", "2": "GPU-5", "3": "GPU-5", "9": "GPU-1"}) == nil {
+	if poll(0, map[string]string{"1": "GPU-5", "2": "GPU-6", "3": "GPU-4", "9": "GPU-1"}) == nil {
 		t.Error("no error while three jobs use another GPU")
 	}
 	for _, job := range []string{"1", "2", "3"} {
@@ -136,5 +137,29 @@ func TestMalformedNumbersFile(t *testing.T) {
 	}
 	if len(files.claims) != 1 || files.claims[0].job != "4712" {
 		t.Errorf("claims %+v, want the one of the other directory", files.claims)
+	}
+}
+
+// TestNumberingOfSharedGPUs checks that files which name the last job of a shared GPU only, as those of jobstats, prove nothing.
+func TestNumberingOfSharedGPUs(t *testing.T) {
+	dir := t.TempDir()
+	var m Mapper
+	for i := range 3 {
+		first, second := fmt.Sprint(2*i+1), fmt.Sprint(2*i+2)
+		write(t, filepath.Join(dir, "0"), second+"\n") // the first job's line was replaced
+		write(t, filepath.Join(dir, "1"), first+"\n")
+		by := map[gpu.Owner][]string{
+			gpu.Unit{Manager: Slurm, Name: first}.Owner():  {"GPU-0", "GPU-1"},
+			gpu.Unit{Manager: Slurm, Name: second}.Owner(): {"GPU-0"},
+		}
+		files, err := readPrologFiles(slurmDirs(dir), Index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Used(eightGPUs(), by)
+		m.numbering.compare(files.claims, 0)
+	}
+	if err := m.numbering.check(); err != nil {
+		t.Error(err)
 	}
 }

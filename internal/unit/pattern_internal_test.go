@@ -173,6 +173,7 @@ func TestBrokenManagers(t *testing.T) {
 		{"pbs.conf", "uid = 0", "/pbs.conf:1: uid = "},
 		{"pbs.conf", "held = run/pbs", "/pbs.conf:1: held = "},
 		{"pbs.conf", "unit =", "/pbs.conf:1: "},
+		{"pbs.conf", "unit = job\nunit = user", "/pbs.conf:2: unit is given twice"},
 		{"pbs.conf", "unit = job", "/pbs.conf: has no path: add a line path"},
 		{"PBS.conf", "path = /pbs/(.+)", "rename the file"},
 		{"user.conf", "path = /pbs/(.+)", "rename the file"},

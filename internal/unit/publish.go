@@ -262,7 +262,7 @@ func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 func (m *Mapper) withUsers(info gpu.UnitInfo) gpu.UnitInfo {
 	switch m.cfg.Users {
 	case UsersNone:
-		info.User, info.UID = "", ""
+		info.User, info.UID, info.JobName = "", "", "" // users often name jobs by themselves
 	case UsersUID:
 		info.User = ""
 	case UsersName:

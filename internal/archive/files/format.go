@@ -104,6 +104,7 @@ func (f file) scan(in content, columns []string, each func(row []table.Cell)) er
 
 // decode returns the rows of a file with the columns that this version writes. Equal texts of successive rows share memory.
 func (f file) decode(in content) (rows [][]any, err error) {
+	defer recovered(&err)
 	d, err := f.open(in, f.table)
 	if err != nil {
 		return nil, err
