@@ -13,7 +13,7 @@ import (
 type sums struct {
 	at                gpu.Instant
 	activity, samples value
-	busy              [maxPartitions][maxXCC]value
+	busy              [maxPartitions]busySums
 }
 
 func sumsOf(m metrics, at gpu.Instant) sums {

@@ -25,7 +25,7 @@ var archived = []string{
 var ofDevice = []string{
 	"vendor", "class", "device", "uevent", "unique_id", "serial_number", "product_name", "product_number", "vbios_version",
 	"current_compute_partition", "available_compute_partition", "current_memory_partition",
-	"gpu_metrics", "gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total",
+	"gpu_metrics", xcpFile, "gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total",
 	"hwmon/hwmon*/name", "hwmon/hwmon*/power1_*", "hwmon/hwmon*/temp*", "hwmon/hwmon*/freq*", "ras/*_err_count",
 	"xgmi_hive_info/xgmi_hive_id",
 }
@@ -52,7 +52,9 @@ func Archive(w io.Writer, sys, proc string) error {
 	}
 	platforms := readPlatforms(sys)
 	for _, minor := range slices.Sorted(maps.Keys(platforms)) {
-		a.addDevice(-1, "sys/devices/platform/"+platforms[minor], minor)
+		folder := "devices/platform/" + platforms[minor]
+		a.addAll(filepath.Join(sys, folder), "sys/"+folder, xcpFile)
+		a.addDevice(-1, "sys/"+folder, minor)
 	}
 	for _, pattern := range archived {
 		a.addAll(sys, "sys", pattern)

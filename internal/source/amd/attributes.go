@@ -24,6 +24,7 @@ const (
 	idActivitySum = 20
 	idClock       = 33
 	idMemoryClock = 37
+	idBusySums    = 43
 )
 
 func attributeOf(code uint64) attribute {
@@ -42,19 +43,31 @@ func (a attribute) width() int {
 // signed reports whether the value has a sign. None of the values that are read has one.
 func (a attribute) signed() bool { return a.kind%2 == 1 }
 
-// decodeAttributes decodes a file of revision 1.9. Its attributes must fill it exactly.
+// decodeAttributes decodes a file of revision 1.9.
 func decodeAttributes(file []byte) (metrics, error) {
-	const first = headerSize + 4
-	malformed := func(at int) (metrics, error) {
-		return metrics{}, fmt.Errorf("decode gpu_metrics: malformed attribute at byte %d of %d", at, len(file))
-	}
-	if len(file) < first {
-		return malformed(0)
-	}
 	var m metrics
 	places := map[int]*value{
 		idHotspot: &m.hotspot, idPower: &m.power, idActivity: &m.activity, idEnergy: &m.energy,
 		idSamples: &m.samples, idActivitySum: &m.activitySum, idClock: &m.clock, idMemoryClock: &m.memory,
+	}
+	err := eachAttribute(file, func(a attribute, at int) {
+		if v := places[a.id]; v != nil && !a.signed() {
+			*v = field{at, a.width()}.read(file)
+		}
+	})
+	if err != nil {
+		return metrics{}, fmt.Errorf("decode gpu_metrics: %w", err)
+	}
+	m.clean()
+	return m, nil
+}
+
+// eachAttribute calls a function with each attribute and the place of its first value. The attributes must fill the file exactly.
+func eachAttribute(file []byte, visit func(a attribute, at int)) error {
+	const first = headerSize + 4
+	malformed := func(at int) error { return fmt.Errorf("malformed attribute at byte %d of %d", at, len(file)) }
+	if len(file) < first {
+		return malformed(0)
 	}
 	at := first
 	for range binary.NativeEndian.Uint32(file[headerSize:]) {
@@ -66,14 +79,11 @@ func decodeAttributes(file []byte) (metrics, error) {
 		if a.width() == 0 || a.count == 0 || next > len(file) {
 			return malformed(at)
 		}
-		if v := places[a.id]; v != nil && !a.signed() {
-			*v = field{at + 8, a.width()}.read(file)
-		}
+		visit(a, at+8)
 		at = next
 	}
 	if at != len(file) {
 		return malformed(at)
 	}
-	m.clean()
-	return m, nil
+	return nil
 }

@@ -45,6 +45,8 @@ struct v1_6 { NEW uint64_t energy, ns; CYCLES uint32_t lock; LINKS COUNTS NAKS X
 struct v1_7 { NEW uint64_t most, energy, ns; CYCLES uint32_t lock; LINKS COUNTS NAKS XGMI uint16_t links[8], pad; CLOCKS uint16_t parts; struct xcp_1 xcp[8]; uint32_t other; };
 struct v1_8 { NEW uint64_t most, energy, ns; CYCLES uint32_t lock; LINKS COUNTS NAKS XGMI uint16_t links[8], pad; CLOCKS uint16_t parts; struct xcp_2 xcp[8]; uint32_t other; };
 
+struct partition { HEADER uint16_t clock[8], soc[4], vclk[4], dclk[4], memClock, pad; uint32_t inst[8]; uint16_t jpeg[40], vcn[4]; uint64_t busy[8], ppt[8], thm[8], low[8], total[8]; };
+
 #define AT(s, f) offsetof(struct s, f), sizeof(((struct s *)0)->f)
 #define CLOCK(s) offsetof(struct s, clock), sizeof(uint16_t)
 `
@@ -100,6 +102,14 @@ func TestLayouts(t *testing.T) {
 	}
 	if diff := cmp.Diff(got, layouts, cmp.AllowUnexported(revision{}, layout{}, field{})); diff != "" {
 		t.Errorf("layouts (-compiler +table):\n%s", diff)
+	}
+}
+
+// TestPartitionLayout compares the layout of the file of a partition with the offsets of the compiler.
+func TestPartitionLayout(t *testing.T) {
+	program := definitions + `int main(void) { printf("%zu %zu", sizeof(struct partition), offsetof(struct partition, busy)); return 0; }`
+	if got, want := string(compiled(t, []byte(program))), fmt.Sprint(xcpSize, " ", xcpBusy); got != want {
+		t.Errorf("the compiler's size and place are %s, the table's %s", got, want)
 	}
 }
 

@@ -20,7 +20,7 @@ type metrics struct {
 	samples       value // number of these samples, 32 bits, wraps
 	clock, memory value // MHz
 	// busy has a sum like activitySum, of 64 bits, for each partition and compute die (XCC).
-	busy [maxPartitions][maxXCC]value
+	busy [maxPartitions]busySums
 }
 
 // value is a number of the driver, unless it is missing.

@@ -1,6 +1,8 @@
 package amd_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -156,6 +158,68 @@ func TestPartitionActivity(t *testing.T) {
 		if diff := cmp.Diff(step.want, read(step.content, step.after), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", step.name, diff)
 		}
+	}
+}
+
+// TestPartitionFiles checks the activity of partitions with files of their own, beside a gpu_metrics of revision 1.9. The numbers
+// of the attributes are positions in the kernel's enum amdgpu_metrics_attr_id, counted there: 4 is the activity, 9 the samples, 43
+// the sums of the dies.
+func TestPartitionFiles(t *testing.T) {
+	attribute := func(kind, id uint64, values ...uint64) []byte {
+		b := binary.LittleEndian.AppendUint64(nil, kind<<20|id<<10|uint64(len(values)))
+		for _, v := range values {
+			b = append(b, binary.LittleEndian.AppendUint64(nil, v)[:1<<(kind/2)]...)
+		}
+		return b
+	}
+	file := func(content byte, list ...[]byte) string {
+		all := bytes.Join(list, nil)
+		b := binary.LittleEndian.AppendUint16(nil, uint16(8+len(all)))
+		b = binary.LittleEndian.AppendUint32(append(b, 1, content), uint32(len(list)))
+		return string(append(b, all...))
+	}
+	old := func(sums ...uint64) string { // revision 1.0
+		b := make([]byte, 488)
+		binary.LittleEndian.PutUint16(b, 488)
+		b[2] = 1
+		for x, sum := range sums {
+			binary.LittleEndian.PutUint64(b[168+8*x:], sum)
+		}
+		return string(b)
+	}
+	for name, files := range map[string][2][2]string{ // of two partitions at two readings
+		"1.1": {
+			{file(1, attribute(6, 43, 5, 5, 5, 5)), file(1, attribute(4, 40, 1), attribute(6, 43, 7, 7, 7, 7))},
+			{file(1, attribute(6, 43, 100_005, 50_005, 50_005, 5)), file(1, attribute(4, 40, 1), attribute(6, 43, 7, 7, 7, 25_007))},
+		},
+		"1.0": {{old(5, 5, 5, 5), old(7, 7, 7, 7)}, {old(100_005, 50_005, 50_005, 5), old(7, 7, 7, 25_007)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := one(t)
+			d.divide("DPX", 2)
+			clock := gputest.NewClock()
+			s := d.open(clock.Now)
+			read := func(samples uint64, partitions [2]string) gpu.Reading {
+				d.write(metrics1, file(9, attribute(2, 3, 500), attribute(2, 4, 40), attribute(4, 9, samples)))
+				d.write(folder(bus1)+"/xcp/xcp_metrics", partitions[0])
+				d.write("sys/devices/platform/amdgpu_xcp_3/xcp/xcp_metrics", partitions[1])
+				clock.Advance(time.Second)
+				return gputest.Read(t, s).Readings[0]
+			}
+			read(1000, files[0])
+			got := make(map[string]float64)
+			for _, i := range read(2000, files[1]).Instances {
+				got[i.Instance] = i.SM
+			}
+			if diff := cmp.Diff(map[string]float64{"0": 0.5, "1": 0.0625}, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+				t.Errorf("activity (-want +got):\n%s", diff)
+			}
+			for _, bad := range []string{"", "\x08\x00\x01", "\xff\xff\x01\x01", file(2), file(1, attribute(6, 43)), file(1, attribute(6, 43, 1))[:12], old(1)[:400]} {
+				if r := read(3000, [2]string{files[1][0], bad}); r.InstancesKnown {
+					t.Errorf("%q: the activity is %v", bad, r.Instances)
+				}
+			}
+		})
 	}
 }
 

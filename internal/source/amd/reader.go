@@ -72,6 +72,7 @@ func (r *reader) read() (*gpu.Reading, error) {
 	r.readGauges(out, m, h)
 	r.readEnergy(out, m, metricsErr == nil || errors.Is(metricsErr, errUnknown))
 	r.device.Partitions = partitioning(readText(r.card.folder, "current_compute_partition"), r.card.address, r.nodes, r.platforms)
+	r.readPartitions(&m)
 	occupied := r.readContexts(out)
 	uses := r.readClients()
 	r.addClients(out, uses)
