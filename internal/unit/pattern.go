@@ -36,13 +36,20 @@ func parsePattern(text string) (p Pattern, err error) {
 	}
 	names := 0
 	for i, s := range strings.Split(expr[1:], "/") {
-		re, err := regexp.Compile(`^(?:` + s + `)$`)
-		if err != nil || s == "" {
+		if s == "" {
+			return p, fmt.Errorf("%q: has an empty segment", text)
+		}
+		alone, err := regexp.Compile(s) // a parenthesis too much would end the group below
+		if err != nil {
 			return p, fmt.Errorf("%q: segment %q is no regexp: no group may contain /: %w", text, s, err)
+		}
+		re, err := regexp.Compile(`^(?:` + s + `)$`)
+		if err != nil {
+			return p, fmt.Errorf("%q: segment %q: %w", text, s, err)
 		}
 		p.segments = append(p.segments, re)
 		if i == 0 {
-			p.prefix, _ = regexp.MustCompile(s).LiteralPrefix()
+			p.prefix, _ = alone.LiteralPrefix()
 		}
 		for group, name := range re.SubexpNames() {
 			switch {

@@ -52,7 +52,9 @@ func TestRefusedPatterns(t *testing.T) {
 		{`/oar/job_([0-9]+)/uid_(?P<uid>[0-9]+)`, "where the unit chooses the names"},
 		{`/pbs/(.+/.+)`, "no group may contain /"},
 		{`/pbs/(`, "is no regexp"},
-		{`/pbs//(.+)`, "is no regexp"},
+		{`/pbs//(.+)`, "has an empty segment"},
+		{`/)(`, "is no regexp"},
+		{`/job)|(.+`, "is no regexp"},
 		{`pbs/(.+)`, "must begin with /"},
 		{`.*/pbs/(.+)`, "must begin with /"},
 		{``, "must begin with /"},
@@ -78,7 +80,7 @@ func TestRefusedPatterns(t *testing.T) {
 
 // FuzzPattern checks that no accepted path finds a unit below cgroups whose owner chooses names.
 func FuzzPattern(f *testing.F) {
-	for _, s := range []string{`/[^/]+/job_(.+)`, `/.*\.service/(.+)`, `/pbs/(.+)`, `/user.*/(.+)`, `/[a-y]+/(.+)`} {
+	for _, s := range []string{`/[^/]+/job_(.+)`, `/.*\.service/(.+)`, `/pbs/(.+)`, `/user.*/(.+)`, `/[a-y]+/(.+)`, `/)(`, `/job)|(.+`} {
 		f.Add(s, "job_1/a")
 	}
 	f.Fuzz(func(t *testing.T, path, below string) {
