@@ -24,7 +24,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "module_id", Help: "Module within the node. It does not follow PCI order."},
 	{Name: "cluster_uuid", Help: "NVLink domain, or XGMI hive of AMD's GPUs, which is within one machine."},
 	{Name: "clique_id", Help: "Clique in the NVLink domain. GPUs with equal `cluster_uuid` and `clique_id` are connected."},
-	{Name: "state", Help: "Registration of the GPU with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed"}},
+	{Name: "state", Help: "Registration of the GPU with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed", "failed"}},
 	{Name: "mig_uuid", Help: "UUID of the MIG device."},
 	{Name: "GPU_I_PROFILE", Help: "Profile of the MIG instance, such as `3g.40gb`."},
 	{Name: "slices", Help: "Slices of the GPU in the instance."},

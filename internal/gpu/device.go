@@ -86,7 +86,7 @@ type Platform struct {
 type Fabric struct {
 	ClusterUUID string `json:"cluster_uuid"`
 	CliqueID    uint32 `json:"clique_id"`
-	// State is "not_started", "in_progress" or "completed".
+	// State is "not_started", "in_progress", "completed" or "failed".
 	State string `json:"state"`
 }
 

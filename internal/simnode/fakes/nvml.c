@@ -31,6 +31,7 @@
  *   gpu      index uuid minor bus name serial part vbios
  *            chassis slot tray host peer module           platform info
  *            fabric_cluster fabric_clique fabric_state    32 hex digits, number, 0-3
+ *            fabric_status                   nvmlReturn_t of the registration
  *            energy energy_gpu energy_module              mJ: the energy call, field 191 by scope
  *            power_gpu power_module                       mW: field 185 by scope
  *            power_instant                                mW: field 186
@@ -489,6 +490,7 @@ static nvmlReturn_t fabric_call(const char *name, nvmlDevice_t device, nvmlGpuFa
             ;
         info->cliqueId = number(c.gpu, "fabric_clique", 0);
         info->state = number(c.gpu, "fabric_state", 0);
+        info->status = number(c.gpu, "fabric_status", NVML_SUCCESS);
     }
     return end(&c, ret);
 }
@@ -506,7 +508,7 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     nvmlReturn_t ret = fabric_call("nvmlDeviceGetGpuFabricInfoV", device, &info);
     memcpy(out->clusterUuid, info.clusterUuid, sizeof out->clusterUuid);
-    out->status = NVML_SUCCESS;
+    out->status = info.status;
     out->cliqueId = info.cliqueId;
     out->state = info.state;
     out->healthMask = 0;

@@ -106,18 +106,19 @@ func (g *gpuReader) identifyFabric(q *inquiry) {
 	})
 }
 
-// fabric returns nil for a GPU without a fabric. A registration that completed with an error has no
-// cluster.
+// fabricFailed is the state of a registration that completed with an error: NVLink to other GPUs does not work.
+const fabricFailed = "failed"
+
+// fabric returns nil for a GPU without a fabric. A registration that failed has no cluster.
 func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabric {
 	word, ok := fabricStates[state]
 	if !ok {
 		return nil
 	}
-	f := &gpu.Fabric{State: word}
-	if state != gonvml.GPU_FABRIC_STATE_COMPLETED || status == gonvml.SUCCESS {
-		f.ClusterUUID, f.CliqueID = clusterUUID(cluster), clique
+	if state == gonvml.GPU_FABRIC_STATE_COMPLETED && status != gonvml.SUCCESS {
+		return &gpu.Fabric{State: fabricFailed}
 	}
-	return f
+	return &gpu.Fabric{State: word, ClusterUUID: clusterUUID(cluster), CliqueID: clique}
 }
 
 func clusterUUID(b [16]uint8) string {

@@ -164,6 +164,20 @@ func TestIdentityIsCompleted(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, s), pair())
 }
 
+// TestFabricFailed checks that a registration that completed with an error is failed and has no cluster, until another one succeeds.
+func TestFabricFailed(t *testing.T) {
+	clock := gputest.NewClock()
+	n := pair()
+	n.GPUs[0].Device.Fabric.State = "failed"
+	d := newDriver(t, n)
+	s := d.open(clock.Now)
+	n.GPUs[0].Device.Fabric = &gpu.Fabric{State: "failed"}
+	gputest.Check(t, gputest.Read(t, s), n)
+	d.change(pair())
+	clock.Advance(time.Minute)
+	gputest.Check(t, gputest.Read(t, s), pair())
+}
+
 func TestDriver(t *testing.T) {
 	d := newDriver(t, pair())
 	got := gputest.Read(t, d.open(gputest.NewClock().Now)).Drivers

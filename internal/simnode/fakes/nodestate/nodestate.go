@@ -45,7 +45,10 @@ func Records(g gputest.GPU) []string {
 	if fabric := g.Device.Fabric; fabric != nil {
 		add("fabric_cluster", strings.ReplaceAll(fabric.ClusterUUID, "-", ""))
 		add("fabric_clique", fabric.CliqueID)
-		add("fabric_state", map[string]int{"not_started": 1, "in_progress": 2, "completed": 3}[fabric.State])
+		add("fabric_state", map[string]int{"not_started": 1, "in_progress": 2, "completed": 3, "failed": 3}[fabric.State])
+		if fabric.State == "failed" {
+			add("fabric_status", 999)
+		}
 	}
 	if g.Device.ReportsEvents {
 		add("events", 8)
