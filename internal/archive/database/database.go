@@ -153,21 +153,26 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Tabl
 		if len(filed) > 0 && table.StateIn(filed[0]) == table.Pruned {
 			return table.ErrPruned
 		}
+		isNew := len(filed) == 0
 		for _, of := range append(slices.Clone(tables), table.Hours) {
-			if err := t.replace(ctx, h, of); err != nil {
+			deleted, err := t.replace(ctx, h, of)
+			if err != nil {
 				return fmt.Errorf("table %s%s: %w", d.dialect.schema, of.Name, err)
 			}
+			isNew = isNew && deleted == 0 // the sums may have rows that are not in the manifest
 		}
-		return t.sumHour(ctx, h.Cluster, h.Start, len(filed) == 0)
+		return t.sumHour(ctx, h.Cluster, h.Start, isNew)
 	}, lockOf(h.Cluster, h.Start))
 }
 
-// replace replaces the rows of an hour in a table. Rows of corrections have a revision, so earlier ones are kept.
-func (t *transaction) replace(ctx context.Context, h *table.Hour, of table.Table) error {
+// replace replaces the rows of an hour in a table, and returns the number of rows before. Rows of corrections have a revision, so earlier
+// ones are kept.
+func (t *transaction) replace(ctx context.Context, h *table.Hour, of table.Table) (deleted int64, err error) {
 	if of.Name != table.Corrections.Name {
-		if err := t.exec(ctx, SQL("delete from {"+of.Name+"}").Join(anHour(h.Cluster, h.Start))); err != nil {
-			return err
+		deleted, err = t.change(ctx, SQL("delete from {"+of.Name+"}").Join(anHour(h.Cluster, h.Start)))
+		if err != nil {
+			return 0, err
 		}
 	}
-	return t.insert(ctx, of, of.Rows(h))
+	return deleted, t.insert(ctx, of, of.Rows(h))
 }

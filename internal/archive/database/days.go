@@ -114,19 +114,25 @@ func (d *Dialect) fill() string {
 	return b.String()
 }
 
-// repair adds up days whose sums lack hours, or have hours that are deleted. Programs of versions without sums may have filed these hours,
-// or an administrator deleted them.
+// repair adds up days whose sums lack hours or changes, or have hours that are deleted. Programs of versions without sums may have filed these
+// hours, or an administrator deleted them.
 func (d *Database) repair(ctx context.Context) error {
 	days := make(map[lock]bool)
-	for _, pair := range [][2]string{{"charges", table.Days.Name}, {"gpus", table.GPUDays.Name}} {
-		text := SQL("select cluster, day, sum(n) from (select cluster, "+d.dialect.views("date(hour)")+" as day, "+pair[0]+" as n from {hours} where state <> ?"+
-			" union all select cluster, day, -hours from {"+pair[1]+"}) as compared group by cluster, day having sum(n) <> 0", string(table.Pruned))
-		err := d.Rows(ctx, text, []table.Type{table.Text, table.Date, table.Int}, func(row []table.Cell) bool {
+	for _, compared := range []struct{ table, count, always, uncorrected string }{
+		// A correction changes the number of charges and the energy in the manifest, but neither the rows of charges nor those of GPUs.
+		{table.Days.Name, "charges", "energy_mj", "n"},
+		{table.GPUDays.Name, "gpus", "n", "energy_mj"},
+	} {
+		text := SQL("select cluster, day from (select cluster, "+d.dialect.views("date(hour)")+" as day, "+compared.count+" as n, energy_mj,"+
+			" case when state = ? then 1 else 0 end as corrected from {hours} where state <> ?"+
+			" union all select cluster, day, -hours, -energy_mj, 0 from {"+compared.table+"}) as compared group by cluster, day"+
+			" having sum("+compared.always+") <> 0 or sum("+compared.uncorrected+") <> 0 and sum(corrected) = 0", string(table.Corrected), string(table.Pruned))
+		err := d.Rows(ctx, text, []table.Type{table.Text, table.Date}, func(row []table.Cell) bool {
 			days[lock{row[0].Text, row[1].Time()}] = true
 			return true
 		})
 		if err != nil {
-			return fmt.Errorf("compare %s with hours: %w", pair[1], err)
+			return fmt.Errorf("compare %s with hours: %w", compared.table, err)
 		}
 	}
 	for of := range days {

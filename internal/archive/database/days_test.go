@@ -54,7 +54,8 @@ func TestRepair(t *testing.T) {
 	for _, change := range []string{
 		"delete from days", "delete from gpu_days",
 		"delete from days where day = '2026-03-02'; delete from gpu_days where day = '2026-03-01'",
-		"insert into days select 'west', day, " + strings.Join(table.Days.Names()[2:], ", ") + " from days", // the hours of west are deleted
+		"update days set energy_mj = energy_mj + 1 where day = '2026-03-02'; update gpu_days set energy_mj = 0 where day = '2026-03-01'", // hours are replaced
+		"insert into days select 'west', day, " + strings.Join(table.Days.Names()[2:], ", ") + " from days",                              // the hours of west are deleted
 		firstVersion,
 	} {
 		check(t, d.Close())
@@ -69,6 +70,54 @@ func TestRepair(t *testing.T) {
 		if diff := cmp.Diff(want, [][][]string{query(table.Days), query(table.GPUDays)}); diff != "" {
 			t.Errorf("after %s (-before +after):\n%s", change, diff)
 		}
+	}
+	check(t, d.Close())
+}
+
+// TestUncounted checks that an hour whose rows the manifest does not have is added up once when it is filed.
+func TestUncounted(t *testing.T) {
+	d, path := fresh(t)
+	h := sinktest.Hour(sinktest.Noon, 7)
+	check(t, d.Replace(t.Context(), h))
+	lines(t, path, "delete from hours")
+	check(t, d.Replace(t.Context(), h))
+	for _, name := range []string{"days", "gpu_days"} {
+		if diff := cmp.Diff([][]string{{"1", "7"}}, lines(t, path, "select sum(hours), sum(energy_mj) from "+name)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestRepairOfCorrections checks that a program that opens a database does not add up corrected days again, whose manifest counts other rows, and that
+// it finds a correction that a day lacks.
+func TestRepairOfCorrections(t *testing.T) {
+	d, path := fresh(t)
+	for n := range 24 {
+		check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.Add(time.Duration(n)*time.Hour), 7)))
+	}
+	h := sinktest.Hour(sinktest.Noon, 7)
+	h.Charges[0].Energy = 5
+	h.Charges = append(h.Charges, table.Charge{Node: "a", UUID: "GPU-1", Serial: "S1", Reason: "idle", Energy: 2})
+	before, err := d.Charges(t.Context(), h.Cluster, h.Start)
+	check(t, err)
+	h.Revision, h.State, h.Corrections = 2, table.Corrected, table.Difference(before, h.Charges)
+	check(t, d.Correct(t.Context(), h))
+	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.AddDate(0, 0, 1), 7))) // has the last rowid, so rows that are added up again get others
+	rows := func() [][]string { return lines(t, path, "select rowid, * from days order by rowid") }
+	want := rows()
+	reopen := func() {
+		check(t, d.Close())
+		d, err = database.SQLite.Open(t.Context(), path, "")
+		check(t, err)
+	}
+	reopen()
+	if diff := cmp.Diff(want, rows()); diff != "" {
+		t.Errorf("after a start (-before +after):\n%s", diff)
+	}
+	lines(t, path, "delete from days where reason = 'idle'")
+	reopen()
+	if got := lines(t, path, "select sum(energy_mj) from days where reason = 'idle'"); got[0][0] != "2" {
+		t.Errorf("%s mJ are idle, want 2", got[0][0])
 	}
 	check(t, d.Close())
 }

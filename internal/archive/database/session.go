@@ -22,8 +22,17 @@ type session struct {
 }
 
 func (s session) exec(ctx context.Context, of *Statement) error {
-	_, err := s.on.ExecContext(ctx, s.dialect.text(of), s.dialect.values(of.values)...)
+	_, err := s.change(ctx, of)
 	return err
+}
+
+// change runs a statement, and returns the number of rows that it changed.
+func (s session) change(ctx context.Context, of *Statement) (int64, error) {
+	result, err := s.on.ExecContext(ctx, s.dialect.text(of), s.dialect.values(of.values)...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
 
 // Rows calls each for every row of a query until it returns false. The types are those of the columns.
