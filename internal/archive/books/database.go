@@ -154,7 +154,11 @@ func (d *database) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 func (d *database) Boards(ctx context.Context, of Query) (found []Board, err error) {
 	const columns = "cluster, node, uuid, serial, chassis_serial, chassis_slot, pci_bus_id"
 	counts := make(map[Board]int)
-	for _, part := range d.spans(of) {
+	parts, err := d.spans(ctx, of, table.GPUDays)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range parts {
 		s := sqldb.SQL("select " + columns + ", coalesce(sum(case when scrapes > 0 then " + part.table("1", "hours") + " end), 0) from {" + part.table("gpu_hours", "gpu_days") + "}").
 			Join(of.condition(part)).Add(" group by " + columns)
 		err = d.rows(ctx, s, append(make([]table.Column, 7), table.Column{Type: table.Int}), func(row []table.Cell) error {
@@ -221,12 +225,16 @@ func (d *database) check(ctx context.Context, of Query, to *Statement) (err erro
 // charges returns the sums of charges.
 func (d *database) charges(ctx context.Context, of Query) ([]table.Charge, error) {
 	all := newSums(of) // it sorts
-	for _, part := range d.spans(of) {
+	parts, err := d.spans(ctx, of, table.Days)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range parts {
 		if err := d.chargesIn(ctx, of, part, all); err != nil {
 			return nil, err
 		}
 	}
-	err := d.sums(ctx, of, all)
+	err = d.sums(ctx, of, all)
 	return all.sorted(), err
 }
 
@@ -244,7 +252,10 @@ func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums)
 	}
 	s.Add(" from {" + part.table("billed", table.Days.Name) + "}")
 	if slices.Contains(of.By, modelColumn) {
-		whole := d.whole(of)
+		whole, err := d.whole(ctx, of)
+		if err != nil {
+			return err
+		}
 		s.Add(" left join (select uuid, max(model) as model from {" + whole.table(table.GPUHours.Name, table.GPUDays.Name) + "}").
 			Join(whole.where()).Add(" group by uuid) as models using (uuid)")
 	}

@@ -1,6 +1,7 @@
 package books
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -14,27 +15,39 @@ type span struct {
 	from, until time.Time
 }
 
-// spans divides the time of a query into its whole days and the hours before and after them. A database of an earlier version has no
-// days.
-func (d *database) spans(of Query) []span {
+// spans divides the time of a query into its whole days and the hours before and after them, if a table has sums of days.
+func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]span, error) {
 	hours := span{false, of.From, of.Until}
 	first, end := table.Day(of.From.Add(24*time.Hour-1)), table.Day(of.Until)
-	if !d.summedDays() || !first.Before(end) || !of.daily() {
-		return []span{hours}
+	if !first.Before(end) || !of.daily() {
+		return []span{hours}, nil
+	}
+	if filled, err := d.filled(ctx, days); err != nil || !filled {
+		return []span{hours}, err
 	}
 	all := []span{{false, of.From, first}, {true, first, end}, {false, end, of.Until}}
-	return slices.DeleteFunc(all, func(s span) bool { return !s.from.Before(s.until) })
+	return slices.DeleteFunc(all, func(s span) bool { return !s.from.Before(s.until) }), nil
 }
 
-// summedDays reports whether the database has sums of days.
-func (d *database) summedDays() bool { return d.known[table.Days.Name+".day"] }
-
-// whole returns all days of a query, or all hours if the database has no days.
-func (d *database) whole(of Query) span {
-	if !d.summedDays() {
-		return span{false, of.From, of.Until}
+// filled reports whether a table has sums of days. A database of an earlier version does not have the table. In MySQL it is empty while a program
+// adds up the hours of an earlier version, and after that failed.
+func (d *database) filled(ctx context.Context, days table.Table) (found bool, err error) {
+	if !d.known[days.Name+".day"] {
+		return false, nil
 	}
-	return span{true, table.Day(of.From), table.Day(of.Until.Add(24*time.Hour - 1))}
+	err = d.rows(ctx, sqldb.SQL("select 1 from {"+days.Name+"} limit 1"), []table.Column{{Type: table.Int}}, func([]table.Cell) error {
+		found = true
+		return nil
+	})
+	return found, err
+}
+
+// whole returns all days of a query, or all hours if the places of GPUs have no sums of days.
+func (d *database) whole(ctx context.Context, of Query) (span, error) {
+	if filled, err := d.filled(ctx, table.GPUDays); err != nil || !filled {
+		return span{false, of.From, of.Until}, err
+	}
+	return span{true, table.Day(of.From), table.Day(of.Until.Add(24*time.Hour - 1))}, nil
 }
 
 // daily reports whether the charges of a whole day are added up in the same sums: the query does not need their hours, or needs

@@ -70,6 +70,41 @@ func TestDays(t *testing.T) {
 	}
 }
 
+// TestEmptyDays checks that hours are read while the sums of days are not filled yet.
+func TestEmptyDays(t *testing.T) {
+	of := books.Query{From: begin, Until: begin.AddDate(0, 0, 1)}
+	for _, empty := range []string{"delete from days", "delete from gpu_days"} {
+		file := filepath.Join(t.TempDir(), "archive.db")
+		sqlite, err := database.SQLite.Open(t.Context(), file, "")
+		check(t, err)
+		for n := range 24 {
+			check(t, sqlite.Replace(t.Context(), hour("east", n)))
+		}
+		check(t, sqlite.Close())
+		db, err := sql.Open("sqlite", file)
+		check(t, err)
+		_, err = db.ExecContext(t.Context(), empty)
+		check(t, err)
+		check(t, db.Close())
+		in, err := books.OpenSQLite(t.Context(), file)
+		check(t, err)
+		st, err := in.Statement(t.Context(), of)
+		check(t, err)
+		if len(st.Charges) != 1 || st.Charges[0].Energy != 24*200 {
+			t.Errorf("after %s: charges %+v, want 4800 mJ", empty, st.Charges)
+		}
+		for b, n := range boards(t, in, of) {
+			if n != 24 {
+				t.Errorf("after %s: %d hours of %s, want 24", empty, n, b.UUID)
+			}
+		}
+		if n := len(boards(t, in, of)); n != 2 {
+			t.Errorf("after %s: %d boards, want 2", empty, n)
+		}
+		check(t, in.Close())
+	}
+}
+
 // boards returns the boards of a query with their hours.
 func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	t.Helper()
