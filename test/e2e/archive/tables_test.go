@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -105,6 +106,31 @@ func TestDays(t *testing.T) {
 			}, nil)
 			testTwoClusters(t, kind, server)
 		})
+	}
+}
+
+// TestInheritedRights checks that roles get the rights to use the sums of the tables that they may use.
+func TestInheritedRights(t *testing.T) {
+	server := startPostgres(t)
+	_, db := server.create(t, "rights")
+	script, err := database.Postgres.Schema(november, november)
+	check(t, err)
+	before, _, found := strings.Cut(script, "-- Version 13.")
+	if !found {
+		t.Fatal("the script has no version 13")
+	}
+	server.script(t, "rights", before+`create role charged;
+create role placed;
+grant select on charges to charged;
+grant select, delete on gpu_hours to placed;
+insert into schema_version values (12);
+commit;
+`)
+	server.script(t, "rights", script)
+	want := []string{"charged | days | SELECT", "placed | gpu_days | DELETE", "placed | gpu_days | SELECT"}
+	text := "select grantee, table_name, privilege_type from information_schema.table_privileges where grantee in ('charged', 'placed') and table_name like '%days' order by 1, 2, 3"
+	if diff := cmp.Diff(want, db.rows(t, text)); diff != "" {
+		t.Errorf("rights (-want +got):\n%s", diff)
 	}
 }
 

@@ -57,11 +57,11 @@ create table if not exists gpu_days (
 create index if not exists gpu_days_day on gpu_days (day, cluster, node);
 create index if not exists gpu_days_uuid on gpu_days (uuid, day);
 
--- The roles that may use charges may also use their sums.
+-- The roles that may use charges or gpu_hours may also use their sums.
 do $$ declare granted record; begin
   for granted in
-    select grantee, privilege_type, summed from information_schema.table_privileges cross join (values ('days'), ('gpu_days')) as sums (summed)
-    where table_schema = current_schema() and table_name = 'charges' and privilege_type in ('SELECT', 'INSERT', 'DELETE') and grantee <> current_user
+    select grantee, privilege_type, summed from information_schema.table_privileges cross join (values ('charges', 'days'), ('gpu_hours', 'gpu_days')) as sums (hourly, summed)
+    where table_schema = current_schema() and table_name = hourly and privilege_type in ('SELECT', 'INSERT', 'DELETE') and grantee <> current_user
   loop
     execute format('grant %s on %I to %s', granted.privilege_type, granted.summed,
       case granted.grantee when 'PUBLIC' then 'public' else quote_ident(granted.grantee) end);
