@@ -42,11 +42,14 @@ plan than to run it.
 `
 
 func tablesPage() ([]byte, error) {
-	types := map[table.Type]string{table.Text: "text", table.Int: "integer", table.Time: "time"}
+	types := map[table.Type]string{table.Text: "text", table.Int: "integer", table.Time: "time", table.Date: "date"}
 	out := bytes.NewBufferString(tablesHead)
 	for _, t := range slices.Concat(table.All, table.Summaries) {
 		fmt.Fprintf(out, "\n## %s\n\nEach row is %s.\n\n| column | type | |\n|---|---|---|\n", t.Name, t.Help)
 		for _, c := range t.Columns {
+			if types[c.Type] == "" {
+				return nil, fmt.Errorf("the column %s of %s has no type", c.Name, t.Name)
+			}
 			fmt.Fprintf(out, "| `%s` | %s | %s |\n", c.Name, types[c.Type], c.Help)
 		}
 	}
