@@ -281,7 +281,7 @@ bench-archive: # file three days of 1,000 GPUs in each sink, and extrapolate; ta
 	@$(IN_PROMETHEUS) $(IN_HISTORY) $(E2E) -v -run='^TestCost$$' ./test/e2e/archive -gpus=1000 $(BENCHFLAGS)
 
 .PHONY: bench-tables
-bench-tables: archive # time the documented SQL on 10 million charges in PostgreSQL; takes ten minutes and 12 GB
+bench-tables: archive # time the documented SQL on 10 million charges in PostgreSQL; takes a quarter of an hour and 12 GB
 	@$(IN_BIN) $(E2E) -timeout=1h -v -run='^TestTables$$' ./test/e2e/archive -charges=10000 $(BENCHFLAGS)
 
 .PHONY: bench-year

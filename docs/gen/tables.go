@@ -21,8 +21,8 @@ const tablesTail = `
 ## Times
 
 The [documented questions](archive.md#ten-questions) on 10 million charges of 400 GPUs and 10,000 hours in PostgreSQL 15 with its default settings, in seconds,
-on two processors that other programs used, too. Before are the times without days. The plans read sums of days, or partitions of the month of the
-question, which @make e2e-archive@ checks. @make bench-tables@ printed this, and fails above two seconds.
+on two processors that other programs used, too. The column "before" has the times without sums of days. @make e2e-archive@ checks that the plans read these
+sums, or partitions of the month of the question. @make bench-tables@ printed this, and fails above two seconds.
 
 | question | before | now | reads |
 |---|---|---|---|
@@ -37,7 +37,7 @@ question, which @make e2e-archive@ checks. @make bench-tables@ printed this, and
 | Which boards were in more than one machine? | 15.6 | 1.03 | gpu_days |
 | Which hours are missing? | 0.01 | 0.02 | hours |
 
-A start with these charges and without days took 78 seconds to add them up. In a larger archive, @set jit = off@: PostgreSQL may need longer to compile a
+The first start with these charges took 78 seconds to add up the sums. In a larger archive, @set jit = off@: PostgreSQL may need longer to compile a
 plan than to run it.
 `
 
