@@ -150,7 +150,7 @@ func TestDoctorRootless(t *testing.T) {
 	m.write("managers.d/podman.conf", "uid = 1001\npath = /libpod-([0-9a-f]{64})(?:\\.scope)?\n")
 	m.start(60, "python3", "/user.slice/user-1001.slice/user@1001.service/user.slice/libpod-"+unnamedContainer+".scope/container")
 	out, err := m.run(app.DoctorCommand)
-	const reason = "the user 1001 does not have it in a file of names below --units.rootless-dir"
+	const reason = "the file of the user 1001 below --units.rootless-dir does not name it"
 	if err == nil || !strings.Contains(out, reason) {
 		t.Errorf("error %v, output without %q:\n%s", err, reason, out)
 	}

@@ -37,7 +37,7 @@ func (m match) named() bool {
 // engines are the managers that have files with the names of containers.
 var engines = []string{Docker, Podman, Nerdctl}
 
-// container returns the id of the container that the unit is, if an engine has its name.
+// container returns the id of a unit that is a container whose engine has its name, else "".
 func (m match) container() string {
 	if slices.Contains(engines, m.manager) && proc.IsContainerID(m.id) {
 		return m.id

@@ -62,7 +62,7 @@ func (m *Mapper) Checks() (all []Check) {
 // unnamed explains a unit without a name.
 func (m *Mapper) unnamed(c match) string {
 	if c.account != "" {
-		return fmt.Sprintf("the user %s does not have it in a file of names below --units.rootless-dir", c.account)
+		return fmt.Sprintf("the file of the user %s below --units.rootless-dir does not name it", c.account)
 	}
 	return unnamed[c.manager]
 }

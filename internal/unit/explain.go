@@ -19,7 +19,8 @@ type Explanation struct {
 	Rules   []Rule
 }
 
-// Rule is a manager that decided the owner, or the reason that it did not. Without a reason it has no unit in the cgroup.
+// Rule is the result of one manager. Reason describes why it decided the owner, or why it did not; it is empty if no path of the
+// manager matches.
 type Rule struct {
 	Manager, File, Reason string
 	Decided               bool
@@ -115,7 +116,7 @@ func belowOwner(manager *Manager, cgroup string) string {
 				at = i - 1
 			}
 			if uid, ok := strings.CutPrefix(strings.TrimSuffix(above[at], ".service"), "user@"); ok {
-				return fmt.Sprintf("its path matches below %s, where the user chooses the names; uid = %s would trust this user", above[at], uid)
+				return fmt.Sprintf("its path matches below %s, where the user chooses the names; a line uid = %s in its file would trust this user", above[at], uid)
 			}
 			return fmt.Sprintf("its path matches below %s, whose owner chooses the names", above[at])
 		}

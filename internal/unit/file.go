@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,7 +20,10 @@ func openTrusted(path string, want os.FileMode) (*os.File, os.FileInfo, error) {
 // open opens a file that passes a check.
 func open(path string, check func(os.FileInfo) error) (*os.File, os.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ELOOP):
+		return nil, nil, fmt.Errorf("%s: must not be a symbolic link", path)
+	case err != nil:
 		return nil, nil, err
 	}
 	info, err := f.Stat()
@@ -37,14 +41,17 @@ func open(path string, check func(os.FileInfo) error) (*os.File, os.FileInfo, er
 // user only.
 func trusted(info os.FileInfo, want os.FileMode) error {
 	if info.Mode().Type() != want {
-		return fmt.Errorf("is %v, must be %v", info.Mode().Type(), want)
+		if want.IsDir() {
+			return errors.New("must be a directory")
+		}
+		return errors.New("must be a regular file")
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case ok && st.Uid != 0 && int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("belongs to the user %d, must belong to root", st.Uid)
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("has the mode %v, must not be writable for others than its owner", info.Mode().Perm())
+		return fmt.Errorf("has the mode %v, must be writable by its owner only", info.Mode().Perm())
 	}
 	return nil
 }

@@ -186,10 +186,10 @@ func TestBadPrologFiles(t *testing.T) {
 		{"binary", "malformed line", func(path string) error { return os.WriteFile(path, []byte("\x00\xff\n4711"), 0o644) }},
 		{"a number that is too long", "malformed line", func(path string) error { return os.WriteFile(path, []byte("47110000000\n"), 0o644) }},
 		{"too many jobs", "at most 64 lines", func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("1\n", 65)), 0o644) }},
-		{"a pipe", "must be", func(path string) error { return syscall.Mkfifo(path, 0o644) }},
-		{"a link", "too many levels of symbolic links", func(path string) error { return os.Symlink("/etc/hostname", path) }},
-		{"a directory", "must be", func(path string) error { return os.Mkdir(path, 0o755) }},
-		{"writable for others", "must not be writable", func(path string) error {
+		{"a pipe", "must be a regular file", func(path string) error { return syscall.Mkfifo(path, 0o644) }},
+		{"a link", "must not be a symbolic link", func(path string) error { return os.Symlink("/etc/hostname", path) }},
+		{"a directory", "must be a regular file", func(path string) error { return os.Mkdir(path, 0o755) }},
+		{"writable for others", "must be writable by its owner only", func(path string) error {
 			return errors.Join(os.WriteFile(path, []byte("4711\n"), 0o666), os.Chmod(path, 0o666))
 		}},
 	}

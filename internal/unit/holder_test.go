@@ -56,7 +56,7 @@ func TestHoldersOfManagers(t *testing.T) {
 	m.wantHeld("slurm/4711 time-slicing", "systemd/whisper time-slicing", "none", "none", "none", "none")
 }
 
-// TestHoldersDisabled checks that units of a manager that --units omits hold nothing, and that their files are no files without a unit.
+// TestHoldersDisabled checks that units of a manager that --units omits hold nothing, and that their files do not count as outdated.
 func TestHoldersDisabled(t *testing.T) {
 	pbs := t.TempDir()
 	m := newMachine(t, func(c *unit.Config) {

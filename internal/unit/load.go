@@ -71,7 +71,7 @@ func loadDir(dir string) (all []Manager, err error) {
 func parseManager(base, file, text string) (m Manager, err error) {
 	m.Name, m.File = strings.TrimSuffix(base, managerSuffix), file
 	if !managerName.MatchString(m.Name) || m.Name == Systemd || m.Name == User {
-		return m, fmt.Errorf("%s: %q is no name for a manager: rename the file to lower-case letters, digits, - and _, and neither %s nor %s", file, m.Name, Systemd, User)
+		return m, fmt.Errorf("%s: %q is an invalid name of a manager: rename the file; a name has lower-case letters, digits, - and _, and is neither %s nor %s", file, m.Name, Systemd, User)
 	}
 	n := 0
 	for line := range strings.Lines(text) {

@@ -63,10 +63,10 @@ func parsePattern(text string) (p Pattern, err error) {
 		}
 	}
 	if names != 1 {
-		return p, fmt.Errorf("%q: has %d groups, must have one, which is the unit's name; (?:…) groups without a name", text, names)
+		return p, fmt.Errorf("%q: has %d groups, must have one, which is the unit's name; write other groups as (?:…)", text, names)
 	}
 	if p.uid.group > 0 && p.uid.segment > p.name.segment {
-		return p, fmt.Errorf("%q: the group uid must not be below the unit's name, where the unit chooses the names", text)
+		return p, fmt.Errorf("%q: the group uid must not follow the unit's name, because the unit chooses the names below it", text)
 	}
 	return p, nil
 }
@@ -112,14 +112,14 @@ func (p *Pattern) check() error {
 			for _, f := range fillers {
 				owned := append(slices.Clip(above), strings.ReplaceAll(form, "%", f))
 				if p.below(owned) {
-					return fmt.Errorf("%q: matches below any cgroup such as /%.80s: %w. Write the name of a cgroup that only root creates, such as /pbs_jobs\\.service", p.text, strings.Join(owned, "/"), errUser)
+					return fmt.Errorf("%q: matches below any cgroup such as /%.80s: %w. Begin with the name of a cgroup that only root creates, such as /pbs_jobs\\.service", p.text, strings.Join(owned, "/"), errUser)
 				}
 			}
 		}
 	}
 	for n := 1; n <= len(userManager); n++ {
 		if p.below(userManager[:n]) {
-			return fmt.Errorf("%q: matches below %s: %w. Omit the slices and user@<uid>.service, and set the uid of the manager's account", p.text, userManager[n-1], errUser)
+			return fmt.Errorf("%q: matches below %s: %w. Omit the slices and user@<uid>.service, and add a line uid = with the uid of the manager's account", p.text, userManager[n-1], errUser)
 		}
 	}
 	return nil

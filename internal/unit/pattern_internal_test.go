@@ -42,19 +42,20 @@ func TestRefusedPatterns(t *testing.T) {
 		{`/lxc\.payload\.[^/]+/job_(.+)`, users},
 		{`/machine\.slice/[^/]+/job_(.+)`, users},
 		{`/kubepods/.*/(.+)`, users},
-		{`/user\.slice/user-500\.slice/user@500\.service/shell-0-(.+)\.service`, "set the uid"},
-		{`/user\.slice/user-[0-9]+\.slice/user@([0-9]+)\.service`, "set the uid"},
+		{`/user\.slice/user-500\.slice/user@500\.service/shell-0-(.+)\.service`, "add a line uid"},
+		{`/user\.slice/user-[0-9]+\.slice/user@([0-9]+)\.service`, "add a line uid"},
 		{`/user@[0-9]+\.service/shell-0-(.+)\.service`, users},
-		{`/user\.slice/[^/]+/[^/]+/([^/]+)`, "set the uid"},
+		{`/user\.slice/[^/]+/[^/]+/([^/]+)`, "add a line uid"},
 		{`/pbs_jobs\.service/jobid`, "has 0 groups"},
 		{`/(pbs)/(.+)`, "has 2 groups"},
 		{`/pbs/(?P<uid>[0-9]+)`, "has 0 groups"},
-		{`/oar/job_([0-9]+)/uid_(?P<uid>[0-9]+)`, "where the unit chooses the names"},
+		{`/oar/job_([0-9]+)/uid_(?P<uid>[0-9]+)`, "because the unit chooses the names"},
 		{`/pbs/(.+/.+)`, "no group may contain /"},
 		{`/pbs/(`, "is no regexp"},
 		{`/pbs//(.+)`, "has an empty segment"},
 		{`/)(`, "is no regexp"},
 		{`/job)|(.+`, "is no regexp"},
+		{`/pbs/(.+)/`, "has an empty segment"},
 		{`pbs/(.+)`, "must begin with /"},
 		{`.*/pbs/(.+)`, "must begin with /"},
 		{``, "must begin with /"},
@@ -191,7 +192,7 @@ func TestBrokenManagers(t *testing.T) {
 	}
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "pbs.conf"), "path = /pbs/(.+)", 0o666)
-	if _, err := LoadManagers([]string{dir}); err == nil || !strings.Contains(err.Error(), "must not be writable") {
+	if _, err := LoadManagers([]string{dir}); err == nil || !strings.Contains(err.Error(), "must be writable by its owner only") {
 		t.Errorf("a file that everyone can write: %v, want an error", err)
 	}
 }

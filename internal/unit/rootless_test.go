@@ -139,7 +139,7 @@ func TestRootlessWithoutNames(t *testing.T) {
 		}
 		s.run(10, "1001", trainID)
 		s.refresh()
-		const reason = "aaaaaaaaaaaa00 has no name: the user 1001 does not have it in a file of names below --units.rootless-dir"
+		const reason = "aaaaaaaaaaaa00 has no name: the file of the user 1001 below --units.rootless-dir does not name it"
 		if problem := problemOf(s.Mapper, "podman"); problem != reason {
 			t.Errorf("problem %q, want %q", problem, reason)
 		}
