@@ -35,8 +35,8 @@ type Place struct {
 	// Folder is the path of a folder, empty for another kind of place.
 	Folder string
 	Open   func(ctx context.Context) (Sink, error)
-	// Events opens the place for events, at the same time: a sink is not safe for concurrent use. It is nil for a
-	// format or table without events.
+	// Events opens the place for events. Its sink is used beside the sink of Open, because a sink is not safe for
+	// concurrent use. It is nil for a format or table without events.
 	Events func(ctx context.Context) (events.Sink, error)
 	// Books opens the place for reading. It is nil if the place keeps no hours.
 	Books func(ctx context.Context) (books.Source, error)
@@ -154,20 +154,22 @@ func (k *Kind) openEvents(ctx context.Context, o *Options) (events.Sink, error) 
 // tables reports whether a place has all tables, not only serial numbers.
 func (k *Kind) tables(o *Options) bool { return k.layout == nil || k.layout(o) != files.LayoutGPUID }
 
-// distinct returns an error if a place, or its manifest, is the same as that of an earlier one.
+// distinct returns an error if an earlier place is the same or has the same manifest.
 func (k *Kind) distinct(o *Options, label string, known map[string]string) error {
-	same := []string{k.Name + " " + *k.target(o)}
+	place := k.Name + " " + *k.target(o)
 	if k.Name == "stdout" {
-		same[0] += " " + o.Stdout.Table
+		place += " " + o.Stdout.Table
 	}
+	if other, ok := known[place]; ok {
+		return fmt.Errorf("%s and %s are the same place: remove one of them", other, label)
+	}
+	known[place] = label
 	if k.Name == "http" && o.HTTP.Manifest != "" {
-		same = append(same, "manifest "+o.HTTP.Manifest)
-	}
-	for _, key := range same {
-		if other, ok := known[key]; ok {
-			return fmt.Errorf("%s and %s are the same place: remove one of them, or give each its own manifest", other, label)
+		manifest := "manifest " + o.HTTP.Manifest
+		if other, ok := known[manifest]; ok {
+			return fmt.Errorf("%s and %s have the same manifest: each must have its own", other, label)
 		}
-		known[key] = label
+		known[manifest] = label
 	}
 	return nil
 }

@@ -131,7 +131,7 @@ func TestInvalid(t *testing.T) {
 		"sqlite:":                 "--to=sqlite:…: nothing follows sqlite:",
 		"file:///x?format=xls":    "--to=file:/x: format=xls: must be csv, parquet",
 		"file:///x?formats=csv":   "--to=file:/x: unknown parameter: must be format, layout",
-		"sqlite:x?format=csv":     "--to=sqlite:x: unknown parameter: must be none",
+		"sqlite:x?format=csv":     "--to=sqlite:x: unknown parameter: such a URL has none",
 		"s3://b/p?url=s3://c":     "--to=s3://b/p: unknown parameter: must be endpoint, format, layout, lookup, region",
 		"s3://b/p?layout=flat":    "--to=s3://b/p: layout=flat: must be tables or gpuid",
 		"file:x?layout=":          "--to=file:x: layout=: must be tables or gpuid",
@@ -232,11 +232,18 @@ func TestNames(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("places (-want +got):\n%s", diff)
 	}
-	for _, urls := range [][]string{
-		{"file:a"}, {"stdout:json"}, {"s3://b?format=csv", "s3://b"}, {"https://h/1#manifest=m", "https://h/2#manifest=m"},
+	for _, tt := range []struct {
+		urls []string
+		want string
+	}{
+		{[]string{"file:a"}, "are the same place"},
+		{[]string{"stdout:json"}, "are the same place"},
+		{[]string{"s3://b?format=csv", "s3://b"}, "are the same place"},
+		{[]string{"https://h/1#manifest=m", "https://h/2#manifest=m"}, "have the same manifest"},
+		{[]string{"https://h/1#manifest=m", "https://h/1#manifest=n"}, "are the same place"},
 	} {
-		if _, err := o.Places(fs, urls); err == nil || !strings.Contains(err.Error(), "are the same place") {
-			t.Errorf("error of %q is %v", urls, err)
+		if _, err := o.Places(fs, tt.urls); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("error of %q is %v, want %q", tt.urls, err, tt.want)
 		}
 	}
 }

@@ -146,7 +146,10 @@ func (k *Kind) options(at parts, defaults *flag.FlagSet) (*Options, error) {
 	}
 	for name, all := range values {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("unknown parameter: must be %s", cmp.Or(strings.Join(names, ", "), "none"))
+			if len(names) == 0 {
+				return nil, errors.New("unknown parameter: such a URL has none")
+			}
+			return nil, fmt.Errorf("unknown parameter: must be %s", strings.Join(names, ", "))
 		}
 		if err := fs.Set(k.parameters+name, all[len(all)-1]); err != nil {
 			return nil, fmt.Errorf("%s: invalid value", name)
