@@ -121,7 +121,7 @@ func usage(command string) {
 	}
 	flags, _ := app.Flags(os.Getenv)
 	flags.SetOutput(os.Stdout)
-	fmt.Print(`gpuledger serves which physical GPU served which pod, and for how many joules.
+	fmt.Print(`gpuledger exports which physical GPU served which workload, and for how many joules.
 
 usage: gpuledger [flags]
        gpuledger status [flags]    print the state of this node from the running exporter

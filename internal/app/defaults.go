@@ -17,7 +17,7 @@ const (
 	systemState   = "/run/gpuledger"
 )
 
-// Machine is what defaults depend on.
+// Machine contains the data on which defaults depend.
 type Machine struct {
 	Getenv func(string) string
 	UID    int
@@ -41,7 +41,8 @@ func ThisMachine() Machine {
 }
 
 // Adapt replaces the value auto of flags. Kubernetes is read in a pod, and on a machine with a kubelet's directory. Elsewhere the
-// node is named as the machine. A user who does not own the system's directory of the books keeps them in his own.
+// node is named as the machine. A user who does not own the system's directory keeps the books
+// in $XDG_RUNTIME_DIR.
 func (c *Config) Adapt(m Machine) {
 	if c.PodResources == auto {
 		c.PodResources = kubeletSocket
