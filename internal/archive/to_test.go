@@ -48,7 +48,7 @@ func TestTo(t *testing.T) {
 	})
 }
 
-// TestToOfAccept checks that accept has a time and a URL in the same flag.
+// TestToOfAccept checks that --to of accept takes the end of the hours and URLs of sinks.
 func TestToOfAccept(t *testing.T) {
 	c, err := Parse([]string{"accept", "east", "--from=2026-03-01", "--to=2026-03-02", "--to=file:x", "--reason=x"})
 	if err != nil || !c.Until.Equal(noon.Truncate(24*time.Hour).AddDate(0, 0, 1)) || len(c.places) != 1 || c.places[0].Folder != "x" {

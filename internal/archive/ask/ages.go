@@ -93,7 +93,7 @@ func (a agedBoards) rows() (rows [][]any) {
 	return rows
 }
 
-// ages answers how old the boards are, and how often boards of an age were lost or replaced.
+// ages returns the number of boards of each age, and the rate at which they were lost or replaced.
 func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	a := print.Answer{Columns: ageColumns}
 	of := q.period()

@@ -238,7 +238,7 @@ func (d *database) charges(ctx context.Context, of Query) ([]table.Charge, error
 	return all.sorted(), err
 }
 
-// chargesIn adds the charges of a part of the time.
+// chargesIn adds the charges of a part of the query's period.
 func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums) error {
 	names := append([]string{"'' as empty_text"}, of.By...)
 	columns := columnsOf(table.Charges, names)

@@ -119,7 +119,7 @@ func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 	return all
 }
 
-// lose returns a copy of a database without the hours of the whole days of a query, unless the query needs hours.
+// lose returns a copy of a database without the hours for which the query must read the sums of whole days.
 func lose(t *testing.T, file string, of books.Query) string {
 	t.Helper()
 	lost := filepath.Join(t.TempDir(), "lost.db")

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// sumHour adds an hour that was filed to the sums of its day. Most hours are new and the last ones of their day: their rows are added beside those of
-// earlier hours, since to add up a day costs as much as to file some hours. The last hour of a day, and every change, joins the rows.
+// sumHour updates the sums of a day after one of its hours was filed. Most hours are new and later than the others of their day: their sums are added
+// as rows of their own, since adding up a day costs as much as filing some hours. The last hour of a day, and every change, adds up the whole day.
 func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Time, isNew bool) error {
 	day := table.Day(hour)
 	end := day.AddDate(0, 0, 1)
@@ -25,7 +25,7 @@ func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Tim
 	return t.sumDays(ctx, cluster, day, end)
 }
 
-// sumDays replaces the sums of the days of a cluster from one day until another one by those of the hours.
+// sumDays adds up the days of a cluster from one day until another one again.
 func (t *transaction) sumDays(ctx context.Context, cluster string, from, until time.Time) error {
 	for _, of := range table.Summaries {
 		days := SQL("delete from {"+of.Name+"} where cluster = ? and day >= ? and day < ?", cluster, from.Format(time.DateOnly), until.Format(time.DateOnly))

@@ -148,7 +148,7 @@ func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [
 	}
 }
 
-// grown returns the rows of a file that is not full. It adds the ids in a full one to the known ids.
+// grown returns the rows of a file that is not full. Of a full file it only adds the ids to the known ones.
 func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err error) {
 	size, err := in.Size()
 	if err != nil {

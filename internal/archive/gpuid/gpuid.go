@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reading is a record: a serial number that was read on a node. The SQL view serials has the same rows.
+// Reading is a record of gpuid: a serial number that was read on a node. The SQL view serials has the same rows.
 type Reading struct {
 	Cluster string    `json:"cluster"`
 	Node    string    `json:"node"`

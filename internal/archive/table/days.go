@@ -7,7 +7,7 @@ const dayHelp = "day in UTC"
 
 const dayColumn = "day"
 
-// Days and GPUDays are sums that a database keeps, so that questions about long times read few rows. They always equal the
+// Days and GPUDays are sums that a database keeps, so that questions about long periods read few rows. They always equal the
 // sums of the hours of their day. Sinks without queries do not have them.
 var (
 	Days = Table{
