@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -74,7 +75,7 @@ func (c *UnitsConfig) mapper(ctx context.Context) (*unit.Mapper, error) {
 
 // known returns all managers in the order of their precedence.
 func (c *UnitsConfig) known() []unit.Manager {
-	return append(append([]unit.Manager(nil), c.Patterns...), c.Known...)
+	return slices.Concat([]unit.Manager(c.Patterns), c.Known)
 }
 
 // ShowUnits lists the managers and the files that define them, or explains the owner of a process.
@@ -127,7 +128,7 @@ func problem(err error) error {
 func Doctor(ctx context.Context, c UnitsConfig, out io.Writer) error {
 	m, err := c.mapper(ctx)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	errs := []error{problem(err)}
+	var errs []error
 	for _, r := range m.Checks() {
 		state, text := "-", "none runs here"
 		switch {
@@ -141,5 +142,5 @@ func Doctor(ctx context.Context, c UnitsConfig, out io.Writer) error {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", state, r.Manager, text)
 	}
-	return errors.Join(append([]error{w.Flush()}, errs...)...)
+	return errors.Join(w.Flush(), problem(err), errors.Join(errs...))
 }

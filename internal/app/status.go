@@ -22,7 +22,7 @@ type StatusConfig struct {
 	URL        string
 	JSON       bool
 	HTTPConfig string
-	// Unit is the unit whose energy is printed in place of the state of the node; may be empty.
+	// Unit selects a unit: its energy is printed in place of the state of the node. It may be empty.
 	Unit string
 }
 
@@ -38,7 +38,7 @@ func StatusFlags() (*flag.FlagSet, *StatusConfig) {
 	var c StatusConfig
 	fs := flag.NewFlagSet("gpuledger "+Status, flag.ContinueOnError)
 	c.register(fs)
-	fs.StringVar(&c.Unit, "unit", "", "`manager/unit` whose energy and boards are printed in one line, such as slurm/4711")
+	fs.StringVar(&c.Unit, "unit", "", "print the energy and the boards of a `manager/unit` in one line, such as slurm/4711")
 	return fs, &c
 }
 

@@ -32,7 +32,7 @@ type locator interface {
 	Elsewhere(ctx context.Context, except []string, hour time.Time) ([]table.Seen, error)
 }
 
-// checker is a sink whose rows can differ from its manifest.
+// checker is a sink that compares its rows with its manifest.
 type checker interface {
 	// Intact reports whether the rows of a filed hour have the digest in the manifest.
 	Intact(ctx context.Context, cluster string, hour time.Time) (bool, error)

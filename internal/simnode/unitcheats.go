@@ -15,7 +15,7 @@ func UnitCheats() (cheating, honest Scenario, names []string) { return playTrick
 // ManagerCheats is [UnitCheats] with tricks of owners who imitate units of other managers.
 func ManagerCheats() (cheating, honest Scenario, names []string) { return playTricks(managerTricks) }
 
-// playTricks returns a machine on whose GPUs the tricks are played, the same without tricks, and their names.
+// playTricks returns a machine with tricks, the same machine without them, and their names.
 func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) {
 	cheating = machineWithoutKubelet("unit-cheats", len(tricks))
 	honest = cheating

@@ -240,7 +240,7 @@ func (c *Container) PodName() string {
 	return or(c.Namespace) + "/" + or(c.Pod)
 }
 
-// Who is the name of the pod or unit with what is known about a unit.
+// Who returns PodName, followed by the array element, job name, user and account of a unit.
 func (c *Container) Who() string {
 	var known []string
 	for _, name := range []string{c.ArrayElement, c.JobName} {

@@ -42,3 +42,15 @@ func TestReceipt(t *testing.T) {
 		}
 	}
 }
+
+// TestNouns checks the names of units of managers in the exporter and of another one.
+func TestNouns(t *testing.T) {
+	for manager, want := range map[string]string{
+		"slurm": "job 7", "pbs": "job 7", "condor": "slot 7", "nerdctl": "container 7", "libvirt": "virtual machine 7", "user": "user 7", "batchd": "batchd/7",
+	} {
+		c := status.Container{Manager: manager, Unit: "7"}
+		if name := c.PodName(); name != want {
+			t.Errorf("a unit of %s is named %q, want %q", manager, name, want)
+		}
+	}
+}

@@ -124,7 +124,7 @@ type Container struct {
 	// Manager and Unit name a unit, for which the four fields above are empty.
 	Manager string `json:"manager,omitempty"`
 	Unit    string `json:"unit,omitempty"`
-	// User, UID, Account, JobName and ArrayElement are what is known about a unit.
+	// User, UID, Account, JobName and ArrayElement describe a unit; each may be empty.
 	User         string `json:"user,omitempty"`
 	UID          string `json:"uid,omitempty"`
 	Account      string `json:"account,omitempty"`

@@ -23,8 +23,12 @@ func or(s string) string {
 	return labelvalue.Printable(s)
 }
 
-// nouns are what people call the units of managers.
-var nouns = map[string]string{"slurm": "job", "docker": "container", "podman": "container", "systemd": "service", "user": "user"}
+// nouns contains the noun of the units of each manager in the exporter.
+var nouns = map[string]string{
+	"slurm": "job", "pbs": "job", "torque": "job", "lsf": "job", "flux": "job", "nomad": "task", "condor": "slot",
+	"docker": "container", "podman": "container", "nerdctl": "container", "lxc": "container", "machine": "machine",
+	"libvirt": "virtual machine", "systemd": "service", "user": "user",
+}
 
 // unitName names a unit in the words of people, such as job 4711.
 func unitName(manager, name string) string {

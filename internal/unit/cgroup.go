@@ -18,7 +18,7 @@ type match struct {
 	id string
 	// uid is the user of the unit, if the path contains it.
 	uid string
-	// account is the uid of a trusted user whose container it is; containers of root have none.
+	// account is the uid of the trusted user who owns the container; containers of root have none.
 	account string
 	// inPod is set if the unit runs inside a pod.
 	inPod bool
@@ -37,7 +37,7 @@ func (m match) named() bool {
 // engines are the managers that have files with the names of containers.
 var engines = []string{Docker, Podman, Nerdctl}
 
-// container returns the id of a unit that is a container whose engine has its name, else "".
+// container returns the id of a container whose name its engine provides; empty for other units.
 func (m match) container() string {
 	if slices.Contains(engines, m.manager) && proc.IsContainerID(m.id) {
 		return m.id

@@ -58,7 +58,7 @@ func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err er
 	return e, ctx.Err()
 }
 
-// rule returns the reason of a manager for a cgroup file whose owner is a unit of the manager decided, if any.
+// rule returns the result of a manager for a cgroup file. The manager decided owns the process; it is empty if none does.
 func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	r := Rule{Manager: manager.Name, File: manager.File}
 	alone := parser{[]Manager{*manager}, m.parser.isPod}
@@ -99,7 +99,7 @@ func (m *Mapper) patternOf(manager *Manager, cgroup string, u match) string {
 	return "several paths" // of several lines
 }
 
-// belowOwner returns the reason why a manager whose path matches finds no unit in a cgroup file, else "".
+// belowOwner explains why a manager finds no unit in a cgroup file although its path matches; empty if no path matches.
 func belowOwner(manager *Manager, cgroup string) string {
 	for segments, err := range proc.Paths(cgroup) {
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/unit"
 )
 
-// withPBS configures a machine whose jobs of PBS hold GPUs by files of a directory.
+// withPBS configures a directory in which jobs of PBS hold GPUs by files.
 func withPBS(t *testing.T, dir string) func(*unit.Config) {
 	t.Helper()
 	return func(c *unit.Config) {

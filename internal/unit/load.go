@@ -21,7 +21,7 @@ const (
 var managerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // LoadManagers returns the managers of the directories and of this program, sorted by precedence. A file replaces the one of the same
-// name in an earlier directory or in this program, at its place. New managers come first, those of later directories before others. A
+// name in an earlier directory or in this program, at its place. New managers come first, the managers of later directories before others. A
 // missing directory is no error.
 func LoadManagers(dirs []string) (all []Manager, err error) {
 	loaded := slices.Clone(builtIn)

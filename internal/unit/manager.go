@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The managers that have code of their own: the source of their units' names, or their place in a path.
+// The managers that need code: for the names of their units, or for their place in a path.
 const (
 	Slurm   = "slurm"
 	Docker  = "docker"
@@ -25,7 +25,7 @@ type Manager struct {
 	// Unit is the meaning of a unit's name, in Markdown.
 	Unit  string
 	Paths []Pattern
-	// UIDs are users below whose user@<uid>.service the manager has units, although these users choose the names there.
+	// UIDs are trusted users: the manager has units below user@<uid>.service, although these users choose the names there.
 	UIDs []string
 	// Held are directories with files about the GPUs that units hold.
 	Held []string

@@ -11,8 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// eightGPUs are GPUs whose driver's order is the opposite of their device nodes, as on a node whose PCI buses are enumerated from
-// the last root port.
+// eightGPUs returns eight GPUs. The driver numbers them from 0 to 7, their device nodes from 7 to 0.
 func eightGPUs() (devices []gpu.Device) {
 	for i := range 8 {
 		devices = append(devices, gpu.Device{UUID: fmt.Sprint("GPU-", i), Vendor: "NVIDIA", Index: i, DeviceNode: fmt.Sprint("nvidia", 7-i)})
@@ -140,7 +139,7 @@ func TestMalformedNumbersFile(t *testing.T) {
 	}
 }
 
-// TestNumberingOfSharedGPUs checks that files which name the last job of a shared GPU only, as those of jobstats, prove nothing.
+// TestNumberingOfSharedGPUs checks that files prove nothing if they name only the last job of a shared GPU, as jobstats' files do.
 func TestNumberingOfSharedGPUs(t *testing.T) {
 	dir := t.TempDir()
 	var m Mapper

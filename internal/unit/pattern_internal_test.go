@@ -79,7 +79,7 @@ func TestRefusedPatterns(t *testing.T) {
 	}
 }
 
-// FuzzPattern checks that no accepted path finds a unit below cgroups whose owner chooses names.
+// FuzzPattern checks that no accepted path finds a unit below the cgroups of a user.
 func FuzzPattern(f *testing.F) {
 	for _, s := range []string{`/[^/]+/job_(.+)`, `/.*\.service/(.+)`, `/pbs/(.+)`, `/user.*/(.+)`, `/[a-y]+/(.+)`, `/)(`, `/job)|(.+`} {
 		f.Add(s, "job_1/a")

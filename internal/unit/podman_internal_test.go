@@ -172,7 +172,7 @@ func TestHostileFiles(t *testing.T) {
 			read := prepare(t.TempDir())
 			const limit = 8 << 20
 			peak := int64(math.MaxInt64)
-			for range 3 { // what is allocated during a collection counts as live, and a busy machine collects slowly
+			for range 3 { // objects that are allocated during a collection count as live, and a busy machine collects slowly
 				peak = min(peak, peakHeap(func() {
 					if err := read(); err != nil {
 						t.Error(err)

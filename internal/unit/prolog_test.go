@@ -233,7 +233,7 @@ func TestScriptsNeverFail(t *testing.T) {
 	}
 }
 
-// TestEpilogAfterUpdate checks that the epilog removes the files of a job whose prolog was an earlier one, without names.
+// TestEpilogAfterUpdate checks that the epilog removes the files of an earlier prolog, which has no names.
 func TestEpilogAfterUpdate(t *testing.T) {
 	dir, job := t.TempDir(), []string{"SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0"}
 	script(t, "prolog.sh", dir, job...)

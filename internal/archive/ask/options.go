@@ -44,7 +44,7 @@ type options struct {
 	Age                bool // of boards
 	Factors            factors.Files
 
-	flags      *flag.FlagSet // those of places are the parameters of the URL of the books
+	flags      *flag.FlagSet // its flags of places are the defaults of the URL of the books
 	archives   []string      // all values of --books; Books is the first one
 	storeGiven bool          // whether --store.url was set
 	since      bool          // whether Since was set

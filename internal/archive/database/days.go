@@ -88,7 +88,7 @@ func (d *Dialect) sumPlaces(where *Statement) *Statement {
 	const order = "partition by cluster, uuid, scraped order by hour, first_seen, node"
 	columns := "cluster, hour, scraped, " + strings.Join(places, ", ") + ", first_seen, last_seen, scrapes, energy_mj"
 	changes := SQL("select " + columns + ",\n    case when lag(end_hour) over gpu >= hour and " + strings.Join(same, " and ") + " then 0 else 1 end as changed\n" +
-		"  from (select " + strings.Replace(columns, "scraped", ""+d.views("hour + interval '1' hour")+" as end_hour, case when scrapes > 0 then 1 else 0 end as scraped", 1) + " from {gpu_hours}").Join(where).
+		"  from (select " + strings.Replace(columns, "scraped", d.views("hour + interval '1' hour")+" as end_hour, case when scrapes > 0 then 1 else 0 end as scraped", 1) + " from {gpu_hours}").Join(where).
 		Add(") as readings\n  window gpu as (" + order + ")")
 	runs := SQL("select " + columns + ", sum(changed) over (" + order + " rows unbounded preceding) as run from (").Join(changes).Add(") as changes")
 	day := d.views("date(hour)")
@@ -103,23 +103,21 @@ func (d *Dialect) fill() string {
 	for _, of := range table.Summaries {
 		name := d.schema + of.Name
 		sum := func(where string) string { return d.text(d.sum(of, SQL(where))) }
-		text := ""
+		text := sum(" where not exists (select 1 from " + name + ")")
 		if d.fillDays != nil {
 			text = d.fillDays(name, sum)
-		} else {
-			text = sum(" where not exists (select 1 from " + name + ")")
 		}
 		fmt.Fprintf(&b, "\n-- The sums of all days, if there are none.\n%s;\n", text)
 	}
 	return b.String()
 }
 
-// repair adds up days whose sums lack hours or changes, or have hours that are deleted. Programs of versions without sums may have filed these
+// repair adds up the days that differ from their hours: an hour is missing, changed or deleted. Programs of versions without sums may have filed these
 // hours, or an administrator deleted them.
 func (d *Database) repair(ctx context.Context) error {
 	days := make(map[lock]bool)
 	for _, compared := range []struct{ table, count, always, uncorrected string }{
-		// A correction changes the number of charges and the energy in the manifest, but neither the rows of charges nor those of GPUs.
+		// A correction changes the number of charges and the energy in the manifest, but not the rows of charges and GPUs.
 		{table.Days.Name, "charges", "energy_mj", "n"},
 		{table.GPUDays.Name, "gpus", "n", "energy_mj"},
 	} {

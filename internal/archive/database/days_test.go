@@ -74,7 +74,7 @@ func TestRepair(t *testing.T) {
 	check(t, d.Close())
 }
 
-// TestUncounted checks that an hour whose rows the manifest does not have is added up once when it is filed.
+// TestUncounted checks that an hour that the manifest lacks is added up once when it is filed again.
 func TestUncounted(t *testing.T) {
 	d, path := fresh(t)
 	h := sinktest.Hour(sinktest.Noon, 7)

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The layouts of files: those of all tables, or gpuid's with the serial numbers of boards.
+// The layouts of files: all tables, or the serial numbers of boards as gpuid files them.
 const (
 	LayoutTables = "tables"
 	LayoutGPUID  = "gpuid"

@@ -24,11 +24,11 @@ type Kind struct {
 	Flag string
 	// Schemes are the schemes of its URLs, the usual one first.
 	Schemes []string
-	// Example is a URL, and Help what is filed there.
+	// Example is a URL. Help describes the filed data.
 	Example, Help string
 
 	// local is set if its URLs have a path or a word, and no host. Else driver is set if parameters of the driver may be in a
-	// URL, and fragment if all belong to the server: then those of the sink are after #.
+	// URL, and fragment if all belong to the server: then the parameters of the sink follow #.
 	local, driver, fragment bool
 	// parameters begin the names of the flags of parameters: folder. for --folder.format. It is empty if there are none.
 	parameters string

@@ -110,7 +110,7 @@ func (k *Kind) splitLocal(text string) (parts, error) {
 	return parts{path, at.RawQuery, at.Scheme + ":" + path}, nil
 }
 
-// own divides parameters into those of the sink and those of the driver, without a change of their encoding.
+// own separates the parameters of the sink from the parameters of the driver, without a change of their encoding.
 func (k *Kind) own(query string) (own, others string) {
 	var ours, rest []string
 	names := k.Parameters()

@@ -129,7 +129,7 @@ func named(of table.Table, row []string) map[string]string {
 	return values
 }
 
-// compareDays compares the rows of the sums with those of the hours, after both are joined. It checks that days with a last hour are joined already.
+// compareDays compares the sums of the days with the sums of their hours, after both are joined. It checks that days with a last hour are joined already.
 func compareDays(t *testing.T, rows Rows) {
 	t.Helper()
 	ended := make(map[string]bool)

@@ -27,7 +27,7 @@ type Config struct {
 
 // Output is the state of standard output.
 type Output struct {
-	filed  manifest.Manifest // what was printed
+	filed  manifest.Manifest // of the printed hours
 	header bool              // the header of a CSV is printed
 }
 

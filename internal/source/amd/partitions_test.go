@@ -161,7 +161,7 @@ func TestPartitionActivity(t *testing.T) {
 	}
 }
 
-// TestPartitionFiles checks the activity of partitions with files of their own, beside a gpu_metrics of revision 1.9. The numbers
+// TestPartitionFiles checks the activity of partitions with separate files, with a gpu_metrics of revision 1.9. The numbers
 // of the attributes are positions in the kernel's enum amdgpu_metrics_attr_id, counted there: 4 is the activity, 9 the samples, 43
 // the sums of the dies.
 func TestPartitionFiles(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// xcpFile is the file of a partition with its own metrics, below the folder of its device (Linux, amdgpu_xcp.c). From revision 1.9
-// on, gpu_metrics lacks what it has.
+// xcpFile is the file with the metrics of one partition, below the folder of its device (Linux, amdgpu_xcp.c). From revision 1.9
+// on, gpu_metrics has no metrics of partitions.
 const xcpFile = "xcp/xcp_metrics"
 
 // The layout of xcp_metrics of revision 1.0: its size, and the place of the sums of its dies (struct amdgpu_partition_metrics_v1_0,

@@ -24,7 +24,7 @@ import (
 )
 
 // benchCharges is the size of the history of TestTables.
-var benchCharges = flag.Int("charges", 0, "charges of TestTables, in thousands, which is the number of hours; 0 skips it")
+var benchCharges = flag.Int("charges", 0, "thousands of charges in TestTables, and the number of hours; 0 skips it")
 
 // maxAnswer is the limit of a documented question.
 const maxAnswer = 2 * time.Second

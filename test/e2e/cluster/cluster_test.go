@@ -55,7 +55,7 @@ func TestCluster(t *testing.T) {
 		t.Errorf("create a node without a role: %v, want an error of kind Forbidden", err)
 	}
 	writes, err := audit.Requests(func(r *cluster.Request) bool {
-		return r.Writes() && r.User.Name != "system:apiserver" // which creates objects of its own when it starts
+		return r.Writes() && r.User.Name != "system:apiserver" // it creates objects when it starts
 	})
 	check(t, err)
 	if len(writes) != 1 || writes[0].String() != "system:serviceaccount:one:someone create /api/v1/nodes: 403" {
