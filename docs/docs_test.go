@@ -58,7 +58,7 @@ var (
 		"../README.md":     1200,
 		"amd.md":           915,
 		"archive.md":       2720,
-		"ask.md":           1430,
+		"ask.md":           1500,
 		"dba.md":           710,
 		"hardware.md":      620,
 		"managers.md":      1020,

@@ -93,6 +93,8 @@ func commands() []command {
 		}, {
 			name: "missing", details: true, help: "boards that are in no place, and for how long", extra: rma, answer: (*question).missing,
 		}, {
+			name: "suspect", details: true, argument: "SERIAL…", several: true, help: "whether the faults of a board follow the board, its slot or its node", answer: (*question).suspect,
+		}, {
 			name: "verify", help: "missing hours of a month, and its charges against its boards", samples: true,
 			extra: func(fs *flag.FlagSet, o *options) {
 				ofMonth(fs, o)

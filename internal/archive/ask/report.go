@@ -68,6 +68,10 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 	if err != nil {
 		return print.Page{}, err
 	}
+	suspects, err := q.suspects(ctx, of, n.name, st.Rows)
+	if err != nil {
+		return print.Page{}, err
+	}
 	history := print.Answer{Columns: q.columns(historyColumns)}
 	serial := n.value
 	for _, s := range all {
@@ -79,6 +83,7 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 		{Title: "Asset", Answer: q.asset(serial)},
 		{Title: "Stays", Answer: distinct(history)},
 		{Title: "Errors", Answer: health(all)},
+		{Title: "Suspect: days with faults of all days", Answer: suspects},
 		{Title: "Use by pods and units", Answer: distinct(used(st.Charges))},
 	}}, nil
 }

@@ -1,0 +1,141 @@
+package ask
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// The samples of an evidence: a board here, in other slots of the node, in other nodes; other boards in the slot, in the
+// rest of the node.
+const (
+	here = iota
+	otherSlots
+	otherNodes
+	othersInSlot
+	othersInNode
+	samples
+)
+
+// evidence contains the days of a board and of others in its slot and node.
+type evidence [samples]sample
+
+// compare returns the evidence of a board and its neighbours about a place of the board.
+func (t tally) compare(neighbours tally, at place) (e evidence) {
+	uuids := make(map[string]bool)
+	for own, failed := range t.days {
+		uuids[own.uuid] = true
+		switch {
+		case !own.same(at):
+			e[otherNodes].add(failed)
+		case own.address == at.address:
+			e[here].add(failed)
+		default:
+			e[otherSlots].add(failed)
+		}
+	}
+	for other, failed := range neighbours.days {
+		switch {
+		case uuids[other.uuid] || !other.same(at):
+		case other.address == at.address:
+			e[othersInSlot].add(failed)
+		default:
+			e[othersInNode].add(failed)
+		}
+	}
+	return e
+}
+
+// add adds a day.
+func (s *sample) add(failed bool) {
+	s.days++
+	if failed {
+		s.faulty++
+	}
+}
+
+// fleet is a sample of healthy GPUs. "The Llama 3 Herd of Models" (2024) reports 256 faults of GPUs and their memory in 54
+// days of 16,384 GPUs, one in 3,500 days.
+var fleet = sample{1, 3500}
+
+// causes are the parts that may be faulty, with the samples that contain them.
+var causes = []struct {
+	name string
+	with []int
+}{
+	{"board", []int{here, otherSlots, otherNodes}},
+	{"slot", []int{here, othersInSlot}},
+	{"node", []int{here, otherSlots, othersInSlot, othersInNode}},
+}
+
+const (
+	// certain is the smallest ratio of the likelihoods of the only suspect and the next part.
+	certain = 20
+	// maxOdds limits the odds: days in a row are not independent.
+	maxOdds = 1000
+)
+
+// suspects returns the parts that explain the faults, the most likely first, and how many times as likely the first is as
+// the next part. A part explains them if its samples have one probability of faults and the others, with the fleet, a
+// smaller one; their likelihoods are compared.
+func (e evidence) suspects() (names []string, odds int64) {
+	likelihoods := make([]float64, len(causes))
+	for i, part := range causes {
+		with, without := sample{}, fleet
+		for j, s := range e {
+			if slices.Contains(part.with, j) {
+				with = with.and(s)
+			} else {
+				without = without.and(s)
+			}
+		}
+		likelihoods[i] = with.and(without).likelihood()
+		if with.share() > without.share() {
+			likelihoods[i] = with.likelihood() + without.likelihood()
+		}
+	}
+	order := []int{0, 1, 2}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(likelihoods[b], likelihoods[a])
+	})
+	best := likelihoods[order[0]]
+	for _, i := range order {
+		if best-likelihoods[i] < math.Log(certain) {
+			names = append(names, causes[i].name)
+		}
+	}
+	return names, int64(min(math.Exp(best-likelihoods[order[1]]), maxOdds))
+}
+
+// share is the share of days with a fault.
+func (s sample) share() float64 {
+	if s.days == 0 {
+		return 0
+	}
+	return float64(s.faulty) / float64(s.days)
+}
+
+// likelihood returns the logarithm of the likelihood of a sample, if its share is the probability of a fault.
+func (s sample) likelihood() float64 {
+	term := func(n int, p float64) float64 {
+		if n == 0 {
+			return 0
+		}
+		return float64(n) * math.Log(p)
+	}
+	return term(s.faulty, s.share()) + term(s.days-s.faulty, 1-s.share())
+}
+
+// advice returns the swap that distinguishes suspects.
+func (e evidence) advice(suspects []string) string {
+	mayBe := func(name string) bool { return slices.Contains(suspects, name) }
+	switch {
+	case mayBe("board") && e[otherNodes].days == 0:
+		return "put the board into another node, and ask again after some days"
+	case mayBe("board") && e[othersInSlot].days == 0:
+		return "put another board into its slot, and ask again after some days"
+	case mayBe("slot") && mayBe("node") && e[otherSlots].days+e[othersInNode].days == 0:
+		return "put a board into another slot of the node, and ask again after some days"
+	}
+	return "the days are too few to decide: ask again later"
+}
