@@ -34,6 +34,8 @@ const (
 	gpuInfo metricID = iota
 	gpuPresent
 	gpuFabric
+	fabricHealthy
+	fabricProblem
 	migInfo
 
 	nodeInfo
@@ -179,6 +181,16 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Family: familyIdentity, Name: "gpuledger_gpu_fabric_info", Type: gauge,
 		Labels: plus(ofGPU, "cluster_uuid", "clique_id", "state"),
 		Help:   "NVLink domain or XGMI hive of a GPU.",
+	},
+	fabricHealthy: {
+		Family: familyIdentity, Name: "gpuledger_gpu_fabric_healthy", Type: gauge,
+		Labels: ofGPU,
+		Help:   "1 while the driver reports no problem of the GPU's NVLink fabric; absent where it reports no health.",
+	},
+	fabricProblem: {
+		Family: familyIdentity, Name: "gpuledger_gpu_fabric_problem", Type: gauge,
+		Labels: plus(ofGPU, "problem", "cause"),
+		Help:   "1 while the driver reports this problem of the GPU's NVLink fabric; otherwise absent.",
 	},
 	migInfo: {
 		Family: familyIdentity, Name: "gpuledger_mig_info", Type: gauge,

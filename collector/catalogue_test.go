@@ -192,6 +192,7 @@ func TestCardinality(t *testing.T) {
 			"process":                    more(collector.MainPage, crowd(1, 1, 3), crowd(1, 1, 2)),
 			"MIG device":                 more(collector.MainPage, withMIG(2), withMIG(1)),
 			"GPU and XID code seen":      more(collector.MainPage, withXIDs(2), withXIDs(1)),
+			"GPU and fabric problem":     more(collector.MainPage, withProblems(2), withProblems(1)),
 			"GPU and block":              more(collector.MainPage, withRAS(2), withRAS(1)),
 			"stage":                      more(collector.MainPage, withStages(2), withStages(1)),
 		},
@@ -236,6 +237,15 @@ func withXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for code := range n {
 		s.GPUs[0].Events.Add(gpu.DriverEvent{Code: code, At: now})
+	}
+	return s
+}
+
+// withProblems returns a node with a GPU whose fabric has n problems.
+func withProblems(n int) *gpu.Snapshot {
+	s := crowd(1, 0, 0)
+	for i := range n {
+		s.GPUs[0].Fabric.Problems = append(s.GPUs[0].Fabric.Problems, gpu.FabricProblem{Name: fmt.Sprint("problem", i), Present: true})
 	}
 	return s
 }

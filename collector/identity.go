@@ -28,7 +28,23 @@ func (p *page) identity(g *gpu.GPU, uuid *labelSet) {
 	if f := g.Fabric; f != nil {
 		p.info(gpuFabric, p.with(uuid, "cluster_uuid", gpu.Identity(f.ClusterUUID), "clique_id", strconv.FormatUint(uint64(f.CliqueID), 10), "state", f.State))
 	}
+	p.fabricHealth(g, uuid)
 	p.mig(g.Partitions, uuid)
+}
+
+// fabricHealth renders the health of the links of a present GPU.
+func (p *page) fabricHealth(g *gpu.GPU, uuid *labelSet) {
+	if !g.Present || g.Fabric == nil || len(g.Fabric.Problems) == 0 {
+		return
+	}
+	healthy := true
+	for _, problem := range g.Fabric.Problems {
+		if problem.Present {
+			healthy = false
+			p.info(fabricProblem, p.with(uuid, "problem", problem.Name, "cause", problem.Cause))
+		}
+	}
+	p.flag(fabricHealthy, healthy, uuid)
 }
 
 func (p *page) mig(m *gpu.Partitioning, uuid *labelSet) {

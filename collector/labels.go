@@ -25,6 +25,11 @@ var labelCatalogue = []metric.Label{
 	{Name: "cluster_uuid", Help: "NVLink domain, or XGMI hive of AMD's GPUs, which is within one machine."},
 	{Name: "clique_id", Help: "Clique in the NVLink domain. GPUs with equal `cluster_uuid` and `clique_id` are connected."},
 	{Name: "state", Help: "Registration of the GPU with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed", "failed"}},
+	{
+		Name: "problem", Help: "Problem of the GPU's NVLink fabric. Recoveries are in progress.",
+		Values: []string{"degraded_bandwidth", "route_recovery", "route_unhealthy", "access_timeout_recovery", "incorrect_configuration"},
+	},
+	{Name: "cause", Help: "Wrong part of an incorrect configuration, such as `no_partition`; otherwise empty."},
 	{Name: "mig_uuid", Help: "UUID of the MIG device."},
 	{Name: "GPU_I_PROFILE", Help: "Profile of the MIG instance, such as `3g.40gb`."},
 	{Name: "slices", Help: "Slices of the GPU in the instance."},

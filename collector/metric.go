@@ -40,6 +40,7 @@ var perLabels = []struct {
 	{[]string{"pod_namespace"}, "namespace"},
 	{[]string{"xid"}, "GPU and XID code seen"},
 	{[]string{"block"}, "GPU and block"},
+	{[]string{"problem"}, "GPU and fabric problem"},
 	{[]string{"mig_uuid"}, "MIG device"},
 	{[]string{"UUID"}, "GPU"},
 	{[]string{"stage"}, "stage"},

@@ -36,6 +36,7 @@ func fullNode() *gpu.Snapshot {
 
 	whole := newGPU(0, trainer)
 	whole.Fabric = &gpu.Fabric{ClusterUUID: "5f0c4f3e-8a51-4c43-9f0e-d4c19f6d1c77", CliqueID: 32766, State: "completed"}
+	whole.Fabric.Problems = []gpu.FabricProblem{{Name: "degraded_bandwidth", Present: true}, {Name: "route_unhealthy"}, {Name: "incorrect_configuration", Present: true, Cause: "no_partition"}}
 	whole.Holders = []gpu.Holder{{AccountKey: trainer.AccountKey, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}}
 	whole.Processes = []gpu.LiveProcess{newLive(trainer, 0)}
 

@@ -88,6 +88,16 @@ type Fabric struct {
 	CliqueID    uint32 `json:"clique_id"`
 	// State is "not_started", "in_progress", "completed" or "failed".
 	State string `json:"state"`
+	// Problems are the states of the conditions of the links that the driver reports (NVML healthMask).
+	Problems []FabricProblem `json:"problems,omitempty"`
+}
+
+// FabricProblem is one condition of a GPU's links, such as degraded_bandwidth, whether it is present or not.
+type FabricProblem struct {
+	Name    string `json:"name"`
+	Present bool   `json:"present"`
+	// Cause is the wrong part of an incorrect configuration, such as no_partition.
+	Cause string `json:"cause,omitempty"`
 }
 
 // Partitioning is the division of a GPU in MIG mode. It may change while the GPU is running.

@@ -133,6 +133,10 @@ func writeInstance(r *record, b *board, position int) {
 	r.line("instance", fields...)
 }
 
+// healthyFabric is the health mask of links without a problem (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_*): bandwidth, recovery,
+// route and access timeout are FALSE, the configuration is correct.
+const healthyFabric = 2 | 2<<2 | 2<<4 | 2<<6 | 1<<8
+
 func writeGPU(r *record, w *world, b *board, used uint64) {
 	fields := []any{
 		"index", b.index, "uuid", b.UUID, "minor", b.index, "bus", b.Bus, "name", b.Model,
@@ -142,7 +146,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		fields = append(fields, "chassis", p.Chassis, "slot", p.Slot, "tray", p.Tray, "host", p.Host, "peer", p.Peer, "module", p.Module)
 	}
 	if f := b.Fabric; f != nil {
-		fields = append(fields, "fabric_cluster", f.Cluster, "fabric_clique", f.Clique, "fabric_state", 3)
+		fields = append(fields, "fabric_cluster", f.Cluster, "fabric_clique", f.Clique, "fabric_state", 3, "fabric_health", healthyFabric)
 	}
 	fields = append(fields, counters(w, b)...)
 	fields = append(fields,

@@ -20,6 +20,7 @@ func Full(i int) GPU {
 		ClusterUUID: "50000000-0000-4000-8000-0000000000c1",
 		CliqueID:    32766,
 		State:       "completed",
+		Problems:    []gpu.FabricProblem{{Name: "degraded_bandwidth"}, {Name: "incorrect_configuration"}},
 	}
 	g.Device.ReportsEvents = true
 	g.Reading.PowerLimit = new(gpu.Watts(1000))

@@ -31,7 +31,7 @@
  *   gpu      index uuid minor bus name serial part vbios
  *            chassis slot tray host peer module           platform info
  *            fabric_cluster fabric_clique fabric_state    32 hex digits, number, 0-3
- *            fabric_status                   nvmlReturn_t of the registration
+ *            fabric_status fabric_health     nvmlReturn_t of the registration; health mask
  *            energy energy_gpu energy_module              mJ: the energy call, field 191 by scope
  *            power_gpu power_module                       mW: field 185 by scope
  *            power_instant                                mW: field 186
@@ -480,7 +480,7 @@ nvmlReturn_t nvmlDeviceGetPlatformInfo(nvmlDevice_t device, nvmlPlatformInfo_t *
     return end(&c, ret);
 }
 
-static nvmlReturn_t fabric_call(const char *name, nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
+static nvmlReturn_t fabric_call(const char *name, nvmlDevice_t device, nvmlGpuFabricInfo_t *info, unsigned int *health)
 {
     struct call c;
     nvmlReturn_t ret = begin_for(&c, name, device, "fabric_state");
@@ -491,14 +491,16 @@ static nvmlReturn_t fabric_call(const char *name, nvmlDevice_t device, nvmlGpuFa
         info->cliqueId = number(c.gpu, "fabric_clique", 0);
         info->state = number(c.gpu, "fabric_state", 0);
         info->status = number(c.gpu, "fabric_status", NVML_SUCCESS);
+        *health = number(c.gpu, "fabric_health", 0);
     }
     return end(&c, ret);
 }
 
 nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t device, nvmlGpuFabricInfo_t *info)
 {
+    unsigned int health;
     memset(info, 0, sizeof *info);
-    return fabric_call("nvmlDeviceGetGpuFabricInfo", device, info);
+    return fabric_call("nvmlDeviceGetGpuFabricInfo", device, info, &health);
 }
 
 nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV_t *out)
@@ -506,12 +508,12 @@ nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t device, nvmlGpuFabricInfoV
     nvmlGpuFabricInfo_t info = {0};
     if (out->version != nvmlGpuFabricInfo_v2 && out->version != nvmlGpuFabricInfo_v3)
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    nvmlReturn_t ret = fabric_call("nvmlDeviceGetGpuFabricInfoV", device, &info);
+    out->healthMask = 0;
+    nvmlReturn_t ret = fabric_call("nvmlDeviceGetGpuFabricInfoV", device, &info, &out->healthMask);
     memcpy(out->clusterUuid, info.clusterUuid, sizeof out->clusterUuid);
     out->status = info.status;
     out->cliqueId = info.cliqueId;
     out->state = info.state;
-    out->healthMask = 0;
     return ret;
 }
 

@@ -38,10 +38,8 @@ func (g *gpuReader) identify() {
 			return watts(mw), r
 		})
 	}
-	g.identifyFabric(q)
-	settling := d.Fabric != nil && d.Fabric.State != fabricStates[gonvml.GPU_FABRIC_STATE_COMPLETED]
-	g.incomplete = q.retryable || settling
-	g.again = g.now().Boot + identityRetry
+	g.readFabric(q)
+	g.incomplete = q.retryable
 }
 
 // assign sets *to to the result of a call, or leaves it unchanged on an error.
@@ -84,41 +82,6 @@ func known(b uint8) *int {
 		return nil
 	}
 	return new(int(b))
-}
-
-var fabricStates = map[uint8]string{
-	gonvml.GPU_FABRIC_STATE_NOT_STARTED: "not_started",
-	gonvml.GPU_FABRIC_STATE_IN_PROGRESS: "in_progress",
-	gonvml.GPU_FABRIC_STATE_COMPLETED:   "completed",
-}
-
-func (g *gpuReader) identifyFabric(q *inquiry) {
-	if g.lib.has("nvmlDeviceGetGpuFabricInfoV") {
-		assign(q, &g.device.Fabric, "nvmlDeviceGetGpuFabricInfoV", func() (*gpu.Fabric, ret) {
-			info, r := g.handle.GetGpuFabricInfoV().V2()
-			return fabric(info.State, ret(info.Status), info.ClusterUuid, info.CliqueId), r
-		})
-		return
-	}
-	assign(q, &g.device.Fabric, "nvmlDeviceGetGpuFabricInfo", func() (*gpu.Fabric, ret) {
-		info, r := g.handle.GetGpuFabricInfo()
-		return fabric(info.State, ret(info.Status), info.ClusterUuid, info.CliqueId), r
-	})
-}
-
-// fabricFailed is the state of a registration that completed with an error: NVLink to other GPUs does not work.
-const fabricFailed = "failed"
-
-// fabric returns nil for a GPU without a fabric. A registration that failed has no cluster.
-func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabric {
-	word, ok := fabricStates[state]
-	if !ok {
-		return nil
-	}
-	if state == gonvml.GPU_FABRIC_STATE_COMPLETED && status != gonvml.SUCCESS {
-		return &gpu.Fabric{State: fabricFailed}
-	}
-	return &gpu.Fabric{State: word, ClusterUUID: clusterUUID(cluster), CliqueID: clique}
 }
 
 func clusterUUID(b [16]uint8) string {

@@ -20,7 +20,7 @@ type gpuReader struct {
 	now    gpu.Clock
 	memory
 	// incomplete is set while a part of the identity or the registration for events failed and may
-	// succeed later; again is the boot clock of the next attempt.
+	// succeed later; again is the boot clock of the next attempt, and of the next reading of the fabric.
 	incomplete bool
 	again      time.Duration
 	// devices are the MIG devices in the device's MIG; divided is set once all of them were read.

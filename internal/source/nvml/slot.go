@@ -177,14 +177,18 @@ func (d *session) find(index int) (*gpuReader, error) {
 	return g, nil
 }
 
-// complete reads the missing parts of a GPU's identity after a pause, and registers its events. It
+// complete reads the missing parts of a GPU's identity and its fabric after a pause, and registers its events. It
 // runs in a lane.
 func (d *session) complete(g *gpuReader) {
-	due := g.incomplete && g.now().Boot >= g.again
-	if due {
+	due := g.now().Boot >= g.again
+	incomplete := due && g.incomplete
+	switch {
+	case incomplete:
 		g.identify()
+	case due && g.device.Fabric != nil:
+		g.readFabric(&inquiry{lib: d.lib})
 	}
-	if due || g.events != d.events.Load() {
+	if incomplete || g.events != d.events.Load() {
 		d.subscribe(g)
 	}
 }

@@ -1,6 +1,7 @@
 package nvml_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -171,11 +172,52 @@ func TestFabricFailed(t *testing.T) {
 	n.GPUs[0].Device.Fabric.State = "failed"
 	d := newDriver(t, n)
 	s := d.open(clock.Now)
-	n.GPUs[0].Device.Fabric = &gpu.Fabric{State: "failed"}
+	n.GPUs[0].Device.Fabric = &gpu.Fabric{State: "failed", Problems: n.GPUs[0].Device.Fabric.Problems}
 	gputest.Check(t, gputest.Read(t, s), n)
 	d.change(pair())
 	clock.Advance(time.Minute)
 	gputest.Check(t, gputest.Read(t, s), pair())
+}
+
+// TestFabricHealth checks masks that were composed by hand from nvml.h, as the links change after the registration. A mask that
+// cannot be read is unknown, and the registration stays.
+func TestFabricHealth(t *testing.T) {
+	type problems = []gpu.FabricProblem
+	tests := map[string]struct {
+		mask uint32 // two bits each: bandwidth, recovery, route, timeout; four: configuration; two each: partition, manager
+		want problems
+	}{
+		"unsupported":              {0x0, nil},
+		"all healthy":              {0x51aa, problems{{Name: "degraded_bandwidth"}, {Name: "route_recovery"}, {Name: "route_unhealthy"}, {Name: "access_timeout_recovery"}, {Name: "incorrect_configuration"}}},
+		"no partition, no manager": {0xa000, nil},
+		"slow":                     {0x1, problems{{Name: "degraded_bandwidth", Present: true}}},
+		"recovering":               {0x6, problems{{Name: "degraded_bandwidth"}, {Name: "route_recovery", Present: true}}},
+		"unhealthy":                {0x10, problems{{Name: "route_unhealthy", Present: true}}},
+		"timeout":                  {0x40, problems{{Name: "access_timeout_recovery", Present: true}}},
+		"unknown value":            {0x3, nil},
+		"wrong chassis":            {0x300, problems{{Name: "incorrect_configuration", Present: true, Cause: "chassis_serial"}}},
+		"too few links":            {0x500, problems{{Name: "incorrect_configuration", Present: true, Cause: "insufficient_nvlinks"}}},
+		"wrong state":              {0x800, problems{{Name: "incorrect_configuration", Present: true, Cause: "gpu_state"}}},
+		"unknown configuration":    {0x900, nil},
+	}
+	clock := gputest.NewClock()
+	n := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
+	fabric := n.GPUs[0].Device.Fabric
+	d := newDriver(t, n)
+	s := d.open(clock.Now)
+	gputest.Check(t, gputest.Read(t, s), n)
+	for name, tt := range tests {
+		fabric.Problems = nil
+		d.fields[n.GPUs[0].Device.UUID] = fmt.Sprintf("fabric_health=%d", tt.mask)
+		d.write()
+		clock.Advance(time.Minute)
+		fabric.Problems = tt.want
+		t.Run(name, func(t *testing.T) { gputest.Check(t, gputest.Read(t, s), n) })
+	}
+	d.fault(n.GPUs[0].Device.UUID, "nvmlDeviceGetGpuFabricInfoV", "fail:999")
+	clock.Advance(time.Minute)
+	fabric.Problems = nil
+	gputest.Check(t, gputest.Read(t, s), n)
 }
 
 func TestDriver(t *testing.T) {

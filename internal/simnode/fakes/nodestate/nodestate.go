@@ -49,6 +49,9 @@ func Records(g gputest.GPU) []string {
 		if fabric.State == "failed" {
 			add("fabric_status", 999)
 		}
+		if fabric.Problems != nil {
+			add("fabric_health", healthMask(fabric.Problems))
+		}
 	}
 	if g.Device.ReportsEvents {
 		add("events", 8)
@@ -65,6 +68,21 @@ func Records(g gputest.GPU) []string {
 	}
 	lines := []string{strings.Join(append(f, reading(g)...), "\t")}
 	return append(append(lines, instances(g)...), processes(g)...)
+}
+
+// healthMask encodes problems as nvml.h does: NVML_GPU_FABRIC_HEALTH_MASK_*.
+func healthMask(problems []gpu.FabricProblem) (mask uint32) {
+	for _, p := range problems {
+		switch shift := map[string]uint32{"route_recovery": 2, "route_unhealthy": 4, "access_timeout_recovery": 6}[p.Name]; {
+		case p.Name == "incorrect_configuration":
+			mask |= map[string]uint32{"": 1, "no_partition": 4}[p.Cause] << 8
+		case p.Present:
+			mask |= 1 << shift
+		default:
+			mask |= 2 << shift
+		}
+	}
+	return mask
 }
 
 // instances returns the records of a GPU's MIG devices. If a GPU instance has several, they
