@@ -50,7 +50,12 @@ func main() {
 		}
 		return
 	}
-	if err := app.Run(ctx, cfg, log); err != nil {
+	err = app.Run(ctx, cfg, log)
+	if again, ok := errors.AsType[app.Restart](err); ok && ctx.Err() == nil {
+		log.Warn("restarting", "err", err)
+		err = errors.Join(err, sandbox.Restart(again.Environment...))
+	}
+	if err != nil {
 		log.Error("stopped", "err", err)
 		os.Exit(1)
 	}
@@ -77,16 +82,19 @@ func enterSandbox(cfg *app.Config, log *slog.Logger) {
 	if err != nil {
 		log.Warn("running without Landlock (--sandbox=false disables this warning)", "err", err)
 	}
-	filtered := cfg.Seccomp && filter(cfg, log)
+	filtered := cfg.Seccomp && filter(cfg, abi > 0, log)
 	if abi > 0 || filtered {
 		log.Info("running in the sandbox", "landlock_abi", abi, "seccomp", filtered)
 	}
 }
 
-// filter installs the system call filters, the second one when all addresses are served.
-func filter(cfg *app.Config, log *slog.Logger) bool {
+// filter installs the system call filters, the second one when all addresses are served. A restart is
+// possible where Landlock allows no other program.
+func filter(cfg *app.Config, landlock bool, log *slog.Logger) bool {
 	const without = "running without the system call filter (--sandbox.seccomp=false disables this warning)"
-	if err := sandbox.Filter(cfg.FilterRules()); err != nil {
+	rules := cfg.FilterRules()
+	rules.Execute = landlock
+	if err := sandbox.Filter(rules); err != nil {
 		log.Warn(without, "err", err)
 		return false
 	}

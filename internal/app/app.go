@@ -51,7 +51,8 @@ type Node struct {
 func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	stages := stage.New(log, now)
 	library := nvml.New(nvml.Config{
-		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, Now: now, Log: log, Stages: stages,
+		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, SysFS: cfg.SysFS, RestartAfter: cfg.RestartAfter,
+		Now: now, Log: log, Stages: stages,
 	})
 	machine := host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS}
 	drivers := source.NewGroup(source.Config{
@@ -76,7 +77,7 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 }
 
 // Run executes the command. Without a command it serves until the context ends; a missing
-// dependency on the node never ends it.
+// dependency on the node never ends it, but a driver that was replaced does ([Restart], [nvml.Replaced]).
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	switch cfg.Command {
 	case Cleanup: // of a file system that may hang
@@ -101,16 +102,23 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if cfg.Serving != nil {
 		server.Serving(cfg.Serving)
 	}
+	cfg.replaced = node.NVML.Replaced
 	handler := newHandler(node.Sampler.Latest, host.Now, cfg, server.Collector(), log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return node.Mapper.Run(ctx) })
 	g.Go(func() error { return node.Units.Run(ctx) })
-	g.Go(func() error { return node.NVML.Run(ctx) })
+	g.Go(func() error { return runNVML(ctx, node.NVML, server) })
 	g.Go(func() error {
 		awaitPolls(ctx, node.Mapper, node.Units)
 		return node.Sampler.Run(ctx)
 	})
-	g.Go(func() error { return server.Run(ctx, handler) })
+	inherited := server.Inherit()
+	g.Go(func() error {
+		if inherited {
+			awaitReading(ctx, func() bool { return node.Sampler.Latest() != nil })
+		}
+		return server.Run(ctx, handler)
+	})
 	if cfg.Features != "" {
 		features := nfd.File{Directory: cfg.Features, Latest: node.Sampler.Latest, Log: log}
 		g.Go(func() error { return features.Run(ctx) })

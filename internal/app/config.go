@@ -36,6 +36,7 @@ type Config struct {
 	Features      string
 	NVMLLibrary   string
 	CallTimeout   time.Duration
+	RestartAfter  time.Duration
 	Source        string
 	DCGM          DCGM
 	Units         Units
@@ -55,6 +56,8 @@ type Config struct {
 	// Serving is called once the exporter serves all its addresses, which it then need not open again.
 	// It may be nil.
 	Serving func()
+	// replaced returns an error while the driver was replaced.
+	replaced func() error
 
 	// Command is one of the commands, or empty to serve.
 	Command string
@@ -93,6 +96,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.Features, "nfd.features", "", "`directory` of Node Feature Discovery's feature files, to write the Node's labels; empty disables it")
 	fs.StringVar(&c.NVMLLibrary, "nvml.library", "", "`path` of libnvidia-ml.so.1; the loader finds it by default")
 	fs.DurationVar(&c.CallTimeout, "nvml.call-timeout", 500*time.Millisecond, "`timeout` of a GPU in a tick; the tick continues without it")
+	fs.DurationVar(&c.RestartAfter, "nvml.restart-after", time.Minute, "`time` after which this process restarts if the kernel has another version of the driver than the loaded library: it executes itself again if the library's file was replaced, else it exits; 0 never restarts")
 	c.registerSource(fs)
 	c.Units.register(fs)
 	fs.Var(&c.IdlePower, "idle-power", "`model=watts`: power of a GPU with open contexts and no work, used until it is measured; the model as in gpuledger_gpu_info (repeatable)")
@@ -102,7 +106,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the rest is summed up in pid=\"other\"")
 	fs.DurationVar(&c.Explain.Period, "explain.period", time.Hour, "`time` for which settled intervals are kept in memory, so that gpuledger explain can explain charges; 0 keeps none")
 	fs.IntVar(&c.Explain.Bytes, "explain.max-bytes", 1<<20, "`maximum` memory of these intervals for each GPU; the oldest are dropped first")
-	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path, --nfd.features and to devices, executes no program, sends no signal and connects to no TCP port other than that of --dcgm.address")
+	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path, --nfd.features and to devices, executes no other program, sends no signal and connects to no TCP port other than that of --dcgm.address")
 	fs.BoolVar(&c.Seccomp, "sandbox.seccomp", true, "with --sandbox, also install a system call filter: this process affects no other process, starts none, mounts nothing, and opens no port or socket family beyond those it needs")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
@@ -186,6 +190,7 @@ func (c *Config) validate() error {
 		errs = append(errs, fmt.Errorf("--tick=%v: must be at most 30s", c.Tick))
 	}
 	atLeast("nvml.call-timeout", 10*time.Millisecond, c.CallTimeout)
+	atLeast("nvml.restart-after", 0, c.RestartAfter)
 	atLeast("retention", c.Tick, c.Retention)
 	atLeast("explain.period", 0, c.Explain.Period)
 	if c.Explain.Bytes < 0 {

@@ -43,6 +43,9 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 		if latest() == nil {
 			return nothingYet
 		}
+		if err := cfg.replaced(); err != nil {
+			return err.Error()
+		}
 		return ""
 	}))
 	return mux

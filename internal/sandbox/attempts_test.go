@@ -50,6 +50,12 @@ var attempts = []attempt{
 	{"control a device", controlDevice, "", 0},
 
 	{"execute a program", func(*world) error { return exec.Command("/bin/true").Run() }, "EACCES", 1},
+	{"replace itself by a program", func(w *world) error {
+		if err := unix.Exec(w.Files+"/program", nil, nil); !errors.Is(err, unix.ENOEXEC) {
+			return err
+		}
+		return nil
+	}, "EACCES", 1},
 	{"gain privileges by a program", func(*world) error { return mayGainPrivileges() }, "EPERM", 1},
 
 	{"signal a process", func(*world) error { return unix.Kill(os.Getppid(), 0) }, "EPERM", 6},

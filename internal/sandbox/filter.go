@@ -14,6 +14,9 @@ import (
 type FilterRules struct {
 	// VSOCK allows connections to a hypervisor.
 	VSOCK bool
+	// Execute allows executing files. It is for a program that Landlock confines to itself and its
+	// loader. The new image keeps all restrictions.
+	Execute bool
 }
 
 // Filter installs a seccomp filter for all threads, which cannot be removed. The denied system calls
@@ -23,12 +26,22 @@ type FilterRules struct {
 // driver's library, of libdcgm and of the C library, and cannot be tested on all GPUs; a missing call
 // would stop the readings of a node. The denied calls act on other processes, on the kernel or on the
 // node, or pass by the filter (io_uring). Reading GPUs needs none of them.
-func Filter(r FilterRules) error { return install(program(r, os.Getpid())) }
+func Filter(r FilterRules) error {
+	if current.filtered {
+		return nil
+	}
+	return install(program(r, os.Getpid()))
+}
 
 // FilterListening installs another filter, which denies binding sockets and listening on them. It
 // comes after the program listens.
 func FilterListening() error {
-	return install(newFilter().deny(unix.SYS_BIND, unix.SYS_LISTEN).allowed())
+	if current.filtered {
+		return nil
+	}
+	err := install(newFilter().deny(unix.SYS_BIND, unix.SYS_LISTEN).allowed())
+	current.filtered = err == nil
+	return err
 }
 
 // namespaces are the flags of clone that create a namespace.
@@ -44,8 +57,11 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 	if r.VSOCK {
 		families = append(families, unix.AF_VSOCK)
 	}
-	f := newFilter().
-		deny(deniedCalls...).
+	f := newFilter()
+	if !r.Execute {
+		f = f.deny(unix.SYS_EXECVE)
+	}
+	f = f.deny(deniedCalls...).
 		deny(deniedHere...).
 		// The C library uses clone without it.
 		fail(unix.SYS_CLONE3, unix.ENOSYS).
@@ -75,7 +91,7 @@ var deniedCalls = []uint32{
 	unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO,
 	unix.SYS_PERF_EVENT_OPEN, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
 	// other programs
-	unix.SYS_EXECVE, unix.SYS_EXECVEAT,
+	unix.SYS_EXECVEAT,
 	// namespaces and mounts
 	unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT,
 	unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT,

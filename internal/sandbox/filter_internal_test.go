@@ -47,6 +47,9 @@ func TestProgram(t *testing.T) {
 		{"limits of another process", FilterRules{}, architecture, unix.SYS_PRLIMIT64, [2]uint64{1, 7}, refused},
 		{"non-blocking file", FilterRules{}, architecture, unix.SYS_FCNTL, [2]uint64{3, 4}, accepted},
 		{"owner of a file", FilterRules{}, architecture, unix.SYS_FCNTL, [2]uint64{3, high | 8}, refused},
+		{"execute a file", FilterRules{}, architecture, unix.SYS_EXECVE, [2]uint64{}, refused},
+		{"execute a file that Landlock allows", FilterRules{Execute: true}, architecture, unix.SYS_EXECVE, [2]uint64{}, accepted},
+		{"execute an open file", FilterRules{Execute: true}, architecture, unix.SYS_EXECVEAT, [2]uint64{}, refused},
 		{"load a module", FilterRules{}, architecture, unix.SYS_FINIT_MODULE, [2]uint64{}, refused},
 	}
 	for _, tt := range tests {

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"time"
 	"unsafe"
 
@@ -38,8 +37,25 @@ type Rules struct {
 	Ports []uint16
 }
 
-// marker is the environment variable that passes the Landlock ABI to the new image.
+// marker is the environment variable that passes the restrictions to the new image.
 const marker = "GPULEDGER_SANDBOX"
+
+// restrictions are those of this program: the Landlock ABI, 0 without Landlock, and whether both
+// system call filters are installed.
+type restrictions struct {
+	abi      int
+	filtered bool
+}
+
+var current restrictions
+
+// environment returns the environment of an image with these restrictions.
+func (r restrictions) environment() []string {
+	if r.abi == 0 {
+		return os.Environ()
+	}
+	return append(os.Environ(), marker+"="+fmt.Sprint(r.abi, r.filtered))
+}
 
 // openTimeout is the timeout for the directories of the rules, whose file system may hang.
 const openTimeout = 2 * time.Second
@@ -51,7 +67,8 @@ const openTimeout = 2 * time.Second
 func Enter(r Rules) (abi int, err error) {
 	if inside := os.Getenv(marker); inside != "" {
 		_ = os.Unsetenv(marker)
-		return strconv.Atoi(inside)
+		_, err = fmt.Sscan(inside, &current.abi, &current.filtered)
+		return current.abi, err
 	}
 	if abi, err = landlockABI(); err != nil {
 		return 0, err
@@ -71,22 +88,35 @@ func Enter(r Rules) (abi int, err error) {
 
 // execute restricts this thread and executes the program again. It returns only on errors.
 func execute(ruleset, abi int) error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
+	}
+	if err := restrict(ruleset); err != nil {
+		return err
+	}
+	return replace(restrictions{abi: abi}.environment())
+}
+
+// replace executes the program again. It returns only on errors.
+func replace(environment []string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the program: %w", err)
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("set no_new_privs: %w", err)
 	}
 	// The thread that executes becomes the main thread and keeps its own signal.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, deathSignal, 0, 0, 0); err != nil {
 		return fmt.Errorf("set the parent-death signal: %w", err)
 	}
-	if err := restrict(ruleset); err != nil {
-		return err
-	}
-	environment := append(os.Environ(), marker+"="+strconv.Itoa(abi))
 	return fmt.Errorf("execute %s: %w", program, unix.Exec(program, os.Args, environment))
+}
+
+// Restart executes the program again in the same process, with more environment variables. The
+// restrictions remain, and the new image adds none. It returns only on errors. [FilterRules] must allow
+// it. Landlock allows it only for the file of this program, not for its successor in an upgrade.
+func Restart(environment ...string) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return replace(append(current.environment(), environment...))
 }
 
 // deathSignal is the signal that the program receives when its parent ends, 0 for none. It

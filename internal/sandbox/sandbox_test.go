@@ -41,12 +41,16 @@ func TestMain(m *testing.M) {
 // worldVariable is the environment variable that contains the world of the program under test.
 const worldVariable = "GPULEDGER_TEST_WORLD"
 
+// restarts is the environment variable of a program that was restarted.
+const restarts = "GPULEDGER_TEST_RESTARTED"
+
 // world is the environment of the program under test. The test is its parent process, listens on
 // the ports and sockets, and owns the files.
 type world struct {
 	// Sandboxed programs enter the sandbox. Stacked programs enter it until the kernel refuses.
 	Sandboxed, Stacked bool
 	Filtered           bool   // install the system call filters
+	Restarted          bool   // restart in the sandbox
 	State              string // its state folder
 	Files              string // a folder with files of the test
 	Port               uint16 // a TCP port that a rule allows
@@ -65,6 +69,8 @@ type result struct {
 	DeathSignal int32
 	// Command is the name of the process.
 	Command string
+	// Restarted is set in a program that restarted.
+	Restarted bool
 }
 
 // deathSignal is read on the main thread, on which Go initialises packages.
@@ -83,9 +89,12 @@ func (w *world) explore() result {
 		}
 	}
 	if w.Filtered && r.Error == "" {
-		if err := errors.Join(sandbox.Filter(sandbox.FilterRules{}), sandbox.FilterListening()); err != nil {
+		if err := errors.Join(sandbox.Filter(sandbox.FilterRules{Execute: r.ABI > 0}), sandbox.FilterListening()); err != nil {
 			r.Error = err.Error()
 		}
+	}
+	if w.Restarted && os.Getenv(restarts) == "" && r.Error == "" {
+		r.Error = sandbox.Restart(restarts + "=1").Error()
 	}
 	for _, a := range attempts {
 		r.Attempts[a.name] = code(a.do(w))
@@ -93,7 +102,7 @@ func (w *world) explore() result {
 	for _, c := range calls {
 		r.Calls[c.name] = code(c.do())
 	}
-	r.DeathSignal, r.Command = deathSignal, command()
+	r.DeathSignal, r.Command, r.Restarted = deathSignal, command(), os.Getenv(restarts) != ""
 	return r
 }
 
@@ -130,6 +139,9 @@ func newWorld(t *testing.T) world {
 		if err := os.WriteFile(filepath.Join(w.Files, name), []byte("theirs"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.WriteFile(w.Files+"/program", []byte("no program"), 0o700); err != nil {
+		t.Fatal(err)
 	}
 	for network, addresses := range map[string][]string{"unix": {w.Socket, w.Abstract}, "tcp": {"127.0.0.1:0", "127.0.0.1:0"}} {
 		for _, address := range addresses {
@@ -184,32 +196,42 @@ func needLandlock(t *testing.T) {
 // TestEnter checks that the sandbox allows only the operations that the exporter needs, and that
 // the process and its name do not change. Outside of the sandbox all operations succeed.
 func TestEnter(t *testing.T) {
-	for _, sandboxed := range []bool{false, true} {
-		for _, isFiltered := range []bool{false, true} {
-			t.Run(fmt.Sprintf("sandboxed=%v filtered=%v", sandboxed, isFiltered), func(t *testing.T) {
-				w := newWorld(t)
-				w.Filtered = isFiltered
-				if w.Sandboxed = sandboxed; sandboxed {
-					needLandlock(t)
-				} else if err := os.Mkdir(w.State, 0o700); err != nil { // as the sandbox does
-					t.Fatal(err)
-				}
-				got := explore(t, w)
-				if sandboxed != (got.ABI > 0) || got.Error != "" {
-					t.Fatalf("Landlock ABI %d, error %q", got.ABI, got.Error)
-				}
-				want := result{ABI: got.ABI, Attempts: make(map[string]string), Calls: got.Calls, DeathSignal: int32(unix.SIGTERM), Command: command()}
-				for _, a := range attempts {
-					want.Attempts[a.name] = expected(a, w, got.ABI)
-				}
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("result (-want +got):\n%s", diff)
-				}
-				if !sandboxed {
-					checkCalls(t, isFiltered, got.Calls)
-				}
-			})
-		}
+	for _, tt := range []world{
+		{}, {Filtered: true}, {Sandboxed: true}, {Sandboxed: true, Filtered: true},
+		{Sandboxed: true, Restarted: true}, {Sandboxed: true, Filtered: true, Restarted: true},
+	} {
+		t.Run(fmt.Sprintf("sandboxed=%v filtered=%v restarted=%v", tt.Sandboxed, tt.Filtered, tt.Restarted), func(t *testing.T) {
+			w := newWorld(t)
+			w.Filtered, w.Restarted = tt.Filtered, tt.Restarted
+			if w.Sandboxed = tt.Sandboxed; w.Sandboxed {
+				needLandlock(t)
+			} else if err := os.Mkdir(w.State, 0o700); err != nil { // as the sandbox does
+				t.Fatal(err)
+			}
+			got := explore(t, w)
+			if w.Sandboxed != (got.ABI > 0) || got.Error != "" {
+				t.Fatalf("Landlock ABI %d, error %q", got.ABI, got.Error)
+			}
+			want := result{ABI: got.ABI, Attempts: make(map[string]string), Calls: got.Calls, DeathSignal: int32(unix.SIGTERM), Command: command(), Restarted: w.Restarted}
+			for _, a := range attempts {
+				want.Attempts[a.name] = expected(a, w, got.ABI)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			if !w.Sandboxed {
+				checkCalls(t, w.Filtered, got.Calls)
+			}
+		})
+	}
+}
+
+// TestRestartDenied checks that the filters deny a restart without Landlock.
+func TestRestartDenied(t *testing.T) {
+	w := newWorld(t)
+	w.Filtered, w.Restarted = true, true
+	if got := explore(t, w); got.Restarted || !strings.HasSuffix(got.Error, "operation not permitted") {
+		t.Errorf("restarted: %v, error %q", got.Restarted, got.Error)
 	}
 }
 
@@ -219,6 +241,8 @@ func expected(a attempt, w world, abi int) string {
 	case w.Filtered && slices.Contains(filtered, a.name):
 		return "EPERM"
 	case w.Filtered && a.name == "gain privileges by a program": // a filter requires no_new_privs
+		return "EPERM"
+	case w.Filtered && !w.Sandboxed && a.name == "replace itself by a program":
 		return "EPERM"
 	case w.Sandboxed && abi >= a.abi:
 		return a.fails

@@ -47,6 +47,8 @@ type Server struct {
 	receiving     map[string]bool // paths
 	serving       func()
 	served        atomic.Bool // serving was called
+	inherited     []net.Listener
+	listening     atomic.Pointer[[]net.Listener] // nil while the server does not listen
 }
 
 // New returns a server that does not listen yet.
@@ -98,20 +100,22 @@ func (s *Server) Run(ctx context.Context, handler http.Handler) error {
 
 // listenAndServe opens all addresses or none.
 func (s *Server) listenAndServe(ctx context.Context, handler http.Handler) error {
-	var listeners []net.Listener
+	listeners := s.inherited
+	s.inherited = nil
 	defer func() {
 		for _, l := range listeners {
 			_ = l.Close() // the server may have closed it
 		}
 	}()
 	config := net.ListenConfig{Control: limitBuffers}
-	for _, address := range s.cfg.ListenAddresses {
+	for _, address := range s.cfg.ListenAddresses[len(listeners):] {
 		l, err := config.Listen(ctx, "tcp", address)
 		if err != nil {
 			return err
 		}
 		listeners = append(listeners, l)
 	}
+	s.listening.Store(&listeners)
 	return s.serve(ctx, handler, listeners)
 }
 

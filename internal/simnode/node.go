@@ -28,6 +28,7 @@ type Node struct {
 	live    bool
 	faults  []Fault
 	engine  Engine
+	module  string // version of NVIDIA's kernel module in /sys, empty without one
 }
 
 // Open creates a node in a directory, which must be empty or not exist, and serves the kubelet's
@@ -258,6 +259,9 @@ func (n *Node) publish() error {
 	}
 	if err := n.truth.flush(); err != nil {
 		return fmt.Errorf("write truth: %w", err)
+	}
+	if err := n.writeModule(); err != nil {
+		return fmt.Errorf("write the kernel module's version: %w", err)
 	}
 	if err := replaceFile(n.driverState(), driverState(n.world, n.engine, n.faults, n.live)); err != nil {
 		return fmt.Errorf("write driver state: %w", err)

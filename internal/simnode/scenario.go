@@ -188,6 +188,8 @@ type Event struct {
 	At  time.Duration // since the start
 	Do  Action
 	GPU int // position in the scenario's GPUs, for FallOff
+	// Driver is the driver to load, for LoadDriver; nil for the same.
+	Driver *Driver
 }
 
 // Action is the kind of an event.

@@ -2,6 +2,7 @@ package simnode
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -30,6 +31,23 @@ func writeSys(dir string, sc *Scenario) error {
 		return err
 	}
 	return writeFiles(filepath.Join(dir, "class/dmi/id"), sc.DMI)
+}
+
+// writeModule updates the directory of NVIDIA's kernel module in /sys, which exists while it is loaded.
+func (n *Node) writeModule() error {
+	version := ""
+	if n.world.driver.loaded {
+		version = n.world.scenario.Driver.Version
+	}
+	if version == n.module {
+		return nil
+	}
+	n.module = version
+	dir := filepath.Join(n.dir, "sys/module/nvidia")
+	if version == "" {
+		return os.RemoveAll(dir)
+	}
+	return writeFiles(dir, map[string]string{"version": version})
 }
 
 // writePCI adds a device. As in the kernel's /sys, the entry on the bus is a link to the device

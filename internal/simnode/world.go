@@ -192,6 +192,9 @@ func (w *world) applyEvent(e Event) {
 	case LoadDriver:
 		w.driver.loaded = true
 		w.driver.generation++
+		if e.Driver != nil {
+			w.scenario.Driver = *e.Driver
+		}
 		w.renumber()
 	case StopKubelet:
 		w.kubelet = false

@@ -70,6 +70,18 @@ func Without(library, dir string, functions ...string) (path string, err error) 
 	return path, os.WriteFile(path, content, 0o755)
 }
 
+// OfVersion copies a compiled driver library to a path. The copy belongs to one version of the driver, and
+// fails with any other.
+func OfVersion(library, path, version string) error {
+	content, err := os.ReadFile(library)
+	if err != nil {
+		return err
+	}
+	const mark = "fake library of driver version:"
+	content = bytes.Replace(content, []byte(mark+strings.Repeat("\x00", len(version)+1)), []byte(mark+version+"\x00"), 1)
+	return os.WriteFile(path, content, 0o755)
+}
+
 func (l library) compile(dir string) (path string, err error) {
 	if path, err = filepath.Abs(filepath.Join(dir, l.name)); err == nil {
 		err = l.build(path)

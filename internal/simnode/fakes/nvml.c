@@ -27,7 +27,8 @@
  *            A new generation is a driver reload: calls fail with UNINITIALIZED
  *            until every nvmlInit was undone by nvmlShutdown and another nvmlInit
  *            follows; older handles stay invalid. With loaded=0 every call fails
- *            with DRIVER_NOT_LOADED.
+ *            with DRIVER_NOT_LOADED. With another version than the library's (see
+ *            built) every call fails with LIB_RM_VERSION_MISMATCH.
  *   gpu      index uuid minor bus name serial part vbios
  *            chassis slot tray host peer module           platform info
  *            fabric_cluster fabric_clique fabric_state    32 hex digits, number, 0-3
@@ -113,6 +114,12 @@ struct nvmlEventSet_st {
     char *devices; /* lines of uuids */
 };
 
+/* The version of this library after the colon, which fakes.OfVersion writes. Without one the library has the version
+ * of any driver. */
+static const volatile char built[64] = "fake library of driver version:";
+
+static const char *built_version(void) { return strchr((const char *)built, ':') + 1; }
+
 /* Guarded by the lock, like the state. */
 static struct nvmlDevice_st *handles;
 static const char *log_path;
@@ -164,6 +171,8 @@ static nvmlReturn_t check_driver(struct call *c)
     struct record *driver = next("driver", NULL);
     if (!driver || is(driver, "loaded", "0"))
         return NVML_ERROR_DRIVER_NOT_LOADED;
+    if (*built_version() && !is(driver, "version", built_version()))
+        return NVML_ERROR_LIB_RM_VERSION_MISMATCH;
     if (strcmp(c->name, "nvmlInit") == 0)
         return NVML_SUCCESS;
     if (inits == 0)
@@ -282,7 +291,17 @@ static nvmlReturn_t small_call(const char *name, nvmlDevice_t device, const char
     nvmlReturn_t function(nvmlDevice_t device, unsigned int *out) { return small_call(#function, device, key, out); }
 
 SYSTEM_TEXT(nvmlSystemGetDriverVersion, "version")
-SYSTEM_TEXT(nvmlSystemGetNVMLVersion, "nvml")
+
+/* This is the only call that needs no initialisation (nvml.h). */
+nvmlReturn_t nvmlSystemGetNVMLVersion(char *out, unsigned int size)
+{
+    struct call c;
+    char version[80];
+    begin(&c, "nvmlSystemGetNVMLVersion", NULL);
+    snprintf(version, sizeof version, "12.%s", built_version());
+    return end(&c, copy(out, size, *built_version() ? version : get(next("driver", NULL), "nvml")));
+}
+
 DEVICE_TEXT(nvmlDeviceGetName, "name")
 DEVICE_TEXT(nvmlDeviceGetUUID, "uuid")
 DEVICE_TEXT(nvmlDeviceGetSerial, "serial")

@@ -104,11 +104,15 @@ func (d *session) subscribe(g *gpuReader) {
 }
 
 // Run collects the driver's XID errors for the next report until ctx ends. It does not open the
-// driver, but waits for [Source.Read], also after a driver reload.
+// driver, but waits for [Source.Read], also after a driver reload. It returns a [Replaced] if the
+// driver can be read only after a restart of the program.
 func (s *Source) Run(ctx context.Context) error {
 	var waiting lane.Lane[event]
 	seen := false
 	for ctx.Err() == nil {
+		if r := s.replacement.due(); r != nil {
+			return *r
+		}
 		began := s.cfg.Now()
 		d := s.gate.session()
 		err := errClosed

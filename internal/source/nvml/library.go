@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
@@ -21,19 +22,23 @@ type library struct {
 }
 
 // initialise loads the library if necessary and initialises the driver. After an error nothing may
-// be called, including nvmlShutdown.
+// be called, including nvmlShutdown, except [library.version].
 func initialise(lib gonvml.Interface, path string) (*library, error) {
 	if err := probe(cmp.Or(path, defaultLibrary)); err != nil {
 		return nil, err
 	}
-	switch ret := lib.Init(); ret {
-	case gonvml.SUCCESS:
-		return &library{Interface: lib}, nil
-	case gonvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return nil, fmt.Errorf("nvmlInit: %w (the driver was replaced; restart to load its new library)", ret)
-	default:
+	if ret := lib.Init(); ret != gonvml.SUCCESS {
 		return nil, fmt.Errorf("nvmlInit: %w", ret)
 	}
+	return &library{Interface: lib}, nil
+}
+
+// version returns the version of the driver that the library belongs to, empty if unknown. NVML's version is that after the
+// number of the CUDA version. The call needs no initialisation, and works after nvmlInit failed.
+func (l *library) version() string {
+	version, _ := query(&inquiry{lib: l}, "nvmlSystemGetNVMLVersion", l.SystemGetNVMLVersion)
+	_, driver, _ := strings.Cut(version, ".")
+	return driver
 }
 
 // probe checks that the library can be loaded and has the functions that are called without a

@@ -24,6 +24,10 @@ type Config struct {
 	LibraryPath string
 	// CallTimeout is the time that a Read waits for late GPUs. It must be positive.
 	CallTimeout time.Duration
+	// SysFS is the directory where sysfs is mounted.
+	SysFS string
+	// RestartAfter is the time after which a driver that was replaced ends [Source.Run]; 0 for never.
+	RestartAfter time.Duration
 	// Now is called from several goroutines.
 	Now gpu.Clock
 	Log *slog.Logger
@@ -43,6 +47,8 @@ type Source struct {
 	opening lane.Lane[opened]
 	session *session // the last one initialised and not yet shut down
 	closed  bool
+
+	replacement replacement
 
 	xidsMu sync.Mutex
 	xids   []gpu.DriverEvent // since the last report
@@ -67,6 +73,15 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	defer s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer cancel()
+	report, err := s.read(ctx)
+	if err = s.replacement.check(s, err); err != nil {
+		return gpu.Report{}, err
+	}
+	report.Events = s.takeXIDs()
+	return report, nil
+}
+
+func (s *Source) read(ctx context.Context) (gpu.Report, error) {
 	d, err := s.open(ctx)
 	if err != nil {
 		return gpu.Report{}, fmt.Errorf("open driver: %w", err)
@@ -75,7 +90,6 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	if err != nil {
 		return gpu.Report{}, fmt.Errorf("read driver: %w", err)
 	}
-	report.Events = s.takeXIDs()
 	return report, nil
 }
 
@@ -122,6 +136,7 @@ func (s *Source) reopen(old *session) opened {
 		}
 	}
 	lib, err := initialise(s.nvml, s.cfg.LibraryPath)
+	s.replacement.loaded(s)
 	if err != nil {
 		return opened{err: err}
 	}

@@ -1,0 +1,50 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/serve"
+	"github.com/gpuledger/gpuledger/internal/source/nvml"
+)
+
+// Restart is the error of [Run] if the program must be executed again in this process.
+type Restart struct {
+	Cause error
+	// Environment keeps the server's sockets open.
+	Environment []string
+}
+
+func (r Restart) Error() string { return r.Cause.Error() }
+
+// firstReading is the time that the clients of an earlier image wait for readings.
+const firstReading = 5 * time.Second
+
+// runNVML collects the driver's events. If the driver was replaced it returns how to continue: a
+// [Restart], or the error with which the program ends.
+func runNVML(ctx context.Context, source *nvml.Source, server *serve.Server) error {
+	err := source.Run(ctx)
+	replaced, ok := errors.AsType[nvml.Replaced](err)
+	if !ok || !replaced.NewFile {
+		return err
+	}
+	environment, failed := server.Bequeath()
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	return Restart{Cause: err, Environment: environment}
+}
+
+// awaitReading waits for the first snapshot of a restarted program.
+func awaitReading(ctx context.Context, ready func() bool) {
+	ctx, cancel := context.WithTimeout(ctx, firstReading)
+	defer cancel()
+	for !ready() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(firstReading / 100):
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package serve
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// sockets is the environment variable with the file descriptors of the listening sockets of a program
+// that executes itself again, in the order of its addresses. The convention of systemd, LISTEN_FDS,
+// has fixed numbers, which Go's runtime may use.
+const sockets = "GPULEDGER_SOCKETS"
+
+// Bequeath keeps the listening sockets open in the image that this process executes next, which
+// gets the returned environment and calls Inherit. Clients that connect until then wait for it.
+func (s *Server) Bequeath() (environment []string, err error) {
+	listeners := s.listening.Load()
+	if listeners == nil {
+		return nil, nil
+	}
+	var numbers []string
+	for _, l := range *listeners {
+		fd, err := duplicate(l)
+		if err != nil {
+			return nil, fmt.Errorf("keep the socket of %s: %w", l.Addr(), err)
+		}
+		numbers = append(numbers, strconv.Itoa(fd))
+	}
+	return []string{sockets + "=" + strings.Join(numbers, ",")}, nil
+}
+
+// duplicate duplicates the socket of a listener. The duplicate stays open when the program is executed.
+func duplicate(l net.Listener) (fd int, err error) {
+	connection, err := l.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	control := connection.Control(func(socket uintptr) { fd, err = unix.Dup(int(socket)) })
+	if control != nil {
+		return -1, control
+	}
+	return fd, err
+}
+
+// Inherit takes the sockets of an earlier image: one for each address, or none. It reports whether
+// there are any, and is called before Run.
+func (s *Server) Inherit() bool {
+	numbers := strings.FieldsFunc(os.Getenv(sockets), func(r rune) bool { return r == ',' })
+	_ = os.Unsetenv(sockets)
+	if len(numbers) != len(s.cfg.ListenAddresses) {
+		return false
+	}
+	for _, number := range numbers {
+		fd, err := strconv.Atoi(number)
+		if err != nil {
+			return false
+		}
+		file := os.NewFile(uintptr(fd), "socket")
+		l, err := net.FileListener(file)
+		_ = file.Close()
+		if err != nil {
+			s.log.Error("cannot use the socket of the earlier image", "err", err)
+			return false
+		}
+		s.inherited = append(s.inherited, l)
+	}
+	return true
+}

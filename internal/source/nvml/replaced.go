@@ -1,0 +1,141 @@
+package nvml
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// Replaced is the error that another version of the driver is loaded in the kernel than the library
+// belongs to. A process cannot load a second version of the library, so only a restart ends it.
+type Replaced struct {
+	// Kernel and Library are the versions of the kernel module and of the loaded library.
+	Kernel, Library string
+	// Path is the path of the library. NewFile is set if another file is there now, which this
+	// program loads when it is executed again. Otherwise the new library is not visible to this
+	// process: a container keeps the file that was mounted when it was created.
+	Path    string
+	NewFile bool
+}
+
+func (r Replaced) Error() string {
+	return fmt.Sprintf("driver %s is loaded in the kernel, but this process has the library of %s", r.Kernel, r.Library)
+}
+
+// replacement detects that the driver was replaced.
+type replacement struct {
+	mu sync.Mutex // guards all
+	// path is the path of the library, file its file when it was loaded.
+	path string
+	file os.FileInfo
+	// used is set once the driver was read: before, another container would have the same library.
+	used    bool
+	current *Replaced     // nil while the last result is no mismatch
+	since   time.Duration // of the first of these mismatches, on the boot clock
+	ended   bool          // a restart is due
+}
+
+// loaded records the file of the library when it was loaded for the first time.
+func (m *replacement) loaded(s *Source) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.file == nil {
+		m.path = cmp.Or(s.cfg.LibraryPath, mappedLibrary())
+		m.file, _ = os.Stat(m.path)
+	}
+}
+
+// mappedLibrary returns the path from which the loader loaded the default library, empty if it loaded none.
+func mappedLibrary() string {
+	maps, _ := os.ReadFile("/proc/self/maps")
+	for line := range strings.Lines(string(maps)) {
+		i := strings.IndexByte(line, '/')
+		if i < 0 || !strings.HasPrefix(filepath.Base(line[i:]), "libnvidia-ml.so") {
+			continue
+		}
+		return filepath.Join(filepath.Dir(line[i:]), defaultLibrary) // the file itself has a version in its name
+	}
+	return ""
+}
+
+// check adds to the result of a reading that the driver was replaced, and what follows. Timeouts
+// between mismatches do not count.
+func (m *replacement) check(s *Source, err error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.compare(s, err)
+	if r == nil {
+		if m.used = m.used || err == nil; err == nil || errors.As(err, new(gonvml.Return)) {
+			m.current = nil
+		}
+		return err
+	}
+	now := s.cfg.Now()
+	if m.current == nil {
+		m.since = now.Boot
+	}
+	m.current = r
+	return fmt.Errorf("%w: %s", *r, m.plan(s.cfg.RestartAfter, now.Boot, now.Wall))
+}
+
+// compare returns the versions after a mismatch, or nil if it is none or a version is unknown.
+func (m *replacement) compare(s *Source, err error) *Replaced {
+	if !hasCode(err, gonvml.ERROR_LIB_RM_VERSION_MISMATCH) {
+		return nil
+	}
+	// In a container /proc/driver/nvidia/version is a copy of when it was created (libnvidia-container,
+	// nvc_mount.c).
+	module, _ := os.ReadFile(filepath.Join(s.cfg.SysFS, "module/nvidia/version"))
+	r := &Replaced{Kernel: strings.TrimSpace(string(module)), Library: (&library{Interface: s.nvml}).version(), Path: m.path}
+	if r.Kernel == "" || r.Library == "" || r.Kernel == r.Library {
+		return nil
+	}
+	return r
+}
+
+// plan returns what follows from a mismatch.
+func (m *replacement) plan(wait, boot time.Duration, wall time.Time) string {
+	file, err := os.Stat(m.path)
+	m.current.NewFile = err == nil && m.file != nil && !os.SameFile(file, m.file)
+	at := m.since + wait
+	m.ended = wait > 0 && boot >= at && (m.current.NewFile || m.used && err == nil)
+	when := wall.Add(at - boot).Format(time.TimeOnly)
+	switch {
+	case wait == 0:
+		return "restart it to load the new library"
+	case m.current.NewFile:
+		return fmt.Sprintf("it executes itself again at %s to load the new file %s", when, m.path)
+	case err != nil:
+		return "it waits for the new library: " + err.Error()
+	case m.used:
+		return fmt.Sprintf("it exits at %s, because %s is still the old file and only a new container gets another one", when, m.path)
+	}
+	return m.path + " is the old file: install the driver's library, or replace the pod"
+}
+
+// due returns the replacement whose restart is due, or nil.
+func (m *replacement) due() *Replaced {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.ended {
+		return nil
+	}
+	return m.current
+}
+
+// Replaced returns the error while another version of the driver is loaded in the kernel, else nil.
+func (s *Source) Replaced() error {
+	s.replacement.mu.Lock()
+	defer s.replacement.mu.Unlock()
+	if s.replacement.current == nil {
+		return nil
+	}
+	return *s.replacement.current
+}
