@@ -227,7 +227,7 @@ func TestNothingEchoed(t *testing.T) {
 	e := start(t, newNode(t, "idle"))
 	const token = "xyzzy"
 	for _, path := range []string{
-		"/", "/metrics", "/metrics/record", "/inventory", "/status", "/-/ready", "/nothing", "/nothing/", "//nothing", "/a/../metrics", "/%2e%2e/",
+		"/", "/metrics", "/metrics/record", "/inventory", "/health.json", "/status", "/-/ready", "/nothing", "/nothing/", "//nothing", "/a/../metrics", "/%2e%2e/",
 		"/metrics/", "/status/<b>",
 	} {
 		for _, target := range []string{path + "?name[]=" + token + "&" + token, path + token, "/" + token + path} {

@@ -146,7 +146,7 @@ func TestSecondExporter(t *testing.T) {
 func TestPages(t *testing.T) {
 	e := start(t, newNode(t, "gb200"))
 	for path, want := range map[string]string{
-		"/": "gpuledger", "/inventory": `"chassis_serial"`, "/-/healthy": "healthy", "/-/ready": "ready",
+		"/": "gpuledger", "/inventory": `"chassis_serial"`, "/health.json": `"advice"`, "/-/healthy": "healthy", "/-/ready": "ready",
 	} {
 		if status, body := e.get(path); status != http.StatusOK || !strings.Contains(string(body), want) {
 			t.Errorf("%s: status %d: %s", path, status, body)

@@ -134,7 +134,7 @@ func TestTLSAndBasicAuth(t *testing.T) {
 		return response.StatusCode
 	}
 	eventually(t, "it is ready", func() bool { return get("/-/ready", "scraper", password) == http.StatusOK })
-	for _, path := range []string{"/", "/metrics", "/metrics/record", "/inventory", "/status", "/-/healthy", "/-/ready", "/nothing"} {
+	for _, path := range []string{"/", "/metrics", "/metrics/record", "/inventory", "/health.json", "/status", "/-/healthy", "/-/ready", "/nothing"} {
 		if status := get(path, "", ""); status != http.StatusUnauthorized {
 			t.Errorf("%s without a password: status %d", path, status)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/serve"
 	"github.com/gpuledger/gpuledger/internal/status"
@@ -37,6 +38,7 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	mux.Handle("GET "+collector.MainPage.Path(), metrics.Main(collector.New(latest, cfg.Collector)))
 	mux.Handle("GET "+collector.RecordPage.Path(), metrics.Page(collector.NewRecord(latest)))
 	mux.Handle("GET "+collector.FieldsPath, metrics.Cached(fields, fields.Revision))
+	mux.Handle("GET "+health.Path, healthPage(latest, now, log))
 	mux.Handle("GET "+inventory.Path, withSnapshot(latest, showInventory))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {

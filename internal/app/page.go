@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/status"
 )
@@ -19,6 +20,7 @@ var links = []status.Link{
 	{Path: collector.RecordPage.Path(), Text: "Record", About: "placement and energy per pod with serial numbers, to be kept for years"},
 	{Path: collector.FieldsPath, Text: "DCGM fields", About: "with the pod of each GPU; empty without --dcgm.fields"},
 	{Path: status.Path, Text: "Status", About: "this page as JSON"},
+	{Path: health.Path, Text: "Health", About: "the advice about each GPU as JSON, with its evidence"},
 	{Path: inventory.Path, Text: "Inventory", About: "the identity of the GPUs as JSON, with the driver's original strings"},
 	{Path: "/-/ready", Text: "Ready", About: "after the first reading"},
 }
@@ -28,6 +30,13 @@ var links = []status.Link{
 func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, contentType string, show func(*bytes.Buffer, *status.Page) error) http.Handler {
 	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
 		respond(w, log, http.StatusOK, contentType, func(body *bytes.Buffer) error { return show(body, new(status.New(s, now()))) })
+	})
+}
+
+// healthPage responds with the advice about the node.
+func healthPage(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger) http.Handler {
+	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
+		respond(w, log, http.StatusOK, jsonType, func(body *bytes.Buffer) error { return writeJSON(body, health.New(s, now())) })
 	})
 }
 

@@ -60,23 +60,34 @@ type DriverEvents struct {
 	// Since is the time at which counting began.
 	Since time.Time `json:"since"`
 	Count uint64    `json:"count"`
-	// Last is the time of the last error by XID code.
-	Last map[uint64]time.Time `json:"last,omitempty"`
+	// First and Last are the times of the first and the last error by XID code. A state file of an older version has no
+	// First.
+	First map[uint64]time.Time `json:"first,omitempty"`
+	Last  map[uint64]time.Time `json:"last,omitempty"`
 	// ByCode counts the errors by XID code. A state file of an older version has no such counts,
 	// so Count may exceed their sum.
 	ByCode map[uint64]uint64 `json:"by_code,omitempty"`
 	// Losses counts how often the driver stopped listing the GPU.
 	Losses uint64 `json:"losses,omitempty"`
+	// Reset is the time at which a reset of the GPU or a reload of its driver was last noticed: its energy counter restarted,
+	// or it returned after a loss.
+	Reset time.Time `json:"reset,omitzero"`
 }
 
 // Add counts the event and the earlier errors that it stands for.
 func (x *DriverEvents) Add(e DriverEvent) {
 	x.Count += 1 + e.Earlier
+	if x.First == nil {
+		x.First = make(map[uint64]time.Time)
+	}
 	if x.Last == nil {
 		x.Last = make(map[uint64]time.Time)
 	}
 	if x.ByCode == nil {
 		x.ByCode = make(map[uint64]uint64)
+	}
+	if x.First[e.Code].IsZero() && x.Last[e.Code].IsZero() {
+		x.First[e.Code] = e.At
 	}
 	x.Last[e.Code] = e.At
 	x.ByCode[e.Code] += 1 + e.Earlier
@@ -84,7 +95,7 @@ func (x *DriverEvents) Add(e DriverEvent) {
 
 // Clone returns a copy that shares nothing with x.
 func (x DriverEvents) Clone() DriverEvents {
-	x.Last, x.ByCode = maps.Clone(x.Last), maps.Clone(x.ByCode)
+	x.First, x.Last, x.ByCode = maps.Clone(x.First), maps.Clone(x.Last), maps.Clone(x.ByCode)
 	return x
 }
 

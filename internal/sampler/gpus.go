@@ -29,6 +29,8 @@ type entry struct {
 	// from the start.
 	Renamed time.Time        `json:"renamed,omitzero"`
 	Events  gpu.DriverEvents `json:"xids"`
+	// Resets is the number of resets of the energy counter that Events.Reset considers.
+	Resets uint64 `json:"resets,omitempty"`
 }
 
 func newGPUList(keep time.Duration) gpuList {
@@ -44,7 +46,7 @@ func (r *gpuList) restore(saved map[string]entry) {
 			e = old
 		}
 		old.remember(&e.Device)
-		e.Events, e.Renamed = old.Events, old.Renamed
+		e.Events, e.Renamed, e.Resets = old.Events, old.Renamed, old.Resets
 		r.entries[uuid] = e
 	}
 }
@@ -61,6 +63,9 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 			e.Events.Since = now.Wall
 		}
 		if known {
+			if !e.Present {
+				e.Events.Reset = now.Wall
+			}
 			e.remember(&d)
 			if d.Serial != e.Serial || d.Platform.ChassisSerial != e.Platform.ChassisSerial {
 				e.Renamed = now.Wall
@@ -80,6 +85,16 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	for _, x := range report.Events {
 		r.edit(x.UUID, func(e *entry) { e.Events.Add(x) })
 	}
+}
+
+// reset records that the energy counter of a GPU was reset.
+func (r *gpuList) reset(uuid string, resets uint64, now gpu.Instant) {
+	r.edit(uuid, func(e *entry) {
+		if resets > e.Resets {
+			e.Events.Reset = now.Wall
+		}
+		e.Resets = resets
+	})
 }
 
 // answers reports whether the driver of a vendor is in the list.

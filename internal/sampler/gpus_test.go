@@ -27,8 +27,8 @@ func TestLost(t *testing.T) {
 		t.Errorf("GPUs after a restart: %+v, want the lost GPU", s.GPUs)
 	}
 	w.devices = all
-	if g := w.ticks(s, 1).GPUs[1]; !g.Present {
-		t.Errorf("GPU after its return: %+v, want it present", g)
+	if g := w.ticks(s, 1).GPUs[1]; !g.Present || !g.Events.Reset.Equal(w.instant().Wall.Add(-time.Second)) || !g.Events.First[79].Before(g.Events.Reset) {
+		t.Errorf("GPU after its return: %+v, want it present, and reset now", g)
 	}
 	other := all[1]
 	other.UUID, other.Serial = "GPU-5d2f9a60-0000-4000-8000-000000000003", "1320021000051"
@@ -39,6 +39,24 @@ func TestLost(t *testing.T) {
 	w.now += 6 * time.Minute
 	if snap := w.ticks(s, 1); len(snap.GPUs) != 2 || snap.GPUs[1].Serial != "1320021000051" {
 		t.Errorf("GPUs after the retention time: %+v, want two", snap.GPUs)
+	}
+}
+
+// TestReset checks that a restarted energy counter is a reset, which a restart of the exporter does not forget or repeat.
+func TestReset(t *testing.T) {
+	w := newWorld(t)
+	s := w.sampler()
+	if g := w.ticks(s, 30).GPUs[0]; !g.Events.Reset.IsZero() {
+		t.Errorf("a reset at %v, want none", g.Events.Reset)
+	}
+	w.loaded = w.now
+	reset := w.instant().Wall
+	at := w.ticks(s, 30).GPUs[0].Events.Reset
+	if late := at.Sub(reset); late < 0 || late > 15*time.Second {
+		t.Errorf("the reset at %v was noticed at %v", reset, at)
+	}
+	if again := w.ticks(w.restarted(s), 30).GPUs[0].Events.Reset; !again.Equal(at) {
+		t.Errorf("after a restart the reset is at %v, want %v", again, at)
 	}
 }
 

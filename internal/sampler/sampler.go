@@ -154,6 +154,9 @@ func (s *Sampler) Tick(ctx context.Context) {
 
 	s.charge(v)
 	books := s.store.books()
+	for uuid, b := range books.Books {
+		s.gpus.reset(uuid, b.Resets, now)
+	}
 	v.units = s.store.jobs.complete(s.cfg.Mapper.Units(), books)
 	s.store.save(ctx, s.gpus.entries, v, books)
 	if ctx.Err() != nil {

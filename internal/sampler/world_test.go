@@ -30,6 +30,7 @@ type world struct {
 	t           *testing.T
 	root        string
 	now         time.Duration
+	loaded      time.Duration // when the energy counters started
 	devices     []gpu.Device
 	hung        map[string]bool
 	processes   map[uint32]gpu.Process // running
@@ -105,7 +106,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 			continue
 		}
 		reading := gpu.Reading{
-			UUID: d.UUID, At: w.instant(), Energy: new(gpu.Millijoules(w.now.Milliseconds() * 100)),
+			UUID: d.UUID, At: w.instant(), Energy: new(gpu.Millijoules((w.now - w.loaded).Milliseconds() * 100)),
 			Gauges: gpu.Gauges{gpu.Utilization: new(w.utilization)}, ModulePower: w.modulePower[d.UUID], ContextsKnown: true, Samples: w.samples[d.UUID], SamplesKnown: true,
 		}
 		for _, pid := range w.contexts[d.UUID] {

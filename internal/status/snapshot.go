@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
@@ -16,6 +17,8 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 		DriverUp: len(s.Drivers) > 0, Drivers: s.Drivers, PCIGPUs: s.PCIGPUs, DriverGPUs: s.DriverGPUs,
 		GPUs: make([]GPU, 0, len(s.GPUs)), Stages: make([]Stage, 0, len(s.Stages)),
 	}
+	advice := health.New(s, now)
+	p.Advice, p.Evidence = advice.Advice, advice.Evidence
 	since := func(t time.Time) (*time.Time, *float64) {
 		if t.IsZero() {
 			return nil, nil
@@ -25,6 +28,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 	}
 	for i := range s.GPUs {
 		g := newGPU(&s.GPUs[i], age <= stale)
+		g.Advice, g.Evidence = advice.GPUs[i].Advice, advice.GPUs[i].Evidence
 		g.LastReading, g.ReadingAgeSeconds = since(s.GPUs[i].LastReading)
 		for k := range g.Containers {
 			c := &g.Containers[k]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/health"
 )
 
 // Version changes when a field of the page changes its meaning. New fields do not
@@ -32,8 +33,11 @@ type Page struct {
 	PCIGPUs    *int `json:"pci_gpus,omitempty"`
 	DriverGPUs *int `json:"driver_gpus,omitempty"`
 	// GPUs are all GPUs seen since the node booted, present or lost, by PCI address.
-	GPUs   []GPU   `json:"gpus"`
-	Stages []Stage `json:"stages"`
+	GPUs []GPU `json:"gpus"`
+	// Advice and Evidence are the health of the node, as on /health.json; empty from an older exporter.
+	Advice   health.Advice     `json:"advice"`
+	Evidence []health.Evidence `json:"evidence,omitempty"`
+	Stages   []Stage           `json:"stages"`
 }
 
 // GPU is one GPU of the node.
@@ -49,6 +53,10 @@ type GPU struct {
 	ChassisSlot     *int   `json:"chassis_slot,omitempty"`
 	TrayIndex       *int   `json:"tray_index,omitempty"`
 	ModuleID        *int   `json:"module_id,omitempty"`
+
+	// Advice and Evidence are the health of the GPU, as on /health.json.
+	Advice   health.Advice     `json:"advice"`
+	Evidence []health.Evidence `json:"evidence,omitempty"`
 
 	// Present is false after the GPU was lost. Answers is false without a recent reading; all
 	// measurements are then absent.

@@ -18,6 +18,12 @@ import (
 func Write(w io.Writer, p *Page) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n%s.\n", p.title(), p.Summary(), p.Read())
+	if p.Advice != "" {
+		fmt.Fprintf(&b, "Advice: %s.\n", labelvalue.Printable(string(p.Advice)))
+	}
+	for _, advice := range p.Advised() {
+		fmt.Fprintf(&b, "%s%s\n", indent, advice)
+	}
 	if problems := p.Problems(); len(problems) > 0 {
 		b.WriteString("\n")
 		for _, problem := range problems {

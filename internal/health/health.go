@@ -1,0 +1,256 @@
+// Package health derives advice about each GPU and the node from a snapshot: which needs a reset, and which board is to be
+// returned. The exporter serves it on /health.json; the status page and the reconciler use it.
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+)
+
+// Version changes when a field of the page changes its meaning, not when fields are added.
+const Version = 1
+
+// Path is the path of the page.
+const Path = "/health.json"
+
+// silence is the age of a reading from which a GPU counts as not answering, and a snapshot as not read.
+const silence = 5 * time.Minute
+
+// Page is the health of a node. Unknown values are absent.
+type Page struct {
+	Version int `json:"version"`
+	// Time is the time of the reading, AgeSeconds its age at the response.
+	Time       time.Time `json:"time"`
+	AgeSeconds float64   `json:"age_seconds"`
+	Node       string    `json:"node"`
+	// Advice is the worst advice of the node's own evidence and of its GPUs.
+	Advice   Advice     `json:"advice"`
+	Evidence []Evidence `json:"evidence,omitempty"`
+	GPUs     []GPU      `json:"gpus"`
+}
+
+// GPU is the health of one GPU and its place.
+type GPU struct {
+	UUID            string `json:"uuid"`
+	Serial          string `json:"serial"`
+	BoardPartNumber string `json:"board_part_number"`
+	Model           string `json:"model"`
+	PCIBusID        string `json:"pci_bus_id"`
+	ChassisSerial   string `json:"chassis_serial"`
+	ChassisSlot     *int   `json:"chassis_slot,omitempty"`
+	TrayIndex       *int   `json:"tray_index,omitempty"`
+	ModuleID        *int   `json:"module_id,omitempty"`
+	Present         bool   `json:"present"`
+
+	Advice   Advice     `json:"advice"`
+	Evidence []Evidence `json:"evidence,omitempty"`
+	// NotReported lists the evidence that the GPU cannot give: xid, row_remap. Without it, ok proves less.
+	NotReported []string `json:"not_reported,omitempty"`
+}
+
+// Evidence is one finding.
+type Evidence struct {
+	Code    string `json:"code"`
+	Advice  Advice `json:"advice"`
+	Meaning string `json:"meaning"`
+	// Detail is the part that is concerned, such as a problem of the fabric or a block of the GPU.
+	Detail string `json:"detail,omitempty"`
+	// Count is the number of events since Since, First and Last their times. A condition has none of them.
+	Count uint64     `json:"count,omitempty"`
+	Since *time.Time `json:"since,omitempty"`
+	First *time.Time `json:"first,omitempty"`
+	Last  *time.Time `json:"last,omitempty"`
+	// Reset is the time of a reset after the last event. The advice is then at most watch, or return if the event recurred
+	// after an earlier reset.
+	Reset *time.Time `json:"reset,omitempty"`
+}
+
+// New returns the page of a snapshot at a moment.
+func New(s *gpu.Snapshot, now gpu.Instant) Page {
+	p := Page{
+		Version: Version, Time: s.At.Wall.UTC(), AgeSeconds: now.Sub(s.At).Seconds(), Node: labelvalue.Valid(s.Node.Name),
+		Evidence: ofNode(s, now), GPUs: make([]GPU, 0, len(s.GPUs)),
+	}
+	p.Advice = worst(p.Evidence)
+	for i := range s.GPUs {
+		g := newGPU(s, &s.GPUs[i])
+		p.Advice = Worse(p.Advice, g.Advice)
+		p.GPUs = append(p.GPUs, g)
+	}
+	return p
+}
+
+func newGPU(s *gpu.Snapshot, g *gpu.GPU) GPU {
+	identity := func(s string) string { return labelvalue.Valid(gpu.Identity(s)) }
+	out := GPU{
+		UUID: labelvalue.Valid(g.UUID), Serial: identity(g.Serial), BoardPartNumber: identity(g.BoardPartNumber),
+		Model: identity(g.Model), PCIBusID: labelvalue.Valid(g.PCIBusID), ChassisSerial: identity(g.Platform.ChassisSerial),
+		ChassisSlot: g.Platform.Slot, TrayIndex: g.Platform.Tray, ModuleID: g.Platform.ModuleID, Present: g.Present,
+		Evidence: ofGPU(g, len(s.Drivers) > 0 && !g.LastReading.IsZero() && s.At.Wall.Sub(g.LastReading) > silence),
+	}
+	out.Advice = worst(out.Evidence)
+	if !g.ReportsEvents {
+		out.NotReported = append(out.NotReported, "xid")
+	}
+	if g.Reading == nil || g.Reading.RowRemap == nil {
+		out.NotReported = append(out.NotReported, "row_remap")
+	}
+	return out
+}
+
+// worst returns the worst advice of findings.
+func worst(findings []Evidence) Advice {
+	v := OK
+	for _, e := range findings {
+		v = Worse(v, e.Advice)
+	}
+	return v
+}
+
+// ofNode returns the findings about the node itself. A GPU that was lost is missing with its own evidence.
+func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
+	if now.Sub(s.At) > silence {
+		return []Evidence{condition(notRead, "")}
+	}
+	if len(s.Drivers) == 0 {
+		return []Evidence{condition(driverDown, "")}
+	}
+	if s.PCIGPUs == nil || s.DriverGPUs == nil {
+		return nil
+	}
+	missing := *s.PCIGPUs - *s.DriverGPUs
+	for i := range s.GPUs {
+		if !s.GPUs[i].Present {
+			missing--
+		}
+	}
+	if missing <= 0 {
+		return nil
+	}
+	return []Evidence{condition(gpusMissing, fmt.Sprintf("%d of %d", missing, *s.PCIGPUs))}
+}
+
+// ofGPU returns the findings about a GPU, the worst first. A GPU is silent if it was not read while the driver responds.
+func ofGPU(g *gpu.GPU, silent bool) []Evidence {
+	found := slices.Concat(conditions(g, silent), losses(&g.Events, g.Present))
+	for _, r := range Rules {
+		if last := g.Events.Last[r.XID]; r.XID != 0 && !last.IsZero() {
+			found = append(found, r.event(&g.Events))
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Evidence) int { return slices.Index(order, b.Advice) - slices.Index(order, a.Advice) })
+	return found
+}
+
+// conditions returns the states that the GPU reports now.
+func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
+	add := func(code, detail string) { found = append(found, condition(code, labelvalue.Valid(detail))) }
+	if !g.Present {
+		return nil
+	}
+	if silent {
+		add(notAnswering, "")
+	}
+	if f := g.Fabric; f != nil {
+		switch f.State {
+		case "completed":
+		case "failed":
+			add(fabricFailed, "")
+		default:
+			add(fabricIncomplete, f.State)
+		}
+		if problems := problemsOf(f); problems != "" {
+			add(fabricProblem, problems)
+		}
+	}
+	if g.Reading == nil {
+		return found
+	}
+	if rows := g.Reading.RowRemap; rows != nil {
+		if rows.Failed {
+			add(rowRemapFailure, "")
+		}
+		if rows.Pending {
+			add(rowRemapPending, "")
+		}
+	}
+	for _, e := range g.Reading.RASErrors {
+		if e.Type == gpu.RASUncorrectable && e.Count > 0 {
+			add(rasUncorrectable, e.Block)
+			found[len(found)-1].Count = e.Count
+		}
+	}
+	return found
+}
+
+// problemsOf lists the present problems of a fabric.
+func problemsOf(f *gpu.Fabric) string {
+	var list []string
+	for _, p := range f.Problems {
+		switch {
+		case p.Present && p.Cause != "":
+			list = append(list, p.Name+" ("+p.Cause+")")
+		case p.Present:
+			list = append(list, p.Name)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// losses returns the losses of a GPU. A GPU that is back has been reset.
+func losses(x *gpu.DriverEvents, present bool) []Evidence {
+	if present && x.Losses == 0 {
+		return nil
+	}
+	e := condition(lost, "")
+	if e.Count = x.Losses; x.Losses > 0 {
+		e.Since = moment(x.Since)
+	}
+	switch {
+	case x.Losses > 1:
+		e.Advice = Return
+	case present:
+		e.Advice, e.Reset = Watch, moment(x.Reset)
+	}
+	return []Evidence{e}
+}
+
+// event returns the finding of an XID error.
+func (r Rule) event(x *gpu.DriverEvents) Evidence {
+	first, last := x.First[r.XID], x.Last[r.XID]
+	e := Evidence{
+		Code: r.Code, Advice: r.Advice, Meaning: r.Meaning, Count: x.ByCode[r.XID],
+		Since: moment(x.Since), First: moment(first), Last: moment(last),
+	}
+	switch {
+	case x.Reset.IsZero():
+	case last.Before(x.Reset):
+		e.Advice, e.Reset = Watch, moment(x.Reset)
+	case r.Again != "" && !first.IsZero() && first.Before(x.Reset):
+		e.Advice = r.Again
+	}
+	return e
+}
+
+// condition returns the finding of a rule without times.
+func condition(code, detail string) Evidence {
+	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Code == code })
+	return Evidence{Code: code, Advice: Rules[i].Advice, Meaning: Rules[i].Meaning, Detail: detail}
+}
+
+func xid(code uint64, first, again Advice, meaning string) Rule {
+	return Rule{Code: fmt.Sprintf("xid_%d", code), XID: code, Advice: first, Again: again, Meaning: meaning, Source: catalogue, Alert: alertXID}
+}
+
+// moment returns a time in UTC, nil if it is unknown.
+func moment(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.UTC())
+}

@@ -1,0 +1,181 @@
+package health_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/health"
+	"github.com/gpuledger/gpuledger/test/golden"
+)
+
+var (
+	boot = time.Date(2026, 2, 27, 6, 0, 0, 0, time.UTC)
+	now  = gpu.Instant{Wall: boot.Add(50 * time.Hour), Boot: 50 * time.Hour}
+)
+
+func newGPU(i int) gpu.GPU {
+	return gpu.GPU{
+		Device: gpu.Device{
+			UUID: "GPU-00000000-0000-4000-8000-00000000000" + string(rune('0'+i)), Index: i, Vendor: "NVIDIA", Model: "NVIDIA B200", Serial: "1650923000417",
+			PCIBusID: "00000000:1B:00.0", Platform: gpu.Platform{ChassisSerial: "1820000000042", Slot: new(5), Tray: new(4), ModuleID: new(i + 1)},
+			ReportsEvents: true, Fabric: &gpu.Fabric{State: "completed", Problems: []gpu.FabricProblem{{Name: "degraded_bandwidth"}}},
+		},
+		Present: true, LastReading: now.Wall, Events: gpu.DriverEvents{Since: boot},
+		Reading: &gpu.Reading{RowRemap: &gpu.RowRemap{}},
+	}
+}
+
+func node(gpus ...gpu.GPU) *gpu.Snapshot {
+	return &gpu.Snapshot{
+		At: now, Node: gpu.Node{Name: "gpu-001"}, Drivers: []gpu.Driver{{Vendor: "NVIDIA", Name: "nvml"}},
+		PCIGPUs: new(len(gpus)), DriverGPUs: new(len(gpus)), GPUs: gpus,
+	}
+}
+
+// catalogue contains the immediate action of NVIDIA's XID catalogue for the XID errors with advice. Others are ok. The
+// workflow of 48 begins with RESET_GPU. The workflows of NVLink errors require the registers in the kernel log, and 154 its text.
+var catalogue = map[uint64]string{
+	46: "RESET_GPU", 48: "WORKFLOW_XID_48", 62: "RESET_GPU", 63: "IGNORE", 64: "RESET_GPU", 74: "WORKFLOW_NVLINK_ERR", 79: "RESTART_BM",
+	94: "RESTART_APP", 95: "RESET_GPU", 119: "RESET_GPU", 120: "RESET_GPU", 140: "RESET_GPU", 143: "RESET_GPU",
+	144: "WORKFLOW_NVLINK5_ERR", 145: "WORKFLOW_NVLINK5_ERR", 146: "WORKFLOW_NVLINK5_ERR", 147: "WORKFLOW_NVLINK5_ERR", 148: "WORKFLOW_NVLINK5_ERR",
+	149: "WORKFLOW_NVLINK5_ERR", 150: "WORKFLOW_NVLINK5_ERR", 154: "XID_154", 158: "RESET_GPU",
+}
+
+// TestXIDs checks the advice of every XID error against NVIDIA's catalogue: before a reset, after one, and if it recurs.
+func TestXIDs(t *testing.T) {
+	wants := map[string][3]health.Advice{ // first, after a reset, again
+		"RESET_GPU":            {health.Reset, health.Watch, health.Return},
+		"RESTART_BM":           {health.Reset, health.Watch, health.Return},
+		"WORKFLOW_XID_48":      {health.Reset, health.Watch, health.Return},
+		"WORKFLOW_NVLINK_ERR":  {health.Watch, health.Watch, health.Watch},
+		"WORKFLOW_NVLINK5_ERR": {health.Watch, health.Watch, health.Watch},
+		"RESTART_APP":          {health.Watch, health.Watch, health.Watch},
+		"IGNORE":               {health.Watch, health.Watch, health.Watch},
+		"XID_154":              {health.Watch, health.Watch, health.Watch},
+	}
+	for code := range uint64(200) {
+		action, listed := catalogue[code]
+		want := wants[action]
+		if !listed {
+			want = [3]health.Advice{health.OK, health.OK, health.OK}
+		}
+		g := newGPU(0)
+		advice := func() health.Advice { return health.New(node(g), now).GPUs[0].Advice }
+		g.Events.Add(gpu.DriverEvent{Code: code, At: boot.Add(time.Hour)})
+		first := advice()
+		g.Events.Reset = boot.Add(2 * time.Hour)
+		after := advice()
+		g.Events.Add(gpu.DriverEvent{Code: code, At: boot.Add(3 * time.Hour)})
+		if got := [3]health.Advice{first, after, advice()}; got != want {
+			t.Errorf("XID %d (%s): %v, want %v", code, action, got, want)
+		}
+	}
+}
+
+// TestFindings checks one finding at a time, with the worst advice of the node.
+func TestFindings(t *testing.T) {
+	tests := map[string]struct {
+		change func(*gpu.Snapshot, *gpu.GPU)
+		want   health.Advice
+		codes  []string
+		ofNode bool
+	}{
+		"healthy":            {func(*gpu.Snapshot, *gpu.GPU) {}, health.OK, nil, false},
+		"pending row remap":  {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.RowRemap.Pending = true }, health.Reset, []string{"row_remap_pending"}, false},
+		"no spare row":       {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.RowRemap.Failed = true }, health.Return, []string{"row_remap_failure"}, false},
+		"both":               {func(_ *gpu.Snapshot, g *gpu.GPU) { *g.Reading.RowRemap = gpu.RowRemap{Pending: true, Failed: true} }, health.Return, []string{"row_remap_failure", "row_remap_pending"}, false},
+		"fabric failed":      {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Fabric.State = "failed" }, health.Reset, []string{"fabric_failed"}, false},
+		"fabric in progress": {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Fabric.State = "in_progress" }, health.Watch, []string{"fabric_not_completed"}, false},
+		"slow links":         {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Fabric.Problems[0].Present = true }, health.Watch, []string{"fabric_problem"}, false},
+		"no fabric":          {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Fabric = nil }, health.OK, nil, false},
+		"AMD, uncorrectable": {func(_ *gpu.Snapshot, g *gpu.GPU) {
+			g.Reading.RASErrors = []gpu.RASErrors{{Block: "umc", Type: gpu.RASUncorrectable, Count: 1}}
+		}, health.Reset, []string{"ras_uncorrectable"}, false},
+		"AMD, correctable": {func(_ *gpu.Snapshot, g *gpu.GPU) {
+			g.Reading.RASErrors = []gpu.RASErrors{{Block: "umc", Type: gpu.RASCorrectable, Count: 9}}
+		}, health.OK, nil, false},
+		"lost":              {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Present, g.Reading, g.Events.Losses = false, nil, 1 }, health.Reset, []string{"lost"}, false},
+		"lost, not counted": {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Present, g.Reading, g.Events = false, nil, gpu.DriverEvents{} }, health.Reset, []string{"lost"}, false},
+		"lost and back":     {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Events.Losses, g.Events.Reset = 1, now.Wall }, health.Watch, []string{"lost"}, false},
+		"lost again":        {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Present, g.Reading, g.Events.Losses = false, nil, 2 }, health.Return, []string{"lost"}, false},
+		"late":              {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading, g.LastReading = nil, now.Wall.Add(-time.Minute) }, health.OK, nil, false},
+		"not answering":     {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading, g.LastReading = nil, now.Wall.Add(-6*time.Minute) }, health.Reset, []string{"not_answering"}, false},
+		"driver down": {func(s *gpu.Snapshot, g *gpu.GPU) {
+			s.Drivers, g.Reading, g.LastReading = nil, nil, now.Wall.Add(-time.Hour)
+		}, health.Watch, []string{"driver_down"}, true},
+		"never initialised":   {func(s *gpu.Snapshot, _ *gpu.GPU) { s.PCIGPUs = new(2) }, health.Reset, []string{"gpus_missing"}, true},
+		"lost, still on PCI":  {func(s *gpu.Snapshot, g *gpu.GPU) { s.DriverGPUs, g.Present, g.Events.Losses = new(0), false, 1 }, health.Reset, []string{"lost"}, false},
+		"exporter is stalled": {func(s *gpu.Snapshot, g *gpu.GPU) { s.At.Wall, s.At.Boot, g.LastReading = boot, 0, boot }, health.Watch, []string{"not_read"}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := node(newGPU(0))
+			tt.change(s, &s.GPUs[0])
+			p := health.New(s, now)
+			evidence, advice := p.GPUs[0].Evidence, p.GPUs[0].Advice
+			if tt.ofNode {
+				evidence, advice = p.Evidence, p.Advice
+				if p.GPUs[0].Advice != health.OK {
+					t.Errorf("the GPU is %s: %v", p.GPUs[0].Advice, p.GPUs[0].Evidence)
+				}
+			} else if len(p.Evidence) > 0 {
+				t.Errorf("evidence of the node: %v", p.Evidence)
+			}
+			var codes []string
+			for _, e := range evidence {
+				codes = append(codes, e.Code)
+			}
+			if advice != tt.want || p.Advice != tt.want || !slices.Equal(codes, tt.codes) {
+				t.Errorf("GPU or node %s, node %s, by %v; want %s by %v", advice, p.Advice, codes, tt.want, tt.codes)
+			}
+		})
+	}
+}
+
+// TestGolden checks the documented page, byte by byte.
+func TestGolden(t *testing.T) {
+	bad, lost, fine := newGPU(0), newGPU(1), newGPU(2)
+	bad.Reading.RowRemap.Failed = true
+	bad.Events.Add(gpu.DriverEvent{Code: 48, At: boot.Add(time.Hour)})
+	bad.Events.Add(gpu.DriverEvent{Code: 48, At: boot.Add(2 * time.Hour)})
+	bad.Fabric.Problems = []gpu.FabricProblem{{Name: "incorrect_configuration", Present: true, Cause: "no_partition"}}
+	lost.Present, lost.Reading, lost.Events.Losses = false, nil, 1
+	lost.Events.Add(gpu.DriverEvent{Code: 79, At: boot.Add(49 * time.Hour)})
+	lost.Events.Add(gpu.DriverEvent{Code: 31, At: boot.Add(49 * time.Hour)})
+	fine.ReportsEvents, fine.Reading.RowRemap, fine.Serial = false, nil, "To Be Filled By O.E.M."
+	s := node(bad, lost, fine)
+	s.DriverGPUs = new(2)
+	page, err := json.MarshalIndent(health.New(s, gpu.Instant{Wall: now.Wall.Add(time.Second), Boot: now.Boot + time.Second}), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "health.json", append(page, '\n'))
+}
+
+// TestWorse checks that the order is total and an unknown advice is the worst.
+func TestWorse(t *testing.T) {
+	order := []health.Advice{"ok", "watch", "reset", "return", "explode"}
+	for i, a := range order {
+		for j, b := range order {
+			if got, want := health.Worse(a, b), order[max(i, j)]; got != want {
+				t.Errorf("%s or %s: %s, want %s", a, b, got, want)
+			}
+		}
+	}
+}
+
+// TestRules checks that codes are unique, and that every rule has advice and a source.
+func TestRules(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, r := range health.Rules {
+		if seen[r.Code] || r.Advice == "" || r.Advice == health.OK || r.Meaning == "" || r.Source.Address == "" {
+			t.Errorf("%s: is there twice, or lacks advice, a meaning or a source:%s", r.Code, cmp.Diff(health.Rule{}, r))
+		}
+		seen[r.Code] = true
+	}
+}

@@ -1,0 +1,105 @@
+package health
+
+import "slices"
+
+// Advice is what a GPU or a node needs.
+type Advice string
+
+// The values of advice, from the best to the worst.
+const (
+	OK     Advice = "ok"
+	Watch  Advice = "watch"  // it works, but something happened
+	Reset  Advice = "reset"  // reset the GPU or reboot the node, when its jobs have ended
+	Return Advice = "return" // return the board
+)
+
+var order = []Advice{OK, Watch, Reset, Return}
+
+// Worse returns the worse of two values. An unknown advice, which a newer exporter may have, is the worst.
+func Worse(a, b Advice) Advice {
+	rank := func(v Advice) uint { return uint(slices.Index(order, v)) }
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+// Rule leads from a finding to advice.
+type Rule struct {
+	// Code names the finding. XID errors have the code xid_<number>.
+	Code string
+	XID  uint64 // 0 for other findings
+	// Advice is the advice of a first finding, Again of a finding that recurs after a reset, empty if it is the same.
+	Advice, Again Advice
+	Meaning       string
+	Source        Source
+	// Alert is the alert that reports the finding, empty if none does.
+	Alert string
+}
+
+// Source is a document that advice comes from.
+type Source struct{ Name, Address string }
+
+// The sources.
+var (
+	catalogue  = Source{"XID catalogue", "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html"}
+	memory     = Source{"GPU memory error management", "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html"}
+	guidelines = Source{"GPU debug guidelines", "https://docs.nvidia.com/deploy/gpu-debug-guidelines/index.html"}
+	header     = Source{"nvml.h", "https://docs.nvidia.com/deploy/nvml-api/"}
+	design     = Source{"design", "design.md"}
+	amdgpu     = Source{"amdgpu RAS", "https://docs.kernel.org/gpu/amdgpu/ras.html"}
+)
+
+// The codes of findings that are not XID errors.
+const (
+	lost              = "lost"
+	notAnswering      = "not_answering"
+	rowRemapFailure   = "row_remap_failure"
+	rowRemapPending   = "row_remap_pending"
+	fabricFailed      = "fabric_failed"
+	fabricIncomplete  = "fabric_not_completed"
+	fabricProblem     = "fabric_problem"
+	rasUncorrectable  = "ras_uncorrectable"
+	gpusMissing       = "gpus_missing"
+	driverDown        = "driver_down"
+	notRead           = "not_read"
+	alertXID          = "GPULedgerXID"
+	alertNotCompleted = "GPULedgerFabricNotCompleted"
+)
+
+// Rules is the table of all findings. The alerts and the runbooks of XID errors have the same codes.
+var Rules = []Rule{
+	xid(46, Reset, Return, "the GPU stopped processing"),
+	xid(48, Reset, Return, "uncorrectable memory error"),
+	xid(62, Reset, Return, "a micro-controller of the GPU halted"),
+	{Code: "xid_63", XID: 63, Advice: Watch, Meaning: "a faulty row was remapped or a page retired", Source: catalogue},
+	xid(64, Reset, Return, "a remap of a faulty row could not be recorded"),
+	xid(74, Watch, "", "NVLink error"),
+	xid(79, Reset, Return, "the GPU fell off the bus"),
+	xid(94, Watch, "", "uncorrectable error, contained: one process was killed"),
+	xid(95, Reset, Return, "uncorrectable error, not contained"),
+	xid(119, Reset, Return, "the GPU's firmware (GSP) timed out"),
+	xid(120, Reset, Return, "the GPU's firmware (GSP) failed"),
+	xid(140, Reset, Return, "an uncorrectable error interrupted row remapping"),
+	xid(143, Reset, Return, "the GPU could not be initialised"),
+	xid(144, Watch, "", "NVLink error: SAW"),
+	xid(145, Watch, "", "NVLink error: RLW"),
+	xid(146, Watch, "", "NVLink error: TLW"),
+	xid(147, Watch, "", "NVLink error: TREX"),
+	xid(148, Watch, "", "NVLink error: NVLPW_CTRL"),
+	xid(149, Watch, "", "NVLink error: NETIR"),
+	xid(150, Watch, "", "NVLink error: MSE"),
+	xid(154, Watch, "", "the required recovery changed; the kernel log has the action"),
+	xid(158, Reset, Return, "a fatal timeout of the GPU"),
+	{Code: rowRemapFailure, Advice: Return, Meaning: "no spare row is left for a faulty memory row", Source: memory, Alert: "GPULedgerRowRemapFailure"},
+	{Code: rowRemapPending, Advice: Reset, Meaning: "a row remap is pending until the next reset", Source: memory, Alert: "GPULedgerRowRemapPending"},
+	{Code: rasUncorrectable, Advice: Reset, Meaning: "uncorrectable errors since the driver was loaded", Source: amdgpu, Alert: "GPULedgerRASErrors"},
+	{Code: lost, Advice: Reset, Again: Return, Meaning: "the driver no longer lists the GPU", Source: guidelines, Alert: "GPULedgerGPULost"},
+	{Code: notAnswering, Advice: Reset, Meaning: "driver calls hang or fail for five minutes", Source: guidelines, Alert: "GPULedgerGPUNotAnswering"},
+	{Code: fabricFailed, Advice: Reset, Meaning: "the registration with the NVLink fabric ended with an error", Source: header, Alert: alertNotCompleted},
+	{Code: fabricIncomplete, Advice: Watch, Meaning: "the GPU is not registered with its NVLink fabric", Source: header, Alert: alertNotCompleted},
+	{Code: fabricProblem, Advice: Watch, Meaning: "the driver reports a problem of the NVLink fabric", Source: header, Alert: "GPULedgerFabricUnhealthy"},
+	{Code: gpusMissing, Advice: Reset, Meaning: "the driver does not list all GPUs on the PCI bus of the node", Source: guidelines, Alert: "GPULedgerGPUMissing"},
+	{Code: driverDown, Advice: Watch, Meaning: "the driver does not respond", Source: guidelines, Alert: "GPULedgerDriverDown"},
+	{Code: notRead, Advice: Watch, Meaning: "the exporter has read no GPU for five minutes", Source: design},
+}
