@@ -119,6 +119,9 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	if err := q.twice(ctx, of, &a); err != nil {
 		return a, err
 	}
+	if err := q.wrongDays(ctx, of, &a); err != nil {
+		return a, err
+	}
 	if len(a.Rows) == 0 {
 		return a, &noHoursError{q.source.Name(), of}
 	}
@@ -131,6 +134,23 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		q.failed = true
 	}
 	return a, nil
+}
+
+// wrongDays adds a notice about days with sums that are not the sums of their hours: statements read these sums.
+func (q *question) wrongDays(ctx context.Context, of books.Query, a *print.Answer) error {
+	source, ok := q.source.Source.(books.Daily)
+	if !ok {
+		return nil
+	}
+	wrong, err := source.WrongDays(ctx, of)
+	if err != nil || len(wrong) == 0 {
+		return err
+	}
+	first := wrong[0]
+	a.Notices = append(a.Notices, fmt.Sprintf("the sums of %d days differ from their hours, the first one is %s%s: delete their rows in days and gpu_days, and start gpuledger-archive run or once, which adds them up again",
+		len(wrong), first.Day.Format(time.DateOnly), ofCluster(first.Cluster)))
+	q.failed = true
+	return nil
 }
 
 // checksOf returns the filed hours and the charges of each cluster, and the hours with gaps that were accepted.

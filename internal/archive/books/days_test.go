@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +103,55 @@ func TestEmptyDays(t *testing.T) {
 			t.Errorf("after %s: %d boards, want 2", empty, n)
 		}
 		check(t, in.Close())
+	}
+}
+
+// TestWrongDays checks that a day is found if any sum of it was changed, removed or added, and no other one.
+func TestWrongDays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "archive.db")
+	sqlite, err := database.SQLite.Open(t.Context(), file, "")
+	check(t, err)
+	for n := range 4 * 24 {
+		check(t, sqlite.Replace(t.Context(), sinktest.Complete(hour("east", n))))
+	}
+	check(t, sqlite.Close())
+	first := table.Day(begin.Add(24*time.Hour - 1))
+	second := first.AddDate(0, 0, 1)
+	of := books.Query{From: first, Until: first.AddDate(0, 0, 3)}
+	ofDay := " where day = '" + second.Format(time.DateOnly) + "'"
+	for _, change := range []string{
+		"", "update days set energy_mj = energy_mj - 1" + ofDay, "update days set gpu_ms = gpu_ms + 1" + ofDay, "delete from days" + ofDay,
+		"update gpu_days set energy_mj = energy_mj + 1" + ofDay, "update gpu_days set scrapes = scrapes + 1" + ofDay, "delete from gpu_days" + ofDay,
+		"update charges set busy_ms = busy_ms + 1 where hour = '" + table.Format(second.Add(time.Hour)) + "'",
+	} {
+		changed := filepath.Join(t.TempDir(), "changed.db")
+		execute(t, file, "vacuum into '"+changed+"'")
+		var want []books.ClusterDay
+		if change != "" {
+			execute(t, changed, change)
+			want = append(want, books.ClusterDay{Cluster: "east", Day: second})
+		}
+		in, err := books.OpenSQLite(t.Context(), changed)
+		check(t, err)
+		wrong, err := in.(books.Daily).WrongDays(t.Context(), of)
+		check(t, err)
+		check(t, in.Close())
+		if diff := cmp.Diff(want, wrong); diff != "" {
+			t.Errorf("after %q (-want +got):\n%s", change, diff)
+		}
+	}
+}
+
+// execute changes a database. The change must have an effect.
+func execute(t *testing.T, file, change string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	check(t, err)
+	defer db.Close()
+	result, err := db.ExecContext(t.Context(), change)
+	check(t, err)
+	if n, err := result.RowsAffected(); err != nil || n == 0 && !strings.HasPrefix(change, "vacuum") {
+		t.Fatalf("%s: changed %d rows, %v", change, n, err)
 	}
 }
 

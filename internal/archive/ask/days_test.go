@@ -1,0 +1,40 @@
+package ask_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// TestVerifyDays checks that verify reports a wrong sum of a day, which statements would bill.
+func TestVerifyDays(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "archive.db")
+	sqlite, err := database.SQLite.Open(t.Context(), file, "")
+	check(t, err)
+	for n := range 48 {
+		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
+		h.GPUs = []table.GPU{{Node: "n1", UUID: "GPU-1", Energy: 9, First: h.Start, Last: h.Start.Add(time.Minute), Scrapes: 2}}
+		h.Charges = []table.Charge{{Node: "n1", UUID: "GPU-1", Team: "red", Energy: 9, GPUTime: 5}}
+		check(t, sqlite.Replace(t.Context(), sinktest.Complete(h)))
+	}
+	check(t, sqlite.Close())
+	verify := []string{"verify", "--books=" + file, "--from=2026-10-01", "--to=2026-10-03"}
+	if r := run(t, verify...); r.status != 0 {
+		t.Fatalf("before the change: exit status %d\n%s%s", r.status, r.out, r.err)
+	}
+	db, err := sql.Open("sqlite", file)
+	check(t, err)
+	_, err = db.ExecContext(t.Context(), "update days set gpu_ms = 500 where day = '2026-10-02'")
+	check(t, err)
+	check(t, db.Close())
+	r := run(t, verify...)
+	if want := "the sums of 1 days differ from their hours, the first one is 2026-10-02 of east"; r.status != 1 || !strings.Contains(r.out, want) {
+		t.Errorf("exit status %d, want 1 and %q:\n%s%s", r.status, want, r.out, r.err)
+	}
+}
