@@ -50,9 +50,6 @@ LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 # The packages with the longest tests start first, so that none of them runs alone at the end.
 LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app ./internal/archive
 
-# Packages that start no goroutine. Their tests take half of the race detector's time.
-SEQUENTIAL := ledger|archive/fold|internal/deploy|dashboards|docs|test/accuracy|test/words
-
 # SQLite is translated from C. Its driver gives it the address of a pinned Go variable, where the check of pointers allows none.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-d=checkptr=0
 
@@ -431,7 +428,7 @@ unit:
 race:
 	@echo "race: the short tests of concurrent packages under the race detector"
 	@go build $(RACE) -trimpath $(LIBRARIES)
-	@$(GOTESTSUM) $(RACE) $(RACEFLAGS) -vet=off $(TESTS) $(LONGEST) $$(go list ./... | grep -Ev '/($(SEQUENTIAL))(/|$$)')
+	@$(GOTESTSUM) $(RACE) $(RACEFLAGS) -vet=off $(TESTS) $(LONGEST) $$(tools/concurrent)
 
 .PHONY: real
 real:

@@ -18,10 +18,14 @@ import (
 // TestDays checks that the sums of days equal the hours after each of some random changes: hours that are filed, filed again and
 // corrected, months that are pruned, clusters that are renamed. Compare, which may be nil, runs after each change, too.
 func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare func(t *testing.T)) {
-	for seed := range uint64(3) {
+	seeds, changes := uint64(3), 60
+	if testing.Short() {
+		seeds, changes = 1, 20
+	}
+	for seed := range seeds {
 		s, rows := open(t)
 		r := &randomDays{random: rand.New(rand.NewPCG(seed, 7)), clusters: []string{Cluster, "west"}, filed: make(map[string]*table.Hour)}
-		for n := range 60 {
+		for n := range changes {
 			change := r.change(t, s, n)
 			compareDays(t, rows)
 			if compare != nil {
@@ -54,7 +58,7 @@ func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 	start := february.Add(time.Duration([]int{-24, -23, -22, -3, -2, -1, 0, 1, 2, 22, 23, 24}[r.random.IntN(12)]) * time.Hour)
 	key := cluster + start.String()
 	switch kind := r.random.IntN(20); {
-	case kind == 0 && n > 30:
+	case kind == 0 && n > 10:
 		check(t, s.Prune(t.Context(), february, false, func(table.Deleted) {}))
 		for key, h := range r.filed {
 			if h.Start.Before(february) {
