@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -41,6 +42,9 @@ type Dialect struct {
 	copyRows func(ctx context.Context, t *transaction, of table.Table, rows [][]any) error
 	// rejects reports whether an error means that the database rejects the values of rows.
 	rejects func(err error) bool
+	// rolledBack reports whether an error means that the database rolled back a transaction so that another one could continue. It is nil if
+	// there is one writer.
+	rolledBack func(err error) bool
 
 	// views translates the statements that create the views from the dialect of MySQL.
 	views func(text string) string
@@ -88,6 +92,9 @@ type lock struct {
 
 // lockOf returns the lock of the day of an hour.
 func lockOf(cluster string, hour time.Time) lock { return lock{cluster, table.Day(hour)} }
+
+// rollback reports whether a SQLSTATE is of class 40, transaction rollback.
+func rollback(state string) bool { return strings.HasPrefix(state, "40") }
 
 // asIs returns a value without a change.
 func asIs[T any](value T) T { return value }

@@ -39,6 +39,10 @@ var MySQL = &Dialect{
 		of, ok := errors.AsType[*mysql.MySQLError](err)
 		return ok && (permanent.SQLState(string(of.SQLState[:])) || of.Number == badText) || errors.Is(err, mysql.ErrPktTooLarge)
 	},
+	rolledBack: func(err error) bool {
+		of, ok := errors.AsType[*mysql.MySQLError](err)
+		return ok && rollback(string(of.SQLState[:]))
+	},
 	views:      asIs[string],
 	statements: split, // changes of tables cannot be rolled back
 	print:      func(script string, _, _ time.Time) string { return script },

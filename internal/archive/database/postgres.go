@@ -39,6 +39,10 @@ var Postgres = &Dialect{
 		of, ok := errors.AsType[*pgconn.PgError](err)
 		return ok && permanent.SQLState(of.Code)
 	},
+	rolledBack: func(err error) bool {
+		of, ok := errors.AsType[*pgconn.PgError](err)
+		return ok && rollback(of.Code)
+	},
 	views:      viewsPostgres,
 	fillDays:   fillDaysPostgres,
 	prelude:    "set local search_path to " + schemaName + ";\n\n",

@@ -128,8 +128,22 @@ type transaction struct {
 	conn *sql.Conn
 }
 
-// transaction runs a function in a transaction with locks. Programs that need one of them wait.
-func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) error {
+// attempts is how often a transaction is tried that the database rolls back in favour of another one.
+const attempts = 5
+
+// transaction runs a function in a transaction with locks. Programs that need one of them wait. Transactions of different days
+// can still wait for each other: the database rolls one back, which runs again.
+func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) (err error) {
+	for range attempts {
+		if err = d.attempt(ctx, do, locks...); err == nil || d.dialect.rolledBack == nil || !d.dialect.rolledBack(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// attempt runs a function in a transaction once.
+func (d *Database) attempt(ctx context.Context, do func(*transaction) error, locks ...lock) error {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
 		return err

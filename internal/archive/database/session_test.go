@@ -6,6 +6,9 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // TestUnlock checks that the locks of a failed transaction are released after its rollback.
@@ -27,5 +30,47 @@ func TestUnlock(t *testing.T) {
 	}
 	if !errors.Is(ended, sql.ErrTxDone) {
 		t.Errorf("locks are released during the transaction: a statement returns %v", ended)
+	}
+}
+
+// TestDeadlock checks that a transaction which the database rolls back runs again, a few times, and without the changes of
+// its first run. Other errors end it.
+func TestDeadlock(t *testing.T) {
+	deadlock := errors.Join(&mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}}) // ER_LOCK_DEADLOCK
+	for _, test := range []struct {
+		failures, runs int
+		failure, want  error
+	}{
+		{0, 1, deadlock, nil},
+		{2, 3, deadlock, nil},
+		{100, attempts, deadlock, deadlock},
+		{1, 1, &mysql.MySQLError{Number: 1146, SQLState: [5]byte{'4', '2', 'S', '0', '2'}}, &mysql.MySQLError{Number: 1146}}, // ER_NO_SUCH_TABLE
+	} {
+		dialect := *SQLite
+		dialect.rolledBack = MySQL.rolledBack
+		d, err := dialect.Open(t.Context(), filepath.Join(t.TempDir(), "archive.db"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := 0
+		err = d.transaction(t.Context(), func(tx *transaction) error {
+			runs++
+			if err := tx.exec(t.Context(), SQL("create table once (n integer)")); err != nil {
+				return err
+			}
+			if runs <= test.failures {
+				return test.failure
+			}
+			return nil
+		})
+		if !errors.Is(err, test.want) || runs != test.runs {
+			t.Errorf("%d times %v: %d runs and error %v, want %d and %v", test.failures, test.failure, runs, err, test.runs, test.want)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if !Postgres.rolledBack(&pgconn.PgError{Code: "40P01"}) || Postgres.rolledBack(&pgconn.PgError{Code: "57P01"}) { // deadlock_detected, admin_shutdown
+		t.Error("PostgreSQL's deadlock is not distinguished")
 	}
 }
