@@ -213,7 +213,7 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	},
 	pciGPUs: {
 		Family: familyNode, Name: "gpuledger_pci_gpus", Type: gauge,
-		Help: "GPUs on the PCI bus, without those bound to vfio-pci or pci-stub.",
+		Help: "GPUs on the PCI bus that the driver should list: without virtual functions and devices of other drivers.",
 	},
 	driverGPUs: {
 		Family: familyNode, Name: "gpuledger_driver_gpus", Type: gauge,

@@ -173,6 +173,9 @@ type Driver struct {
 type PCIClass struct {
 	Vendor string // such as 0x10de
 	Class  string // prefix of the class, such as 0x0302
+	// Driver is the kernel driver (/sys/bus/pci/devices/*/driver) that makes the GPU usable by
+	// processes of this machine, and that the source lists the GPU through.
+	Driver string
 	// Attribute is the file of a device that must have a value other than zeros, such as unique_id;
 	// empty for none.
 	Attribute string

@@ -74,16 +74,10 @@ func (h Host) Node() (gpu.Node, error) {
 	}, nil
 }
 
-// foreign lists kernel drivers that reserve a device, usually for a virtual machine
-// (/sys/bus/pci/devices/*/driver).
-var foreign = []string{"vfio-pci", "pci-stub"}
-
-// CountPCI counts the devices of the given classes on the PCI bus, without reserved ones. A GPU
-// that fell off the bus is counted until it is removed, so a lower count from the driver means
-// that a GPU is missing.
-//
-// It does not use PciDevices of procfs, which reads thirty files per device and fails for all
-// devices if one file is malformed.
+// CountPCI counts the devices that match one of the classes and that a source is expected to
+// list, so a lower count from the driver means that a GPU is missing. It does not use PciDevices
+// of procfs, which reads thirty files per device and fails for all devices if one file is
+// malformed.
 func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 	dir := filepath.Join(h.SysFS, "bus/pci/devices")
 	entries, err := os.ReadDir(dir)
@@ -93,18 +87,31 @@ func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 	n := 0
 	for _, e := range entries {
 		vendor, class := attribute(dir, e.Name(), "vendor"), attribute(dir, e.Name(), "class")
-		if !slices.ContainsFunc(gpus, func(c gpu.PCIClass) bool {
-			return vendor == c.Vendor && strings.HasPrefix(class, c.Class) &&
+		if slices.ContainsFunc(gpus, func(c gpu.PCIClass) bool {
+			return vendor == c.Vendor && strings.HasPrefix(class, c.Class) && served(dir, e.Name(), c.Driver) &&
 				(c.Attribute == "" || gpu.Identity(attribute(dir, e.Name(), c.Attribute)) != "")
 		}) {
-			continue
-		}
-		driver, _ := os.Readlink(filepath.Join(dir, e.Name(), "driver")) // an error means that no driver is bound
-		if !slices.Contains(foreign, filepath.Base(driver)) {
 			n++
 		}
 	}
 	return n, nil
+}
+
+// served reports whether a driver serves a device or should do so. A GPU that fell off the bus
+// remains bound to its driver, and a GPU without a driver could not be initialised. A device with
+// another driver is used by a virtual machine (vfio-pci and its variants, pciback) or for a
+// display (nouveau); driver_override reserves it for that before it is bound. A virtual function
+// of SR-IOV has a link to its GPU, except in the virtual machine that uses it.
+func served(dir, device, driver string) bool {
+	if _, err := os.Lstat(filepath.Join(dir, device, "physfn")); err == nil {
+		return false
+	}
+	bound, err := os.Readlink(filepath.Join(dir, device, "driver"))
+	if err == nil {
+		return filepath.Base(bound) == driver
+	}
+	reserved := attribute(dir, device, "driver_override")
+	return reserved == "" || reserved == "(null)" || reserved == driver
 }
 
 // attribute returns a device's attribute, or an empty string if it is unreadable: the device

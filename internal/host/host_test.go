@@ -25,7 +25,7 @@ func write(t *testing.T, root string, files map[string]string) {
 }
 
 func TestCountPCI(t *testing.T) {
-	classes := []gpu.PCIClass{{Vendor: "0x10de", Class: "0x0300"}, {Vendor: "0x10de", Class: "0x0302"}}
+	classes := []gpu.PCIClass{{Vendor: "0x10de", Class: "0x0300", Driver: "nvidia"}, {Vendor: "0x10de", Class: "0x0302", Driver: "nvidia"}}
 	root := t.TempDir()
 	write(t, root, map[string]string{
 		"bus/pci/devices/0000:1b:00.0/vendor": "0x10de\n", "bus/pci/devices/0000:1b:00.0/class": "0x030200\n",
@@ -34,7 +34,7 @@ func TestCountPCI(t *testing.T) {
 		"bus/pci/devices/0000:02:00.0/vendor": "0x1a03\n", "bus/pci/devices/0000:02:00.0/class": "0x030000\n", // BMC graphics
 		"bus/pci/devices/0000:99:00.0/vendor": "0x10de\n", // is being removed
 	})
-	for device, driver := range map[string]string{"0000:a1:00.0": "vfio-pci", "0000:a2:00.0": "pci-stub", "0000:a3:00.0": "nvidia"} {
+	for device, driver := range map[string]string{"0000:a1:00.0": "vfio-pci", "0000:a2:00.0": "future-vfio-pci", "0000:a3:00.0": "nvidia"} {
 		folder := filepath.Join("bus/pci/devices", device)
 		write(t, root, map[string]string{folder + "/vendor": "0x10de\n", folder + "/class": "0x030200\n"})
 		if err := os.Symlink("../../../bus/pci/drivers/"+driver, filepath.Join(root, folder, "driver")); err != nil {

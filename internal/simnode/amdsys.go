@@ -49,17 +49,10 @@ func writeAMDGPU(dir string, sc *Scenario, position int) error {
 	g := &sc.GPUs[position]
 	address := sysfsAddress(g.Bus)
 	folder := pciFolder(address)
-	if err := writePCI(dir, PCIDevice{address, "0x1002", g.AMD.Device, g.AMD.Class}); err != nil {
+	if err := writePCI(dir, PCIDevice{Address: address, Vendor: "0x1002", Device: g.AMD.Device, Class: g.AMD.Class, Driver: "amdgpu"}); err != nil {
 		return err
 	}
 	if err := writeFiles(filepath.Join(dir, folder), g.amdIdentity(position)); err != nil {
-		return err
-	}
-	const driver = "bus/pci/drivers/amdgpu"
-	if err := link(dir, filepath.Join(driver, address), folder); err != nil {
-		return err
-	}
-	if err := link(dir, filepath.Join(folder, "driver"), driver); err != nil {
 		return err
 	}
 	for i, d := range sc.drmDevices(position) {

@@ -170,8 +170,8 @@ func hgxH100(name string, gpus int) Scenario {
 	}
 	for i := range 4 {
 		sc.Devices = append(sc.Devices,
-			PCIDevice{fmt.Sprintf("0000:%02x:00.0", 0x05+i), "0x10de", "0x22a3", "0x068000"},      // NVSwitch
-			PCIDevice{fmt.Sprintf("0000:%02x:00.0", 0x18+0x22*i), "0x15b3", "0x1021", "0x020700"}) // InfiniBand
+			PCIDevice{Address: fmt.Sprintf("0000:%02x:00.0", 0x05+i), Vendor: "0x10de", Device: "0x22a3", Class: "0x068000"},      // NVSwitch
+			PCIDevice{Address: fmt.Sprintf("0000:%02x:00.0", 0x18+0x22*i), Vendor: "0x15b3", Device: "0x1021", Class: "0x020700"}) // InfiniBand
 	}
 	return sc
 }

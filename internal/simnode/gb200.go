@@ -54,10 +54,10 @@ func gb200Tray(name string, counts Counts) Scenario {
 		},
 		Daemons: hostDaemons(),
 		Devices: []PCIDevice{
-			{"0000:03:00.0", "0x15b3", "0x1021", "0x020700"}, // InfiniBand
-			{"0010:03:00.0", "0x15b3", "0x1021", "0x020700"}, // InfiniBand
-			{"0006:01:00.0", "0x15b3", "0xa2dc", "0x020000"}, // DPU
-			{"0000:00:00.0", "0x10de", "0x22b9", "0x060400"}, // root port of the CPU
+			{Address: "0000:03:00.0", Vendor: "0x15b3", Device: "0x1021", Class: "0x020700"}, // InfiniBand
+			{Address: "0010:03:00.0", Vendor: "0x15b3", Device: "0x1021", Class: "0x020700"}, // InfiniBand
+			{Address: "0006:01:00.0", Vendor: "0x15b3", Device: "0xa2dc", Class: "0x020000"}, // DPU
+			{Address: "0000:00:00.0", Vendor: "0x10de", Device: "0x22b9", Class: "0x060400"}, // root port of the CPU
 		},
 		Pods: []Pod{devicePlugin(), {Namespace: "research", Name: "moe-train-0", Containers: []Container{{
 			Name: "trainer", Devices: GPUs(0, 1),

@@ -128,7 +128,7 @@ func withoutNVIDIA(name string) Scenario {
 
 // managementController is the display of a management controller.
 func managementController() PCIDevice {
-	return PCIDevice{"0000:04:00.0", "0x1a03", "0x2000", managementDisplay}
+	return PCIDevice{Address: "0000:04:00.0", Vendor: "0x1a03", Device: "0x2000", Class: managementDisplay, Driver: "ast"}
 }
 
 // instinctMI300X is the nth GPU of a machine.

@@ -104,7 +104,11 @@ const (
 
 // PCIDevice is a device on the PCI bus other than the scenario's GPUs. The numbers are in the
 // format of sysfs.
-type PCIDevice struct{ Address, Vendor, Device, Class string }
+type PCIDevice struct {
+	Address, Vendor, Device, Class string
+	Driver                         string // the kernel driver that it is bound to, or empty
+	Function                       string // the address of the device whose virtual function it is, or empty
+}
 
 // Daemon is a process of the host.
 type Daemon struct {

@@ -13,7 +13,7 @@ func writeSys(dir string, sc *Scenario) error {
 		if g.AMD != nil {
 			continue
 		}
-		if err := writePCI(dir, PCIDevice{sysfsAddress(g.Bus), "0x10de", "0x2330", "0x030200"}); err != nil {
+		if err := writePCI(dir, PCIDevice{Address: sysfsAddress(g.Bus), Vendor: "0x10de", Device: "0x2330", Class: "0x030200", Driver: "nvidia"}); err != nil {
 			return fmt.Errorf("GPU %s: %w", g.Bus, err)
 		}
 	}
@@ -60,7 +60,26 @@ func writePCI(dir string, d PCIDevice) error {
 	if err != nil {
 		return err
 	}
+	if d.Driver != "" {
+		if err := bind(dir, d.Address, d.Driver); err != nil {
+			return err
+		}
+	}
+	if d.Function != "" {
+		if err := link(dir, filepath.Join(pciFolder(d.Address), "physfn"), pciFolder(d.Function)); err != nil {
+			return err
+		}
+	}
 	return link(dir, filepath.Join("bus/pci/devices", d.Address), pciFolder(d.Address))
+}
+
+// bind adds the links between a device and its driver.
+func bind(dir, address, driver string) error {
+	driver = filepath.Join("bus/pci/drivers", driver)
+	if err := link(dir, filepath.Join(driver, address), pciFolder(address)); err != nil {
+		return err
+	}
+	return link(dir, filepath.Join(pciFolder(address), "driver"), driver)
 }
 
 // pciFolder returns the directory of a PCI device below /sys.

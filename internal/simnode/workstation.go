@@ -11,6 +11,10 @@ func workstation() Scenario {
 	sc := machineWithoutKubelet("workstation", 3)
 	sc.Description = "3 H100 without a scheduler; a container of Docker that holds a GPU, one of Podman, a service, two users"
 	sc.Daemons = append(sc.Daemons, Daemon{"/system.slice/nvidia-persistenced.service", Process{Comm: "nvidia-persiste"}})
+	first := sysfsAddress(sc.GPUs[0].Bus)
+	sc.Devices = append(sc.Devices,
+		PCIDevice{Address: "0000:65:00.0", Vendor: "0x10de", Device: "0x128b", Class: "0x030000", Driver: "nouveau"}, // an old display card
+		PCIDevice{Address: first[:len(first)-1] + "4", Vendor: "0x10de", Device: "0x2330", Class: "0x030200", Driver: "nvidia", Function: first})
 	use := func(g, watts int, load Pattern) Work { return Work{GPU: g, Watts: watts, Load: load, Memory: 8 * gib} }
 	sc.Units = []Unit{
 		dockerContainer("vision-train-1", GPUs(0), use(0, 540, Constant(85))),

@@ -16,15 +16,18 @@ import (
 // display controllers, such as MI100 and MI200. Processors with graphics have the last class too,
 // but no unique id.
 var PCIClasses = []gpu.PCIClass{
-	{Vendor: vendorID, Class: "0x1200"},
-	{Vendor: vendorID, Class: "0x0302"},
-	{Vendor: vendorID, Class: "0x0380", Attribute: "unique_id"},
+	{Vendor: vendorID, Class: "0x1200", Driver: driverName},
+	{Vendor: vendorID, Class: "0x0302", Driver: driverName},
+	{Vendor: vendorID, Class: "0x0380", Driver: driverName, Attribute: "unique_id"},
 }
 
-const vendorID = "0x1002"
+const (
+	vendorID   = "0x1002"
+	driverName = "amdgpu"
+)
 
 // driverFolders exist while the driver is loaded.
-var driverFolders = []string{"bus/pci/drivers/amdgpu", "module/amdgpu"}
+var driverFolders = []string{"bus/pci/drivers/" + driverName, "module/" + driverName}
 
 var (
 	cardName     = regexp.MustCompile(`^card([0-9]{1,4})$`)

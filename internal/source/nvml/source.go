@@ -15,7 +15,10 @@ import (
 )
 
 // PCIClasses match NVIDIA's GPUs on the PCI bus: the display controllers that the driver serves.
-var PCIClasses = []gpu.PCIClass{{Vendor: "0x10de", Class: "0x0300"}, {Vendor: "0x10de", Class: "0x0302"}}
+var PCIClasses = []gpu.PCIClass{
+	{Vendor: "0x10de", Class: "0x0300", Driver: "nvidia"},
+	{Vendor: "0x10de", Class: "0x0302", Driver: "nvidia"},
+}
 
 // Config is the configuration of a [Source].
 type Config struct {
