@@ -82,7 +82,7 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 		{Title: "Identity and last place", Answer: distinct(place)},
 		{Title: "Asset", Answer: q.asset(serial)},
 		{Title: "Stays", Answer: distinct(history)},
-		{Title: "Errors", Answer: health(all)},
+		{Title: "Errors", Answer: faults(all)},
 		{Title: "Suspect: days with faults of all days", Answer: suspects},
 		{Title: "Use by pods and units", Answer: distinct(used(st.Charges))},
 	}}, nil
@@ -100,8 +100,8 @@ func (q *question) asset(serial string) print.Answer {
 	return a
 }
 
-// health lists the errors of a board by hour.
-func health(all []*Stay) print.Answer {
+// faults lists the errors of a board by hour.
+func faults(all []*Stay) print.Answer {
 	a := print.Answer{Columns: []print.Column{
 		{Name: "hour", Title: "HOUR", Kind: print.Time}, {Name: "node", Title: "NODE"}, {Name: "xid", Title: "XID"}, {Name: "count", Title: "COUNT", Kind: print.Count},
 	}}

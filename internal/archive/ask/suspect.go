@@ -7,12 +7,14 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/health"
 )
 
 // suspectColumns are the columns of boards and the parts that their faults follow. Days are as faulty/all.
@@ -193,4 +195,14 @@ func (p place) same(other place) bool {
 }
 
 // hardwareXIDs are the XIDs of faults of the hardware.
-var hardwareXIDs = []string{"46", "48", "62", "64", "74", "79", "94", "95", "119", "120", "140", "143", "144", "145", "146", "147", "148", "149", "150", "154", "158"}
+var hardwareXIDs = xidsWithAlert()
+
+// xidsWithAlert returns the XIDs that raise an alert.
+func xidsWithAlert() (codes []string) {
+	for _, r := range health.Rules {
+		if r.XID != 0 && r.Alert != "" {
+			codes = append(codes, strconv.FormatUint(r.XID, 10))
+		}
+	}
+	return codes
+}
