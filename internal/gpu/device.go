@@ -1,7 +1,5 @@
 package gpu
 
-import "strings"
-
 // Device is the identity and the place of one physical GPU. It is read when the driver is opened
 // and when the set of GPUs changes, not on every tick. Strings are the driver's own, not
 // normalised.
@@ -192,40 +190,4 @@ type Node struct {
 	ChassisSerial   string `json:"chassis_serial"`
 	ChassisAssetTag string `json:"chassis_asset_tag"`
 	SystemUUID      string `json:"system_uuid"`
-}
-
-// Identity returns s trimmed, or an empty string if s is a placeholder. Drivers and firmware fill
-// unknown serial numbers with words ("N/A", "To Be Filled By O.E.M."), zeros or 0xff bytes. If
-// such values counted as identities, all such boards of a fleet would be merged into one.
-func Identity(s string) string {
-	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
-	if placeholder(strings.ToLower(s)) {
-		return ""
-	}
-	return s
-}
-
-// placeholder reports whether s, in lower case, is a value that vendors use for "unknown".
-func placeholder(s string) bool {
-	switch s {
-	case "n/a", "[n/a]", "na", "none", "(none)", "null", "nil", "tbd", "empty", "invalid", "default", "default string",
-		"unknown", "[unknown error]", "unspecified", "undefined", "oem", "o.e.m.",
-		"not specified", "not applicable", "not available", "not provided", "not present", "not settable",
-		"not supported", "[not supported]", "<<<null>>>", "<<<not_supported>>>", "<<<not_found>>>", "<<<not_permissioned>>>",
-		"to be filled by o.e.m.", "to be filled by o.e.m", "to be filled by oem",
-		"system manufacturer", "system product name", "system serial number", "system version",
-		"serial number", "chassis serial number", "base board serial number", "baseboard serial number",
-		"asset tag", "no asset tag", "no asset information", "chassis asset tag", "base board asset tag", "baseboard asset tag",
-		"0123456789", "123456789", "1234567890",
-		"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc": // firmware kits' UUIDs
-		return true
-	}
-	switch {
-	case strings.Trim(s, "0-._*x ") == "": // zeros, dashes, dots: also 0x0000
-		return true
-	case strings.Trim(s, "f-") == "" && len(s) >= 8: // 0xff bytes, printed in hex
-		return true
-	default: // 0xff bytes as they are: each reads as a replacement character
-		return strings.Trim(s, "\ufffd") == ""
-	}
 }

@@ -58,7 +58,7 @@ func with(m map[string]string, pairs ...string) map[string]string {
 }
 
 func TestOwn(t *testing.T) {
-	long := strings.Repeat("s", 64)
+	long := strings.Repeat("Serial-7", 8)
 	tests := []struct {
 		name  string
 		rules nodelabel.Rules
@@ -84,7 +84,7 @@ func TestOwn(t *testing.T) {
 			g.Serial = []string{"GPU-123/456", "!@#valid123$%^", "Ünï.1"}[i]
 		}), want: map[string]string{"gpu-0": "GPU-123-456", "gpu-1": "valid123", "gpu-2": "n-.1", "gpu-count": "3"}},
 		{name: "63 and 64 characters", page: machine(2, func(i int, g *inventory.GPU) { g.Serial = long[i:] }), want: map[string]string{
-			"gpu-0": strings.Repeat("s", 46) + "-322a0e50944b43e5", "gpu-1": long[1:], "gpu-count": "2",
+			"gpu-0": long[:46] + "-797c007fbe359705", "gpu-1": long[1:], "gpu-count": "2",
 		}},
 		{name: "sixteen", page: machine(16, nil), want: serials(16, 0)},
 		{name: "none", rules: nodelabel.Rules{ChassisFallback: "none"}, page: machine(0, nil)},

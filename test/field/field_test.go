@@ -10,14 +10,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/reconciler/machine"
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
 // kinds are the functions that the cases test, by the first word of a block.
 var kinds = map[string]func(t *testing.T, input string) string{
-	"pci": countPCI,
+	"pci":      countPCI,
+	"provider": func(_ *testing.T, id string) string { return machine.ID(id, "system-uuid") },
+	"serial":   func(_ *testing.T, s string) string { return gpu.Identity(s) },
 }
 
 // TestReadme checks the number of cases in the README.

@@ -95,7 +95,7 @@ var labelCatalogue = []metric.Label{
 		Values: []string{reasonAllocatable, reasonResourceSlice, reasonLabel},
 	},
 	{Name: "provider_id", Help: "`spec.providerID` of the Node; empty on bare metal unless the distribution sets it."},
-	{Name: "machine", Help: "Machine name of the provider, from the provider id (AWS, GCP, Azure, OCI and others); else the system UUID, also with k3s, RKE2 and kind, whose provider id is the name of the Node."},
+	{Name: "machine", Help: "Machine name of the provider, from the provider id (AWS, GCP, Azure, OCI, and ids that are UUIDs or long numbers); else the system UUID, because names of Nodes and virtual machines (k3s, KubeVirt) are used again."},
 	{Name: "system_uuid", Help: "System UUID of the machine, as reported by its kubelet."},
 	{
 		Name: "condition", Help: "Whether an exporter is ready and responded to the last request. A pod that names a DaemonSet of `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",

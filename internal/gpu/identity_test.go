@@ -1,8 +1,10 @@
 package gpu_test
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
@@ -48,6 +50,18 @@ func TestIdentity(t *testing.T) {
 		{"counting", "0123456789", ""},
 		{"product name", "System Product Name", ""},
 		{"padded placeholder", "  None  ", ""},
+		{"template", "$(DEFAULT_STRING)", ""},
+		{"words with a type of SMBIOS", "Type2 - Board Serial Number", ""},
+		{"words of a chassis", "OEM Chassis Serial Number", ""},
+		{"counting in hex", "0123456789ABCDEF", ""},
+		{"counting twice, in hex", "01234567890123456789AB", ""},
+		{"counting after letters", "BSN12345678901234567", ""},
+		{"counting after a dash", "Asset-1234567890", ""},
+		{"repeated", "1111111", ""},
+		{"two repeated", "A5A5A5A5A5", ""},
+		{"a model of a vendor's system", "System x3650 M5", "System x3650 M5"},
+		{"a tag with a word", "Asset 004711", "Asset 004711"},
+		{"an old sequential tag", "000123456", "000123456"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -73,4 +87,38 @@ func FuzzIdentity(f *testing.F) {
 			t.Errorf("Identity(%q) = %q, Identity of the result = %q", s, got, again)
 		}
 	})
+}
+
+// TestIdentitySerials draws serial numbers of the shapes of vendors. All are identities, except
+// repetitions of one character.
+func TestIdentitySerials(t *testing.T) {
+	const (
+		digits  = "0123456789"
+		letters = "ABCDEFGHJKLMNPRSTUVWXYZ"
+		all     = digits + letters
+	)
+	shapes := map[string][]string{ // a part is drawn from an alphabet, or is constant
+		"NVIDIA":     {"1", "3256", digits, digits, digits, digits, digits, digits, digits, digits, digits, digits, digits},
+		"Dell":       {all, all, all, all, all, all, all},
+		"HPE":        {letters, letters, letters, digits, digits, digits, digits, all, all, all},
+		"Lenovo":     {"JS", digits, digits, all, all, all, all, all},
+		"Supermicro": {"SEA", digits, digits, digits, digits, digits, digits, "X", digits, digits, digits, digits, digits, digits, digits},
+		"Mellanox":   {"M", "T", digits, digits, digits, digits, "X", digits, digits, all, all, all},
+		"AMD":        {"P", "C", "B", digits, digits, digits, digits, digits, digits, "-", digits, digits, digits, digits},
+		"asset":      {digits, digits, digits, digits, digits, digits},
+	}
+	seed := uint64(time.Now().UnixNano())
+	r := rand.New(rand.NewPCG(seed, 0))
+	for name, shape := range shapes {
+		for range 100_000 {
+			var serial strings.Builder
+			for _, alphabet := range shape {
+				serial.WriteByte(alphabet[r.IntN(len(alphabet))])
+			}
+			s := serial.String()
+			if gpu.Identity(s) != s && strings.Count(s, s[:1]) != len(s) {
+				t.Fatalf("%s: Identity(%q) is %q, seed %d", name, s, gpu.Identity(s), seed)
+			}
+		}
+	}
 }

@@ -1,0 +1,97 @@
+package gpu
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Identity returns s trimmed, or an empty string if s is a placeholder. Drivers and firmware fill
+// unknown serial numbers with words ("N/A", "To Be Filled By O.E.M."), templates, counting digits,
+// zeros or 0xff bytes. If such values counted as identities, all such boards of a fleet would be
+// merged into one.
+func Identity(s string) string {
+	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	if placeholder(strings.ToLower(s)) {
+		return ""
+	}
+	return s
+}
+
+// placeholder reports whether s, in lower case, has the shape of a value for "unknown".
+func placeholder(s string) bool {
+	if strings.Trim(s, "0-._*x \ufffd") == "" { // zeros, dashes, dots, also 0x0000; a 0xff byte reads as \ufffd
+		return true
+	}
+	if slices.Contains(kitUUIDs, s) || template.MatchString(s) || onlyWords(s) {
+		return true
+	}
+	plain := strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-._:/ ", r) {
+			return -1
+		}
+		return r
+	}, s)
+	return repeats(plain) || counts(plain) || counts(strings.TrimLeft(plain, "abcdefghijklmnopqrstuvwxyz"))
+}
+
+var (
+	// kitUUIDs are the examples of firmware kits.
+	kitUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc"}
+
+	// template matches a text in place of a value: $(DEFAULT_STRING), <<<NULL>>>, [N/A], (none).
+	template = regexp.MustCompile(`^(\$?\(.*\)|\$\{.*\}|<.*>|\[.*\]|%.*%)$`)
+
+	// typeNumber is the number of a type of SMBIOS, as in Type2 - Board Serial Number.
+	typeNumber = regexp.MustCompile(`^type[0-9]{1,2}$`)
+)
+
+// words are the words of texts that describe a value or its absence, also N/A and O.E.M.
+var words = setOf(strings.Fields(`
+	n a o e m na oem no not none null nil unknown unkown unspecified undefined invalid empty default tbd
+	to be filled by set specified applicable available provided present settable supported
+	manufacturer vendor system board base baseboard chassis enclosure product
+	serial number num sn name version asset tag string information info error part family sku uuid`))
+
+func setOf(list []string) map[string]bool {
+	set := make(map[string]bool, len(list))
+	for _, s := range list {
+		set[s] = true
+	}
+	return set
+}
+
+// onlyWords reports whether s consists of such words.
+func onlyWords(s string) bool {
+	found := false
+	for word := range strings.FieldsFuncSeq(s, separates) {
+		if !words[word] && !typeNumber.MatchString(word) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+func separates(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+
+// repeats reports whether s repeats one character or two.
+func repeats(s string) bool {
+	return len(s) >= 6 && strings.Trim(s, s[:1]) == "" || len(s) >= 8 && s[2:] == s[:len(s)-2]
+}
+
+// counts reports whether each character of s follows the one before, as in 0123456789ABCDEF and
+// 1234567890123.
+func counts(s string) bool {
+	if len(s) < 8 {
+		return false
+	}
+	for i := range len(s) - 1 {
+		a, b := s[i], s[i+1]
+		if b != a+1 && (a != '9' || b != '0' && b != 'a') && (a != 'f' || b != '0') {
+			return false
+		}
+	}
+	return true
+}
