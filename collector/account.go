@@ -6,6 +6,7 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 type accountMetrics struct {
 	labels                                func(p *page, uuid string, k gpu.AccountKey) *labelSet
 	energy, idle, allocated, active, busy metricID
+	throttledEnergy, throttledSeconds     metricID
 	process                               processMetrics
 }
 
@@ -14,6 +15,7 @@ var accountsOf = map[gpu.OwnerKind]accountMetrics{
 	gpu.OwnerPod: {
 		labels: (*page).account,
 		energy: containerEnergy, idle: containerIdleEnergy, allocated: containerAllocated, active: containerActive, busy: containerBusy,
+		throttledEnergy: containerThrottledEnergy, throttledSeconds: containerThrottledSeconds,
 		process: processMetrics{
 			info: processInfo, energy: processEnergy, active: processActive, sm: processSM, memory: processMemory,
 			memoryUsed: processMemoryUsed, start: processStart,
@@ -22,6 +24,7 @@ var accountsOf = map[gpu.OwnerKind]accountMetrics{
 	gpu.OwnerUnit: {
 		labels: (*page).unit,
 		energy: unitEnergy, idle: unitIdleEnergy, allocated: unitAllocated, active: unitActive, busy: unitBusy,
+		throttledEnergy: unitThrottledEnergy, throttledSeconds: unitThrottledSeconds,
 		process: processMetrics{
 			info: unitProcessInfo, energy: unitProcessEnergy, active: unitProcessActive, sm: unitProcessSM, memory: unitProcessMemory,
 			memoryUsed: unitProcessMemoryUsed, start: unitProcessStart,
@@ -62,4 +65,5 @@ func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
 	p.counter(metrics.allocated, a.Allocated.Seconds(), a.Opened, key)
 	p.counter(metrics.active, a.Active.Seconds(), a.Opened, key)
 	p.counter(metrics.busy, a.Busy.Seconds(), a.Opened, key)
+	p.throttled(a.Throttled, a.Opened, metrics.throttledEnergy, metrics.throttledSeconds, key)
 }

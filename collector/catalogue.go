@@ -52,6 +52,8 @@ const (
 	unsampledSeconds
 	uncountedEnergy
 	estimatedEnergy
+	throttledEnergy
+	throttledSeconds
 	gpuIdlePower
 	gpuIdlePowerInfo
 
@@ -62,6 +64,8 @@ const (
 	containerAllocated
 	containerActive
 	containerBusy
+	containerThrottledEnergy
+	containerThrottledSeconds
 
 	processInfo
 	processEnergy
@@ -78,6 +82,8 @@ const (
 	unitAllocated
 	unitActive
 	unitBusy
+	unitThrottledEnergy
+	unitThrottledSeconds
 	containerUnitEnergy
 	unitProcessInfo
 	unitProcessEnergy
@@ -115,6 +121,8 @@ const (
 	allocationSeconds
 	allocationActive
 	allocationBusy
+	allocationThrottledEnergy
+	allocationThrottledSeconds
 	allocationGPUTime
 	allocationCreated
 	podNamespace
@@ -126,6 +134,8 @@ const (
 	unitAllocationSeconds
 	unitAllocationActive
 	unitAllocationBusy
+	unitAllocationThrottledEnergy
+	unitAllocationThrottledSeconds
 	unitAllocationGPUTime
 	unitAllocationCreated
 	boardEnergy
@@ -266,6 +276,16 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Help:   "Part of a GPU's energy that was divided over several owners with an estimated idle power.",
 	},
 
+	throttledEnergy: {
+		Family: familyEnergy, Name: "gpuledger_gpu_throttled_joules_total", Type: counter, Unit: "joules",
+		Labels: plus(ofGPU, "throttle"),
+		Help:   "Part of the energy of the GPU that was used while the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+	},
+	throttledSeconds: {
+		Family: familyEnergy, Name: "gpuledger_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
+		Labels: plus(ofGPU, "throttle"),
+		Help:   "Time of the GPU in which the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+	},
 	gpuIdlePower: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_watts", Type: gauge, Unit: "watts",
 		Labels: ofGPU,
@@ -313,6 +333,16 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Help:   "Time in which kernels of the container ran, by the driver's samples; at most the active time, which counts whole intervals.",
 	},
 
+	containerThrottledEnergy: {
+		Family: familyContainer, Name: "gpuledger_container_gpu_throttled_joules_total", Type: counter, Unit: "joules",
+		Labels: plus(ofContainer, "throttle"),
+		Help:   "Part of the energy of the container that was used while the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+	},
+	containerThrottledSeconds: {
+		Family: familyContainer, Name: "gpuledger_container_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
+		Labels: plus(ofContainer, "throttle"),
+		Help:   "Time of the container in which the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+	},
 	processInfo: {
 		Family: familyProcess, Name: "gpuledger_process_info", Type: gauge, Flag: FlagProcess,
 		Labels: plus(ofProcess, "container_id"),
@@ -383,6 +413,16 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Family: familyUnit, Name: "gpuledger_unit_gpu_busy_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnit,
 		Help:   "Time in which kernels of the unit ran, by the driver's samples; at most the active time, which counts whole intervals.",
+	},
+	unitThrottledEnergy: {
+		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_joules_total", Type: counter, Unit: "joules",
+		Labels: plus(ofUnit, "throttle"),
+		Help:   "Part of the energy of the unit that was used while the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+	},
+	unitThrottledSeconds: {
+		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
+		Labels: plus(ofUnit, "throttle"),
+		Help:   "Time of the unit in which the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
 	},
 	containerUnitEnergy: {
 		Family: familyUnit, Name: "gpuledger_container_unit_energy_joules_total", Type: counter, Unit: "joules",
@@ -536,6 +576,16 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Labels: ofAllocation,
 		Help:   "Time in which kernels of a pod ran on a GPU, summed over its containers and instances; at most the active time.",
 	},
+	allocationThrottledEnergy: {
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_throttled_joules_total", Type: counter, Unit: "joules",
+		Labels: plus(ofAllocation, "throttle"),
+		Help:   "Part of the energy of a pod that was used while the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+	},
+	allocationThrottledSeconds: {
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
+		Labels: plus(ofAllocation, "throttle"),
+		Help:   "Time of a pod in which the driver reduced the clocks, for heat or the power brake, summed over its containers and instances; absent until it happens. Both may apply at once.",
+	},
 	allocationGPUTime: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
@@ -589,6 +639,16 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_busy_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofUnitAllocation,
 		Help:   "Time in which kernels of a unit ran on a GPU, summed over its instances; at most the active time.",
+	},
+	unitAllocationThrottledEnergy: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_joules_total", Type: counter, Unit: "joules",
+		Labels: plus(ofUnitAllocation, "throttle"),
+		Help:   "Part of the energy of a unit that was used while the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+	},
+	unitAllocationThrottledSeconds: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
+		Labels: plus(ofUnitAllocation, "throttle"),
+		Help:   "Time of a unit in which the driver reduced the clocks, for heat or the power brake, summed over its instances; absent until it happens. Both may apply at once.",
 	},
 	unitAllocationGPUTime: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -180,29 +181,35 @@ func TestCardinality(t *testing.T) {
 	main := func(with, without *gpu.Snapshot) int { return more(collector.MainPage, with, without) }
 	onGPU := main(crowdOfUnits(2, 1, 0), crowdOfUnits(1, 1, 0)) - main(crowd(2, 0, 0), crowd(1, 0, 0))
 	unit := main(crowdOfUnits(1, 2, 0), crowdOfUnits(1, 1, 0)) - onGPU
+	onBoard := main(throttled(crowd(1, 0, 0), 2), throttled(crowd(1, 0, 0), 1))
 	got := map[metric.Page]map[string]int{
 		collector.MainPage: {
-			"unit":                       unit,
-			"unit and GPU":               onGPU,
-			"process of a unit":          main(crowdOfUnits(1, 1, 3), crowdOfUnits(1, 1, 2)),
-			"job in a container and GPU": main(withJobs(2), withJobs(1)) - unit,
-			"node":                       count(t, collector.MainPage, bare),
-			"GPU":                        more(collector.MainPage, crowd(2, 0, 0), crowd(1, 0, 0)),
-			"container and GPU":          more(collector.MainPage, crowd(1, 3, 0), crowd(1, 2, 0)),
-			"process":                    more(collector.MainPage, crowd(1, 1, 3), crowd(1, 1, 2)),
-			"MIG device":                 more(collector.MainPage, withMIG(2), withMIG(1)),
-			"GPU and XID code seen":      more(collector.MainPage, withXIDs(2), withXIDs(1)),
-			"GPU and fabric problem":     more(collector.MainPage, withProblems(2), withProblems(1)),
-			"GPU and block":              more(collector.MainPage, withRAS(2), withRAS(1)),
-			"stage":                      more(collector.MainPage, withStages(2), withStages(1)),
+			"unit":                                   unit,
+			"unit and GPU":                           onGPU,
+			"process of a unit":                      main(crowdOfUnits(1, 1, 3), crowdOfUnits(1, 1, 2)),
+			"job in a container and GPU":             main(withJobs(2), withJobs(1)) - unit,
+			"node":                                   count(t, collector.MainPage, bare),
+			"GPU":                                    more(collector.MainPage, crowd(2, 0, 0), crowd(1, 0, 0)),
+			"container and GPU":                      more(collector.MainPage, crowd(1, 3, 0), crowd(1, 2, 0)),
+			"process":                                more(collector.MainPage, crowd(1, 1, 3), crowd(1, 1, 2)),
+			"MIG device":                             more(collector.MainPage, withMIG(2), withMIG(1)),
+			"GPU and XID code seen":                  more(collector.MainPage, withXIDs(2), withXIDs(1)),
+			"GPU and fabric problem":                 more(collector.MainPage, withProblems(2), withProblems(1)),
+			"GPU and block":                          more(collector.MainPage, withRAS(2), withRAS(1)),
+			"GPU and throttle cause seen":            main(throttled(crowd(1, 0, 0), 2), throttled(crowd(1, 0, 0), 1)),
+			"container, GPU and throttle cause seen": main(throttled(crowd(1, 1, 0), 2), throttled(crowd(1, 1, 0), 1)) - onBoard,
+			"unit, GPU and throttle cause seen":      main(throttled(crowdOfUnits(1, 1, 0), 2), throttled(crowdOfUnits(1, 1, 0), 1)) - onBoard,
+			"stage":                                  more(collector.MainPage, withStages(2), withStages(1)),
 		},
 		collector.RecordPage: {
-			"GPU":                   more(collector.RecordPage, crowd(2, 0, 0), crowd(1, 0, 0)),
-			"pod and GPU":           more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
-			"job in a pod and GPU":  more(collector.RecordPage, withJobs(2), withJobs(1)),
-			"unit and GPU":          more(collector.RecordPage, crowdOfUnits(1, 3, 2), crowdOfUnits(1, 2, 2)),
-			"namespace":             1,
-			"GPU and XID code seen": more(collector.RecordPage, withXIDs(2), withXIDs(1)),
+			"GPU":                               more(collector.RecordPage, crowd(2, 0, 0), crowd(1, 0, 0)),
+			"pod and GPU":                       more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
+			"job in a pod and GPU":              more(collector.RecordPage, withJobs(2), withJobs(1)),
+			"unit and GPU":                      more(collector.RecordPage, crowdOfUnits(1, 3, 2), crowdOfUnits(1, 2, 2)),
+			"namespace":                         1,
+			"pod, GPU and throttle cause seen":  more(collector.RecordPage, throttled(crowd(1, 1, 0), 2), throttled(crowd(1, 1, 0), 1)),
+			"unit, GPU and throttle cause seen": more(collector.RecordPage, throttled(crowdOfUnits(1, 1, 0), 2), throttled(crowdOfUnits(1, 1, 0), 1)),
+			"GPU and XID code seen":             more(collector.RecordPage, withXIDs(2), withXIDs(1)),
 		},
 	}
 	contract := map[metric.Page]map[string]int{collector.MainPage: {}, collector.RecordPage: {}}
@@ -237,6 +244,20 @@ func withXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for code := range n {
 		s.GPUs[0].Events.Add(gpu.DriverEvent{Code: code, At: now})
+	}
+	return s
+}
+
+// throttled returns a node whose GPUs and owners were throttled for the first causes.
+func throttled(s *gpu.Snapshot, causes int) *gpu.Snapshot {
+	for i := range s.GPUs {
+		b := s.GPUs[i].Book
+		for c := range causes {
+			b.Throttled[c] = gpu.Throttled{Energy: 300_000, Time: time.Second}
+			for j := range b.Accounts {
+				b.Accounts[j].Throttled[c] = gpu.Throttled{Energy: 200_000, Time: 500 * time.Millisecond}
+			}
+		}
 	}
 	return s
 }

@@ -1,6 +1,10 @@
 package collector
 
-import "github.com/gpuledger/gpuledger/internal/gpu"
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
 
 // energy renders the book of a GPU without its accounts, with all reasons.
 func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
@@ -17,11 +21,23 @@ func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	p.counter(readingsRejected, float64(b.Rejected), b.Opened, uuid)
 	p.counter(uncountedEnergy, b.Uncounted.Joules(), b.Opened, uuid)
 	p.counter(estimatedEnergy, b.Estimated.Joules(), b.Opened, uuid)
+	p.throttled(b.Throttled, b.Opened, throttledEnergy, throttledSeconds, uuid)
 	if b.Floor.Power > 0 {
 		p.gauge(gpuIdlePower, float64(b.Floor.Power), uuid)
 		p.info(gpuIdlePowerInfo, p.with(uuid, "source", b.Floor.Source.String()))
 	}
 	if b.Unsampled != nil {
 		p.counter(unsampledSeconds, b.Unsampled.Seconds(), b.Opened, uuid)
+	}
+}
+
+// throttled renders the throttled part of an amount, for each cause that was seen.
+func (p *page) throttled(t gpu.ByThrottle, since time.Time, energy, seconds metricID, key *labelSet) {
+	for cause, part := range t {
+		if part.Time > 0 {
+			l := p.with(key, "throttle", gpu.Throttle(cause).String())
+			p.counter(energy, part.Energy.Joules(), since, l)
+			p.counter(seconds, part.Time.Seconds(), since, l)
+		}
 	}
 }

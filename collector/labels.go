@@ -54,6 +54,10 @@ var labelCatalogue = []metric.Label{
 		Name: "reason", Help: "Reason why no container is charged: no owner held or used the GPU; a process of the host used it; a process with an unknown container used it; it is held by a stale allocation or by a pod that may have ended; the counter was not read for a while.",
 		Values: reasons(), Complete: true,
 	},
+	{
+		Name: "throttle", Help: "Cause for which the driver reduced the clocks: the GPU or its memory was too hot, or the power supply asserted the power brake.",
+		Values: []string{gpu.ThrottleThermal.String(), gpu.ThrottlePowerBrake.String()},
+	},
 	{Name: "GPU_I_ID", Help: "MIG instance, empty for a whole GPU."},
 	{Name: "namespace", Help: "Namespace of the pod."},
 	{Name: "pod", Help: "Name of the pod."},

@@ -29,6 +29,10 @@ var perLabels = []struct {
 	labels []string
 	per    string
 }{
+	{[]string{"throttle", "unit"}, "unit, GPU and throttle cause seen"},
+	{[]string{"throttle", "container"}, "container, GPU and throttle cause seen"},
+	{[]string{"throttle", "pod_uid"}, "pod, GPU and throttle cause seen"},
+	{[]string{"throttle"}, "GPU and throttle cause seen"},
 	{[]string{"pid", "unit"}, "process of a unit"},
 	{[]string{"pid"}, "process"},
 	{[]string{"container", "unit"}, "job in a container and GPU"},

@@ -86,16 +86,19 @@ func (p *page) board(r *record.Board) {
 // amountMetrics are the metrics of the amounts of a kind of owner.
 type amountMetrics struct {
 	energy, exclusive, idle, estimated, held, active, busy, gpuTime, created metricID
+	throttledEnergy, throttledSeconds                                        metricID
 }
 
 var (
 	podAmounts = amountMetrics{
 		energy: allocationEnergy, exclusive: allocationExclusive, idle: allocationIdle, estimated: allocationEstimated,
 		held: allocationSeconds, active: allocationActive, busy: allocationBusy, gpuTime: allocationGPUTime, created: allocationCreated,
+		throttledEnergy: allocationThrottledEnergy, throttledSeconds: allocationThrottledSeconds,
 	}
 	unitAmounts = amountMetrics{
 		energy: unitAllocationEnergy, exclusive: unitAllocationExclusive, idle: unitAllocationIdle, estimated: unitAllocationEstimated,
 		held: unitAllocationSeconds, active: unitAllocationActive, busy: unitAllocationBusy, gpuTime: unitAllocationGPUTime, created: unitAllocationCreated,
+		throttledEnergy: unitAllocationThrottledEnergy, throttledSeconds: unitAllocationThrottledSeconds,
 	}
 )
 
@@ -139,5 +142,6 @@ func (p *page) amounts(r *record.Amounts, metrics *amountMetrics, key *labelSet)
 	p.counter(metrics.active, r.Active.Seconds(), r.Since, key)
 	p.counter(metrics.busy, r.Busy.Seconds(), r.Since, key)
 	p.counter(metrics.gpuTime, r.GPUTime.Seconds(), r.Since, key)
+	p.throttled(r.Throttled, r.Since, metrics.throttledEnergy, metrics.throttledSeconds, key)
 	p.moment(metrics.created, r.Since, key)
 }

@@ -30,6 +30,7 @@ func fullNode() *gpu.Snapshot {
 		newProcess(5002, "ray::worker", 0, 4_001),
 		{Folded: true, Opened: boot.Add(time.Hour), Energy: gpu.ByMethod{gpu.Shared: 1_000}},
 	}
+	chat.Throttled = gpu.ByThrottle{gpu.ThrottlePowerBrake: {Energy: 2_500, Time: 1500 * time.Millisecond}}
 	embed := newAccount("team-b", "embed-5c4-qqq", "server")
 	embed.Energy, embed.Estimated = gpu.ByMethod{gpu.Shared: 7_777}, 6_543
 	embed.Processes = []gpu.ProcessAccount{newProcess(5100, "embed", 0, 7_777)}
@@ -42,6 +43,7 @@ func fullNode() *gpu.Snapshot {
 
 	shared := newGPU(1, chat, embed)
 	shared.Book.Uncounted, shared.Book.Estimated = 321_098, 26_544
+	shared.Book.Throttled = gpu.ByThrottle{gpu.ThrottleThermal: {Energy: 1, Time: time.Microsecond}, gpu.ThrottlePowerBrake: {Energy: 5_001, Time: 1500 * time.Millisecond}}
 	shared.Holders = []gpu.Holder{
 		{AccountKey: chat.AccountKey, Resource: "nvidia.com/gpu.shared", Sharing: gpu.SharingTimeSlicing, Replicas: 2},
 		{AccountKey: embed.AccountKey, Claim: "embed-gpu", Sharing: gpu.SharingNone},
@@ -101,6 +103,7 @@ func slurmNode() *gpu.Snapshot {
 	s := crowdOfUnits(1, 2, 2)
 	s.GPUs[0].Book.Accounts[0].Energy = gpu.ByMethod{gpu.Shared: 20_001, gpu.Allocated: 3}
 	s.GPUs[0].Book.Accounts[0].Allocated = time.Minute
+	s.GPUs[0].Book.Accounts[0].Throttled = gpu.ByThrottle{gpu.ThrottleThermal: {Energy: 1_000, Time: 2 * time.Second}}
 	s.GPUs[0].Book.Energy = s.GPUs[0].Book.Sum()
 	inPod := newAccount("slinky", "slurmd-0", "slurmd")
 	inPod.Energy = gpu.ByMethod{gpu.Exclusive: 500}

@@ -31,6 +31,8 @@ type Book struct {
 	// Estimated is the part of Energy that was divided over several owners with an estimated idle
 	// power.
 	Estimated Millijoules `json:"estimated,omitempty"`
+	// Throttled is the part of Energy that was used while the GPU was throttled.
+	Throttled ByThrottle `json:"throttled,omitzero"`
 	// Unsampled is the time for which the driver's utilisation samples were lost: the driver's
 	// ring holds ten seconds. It is nil if the GPU never returned such samples.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
@@ -67,6 +69,8 @@ type GroupAccount struct {
 	Energy Millijoules
 	// Exclusive, Idle and Estimated are parts of Energy, as in [Account].
 	Exclusive, Idle, Estimated Millijoules
+	// Throttled is a part of Energy and time, as in [Account]. Time adds up over parts and MIG instances that work at once.
+	Throttled ByThrottle
 	// Allocated, Active and Busy add up over parts and MIG instances that are held at once.
 	Allocated, Active, Busy time.Duration
 	// GPUTime is Allocated weighted by the share of the GPU.
@@ -96,6 +100,7 @@ func (b *Book) Groups() []GroupAccount {
 		g.Exclusive += a.Energy[Exclusive]
 		g.Idle += a.Idle
 		g.Estimated += a.Estimated
+		g.Throttled = g.Throttled.Plus(a.Throttled)
 		g.Allocated += a.Allocated
 		g.Active += a.Active
 		g.Busy += a.Busy
@@ -138,6 +143,8 @@ type Account struct {
 	Idle Millijoules `json:"idle"`
 	// Estimated is the part of Energy that was divided with an estimated idle power of the GPU.
 	Estimated Millijoules `json:"estimated,omitempty"`
+	// Throttled is the part of Energy that the owner used while the GPU was throttled, and the time of these intervals.
+	Throttled ByThrottle `json:"throttled,omitzero"`
 	// Allocated is the time for which the owner held the device. Active is the time for which it
 	// worked on the device, in whole intervals. Busy is the sampled busy time of its processes on the
 	// device, which is at most Active.

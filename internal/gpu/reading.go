@@ -47,6 +47,9 @@ type Reading struct {
 	QuietPower   Watts
 	QuietSampled bool
 
+	// Throttled are counters of the time for which the GPU was throttled, since the exporter started; nil if unknown.
+	Throttled *ThrottledTimes
+
 	Gauges     Gauges
 	PowerLimit *Watts // enforced limit
 	// RowRemap is nil if the GPU cannot remap rows of its memory, and in MIG mode.

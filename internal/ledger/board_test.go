@@ -18,7 +18,8 @@ type board struct {
 	ended       []*gpu.Process // the last two that ended
 	allocations []gpu.Allocation
 	mig         *gpu.Partitioning // nil unless the board is partitioned
-	sampled     time.Duration     // end of the utilisation samples reported so far
+	throttled   gpu.ThrottledTimes
+	sampled     time.Duration // end of the utilisation samples reported so far
 	// reloaded is set if the counter restarted after the last mark, restarted if the exporter
 	// restarted.
 	reloaded, restarted bool

@@ -27,6 +27,8 @@ type book struct {
 	// read is the mark of the newest accepted reading.
 	read Mark
 	lag  lag
+	// throttled are the counters of throttled time at the last observation that had them.
+	throttled *gpu.ThrottledTimes
 	// restored is set if the last mark is from an earlier exporter.
 	restored bool
 	// list is the newest list of processes, listed the boot clock of its observation, seen the boot clock of
@@ -140,9 +142,11 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.seen, b.kind, b.maxPower = o.At.Boot, kind{o.Model, o.PowerLimit}, o.MaxPower
 	b.stored, b.configured = o.StoredIdlePower, o.ConfiguredIdlePower
 	b.presume(&o)
+	throttled := b.throttle(o.Throttled)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
-		b.since = newWindow(nil) // over a gap only its ends count
+		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // over a gap only its ends count
 	}
+	b.since.addThrottled(throttled)
 	list, listed := b.present(o)
 	b.countUnsampled(&o)
 	o.Activity = b.backdate(&o, list)
@@ -279,8 +283,10 @@ func (b *book) settle(st *settlement) {
 		}
 		b.charge(st, iv, parts)
 		b.Energy += iv.energy
+		b.Throttled = b.Throttled.Plus(iv.throttledPart(iv.energy))
 		if iv.late != nil {
 			b.chargeLate(st, iv.late, late)
+			b.Throttled = b.Throttled.Plus(iv.late.throttledPart(iv.late.energy))
 		}
 		b.Settled = iv.to.At
 		b.Uncounted += iv.uncounted

@@ -98,6 +98,7 @@ func (b *book) chargePart(st *settlement, p *part) {
 		b.chargeAccount(st, p, s)
 	}
 	b.countEstimated(p)
+	b.countThrottled(p)
 }
 
 // billWork divides the busy part over several owners.

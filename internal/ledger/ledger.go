@@ -74,6 +74,8 @@ type Observation struct {
 	// StoredIdlePower was measured for such a GPU in an earlier boot, ConfiguredIdlePower is set by
 	// the operator; 0 means unknown.
 	StoredIdlePower, ConfiguredIdlePower gpu.Watts
+	// Throttled are counters of throttled time, with any origin; nil if unknown.
+	Throttled *gpu.ThrottledTimes
 	// Utilization of the GPU, 0 to 1; nil if unknown.
 	Utilization *float64
 
@@ -262,6 +264,9 @@ func check(b *gpu.Book) error {
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
 		least = min(least, a.Idle, a.Estimated, slices.Min(a.Energy[:]))
+		for _, t := range slices.Concat(a.Throttled[:], b.Throttled[:]) {
+			least = min(least, t.Energy, gpu.Millijoules(t.Time))
+		}
 		least = min(least, gpu.Millijoules(min(a.Allocated, a.Active, a.Busy, a.GPUTime)))
 		for _, p := range a.Processes {
 			least = min(least, slices.Min(p.Energy[:]))

@@ -117,6 +117,8 @@ func (m *machine) pass(d time.Duration, w gpu.Watts) {
 	m.now += d
 	for i, b := range m.boards {
 		b.counter += gpu.Millijoules((float64(w) + 50*float64(i)) * d.Seconds() * 1000)
+		b.throttled[gpu.ThrottleThermal] += d * time.Duration(int(w)%3) / 2 // none, a half or all of the time
+		b.throttled[gpu.ThrottlePowerBrake] += d * time.Duration(int(w)%2)
 	}
 }
 
@@ -157,6 +159,7 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 		UUID:        b.uuid,
 		At:          gpu.Instant{Wall: time.Unix(1_800_000_000, 0).Add(m.now), Boot: m.now},
 		Energy:      new(b.counter),
+		Throttled:   new(b.throttled),
 		MaxPower:    700,
 		Utilization: [4]*float64{nil, new(0.0), new(0.0), new(0.5)}[sight&seesUtilization],
 
@@ -172,6 +175,9 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 	}
 	m.sample(b, &o, sight)
 	b.divide(&o, sight)
+	if sight%11 == 0 {
+		o.Throttled = nil
+	}
 	return o
 }
 
@@ -219,7 +225,7 @@ func (m *machine) tick(b *board, sight, y byte) {
 func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.l.Observe(o)
 	again := o
-	again.Energy, again.Processes, again.Activity = new(b.counter+1), nil, nil
+	again.Energy, again.Processes, again.Activity, again.Throttled = new(b.counter+1), nil, nil, new(gpu.ThrottledTimes{})
 	m.l.Observe(again)
 	b.note(o, right)
 	m.l.Settle(o.At, m.owner)

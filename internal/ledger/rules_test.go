@@ -28,6 +28,7 @@ func (m *machine) check() {
 		}
 		done := b.settle(now.Settled.Boot, m.owner)
 		m.followsBoard(b, now)
+		m.throttles(b, now)
 		m.neverFalls(b, now)
 		m.podsNeverFall(b.book, now)
 		m.meansIt(b, now, done)
@@ -58,6 +59,27 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	}
 	if len(b.spans) > 0 && m.now-b.spans[0].to.at >= 10*time.Second {
 		m.t.Fatalf("a reading of %v ago is not settled", m.now-b.spans[0].to.at)
+	}
+}
+
+// throttles checks that a book and its accounts were throttled for no longer than the board, that throttled energy is a part of
+// their energy, that the accounts hold no more of it than the book, and that none of it decreases.
+func (m *machine) throttles(b *board, now *gpu.Book) {
+	for c, all := range now.Throttled {
+		left := all.Energy
+		falls := all.Energy < b.book.Throttled[c].Energy || all.Time < b.book.Throttled[c].Time
+		wrong := all.Energy > now.Energy || all.Time > b.throttled[c]
+		for i := range now.Accounts {
+			a := &now.Accounts[i]
+			left -= a.Throttled[c].Energy
+			wrong = wrong || a.Throttled[c].Energy > a.Energy.Sum() || a.Throttled[c].Time > b.throttled[c]
+			if was := find(b.book, a.AccountKey); was != nil {
+				falls = falls || a.Throttled[c].Energy < was.Throttled[c].Energy || a.Throttled[c].Time < was.Throttled[c].Time
+			}
+		}
+		if left < 0 || wrong || falls {
+			m.t.Fatalf("the board was throttled for %v by %v, the book %+v:\n%+v", b.throttled[c], gpu.Throttle(c), now.Throttled, now)
+		}
 	}
 }
 

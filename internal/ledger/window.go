@@ -31,6 +31,8 @@ type window struct {
 	busy, measured bool
 	utilization    float64
 	looks          int
+	// throttled is the time for which the GPU was throttled.
+	throttled gpu.ThrottledTimes
 	// quietPower is the power of the GPU in quiet times that the driver's samples showed last, 0
 	// without one.
 	quietPower gpu.Watts
@@ -138,6 +140,7 @@ func (w *window) merge(later window) {
 	for instance, busy := range later.instances {
 		w.instances[instance] += busy
 	}
+	w.addThrottled(later.throttled)
 	w.sampled, w.divided = later.sampled, w.divided && later.divided
 	w.listed = w.listed && later.listed
 	w.outdated = w.outdated || later.outdated

@@ -85,6 +85,9 @@ type Amounts struct {
 	// the time that it worked on it (gpuledger_allocation_active_seconds_total), and Busy its sampled
 	// busy time (gpuledger_allocation_busy_seconds_total).
 	Held, Active, Busy time.Duration
+	// Throttled is the part of Energy that was used while the GPU was throttled, and that time
+	// (gpuledger_allocation_throttled_joules_total, gpuledger_allocation_throttled_seconds_total).
+	Throttled gpu.ByThrottle
 	// GPUTime is Held weighted by the share of the GPU (gpuledger_allocation_gpu_seconds_total).
 	GPUTime time.Duration
 	Since   time.Time // as in Board
@@ -121,7 +124,7 @@ func New(s *gpu.Snapshot) (rows Rows) {
 		for _, a := range g.Book.Groups() {
 			amounts := Amounts{
 				Energy: a.Energy, Exclusive: a.Exclusive, Idle: a.Idle, Estimated: a.Estimated,
-				Held: a.Allocated, Active: a.Active, Busy: a.Busy, GPUTime: a.GPUTime, Since: began(g, a.Opened),
+				Held: a.Allocated, Active: a.Active, Busy: a.Busy, GPUTime: a.GPUTime, Throttled: a.Throttled, Since: began(g, a.Opened),
 			}
 			switch {
 			case a.Kind == gpu.OwnerPod && a.Known():

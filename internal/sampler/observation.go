@@ -13,7 +13,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	who := v.processes[r.UUID]
 	o := ledger.Observation{
 		UUID: r.UUID, Model: d.Model, At: r.At, Took: r.Took,
-		Energy: r.Energy, PowerSum: r.PowerSum, ModuleShare: r.ModuleShare, Counter: counter(d), MaxPower: maxPower(d), PowerLimit: d.MaxPower, Utilization: r.Gauges[gpu.Utilization],
+		Energy: r.Energy, PowerSum: r.PowerSum, ModuleShare: r.ModuleShare, Counter: counter(d), MaxPower: maxPower(d), PowerLimit: d.MaxPower, Utilization: r.Gauges[gpu.Utilization], Throttled: r.Throttled,
 		QuietPower: r.QuietPower, QuietSampled: r.QuietSampled,
 		ProcessesKnown: r.ContextsKnown, Partitions: d.Partitions, Places: make(map[gpu.ProcessID]string),
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,

@@ -33,6 +33,9 @@ type board struct {
 	// none.
 	running []uint32
 
+	// throttled is the time for which the GPU was throttled.
+	throttled gpu.ThrottledTimes
+
 	power int // mW over the last step
 	busy  int // percent of the last step
 	ring  ring
@@ -89,6 +92,9 @@ func (b *board) draw(now int64, parts []part) {
 		floor := b.Floor * 100 // mJ
 		b.chargeFloor(now, p, gpu.Millijoules(floor*(used+p.slices)/total-floor*used/total))
 		used += p.slices
+	}
+	for cause, percent := range b.Throttle {
+		b.throttled[cause] += step * time.Duration(percent) / 100
 	}
 	b.busy = busy / total
 	b.power = int(b.energy-before) * int(time.Second/step)

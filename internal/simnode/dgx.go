@@ -13,7 +13,8 @@ const gib = 1 << 30
 // programs, and an unallocated GPU.
 func dgxH100() Scenario {
 	sc := hgxH100("dgx-h100", 8)
-	sc.Description = "8 H100; pods of 4, 2 and 1 GPUs, one GPU idle"
+	sc.Description = "8 H100; pods of 4, 2 and 1 GPUs, one GPU idle; a GPU is throttled by heat and the power brake"
+	sc.GPUs[6].Throttle = [gpu.NumThrottles]int{gpu.ThrottleThermal: 5, gpu.ThrottlePowerBrake: 20}
 	sc.Pods = []Pod{
 		devicePlugin(),
 		{Namespace: "research", Name: "pretrain-0", Containers: []Container{{

@@ -3,6 +3,8 @@ package simnode
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // Fault is an injected fault of the driver library.
@@ -155,6 +157,12 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		fields = append(fields, "utilization", b.busy, "memory_utilization", b.busy/3, "remap_pending", 0, "remap_failed", 0)
 	} else {
 		fields = append(fields, "mig_slices", b.MIG.Slices)
+	}
+	if b.Throttle == [gpu.NumThrottles]int{} {
+		fields = append(fields, "clocks_event_reasons", 0)
+	} else { // a newer driver, with counters
+		fields = append(fields, "throttled_sw_thermal", b.throttled[gpu.ThrottleThermal].Nanoseconds(), "throttled_hw_thermal", 0,
+			"throttled_power_brake", b.throttled[gpu.ThrottlePowerBrake].Nanoseconds())
 	}
 	if b.GPM {
 		fields = append(fields, "gpm", 1)

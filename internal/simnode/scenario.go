@@ -71,6 +71,8 @@ type GPU struct {
 	MIG      *MIG // nil if the GPU is not in MIG mode
 	// GPM makes the driver report how busy instances are, as on Hopper and newer.
 	GPM bool
+	// Throttle is the part of the time for which the driver throttles the GPU, in percent by cause.
+	Throttle [gpu.NumThrottles]int
 	// Accounting makes the driver keep accounts of processes, as after an administrator has
 	// enabled it.
 	Accounting bool

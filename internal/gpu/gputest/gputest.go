@@ -163,7 +163,7 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 		}
 	}
 	opts := cmp.Options{
-		cmpopts.EquateEmpty(), cmpopts.IgnoreFields(gpu.Reading{}, "At", "PowerSum", "Sampled", "Instances", "InstancesKnown"),
+		cmpopts.EquateEmpty(), cmpopts.IgnoreFields(gpu.Reading{}, "At", "PowerSum", "Throttled", "Sampled", "Instances", "InstancesKnown"),
 		cmpopts.IgnoreTypes(gpu.Span{}), byUUID(),
 	}
 	if diff := cmp.Diff(devices, report.Devices, opts); diff != "" {

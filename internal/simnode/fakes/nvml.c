@@ -40,6 +40,8 @@
  *            temperature utilization memory_utilization   C, %, %
  *            memory_used memory_total                     bytes
  *            sm_clock memory_clock                        MHz
+ *            throttled_sw_thermal throttled_hw_thermal throttled_power_brake   ns: fields 269, 270, 271
+ *            clocks_event_reasons                         bits of the current reasons
  *            processes=1 samples=1                        supported calls
  *            mig=1 mig_slices                             MIG mode; slices of its largest GPU instance
  *            buffers=1                                    buffers of power and utilisation samples
@@ -560,6 +562,15 @@ nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned l
     return end(&c, ret);
 }
 
+/* Returns the key of a counter of throttled time, or NULL. */
+static const char *throttle_key(unsigned int field)
+{
+    return field == NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN      ? "throttled_sw_thermal"
+           : field == NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN    ? "throttled_hw_thermal"
+           : field == NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN ? "throttled_power_brake"
+                                                                           : NULL;
+}
+
 static void field_value(struct call *c, nvmlFieldValue_t *v)
 {
     int is_energy = v->fieldId == NVML_FI_DEV_ENERGY, is_power = v->fieldId == NVML_FI_DEV_POWER_AVERAGE;
@@ -572,6 +583,11 @@ static void field_value(struct call *c, nvmlFieldValue_t *v)
         v->nvmlReturn = NVML_SUCCESS;
         v->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
         v->value.ullVal = number(c->gpu, "power_instant", 0);
+    }
+    if (throttle_key(v->fieldId) && get(c->gpu, throttle_key(v->fieldId))) {
+        v->nvmlReturn = NVML_SUCCESS;
+        v->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
+        v->value.ullVal = call_fault(c, "blank") ? 0 : number(c->gpu, throttle_key(v->fieldId), 0);
     }
     if ((is_energy || is_power) && get(c->gpu, key)) {
         v->nvmlReturn = NVML_SUCCESS;
@@ -593,6 +609,11 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldV
         field_value(&c, &values[i]);
     pthread_mutex_unlock(&lock);
     return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long *out)
+{
+    return number_call("nvmlDeviceGetCurrentClocksEventReasons", device, "clocks_event_reasons", out);
 }
 
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *out)

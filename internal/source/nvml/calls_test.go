@@ -84,8 +84,9 @@ var calls = withGauges(map[string]call{
 	"nvmlDeviceGetRemappedRows":           always(plain, func(g *gputest.GPU) { g.Reading.RowRemap = nil }),
 	"nvmlDeviceGetProcessUtilization":     always(plain, func(g *gputest.GPU) { g.Reading.SamplesKnown = false }),
 
-	"nvmlDeviceGetAccountingMode": always(plain, nothing), // the ring is as good
-	"nvmlDeviceGetSamples":        always(plain, nothing), // quiet times are found later
+	"nvmlDeviceGetAccountingMode":            always(plain, nothing), // the ring is as good
+	"nvmlDeviceGetCurrentClocksEventReasons": always(plain, nothing), // throttled time of drivers without counters of it
+	"nvmlDeviceGetSamples":                   always(plain, nothing), // quiet times are found later
 
 	"nvmlDeviceGetComputeRunningProcesses":    always(plain, unlisted),
 	"nvmlDeviceGetGraphicsRunningProcesses":   always(plain, unlisted),

@@ -14,6 +14,7 @@ type memory struct {
 	meter    meter
 	integral gpu.PowerIntegral
 	quiet    quietTimes
+	throttle throttle
 	position
 }
 
@@ -58,6 +59,7 @@ func (m *memories) reopened() {
 	for uuid, x := range m.byUUID {
 		x.meter, x.device.EnergySource, x.device.EnergyScope = meter{}, gpu.EnergyNone, ""
 		x.device.Partitions, x.accounts, x.quiet = nil, nil, quietTimes{}
+		x.throttle.restarted()
 		m.byUUID[uuid] = x
 	}
 }

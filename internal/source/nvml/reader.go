@@ -41,7 +41,8 @@ func (g *gpuReader) read() (*gpu.Reading, error) {
 	r := &gpu.Reading{UUID: g.device.UUID}
 	g.readEnergy(q, r)
 	g.readGauges(q, r)
-	mig := &inquiry{lib: g.lib, lost: q.lost} // errors of MIG do not concern the GPU itself
+	g.readThrottle(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not concern the other values
+	mig := &inquiry{lib: g.lib, lost: q.lost}             // errors of MIG do not concern the GPU itself
 	g.gpm.moved = false
 	if err := g.readMIG(mig); err == nil {
 		g.readContexts(q, mig, r)

@@ -55,6 +55,7 @@ func Records(g gputest.GPU) []string {
 	}
 	if g.Device.ReportsEvents {
 		add("events", 8)
+		add("clocks_event_reasons", 0)
 	}
 	if g.Device.MaxPower != 0 {
 		number(add, "power_max", &g.Device.MaxPower, 1000)

@@ -1,0 +1,37 @@
+package gpu
+
+import "time"
+
+// Throttle is a cause outside a GPU's work for which the driver reduces its clocks.
+type Throttle int
+
+// The causes. Both may apply at the same time.
+const (
+	ThrottleThermal    Throttle = iota // the GPU or its memory is too hot
+	ThrottlePowerBrake                 // the power supply of the machine or rack asserts the power brake
+	NumThrottles
+)
+
+// String returns the value of the throttle label.
+func (t Throttle) String() string { return [...]string{"thermal", "power_brake"}[t] }
+
+// ThrottledTimes are times for which a GPU was throttled, by cause.
+type ThrottledTimes [NumThrottles]time.Duration
+
+// Throttled is the energy that was used and the time that passed while a GPU was throttled.
+type Throttled struct {
+	Energy Millijoules   `json:"energy"`
+	Time   time.Duration `json:"time"`
+}
+
+// ByThrottle is throttled energy and time by cause.
+type ByThrottle [NumThrottles]Throttled
+
+// Plus returns the sum of t and more, by cause.
+func (t ByThrottle) Plus(more ByThrottle) ByThrottle {
+	for i := range t {
+		t[i].Energy += more[i].Energy
+		t[i].Time += more[i].Time
+	}
+	return t
+}
