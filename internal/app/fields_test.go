@@ -33,6 +33,8 @@ var unshown = map[string]string{
 	"GPUs.Reading.ModuleShare":               "for the ledger",
 	"GPUs.Reading.QuietPower":                "for the ledger",
 	"GPUs.Reading.QuietSampled":              "for the ledger",
+	"GPUs.Reading.Throttled":                 "for the ledger",
+	"GPUs.Events.First":                      "on /health.json, for XID errors with a rule",
 	"GPUs.Book.IdlePower":                    "on the page as Floor",
 	"GPUs.Reading.Contexts":                  "empty in a snapshot",
 	"GPUs.Reading.Sample":                    "empty in a snapshot",
