@@ -9,6 +9,7 @@ const (
 	Temperature
 	Utilization
 	MemoryUsed
+	MemoryReserved
 	MemoryTotal
 	SMClock
 	MemoryClock
@@ -42,7 +43,11 @@ var GaugeInfos = [NumGauges]GaugeInfo{
 	},
 	MemoryUsed: {
 		Name: "memory_used", Unit: "bytes", Call: "nvmlDeviceGetMemoryInfo",
-		Help: "GPU memory in use.",
+		Help: "GPU memory in use, without the driver's reserve unless the driver only reports their sum.",
+	},
+	MemoryReserved: {
+		Name: "memory_reserved", Unit: "bytes", Call: "nvmlDeviceGetMemoryInfo",
+		Help: "GPU memory that the driver reserves for itself.",
 	},
 	MemoryTotal: {
 		Name: "memory_total", Unit: "bytes", Call: "nvmlDeviceGetMemoryInfo",

@@ -177,7 +177,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 		fields = append(fields, fmt.Sprintf("f%d", id), 0)
 	}
 	r.line("gpu", append(fields,
-		"memory_used", used, "memory_free", b.Memory-used, "memory_total", b.Memory, "memory_temperature", b.memoryTemperature(), "sm_clock", smClock(b), "memory_clock", memoryClock,
+		"memory_used", used, "memory_reserved", memoryReserved, "memory_free", b.Memory-min(b.Memory, used+memoryReserved), "memory_total", b.Memory, "memory_temperature", b.memoryTemperature(), "sm_clock", smClock(b), "memory_clock", memoryClock,
 		"processes", 1, "samples", flag(b.MIG == nil), "mig", flag(b.MIG != nil), "events", 8, "lost", flag(b.lost))...)
 }
 
@@ -202,6 +202,9 @@ func counters(w *world, b *board) []any {
 // temperature and memoryTemperature return temperatures in °C.
 func (b *board) temperature() int       { return 29 + b.power/16_000 }
 func (b *board) memoryTemperature() int { return 34 + b.power/14_000 }
+
+// memoryReserved is the driver's own memory in bytes, as on an A10.
+const memoryReserved = 490 << 20
 
 // memoryClock is in MHz.
 const memoryClock = 2619

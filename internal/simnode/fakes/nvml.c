@@ -38,7 +38,7 @@
  *            power_instant                                mW: field 186
  *            power power_limit power_max                  mW
  *            temperature utilization memory_utilization   C, %, %
- *            memory_used memory_total                     bytes
+ *            memory_used memory_reserved memory_total     bytes
  *            sm_clock memory_clock                        MHz
  *            throttled_sw_thermal throttled_hw_thermal throttled_power_brake   ns: fields 269, 270, 271
  *            clocks_event_reasons                         bits of the current reasons
@@ -637,8 +637,24 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *out)
     if (ret == NVML_SUCCESS) {
         int blank = call_fault(&c, "blank") != NULL;
         out->total = blank ? 0 : number(c.gpu, "memory_total", 0);
-        out->used = blank ? 0 : number(c.gpu, "memory_used", 0);
+        out->used = blank ? 0 : number(c.gpu, "memory_used", 0) + number(c.gpu, "memory_reserved", 0);
         out->free = out->total - out->used;
+    }
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *out)
+{
+    struct call c;
+    nvmlReturn_t ret = begin_for(&c, "nvmlDeviceGetMemoryInfo", device, "memory_reserved");
+    if (ret == NVML_SUCCESS && out->version != nvmlMemory_v2)
+        ret = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (ret == NVML_SUCCESS) {
+        int blank = call_fault(&c, "blank") != NULL;
+        out->total = blank ? 0 : number(c.gpu, "memory_total", 0);
+        out->reserved = blank ? 0 : number(c.gpu, "memory_reserved", 0);
+        out->used = blank ? 0 : number(c.gpu, "memory_used", 0);
+        out->free = out->total - out->reserved - out->used;
     }
     return end(&c, ret);
 }

@@ -38,6 +38,7 @@ func (s unplaced) Read(ctx context.Context) (gpu.Report, error) {
 
 // asAMD changes a described GPU to an AMD GPU.
 func asAMD(g *gputest.GPU) {
+	g.Reading.Gauges[gpu.MemoryReserved] = nil
 	d, r := &g.Device, &g.Reading
 	n := place(d.UUID)
 	d.UUID = fmt.Sprintf("5a1f0000000000%02x", n)

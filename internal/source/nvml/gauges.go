@@ -11,47 +11,65 @@ import (
 // with the energy.
 var gaugeCalls = [...]struct {
 	gauges []gpu.Gauge
-	read   func(device) ([2]float64, ret) // values in the order of gauges
+	read   func(*library, device) ([3]float64, ret) // values in the order of gauges; NaN if unknown
 }{
-	{[]gpu.Gauge{gpu.Temperature}, func(h device) ([2]float64, ret) {
+	{[]gpu.Gauge{gpu.Temperature}, func(_ *library, h device) ([3]float64, ret) {
 		celsius, r := available(h.GetTemperature(gonvml.TEMPERATURE_GPU))
-		return [2]float64{float64(celsius)}, r
+		return [3]float64{float64(celsius)}, r
 	}},
-	{[]gpu.Gauge{gpu.Utilization}, func(h device) ([2]float64, ret) {
+	{[]gpu.Gauge{gpu.Utilization}, func(_ *library, h device) ([3]float64, ret) {
 		u, r := h.GetUtilizationRates()
 		if r == gonvml.SUCCESS && u.Gpu > 100 {
 			r = gonvml.ERROR_NO_DATA
 		}
-		return [2]float64{float64(u.Gpu) / 100}, r
+		return [3]float64{float64(u.Gpu) / 100}, r
 	}},
-	{[]gpu.Gauge{gpu.MemoryUsed, gpu.MemoryTotal}, func(h device) ([2]float64, ret) {
-		m, r := h.GetMemoryInfo()
-		if r == gonvml.SUCCESS && max(m.Used, m.Total) == math.MaxUint64 {
-			r = gonvml.ERROR_NO_DATA
-		}
-		return [2]float64{float64(m.Used), float64(m.Total)}, r
-	}},
+	{[]gpu.Gauge{gpu.MemoryUsed, gpu.MemoryTotal, gpu.MemoryReserved}, memoryInfo},
 	{[]gpu.Gauge{gpu.SMClock}, clock(gonvml.CLOCK_SM)},
 	{[]gpu.Gauge{gpu.MemoryClock}, clock(gonvml.CLOCK_MEM)},
 }
 
+// memoryInfo reads the used, the total and the reserved memory. In the first version of the call, which
+// old drivers and some GPUs have only, the used memory contains the reserve.
+func memoryInfo(lib *library, h device) ([3]float64, ret) {
+	if lib.exact("nvmlDeviceGetMemoryInfo_v2") {
+		m, r := h.GetMemoryInfo_v2()
+		if r == gonvml.SUCCESS && max(m.Used, m.Total, m.Reserved) == math.MaxUint64 {
+			r = gonvml.ERROR_NO_DATA
+		}
+		if !unsupported(r) {
+			return [3]float64{float64(m.Used), float64(m.Total), float64(m.Reserved)}, r
+		}
+	}
+	if !lib.exact("nvmlDeviceGetMemoryInfo") {
+		return [3]float64{}, gonvml.ERROR_FUNCTION_NOT_FOUND
+	}
+	m, r := h.GetMemoryInfo()
+	if r == gonvml.SUCCESS && max(m.Used, m.Total) == math.MaxUint64 {
+		r = gonvml.ERROR_NO_DATA
+	}
+	return [3]float64{float64(m.Used), float64(m.Total), math.NaN()}, r
+}
+
 // clock reads a clock in MHz.
-func clock(which gonvml.ClockType) func(device) ([2]float64, ret) {
-	return func(h device) ([2]float64, ret) {
+func clock(which gonvml.ClockType) func(*library, device) ([3]float64, ret) {
+	return func(_ *library, h device) ([3]float64, ret) {
 		mhz, r := available(h.GetClockInfo(which))
-		return [2]float64{float64(mhz) * 1e6}, r
+		return [3]float64{float64(mhz) * 1e6}, r
 	}
 }
 
 func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 	for i := range gaugeCalls {
 		c := &gaugeCalls[i]
-		values, err := query(q, gpu.GaugeInfos[c.gauges[0]].Call, func() ([2]float64, ret) { return c.read(g.handle) })
+		values, err := query(q, gpu.GaugeInfos[c.gauges[0]].Call, func() ([3]float64, ret) { return c.read(q.lib, g.handle) })
 		if err != nil {
 			continue
 		}
 		for k, g := range c.gauges {
-			r.Gauges[g] = new(values[k])
+			if !math.IsNaN(values[k]) {
+				r.Gauges[g] = new(values[k])
+			}
 		}
 	}
 	if mw, err := query(q, "nvmlDeviceGetEnforcedPowerLimit", func() (uint32, ret) { return available(g.handle.GetEnforcedPowerLimit()) }); err == nil {

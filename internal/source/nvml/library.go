@@ -62,12 +62,15 @@ func probe(path string) error {
 // has reports whether a function may be called. go-nvml falls back to older versions of a function;
 // any version is enough.
 func (l *library) has(symbol string) bool {
+	return slices.ContainsFunc([]string{"", "_v2", "_v3"}, func(version string) bool { return l.exact(symbol + version) })
+}
+
+// exact reports whether the library has this version of a function.
+func (l *library) exact(symbol string) bool {
 	if known, ok := l.symbols.Load(symbol); ok {
 		return known.(bool)
 	}
-	found := slices.ContainsFunc([]string{"", "_v2", "_v3"}, func(version string) bool {
-		return l.Extensions().LookupSymbol(symbol+version) == nil
-	})
+	found := l.Extensions().LookupSymbol(symbol) == nil
 	l.symbols.Store(symbol, found)
 	return found
 }

@@ -67,7 +67,7 @@ func TestOldDriver(t *testing.T) {
 			"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v3",
 			"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetProcessUtilization",
 			"nvmlEventSetCreate", "nvmlEventSetFree", "nvmlEventSetWait_v2", "nvmlDeviceGetSupportedEventTypes", "nvmlDeviceRegisterEvents",
-			"nvmlDeviceGetMigMode",
+			"nvmlDeviceGetMigMode", "nvmlDeviceGetMemoryInfo_v2",
 		), func(g *gputest.GPU) {
 			temperature := g.Reading.Gauges[gpu.Temperature]
 			*g = gputest.Bare(g.Device.Index)
@@ -93,6 +93,11 @@ func TestOldDriver(t *testing.T) {
 		}},
 		{"instances", divided, []string{"nvmlDeviceGetGpuInstanceById"}, unplaced},
 		{"the place of instances", divided, []string{"nvmlGpuInstanceGetInfo"}, unplaced},
+		{"the reserve of the memory", pair, []string{"nvmlDeviceGetMemoryInfo_v2"}, func(g *gputest.GPU) {
+			sum := *g.Reading.Gauges[gpu.MemoryUsed] + *g.Reading.Gauges[gpu.MemoryReserved]
+			g.Reading.Gauges[gpu.MemoryUsed], g.Reading.Gauges[gpu.MemoryReserved] = &sum, nil
+		}},
+		{"the first version of the memory", pair, []string{"nvmlDeviceGetMemoryInfo"}, nil},
 		{"nothing", working, nil, nil},
 		{"GPM", working, []string{
 			"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet",

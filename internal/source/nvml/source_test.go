@@ -381,3 +381,11 @@ func TestNothingIsForgotten(t *testing.T) {
 		})
 	}
 }
+
+// TestMemoryOfAnOldGPU reads a GPU that supports only the first version of the call.
+func TestMemoryOfAnOldGPU(t *testing.T) {
+	n := pair()
+	n.GPUs[0].Reading.Gauges[gpu.MemoryReserved] = nil
+	d := newDriver(t, n)
+	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), n)
+}
