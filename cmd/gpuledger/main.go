@@ -68,6 +68,8 @@ func question(cfg app.Config) func(context.Context, io.Writer) error {
 		return func(ctx context.Context, out io.Writer) error { return app.ShowStatus(ctx, cfg.Status, out) }
 	case app.Explain:
 		return func(ctx context.Context, out io.Writer) error { return app.ShowExplanation(ctx, cfg.Charge, out) }
+	case app.ReleaseCommand:
+		return func(ctx context.Context, out io.Writer) error { return app.ReleaseDriver(ctx, cfg, out) }
 	case app.UnitsCommand:
 		return func(ctx context.Context, out io.Writer) error { return app.ShowUnits(ctx, cfg.Inspect, out) }
 	case app.DoctorCommand:
@@ -117,6 +119,11 @@ func usage(command string) {
 		commandUsage(flags, "gpuledger explain prints why an owner was charged energy, from a running exporter.\n"+
 			"Example: gpuledger explain --gpu=0 --owner=team-a/train-0 --since=10m")
 		return
+	case app.ReleaseCommand:
+		flags, _ := app.ReleaseFlags()
+		commandUsage(flags, "gpuledger release makes the running exporter close NVIDIA's driver, so that it can be unloaded or a GPU reset.\n"+
+			"Example: gpuledger release --gpu=1652923000017 --for=10m")
+		return
 	case app.UnitsCommand:
 		flags, _ := app.UnitsFlags(command)
 		commandUsage(flags, "gpuledger units lists the managers of units and the files that define them.\n"+
@@ -136,6 +143,7 @@ usage: gpuledger [flags]
        gpuledger explain [flags]   print the causes of a charge from the running exporter
        gpuledger units [flags]     list the managers of units, or explain the owner of a process (--explain=PID)
        gpuledger doctor [flags]    look for a unit of each manager on this machine
+       gpuledger release [flags]   make the running exporter close the driver, or a GPU, for a while
        gpuledger cleanup [flags]   remove the files of the exporter from this node and exit
        gpuledger wait              wait for a signal
        gpuledger amd-files         write the driver's files about AMD GPUs to stdout, as tar, without serial numbers

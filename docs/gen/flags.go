@@ -27,6 +27,7 @@ func flagsPage() ([]byte, error) {
 	exporter, _ := app.Flags(environment)
 	status, _ := app.StatusFlags()
 	explain, _ := app.ExplainFlags()
+	release, _ := app.ReleaseFlags()
 	units, _ := app.UnitsFlags(app.UnitsCommand)
 	cluster, _ := reconciler.Flags(environment)
 	filer, _ := archive.Flags()
@@ -44,6 +45,7 @@ func flagsPage() ([]byte, error) {
 		{"gpuledger", "The exporter. `gpuledger cleanup` takes the same flags; it removes the content of `--state.path`, and the directory of `--kubelet.pods-api-socket` if it is empty.", onlyIn(exporter)},
 		{"gpuledger status", "Prints the state of the node from a running exporter.", rows(status)},
 		{"gpuledger explain", "Prints why an owner was charged energy on a GPU, from a running exporter. [bill.md](bill.md) follows a charge.", rows(explain)},
+		{"gpuledger release", "Makes the running exporter close NVIDIA's driver, or a GPU, for a while. It is for root and the exporter's user on the same machine or in its container.", rows(release)},
 		{
 			"gpuledger units", "Lists the managers of units, or explains the owner of a process. `--units…`, `--path.procfs` and `--kubelet.pod-resources-socket` are as above, also for `gpuledger doctor`.",
 			slices.DeleteFunc(rows(units), func(row string) bool { return slices.Contains(rows(exporter), row) }),

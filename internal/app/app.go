@@ -45,6 +45,8 @@ type Node struct {
 	Mapper  *podmapper.Mapper
 	Units   *unit.Mapper
 	Sampler *sampler.Sampler
+
+	releases *releases
 }
 
 // NewNode connects the parts and starts nothing.
@@ -66,7 +68,8 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		Now: now, Log: log, Stages: stages,
 	})
 	units := unit.New(cfg.units(mapper, now, log, stages))
-	return &Node{NVML: library, Source: drivers, Mapper: mapper, Units: units, Sampler: sampler.New(sampler.Config{
+	asked := &releases{path: cfg.StatePath, source: library, now: now, log: log, stages: stages}
+	return &Node{releases: asked, NVML: library, Source: drivers, Mapper: mapper, Units: units, Sampler: sampler.New(sampler.Config{
 		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, units, mapper), Mapper: allocations{mapper, units},
 		PCIClasses: cfg.pciClasses(),
 		Host:       machine,
@@ -105,6 +108,8 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	cfg.replaced = node.NVML.Replaced
 	handler := newHandler(node.Sampler.Latest, host.Now, cfg, server.Collector(), log)
 	g, ctx := errgroup.WithContext(ctx)
+	node.releases.look(ctx) // a release survives a restart
+	g.Go(func() error { return node.releases.Run(ctx) })
 	g.Go(func() error { return node.Mapper.Run(ctx) })
 	g.Go(func() error { return node.Units.Run(ctx) })
 	g.Go(func() error { return runNVML(ctx, node.NVML, server) })

@@ -22,6 +22,8 @@ const (
 	UnitsCommand = "units"
 	// DoctorCommand looks for a unit of each manager on this machine and exits.
 	DoctorCommand = "doctor"
+	// ReleaseCommand makes a running exporter close the driver for a while.
+	ReleaseCommand = "release"
 	// Cleanup removes the exporter's files from the node and exits.
 	Cleanup = "cleanup"
 	// Wait blocks until a signal arrives, for a DaemonSet that pulls the image in advance.

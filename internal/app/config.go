@@ -65,6 +65,7 @@ type Config struct {
 	// Inspect is of [UnitsCommand] and [DoctorCommand].
 	Inspect UnitsConfig
 	Charge  ExplainConfig
+	Release ReleaseConfig
 	Version bool
 }
 
@@ -131,6 +132,9 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 	if len(args) > 0 && (args[0] == UnitsCommand || args[0] == DoctorCommand) {
 		c, err := parseUnits(args[0], args[1:])
 		return Config{Command: args[0], Inspect: c}, err
+	}
+	if len(args) > 0 && args[0] == ReleaseCommand {
+		return parseRelease(args[1:], getenv)
 	}
 	fs, c := Flags(getenv)
 	if len(args) > 0 && slices.Contains([]string{Cleanup, Wait, AMDFiles}, args[0]) {

@@ -72,7 +72,7 @@ func emptyDir(dir string) (string, error) {
 	if len(entries) > 0 {
 		return "", fmt.Errorf("directory %s is not empty", dir)
 	}
-	for _, sub := range []string{"proc", "sys", "kfd.new", "log/containers", "log/pods", "driver", "state"} {
+	for _, sub := range []string{"proc", "sys", "kfd.new", "log/containers", "log/pods", "driver", "dev", "state"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return "", err
 		}
@@ -90,7 +90,7 @@ func (n *Node) begin() error {
 	if err := writeSys(filepath.Join(n.dir, "sys"), &w.scenario); err != nil {
 		return fmt.Errorf("write /sys: %w", err)
 	}
-	if err := writeFiles(n.dir, w.scenario.Files); err != nil {
+	if err := errors.Join(n.writeDevices(), writeFiles(n.dir, w.scenario.Files)); err != nil {
 		return err
 	}
 	for _, p := range w.daemons {
@@ -352,6 +352,7 @@ func (n *Node) Env() []string {
 	return []string{
 		"GPULEDGER_FAKE_NVML_STATE=" + n.driverState(),
 		"GPULEDGER_FAKE_NVML_LOG=" + n.driverCalls(),
+		"GPULEDGER_FAKE_NVML_DEVICES=" + n.Devices(),
 		"GPULEDGER_FAKE_DCGM_STATE=" + n.driverState(),
 		"GPULEDGER_FAKE_DCGM_LOG=" + n.engineCalls(),
 	}

@@ -193,7 +193,7 @@ type Container struct {
 type Event struct {
 	At  time.Duration // since the start
 	Do  Action
-	GPU int // position in the scenario's GPUs, for FallOff
+	GPU int // position in the scenario's GPUs, for FallOff and ResetGPU
 	// Driver is the driver to load, for LoadDriver; nil for the same.
 	Driver *Driver
 }
@@ -211,6 +211,7 @@ const (
 	LoadDriver                 // lost GPUs are removed, the others renumbered, counters start at zero
 	StopKubelet                // its sockets are removed
 	StartKubelet               // it creates new sockets
+	ResetGPU                   // the GPU is no longer lost, and its counter starts at zero
 )
 
 // Scenarios returns the scenarios of the package.

@@ -196,6 +196,9 @@ func (w *world) applyEvent(e Event) {
 			w.scenario.Driver = *e.Driver
 		}
 		w.renumber()
+	case ResetGPU:
+		w.boards[e.GPU].lost = false
+		w.boards[e.GPU].restart()
 	case StopKubelet:
 		w.kubelet = false
 	case StartKubelet:
@@ -208,10 +211,15 @@ func (w *world) applyEvent(e Event) {
 func (w *world) renumber() {
 	for _, b := range w.boards {
 		if b.gone = b.lost; b.AMD == nil && !b.gone {
-			b.base, b.loadedAt, b.ring.samples, b.accounts = 0, b.energy, nil, accounting{}
+			b.restart()
 		}
 	}
 	w.number()
+}
+
+// restart starts the driver's counters of a board at zero.
+func (b *board) restart() {
+	b.base, b.loadedAt, b.ring.samples, b.accounts = 0, b.energy, nil, accounting{}
 }
 
 // number numbers the GPUs of NVIDIA's driver and returns how many there are.

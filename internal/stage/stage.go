@@ -23,6 +23,7 @@ const (
 	Driver        Name = "driver"
 	AMDGPU        Name = "amdgpu"
 	DCGM          Name = "dcgm"
+	Release       Name = "release"
 	XID           Name = "xid"
 	PCI           Name = "pci"
 	DMI           Name = "dmi"
@@ -37,7 +38,7 @@ const (
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, AMDGPU, DCGM, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, Units, State}
+var Names = []Name{Driver, AMDGPU, DCGM, Release, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, Units, State}
 
 // About describes a stage; it is empty for an unknown name.
 func About(n Name) string {
@@ -45,6 +46,7 @@ func About(n Name) string {
 		Driver:        "reads NVIDIA's GPUs",
 		AMDGPU:        "reads AMD's GPUs (experimental)",
 		DCGM:          "reads the DCGM host engine, if configured",
+		Release:       "closed the driver on request (gpuledger release)",
 		XID:           "receives XID errors from the driver",
 		PCI:           "counts GPUs on the PCI bus",
 		DMI:           "reads the machine's identity from its firmware",

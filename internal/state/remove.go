@@ -20,7 +20,7 @@ func Remove(path string) error {
 	}
 	defer d.Close()
 	files := []string{ledgerFile, nextFile, keptFile}
-	for _, t := range []Table{IdlePowers, Descriptions} {
+	for _, t := range []Table{IdlePowers, Descriptions, Release} {
 		files = append(files, t.file(), t.next(), t.bad())
 	}
 	for _, file := range append(files, lockFile) {

@@ -76,7 +76,18 @@ func TestLock(t *testing.T) {
 	if _, err := state.Open(path, "boot-1"); !errors.Is(err, state.ErrLocked) {
 		t.Errorf("second open: %v", err)
 	}
+	shared, err := state.Share(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	if !shared.Held() {
+		t.Error("the directory seems free while it is locked")
+	}
 	_ = first.Close()
+	if shared.Held() {
+		t.Error("the directory seems locked after it was closed")
+	}
 	open(t, path, "boot-1")
 }
 

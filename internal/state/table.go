@@ -23,6 +23,8 @@ type Table struct {
 var (
 	IdlePowers   = Table{"idle-power", "idle powers", 64 << 10}
 	Descriptions = Table{"jobs", "descriptions of jobs", 1 << 20}
+	// Release is a request to close the driver, which another process writes.
+	Release = Table{"release", "the release of the driver", 4 << 10}
 )
 
 func (t Table) file() string { return t.name + ".json" }
@@ -81,6 +83,14 @@ func (d *Dir) SaveTable(t Table, table any) error {
 	}
 	if err != nil {
 		return fmt.Errorf("save %s: %w", t.content, err)
+	}
+	return nil
+}
+
+// RemoveTable removes a table. A missing file is no error.
+func (d *Dir) RemoveTable(t Table) error {
+	if err := d.root.Remove(t.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", t.content, err)
 	}
 	return nil
 }

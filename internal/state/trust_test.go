@@ -36,7 +36,7 @@ func TestFolder(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := t.TempDir()
-			if err := os.Chmod(path, tt.mode); err != nil {
+			if err := errors.Join(os.WriteFile(filepath.Join(path, "lock"), nil, 0o600), os.Chmod(path, tt.mode)); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.Chown(path, tt.uid, tt.gid); err != nil {
@@ -48,6 +48,13 @@ func TestFolder(t *testing.T) {
 			}
 			if (err == nil) != (tt.want == ok) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("open: %v, want %q", err, tt.want)
+			}
+			shared, err := state.Share(path)
+			if err == nil {
+				_ = shared.Close()
+			}
+			if (err == nil) != (tt.want == ok) || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("share: %v, want %q", err, tt.want)
 			}
 		})
 	}

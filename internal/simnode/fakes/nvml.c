@@ -9,6 +9,11 @@
  *
  *   GPULEDGER_FAKE_NVML_STATE  the state file; nvmlInit fails with
  *                              DRIVER_NOT_LOADED while it does not exist
+ *   GPULEDGER_FAKE_NVML_DEVICES  optional; a directory of device files, which the
+ *                              library opens and locks (flock, shared): nvidiactl
+ *                              from the first nvmlInit, and nvidia<minor> from
+ *                              getting a handle of the GPU, until the last
+ *                              nvmlShutdown
  *   GPULEDGER_FAKE_NVML_LOG    optional; every call appends one line:
  *                              unix ns, function, uuid, return code, value,
  *                              separated by tabs, "-" if there is none. Only
@@ -98,6 +103,7 @@
 #include <limits.h>
 #include <math.h>
 #include <nvml.h>
+#include <sys/file.h>
 
 enum { POLL_MS = 20 };
 
@@ -127,6 +133,39 @@ static struct nvmlDevice_st *handles;
 static const char *log_path;
 static int inits;
 static unsigned long long init_generation;
+
+/* ---- device files ---- */
+
+enum { MAX_DEVICES = 64, CONTROL = MAX_DEVICES };
+
+static const char *devices_path;
+static int open_devices[MAX_DEVICES + 1]; /* by minor number: the file descriptor, 0 for none */
+
+/* Opens and locks a device file, unless it is open. */
+static void open_device(unsigned long long minor)
+{
+    char path[PATH_MAX];
+    if (!devices_path || minor > CONTROL || open_devices[minor])
+        return;
+    if (minor == CONTROL)
+        snprintf(path, sizeof path, "%s/nvidiactl", devices_path);
+    else
+        snprintf(path, sizeof path, "%s/nvidia%llu", devices_path, minor);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd <= 0)
+        return;
+    flock(fd, LOCK_SH | LOCK_NB);
+    open_devices[minor] = fd;
+}
+
+static void close_devices(void)
+{
+    for (int i = 0; i <= CONTROL; i++) {
+        if (open_devices[i])
+            close(open_devices[i]);
+        open_devices[i] = 0;
+    }
+}
 
 /* ---- lists of lines ---- */
 
@@ -356,6 +395,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
     pthread_mutex_lock(&lock);
     state_path = environment("GPULEDGER_FAKE_NVML_STATE");
     log_path = environment("GPULEDGER_FAKE_NVML_LOG");
+    devices_path = environment("GPULEDGER_FAKE_NVML_DEVICES");
     memset(&state_seen, 0, sizeof state_seen);
     if (!refresh())
         parse(calloc(1, 1));
@@ -364,6 +404,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
     if (ret == NVML_SUCCESS) {
         if (inits++ == 0)
             init_generation = number(next("driver", NULL), "generation", 0);
+        open_device(CONTROL);
     }
     return end(&c, ret);
 }
@@ -374,8 +415,8 @@ nvmlReturn_t nvmlShutdown(void)
 {
     struct call c;
     nvmlReturn_t ret = begin(&c, "nvmlShutdown", NULL);
-    if (inits > 0)
-        inits--;
+    if (inits > 0 && --inits == 0)
+        close_devices();
     return end(&c, ret);
 }
 
@@ -453,8 +494,30 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
     nvmlReturn_t ret = begin(&c, "nvmlDeviceGetHandleByIndex", handle);
     if (ret == NVML_SUCCESS && !handle)
         ret = NVML_ERROR_INVALID_ARGUMENT;
-    if (ret == NVML_SUCCESS)
+    if (ret == NVML_SUCCESS) {
         *device = (nvmlDevice_t){handle};
+        open_device(number(c.gpu, "minor", CONTROL + 1));
+    }
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *device)
+{
+    struct call c;
+    struct nvmlDevice_st *handle = NULL;
+    pthread_mutex_lock(&lock);
+    refresh();
+    for (struct record *g = next("gpu", NULL); g; g = next("gpu", g))
+        if (!dropped(g) && is(g, "bus", bus))
+            handle = handle_of(uuid_of(g, "uuid"), uuid_of(g, "uuid")).handle;
+    pthread_mutex_unlock(&lock);
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetHandleByPciBusId", handle);
+    if (ret == NVML_SUCCESS && !handle)
+        ret = NVML_ERROR_NOT_FOUND;
+    if (ret == NVML_SUCCESS) {
+        *device = (nvmlDevice_t){handle};
+        open_device(number(c.gpu, "minor", CONTROL + 1));
+    }
     return end(&c, ret);
 }
 

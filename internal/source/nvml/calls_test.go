@@ -50,9 +50,9 @@ type call struct {
 	first, later effect
 }
 
-// calls lists every function of the driver that the program calls, except four that cannot be
+// calls lists every function of the driver that the program calls, except five that cannot be
 // broken here: nvmlErrorString; nvmlDeviceGetGpuFabricInfo, which is called on older libraries only
-// (TestOldDriver); nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, which are called
+// (TestOldDriver); nvmlDeviceGetHandleByPciBusId, which is called in a release only (TestReleaseGPU); nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, which are called
 // in accounting mode only (TestAccountingFallsBack).
 var calls = withGauges(map[string]call{
 	"nvmlInit":                   {gpu: none},
@@ -151,7 +151,7 @@ func TestCallsAreKnown(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(made))); diff != "" {
 		t.Errorf("calls (-table +made):\n%s", diff)
 	}
-	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingStats")
+	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetHandleByPciBusId", "nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingStats")
 	slices.Sort(want)
 	source := named(t)
 	for _, info := range gpu.GaugeInfos {

@@ -1,6 +1,8 @@
 package nvml
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +44,17 @@ func (m *memories) recall(uuid string) memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.byUUID[uuid]
+}
+
+// devices returns the GPUs by index, also lost ones.
+func (m *memories) devices() (list []gpu.Device) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, x := range m.byUUID {
+		list = append(list, x.device)
+	}
+	slices.SortFunc(list, func(a, b gpu.Device) int { return cmp.Compare(a.Index, b.Index) })
+	return list
 }
 
 func (m *memories) keep(x memory) {

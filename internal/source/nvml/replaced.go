@@ -72,7 +72,7 @@ func (m *replacement) check(s *Source, err error) error {
 	defer m.mu.Unlock()
 	r := m.compare(s, err)
 	if r == nil {
-		if m.used = m.used || err == nil; err == nil || errors.As(err, new(gonvml.Return)) {
+		if m.used = m.used || err == nil; err == nil || errors.As(err, new(gonvml.Return)) || errors.As(err, new(Release)) {
 			m.current = nil
 		}
 		return err

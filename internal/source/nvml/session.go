@@ -38,6 +38,8 @@ type session struct {
 	// count is the number of GPUs in the driver's last count, -1 before.
 	count int
 	slots []*slot
+	// release is the release of some GPUs, nil for none. The slots then are those of the others.
+	release *Release
 	// reloaded is set once every call reports that the driver was reloaded.
 	reloaded bool
 
@@ -55,9 +57,15 @@ type census struct {
 }
 
 // newSession reads the properties of the driver. It runs in a lane.
-func newSession(cfg Config, g *gate, lib *library, m *memories) *session {
+func newSession(cfg Config, g *gate, lib *library, m *memories, r *Release) *session {
 	q := &inquiry{lib: lib}
-	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, driver: gpu.Driver{Vendor: "NVIDIA", Name: "nvml"}}
+	d := &session{cfg: cfg, gate: g, lib: lib, memories: m, count: -1, release: r, driver: gpu.Driver{Vendor: "NVIDIA", Name: "nvml"}}
+	if r != nil {
+		for _, other := range r.others {
+			d.slots = append(d.slots, &slot{index: other.Index, bus: other.PCIBusID})
+		}
+		d.count = len(d.slots)
+	}
 	d.driver.Version, _ = query(q, "nvmlSystemGetDriverVersion", lib.SystemGetDriverVersion)
 	version, _ := query(q, "nvmlSystemGetNVMLVersion", lib.SystemGetNVMLVersion)
 	d.driver.Details = map[string]string{"nvml_version": version}
@@ -148,6 +156,9 @@ func (t *tally) add(err error) {
 
 func (d *session) countDevices() census {
 	n, err := query(&inquiry{lib: d.lib}, "nvmlDeviceGetCount", d.lib.DeviceGetCount)
+	if d.release != nil {
+		n = len(d.release.others)
+	}
 	return census{n, err}
 }
 
@@ -174,6 +185,6 @@ func (d *session) visit() {
 		if s.reader == nil && (now < s.again || d.count != len(d.slots)) {
 			continue
 		}
-		call(d, &s.lane, func() look { return d.look(s.index, s.reader) })
+		call(d, &s.lane, func() look { return d.look(s.index, s.bus, s.reader) })
 	}
 }

@@ -14,7 +14,9 @@ import (
 // A slot is one of the driver's indices and the GPU behind it.
 type slot struct {
 	index int
-	lane  lane.Lane[look]
+	// bus is the PCI address of the GPU, empty if the driver's index finds it.
+	bus  string
+	lane lane.Lane[look]
 	// reader is nil while the GPU is unknown or lost. While the lane is busy, it belongs to the
 	// lane.
 	reader *gpuReader
@@ -41,10 +43,10 @@ type look struct {
 }
 
 // look identifies the GPU at an index unless its reader is known, and reads it. It runs in a lane.
-func (d *session) look(index int, g *gpuReader) look {
+func (d *session) look(index int, bus string, g *gpuReader) look {
 	if g == nil {
 		var err error
-		if g, err = d.find(index); err != nil {
+		if g, err = d.find(index, bus); err != nil {
 			return look{err: err}
 		}
 	}
@@ -113,6 +115,9 @@ func (d *session) collect(ctx context.Context, t *tally) gpu.Report {
 			report.Readings = append(report.Readings, *reading)
 		}
 	}
+	if d.release != nil {
+		report.Devices = append(report.Devices, d.release.gpus...)
+	}
 	return report
 }
 
@@ -153,11 +158,20 @@ func (s *slot) condition() source.Health {
 	return source.Well
 }
 
-// find identifies the GPU at an index, and loads its memory. It rejects a GPU of another slot,
+// handle returns the handle of a GPU, by its index or its PCI address. Getting it opens the GPU. By its UUID
+// the driver opens others, too, until it finds it (nvml.h).
+func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
+	if bus != "" {
+		return query(q, "nvmlDeviceGetHandleByPciBusId", func() (device, ret) { return d.lib.DeviceGetHandleByPciBusId(bus) })
+	}
+	return query(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
+}
+
+// find identifies the GPU at an index or a PCI address, and loads its memory. It rejects a GPU of another slot,
 // which would get two calls at once. It runs in a lane.
-func (d *session) find(index int) (*gpuReader, error) {
+func (d *session) find(index int, bus string) (*gpuReader, error) {
 	q := &inquiry{lib: d.lib}
-	handle, err := query(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
+	handle, err := d.handle(q, index, bus)
 	if err != nil {
 		return nil, err
 	}

@@ -52,6 +52,8 @@ type Source struct {
 	closed  bool
 
 	replacement replacement
+	release     *Release     // nil for none
+	known       []gpu.Device // of the last report
 
 	xidsMu sync.Mutex
 	xids   []gpu.DriverEvent // since the last report
@@ -80,6 +82,7 @@ func (s *Source) Read(ctx context.Context) (gpu.Report, error) {
 	if err = s.replacement.check(s, err); err != nil {
 		return gpu.Report{}, err
 	}
+	s.known = report.Devices
 	report.Events = s.takeXIDs()
 	return report, nil
 }
@@ -107,8 +110,12 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	if s.closed {
 		return nil, errors.New("closed")
 	}
-	if d := s.gate.session(); d != nil && !d.reloaded {
+	release := s.inForce()
+	if d := s.gate.session(); d != nil && !d.reloaded && d.release == release {
 		return d, nil
+	}
+	if release.all() && s.closedDriver() {
+		return nil, *release
 	}
 	if !s.opening.Busy() {
 		if !s.gate.drain(ctx) {
@@ -116,7 +123,7 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 		}
 		old := s.session
 		s.session = nil
-		s.opening.Begin(func() opened { return s.reopen(old) })
+		s.opening.Begin(func() opened { return s.reopen(old, release) })
 	}
 	o, ok := s.opening.Take(ctx)
 	switch {
@@ -131,19 +138,23 @@ func (s *Source) open(ctx context.Context) (*session, error) {
 	return o.session, nil
 }
 
-// reopen shuts an old, idle session down and opens a new one. It runs in a lane.
-func (s *Source) reopen(old *session) opened {
+// reopen shuts an old, idle session down and opens a new one, unless the whole driver is released. It
+// runs in a lane.
+func (s *Source) reopen(old *session, release *Release) opened {
 	if old != nil {
 		if err := old.close(); err != nil {
 			s.cfg.Log.Debug("shut down driver", "err", err)
 		}
+	}
+	if release.all() {
+		return opened{err: *release}
 	}
 	lib, err := initialise(s.nvml, s.cfg.LibraryPath)
 	s.replacement.loaded(s)
 	if err != nil {
 		return opened{err: err}
 	}
-	return opened{session: newSession(s.cfg, &s.gate, lib, s.memories)}
+	return opened{session: newSession(s.cfg, &s.gate, lib, s.memories, release)}
 }
 
 // Close prevents further calls, waits for those in flight and shuts the driver down. If a call does

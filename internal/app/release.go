@@ -1,0 +1,136 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/state"
+)
+
+// ReleaseConfig is the configuration of the release command.
+type ReleaseConfig struct {
+	GPU string
+	For time.Duration
+	// By is the user.
+	By string
+}
+
+const (
+	// maxRelease is the longest time of a release.
+	maxRelease = 24 * time.Hour
+	// releaseTimeout is the time that the command waits for the exporter.
+	releaseTimeout = 20 * time.Second
+	// releasePoll is the interval between two looks at the file.
+	releasePoll = 200 * time.Millisecond
+)
+
+// ReleaseFlags returns the flag set of the release command.
+func ReleaseFlags() (*flag.FlagSet, *Config) {
+	c := &Config{Command: ReleaseCommand}
+	fs := flag.NewFlagSet("gpuledger "+ReleaseCommand, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&c.Release.GPU, "gpu", "", "the `GPU`: its UUID, serial number or PCI address; the whole driver without one")
+	fs.DurationVar(&c.Release.For, "for", 5*time.Minute, "`time` until the exporter opens it again, at most 24h; 0 ends a release")
+	fs.StringVar(&c.StatePath, "state.path", auto, "`directory` of the exporter's state file, as its flag of this name")
+	return fs, c
+}
+
+func parseRelease(args []string, getenv func(string) string) (Config, error) {
+	flags, c := ReleaseFlags()
+	if err := parse(flags, args); err != nil {
+		return *c, err
+	}
+	c.Release.By = cmp.Or(getenv("SUDO_USER"), getenv("USER"), "an unnamed user")
+	switch {
+	case c.Release.For < 0 || c.Release.For > maxRelease:
+		return *c, fmt.Errorf("--for=%v: must be 0 to %v", c.Release.For, maxRelease)
+	case c.StatePath != auto && !filepath.IsAbs(c.StatePath):
+		return *c, fmt.Errorf("--state.path=%s: must be an absolute path", c.StatePath)
+	}
+	return *c, nil
+}
+
+// release is the file of a release in the state directory, in which only the exporter's user and root
+// can write. The command writes it and the exporter adds the result.
+type release struct {
+	GPU   string    `json:"gpu,omitempty"`
+	Until time.Time `json:"until"`
+	By    string    `json:"by"`
+	// Done is set while no file of the driver, or of the GPU, is open.
+	Done  bool   `json:"done,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+// check rejects a release of the far future, and names that are no words.
+func (r *release) check() error {
+	for _, text := range []string{r.GPU, r.By} {
+		if len(text) > 100 || strconv.Quote(text) != `"`+text+`"` {
+			return fmt.Errorf("invalid name %.100q", text)
+		}
+	}
+	if time.Until(r.Until) > maxRelease {
+		return fmt.Errorf("until %v: must be within %v", r.Until, maxRelease)
+	}
+	return nil
+}
+
+// ReleaseDriver asks the exporter that keeps the books in a directory to release the driver, and waits until it
+// has done so.
+func ReleaseDriver(ctx context.Context, cfg Config, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	dir, err := state.Share(cfg.StatePath)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if !dir.Held() {
+		return fmt.Errorf("no exporter keeps its books in %s (--state.path)", cfg.StatePath)
+	}
+	if cfg.Release.For == 0 {
+		fmt.Fprintln(out, "the exporter opens the driver again")
+		return dir.RemoveTable(state.Release)
+	}
+	request := release{GPU: cfg.Release.GPU, Until: time.Now().Add(cfg.Release.For), By: cfg.Release.By}
+	if err := errors.Join(request.check(), dir.SaveTable(state.Release, &request)); err != nil {
+		return err
+	}
+	answer, err := awaitRelease(ctx, dir, request)
+	switch {
+	case err != nil:
+		return err
+	case answer.Error != "":
+		return errors.Join(errors.New(answer.Error), dir.RemoveTable(state.Release))
+	}
+	fmt.Fprintf(out, "released until %s; gpuledger release --for=0 ends it\n", answer.Until.Local().Format(time.TimeOnly))
+	return nil
+}
+
+// awaitRelease waits for the result of a request.
+func awaitRelease(ctx context.Context, dir *state.Dir, request release) (release, error) {
+	for {
+		var answer release
+		err := dir.LoadTable(state.Release, &answer, answer.check)
+		switch {
+		case err != nil:
+			return answer, err
+		case !answer.Until.Equal(request.Until):
+			return answer, errors.New("another release replaced this one")
+		case answer.Done || answer.Error != "":
+			return answer, nil
+		}
+		select {
+		case <-ctx.Done():
+			return answer, fmt.Errorf("not released within %v: a call of the driver may hang, or the exporter runs as another user. The request ends at %s",
+				releaseTimeout, request.Until.Local().Format(time.TimeOnly))
+		case <-time.After(releasePoll):
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/lane"
+	"github.com/gpuledger/gpuledger/internal/source/nvml"
+	"github.com/gpuledger/gpuledger/internal/stage"
+	"github.com/gpuledger/gpuledger/internal/state"
+)
+
+// releaseEvery is the interval at which the exporter looks for a release.
+const releaseEvery = time.Second
+
+// releases performs the releases that the command [ReleaseCommand] requests.
+type releases struct {
+	path    string // of the state directory
+	source  *nvml.Source
+	now     gpu.Clock
+	log     *slog.Logger
+	stages  *stage.Set
+	inForce bool
+	looking lane.Lane[struct{}] // at a file system that may hang
+}
+
+// Run looks for releases until ctx ends.
+func (r *releases) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		r.look(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(releaseEvery):
+		}
+	}
+	return nil
+}
+
+// look looks for a release once.
+func (r *releases) look(ctx context.Context) {
+	if !r.looking.Busy() {
+		r.looking.Begin(func() struct{} { r.apply(); return struct{}{} })
+	}
+	ctx, cancel := context.WithTimeout(ctx, firstPoll)
+	defer cancel()
+	r.looking.Take(ctx)
+}
+
+// apply performs the release of the file, and adds the result to the file.
+func (r *releases) apply() {
+	dir, err := state.Share(r.path)
+	if err != nil {
+		return // the stage state has the reason
+	}
+	defer dir.Close()
+	began := r.now()
+	var file release
+	err = dir.LoadTable(state.Release, &file, file.check)
+	if err == nil && !began.Wall.Before(file.Until) {
+		err = errors.Join(errEnded, dir.RemoveTable(state.Release))
+	}
+	if err != nil {
+		r.end(began, err)
+		return
+	}
+	request := nvml.Release{GPU: file.GPU, Until: file.Until, By: file.By}
+	answer := file
+	answer.Error = ""
+	if answer.Done, err = r.source.Release(&request); err != nil {
+		answer.Error = err.Error()
+		r.end(began, nil)
+	} else {
+		r.inForce = true
+		r.stages.Observe(stage.Release, began, request)
+	}
+	if answer != file {
+		_ = dir.SaveTable(state.Release, &answer) // the command reports that there is no answer
+	}
+}
+
+// errEnded is the error of a file whose time is over.
+var errEnded = errors.New("the time of the release is over")
+
+// end ends a release.
+func (r *releases) end(began gpu.Instant, err error) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEnded) {
+		r.log.Warn("cannot read the request to release the driver", "err", err)
+	}
+	if r.inForce {
+		r.inForce = false
+		_, _ = r.source.Release(nil)
+		r.stages.Observe(stage.Release, began, nil) // logs it
+		r.stages.Forget(stage.Release)
+	}
+}

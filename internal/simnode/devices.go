@@ -1,0 +1,67 @@
+package simnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Devices returns the directory of the device files of NVIDIA's driver. The fake library locks each
+// file that it opens.
+func (n *Node) Devices() string { return filepath.Join(n.dir, "dev") }
+
+// control is the device file that every process opens.
+const control = "nvidiactl"
+
+func deviceFile(minor int) string { return fmt.Sprintf("nvidia%d", minor) }
+
+// writeDevices creates the device files.
+func (n *Node) writeDevices() error {
+	files := map[string]string{control: ""}
+	for _, b := range n.world.boards {
+		if b.AMD == nil {
+			files[deviceFile(b.index)] = ""
+		}
+	}
+	return writeFiles(n.Devices(), files)
+}
+
+// ErrInUse is the error of an operation on a driver or a GPU that a process has opened.
+var ErrInUse = errors.New("in use by another client")
+
+// Unload unloads NVIDIA's driver, unless a process has opened it.
+func (n *Node) Unload() error {
+	if err := n.inUse(control); err != nil {
+		return err
+	}
+	n.Happen(Event{Do: UnloadDriver})
+	return nil
+}
+
+// Reset resets a GPU, by its position in the scenario, unless a process has opened it.
+func (n *Node) Reset(gpu int) error {
+	n.mu.Lock()
+	minor := n.world.boards[gpu].index
+	n.mu.Unlock()
+	if err := n.inUse(deviceFile(minor)); err != nil {
+		return err
+	}
+	n.Happen(Event{Do: ResetGPU, GPU: gpu})
+	return nil
+}
+
+// inUse returns an error if a process has opened a device file.
+func (n *Node) inUse(name string) error {
+	file, err := os.Open(filepath.Join(n.Devices(), name))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("%s: %w", name, ErrInUse)
+	}
+	return nil
+}

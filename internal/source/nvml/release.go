@@ -1,0 +1,103 @@
+package nvml
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A Release closes the driver, or some of its GPUs, until a time: a driver that a process has opened cannot be
+// unloaded, and an open GPU cannot be reset. It is the error of reading meanwhile.
+type Release struct {
+	// GPU is the UUID, the serial number or the PCI address of the GPUs; empty for the whole driver.
+	GPU   string
+	Until time.Time
+	// By is the user.
+	By string
+
+	gpus, others []gpu.Device
+}
+
+func (r Release) Error() string {
+	what := ""
+	if r.GPU != "" {
+		what = "GPU " + r.GPU + " "
+	}
+	return fmt.Sprintf("%sreleased until %s by %s", what, r.Until.Local().Format(time.TimeOnly), r.By)
+}
+
+// all reports whether the whole driver is released.
+func (r *Release) all() bool { return r != nil && r.GPU == "" }
+
+// same reports whether a release is requested again.
+func (r *Release) same(other *Release) bool {
+	return r != nil && other != nil && r.GPU == other.GPU && r.By == other.By && r.Until.Equal(other.Until)
+}
+
+// Release begins a release, which the next Read performs, or ends it if r is nil. It reports whether the
+// release is done. NVML cannot close a single GPU, so the driver is closed and opened without it.
+func (s *Source) Release(r *Release) (done bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.release.same(r) {
+		if err := s.choose(r); err != nil {
+			return false, err
+		}
+		s.release = r
+	}
+	switch {
+	case r == nil:
+		return true, nil
+	case r.all():
+		return s.closedDriver(), nil
+	}
+	return s.session != nil && s.session.release == s.release, nil
+}
+
+// choose divides the known GPUs into released and others. A lost GPU may be released, too.
+func (s *Source) choose(r *Release) error {
+	if r == nil || r.all() {
+		return nil
+	}
+	present := func(d gpu.Device) bool {
+		return slices.ContainsFunc(s.known, func(k gpu.Device) bool { return k.UUID == d.UUID })
+	}
+	found := false
+	for _, d := range s.memories.devices() {
+		switch {
+		case !named(d, r.GPU):
+			r.others = append(r.others, d)
+			continue
+		case present(d):
+			r.gpus = append(r.gpus, d)
+		}
+		found = true
+	}
+	switch i := slices.IndexFunc(r.others, func(d gpu.Device) bool { return d.PCIBusID == "" }); {
+	case !found:
+		return fmt.Errorf("no GPU has the UUID, serial number or PCI address %s", r.GPU)
+	case i >= 0:
+		return fmt.Errorf("GPU %s cannot be opened alone, because its PCI address is unknown", r.others[i].UUID)
+	}
+	return nil
+}
+
+// named reports whether a GPU has a UUID, serial number or PCI address. The number of zeros in a PCI domain differs by program.
+func named(d gpu.Device, name string) bool {
+	address := func(bus string) string { return strings.TrimLeft(bus, "0") }
+	return d.UUID == name || d.Serial == name || d.PCIBusID != "" && strings.EqualFold(address(d.PCIBusID), address(name))
+}
+
+// inForce returns the release unless its time is over.
+func (s *Source) inForce() *Release {
+	if s.release != nil && !s.cfg.Now().Wall.Before(s.release.Until) {
+		s.release = nil
+	}
+	return s.release
+}
+
+// closedDriver reports whether the driver is shut down.
+func (s *Source) closedDriver() bool { return s.session == nil && !s.opening.Busy() }
