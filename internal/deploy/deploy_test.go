@@ -121,6 +121,23 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
+// TestOpenShiftMonitoring checks that the component adds the label by which OpenShift's platform monitoring selects namespaces, and
+// changes nothing else.
+func TestOpenShiftMonitoring(t *testing.T) {
+	text, err := os.ReadFile(manifests + "components/openshift-monitoring/kustomization.yaml")
+	check(t, err)
+	var component struct{ Patches []struct{ Patch string } }
+	check(t, syaml.Unmarshal(text, &component))
+	var got map[string]any
+	check(t, syaml.Unmarshal([]byte(component.Patches[0].Patch), &got))
+	want := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
+		"name": "gpuledger", "labels": map[string]any{"openshift.io/cluster-monitoring": "true"},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" || len(component.Patches) != 1 {
+		t.Errorf("%d patches (-want +got):\n%s", len(component.Patches), diff)
+	}
+}
+
 // TestKubeletRoot checks that the component for k0s moves exactly the volumes below the
 // kubelet's root directory.
 func TestKubeletRoot(t *testing.T) {

@@ -1,0 +1,87 @@
+//go:build e2e
+
+package deploy_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// pluginLabel is the label by which the GPU Operator pauses the device plugin of a node. The values are
+// those of k8s-driver-manager and mig-parted.
+const pluginLabel = "nvidia.com/gpu.deploy.device-plugin"
+
+var pauses = []string{"paused-for-driver-upgrade", "paused-for-mig-change"}
+
+// TestPausedNodes checks that the exporter's own DaemonSet leaves the nodes on which the GPU Operator pauses the
+// clients of the driver, by any label that selects the node, and runs on others.
+func TestPausedNodes(t *testing.T) {
+	checked := 0
+	rendered(t, func(t *testing.T, w *workload) {
+		if w.Kind != "DaemonSet" || w.Name != "gpuledger" || strings.Contains(t.Name(), "/amd.yaml/") {
+			return
+		}
+		pod := w.Spec.Template.Spec
+		for _, term := range nodeTerms(pod) {
+			node := map[string]string{}
+			for _, r := range term.MatchExpressions {
+				if r.Operator == corev1.NodeSelectorOpIn || r.Operator == corev1.NodeSelectorOpExists {
+					node[r.Key] = append(r.Values, "any")[0]
+				}
+			}
+			maps.Copy(node, pod.NodeSelector)
+			if !selects(t, pod, node) {
+				t.Errorf("no pod on a node with %v", node)
+			}
+			node[pluginLabel] = "true"
+			if !selects(t, pod, node) {
+				t.Errorf("no pod on a node with %v", node)
+			}
+			for _, node[pluginLabel] = range pauses {
+				if checked++; selects(t, pod, node) {
+					t.Errorf("a pod on a node with %v", node)
+				}
+			}
+		}
+	})
+	if checked < 2*9 {
+		t.Errorf("%d cases, want at least 18", checked)
+	}
+}
+
+// nodeTerms returns the alternatives of a pod's node affinity, an empty one if there are none.
+func nodeTerms(pod corev1.PodSpec) []corev1.NodeSelectorTerm {
+	if pod.Affinity == nil {
+		return []corev1.NodeSelectorTerm{{}}
+	}
+	return pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+}
+
+// selects reports whether a pod may run on a node with the given labels.
+func selects(t *testing.T, pod corev1.PodSpec, node map[string]string) bool {
+	t.Helper()
+	operators := map[corev1.NodeSelectorOperator]selection.Operator{
+		corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
+		corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
+	}
+	if !labels.SelectorFromSet(pod.NodeSelector).Matches(labels.Set(node)) {
+		return false
+	}
+	for _, term := range nodeTerms(pod) {
+		selector := labels.NewSelector()
+		for _, r := range term.MatchExpressions {
+			requirement, err := labels.NewRequirement(r.Key, operators[r.Operator], r.Values)
+			check(t, err)
+			selector = selector.Add(*requirement)
+		}
+		if selector.Matches(labels.Set(node)) {
+			return true
+		}
+	}
+	return false
+}
