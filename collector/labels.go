@@ -98,7 +98,7 @@ var labelCatalogue = []metric.Label{
 	},
 	{
 		Name: "stage", Help: "Dependency of the exporter, or step of its tick.",
-		Values: []string{"driver", "amdgpu", "dcgm", "release", "xid", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "units", "state"},
+		Values: []string{"driver", "amdgpu", "dcgm", "release", "xid", "kernel_log", "pci", "dmi", "gpu_processes", "processes", "host_pids", "container_logs", "pod_resources", "pods_api", "units", "state"},
 	},
 	{
 		Name: "mapped", Help: "Whether the owner of the process is known: a container or the host.",

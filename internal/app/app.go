@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/kernellog"
 	"github.com/gpuledger/gpuledger/internal/lane"
 	"github.com/gpuledger/gpuledger/internal/ledger"
 	"github.com/gpuledger/gpuledger/internal/nfd"
@@ -45,6 +46,7 @@ type Node struct {
 	Mapper  *podmapper.Mapper
 	Units   *unit.Mapper
 	Sampler *sampler.Sampler
+	Kernel  *kernellog.Log // nil if it is not read
 
 	releases *releases
 }
@@ -68,9 +70,14 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		Now: now, Log: log, Stages: stages,
 	})
 	units := unit.New(cfg.units(mapper, now, log, stages))
+	var kernel *kernellog.Log
+	if cfg.KernelLog != "" {
+		kernel = &kernellog.Log{Path: cfg.KernelLog, Now: now, Stages: stages}
+	}
 	asked := &releases{path: cfg.StatePath, source: library, now: now, log: log, stages: stages}
-	return &Node{releases: asked, NVML: library, Source: drivers, Mapper: mapper, Units: units, Sampler: sampler.New(sampler.Config{
+	return &Node{releases: asked, NVML: library, Source: drivers, Mapper: mapper, Units: units, Kernel: kernel, Sampler: sampler.New(sampler.Config{
 		Source: drivers, Owners: owner.NewChain(proc.Tree{Root: cfg.ProcFS}, now, units, mapper), Mapper: allocations{mapper, units},
+		KernelLog:  kernel.Take,
 		PCIClasses: cfg.pciClasses(),
 		Host:       machine,
 		NodeName:   cfg.NodeName, StatePath: cfg.StatePath, IdlePower: cfg.IdlePower,
@@ -113,6 +120,9 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	g.Go(func() error { return node.Mapper.Run(ctx) })
 	g.Go(func() error { return node.Units.Run(ctx) })
 	g.Go(func() error { return runNVML(ctx, node.NVML, server) })
+	if node.Kernel != nil {
+		g.Go(func() error { return node.Kernel.Run(ctx) })
+	}
 	g.Go(func() error {
 		awaitPolls(ctx, node.Mapper, node.Units)
 		return node.Sampler.Run(ctx)

@@ -35,6 +35,7 @@ type Config struct {
 	StatePath     string
 	Features      string
 	NVMLLibrary   string
+	KernelLog     string
 	CallTimeout   time.Duration
 	RestartAfter  time.Duration
 	Source        string
@@ -102,6 +103,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c.Units.register(fs)
 	fs.Var(&c.IdlePower, "idle-power", "`model=watts`: power of a GPU with open contexts and no work, used until it is measured; the model as in gpuledger_gpu_info (repeatable)")
 	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that series remain after their process or pod ended; at least three scrape intervals")
+	fs.StringVar(&c.KernelLog, "xid.kernel-log", "", "`file` of the kernel's log, /dev/kmsg, whose XID errors since boot count, too, also without an event of NVML; needs CAP_SYSLOG; empty reads none")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
 	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the rest is summed up in pid=\"other\"")
@@ -185,6 +187,9 @@ func (c *Config) validate() error {
 	}
 	if c.NVMLLibrary != "" {
 		absolute("nvml.library", c.NVMLLibrary)
+	}
+	if c.KernelLog != "" {
+		absolute("xid.kernel-log", c.KernelLog)
 	}
 	// The board refreshes its counter every 100 ms; with shorter ticks it would appear to stand
 	// still.

@@ -37,6 +37,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--amd.fdinfo"}, "--amd.fdinfo: must be used with --sandbox=false"},
 		{[]string{"--source=dcgm"}, "--source=dcgm: readings come from NVML, to which a host engine only adds"},
 		{[]string{"--dcgm.address=run/dcgm.sock"}, "--dcgm.address=run/dcgm.sock: must be a socket path"},
+		{[]string{"--xid.kernel-log=kmsg"}, "--xid.kernel-log=kmsg: must be an absolute path"},
 		{[]string{"--dcgm.library=libdcgm.so.4"}, "--dcgm.library=libdcgm.so.4: must be an absolute path"},
 		{[]string{"--units.rootless-dir=names"}, "--units.rootless-dir=names: must be an absolute path"},
 		{[]string{"--dcgm.fields=default"}, "--dcgm.fields=default: --dcgm.address must be set"},

@@ -67,6 +67,13 @@ type DriverEvents struct {
 	// ByCode counts the errors by XID code. A state file of an older version has no such counts,
 	// so Count may exceed their sum.
 	ByCode map[uint64]uint64 `json:"by_code,omitempty"`
+	// Driver and Kernel count the errors by origin: events of the driver, and lines of the kernel's
+	// log, which also has a line for each event. ByCode is the larger of the two. Kernel is nil
+	// if the log never had an error.
+	Driver map[uint64]uint64 `json:"driver,omitempty"`
+	Kernel map[uint64]uint64 `json:"kernel,omitempty"`
+	// Records is the sequence number after the last counted record of the kernel's log.
+	Records uint64 `json:"records,omitempty"`
 	// Losses counts how often the driver stopped listing the GPU.
 	Losses uint64 `json:"losses,omitempty"`
 	// Reset is the time at which a reset of the GPU or a reload of its driver was last noticed: its energy counter restarted,
@@ -76,7 +83,41 @@ type DriverEvents struct {
 
 // Add counts the event and the earlier errors that it stands for.
 func (x *DriverEvents) Add(e DriverEvent) {
-	x.Count += 1 + e.Earlier
+	n := 1 + e.Earlier
+	if x.Kernel != nil {
+		if x.Driver == nil {
+			x.Driver = make(map[uint64]uint64)
+		}
+		x.Driver[e.Code] += n
+		n = exceeds(x.Driver[e.Code], x.ByCode[e.Code])
+	}
+	x.count(e.Code, n, e.At)
+}
+
+// AddKernel counts an error in the kernel's log, unless its record was counted before, or the
+// driver's events contain it. A count, unlike a comparison of times, is right however late an
+// event is received.
+func (x *DriverEvents) AddKernel(e KernelXID) {
+	if e.Sequence < x.Records {
+		return
+	}
+	x.Records = e.Sequence + 1
+	if x.Kernel == nil {
+		x.Kernel, x.Driver = make(map[uint64]uint64), maps.Clone(x.ByCode)
+	}
+	x.Kernel[e.Code]++
+	x.count(e.Code, exceeds(x.Kernel[e.Code], x.ByCode[e.Code]), e.At)
+	if e.At.Before(x.Since) {
+		x.Since = e.At
+	}
+}
+
+// exceeds returns a - b, or 0 if b is larger.
+func exceeds(a, b uint64) uint64 { return max(a, b) - b }
+
+// count adds n errors of a code, and widens the code's times.
+func (x *DriverEvents) count(code, n uint64, at time.Time) {
+	x.Count += n
 	if x.First == nil {
 		x.First = make(map[uint64]time.Time)
 	}
@@ -86,16 +127,19 @@ func (x *DriverEvents) Add(e DriverEvent) {
 	if x.ByCode == nil {
 		x.ByCode = make(map[uint64]uint64)
 	}
-	if x.First[e.Code].IsZero() && x.Last[e.Code].IsZero() {
-		x.First[e.Code] = e.At
+	if first := x.First[code]; first.IsZero() && x.Last[code].IsZero() || at.Before(first) {
+		x.First[code] = at
 	}
-	x.Last[e.Code] = e.At
-	x.ByCode[e.Code] += 1 + e.Earlier
+	if at.After(x.Last[code]) {
+		x.Last[code] = at
+	}
+	x.ByCode[code] += n
 }
 
 // Clone returns a copy that shares nothing with x.
 func (x DriverEvents) Clone() DriverEvents {
 	x.First, x.Last, x.ByCode = maps.Clone(x.First), maps.Clone(x.Last), maps.Clone(x.ByCode)
+	x.Driver, x.Kernel = maps.Clone(x.Driver), maps.Clone(x.Kernel)
 	return x
 }
 

@@ -3,6 +3,7 @@ package sampler
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -14,6 +15,8 @@ type gpuList struct {
 	entries map[string]entry // by UUID
 	// keep is the time that the book of a lost GPU is shown.
 	keep time.Duration
+	// unplaced are errors in the kernel's log of GPUs that are not in the list.
+	unplaced []gpu.KernelXID
 }
 
 // An entry is one GPU of the list. It is part of the saved state.
@@ -85,6 +88,34 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	for _, x := range report.Events {
 		r.edit(x.UUID, func(e *entry) { e.Events.Add(x) })
 	}
+}
+
+// addKernel counts errors in the kernel's log. Errors of a GPU that no driver has listed wait for it.
+func (r *gpuList) addKernel(errors []gpu.KernelXID) {
+	waiting := append(r.unplaced, errors...)
+	r.unplaced = nil
+	for _, x := range waiting {
+		if uuid, ok := r.at(x.Address); ok {
+			r.edit(uuid, func(e *entry) { e.Events.AddKernel(x) })
+		} else if len(r.unplaced) < maxUnplaced {
+			r.unplaced = append(r.unplaced, x)
+		}
+	}
+}
+
+// maxUnplaced is the number of errors that wait for their GPU.
+const maxUnplaced = 1024
+
+// at returns the GPU at an address of the PCI bus without a function. A GPU that was replaced is
+// not found.
+func (r *gpuList) at(address string) (uuid string, ok bool) {
+	for uuid, e := range r.entries {
+		place, _, _ := strings.Cut(e.PCIBusID, ".")
+		if !e.Replaced && place != "" && strings.EqualFold(strings.TrimLeft(place, "0"), strings.TrimLeft(address, "0")) {
+			return uuid, true
+		}
+	}
+	return "", false
 }
 
 // reset records that the energy counter of a GPU was reset.

@@ -2,6 +2,7 @@ package sampler_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -236,4 +237,37 @@ func TestHungAtRestart(t *testing.T) {
 	if b := snap.GPUs[1].Book; b == nil || b.Energy != 400_000 {
 		t.Errorf("book of the GPU that hangs %+v, want 400000 mJ as before", b)
 	}
+}
+
+// TestKernelLog counts errors in the kernel's log once: with an event, before the start, of a GPU that
+// was not listed yet, and read again after a restart.
+func TestKernelLog(t *testing.T) {
+	w := newWorld(t)
+	at := w.instant().Wall.Add(-10 * time.Minute)
+	log := []gpu.KernelXID{
+		{Address: "0000:43:00", Code: 63, Sequence: 7, At: at},
+		{Address: "0000:1b:00", Code: 31, Sequence: 9, At: at},
+		{Address: "0000:99:00", Code: 79, Sequence: 11, At: at}, // no driver lists it
+	}
+	w.kernelLog = slices.Clone(log)
+	all := w.devices
+	w.devices = all[:1]
+	s := w.sampler()
+	w.ticks(s, 2)
+	w.devices = all
+	w.xids = []gpu.DriverEvent{{UUID: second, Code: 79, At: w.instant().Wall}}
+	w.kernelLog = []gpu.KernelXID{{Address: "0000:43:00", Code: 79, Sequence: 12, At: w.instant().Wall}}
+	log = append(log, w.kernelLog...)
+	check := func(snap *gpu.Snapshot) {
+		t.Helper()
+		want := []map[uint64]uint64{{31: 1}, {63: 1, 79: 1}}
+		for i, g := range snap.GPUs {
+			if !maps.Equal(g.Events.ByCode, want[i]) || g.Events.Count != uint64(len(want[i])) || !g.Events.Since.Equal(at) {
+				t.Errorf("GPU %d: %+v, want %v since %v", i, g.Events, want[i], at)
+			}
+		}
+	}
+	check(w.ticks(s, 2))
+	w.kernelLog = log
+	check(w.ticks(w.restarted(s), 2))
 }

@@ -46,6 +46,8 @@ type Config struct {
 	Owners Owners
 	Mapper Mapper
 	Host   host.Host
+	// KernelLog returns the XID errors in the kernel's log since the last call; may be nil.
+	KernelLog func() []gpu.KernelXID
 	// PCIClasses match the GPUs on the PCI bus that the source reads.
 	PCIClasses []gpu.PCIClass
 	// NodeName is the name of the Kubernetes node; may be empty.
@@ -131,6 +133,9 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.gpus.restore(s.store.acquire(ctx))
 	if err == nil {
 		s.gpus.update(report, now)
+		if s.cfg.KernelLog != nil && s.store.ledger != nil { // the file contains which errors were counted before
+			s.gpus.addKernel(s.cfg.KernelLog())
+		}
 		s.modules.divide(&s.gpus, report.Readings)
 	}
 	if !s.cfg.Mapper.SeesHost() {

@@ -56,6 +56,8 @@ type world struct {
 	used        map[gpu.Owner][]string
 	idlePower   map[string]gpu.Watts
 	log         *slog.Logger
+	// kernelLog are the errors in the kernel's log for the next tick.
+	kernelLog []gpu.KernelXID
 }
 
 func newWorld(t *testing.T) *world {
@@ -130,6 +132,12 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 	return r, nil
 }
 
+func (w *world) takeLog() []gpu.KernelXID {
+	taken := w.kernelLog
+	w.kernelLog = nil
+	return taken
+}
+
 func (w *world) Process(pid uint32) (gpu.Process, bool) {
 	p, alive := w.processes[pid]
 	return p, alive
@@ -162,7 +170,7 @@ func (w *world) runs(uuid string, pid uint32, c gpu.Owner) {
 func (w *world) sampler() *sampler.Sampler {
 	log := cmp.Or(w.log, slog.New(slog.DiscardHandler))
 	return sampler.New(sampler.Config{
-		Source: w, Owners: w, Mapper: w, PCIClasses: []gpu.PCIClass{{Vendor: "0x10de", Class: "0x0302"}}, NodeName: "node-1",
+		Source: w, Owners: w, Mapper: w, PCIClasses: []gpu.PCIClass{{Vendor: "0x10de", Class: "0x0302", Driver: "nvidia"}}, KernelLog: w.takeLog, NodeName: "node-1",
 		Host:      host.Host{ProcFS: filepath.Join(w.root, "proc"), SysFS: filepath.Join(w.root, "sys")},
 		StatePath: filepath.Join(w.root, "state"), IdlePower: w.idlePower,
 		Ledger: ledger.Config{Tick: time.Second, Retention: 5 * time.Minute, MaxProcesses: w.max},

@@ -25,6 +25,7 @@ const (
 	DCGM          Name = "dcgm"
 	Release       Name = "release"
 	XID           Name = "xid"
+	KernelLog     Name = "kernel_log"
 	PCI           Name = "pci"
 	DMI           Name = "dmi"
 	GPUProcesses  Name = "gpu_processes"
@@ -38,7 +39,7 @@ const (
 )
 
 // Names lists every stage.
-var Names = []Name{Driver, AMDGPU, DCGM, Release, XID, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, Units, State}
+var Names = []Name{Driver, AMDGPU, DCGM, Release, XID, KernelLog, PCI, DMI, GPUProcesses, Processes, HostPIDs, ContainerLogs, PodResources, PodsAPI, Units, State}
 
 // About describes a stage; it is empty for an unknown name.
 func About(n Name) string {
@@ -48,6 +49,7 @@ func About(n Name) string {
 		DCGM:          "reads the DCGM host engine, if configured",
 		Release:       "closed the driver on request (gpuledger release)",
 		XID:           "receives XID errors from the driver",
+		KernelLog:     "reads XID errors from the kernel's log, if enabled",
 		PCI:           "counts GPUs on the PCI bus",
 		DMI:           "reads the machine's identity from its firmware",
 		GPUProcesses:  "lists the processes on the GPUs",

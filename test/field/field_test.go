@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/kernellog"
 	"github.com/gpuledger/gpuledger/internal/reconciler/machine"
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
@@ -20,6 +21,7 @@ import (
 // kinds are the functions that the cases test, by the first word of a block.
 var kinds = map[string]func(t *testing.T, input string) string{
 	"pci":      countPCI,
+	"xid":      kernelXID,
 	"provider": func(_ *testing.T, id string) string { return machine.ID(id, "system-uuid") },
 	"serial":   func(_ *testing.T, s string) string { return gpu.Identity(s) },
 }
@@ -140,4 +142,13 @@ func countPCI(t *testing.T, input string) string {
 		t.Fatal(err)
 	}
 	return strconv.Itoa(n)
+}
+
+// kernelXID returns the address and the code in a line of the kernel's log.
+func kernelXID(_ *testing.T, line string) string {
+	x, _, ok := kernellog.Parse([]byte("3,1,1,-;" + line + "\n"))
+	if !ok {
+		return ""
+	}
+	return fmt.Sprint(x.Address, " ", x.Code)
 }

@@ -1,0 +1,107 @@
+package kernellog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+const (
+	// maxRecord is larger than any record (CONSOLE_EXT_LOG_MAX is 8 KiB).
+	maxRecord = 16 << 10
+	// maxWaiting is the number of errors that wait for the sampler.
+	maxWaiting = 4096
+	// retry is the pause before the log is opened again.
+	retry = 10 * time.Second
+)
+
+// Log reads the kernel's log from its oldest record on.
+type Log struct {
+	Path   string // /dev/kmsg
+	Now    gpu.Clock
+	Stages *stage.Set
+
+	mu      sync.Mutex
+	waiting []gpu.KernelXID
+}
+
+// Take returns the errors since the last call. Those of an earlier reading of the log are repeated.
+func (l *Log) Take() []gpu.KernelXID {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.waiting
+	l.waiting = nil
+	return taken
+}
+
+// Run reads the log until ctx ends. A log that cannot be read is tried again.
+func (l *Log) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		began := l.Now()
+		err := l.read(ctx)
+		if ctx.Err() == nil {
+			l.Stages.Observe(stage.KernelLog, began, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry):
+		}
+	}
+	return nil
+}
+
+// read reads the log until an error.
+func (l *Log) read(ctx context.Context) error {
+	began := l.Now()
+	fd, err := unix.Open(l.Path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w (it needs CAP_SYSLOG)", l.Path, err)
+	}
+	file := os.NewFile(uintptr(fd), l.Path) // it is polled, so that Close ends a read
+	defer context.AfterFunc(ctx, func() { _ = file.Close() })()
+	defer func() { _ = file.Close() }()
+	l.Stages.Observe(stage.KernelLog, began, nil)
+	return l.records(file)
+}
+
+// records reads records, one with each read, until an error. EPIPE means that records were
+// overwritten before they were read; the next read returns the oldest that is left.
+func (l *Log) records(r io.Reader) error {
+	buffer := make([]byte, maxRecord)
+	for {
+		n, err := r.Read(buffer)
+		switch {
+		case errors.Is(err, unix.EPIPE):
+			continue
+		case err != nil:
+			return fmt.Errorf("read %s: %w", l.Path, err)
+		}
+		if x, at, ok := Parse(buffer[:n]); ok {
+			now := l.Now()
+			x.At = now.Wall.Add(at - now.Boot)
+			l.put(x)
+		}
+	}
+}
+
+func (l *Log) put(x gpu.KernelXID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.waiting) == maxWaiting {
+		l.waiting = slices.Delete(l.waiting, 0, 1)
+	}
+	l.waiting = append(l.waiting, x)
+}

@@ -1,0 +1,151 @@
+package kernellog
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/stage"
+)
+
+// instant is a time at which the machine has run for an hour.
+func instant() gpu.Instant {
+	return gpu.Instant{Wall: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), Boot: time.Hour}
+}
+
+func newLog(path string) *Log {
+	return &Log{Path: path, Now: instant, Stages: stage.New(slog.New(slog.DiscardHandler), instant)}
+}
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		name, record string
+		want         gpu.KernelXID
+	}{
+		{"fallen off the bus", "2,1188,512345678,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n", gpu.KernelXID{Address: "0000:3b:00", Code: 79, Sequence: 1188}},
+		{"with a process", "3,7,1,-;NVRM: Xid (PCI:0000:AF:00): 31, pid=4711, name=python3, Ch 00000008, intr 00000000.\n SUBSYSTEM=pci\n", gpu.KernelXID{Address: "0000:AF:00", Code: 31, Sequence: 7}},
+		{"an instance", "3,8,1,-,caller=T1;NVRM: Xid (PCI:0000:01:00 GPU-I:05): 43, pid=1\n", gpu.KernelXID{Address: "0000:01:00", Code: 43, Sequence: 8}},
+		{"an old driver", "3,9,1,-;NVRM: Xid (0000:01:00): 13, 0001 00000000\n", gpu.KernelXID{Address: "0000:01:00", Code: 13, Sequence: 9}},
+		{"a large domain and a function", "3,9,1,-;NVRM: Xid (PCI:00010000:01:00.0): 119, Timeout\n", gpu.KernelXID{Address: "00010000:01:00", Code: 119, Sequence: 9}},
+
+		{"another line of the driver", "6,5,1,-;NVRM: GPU at PCI:0000:3b:00: GPU-5a1f\n", gpu.KernelXID{}},
+		{"a program that imitates it", "12,5,1,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n", gpu.KernelXID{}},
+		{"a driver that quotes it", "4,5,1,-;me: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n", gpu.KernelXID{}},
+		{"an NVSwitch", "3,5,1,-;nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46\n", gpu.KernelXID{}},
+		{"a long number", "3,5,1,-;NVRM: Xid (PCI:0000:3b:00): 79999999999, x\n", gpu.KernelXID{}},
+		{"no head", "NVRM: Xid (PCI:0000:3b:00): 79, x\n", gpu.KernelXID{}},
+		{"no sequence", "3,,1,-;NVRM: Xid (PCI:0000:3b:00): 79, x\n", gpu.KernelXID{}},
+		{"an impossible time", "3,5,99999999999999999999,-;NVRM: Xid (PCI:0000:3b:00): 79, x\n", gpu.KernelXID{}},
+		{"empty", "", gpu.KernelXID{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, _, ok := Parse([]byte(tt.record))
+			if got != tt.want || ok != (tt.want.Code != 0) {
+				t.Errorf("Parse(%q) = %+v, %v; want %+v", tt.record, got, ok, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzParse checks that an accepted record contains its address and code.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("2,1188,512345678,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n"))
+	f.Add([]byte("3,8,1,-;NVRM: Xid (0000:01:00 GPU-I:05): 43"))
+	f.Fuzz(func(t *testing.T, record []byte) {
+		x, at, ok := Parse(record)
+		if !ok {
+			return
+		}
+		if at < 0 || !bytes.Contains(record, []byte(x.Address)) || strings.Count(x.Address, ":") != 2 || x.Code >= 1e9 {
+			t.Errorf("Parse(%q) = %+v at %v", record, x, at)
+		}
+	})
+}
+
+// reads returns a record or an error for each read, as /dev/kmsg does.
+type reads []any
+
+func (r *reads) Read(p []byte) (int, error) {
+	if len(*r) == 0 {
+		return 0, io.EOF
+	}
+	next := (*r)[0]
+	*r = (*r)[1:]
+	if err, ok := next.(error); ok {
+		return 0, err
+	}
+	return copy(p, next.(string)), nil
+}
+
+// TestRecords reads a log whose oldest records were overwritten, and that has an error 10 minutes before
+// now.
+func TestRecords(t *testing.T) {
+	l := newLog("kmsg")
+	log := reads{
+		"5,1,0,-;Linux version 6.1\n", syscall.EPIPE,
+		"3,1188,3000000000,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n",
+	}
+	if err := l.records(&log); err == nil {
+		t.Error("no error at the end")
+	}
+	want := []gpu.KernelXID{{Address: "0000:3b:00", Code: 79, Sequence: 1188, At: time.Date(2026, 5, 4, 11, 50, 0, 0, time.UTC)}}
+	if diff := cmp.Diff(want, l.Take()); diff != "" {
+		t.Errorf("errors (-want +got):\n%s", diff)
+	}
+	if again := l.Take(); again != nil {
+		t.Errorf("taken twice: %v", again)
+	}
+}
+
+// TestRun reads a log that has no more records, and ends with its context.
+func TestRun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kmsg")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writer, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = writer.Close() }()
+	l := newLog(path)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- l.Run(ctx) }()
+	if _, err := writer.WriteString("3,5,1,-;NVRM: Xid (PCI:0000:3b:00): 79, x\n"); err != nil {
+		t.Fatal(err)
+	}
+	for len(l.Take()) == 0 {
+		runtime.Gosched()
+	}
+	cancel() // the read blocks
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if s := l.Stages.Snapshot(); len(s) != 1 || !s[0].Up {
+		t.Errorf("stages %+v", s)
+	}
+}
+
+// TestBound fills the queue.
+func TestBound(t *testing.T) {
+	l := newLog("kmsg")
+	for i := range uint64(maxWaiting + 3) {
+		l.put(gpu.KernelXID{Sequence: i})
+	}
+	if taken := l.Take(); len(taken) != maxWaiting || taken[0].Sequence != 3 {
+		t.Errorf("%d errors from %d on", len(taken), taken[0].Sequence)
+	}
+}
