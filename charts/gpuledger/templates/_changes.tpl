@@ -110,6 +110,7 @@
 {{- $_ := set .pod.securityContext "fsGroup" .pod.securityContext.runAsGroup }}
 {{- include "gpuledger.eventsSecret" (dict "root" .root "pod" .pod "container" .container "key" "token") }}
 {{- end }}
+{{- if $v.nodeCondition.enabled }}{{ $args = append $args "--node-condition" }}{{ end }}
 {{- with $v.expectedInventory.existingConfigMap }}
 {{- $folder := "/etc/gpuledger/expected" }}
 {{- $mounts := list (dict "name" "expected" "mountPath" $folder "readOnly" true) }}

@@ -9,6 +9,7 @@
 {{- end }}
 {{- $files := list (printf "overlays/%s.yaml" $overlay) }}
 {{- if and .Values.reconciler.enabled .Values.reconciler.labels.enabled }}{{ $files = append $files "components/labels.yaml" }}{{ end }}
+{{- if and .Values.reconciler.enabled .Values.reconciler.nodeCondition.enabled }}{{ $files = append $files "components/node-condition.yaml" }}{{ end }}
 {{- if .Values.archive.enabled }}{{ $files = append $files "components/archive.yaml" }}{{ end }}
 {{- if and .Values.archive.enabled .Values.archive.events.enabled }}{{ $files = append $files "components/events.yaml" }}{{ end }}
 {{- if and .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/version"
 
+	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
@@ -30,7 +31,7 @@ var (
 	ErrGarbage     = errors.New("invalid response from exporter")
 )
 
-// Client reads inventories. It is safe for concurrent use.
+// Client reads inventories and health. It is safe for concurrent use.
 type Client struct {
 	http    *http.Client
 	scheme  string
@@ -63,27 +64,38 @@ func NewClient(o Options) (*Client, error) {
 // Read requests the inventory of one exporter. The error is one of [ErrUnreachable],
 // [ErrStatus] and [ErrGarbage]; the page is then invalid.
 func (c *Client) Read(ctx context.Context, t Target) (inventory.Page, error) {
+	return read(ctx, c, t, inventory.Path, inventory.Decode)
+}
+
+// ReadHealth requests the health of one exporter, with the errors of Read.
+func (c *Client) ReadHealth(ctx context.Context, t Target) (health.Page, error) {
+	return read(ctx, c, t, health.Path, health.Decode)
+}
+
+// read requests a page of one exporter.
+func read[T any](ctx context.Context, c *Client, t Target, path string, decode func(io.Reader) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	where := url.URL{Scheme: c.scheme, Host: t.Address, Path: inventory.Path}
+	var none T
+	where := url.URL{Scheme: c.scheme, Host: t.Address, Path: path}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, where.String(), http.NoBody)
 	if err != nil {
-		return inventory.Page{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return none, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return inventory.Page{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return none, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return inventory.Page{}, fmt.Errorf("%w: status %d", ErrStatus, resp.StatusCode)
+		return none, fmt.Errorf("%w: status %d", ErrStatus, resp.StatusCode)
 	}
-	page, err := inventory.Decode(&io.LimitedReader{R: resp.Body, N: maxPage})
+	page, err := decode(&io.LimitedReader{R: resp.Body, N: maxPage})
 	switch {
 	case ctx.Err() != nil:
-		return inventory.Page{}, fmt.Errorf("%w in time: %w", ErrUnreachable, ctx.Err())
+		return none, fmt.Errorf("%w in time: %w", ErrUnreachable, ctx.Err())
 	case err != nil:
-		return inventory.Page{}, fmt.Errorf("%w: %w", ErrGarbage, err)
+		return none, fmt.Errorf("%w: %w", ErrGarbage, err)
 	}
 	return page, nil
 }

@@ -104,8 +104,8 @@ var labelCatalogue = []metric.Label{
 	{Name: "state", Help: "State of an inventory. In the last five states nothing is written.", Values: states(), Complete: true},
 	{Name: "result", Help: "Result of the request.", Values: []string{"ok", "unreachable", "refused", "garbage"}, Complete: true},
 	{
-		Name: "kind", Help: "Kind of write: first labels of a Node, change of identity, repair of a foreign change, takeover of another manager's labels.",
-		Values: []string{kindFirst, kindChange, kindRepair, kindTakeOver}, Complete: true,
+		Name: "kind", Help: "Kind of write: first labels of a Node, change of identity, repair of a foreign change, takeover of another manager's labels, condition.",
+		Values: []string{kindFirst, kindChange, kindRepair, kindTakeOver, kindCondition}, Complete: true,
 	},
 	{Name: "failure", Help: "Reason of the failure, from the API server's response.", Values: []string{"forbidden", "conflict", "throttled", "error"}, Complete: true},
 }

@@ -22,6 +22,8 @@ type Record interface {
 const (
 	// spentKey contains the used budget.
 	spentKey = "gpuledger.io/identity-changes"
+	// spentOnConditionsKey contains the used budget of conditions.
+	spentOnConditionsKey = "gpuledger.io/condition-changes"
 	// approvedKey is set by an administrator: the number of changes that are allowed beyond the
 	// budget. The reconciler counts it down.
 	approvedKey = "gpuledger.io/approved-changes"
@@ -43,6 +45,7 @@ const (
 // restart nor another leader resets it. It is safe for concurrent use.
 type changes struct {
 	record Record // nil keeps the budget in memory
+	key    string // annotation with the used budget
 	log    *slog.Logger
 
 	mu     sync.Mutex
@@ -54,8 +57,8 @@ type changes struct {
 	failed bool
 }
 
-func newChanges(record Record, log *slog.Logger) *changes {
-	return &changes{record: record, log: log, budget: validator.NewBudget(), loaded: record == nil}
+func newChanges(record Record, key string, log *slog.Logger) *changes {
+	return &changes{record: record, key: key, log: log, budget: validator.NewBudget(), loaded: record == nil}
 }
 
 // take reports whether a change of a Node is within the budget of the fleet, and records it. A
@@ -76,7 +79,7 @@ func (c *changes) takeRecorded(ctx context.Context, node, change string, fleet i
 		return false, fmt.Errorf("read the change budget: %w", err)
 	}
 	room := c.budget.Take(node, change, fleet, now)
-	if !room && c.record != nil && now.Sub(c.looked) >= approvalAgain {
+	if !room && c.record != nil && c.key == spentKey && now.Sub(c.looked) >= approvalAgain {
 		if err := c.approve(ctx, now); err != nil {
 			return false, fmt.Errorf("reserve approved changes: %w", err)
 		}
@@ -96,7 +99,7 @@ func (c *changes) load(ctx context.Context) error {
 	if c.loaded {
 		return nil
 	}
-	if err := c.record.Edit(ctx, func(a map[string]string) { c.saved = a[spentKey] }); err != nil {
+	if err := c.record.Edit(ctx, func(a map[string]string) { c.saved = a[c.key] }); err != nil {
 		return err
 	}
 	c.loaded = true
@@ -104,7 +107,7 @@ func (c *changes) load(ctx context.Context) error {
 		return nil
 	}
 	if err := c.budget.UnmarshalText([]byte(c.saved)); err != nil {
-		c.log.Warn("resetting an invalid change budget", "annotation", spentKey, "err", err)
+		c.log.Warn("resetting an invalid change budget", "annotation", c.key, "err", err)
 	}
 	return nil
 }
@@ -114,7 +117,7 @@ func (c *changes) save(ctx context.Context) error {
 	if err != nil || c.record == nil || string(text) == c.saved {
 		return err
 	}
-	if err := c.record.Edit(ctx, func(a map[string]string) { a[spentKey] = string(text) }); err != nil {
+	if err := c.record.Edit(ctx, func(a map[string]string) { a[c.key] = string(text) }); err != nil {
 		return err
 	}
 	c.saved = string(text)

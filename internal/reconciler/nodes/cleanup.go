@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
+
+	applycore "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
 // pageSize is the number of Nodes in one page of a list.
@@ -33,7 +36,7 @@ func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *
 			log.Info("would clean node", "node", n.Name)
 			continue
 		}
-		if err := apply(ctx, kube, n, nodelabel.Desired{}); err != nil {
+		if err := clean(ctx, kube, n); err != nil {
 			errs = append(errs, fmt.Errorf("clean node %s: %w", n.Name, err))
 		}
 	}
@@ -43,7 +46,21 @@ func Cleanup(ctx context.Context, kube kubernetes.Interface, opts Options, log *
 	return errors.Join(errs...)
 }
 
-// withOurs lists the Nodes with labels or annotations of ours by name and UID. It lists all
+// clean removes the labels and annotations of a Node, and its condition.
+func clean(ctx context.Context, kube kubernetes.Interface, n metav1.ObjectMeta) error {
+	if slices.ContainsFunc(n.ManagedFields, setsCondition) {
+		none := applycore.Node(n.Name).WithUID(n.UID)
+		if _, err := kube.CoreV1().Nodes().ApplyStatus(ctx, none, metav1.ApplyOptions{FieldManager: manager, Force: true}); err != nil {
+			return err
+		}
+	}
+	if ownedBy(n.ManagedFields).empty() {
+		return nil
+	}
+	return apply(ctx, kube, n, nodelabel.Desired{})
+}
+
+// withOurs lists the Nodes with labels, annotations or a condition of ours by name, UID and fields. It lists all
 // before the first write, since a list can be continued for a few minutes only.
 func withOurs(ctx context.Context, kube kubernetes.Interface) ([]metav1.ObjectMeta, error) {
 	var ours []metav1.ObjectMeta
@@ -53,8 +70,8 @@ func withOurs(ctx context.Context, kube kubernetes.Interface) ([]metav1.ObjectMe
 			return nil, fmt.Errorf("list nodes: %w", err)
 		}
 		for i := range nodes.Items {
-			if n := &nodes.Items[i]; !ownedBy(n.ManagedFields).empty() {
-				ours = append(ours, metav1.ObjectMeta{Name: n.Name, UID: n.UID})
+			if n := &nodes.Items[i]; !ownedBy(n.ManagedFields).empty() || slices.ContainsFunc(n.ManagedFields, setsCondition) {
+				ours = append(ours, metav1.ObjectMeta{Name: n.Name, UID: n.UID, ManagedFields: slices.DeleteFunc(n.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager != manager })})
 			}
 		}
 		if list.Continue = nodes.Continue; list.Continue == "" {

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ type node struct {
 	gpus       bool // has GPUs among its allocatable resources
 	providerID string
 	systemUUID string
+	// condition is ours, zero if the Node has none.
+	condition      condition
+	conditionSince metav1.Time
 }
 
 // keep reduces a Node to a node.
@@ -39,6 +43,9 @@ func (o *Options) keep(obj any) (any, error) {
 		owned:      ownedBy(from.ManagedFields),
 		legacy:     slices.ContainsFunc(from.ManagedFields, o.takesOver),
 		providerID: from.Spec.ProviderID, systemUUID: from.Status.NodeInfo.SystemUUID,
+	}
+	if o.Condition {
+		n.condition, n.conditionSince = conditionOf(from)
 	}
 	n.Annotations = filter(from.Annotations, func(key, _ string) bool { return o.ourKey(key) || slices.Contains(n.owned.annotations, key) })
 	n.Labels = filter(from.Labels, func(key, value string) bool {
@@ -78,6 +85,11 @@ func (o *Options) ourKey(key string) bool {
 
 func isOurs(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+}
+
+// setsCondition reports whether these are the fields of our condition.
+func setsCondition(e metav1.ManagedFieldsEntry) bool {
+	return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.Raw, []byte(conditionType))
 }
 
 // takesOver reports whether the fields belong to a manager that we replace.

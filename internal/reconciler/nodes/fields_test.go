@@ -116,7 +116,7 @@ func TestKeep(t *testing.T) {
 		owned: keys{labels: []string{"old.example.com/gpu-0"}},
 		gpus:  true, providerID: "aws:///a/i-1", systemUUID: "S",
 	}
-	if diff := cmp.Diff(want, kept(t, n), cmp.AllowUnexported(node{}, keys{}), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, kept(t, n), cmp.AllowUnexported(node{}, keys{}, condition{}), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)
 	}
 	n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("0")

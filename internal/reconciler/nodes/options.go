@@ -36,6 +36,8 @@ type Options struct {
 	// TakeOver is the field manager whose labels we take over in the scheme of gpuid.
 	TakeOver string
 	DryRun   bool
+	// Condition sets the condition of Nodes.
+	Condition bool
 }
 
 // Register adds the flags with their defaults.
@@ -54,6 +56,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.IntVar(&o.Concurrency, "exporter.concurrency", 16, "`maximum` number of concurrent exporter requests")
 	fs.Float64Var(&o.Rate, "exporter.rate", 200, "`maximum` number of exporter requests per second")
 	fs.Float64Var(&o.Writes, "write-rate", 20, "`maximum` number of Node writes per second")
+	fs.BoolVar(&o.Condition, "node-condition", false, "set the condition GPULedgerHealthy of Nodes by the advice of their exporters; see docs/health.md")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "log the writes without performing them")
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
@@ -26,9 +27,10 @@ import (
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// inventories reads the page of one exporter.
+// inventories reads the pages of one exporter.
 type inventories interface {
 	Read(context.Context, exporter.Target) (inventory.Page, error)
+	ReadHealth(context.Context, exporter.Target) (health.Page, error)
 }
 
 // term is the work of one term as the leader. Its state ends with it: the next leader reads
@@ -63,6 +65,8 @@ type term struct {
 	memory *memory
 	held   *set // Nodes whose change waits for the budget
 	synced atomic.Bool
+
+	conditions *conditions // nil unless conditions are written
 }
 
 // The backoff after errors: first and longest wait.
@@ -81,7 +85,7 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 		client: client,
 		// An inventory is valid until its exporter must have been read again.
 		validator: validator.New(opts.Rules, 2*opts.Resync),
-		changes:   newChanges(c.Record, log),
+		changes:   newChanges(c.Record, spentKey, log),
 		pods:      c.Pods,
 		owners:    newDaemonSets(c.Watches, opts.Exporters, c.Failures, log),
 		nodes:     coreinformers.NewNodeInformer(c.Watches, 0, cache.Indexers{}),
@@ -94,6 +98,9 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 		fleet:     newFleet(),
 		memory:    newMemory(),
 		held:      newSet(),
+	}
+	if opts.Condition {
+		t.conditions = newConditions(c.Record, log)
 	}
 	if err := t.nodes.SetTransform(t.opts.keep); err != nil {
 		return nil, fmt.Errorf("prepare the informer of nodes: %w", err)
@@ -124,6 +131,9 @@ func (t *term) run(ctx context.Context) error {
 		<-ctx.Done()
 		t.reads.ShutDown()
 		t.writes.ShutDown()
+		if t.conditions != nil {
+			t.conditions.queue.ShutDown()
+		}
 		return nil
 	})
 	g.Go(func() error {
@@ -152,6 +162,11 @@ func (t *term) work(ctx context.Context) error {
 		var writing sync.WaitGroup
 		for range writers {
 			writing.Go(func() { each(ctx, t.writes, t.sync) })
+		}
+		if t.conditions != nil {
+			for range t.opts.Concurrency {
+				writing.Go(func() { each(ctx, t.conditions.queue, t.syncCondition) })
+			}
 		}
 		writing.Wait()
 		return nil

@@ -21,6 +21,7 @@ import (
 	coreinformers "k8s.io/client-go/informers/core/v1"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/nodelabel"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
@@ -36,10 +37,11 @@ type world struct {
 	// lease is the record of the change budget.
 	lease lease
 
-	mu    sync.Mutex
-	pages map[string]inventory.Page // by Node
-	hangs map[string]bool           // Nodes whose exporters do not respond
-	read  map[string]time.Time      // when a page was last returned, by Node
+	mu     sync.Mutex
+	pages  map[string]inventory.Page // by Node
+	health map[string]health.Page    // by Node
+	hangs  map[string]bool           // Nodes whose exporters do not respond
+	read   map[string]time.Time      // when a page was last returned, by Node
 }
 
 var worldDaemonSet = exporter.DaemonSet{Namespace: "gpuledger", Name: "gpuledger"}
@@ -54,7 +56,7 @@ func newWorld(t *testing.T) *world {
 	opts.Concurrency, opts.Rate, opts.Writes = 16, 200, 20
 	w := &world{
 		t: t, kube: fake.NewClientset(), opts: opts, logs: &strings.Builder{},
-		pages: make(map[string]inventory.Page), hangs: make(map[string]bool), read: make(map[string]time.Time),
+		pages: make(map[string]inventory.Page), health: make(map[string]health.Page), hangs: make(map[string]bool), read: make(map[string]time.Time),
 	}
 	w.createDaemonSet(worldDaemonSetUID)
 	return w
@@ -140,6 +142,17 @@ func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, er
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.read[t.Node] = page.Time
+	return page, nil
+}
+
+// ReadHealth responds at once, or not at all.
+func (w *world) ReadHealth(_ context.Context, t exporter.Target) (health.Page, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	page, ok := w.health[t.Node]
+	if !ok || w.hangs[t.Node] {
+		return health.Page{}, exporter.ErrUnreachable
+	}
 	return page, nil
 }
 

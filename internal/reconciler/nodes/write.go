@@ -106,6 +106,8 @@ const (
 	kindChange   = "change"
 	kindRepair   = "repair"
 	kindTakeOver = "take_over"
+	// kindCondition is a write of the condition.
+	kindCondition = "condition"
 )
 
 // kindOf distinguishes a change of identity, which the budget counts, from a first labelling
@@ -236,4 +238,5 @@ func (t *term) forget(name string) {
 	t.fleet.forget(name)
 	t.memory.forget(name)
 	t.held.remove(name)
+	t.conditions.forget(name)
 }

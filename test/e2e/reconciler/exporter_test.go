@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
@@ -24,6 +25,7 @@ type exporter struct {
 
 	mu     sync.Mutex
 	answer http.HandlerFunc
+	health *health.Page // nil without such a page
 }
 
 func newExporter(t testing.TB) *exporter {
@@ -31,8 +33,12 @@ func newExporter(t testing.TB) *exporter {
 	e := &exporter{answer: http.NotFound}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.mu.Lock()
-		answer := e.answer
+		answer, health := e.answer, e.health
 		e.mu.Unlock()
+		if r.URL.Path == "/health.json" && health != nil {
+			_ = json.NewEncoder(w).Encode(health) // the client may have gone
+			return
+		}
 		if r.URL.Path != "/inventory" {
 			http.NotFound(w, r)
 			return
@@ -50,6 +56,13 @@ func (e *exporter) answers(answer http.HandlerFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.answer = answer
+}
+
+// advises replaces the health.
+func (e *exporter) advises(page health.Page) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.health = &page
 }
 
 // serves replaces the page.

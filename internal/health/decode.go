@@ -1,0 +1,25 @@
+package health
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// maxGPUs exceeds the GPUs of any machine.
+const maxGPUs = 64
+
+// Decode reads a page. The caller limits the length of r.
+func Decode(r io.Reader) (Page, error) {
+	var p Page
+	if err := json.NewDecoder(r).Decode(&p); err != nil {
+		return Page{}, fmt.Errorf("decode health: %w", err)
+	}
+	switch {
+	case p.Version != Version:
+		return Page{}, fmt.Errorf("decode health: unknown version %d, must be %d", p.Version, Version)
+	case p.Advice == "" || len(p.GPUs) > maxGPUs:
+		return Page{}, fmt.Errorf("decode health: no advice, or more than %d GPUs", maxGPUs)
+	}
+	return p, nil
+}

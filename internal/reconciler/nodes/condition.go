@@ -1,0 +1,220 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/gpuledger/gpuledger/internal/health"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+
+	applycore "k8s.io/client-go/applyconfigurations/core/v1"
+)
+
+// conditionType is the type of the condition.
+const conditionType = "GPULedgerHealthy"
+
+const (
+	// healthEvery is the interval between two readings of an exporter's health, unless --resync is shorter.
+	healthEvery = time.Minute
+	// healthAge is the age from which the health of a Node is unknown.
+	healthAge = 5 * time.Minute
+	// maxMessage limits the message of a condition, in bytes.
+	maxMessage = 1024
+)
+
+// condition is the part of a Node's condition that is compared: while it is equal, nothing is written.
+type condition struct {
+	status          corev1.ConditionStatus
+	reason, message string
+}
+
+// conditionOf returns our condition of a Node and the time of its last change of status, zero if it has none.
+func conditionOf(n *corev1.Node) (condition, metav1.Time) {
+	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == conditionType })
+	if i < 0 {
+		return condition{}, metav1.Time{}
+	}
+	c := &n.Status.Conditions[i]
+	return condition{c.Status, c.Reason, c.Message}, c.LastTransitionTime
+}
+
+// unread is the condition of a Node whose exporters do not respond.
+var unread = condition{corev1.ConditionUnknown, "NotRead", "no exporter of this node was read for five minutes"}
+
+// newCondition returns the condition for a page. It contains no counts or times, so that an unchanged state is not written again.
+func newCondition(p *health.Page) condition {
+	c := condition{corev1.ConditionTrue, "OK", "no GPU of this node needs a reset or a return"}
+	switch p.Advice {
+	case health.OK:
+		return c
+	case health.Watch:
+		c.reason = "Watch"
+	case health.Reset:
+		c.status, c.reason = corev1.ConditionFalse, "Reset"
+	case health.Return:
+		c.status, c.reason = corev1.ConditionFalse, "Return"
+	default: // of a newer exporter
+		c.status, c.reason = corev1.ConditionFalse, "Unknown"
+	}
+	var parts []string
+	add := func(what string, findings []health.Evidence) {
+		var codes []string
+		for _, e := range findings {
+			codes = append(codes, e.Code)
+		}
+		if len(codes) > 0 {
+			parts = append(parts, what+": "+strings.Join(codes, ", "))
+		}
+	}
+	add("node", p.Evidence)
+	for i := range p.GPUs {
+		g := &p.GPUs[i]
+		add(fmt.Sprintf("%s, serial %s, PCI %s", g.Advice, g.Serial, g.PCIBusID), g.Evidence)
+	}
+	c.message = labelvalue.Printable(strings.Join(parts, "; "))
+	if len(c.message) > maxMessage {
+		c.message = strings.ToValidUTF8(c.message[:maxMessage-3], "") + "..."
+	}
+	return c
+}
+
+// conditions are the Nodes whose condition is followed. A nil *conditions follows none.
+type conditions struct {
+	queue   workqueue.TypedRateLimitingInterface[string]
+	changes *changes // the budget of Nodes that become unhealthy
+
+	mu       sync.Mutex
+	followed map[string]time.Time // last reading by Node, or the start
+	waiting  map[string]bool      // Nodes that wait for the budget
+}
+
+func newConditions(record Record, log *slog.Logger) *conditions {
+	return &conditions{
+		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](writeAgain, writeAgainMax)),
+		changes:  newChanges(record, spentOnConditionsKey, log),
+		followed: make(map[string]time.Time), waiting: make(map[string]bool),
+	}
+}
+
+// follow queues a Node once.
+func (c *conditions) follow(node string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.followed[node]; !known {
+		c.followed[node] = time.Now()
+		c.queue.Add(node)
+	}
+}
+
+// forget drops a deleted Node.
+func (c *conditions) forget(node string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.followed, node)
+	delete(c.waiting, node)
+}
+
+// age records a reading, and returns the time since the last one.
+func (c *conditions) age(node string, read bool) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.followed[node]; known && read {
+		c.followed[node] = time.Now()
+	}
+	return time.Since(c.followed[node])
+}
+
+// waits records whether a Node waits for the budget, and reports whether that is new.
+func (c *conditions) waits(node string, waiting bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.waiting[node]
+	if delete(c.waiting, node); waiting {
+		c.waiting[node] = true
+	}
+	return waiting && !was
+}
+
+// syncCondition reads the health of a Node and writes its condition if it differs. It returns false if the write failed.
+func (t *term) syncCondition(ctx context.Context, name string) bool {
+	n := t.node(name)
+	if n == nil {
+		t.conditions.forget(name)
+		return true
+	}
+	want := t.wantCondition(ctx, n)
+	if ok := want == n.condition || t.writeCondition(ctx, n, want); !ok {
+		return false
+	}
+	t.conditions.queue.AddAfter(name, jitter(min(healthEvery, t.opts.Resync)))
+	return true
+}
+
+// wantCondition returns the condition that a Node should have: by the first exporter that responds, or the present one for a
+// while. A Node without a condition gets none before it was read.
+func (t *term) wantCondition(ctx context.Context, n *node) condition {
+	for _, name := range t.fleet.on(n.Name) {
+		target := t.fleet.target(name)
+		if target.Address == "" || t.readRate.Wait(ctx) != nil {
+			continue
+		}
+		page, err := t.client.ReadHealth(ctx, target)
+		if err != nil {
+			t.log.Debug("cannot read the health of an exporter", "namespace", name.Namespace, "pod", name.Name, "node", n.Name, "err", err)
+			continue
+		}
+		t.conditions.age(n.Name, true)
+		return newCondition(&page)
+	}
+	if n.condition == (condition{}) || t.conditions.age(n.Name, false) < healthAge {
+		return n.condition
+	}
+	return unread
+}
+
+// writeCondition writes a condition, if the budget allows another unhealthy Node.
+func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool {
+	worse := want.status == corev1.ConditionFalse && n.condition.status != corev1.ConditionFalse
+	if worse && !t.conditions.changes.take(ctx, n.Name, want.reason, t.fleet.size(), time.Now()) {
+		if t.conditions.waits(n.Name, true) {
+			t.log.Warn("unhealthy node waits for the budget of conditions", "node", n.Name, "reason", want.reason, "message", want.message)
+		}
+		return true
+	}
+	t.conditions.waits(n.Name, false)
+	if t.opts.DryRun {
+		t.log.Info("would set node condition", "node", n.Name, "status", string(want.status), "reason", want.reason, "message", want.message)
+		return true
+	}
+	if t.writeRate.Wait(ctx) != nil {
+		return true // the term ends
+	}
+	now := metav1.Now()
+	since := n.conditionSince
+	if want.status != n.condition.status {
+		since = now
+	}
+	c := applycore.NodeCondition().WithType(conditionType).WithStatus(want.status).WithReason(want.reason).WithMessage(want.message).
+		WithLastHeartbeatTime(now).WithLastTransitionTime(since)
+	node := applycore.Node(n.Name).WithUID(n.UID).WithStatus(applycore.NodeStatus().WithConditions(c))
+	_, err := t.kube.CoreV1().Nodes().ApplyStatus(ctx, node, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	if err != nil && ctx.Err() != nil {
+		return true // the term ends
+	}
+	return t.result(err, n.Name, kindCondition)
+}
