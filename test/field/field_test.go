@@ -22,13 +22,15 @@ import (
 var kinds = map[string]func(t *testing.T, input string) string{
 	"pci":      countPCI,
 	"xid":      kernelXID,
+	"node":     selectNode,
+	"resource": isGPU,
 	"provider": func(_ *testing.T, id string) string { return machine.ID(id, "system-uuid") },
 	"serial":   func(_ *testing.T, s string) string { return gpu.Identity(s) },
 }
 
 // TestReadme checks the number of cases in the README.
 func TestReadme(t *testing.T) {
-	files, _ := filepath.Glob("cases/*.txt")
+	files := glob(t, "cases/*.txt")
 	text, err := os.ReadFile("../../README.md")
 	if want := fmt.Sprintf(" %d [reports from the field]", len(files)); err != nil || !strings.Contains(string(text), want) {
 		t.Errorf("the README does not contain %q, error %v", want, err)
@@ -42,11 +44,7 @@ var source = regexp.MustCompile(`^# Source: https://\S+$`)
 // empty lines. The first line of a block is a kind, the others have an input and the expected
 // result: input => result. With a result in its first line, the block is one input.
 func TestCases(t *testing.T) {
-	files, err := filepath.Glob("cases/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d cases, error %v", len(files), err)
-	}
-	for _, file := range files {
+	for _, file := range glob(t, "cases/*.txt") {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			data, err := os.ReadFile(file)
 			if err != nil {
