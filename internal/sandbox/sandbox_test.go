@@ -197,8 +197,12 @@ func needLandlock(t *testing.T) {
 // the process and its name do not change. Outside of the sandbox all operations succeed.
 func TestEnter(t *testing.T) {
 	for _, tt := range []world{
-		{}, {Filtered: true}, {Sandboxed: true}, {Sandboxed: true, Filtered: true},
-		{Sandboxed: true, Restarted: true}, {Sandboxed: true, Filtered: true, Restarted: true},
+		{},
+		{Filtered: true},
+		{Sandboxed: true},
+		{Sandboxed: true, Filtered: true},
+		{Sandboxed: true, Restarted: true},
+		{Sandboxed: true, Filtered: true, Restarted: true},
 	} {
 		t.Run(fmt.Sprintf("sandboxed=%v filtered=%v restarted=%v", tt.Sandboxed, tt.Filtered, tt.Restarted), func(t *testing.T) {
 			w := newWorld(t)
