@@ -48,3 +48,12 @@ func awaitReading(ctx context.Context, ready func() bool) {
 		}
 	}
 }
+
+// withoutRestart returns the cause of a restart, with which the program ends. Executing waits for all
+// threads, and a driver call may hold one forever.
+func withoutRestart(err error) error {
+	if r, ok := errors.AsType[Restart](err); ok {
+		return r.Cause
+	}
+	return err
+}

@@ -115,9 +115,9 @@ func (m *replacement) plan(wait, boot time.Duration, wall time.Time) string {
 	case err != nil:
 		return "it waits for the new library: " + err.Error()
 	case m.used:
-		return fmt.Sprintf("it exits at %s, because %s is still the old file and only a new container gets another one", when, m.path)
+		return fmt.Sprintf("it exits at %s, because %s has not changed and only a new container gets another one", when, m.path)
 	}
-	return m.path + " is the old file: install the driver's library, or replace the pod"
+	return m.path + " has not changed: load the driver of its version (or reboot), install the library of this driver, or replace the pod"
 }
 
 // due returns the replacement whose restart is due, or nil.

@@ -48,12 +48,12 @@ func TestReplaced(t *testing.T) {
 			{time.Minute, mismatch, plan + "it executes itself again at 14:01:01 to load the new file ", true},
 		}},
 		{name: "a new file of a driver that never responded", kernel: "575.57.08", install: true, newFile: true, steps: []step{
-			{0, mismatch, "is the old file: install the driver's library, or replace the pod", false},
+			{0, mismatch, "has not changed: load the driver of its version (or reboot), ", false},
 			{time.Hour, mismatch, plan + "it executes itself again at 14:01:00 to load the new file ", true},
 		}},
 		{name: "the old file of a driver that never responded", kernel: "575.57.08", steps: []step{
-			{0, mismatch, "is the old file: install the driver's library, or replace the pod", false},
-			{time.Hour, mismatch, "is the old file: install the driver's library, or replace the pod", false},
+			{0, mismatch, "has not changed: load the driver of its version (or reboot), ", false},
+			{time.Hour, mismatch, "has not changed: load the driver of its version (or reboot), ", false},
 		}},
 		{name: "no file", kernel: "575.57.08", remove: true, steps: []step{
 			{0, "", "", false},
