@@ -101,6 +101,7 @@ const (
 	xidErrors = firstGauge + metricID(gpu.NumGauges) + iota
 	xidLast
 	lastReading
+	memorySource
 	rowRemapPending
 	rowRemapFailure
 	rasErrors
@@ -479,6 +480,11 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Family: familyHealth, Name: "gpuledger_gpu_last_reading_timestamp_seconds", Type: gauge, Unit: "seconds",
 		Labels: ofGPU,
 		Help:   "Time of the last reading of the GPU, in seconds since the Unix epoch.",
+	},
+	memorySource: {
+		Family: familyGauges, Name: "gpuledger_gpu_memory_source_info", Type: gauge, Flag: FlagGauges,
+		Labels: plus(ofGPU, "source"),
+		Help:   "Only of GPUs without memory of their own: the total is the memory of the machine.",
 	},
 	rowRemapPending: {
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_pending", Type: gauge,

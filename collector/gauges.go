@@ -12,4 +12,7 @@ func (p *page) gauges(g *gpu.GPU, uuid *labelSet) {
 	for i, v := range r.Gauges {
 		optional(p, firstGauge+metricID(i), v, uuid)
 	}
+	if r.SharesMemory {
+		p.info(memorySource, p.with(uuid, "source", "system"))
+	}
 }

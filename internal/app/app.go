@@ -55,7 +55,7 @@ type Node struct {
 func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	stages := stage.New(log, now)
 	library := nvml.New(nvml.Config{
-		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, SysFS: cfg.SysFS, RestartAfter: cfg.RestartAfter,
+		LibraryPath: cfg.NVMLLibrary, CallTimeout: cfg.CallTimeout, SysFS: cfg.SysFS, ProcFS: cfg.ProcFS, RestartAfter: cfg.RestartAfter,
 		Now: now, Log: log, Stages: stages,
 	})
 	machine := host.Host{ProcFS: cfg.ProcFS, SysFS: cfg.SysFS}

@@ -51,8 +51,11 @@ func TestErrorsCountOnce(t *testing.T) {
 			}
 			if i > before && r.IntN(8) == 0 { // a restart
 				data, err := json.Marshal(x)
+				if err != nil {
+					t.Fatal(err)
+				}
 				x, read = gpu.DriverEvents{}, 0
-				if err = json.Unmarshal(data, &x); err != nil {
+				if err := json.Unmarshal(data, &x); err != nil {
 					t.Fatal(err)
 				}
 			}

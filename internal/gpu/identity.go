@@ -49,7 +49,7 @@ var (
 
 // words are the words of texts that describe a value or its absence, also N/A and O.E.M.
 var words = setOf(strings.Fields(`
-	n a o e m na oem no not none null nil unknown unkown unspecified undefined invalid empty default tbd
+	n a o e m na oem no not none null nil unknown unspecified undefined invalid empty default tbd
 	to be filled by set specified applicable available provided present settable supported
 	manufacturer vendor system board base baseboard chassis enclosure product
 	serial number num sn name version asset tag string information info error part family sku uuid`))

@@ -52,6 +52,8 @@ type Reading struct {
 
 	Gauges     Gauges
 	PowerLimit *Watts // enforced limit
+	// SharesMemory is set if the GPU has no memory of its own: the total is the memory of the machine.
+	SharesMemory bool
 	// RowRemap is nil if the GPU cannot remap rows of its memory, and in MIG mode.
 	RowRemap *RowRemap
 	// RASErrors are the errors that an AMD GPU counted, by block and type. A count that is unknown is

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/prometheus/procfs"
+
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
@@ -64,6 +66,9 @@ func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 		c := &gaugeCalls[i]
 		values, err := query(q, gpu.GaugeInfos[c.gauges[0]].Call, func() ([3]float64, ret) { return c.read(q.lib, g.handle) })
 		if err != nil {
+			if c.gauges[0] == gpu.MemoryUsed && hasCode(err, gonvml.ERROR_NOT_SUPPORTED) {
+				g.readSharedMemory(r)
+			}
 			continue
 		}
 		for k, g := range c.gauges {
@@ -80,6 +85,22 @@ func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 		return gpu.RowRemap{Pending: pending, Failed: failed, Correctable: correctable, Uncorrectable: uncorrectable}, r
 	}); err == nil {
 		r.RowRemap = &rows
+	}
+}
+
+// readSharedMemory reads the machine's memory as the total of a GPU that has none of its own, such as
+// GB10: the driver does not support the call there. Memory in use is not the GPU's alone, so that only its
+// processes have it.
+func (g *gpuReader) readSharedMemory(r *gpu.Reading) {
+	if g.procFS == "" {
+		return
+	}
+	fs, err := procfs.NewFS(g.procFS)
+	if err != nil {
+		return
+	}
+	if m, err := fs.Meminfo(); err == nil && m.MemTotalBytes != nil {
+		r.Gauges[gpu.MemoryTotal], r.SharesMemory = new(float64(*m.MemTotalBytes)), true
 	}
 }
 

@@ -18,6 +18,7 @@ type gpuReader struct {
 	lib    *library
 	handle device
 	now    gpu.Clock
+	procFS string
 	memory
 	// incomplete is set while a part of the identity or the registration for events failed and may
 	// succeed later; again is the boot clock of the next attempt, and of the next reading of the fabric.

@@ -186,7 +186,7 @@ func (d *session) find(index int, bus string) (*gpuReader, error) {
 		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d has the same UUID %s as GPU %d", index, uuid, other)
 	}
 	known, _ := d.gpms.LoadOrStore(uuid, new(gpm))
-	g := &gpuReader{lib: d.lib, handle: handle, now: d.cfg.Now, memory: d.memories.recall(uuid), gpm: known.(*gpm), incomplete: true}
+	g := &gpuReader{lib: d.lib, handle: handle, now: d.cfg.Now, procFS: d.cfg.ProcFS, memory: d.memories.recall(uuid), gpm: known.(*gpm), incomplete: true}
 	g.device.UUID, g.device.Index, g.device.Vendor = uuid, index, "NVIDIA"
 	return g, nil
 }

@@ -29,6 +29,8 @@ type Config struct {
 	CallTimeout time.Duration
 	// SysFS is the directory where sysfs is mounted.
 	SysFS string
+	// ProcFS is the directory where procfs is mounted; empty reads no memory of the machine.
+	ProcFS string
 	// RestartAfter is the time after which a driver that was replaced ends [Source.Run]; 0 for never.
 	RestartAfter time.Duration
 	// Now is called from several goroutines.

@@ -3,6 +3,7 @@ package nvml_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -387,5 +388,22 @@ func TestMemoryOfAnOldGPU(t *testing.T) {
 	n := pair()
 	n.GPUs[0].Reading.Gauges[gpu.MemoryReserved] = nil
 	d := newDriver(t, n)
+	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), n)
+}
+
+// TestSharedMemory reads a GPU that has no memory of its own, beside one whose memory cannot be read for a
+// while.
+func TestSharedMemory(t *testing.T) {
+	n := pair()
+	for i := range n.GPUs {
+		gputest.DropGauges(&n.GPUs[i], "nvmlDeviceGetMemoryInfo")
+	}
+	d := newDriver(t, n)
+	d.fault(n.GPUs[1].Device.UUID, "nvmlDeviceGetMemoryInfo", "fail:999")
+	d.proc = t.TempDir()
+	if err := os.WriteFile(filepath.Join(d.proc, "meminfo"), []byte("MemTotal:       125513856 kB\nMemFree:        1024 kB\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.GPUs[0].Reading.Gauges[gpu.MemoryTotal], n.GPUs[0].Reading.SharesMemory = new(125513856.0*1024), true
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), n)
 }
