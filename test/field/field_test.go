@@ -13,15 +13,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/host"
 	"github.com/gpuledger/gpuledger/internal/kernellog"
+	"github.com/gpuledger/gpuledger/internal/proc"
 	"github.com/gpuledger/gpuledger/internal/reconciler/machine"
 	"github.com/gpuledger/gpuledger/internal/source/amd"
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
+	"github.com/gpuledger/gpuledger/podmapper"
 )
 
 // kinds are the functions that the cases test, by the first word of a block.
 var kinds = map[string]func(t *testing.T, input string) string{
 	"pci":      countPCI,
 	"xid":      kernelXID,
+	"cgroup":   container,
 	"node":     selectNode,
 	"resource": isGPU,
 	"provider": func(_ *testing.T, id string) string { return machine.ID(id, "system-uuid") },
@@ -149,4 +152,17 @@ func kernelXID(_ *testing.T, line string) string {
 		return ""
 	}
 	return fmt.Sprint(x.Address, " ", x.Code)
+}
+
+// container returns the start of the container id in a line of /proc/<pid>/cgroup if the container is in a
+// pod.
+func container(_ *testing.T, line string) string {
+	for segments := range proc.Paths(line) {
+		for i, segment := range segments {
+			if podmapper.IsPod(segment, segments[:i]) {
+				return "pod " + proc.ContainerIDIn(segments[i:])[:8]
+			}
+		}
+	}
+	return ""
 }
