@@ -157,7 +157,10 @@ func kernelXID(_ *testing.T, line string) string {
 // container returns the start of the container id in a line of /proc/<pid>/cgroup if the container is in a
 // pod.
 func container(_ *testing.T, line string) string {
-	for segments := range proc.Paths(line) {
+	for segments, err := range proc.Paths(line) {
+		if err != nil {
+			return err.Error()
+		}
 		for i, segment := range segments {
 			if podmapper.IsPod(segment, segments[:i]) {
 				return "pod " + proc.ContainerIDIn(segments[i:])[:8]
