@@ -73,7 +73,7 @@ func TestXIDRunbook(t *testing.T) {
 func codes(t *testing.T, text string) (out []uint64) {
 	t.Helper()
 	first, last, isRange := strings.Cut(text, " to ")
-	for _, s := range strings.Split(first, ", ") {
+	for s := range strings.SplitSeq(first, ", ") {
 		out = append(out, number(t, s))
 	}
 	for isRange && out[len(out)-1] < number(t, last) {

@@ -89,7 +89,7 @@ func isOurs(e metav1.ManagedFieldsEntry) bool {
 
 // setsCondition reports whether these are the fields of our condition.
 func setsCondition(e metav1.ManagedFieldsEntry) bool {
-	return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.Raw, []byte(conditionType))
+	return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(conditionType))
 }
 
 // takesOver reports whether the fields belong to a manager that we replace.
