@@ -27,7 +27,7 @@ func checkRecord(t *testing.T, e *exporter) {
 		serials[l["UUID"]] = l["serial"]
 	}
 	key := func(l map[string]string) string {
-		return fmt.Sprint(l["UUID"], " ", serials[l["UUID"]], " ", l["namespace"], "/", l["pod"], " ", l["pod_uid"], " ", l["manager"], "/", l["unit"], " ", l["reason"], l["source"], l["scope"])
+		return fmt.Sprint(l["UUID"], " ", serials[l["UUID"]], " ", l["namespace"], "/", l["pod"], " ", l["pod_uid"], " ", l["manager"], "/", l["unit"], " ", l["reason"], l["source"], l["scope"], l["throttle"])
 	}
 	all := func(map[string]string) bool { return true }
 	exclusive := func(l map[string]string) bool { return l["method"] == "exclusive" }
@@ -50,12 +50,16 @@ func checkRecord(t *testing.T, e *exporter) {
 		{"gpuledger_container_gpu_allocated_seconds_total", "gpuledger_allocation_seconds_total", all},
 		{"gpuledger_container_gpu_active_seconds_total", "gpuledger_allocation_active_seconds_total", all},
 		{"gpuledger_container_gpu_busy_seconds_total", "gpuledger_allocation_busy_seconds_total", all},
+		{"gpuledger_container_gpu_throttled_joules_total", "gpuledger_allocation_throttled_joules_total", all},
+		{"gpuledger_container_gpu_throttled_seconds_total", "gpuledger_allocation_throttled_seconds_total", all},
 		{"gpuledger_unit_energy_joules_total", "gpuledger_unit_allocation_energy_joules_total", all},
 		{"gpuledger_unit_energy_joules_total", "gpuledger_unit_allocation_exclusive_energy_joules_total", exclusive},
 		{"gpuledger_unit_idle_energy_joules_total", "gpuledger_unit_allocation_idle_energy_joules_total", all},
 		{"gpuledger_unit_gpu_allocated_seconds_total", "gpuledger_unit_allocation_seconds_total", all},
 		{"gpuledger_unit_gpu_active_seconds_total", "gpuledger_unit_allocation_active_seconds_total", all},
 		{"gpuledger_unit_gpu_busy_seconds_total", "gpuledger_unit_allocation_busy_seconds_total", all},
+		{"gpuledger_unit_gpu_throttled_joules_total", "gpuledger_unit_allocation_throttled_joules_total", all},
+		{"gpuledger_unit_gpu_throttled_seconds_total", "gpuledger_unit_allocation_throttled_seconds_total", all},
 		{"gpuledger_gpu_energy_joules_total", "gpuledger_board_energy_joules_total", all},
 		{"gpuledger_gpu_estimated_energy_joules_total", "gpuledger_board_estimated_energy_joules_total", all},
 		{"gpuledger_gpu_uncounted_energy_bound_joules_total", "gpuledger_board_uncounted_energy_bound_joules_total", all},
