@@ -37,6 +37,10 @@ var ranColumns = []print.Column{
 	{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span},
 	{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span},
 	{Name: "busy_ms", Title: "BUSY HOURS", Kind: print.Span},
+	{Name: "thermal_energy_mj", Kind: print.Energy},
+	{Name: "thermal_ms", Kind: print.Span},
+	{Name: "power_brake_energy_mj", Kind: print.Energy},
+	{Name: "power_brake_ms", Kind: print.Span},
 }
 
 var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "reason", "hour"}
@@ -74,7 +78,7 @@ func used(charges []table.Charge) print.Answer {
 	for _, u := range uses(charges) {
 		a.Rows = append(a.Rows, []any{
 			u.Cluster, u.Namespace, u.Pod, u.PodUID, u.WorkloadKind, u.WorkloadName, u.Manager, u.Unit, u.Username, u.Team, u.Node, u.Serial, u.UUID, u.first, u.last,
-			u.Energy, u.Exclusive, u.Estimated, u.Idle, u.GPUTime, u.Active, u.Busy,
+			u.Energy, u.Exclusive, u.Estimated, u.Idle, u.GPUTime, u.Active, u.Busy, u.ThermalEnergy, u.Thermal, u.PowerBrakeEnergy, u.PowerBrake,
 		})
 	}
 	return a

@@ -40,7 +40,7 @@ func gpuOf(l Labels) gpuKey { return gpuKey{l.Get("node"), l.Get("UUID")} }
 type Account struct {
 	gpuKey
 	metric string
-	labels [3]string // the values of counter.by
+	labels [4]string // the values of counter.by
 }
 
 // account returns the account of a series of the counter.

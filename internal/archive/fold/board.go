@@ -226,14 +226,8 @@ func steady(opening Sample, samples []Sample) (kept []Sample) {
 
 // createdAt returns the created timestamps of a counter.
 func (b *board) createdAt(c *counter, a Account) timeline {
-	switch len(c.by) {
-	case len(podLabels):
-		a.metric = podCreated
-	case len(unitLabels):
-		a.metric = unitCreated
-	default:
-		a.metric, a.labels = boardCreated, [3]string{}
-	}
+	a.metric = c.created
+	clear(a.labels[len(opened[a.metric].by):])
 	opening, known := b.openings[a]
 	return timeline{opening.Value, known && isExact(opening.Value), b.created[a]}
 }

@@ -23,7 +23,9 @@ type counter struct {
 	by   []string
 	unit float64 // 1000 for millijoules and milliseconds
 	kind kind
-	add  func(r *rows, a Account, increase int64)
+	// created is the metric with the created timestamp of the counter.
+	created string
+	add     func(r *rows, a Account, increase int64)
 }
 
 var (
@@ -31,17 +33,17 @@ var (
 	unitLabels = []string{"manager", "unit"}
 )
 
-var counters = slices.Concat(boards, owned("gpuledger_allocation_", podLabels, (*rows).pod), owned("gpuledger_unit_allocation_", unitLabels, (*rows).unit))
+var counters = slices.Concat(boards, owned("gpuledger_allocation_", podLabels, podCreated, (*rows).pod), owned("gpuledger_unit_allocation_", unitLabels, unitCreated, (*rows).unit))
 
 var boards = []counter{
-	{boardEnergy, nil, 1000, energy, func(r *rows, a Account, n int64) { r.gpu(a).Energy += n }},
-	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, energy, func(r *rows, a Account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
-	{"gpuledger_board_uncounted_energy_bound_joules_total", nil, 1000, bound, func(r *rows, a Account, n int64) { r.gpu(a).Uncounted += n }},
-	{"gpuledger_board_estimated_energy_joules_total", nil, 1000, energy, func(r *rows, a Account, n int64) { r.gpu(a).Estimated += n }},
-	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, health, func(r *rows, a Account, n int64) { addXID(r.gpu(a), a.labels[0], n) }},
-	{"gpuledger_board_losses_total", nil, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).Losses += n }},
-	{"gpuledger_board_energy_resets_total", nil, 1, health, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
-	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, health, func(r *rows, a Account, n int64) { addRemapped(r.gpu(a), a.labels[0], n) }},
+	{boardEnergy, nil, 1000, energy, boardCreated, func(r *rows, a Account, n int64) { r.gpu(a).Energy += n }},
+	{"gpuledger_board_unattributed_energy_joules_total", []string{"reason"}, 1000, energy, boardCreated, func(r *rows, a Account, n int64) { r.reason(a, a.labels[0]).Energy += n }},
+	{"gpuledger_board_uncounted_energy_bound_joules_total", nil, 1000, bound, boardCreated, func(r *rows, a Account, n int64) { r.gpu(a).Uncounted += n }},
+	{"gpuledger_board_estimated_energy_joules_total", nil, 1000, energy, boardCreated, func(r *rows, a Account, n int64) { r.gpu(a).Estimated += n }},
+	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, health, boardCreated, func(r *rows, a Account, n int64) { addXID(r.gpu(a), a.labels[0], n) }},
+	{"gpuledger_board_losses_total", nil, 1, health, boardCreated, func(r *rows, a Account, n int64) { r.gpu(a).Losses += n }},
+	{"gpuledger_board_energy_resets_total", nil, 1, health, boardCreated, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
+	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, health, boardCreated, func(r *rows, a Account, n int64) { addRemapped(r.gpu(a), a.labels[0], n) }},
 }
 
 // amounts are the counters of an owner after the prefix of their names.
@@ -60,10 +62,31 @@ var amounts = []struct {
 	{"busy_seconds_total", held, func(c *table.Charge) *int64 { return &c.Busy }},
 }
 
+// throttled are the counters of an owner whose last label is the cause of throttling. A cause without an amount is not filed.
+var throttled = []struct {
+	name string
+	kind kind
+	of   map[string]func(*table.Charge) *int64
+}{
+	{"throttled_joules_total", energy, map[string]func(*table.Charge) *int64{
+		"thermal": func(c *table.Charge) *int64 { return &c.ThermalEnergy }, "power_brake": func(c *table.Charge) *int64 { return &c.PowerBrakeEnergy },
+	}},
+	{"throttled_seconds_total", held, map[string]func(*table.Charge) *int64{
+		"thermal": func(c *table.Charge) *int64 { return &c.Thermal }, "power_brake": func(c *table.Charge) *int64 { return &c.PowerBrake },
+	}},
+}
+
 // owned returns the counters of the owner that some labels name.
-func owned(prefix string, by []string, charge func(*rows, Account) *table.Charge) (all []counter) {
+func owned(prefix string, by []string, created string, charge func(*rows, Account) *table.Charge) (all []counter) {
 	for _, amount := range amounts {
-		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})
+		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, created, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})
+	}
+	for _, t := range throttled {
+		all = append(all, counter{prefix + t.name, append(slices.Clone(by), "throttle"), 1000, t.kind, created, func(r *rows, a Account, n int64) {
+			if of := t.of[a.labels[len(by)]]; of != nil {
+				*of(charge(r, a)) += n
+			}
+		}})
 	}
 	return all
 }

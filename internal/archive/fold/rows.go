@@ -44,7 +44,7 @@ func (r *rows) charge(k chargeKey) *table.Charge {
 }
 
 func (r *rows) pod(a Account) *table.Charge {
-	return r.charge(chargeKey{gpuKey: a.gpuKey, pod: a.labels})
+	return r.charge(chargeKey{gpuKey: a.gpuKey, pod: [3]string(a.labels[:3])})
 }
 
 func (r *rows) unit(a Account) *table.Charge {

@@ -26,6 +26,9 @@ type Charge struct {
 	// Held, GPUTime, Active and Busy are in ms. GPUTime is Held weighted by the share of the GPU, Busy the
 	// sampled busy time.
 	Held, GPUTime, Active, Busy int64
+	// ThermalEnergy and PowerBrakeEnergy are the parts of the energy, Thermal and PowerBrake of the time, while the driver reduced the
+	// clocks for heat and for the power brake. Both may apply at once.
+	ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64
 	// Began and Ended are the times between which the counters of a pod or unit grew, to the scrape. Began may be before
 	// the hour if new counters have their first sample in it. They are zero for unattributed energy, and do not
 	// identify the charge.
@@ -58,6 +61,10 @@ var charge = []Field[Charge]{
 	integer("busy_ms", "sampled busy time of the pod or unit on the GPU", func(c *Charge) *int64 { return &c.Busy }).addedIn(10).inSums("sampled busy time of pods or the unit on GPUs"),
 	moment("began", "start of the use: the creation of new counters, which may be before the hour, else the scrape before their first increase or the start of the hour; empty for a reason, and in rows of earlier versions", func(c *Charge) *time.Time { return &c.Began }).addedIn(12),
 	moment("ended", "end of the use: the last scrape in the hour at which a counter had increased; empty as began", func(c *Charge) *time.Time { return &c.Ended }).addedIn(12),
+	integer("thermal_energy_mj", "part of the energy while the driver reduced the clocks for heat", func(c *Charge) *int64 { return &c.ThermalEnergy }).addedIn(14).inSums("part of the energy while the driver reduced the clocks for heat"),
+	integer("thermal_ms", "time in which the driver reduced the clocks for heat", func(c *Charge) *int64 { return &c.Thermal }).addedIn(14).inSums("time in which the driver reduced the clocks for heat"),
+	integer("power_brake_energy_mj", "part of the energy while the driver reduced the clocks for the power brake", func(c *Charge) *int64 { return &c.PowerBrakeEnergy }).addedIn(14).inSums("part of the energy while the driver reduced the clocks for the power brake"),
+	integer("power_brake_ms", "time in which the driver reduced the clocks for the power brake", func(c *Charge) *int64 { return &c.PowerBrake }).addedIn(14).inSums("time in which the driver reduced the clocks for the power brake"),
 }
 
 // chargeKey are the columns that identify a charge of an hour.

@@ -1,0 +1,68 @@
+package fold_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+)
+
+// TestThrottled checks the throttled energy and time of a pod and a unit. Their series exist once the GPU was throttled, and they restart
+// with the other counters of the owner. A cause without a column changes nothing.
+func TestThrottled(t *testing.T) {
+	s := history{foldtest.NewStore()}
+	owners := map[string][]string{
+		"gpuledger_allocation_":      {"node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", "p", "pod_uid", "u"},
+		"gpuledger_unit_allocation_": {"node", "a", "UUID", "GPU-1", "manager", "slurm", "unit", "4711"},
+	}
+	for minute := 50.0; minute <= 120; minute += 10 {
+		s.board(minute, 1000*minute, -600, "a")
+		for prefix, labels := range owners {
+			began, energy := -500.0, minute
+			if minute >= 110 { // a restart of the owner's counters
+				began, energy = 105, minute-105
+			}
+			add := func(name string, value float64, more ...string) {
+				s.Add(at(minute), value, prefix+name, slices.Concat(labels, more)...)
+			}
+			add("created_timestamp_seconds", seconds(at(began)))
+			add("energy_joules_total", energy)
+			add("seconds_total", energy)
+			switch {
+			case minute >= 110:
+				add("throttled_joules_total", 0.25, "throttle", "thermal")
+				add("throttled_seconds_total", 0.5, "throttle", "thermal")
+			case minute >= 80:
+				add("throttled_joules_total", minute/8, "throttle", "thermal")
+				add("throttled_seconds_total", minute/16, "throttle", "thermal")
+				add("throttled_joules_total", 2, "throttle", "power_brake")
+				add("throttled_seconds_total", 3, "throttle", "power_brake")
+				add("throttled_joules_total", 40, "throttle", "an_icy_wind")
+			}
+		}
+	}
+	h, err := hour(s.Store, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type amounts struct{ Energy, ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64 }
+	got := make(map[string]amounts)
+	for _, c := range h.Charges {
+		if c.Reason == "" {
+			got[c.Pod+c.Unit] = amounts{c.Energy, c.ThermalEnergy, c.Thermal, c.PowerBrakeEnergy, c.PowerBrake}
+		}
+	}
+	// Until 01:40 the energy rises from 60 to 100 J, after the restart to 15 J by 02:00.
+	one := amounts{Energy: 55_000, ThermalEnergy: 12_500 + 250, Thermal: 6_250 + 500, PowerBrakeEnergy: 2000, PowerBrake: 3000}
+	if diff := cmp.Diff(map[string]amounts{"p": one, "4711": one}, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, metric := range []string{"gpuledger_allocation_throttled_joules_total", "gpuledger_unit_allocation_throttled_seconds_total"} {
+		if !slices.Contains(fold.Metrics(), metric) {
+			t.Errorf("%s is not read", metric)
+		}
+	}
+}
