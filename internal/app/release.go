@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -81,6 +82,12 @@ func (r *release) check() error {
 	return nil
 }
 
+// isIn reports whether the file still has the same request.
+func (r *release) isIn(dir *state.Dir) bool {
+	var now release
+	return dir.LoadTable(state.Release, &now, now.check) == nil && now.GPU == r.GPU && now.Until.Equal(r.Until)
+}
+
 // ReleaseDriver asks the exporter that keeps the books in a directory to release the driver, and waits until it
 // has done so.
 func ReleaseDriver(ctx context.Context, cfg Config, out io.Writer) error {
@@ -119,6 +126,8 @@ func awaitRelease(ctx context.Context, dir *state.Dir, request release) (release
 		var answer release
 		err := dir.LoadTable(state.Release, &answer, answer.check)
 		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return answer, errors.New("the request was removed: it was ended, or the exporter runs as another user and cannot read it")
 		case err != nil:
 			return answer, err
 		case !answer.Until.Equal(request.Until):
@@ -128,7 +137,7 @@ func awaitRelease(ctx context.Context, dir *state.Dir, request release) (release
 		}
 		select {
 		case <-ctx.Done():
-			return answer, fmt.Errorf("not released within %v: a call of the driver may hang, or the exporter runs as another user. The request ends at %s",
+			return answer, fmt.Errorf("not released within %v: a call of the driver may hang. The request ends at %s",
 				releaseTimeout, request.Until.Local().Format(time.TimeOnly))
 		case <-time.After(releasePoll):
 		}

@@ -25,6 +25,7 @@ type releases struct {
 	log     *slog.Logger
 	stages  *stage.Set
 	inForce bool
+	logged  string              // last error of the file
 	looking lane.Lane[struct{}] // at a file system that may hang
 }
 
@@ -77,7 +78,7 @@ func (r *releases) apply() {
 		r.inForce = true
 		r.stages.Observe(stage.Release, began, request)
 	}
-	if answer != file {
+	if answer != file && file.isIn(dir) {
 		_ = dir.SaveTable(state.Release, &answer) // the command reports that there is no answer
 	}
 }
@@ -87,7 +88,8 @@ var errEnded = errors.New("the time of the release is over")
 
 // end ends a release.
 func (r *releases) end(began gpu.Instant, err error) {
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEnded) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errEnded) && err.Error() != r.logged {
+		r.logged = err.Error()
 		r.log.Warn("cannot read the request to release the driver", "err", err)
 	}
 	if r.inForce {

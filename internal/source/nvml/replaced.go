@@ -42,7 +42,8 @@ type replacement struct {
 	ended   bool          // a restart is due
 }
 
-// loaded records the file of the library when it was loaded for the first time.
+// loaded records the file of the library when it was loaded for the first time. After a restart it is the new file, so
+// each change of the file leads to one restart at most.
 func (m *replacement) loaded(s *Source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
