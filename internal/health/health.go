@@ -65,8 +65,7 @@ type Evidence struct {
 	Since *time.Time `json:"since,omitempty"`
 	First *time.Time `json:"first,omitempty"`
 	Last  *time.Time `json:"last,omitempty"`
-	// Reset is the time of a reset after the last event. The advice is then at most watch, or return if the event recurred
-	// after an earlier reset.
+	// Reset is the time of a reset after the last event. The advice is then watch.
 	Reset *time.Time `json:"reset,omitempty"`
 }
 
@@ -139,7 +138,7 @@ func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 func ofGPU(g *gpu.GPU, silent bool) []Evidence {
 	found := slices.Concat(conditions(g, silent), losses(&g.Events, g.Present))
 	for _, r := range Rules {
-		if last := g.Events.Last[r.XID]; r.XID != 0 && !last.IsZero() {
+		if r.XID != 0 && !g.Events.Last[r.XID].IsZero() {
 			found = append(found, r.event(&g.Events))
 		}
 	}
@@ -213,7 +212,7 @@ func losses(x *gpu.DriverEvents, present bool) []Evidence {
 	}
 	switch {
 	case x.Losses > 1:
-		e.Advice = Return
+		e.Advice = rule(lost).Again
 	case present:
 		e.Advice, e.Reset = Watch, moment(x.Reset)
 	}
@@ -239,8 +238,13 @@ func (r Rule) event(x *gpu.DriverEvents) Evidence {
 
 // condition returns the finding of a rule without times.
 func condition(code, detail string) Evidence {
-	i := slices.IndexFunc(Rules, func(r Rule) bool { return r.Code == code })
-	return Evidence{Code: code, Advice: Rules[i].Advice, Meaning: Rules[i].Meaning, Detail: detail}
+	r := rule(code)
+	return Evidence{Code: code, Advice: r.Advice, Meaning: r.Meaning, Detail: detail}
+}
+
+// rule returns the rule of a code in the table.
+func rule(code string) *Rule {
+	return &Rules[slices.IndexFunc(Rules, func(r Rule) bool { return r.Code == code })]
 }
 
 func xid(code uint64, first, again Advice, meaning string) Rule {
