@@ -128,7 +128,7 @@ type transaction struct {
 	conn *sql.Conn
 }
 
-// attempts is how often a transaction is tried that the database rolls back in favour of another one.
+// attempts is the number of attempts at a transaction that the database rolls back in favour of another one.
 const attempts = 5
 
 // transaction runs a function in a transaction with locks. Programs that need one of them wait. Transactions of different days
