@@ -179,37 +179,39 @@ func TestCardinality(t *testing.T) {
 	}
 	bare := &gpu.Snapshot{Node: gpu.Node{Name: "gpu-node-17"}, Drivers: make([]gpu.Driver, 1), PCIGPUs: new(0), DriverGPUs: new(0)}
 	main := func(with, without *gpu.Snapshot) int { return more(collector.MainPage, with, without) }
+	onBoard := main(throttled(crowd(1, 0, 0), 2), throttled(crowd(1, 0, 0), 1))
 	onGPU := main(crowdOfUnits(2, 1, 0), crowdOfUnits(1, 1, 0)) - main(crowd(2, 0, 0), crowd(1, 0, 0))
 	unit := main(crowdOfUnits(1, 2, 0), crowdOfUnits(1, 1, 0)) - onGPU
-	onBoard := main(throttled(crowd(1, 0, 0), 2), throttled(crowd(1, 0, 0), 1))
 	got := map[metric.Page]map[string]int{
 		collector.MainPage: {
-			"unit":                                   unit,
-			"unit and GPU":                           onGPU,
-			"process of a unit":                      main(crowdOfUnits(1, 1, 3), crowdOfUnits(1, 1, 2)),
-			"job in a container and GPU":             main(withJobs(2), withJobs(1)) - unit,
-			"node":                                   count(t, collector.MainPage, bare),
-			"GPU":                                    more(collector.MainPage, crowd(2, 0, 0), crowd(1, 0, 0)),
-			"container and GPU":                      more(collector.MainPage, crowd(1, 3, 0), crowd(1, 2, 0)),
-			"process":                                more(collector.MainPage, crowd(1, 1, 3), crowd(1, 1, 2)),
-			"MIG device":                             more(collector.MainPage, withMIG(2), withMIG(1)),
-			"GPU and XID code seen":                  more(collector.MainPage, withXIDs(2), withXIDs(1)),
-			"GPU and fabric problem":                 more(collector.MainPage, withProblems(2), withProblems(1)),
-			"GPU and block":                          more(collector.MainPage, withRAS(2), withRAS(1)),
+			"unit":                       unit,
+			"unit and GPU":               onGPU,
+			"process of a unit":          main(crowdOfUnits(1, 1, 3), crowdOfUnits(1, 1, 2)),
+			"job in a container and GPU": main(withJobs(2), withJobs(1)) - unit,
+			"node":                       count(t, collector.MainPage, bare),
+			"GPU":                        more(collector.MainPage, crowd(2, 0, 0), crowd(1, 0, 0)),
+			"container and GPU":          more(collector.MainPage, crowd(1, 3, 0), crowd(1, 2, 0)),
+			"process":                    more(collector.MainPage, crowd(1, 1, 3), crowd(1, 1, 2)),
+			"MIG device":                 more(collector.MainPage, withMIG(2), withMIG(1)),
+			"GPU and XID code seen":      more(collector.MainPage, withXIDs(2), withXIDs(1)),
+			"GPU and fabric problem":     more(collector.MainPage, withProblems(2), withProblems(1)),
+			"GPU and block":              more(collector.MainPage, withRAS(2), withRAS(1)),
+			"stage":                      more(collector.MainPage, withStages(2), withStages(1)),
+
 			"GPU and throttle cause seen":            main(throttled(crowd(1, 0, 0), 2), throttled(crowd(1, 0, 0), 1)),
 			"container, GPU and throttle cause seen": main(throttled(crowd(1, 1, 0), 2), throttled(crowd(1, 1, 0), 1)) - onBoard,
 			"unit, GPU and throttle cause seen":      main(throttled(crowdOfUnits(1, 1, 0), 2), throttled(crowdOfUnits(1, 1, 0), 1)) - onBoard,
-			"stage":                                  more(collector.MainPage, withStages(2), withStages(1)),
 		},
 		collector.RecordPage: {
-			"GPU":                               more(collector.RecordPage, crowd(2, 0, 0), crowd(1, 0, 0)),
-			"pod and GPU":                       more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
-			"job in a pod and GPU":              more(collector.RecordPage, withJobs(2), withJobs(1)),
-			"unit and GPU":                      more(collector.RecordPage, crowdOfUnits(1, 3, 2), crowdOfUnits(1, 2, 2)),
-			"namespace":                         1,
+			"GPU":                   more(collector.RecordPage, crowd(2, 0, 0), crowd(1, 0, 0)),
+			"pod and GPU":           more(collector.RecordPage, crowd(1, 3, 2), crowd(1, 2, 2)),
+			"job in a pod and GPU":  more(collector.RecordPage, withJobs(2), withJobs(1)),
+			"unit and GPU":          more(collector.RecordPage, crowdOfUnits(1, 3, 2), crowdOfUnits(1, 2, 2)),
+			"namespace":             1,
+			"GPU and XID code seen": more(collector.RecordPage, withXIDs(2), withXIDs(1)),
+
 			"pod, GPU and throttle cause seen":  more(collector.RecordPage, throttled(crowd(1, 1, 0), 2), throttled(crowd(1, 1, 0), 1)),
 			"unit, GPU and throttle cause seen": more(collector.RecordPage, throttled(crowdOfUnits(1, 1, 0), 2), throttled(crowdOfUnits(1, 1, 0), 1)),
-			"GPU and XID code seen":             more(collector.RecordPage, withXIDs(2), withXIDs(1)),
 		},
 	}
 	contract := map[metric.Page]map[string]int{collector.MainPage: {}, collector.RecordPage: {}}

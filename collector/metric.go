@@ -29,12 +29,12 @@ var perLabels = []struct {
 	labels []string
 	per    string
 }{
+	{[]string{"pid", "unit"}, "process of a unit"},
+	{[]string{"pid"}, "process"},
 	{[]string{"throttle", "unit"}, "unit, GPU and throttle cause seen"},
 	{[]string{"throttle", "container"}, "container, GPU and throttle cause seen"},
 	{[]string{"throttle", "pod_uid"}, "pod, GPU and throttle cause seen"},
 	{[]string{"throttle"}, "GPU and throttle cause seen"},
-	{[]string{"pid", "unit"}, "process of a unit"},
-	{[]string{"pid"}, "process"},
 	{[]string{"container", "unit"}, "job in a container and GPU"},
 	{[]string{"pod_uid", "unit"}, "job in a pod and GPU"},
 	{[]string{"container"}, "container and GPU"},

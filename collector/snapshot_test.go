@@ -101,9 +101,9 @@ func crowdOfUnits(gpus, units, processes int) *gpu.Snapshot {
 // job that runs inside a container of a pod on the other.
 func slurmNode() *gpu.Snapshot {
 	s := crowdOfUnits(1, 2, 2)
+	s.GPUs[0].Book.Accounts[0].Throttled = gpu.ByThrottle{gpu.ThrottleThermal: {Energy: 1_000, Time: 2 * time.Second}}
 	s.GPUs[0].Book.Accounts[0].Energy = gpu.ByMethod{gpu.Shared: 20_001, gpu.Allocated: 3}
 	s.GPUs[0].Book.Accounts[0].Allocated = time.Minute
-	s.GPUs[0].Book.Accounts[0].Throttled = gpu.ByThrottle{gpu.ThrottleThermal: {Energy: 1_000, Time: 2 * time.Second}}
 	s.GPUs[0].Book.Energy = s.GPUs[0].Book.Sum()
 	inPod := newAccount("slinky", "slurmd-0", "slurmd")
 	inPod.Energy = gpu.ByMethod{gpu.Exclusive: 500}
