@@ -35,10 +35,10 @@ deallocate prepare change_monthly_charges;
 
 set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'days' and column_name = 'power_brake_ms') > 0, 'do 0', '
 alter table days
-  add column thermal_energy_mj bigint not null default 0,
-  add column thermal_ms bigint not null default 0,
-  add column power_brake_energy_mj bigint not null default 0,
-  add column power_brake_ms bigint not null default 0
+  add column thermal_energy_mj bigint not null after ended,
+  add column thermal_ms bigint not null after thermal_energy_mj,
+  add column power_brake_energy_mj bigint not null after thermal_ms,
+  add column power_brake_ms bigint not null after power_brake_energy_mj
 ');
 prepare change_days from @change;
 execute change_days;
