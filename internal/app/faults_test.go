@@ -17,7 +17,7 @@ import (
 var (
 	gpuCalls = withGauges(
 		"nvmlDeviceGetAccountingMode", "nvmlDeviceGetAttributes", "nvmlDeviceGetBoardPartNumber",
-		"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetFieldValues",
+		"nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetFieldValues",
 		"nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetGpuInstanceById", "nvmlDeviceGetGpuInstanceId",
 		"nvmlDeviceGetGpuInstanceProfileInfo", "nvmlDeviceGetGraphicsRunningProcesses", "nvmlDeviceGetHandleByIndex",
 		"nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetMaxMigDeviceCount",
