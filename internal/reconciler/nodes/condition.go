@@ -216,5 +216,20 @@ func (t *term) writeCondition(ctx context.Context, n *node, want condition) bool
 	if err != nil && ctx.Err() != nil {
 		return true // the term ends
 	}
+	if err == nil {
+		t.announce(n, want)
+	}
 	return t.result(err, n.Name, kindCondition)
+}
+
+// announce writes an Event about a condition that changed. A Node that is healthy from the start has none.
+func (t *term) announce(n *node, c condition) {
+	kind := corev1.EventTypeNormal
+	switch {
+	case c.status == corev1.ConditionFalse:
+		kind = corev1.EventTypeWarning
+	case n.condition == (condition{}) && c.reason == "OK":
+		return
+	}
+	t.event(n, kind, c.reason, conditionType+" is "+string(c.status)+": "+c.message)
 }

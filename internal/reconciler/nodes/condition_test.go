@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,6 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuledger/gpuledger/internal/health"
 )
@@ -94,6 +98,65 @@ func TestCondition(t *testing.T) {
 		w.check(Cleanup(t.Context(), w.kube, w.opts, slog.New(slog.DiscardHandler)))
 		if c := w.condition("a"); c != nil {
 			t.Errorf("condition after cleanup: %+v", c)
+		}
+	})
+}
+
+// TestConditionEvents checks the Events of a Node whose condition changes: one for each change, none for a Node that was always
+// healthy, for one that waits for the budget, and for a write that failed.
+func TestConditionEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.opts.Condition = true
+		nodes := w.newFleet(11)
+		for _, n := range nodes {
+			w.setHealth(n, health.OK, "")
+		}
+		refused := false
+		w.kube.PrependReactor("patch", "nodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if a.GetSubresource() == "status" && refused {
+				return true, nil, errors.New("refused")
+			}
+			return false, nil, nil
+		})
+		_, stop := w.lead()
+		defer stop()
+		var seen []string
+		want := func(events ...string) {
+			t.Helper()
+			w.wait(3 * time.Minute)
+			list, err := w.kube.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+			w.check(err)
+			var got []string
+			for _, e := range list.Items {
+				if e.InvolvedObject.Kind != "Node" || e.InvolvedObject.UID != types.UID("uid-"+e.InvolvedObject.Name) {
+					t.Errorf("event of %+v", e.InvolvedObject)
+				}
+				got = append(got, strings.Join([]string{e.InvolvedObject.Name, e.Type, e.Reason, e.Message}, "|"))
+			}
+			seen = append(seen, events...)
+			slices.Sort(seen)
+			if slices.Sort(got); !slices.Equal(got, seen) {
+				t.Fatalf("events:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(seen, "\n"))
+			}
+		}
+		want()
+		w.setHealth(nodes[0], health.Watch, "xid_94")
+		want(nodes[0] + "|Normal|Watch|GPULedgerHealthy is True: watch, serial S1, PCI 00000000:1B:00.0: xid_94")
+		refused = true
+		w.setHealth(nodes[0], health.Return, "row_remap_failure")
+		want()
+		refused = false
+		w.wait(5 * time.Minute)
+		want(nodes[0] + "|Warning|Return|GPULedgerHealthy is False: return, serial S1, PCI 00000000:1B:00.0: row_remap_failure")
+		for _, n := range nodes[1:] {
+			w.setHealth(n, health.Reset, "xid_48")
+		}
+		w.wait(3 * time.Minute)
+		list, err := w.kube.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		w.check(err)
+		if n := len(list.Items); n != 2+9 {
+			t.Errorf("%d events, want 11: the tenth change of the hour is the last", n)
 		}
 	})
 }

@@ -138,7 +138,12 @@ func (t *term) logRefused(node string, f validator.Finding) {
 	message := "Not labelled: inventory rejected: " + f.Detail
 	for _, name := range []string{node, f.Other} {
 		if n := t.node(name); n != nil {
-			t.events.Event(&corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: n.Name, UID: n.UID}, corev1.EventTypeWarning, "InventoryRefused", message)
+			t.event(n, corev1.EventTypeWarning, "InventoryRefused", message)
 		}
 	}
+}
+
+// event writes an Event of a Node.
+func (t *term) event(n *node, kind, reason, message string) {
+	t.events.Event(&corev1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: n.Name, UID: n.UID}, kind, reason, message)
 }
