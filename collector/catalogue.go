@@ -104,6 +104,7 @@ const (
 	memorySource
 	rowRemapPending
 	rowRemapFailure
+	gpuRecovery
 	rasErrors
 	stageUp
 	stageDuration
@@ -495,6 +496,11 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_failure", Type: gauge,
 		Labels: ofGPU,
 		Help:   "1 if a row of the GPU's memory could not be remapped because no spare row was left; absent in MIG mode and where the GPU does not report it.",
+	},
+	gpuRecovery: {
+		Family: familyHealth, Name: "gpuledger_gpu_recovery_action_info", Type: gauge,
+		Labels: plus(ofGPU, "action"),
+		Help:   "What the driver requires to recover the GPU; absent where it does not report it.",
 	},
 	rasErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_ras_errors_total", Type: counter,

@@ -26,6 +26,9 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 		p.flag(rowRemapPending, r.Pending, uuid)
 		p.flag(rowRemapFailure, r.Failed, uuid)
 	}
+	if action := g.Reading.Recovery; action != "" {
+		p.info(gpuRecovery, p.with(uuid, "action", action))
+	}
 	for _, e := range g.Reading.RASErrors {
 		p.counter(rasErrors, float64(e.Count), time.Time{}, p.with(uuid, "block", e.Block, "type", string(e.Type)))
 	}

@@ -30,6 +30,7 @@ var labelCatalogue = []metric.Label{
 		Values: []string{"degraded_bandwidth", "route_recovery", "route_unhealthy", "access_timeout_recovery", "incorrect_configuration"},
 	},
 	{Name: "cause", Help: "Wrong part of an incorrect configuration, such as `no_partition`; otherwise empty."},
+	{Name: "action", Help: "What the driver requires to recover the GPU: `none`, or an action of nvml.h; a newer action by its number.", Values: gpu.Recoveries},
 	{Name: "mig_uuid", Help: "UUID of the MIG device."},
 	{Name: "GPU_I_PROFILE", Help: "Profile of the MIG instance, such as `3g.40gb`."},
 	{Name: "slices", Help: "Slices of the GPU in the instance."},

@@ -56,6 +56,9 @@ type Reading struct {
 	SharesMemory bool
 	// RowRemap is nil if the GPU cannot remap rows of its memory, and in MIG mode.
 	RowRemap *RowRemap
+	// Recovery is the action that the driver requires to recover the GPU (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION), or RecoveryNone; empty
+	// if the driver does not report it. An action that is newer than this program is its number.
+	Recovery string
 	// RASErrors are the errors that an AMD GPU counted, by block and type. A count that is unknown is
 	// missing.
 	RASErrors []RASErrors
@@ -83,6 +86,23 @@ type Reading struct {
 // ModulePower is the power of a GPU and of its module, averaged over one second
 // (NVML_FI_DEV_POWER_AVERAGE, field 185, by scope); 0 if the driver does not report it.
 type ModulePower struct{ GPU, Module Watts }
+
+// The values of [Reading.Recovery].
+const (
+	RecoveryNone          = "none"
+	RecoveryReset         = "reset"
+	RecoveryReboot        = "reboot"
+	RecoveryDrainP2P      = "drain_p2p"
+	RecoveryDrainAndReset = "drain_and_reset"
+	RecoveryIMEX          = "recover_imex"
+	RecoveryBusReset      = "bus_reset"
+	RecoverySystemReboot  = "system_reboot"
+)
+
+// Recoveries are the values of [Reading.Recovery] by the driver's number (nvml.h, nvmlDeviceGpuRecoveryAction_t).
+var Recoveries = []string{
+	RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset, RecoveryIMEX, RecoveryBusReset, RecoverySystemReboot,
+}
 
 // RowRemap is the state of row remapping, by which a GPU replaces faulty rows of its memory by
 // spare rows (NVML nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).

@@ -178,6 +178,13 @@ func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
 			add(rowRemapPending, "")
 		}
 	}
+	switch action := g.Reading.Recovery; action {
+	case "", gpu.RecoveryNone:
+	case gpu.RecoveryReset, gpu.RecoveryReboot, gpu.RecoveryDrainAndReset, gpu.RecoveryBusReset, gpu.RecoverySystemReboot:
+		add(recoveryReset, action)
+	default: // also an action of a newer driver
+		add(recoveryOther, action)
+	}
 	for _, e := range g.Reading.RASErrors {
 		if e.Type == gpu.RASUncorrectable && e.Count > 0 {
 			add(rasUncorrectable, e.Block)

@@ -93,6 +93,14 @@ func TestFindings(t *testing.T) {
 		"fabric in progress": {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Fabric.State = "in_progress" }, health.Watch, []string{"fabric_not_completed"}, false},
 		"slow links":         {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Fabric.Problems[0].Present = true }, health.Watch, []string{"fabric_problem"}, false},
 		"no fabric":          {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Fabric = nil }, health.OK, nil, false},
+		"no recovery":        {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "none" }, health.OK, nil, false},
+		"recovery by reset":  {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "reset" }, health.Reset, []string{"recovery_reset"}, false},
+		"recovery by reboot": {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "reboot" }, health.Reset, []string{"recovery_reset"}, false},
+		"drain and reset":    {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "drain_and_reset" }, health.Reset, []string{"recovery_reset"}, false},
+		"reset of the bus":   {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "bus_reset" }, health.Reset, []string{"recovery_reset"}, false},
+		"system reboot":      {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "system_reboot" }, health.Reset, []string{"recovery_reset"}, false},
+		"drain peers":        {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "drain_p2p" }, health.Watch, []string{"recovery_other"}, false},
+		"newer recovery":     {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "8" }, health.Watch, []string{"recovery_other"}, false},
 		"AMD, uncorrectable": {func(_ *gpu.Snapshot, g *gpu.GPU) {
 			g.Reading.RASErrors = []gpu.RASErrors{{Block: "umc", Type: gpu.RASUncorrectable, Count: 1}}
 		}, health.Reset, []string{"ras_uncorrectable"}, false},

@@ -59,6 +59,8 @@ const (
 	fabricFailed      = "fabric_failed"
 	fabricIncomplete  = "fabric_not_completed"
 	fabricProblem     = "fabric_problem"
+	recoveryReset     = "recovery_reset"
+	recoveryOther     = "recovery_other"
 	rasUncorrectable  = "ras_uncorrectable"
 	gpusMissing       = "gpus_missing"
 	driverDown        = "driver_down"
@@ -93,6 +95,8 @@ var Rules = []Rule{
 	xid(158, Reset, Return, "a fatal timeout of the GPU"),
 	{Code: rowRemapFailure, Advice: Return, Meaning: "no spare row is left for a faulty memory row", Source: memory, Alert: "GPULedgerRowRemapFailure"},
 	{Code: rowRemapPending, Advice: Reset, Meaning: "a row remap is pending until the next reset", Source: memory, Alert: "GPULedgerRowRemapPending"},
+	{Code: recoveryReset, Advice: Reset, Meaning: "the driver requires a reset of the GPU or a reboot", Source: header},
+	{Code: recoveryOther, Advice: Watch, Meaning: "the driver requires another recovery, such as to drain peer-to-peer jobs", Source: header},
 	{Code: rasUncorrectable, Advice: Reset, Meaning: "uncorrectable errors since the driver was loaded", Source: amdgpu, Alert: "GPULedgerRASErrors"},
 	{Code: lost, Advice: Reset, Again: Return, Meaning: "the driver no longer lists the GPU", Source: guidelines, Alert: "GPULedgerGPULost"},
 	{Code: notAnswering, Advice: Reset, Meaning: "driver calls hang or fail for five minutes", Source: guidelines, Alert: "GPULedgerGPUNotAnswering"},

@@ -29,6 +29,7 @@ func Full(i int) GPU {
 	}
 	g.Reading.Gauges[gpu.Power] = new(187.25)
 	g.Reading.RowRemap = &gpu.RowRemap{Pending: i == 1, Failed: i == 2, Correctable: 1 + i, Uncorrectable: 3 + i}
+	g.Reading.Recovery = gpu.RecoveryNone
 	g.Reading.ContextsKnown = true
 	g.Reading.Contexts = []gpu.Context{
 		{PID: uint32(4000 + i), MemoryUsed: new(uint64(1 << 29))},

@@ -31,6 +31,7 @@ func testAbsent(t *testing.T, c contract) {
 		"fabric":         func(g *GPU) { g.Device.Fabric = nil },
 		"power limit":    func(g *GPU) { g.Reading.PowerLimit = nil },
 		"row remapping":  func(g *GPU) { g.Reading.RowRemap = nil },
+		"recovery":       func(g *GPU) { g.Reading.Recovery = "" },
 		"process lists":  func(g *GPU) { g.Reading.Contexts, g.Reading.ContextsKnown = nil, false },
 		"process memory": func(g *GPU) { g.Reading.Contexts = []gpu.Context{{PID: 7}} },
 		"no process":     func(g *GPU) { g.Reading.Contexts = nil },

@@ -103,7 +103,7 @@ func TestCondition(t *testing.T) {
 }
 
 // TestConditionEvents checks the Events of a Node whose condition changes: one for each change, none for a Node that was always
-// healthy, for one that waits for the budget, and for a write that failed.
+// healthy, for a Node that waits for the budget, and for a write that failed.
 func TestConditionEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

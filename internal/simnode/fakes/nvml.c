@@ -46,6 +46,7 @@
  *            memory_used memory_reserved memory_total     bytes
  *            sm_clock memory_clock                        MHz
  *            throttled_sw_thermal throttled_hw_thermal throttled_power_brake   ns: fields 269, 270, 271
+ *            recovery_action                              field 230, nvmlDeviceGpuRecoveryAction_t
  *            clocks_event_reasons                         bits of the current reasons
  *            processes=1 samples=1                        supported calls
  *            mig=1 mig_slices                             MIG mode; slices of its largest GPU instance
@@ -651,6 +652,11 @@ static void field_value(struct call *c, nvmlFieldValue_t *v)
         v->nvmlReturn = NVML_SUCCESS;
         v->valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
         v->value.ullVal = call_fault(c, "blank") ? 0 : number(c->gpu, throttle_key(v->fieldId), 0);
+    }
+    if (v->fieldId == NVML_FI_DEV_GET_GPU_RECOVERY_ACTION && get(c->gpu, "recovery_action")) {
+        v->nvmlReturn = NVML_SUCCESS;
+        v->valueType = NVML_VALUE_TYPE_UNSIGNED_INT;
+        v->value.uiVal = number(c->gpu, "recovery_action", 0);
     }
     if ((is_energy || is_power) && get(c->gpu, key)) {
         v->nvmlReturn = NVML_SUCCESS;

@@ -52,7 +52,7 @@ func asAMD(g *gputest.GPU) {
 	if d.EnergySource == gpu.EnergyCounter {
 		d.EnergyScope = gpu.ScopeGPU
 	}
-	r.RowRemap, r.Samples, r.SamplesKnown, r.Instances, r.InstancesKnown = nil, nil, false, nil, false
+	r.Recovery, r.RowRemap, r.Samples, r.SamplesKnown, r.Instances, r.InstancesKnown = "", nil, nil, false, nil, false
 	var contexts []gpu.Context
 	for _, c := range r.Contexts {
 		c.MPS, c.GPUInstance = false, ""

@@ -79,7 +79,7 @@ var calls = withGauges(map[string]call{
 	"nvmlDeviceRegisterEvents":                     {plain, func(g *gputest.GPU) { g.Device.ReportsEvents = false }, nil},
 
 	"nvmlDeviceGetTotalEnergyConsumption": {plain, unmetered, func(g *gputest.GPU) { g.Reading.Energy = nil }},
-	"nvmlDeviceGetFieldValues":            {scoped, unmetered, func(g *gputest.GPU) { g.Reading.Energy = nil }},
+	"nvmlDeviceGetFieldValues":            {scoped, func(g *gputest.GPU) { unmetered(g); g.Reading.Recovery = "" }, func(g *gputest.GPU) { g.Reading.Energy = nil }},
 	"nvmlDeviceGetEnforcedPowerLimit":     always(plain, func(g *gputest.GPU) { g.Reading.PowerLimit = nil }),
 	"nvmlDeviceGetRemappedRows":           always(plain, func(g *gputest.GPU) { g.Reading.RowRemap = nil }),
 	"nvmlDeviceGetProcessUtilization":     always(plain, func(g *gputest.GPU) { g.Reading.SamplesKnown = false }),

@@ -17,7 +17,6 @@ const fabricFailed = "failed"
 // readFabric reads the registration with the fabric and the health of the links. Links also fail long after the registration,
 // so it is repeated. After an error the last registration stays, without the health.
 func (g *gpuReader) readFabric(q *inquiry) {
-	g.again = g.now().Boot + identityRetry
 	call, read := "nvmlDeviceGetGpuFabricInfo", func() (*gpu.Fabric, ret) {
 		info, r := g.handle.GetGpuFabricInfo()
 		return fabric(info.State, ret(info.Status), info.ClusterUuid, info.CliqueId), r

@@ -21,9 +21,12 @@ type gpuReader struct {
 	procFS string
 	memory
 	// incomplete is set while a part of the identity or the registration for events failed and may
-	// succeed later; again is the boot clock of the next attempt, and of the next reading of the fabric.
+	// succeed later; again is the boot clock of the next attempt, and of the next reading of the fabric and the recovery.
 	incomplete bool
 	again      time.Duration
+	// recovery is the action that the driver requires, empty if unknown; unreported is set if the driver reports none.
+	recovery   string
+	unreported bool
 	// devices are the MIG devices in the device's MIG; divided is set once all of them were read.
 	// They are not read again until they change.
 	devices []migDevice
@@ -39,7 +42,7 @@ type gpuReader struct {
 // read returns one reading, or an error if the GPU responded to no call.
 func (g *gpuReader) read() (*gpu.Reading, error) {
 	q := &inquiry{lib: g.lib}
-	r := &gpu.Reading{UUID: g.device.UUID}
+	r := &gpu.Reading{UUID: g.device.UUID, Recovery: g.recovery}
 	g.readEnergy(q, r)
 	g.readGauges(q, r)
 	g.readThrottle(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not concern the other values

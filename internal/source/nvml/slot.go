@@ -191,7 +191,7 @@ func (d *session) find(index int, bus string) (*gpuReader, error) {
 	return g, nil
 }
 
-// complete reads the missing parts of a GPU's identity and its fabric after a pause, and registers its events. It
+// complete reads the missing parts of a GPU's identity, its fabric and its recovery after a pause, and registers its events. It
 // runs in a lane.
 func (d *session) complete(g *gpuReader) {
 	due := g.now().Boot >= g.again
@@ -201,6 +201,10 @@ func (d *session) complete(g *gpuReader) {
 		g.identify()
 	case due && g.device.Fabric != nil:
 		g.readFabric(&inquiry{lib: d.lib})
+	}
+	if due {
+		g.readRecovery(&inquiry{lib: d.lib})
+		g.again = g.now().Boot + identityRetry
 	}
 	if incomplete || g.events != d.events.Load() {
 		d.subscribe(g)

@@ -2,6 +2,7 @@ package nvml_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,6 +179,39 @@ func TestFabricFailed(t *testing.T) {
 	d.change(pair())
 	clock.Advance(time.Minute)
 	gputest.Check(t, gputest.Read(t, s), pair())
+}
+
+// TestRecovery checks the words for the numbers of nvml.h (nvmlDeviceGpuRecoveryAction_t), which change while the driver is open. A
+// number that is newer stays a number; an action that could not be read, or in ones, is unknown.
+func TestRecovery(t *testing.T) {
+	words := []string{"none", "reset", "reboot", "drain_p2p", "drain_and_reset", "recover_imex", "bus_reset", "system_reboot", "8"}
+	clock := gputest.NewClock()
+	n := pair()
+	d := newDriver(t, n)
+	uuid := n.GPUs[0].Device.UUID
+	var s *nvml.Source
+	check := func(number, want string) {
+		t.Helper()
+		n.GPUs[0].Reading.Recovery = "" // so that the number is the only one
+		d.fields[uuid] = number
+		d.write()
+		if s == nil {
+			s = d.open(clock.Now)
+		}
+		clock.Advance(11 * time.Second)
+		n.GPUs[0].Reading.Recovery = want
+		gputest.Check(t, gputest.Read(t, s), n)
+	}
+	for number, word := range words {
+		check(fmt.Sprintf("recovery_action=%d", number), word)
+	}
+	check(fmt.Sprintf("recovery_action=%d", uint32(math.MaxUint32)), "")
+	check("recovery_action=1", "reset")
+	d.fault(uuid, "nvmlDeviceGetFieldValues", "fail:999")
+	check("recovery_action=1", "")
+	d.healed()
+	check("recovery_action=1", "reset")
+	check("events=8", "") // no longer supported
 }
 
 // TestFabricHealth checks masks that were composed by hand from nvml.h, as the links change after the registration. A mask that

@@ -4,6 +4,7 @@ package nodestate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,6 +146,9 @@ func reading(g gputest.GPU) (f []string) {
 		add("remap_failed", bit(rows.Failed))
 		add("remap_correctable", rows.Correctable)
 		add("remap_uncorrectable", rows.Uncorrectable)
+	}
+	if r.Recovery != "" {
+		add("recovery_action", slices.Index(gpu.Recoveries, r.Recovery))
 	}
 	if r.ContextsKnown {
 		add("processes", 1)

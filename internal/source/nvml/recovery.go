@@ -1,0 +1,42 @@
+package nvml
+
+import (
+	"math"
+	"strconv"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// readRecovery reads the action that the driver requires to recover the GPU. After an error it is unknown; a driver or a GPU that
+// does not report it is not read again.
+func (g *gpuReader) readRecovery(q *inquiry) {
+	g.recovery = ""
+	if g.unreported {
+		return
+	}
+	value, err := query(q, "nvmlDeviceGetFieldValues", func() (gonvml.FieldValue, ret) {
+		values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_GET_GPU_RECOVERY_ACTION, NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED)}}
+		r := g.handle.GetFieldValues(values)
+		return values[0], r
+	})
+	if err != nil {
+		g.unreported = unsupported(err)
+		return
+	}
+	if r := ret(value.NvmlReturn); r != gonvml.SUCCESS {
+		g.unreported = unsupported(r)
+		return
+	}
+	if action, r := fieldInteger(value); r == gonvml.SUCCESS && action < math.MaxUint32 {
+		g.recovery = recovery(action)
+	}
+}
+
+// recovery returns the word for an action, or its number.
+func recovery(action uint64) string {
+	if action < uint64(len(gpu.Recoveries)) {
+		return gpu.Recoveries[action]
+	}
+	return strconv.FormatUint(action, 10)
+}
