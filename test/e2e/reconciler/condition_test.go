@@ -65,6 +65,11 @@ func TestCondition(t *testing.T) {
 	if c := n.object().Status.Conditions[i]; c.Message != "reset, serial 1654, PCI 00000000:10:00.0: xid_48, fabric_failed" || c.LastTransitionTime.IsZero() {
 		t.Errorf("condition %+v", c)
 	}
+	eventually(t, "an Event has the reset", func() bool {
+		return slices.ContainsFunc(events(t, n), func(e core.Event) bool {
+			return e.Type == core.EventTypeWarning && e.Reason == "Reset" && strings.HasSuffix(e.Message, "reset, serial 1654, PCI 00000000:10:00.0: xid_48, fabric_failed")
+		})
+	})
 	since := now(t)
 	n.awaitReads(t, 5)
 	if writes := nodeWrites(t, since); len(writes) > 0 {
