@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -119,45 +120,25 @@ func TestChartLint(t *testing.T) {
 	}
 }
 
-// TestChartValues checks that every value has an effect on the objects, and that an unknown key
-// beside it is an error.
+// TestChartValues checks that every value changes the objects in both modes of the exporter, or is rejected by its name, and that
+// an unknown key beside it is an error.
 func TestChartValues(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "values.yaml")
 	check(t, err)
 	values, err := deploy.Values(text)
 	check(t, err)
-	sections, before := make(map[string]bool), make(map[string]string)
+	sections := make(map[string]bool)
 	for _, v := range values {
 		if v.Default == nil {
 			continue
 		}
 		sections[strings.Join(v.Path[:len(v.Path)-1], ".")] = true
-		set := "--set-json=" + v.Name() + "=" + another(t, &v)
-		args := []string{valuesOf("everything")}
-		switch v.Path[0] {
-		case "devicePlugin", "exporter", "sidecar":
-			args = []string{valuesOf("sidecar-everything")}
-		case "service":
-			args = []string{"--set-json=service.enable=true"} // --set has precedence over --set-json
-		case "serviceMonitor":
-			args = []string{"--set-json=serviceMonitor.enabled=true"}
-		case "dashboards", "prometheusRule":
-		default: // helm is faster without the largest objects
-			args = append(args, "--set=dashboards.enabled=false,prometheusRule.enabled=false")
+		for _, mode := range []string{"daemonset", "sidecar"} {
+			t.Run(mode+"/"+v.Name(), func(t *testing.T) {
+				t.Parallel()
+				checkValue(t, &v, baseOf(v.Path[0], mode))
+			})
 		}
-		base := strings.Join(args, " ")
-		if before[base] == "" {
-			before[base], err = template(t, args...)
-			check(t, err)
-		}
-		t.Run(set, func(t *testing.T) {
-			t.Parallel()
-			after, err := template(t, append(args, set)...)
-			check(t, err)
-			if after == before[base] {
-				t.Error("no effect")
-			}
-		})
 	}
 	for section := range sections {
 		set := "--set=" + strings.TrimPrefix(section+".unknownKey=1", ".")
@@ -167,13 +148,53 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
+// baseOf returns values beside which the values of a section have an effect.
+func baseOf(section, mode string) []string {
+	args := []string{valuesOf("everything")}
+	if mode == "sidecar" {
+		args = []string{
+			valuesOf("sidecar-everything"), "--set-json=archive=" + `{"enabled": true, "cluster": "example", "events": {"enabled": true, "cluster": "example", "existingSecret": "gpuledger-events"}}`,
+			"--set-json=reconciler.labels.enabled=true", "--set-json=dcgm.enabled=true",
+		}
+	}
+	switch section {
+	case "exporter": // the modes reject values of each other
+		return []string{"--set-json=platform=" + `"gpu-operator"`, "--set-json=exporter.mode=" + strconv.Quote(mode)}
+	case "service":
+		args = append(args, "--set-json=service.enable=true") // --set has precedence over --set-json
+	case "serviceMonitor":
+		args = append(args, "--set-json=serviceMonitor.enabled=true", "--set-json=podMonitor.enabled=false")
+	case "dashboards", "prometheusRule":
+		args = append(args, "--set-json="+section+".enabled=true")
+	default: // helm is faster without the largest objects
+		args = append(args, "--set=dashboards.enabled=false,prometheusRule.enabled=false")
+	}
+	return args
+}
+
+// checkValue checks that one of some other values of a setting changes the objects, or is rejected.
+func checkValue(t *testing.T, v *deploy.Value, base []string) {
+	t.Helper()
+	before, err := template(t, base...)
+	check(t, err)
+	others := []string{another(t, v)}
+	if _, is := v.Default.(bool); is {
+		others = []string{"true", "false"}
+	}
+	for _, choice := range v.Choices {
+		others = append(others, strconv.Quote(choice))
+	}
+	for _, other := range others {
+		after, err := template(t, append(base, "--set-json="+v.Name()+"="+other)...)
+		if err == nil && after != before || err != nil && strings.Contains(err.Error(), v.Name()+" has no effect") {
+			return
+		}
+	}
+	t.Errorf("none of %v has an effect or is rejected", others)
+}
+
 // special are new values of settings that do not accept any value.
 var special = map[string]string{
-	"exporter.mode":              `"daemonset"`, // beside the values of a sidecar
-	"reconciler.labels.scheme":   `"gpuledger"`, // the values have gpuid
-	"reconciler.enabled":         "false",
-	"podMonitor.honorLabels":     "false",
-	"scrapeAnnotations.enabled":  "true",
 	"extraHostVolumes":           `[{"name": "another", "hostPath": "/another"}]`,
 	"imagePullSecrets":           `[{"name": "another"}]`,
 	"prometheusRule.disabled":    `{"GPULedgerExporterMissing": true}`,
@@ -193,11 +214,6 @@ func another(t *testing.T, v *deploy.Value) string {
 	switch d := v.Default.(type) {
 	case string:
 		value = "another"
-		if v.Choices != nil {
-			value = v.Choices[len(v.Choices)-1]
-		}
-	case bool:
-		value = false // what is off by default is on in the values
 	case float64:
 		value = d + 1
 	case []any:
@@ -237,6 +253,8 @@ func TestChartKubernetes(t *testing.T) {
 		{[]string{"--kube-version=1.36.2", valuesOf("operator")}, ""},
 		{[]string{"--kube-version=1.35.0", valuesOf("operator")}, "exporter.mode=daemonset"},
 		{[]string{"--kube-version=1.35.0", "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy", valuesOf("operator")}, ""},
+		{[]string{"--set=exporter.mode=sidecar"}, "needs devicePlugin.namespace"},
+		{[]string{"--set=exporter.mode=sidecar,devicePlugin.namespace=nvidia"}, ""},
 		{[]string{valuesOf("operator"), "--set=platform=gke"}, "platform is gke: use exporter.mode=daemonset"},
 		{[]string{"--set=podMonitor.enabled=true,serviceMonitor.enabled=true"}, "scrape every exporter twice"},
 	}

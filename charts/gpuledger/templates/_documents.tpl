@@ -1,5 +1,26 @@
+{{/* Rejects values without an effect in the mode of the exporter. */}}
+{{- define "gpuledger.checkMode" -}}
+{{- $v := .Values }}
+{{- if eq $v.exporter.mode "sidecar" }}
+{{- $useless := dict "kubeletPath" (ne $v.kubeletPath "/var/lib/kubelet") "nfd.enabled" $v.nfd.enabled "scrapeAnnotations.enabled" $v.scrapeAnnotations.enabled }}
+{{- $_ := set $useless "dcgm.namespace" (ne $v.dcgm.namespace "gpu-operator") }}
+{{- $_ := set $useless "dcgm.podLabels" (ne (toJson $v.dcgm.podLabels) (toJson (dict "app" "nvidia-dcgm"))) }}
+{{- range list "affinity" "extraEnv" "extraHostVolumes" "extraVolumeMounts" "nodeSelector" "podAnnotations" "podLabels" "priorityClassName" "resources" "runtimeClassName" "tolerations" "updateStrategy" }}
+{{- $_ := set $useless . (get $v .) }}
+{{- end }}
+{{- range $name, $set := $useless }}{{ if $set }}
+{{- fail (printf "%s has no effect with exporter.mode=sidecar, where the exporter is in the device plugin's pods: remove it, or use exporter.mode=daemonset" $name) }}
+{{- end }}{{ end }}
+{{- else }}
+{{- range $section := list "devicePlugin" "sidecar" }}{{ range $name, $set := get $v $section }}{{ if $set }}
+{{- fail (printf "%s.%s has no effect with exporter.mode=daemonset: remove it, or use exporter.mode=sidecar" $section $name) }}
+{{- end }}{{ end }}{{ end }}
+{{- end }}
+{{- end }}
+
 {{/* The YAML documents of the selected overlay and components. */}}
 {{- define "gpuledger.documents" -}}
+{{- include "gpuledger.checkMode" . }}
 {{- $overlay := .Values.platform | default "standalone" }}
 {{- if eq .Values.exporter.mode "sidecar" }}
 {{- if not (has .Values.platform (list "" "gpu-operator" "amd")) }}{{ fail (printf "exporter.mode=sidecar works with the platforms gpu-operator and amd and without one, but platform is %s: use exporter.mode=daemonset" .Values.platform) }}{{ end }}

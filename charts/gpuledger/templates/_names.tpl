@@ -3,13 +3,17 @@
 {{ .Values.namespaceOverride | default .Release.Namespace }}
 {{- end }}
 
-{{/* The device plugin of the platform, changed by the values, as YAML. */}}
+{{/* The device plugin of the platform, changed by the values, as YAML. Without a platform, a namespace of the usual name may be of any user. */}}
 {{- define "gpuledger.devicePlugin" -}}
-{{- $plugin := dict "namespace" "gpu-operator" "daemonSet" "nvidia-device-plugin-daemonset" "podLabels" (dict "app" "nvidia-device-plugin-daemonset") }}
+{{- $plugin := dict "namespace" "" "daemonSet" "nvidia-device-plugin-daemonset" "podLabels" (dict "app" "nvidia-device-plugin-daemonset") }}
+{{- if eq .Values.platform "gpu-operator" }}{{ $_ := set $plugin "namespace" "gpu-operator" }}{{ end }}
 {{- if eq .Values.platform "amd" }}
 {{- $plugin = dict "namespace" "kube-system" "daemonSet" "amdgpu-device-plugin-daemonset" "podLabels" (dict "name" "amdgpu-dp-ds") }}
 {{- end }}
 {{- range $key, $value := .Values.devicePlugin }}{{ if $value }}{{ $_ := set $plugin $key $value }}{{ end }}{{ end }}
+{{- if not $plugin.namespace }}
+{{- fail "exporter.mode=sidecar without platform=gpu-operator or amd needs devicePlugin.namespace, the namespace of the device plugin: find it with kubectl get daemonsets --all-namespaces. The reconciler trusts its pods, so other users must not be able to create pods there." }}
+{{- end }}
 {{- toYaml $plugin }}
 {{- end }}
 
