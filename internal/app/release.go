@@ -102,11 +102,17 @@ func ReleaseDriver(ctx context.Context, cfg Config, out io.Writer) error {
 		return fmt.Errorf("no exporter keeps its books in %s (--state.path)", cfg.StatePath)
 	}
 	if cfg.Release.For == 0 {
+		if err := dir.RemoveTable(state.Release); err != nil {
+			return err
+		}
 		fmt.Fprintln(out, "the exporter opens the driver again")
-		return dir.RemoveTable(state.Release)
+		return nil
 	}
 	request := release{GPU: cfg.Release.GPU, Until: time.Now().Add(cfg.Release.For), By: cfg.Release.By}
-	if err := errors.Join(request.check(), dir.SaveTable(state.Release, &request)); err != nil {
+	if err := request.check(); err != nil {
+		return err
+	}
+	if err := dir.SaveTable(state.Release, &request); err != nil {
 		return err
 	}
 	answer, err := awaitRelease(ctx, dir, request)

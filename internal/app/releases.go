@@ -24,6 +24,7 @@ type releases struct {
 	now     gpu.Clock
 	log     *slog.Logger
 	stages  *stage.Set
+	last    nvml.Release // request
 	inForce bool
 	logged  string              // last error of the file
 	looking lane.Lane[struct{}] // at a file system that may hang
@@ -60,15 +61,15 @@ func (r *releases) apply() {
 	defer dir.Close()
 	began := r.now()
 	var file release
-	err = dir.LoadTable(state.Release, &file, file.check)
-	if err == nil && !began.Wall.Before(file.Until) {
-		err = errors.Join(errEnded, dir.RemoveTable(state.Release))
-	}
-	if err != nil {
+	if err = dir.LoadTable(state.Release, &file, file.check); err != nil {
 		r.end(began, err)
 		return
 	}
-	request := nvml.Release{GPU: file.GPU, Until: file.Until, By: file.By}
+	request := r.request(file, began)
+	if began.Boot >= request.Ends {
+		r.end(began, errors.Join(errEnded, dir.RemoveTable(state.Release)))
+		return
+	}
 	answer := file
 	answer.Error = ""
 	if answer.Done, err = r.source.Release(&request); err != nil {
@@ -81,6 +82,14 @@ func (r *releases) apply() {
 	if answer != file && file.isIn(dir) {
 		_ = dir.SaveTable(state.Release, &answer) // the command reports that there is no answer
 	}
+}
+
+// request returns the request of a file. Its end does not move when the clock is set.
+func (r *releases) request(file release, now gpu.Instant) nvml.Release {
+	if r.last.GPU != file.GPU || r.last.By != file.By || !r.last.Until.Equal(file.Until) {
+		r.last = nvml.Release{GPU: file.GPU, Until: file.Until, By: file.By, Ends: now.Boot + file.Until.Sub(now.Wall)}
+	}
+	return r.last
 }
 
 // errEnded is the error of a file whose time is over.

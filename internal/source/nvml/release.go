@@ -15,6 +15,8 @@ type Release struct {
 	// GPU is the UUID, the serial number or the PCI address of the GPUs; empty for the whole driver.
 	GPU   string
 	Until time.Time
+	// Ends is Until on the boot clock, which has no steps.
+	Ends time.Duration
 	// By is the user.
 	By string
 
@@ -43,6 +45,9 @@ func (s *Source) Release(r *Release) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.release.same(r) {
+		if r != nil && !r.all() && len(s.memories.devices()) == 0 {
+			return false, nil // no GPU was read yet
+		}
 		if err := s.choose(r); err != nil {
 			return false, err
 		}
@@ -93,7 +98,7 @@ func named(d gpu.Device, name string) bool {
 
 // inForce returns the release unless its time is over.
 func (s *Source) inForce() *Release {
-	if s.release != nil && !s.cfg.Now().Wall.Before(s.release.Until) {
+	if s.release != nil && s.cfg.Now().Boot >= s.release.Ends {
 		s.release = nil
 	}
 	return s.release

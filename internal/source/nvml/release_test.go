@@ -14,7 +14,8 @@ import (
 
 // request requests a release of a quarter of an hour at two o'clock.
 func request(clock *gputest.Clock, name string) *nvml.Release {
-	return &nvml.Release{GPU: name, Until: clock.Now().Wall.Add(15 * time.Minute), By: "ada"}
+	now := clock.Now()
+	return &nvml.Release{GPU: name, Until: now.Wall.Add(15 * time.Minute), Ends: now.Boot + 15*time.Minute, By: "ada"}
 }
 
 func wantRelease(t *testing.T, s *nvml.Source, r *nvml.Release, done bool) {
@@ -106,4 +107,17 @@ func TestReleaseGPU(t *testing.T) {
 	if _, err := s.Release(request(clock, "GPU-0")); err == nil {
 		t.Error("an unknown GPU was released")
 	}
+}
+
+// TestReleaseGPUAtOnce checks that a GPU can be released before the first reading, which finds it: after a restart during a release.
+func TestReleaseGPUAtOnce(t *testing.T) {
+	clock := clockAtTwo()
+	d := newDriver(t, pair())
+	s := d.open(clock.Now)
+	r := request(clock, d.node.GPUs[1].Device.Serial)
+	wantRelease(t, s, r, false)
+	gputest.Check(t, gputest.Read(t, s), d.node)
+	wantRelease(t, s, r, false)
+	_ = gputest.Read(t, s)
+	wantRelease(t, s, r, true)
 }
