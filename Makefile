@@ -120,7 +120,7 @@ E2E           = go test $(E2EARGS)
 # The temporary files of these targets are in memory, if there is enough of it. Those of e2e are not:
 # Prometheus reserves space in its files, which memory has to fill.
 IN_MEMORY := test test-realtime check rendered race real fuzz bench-blindness
-$(IN_MEMORY): export TMPDIR := $(shell tools/tempdir)
+$(IN_MEMORY): export TMPDIR := $(if $(wildcard tools/tempdir),$(shell tools/tempdir))
 
 .PHONY: help
 help: ## list the targets
