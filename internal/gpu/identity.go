@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -24,7 +23,7 @@ func placeholder(s string) bool {
 	if strings.Trim(s, "0-._*x \ufffd") == "" { // zeros, dashes, dots, also 0x0000; a 0xff byte reads as \ufffd
 		return true
 	}
-	if slices.Contains(kitUUIDs, s) || template.MatchString(s) || onlyWords(s) {
+	if slices.Contains(kitUUIDs, s) || template(s) || onlyWords(s) {
 		return true
 	}
 	plain := strings.Map(func(r rune) rune {
@@ -36,16 +35,25 @@ func placeholder(s string) bool {
 	return repeats(plain) || counts(plain) || counts(strings.TrimLeft(plain, "abcdefghijklmnopqrstuvwxyz"))
 }
 
-var (
-	// kitUUIDs are the examples of firmware kits.
-	kitUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc"}
+// kitUUIDs are the examples of firmware kits.
+var kitUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc"}
 
-	// template matches a text in place of a value: $(DEFAULT_STRING), <<<NULL>>>, [N/A], (none).
-	template = regexp.MustCompile(`^(\$?\(.*\)|\$\{.*\}|<.*>|\[.*\]|%.*%)$`)
+// brackets enclose a text in place of a value.
+var brackets = [][2]string{{"(", ")"}, {"$(", ")"}, {"${", "}"}, {"<", ">"}, {"[", "]"}, {"%", "%"}}
 
-	// typeNumber is the number of a type of SMBIOS, as in Type2 - Board Serial Number.
-	typeNumber = regexp.MustCompile(`^type[0-9]{1,2}$`)
-)
+// template reports whether s is a text in place of a value: $(DEFAULT_STRING), <<<NULL>>>, [N/A], (none). Each scrape asks for
+// every identity, so there are no regular expressions, which allocate.
+func template(s string) bool {
+	return slices.ContainsFunc(brackets, func(b [2]string) bool {
+		return len(s) >= len(b[0])+len(b[1]) && strings.HasPrefix(s, b[0]) && strings.HasSuffix(s, b[1])
+	})
+}
+
+// typeNumber reports whether s is the number of a type of SMBIOS, as in Type2 - Board Serial Number.
+func typeNumber(s string) bool {
+	number, found := strings.CutPrefix(s, "type")
+	return found && (len(number) == 1 || len(number) == 2) && strings.Trim(number, "0123456789") == ""
+}
 
 // words are the words of texts that describe a value or its absence, also N/A and O.E.M.
 var words = setOf(strings.Fields(`
@@ -66,7 +74,7 @@ func setOf(list []string) map[string]bool {
 func onlyWords(s string) bool {
 	found := false
 	for word := range strings.FieldsFuncSeq(s, separates) {
-		if !words[word] && !typeNumber.MatchString(word) {
+		if !words[word] && !typeNumber(word) {
 			return false
 		}
 		found = true
