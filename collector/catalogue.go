@@ -106,6 +106,7 @@ const (
 	rowRemapFailure
 	gpuRecovery
 	rasErrors
+	switchErrors
 	stageUp
 	stageDuration
 	stageFailures
@@ -501,6 +502,11 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 		Family: familyHealth, Name: "gpuledger_gpu_recovery_action_info", Type: gauge,
 		Labels: plus(ofGPU, "action"),
 		Help:   "What the driver requires to recover the GPU; absent where it does not report it.",
+	},
+	switchErrors: {
+		Family: familyHealth, Name: "gpuledger_nvswitch_sxid_errors_total", Type: counter,
+		Labels: []string{"pci_bus_id", "sxid", "severity"},
+		Help:   "SXID errors of an NVSwitch in the kernel's log since the node booted; absent until there is one, and without `--xid.kernel-log`.",
 	},
 	rasErrors: {
 		Family: familyHealth, Name: "gpuledger_gpu_ras_errors_total", Type: counter,

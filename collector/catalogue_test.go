@@ -198,6 +198,7 @@ func TestCardinality(t *testing.T) {
 			"GPU and block":              more(collector.MainPage, withRAS(2), withRAS(1)),
 			"stage":                      more(collector.MainPage, withStages(2), withStages(1)),
 
+			"NVSwitch, SXID code and severity seen":  more(collector.MainPage, withSXIDs(2), withSXIDs(1)),
 			"GPU and throttle cause seen":            main(throttled(crowd(1, 0, 0), 2), throttled(crowd(1, 0, 0), 1)),
 			"container, GPU and throttle cause seen": main(throttled(crowd(1, 1, 0), 2), throttled(crowd(1, 1, 0), 1)) - onBoard,
 			"unit, GPU and throttle cause seen":      main(throttled(crowdOfUnits(1, 1, 0), 2), throttled(crowdOfUnits(1, 1, 0), 1)) - onBoard,
@@ -246,6 +247,15 @@ func withXIDs(n uint64) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	for code := range n {
 		s.GPUs[0].Events.Add(gpu.DriverEvent{Code: code, At: now})
+	}
+	return s
+}
+
+// withSXIDs returns a node with errors of n codes of an NVSwitch.
+func withSXIDs(n uint64) *gpu.Snapshot {
+	s := crowd(1, 0, 0)
+	for code := range n {
+		s.NVSwitches = append(s.NVSwitches, gpu.NVSwitchErrors{PCIBusID: "0000:c1:00.0", Code: code, Severity: gpu.SeverityFatal, Count: 1, Since: now})
 	}
 	return s
 }

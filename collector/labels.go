@@ -91,6 +91,11 @@ var labelCatalogue = []metric.Label{
 	{Name: "process", Help: "Name of the process when it was first read."},
 	{Name: "container_id", Help: "Container id of the container runtime."},
 	{Name: "xid", Help: "XID code."},
+	{Name: "sxid", Help: "SXID code."},
+	{
+		Name: "severity", Help: "Severity of the error by NVIDIA's driver.",
+		Values: []string{string(gpu.SeverityFatal), string(gpu.SeverityNonFatal)},
+	},
 	{Name: "error", Help: "Kind of memory error that a row was remapped for.", Values: []string{"correctable", "uncorrectable"}, Complete: true},
 	{Name: "block", Help: "Block of the GPU, by AMD's driver: `umc` is its memory, `gfx` its compute units."},
 	{

@@ -43,6 +43,7 @@ var perLabels = []struct {
 	{[]string{"pod_uid"}, "pod and GPU"},
 	{[]string{"pod_namespace"}, "namespace"},
 	{[]string{"xid"}, "GPU and XID code seen"},
+	{[]string{"sxid"}, "NVSwitch, SXID code and severity seen"},
 	{[]string{"block"}, "GPU and block"},
 	{[]string{"problem"}, "GPU and fabric problem"},
 	{[]string{"mig_uuid"}, "MIG device"},

@@ -1,6 +1,10 @@
 package collector
 
-import "github.com/gpuledger/gpuledger/internal/gpu"
+import (
+	"strconv"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
 
 // node renders the machine and the driver. A machine of which nothing is known has
 // no series.
@@ -20,6 +24,13 @@ func (p *page) node(s *gpu.Snapshot) {
 	}
 	optional(p, pciGPUs, s.PCIGPUs, nil)
 	optional(p, driverGPUs, s.DriverGPUs, nil)
+	for _, e := range s.NVSwitches {
+		p.counter(switchErrors, float64(e.Count), e.Since, p.labels(
+			"pci_bus_id", e.PCIBusID,
+			"sxid", strconv.FormatUint(e.Code, 10),
+			"severity", string(e.Severity),
+		))
+	}
 }
 
 // machine renders the machine as its firmware describes it.

@@ -76,6 +76,10 @@ func fullNode() *gpu.Snapshot {
 		}}},
 		PCIGPUs: new(3), DriverGPUs: new(3),
 		GPUs: []gpu.GPU{whole, shared, divided},
+		NVSwitches: []gpu.NVSwitchErrors{
+			{PCIBusID: "0000:c1:00.0", Code: 12028, Severity: gpu.SeverityNonFatal, Count: 3, Since: boot.Add(time.Minute)},
+			{PCIBusID: "0000:c1:00.0", Code: 20034, Severity: gpu.SeverityFatal, Count: 1, Since: boot.Add(2 * time.Minute)},
+		},
 		Stages: []gpu.Stage{
 			{Name: "driver", Up: true, Duration: 12 * time.Millisecond, LastSuccess: now},
 			{Name: "pod_resources", Duration: 5 * time.Second, Failures: 17, LastSuccess: now.Add(-time.Minute)},

@@ -38,6 +38,7 @@ var unshown = map[string]string{
 	"GPUs.Events.Driver":                     "for the counts by code",
 	"GPUs.Events.Kernel":                     "for the counts by code",
 	"GPUs.Events.Records":                    "for the counts by code",
+	"NVSwitches.Records":                     "for the count",
 	"GPUs.Book.IdlePower":                    "on the page as Floor",
 	"GPUs.Reading.Contexts":                  "empty in a snapshot",
 	"GPUs.Reading.Sample":                    "empty in a snapshot",

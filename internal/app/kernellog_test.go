@@ -11,10 +11,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestKernelLog shows an error of 5 seconds after the boot on the page and in the record.
-func TestKernelLog(t *testing.T) {
+// withKernelLog runs ticks of a node whose kernel log has a record, until its page matches.
+func withKernelLog(t *testing.T, record, page string) *bench {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "kmsg")
-	if err := os.WriteFile(path, []byte("3,77,5000000,-;NVRM: Xid (PCI:0000:1b:00): 119, Timeout\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	sc, err := simnode.Lookup("dgx-h100")
@@ -26,21 +27,37 @@ func TestKernelLog(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- b.node.Kernel.Run(ctx) }()
-	uuid := sc.GPUs[0].UUID
-	for total := regexp.MustCompile(`(?m)^gpuledger_gpu_xid_errors_total{UUID="` + uuid + `"} 1$`); ctx.Err() == nil; {
-		b.node.Sampler.Tick(ctx)
-		if total.MatchString(b.page()) {
-			break
+	for want := regexp.MustCompile("(?m)^" + page + "$"); !want.MatchString(b.page()); {
+		if ctx.Err() != nil {
+			t.Fatalf("no %s:\n%s", page, b.page())
 		}
+		b.node.Sampler.Tick(ctx)
 	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	return b
+}
+
+// TestKernelLog shows an error of 5 seconds after the boot on the page and in the record.
+func TestKernelLog(t *testing.T) {
+	sc, err := simnode.Lookup("dgx-h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uuid := sc.GPUs[0].UUID
+	b := withKernelLog(t, "3,77,5000000,-;NVRM: Xid (PCI:0000:1b:00): 119, Timeout\n", `gpuledger_gpu_xid_errors_total{UUID="`+uuid+`"} 1`)
 	if record := regexp.MustCompile(`gpuledger_board_xid_errors_total{.*UUID="` + uuid + `".*xid="119"} 1\n`); !record.MatchString(b.record()) {
 		t.Errorf("no error in the record:\n%s", b.record())
 	}
 	if g := b.node.Sampler.Latest().GPUs[0]; g.UUID != uuid || !g.Events.Since.Equal(b.now.Wall.Add(5*time.Second-b.now.Boot)) {
 		t.Errorf("errors of %s count since %v", g.UUID, g.Events.Since)
 	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+}
+
+// TestKernelLogOfSwitches shows an error of an NVSwitch on the page.
+func TestKernelLogOfSwitches(t *testing.T) {
+	withKernelLog(t, "3,76,4000000,-;nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n",
+		`gpuledger_nvswitch_sxid_errors_total{pci_bus_id="0000:c1:00.0",severity="fatal",sxid="20034"} 1`)
 }

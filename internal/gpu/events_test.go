@@ -19,7 +19,7 @@ func TestErrorsCountOnce(t *testing.T) {
 	for run := range 2000 {
 		var x gpu.DriverEvents
 		x.Since = boot.Add(time.Hour)
-		var log []gpu.KernelXID
+		var log []gpu.KernelError
 		var events []gpu.DriverEvent
 		truth := make(map[uint64]uint64)
 		read, before, logged := 0, r.IntN(5), r.IntN(30)
@@ -36,7 +36,7 @@ func TestErrorsCountOnce(t *testing.T) {
 		for i := range 30 {
 			code, at := []uint64{13, 31, 79}[r.IntN(3)], boot.Add(time.Duration(i)*time.Minute)
 			truth[code]++
-			log = append(log, gpu.KernelXID{Code: code, Sequence: uint64(i), At: at})
+			log = append(log, gpu.KernelError{Code: code, Sequence: uint64(i), At: at})
 			if i >= before {
 				events = append(events, gpu.DriverEvent{Code: code, At: at})
 			}

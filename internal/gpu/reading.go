@@ -188,14 +188,6 @@ type DriverEvent struct {
 	Earlier uint64
 }
 
-// KernelXID is an XID error in the kernel's log.
-type KernelXID struct {
-	Address  string // of the GPU on the PCI bus, without the function, such as 0000:3b:00
-	Code     uint64
-	Sequence uint64 // of the record, which increases in a boot
-	At       time.Time
-}
-
 // maxWaiting is the number of queued errors that keep their own times.
 const maxWaiting = 1024
 

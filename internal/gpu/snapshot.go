@@ -18,6 +18,8 @@ type Snapshot struct {
 	DriverGPUs *int
 	// GPUs are all GPUs found in this boot, present or lost, by PCI address.
 	GPUs []GPU
+	// NVSwitches are the errors of NVSwitches by address, code and severity.
+	NVSwitches []NVSwitchErrors
 	// Units describes units that hold, use or recently used a GPU, as far as known.
 	Units  map[Unit]UnitInfo
 	Stages []Stage
@@ -97,7 +99,7 @@ func (x *DriverEvents) Add(e DriverEvent) {
 // AddKernel counts an error in the kernel's log, unless its record was counted before, or the
 // driver's events contain it. A count, unlike a comparison of times, is right however late an
 // event is received.
-func (x *DriverEvents) AddKernel(e KernelXID) {
+func (x *DriverEvents) AddKernel(e KernelError) {
 	if e.Sequence < x.Records {
 		return
 	}

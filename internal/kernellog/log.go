@@ -32,11 +32,11 @@ type Log struct {
 	Stages *stage.Set
 
 	mu      sync.Mutex
-	waiting []gpu.KernelXID
+	waiting []gpu.KernelError
 }
 
 // Take returns the errors since the last call. Those of an earlier reading of the log are repeated.
-func (l *Log) Take() []gpu.KernelXID {
+func (l *Log) Take() []gpu.KernelError {
 	if l == nil {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (l *Log) records(r io.Reader) error {
 	}
 }
 
-func (l *Log) put(x gpu.KernelXID) {
+func (l *Log) put(x gpu.KernelError) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waiting) == maxWaiting {

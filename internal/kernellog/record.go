@@ -16,21 +16,38 @@ import (
 // Old drivers omit "PCI:", others add the function, and lines of MIG instances add "GPU-I:05".
 var xid = regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?(?: [^()]{1,64})?\): ([0-9]{1,9})\b`)
 
-// Parse returns the XID error of a record of /dev/kmsg and its time on the boot clock. A record has
+// sxid matches the first line of an NVSwitch's error, such as
+//
+//	nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)
+//
+// The lines with details that follow it have no severity in words.
+var sxid = regexp.MustCompile(`^nvidia-nvswitch[0-9]{1,3}: SXid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\): ([0-9]{1,9}), (Non-fatal|Fatal)\b`)
+
+// severities are the severities by the driver's words.
+var severities = map[string]gpu.Severity{"Fatal": gpu.SeverityFatal, "Non-fatal": gpu.SeverityNonFatal}
+
+// Parse returns the error of a record of /dev/kmsg and its time on the boot clock. A record has
 // comma-separated numbers (priority, sequence number, microseconds), a semicolon and the message
-// (Documentation/ABI/testing/dev-kmsg). Priorities from 8 on are of user programs.
-func Parse(record []byte) (x gpu.KernelXID, at time.Duration, ok bool) {
+// (Documentation/ABI/testing/dev-kmsg). Priorities from 8 on are of user programs: the kernel gives them to all that is
+// written to /dev/kmsg, so that a program cannot invent an error.
+func Parse(record []byte) (x gpu.KernelError, at time.Duration, ok bool) {
 	head, message, _ := bytes.Cut(record, []byte(";"))
 	match := xid.FindSubmatch(message)
+	if match == nil {
+		if match = sxid.FindSubmatch(message); match != nil {
+			x.Severity = severities[string(match[3])]
+		}
+	}
 	fields := bytes.Split(head, []byte(","))
 	if match == nil || len(fields) < 3 || len(fields[0]) != 1 || fields[0][0] >= '8' {
-		return x, 0, false
+		return gpu.KernelError{}, 0, false
 	}
 	sequence, err1 := strconv.ParseUint(string(fields[1]), 10, 64)
 	µs, err2 := strconv.ParseUint(string(fields[2]), 10, 50)
 	code, err3 := strconv.ParseUint(string(match[2]), 10, 32)
 	if err1 != nil || err2 != nil || err3 != nil {
-		return x, 0, false
+		return gpu.KernelError{}, 0, false
 	}
-	return gpu.KernelXID{Address: string(match[1]), Code: code, Sequence: sequence}, time.Duration(µs) * time.Microsecond, true
+	x.Address, x.Code, x.Sequence = string(match[1]), code, sequence
+	return x, time.Duration(µs) * time.Microsecond, true
 }

@@ -16,7 +16,7 @@ type gpuList struct {
 	// keep is the time that the book of a lost GPU is shown.
 	keep time.Duration
 	// unplaced are errors in the kernel's log of GPUs that are not in the list.
-	unplaced []gpu.KernelXID
+	unplaced []gpu.KernelError
 }
 
 // An entry is one GPU of the list. It is part of the saved state.
@@ -91,7 +91,7 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 }
 
 // addKernel counts errors in the kernel's log. Errors of a GPU that no driver has listed wait for it.
-func (r *gpuList) addKernel(errors []gpu.KernelXID) {
+func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	waiting := append(r.unplaced, errors...)
 	r.unplaced = nil
 	for _, x := range waiting {

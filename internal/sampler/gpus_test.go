@@ -244,7 +244,7 @@ func TestHungAtRestart(t *testing.T) {
 func TestKernelLog(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)
-	log := []gpu.KernelXID{
+	log := []gpu.KernelError{
 		{Address: "0000:43:00", Code: 63, Sequence: 7, At: at},
 		{Address: "0000:1b:00", Code: 31, Sequence: 9, At: at},
 		{Address: "0000:99:00", Code: 79, Sequence: 11, At: at}, // no driver lists it
@@ -256,7 +256,7 @@ func TestKernelLog(t *testing.T) {
 	w.ticks(s, 2)
 	w.devices = all
 	w.xids = []gpu.DriverEvent{{UUID: second, Code: 79, At: w.instant().Wall}}
-	w.kernelLog = []gpu.KernelXID{{Address: "0000:43:00", Code: 79, Sequence: 12, At: w.instant().Wall}}
+	w.kernelLog = []gpu.KernelError{{Address: "0000:43:00", Code: 79, Sequence: 12, At: w.instant().Wall}}
 	log = append(log, w.kernelLog...)
 	check := func(snap *gpu.Snapshot) {
 		t.Helper()

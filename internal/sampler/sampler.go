@@ -46,8 +46,8 @@ type Config struct {
 	Owners Owners
 	Mapper Mapper
 	Host   host.Host
-	// KernelLog returns the XID errors in the kernel's log since the last call; may be nil.
-	KernelLog func() []gpu.KernelXID
+	// KernelLog returns the errors in the kernel's log since the last call; may be nil.
+	KernelLog func() []gpu.KernelError
 	// PCIClasses match the GPUs on the PCI bus that the source reads.
 	PCIClasses []gpu.PCIClass
 	// NodeName is the name of the Kubernetes node; may be empty.
@@ -97,7 +97,7 @@ func New(cfg Config) *Sampler {
 		processes: newProcesses(cfg.Owners),
 		seen:      make(ownersSeen),
 		declared:  make(map[string][]gpu.Allocation),
-		store:     store{cfg: cfg},
+		store:     store{cfg: cfg, switches: make(nvSwitches)},
 		node:      gpu.Node{Name: cfg.NodeName},
 	}
 }
@@ -133,10 +133,10 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.gpus.restore(s.store.acquire(ctx))
 	if err == nil {
 		s.gpus.update(report, now)
-		if s.cfg.KernelLog != nil && s.store.ledger != nil { // the file contains which errors were counted before
-			s.gpus.addKernel(s.cfg.KernelLog())
-		}
 		s.modules.divide(&s.gpus, report.Readings)
+	}
+	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the file contains which errors were counted before
+		s.gpus.addKernel(s.store.switches.add(s.cfg.KernelLog()))
 	}
 	if !s.cfg.Mapper.SeesHost() {
 		blind(report.Readings)
@@ -277,6 +277,13 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 // exporter keeps the books, because the file may contain older ones.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
+	switch {
+	case s.store.ledger == nil:
+	case !s.store.stale:
+		snap.NVSwitches = s.store.switches.list()
+	case last != nil:
+		snap.NVSwitches = last.NVSwitches
+	}
 	for i := range snap.GPUs {
 		g := &snap.GPUs[i]
 		if s.store.ledger == nil {

@@ -33,6 +33,8 @@ type store struct {
 	stale bool
 	idle  idlePowers
 	jobs  descriptions
+	// switches are the errors of NVSwitches.
+	switches nvSwitches
 }
 
 // saved is the result of a save: errors of the ledger's file, and of the tables of idle powers and descriptions, which are
@@ -50,16 +52,18 @@ const (
 	closeTimeout = 250 * time.Millisecond
 )
 
-// record is a line of the file: a GPU, or a piece of the books.
+// record is a line of the file: a GPU, the errors of an NVSwitch, or a piece of the books.
 type record struct {
-	GPU *entry `json:"gpu,omitempty"`
+	GPU      *entry              `json:"gpu,omitempty"`
+	NVSwitch *gpu.NVSwitchErrors `json:"nvswitch,omitempty"`
 	ledger.Record
 }
 
 // content is the data in the file.
 type content struct {
-	gpus  map[string]entry // by UUID
-	books ledger.Builder
+	gpus     map[string]entry // by UUID
+	switches []gpu.NVSwitchErrors
+	books    ledger.Builder
 }
 
 func (c *content) add(version int, line json.RawMessage) error {
@@ -72,15 +76,19 @@ func (c *content) add(version int, line json.RawMessage) error {
 			return err
 		}
 	}
-	if r.GPU == nil {
+	switch {
+	case r.GPU != nil:
+		c.gpus[r.GPU.UUID] = *r.GPU
+	case r.NVSwitch != nil:
+		c.switches = append(c.switches, *r.NVSwitch)
+	default:
 		return c.books.Add(r.Record)
 	}
-	c.gpus[r.GPU.UUID] = *r.GPU
 	return nil
 }
 
 // records returns the lines of the file. It reuses one variable for all of them.
-func records(gpus map[string]entry, books ledger.State) iter.Seq[any] {
+func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.State) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		var r record
 		for _, e := range gpus {
@@ -89,6 +97,12 @@ func records(gpus map[string]entry, books ledger.State) iter.Seq[any] {
 			}
 		}
 		r.GPU = nil
+		for _, e := range switches {
+			if r.NVSwitch = &e; !yield(&r) {
+				return
+			}
+		}
+		r.NVSwitch = nil
 		for r.Record = range books.Records() {
 			if !yield(&r) {
 				return
@@ -211,6 +225,7 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	if err != nil {
 		gpus = nil // its content is invalid
 	} else {
+		s.switches.restore(c.switches)
 		err = c.books.State.Check(began.Boot)
 	}
 	if err != nil {
@@ -240,10 +255,10 @@ func (s *store) save(ctx context.Context, gpus map[string]entry, v view, books l
 	if !s.finish(ctx, began) || s.dir == nil {
 		return
 	}
-	dir, entries := s.dir, copied(gpus)
+	dir, entries, switches := s.dir, copied(gpus), s.switches.list()
 	result := saved{table: s.idle.update(began.Boot, gpus, v.report.Drivers, books), jobs: s.jobs.update(began.Boot, v.units)}
 	s.saving.Begin(func() saved {
-		if result.err = dir.Save(records(entries, books)); errors.Is(result.err, state.ErrGone) {
+		if result.err = dir.Save(records(entries, switches, books)); errors.Is(result.err, state.ErrGone) {
 			_ = dir.Close()
 			return saved{err: result.err}
 		}

@@ -57,7 +57,7 @@ type world struct {
 	idlePower   map[string]gpu.Watts
 	log         *slog.Logger
 	// kernelLog are the errors in the kernel's log for the next tick.
-	kernelLog []gpu.KernelXID
+	kernelLog []gpu.KernelError
 }
 
 func newWorld(t *testing.T) *world {
@@ -132,7 +132,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 	return r, nil
 }
 
-func (w *world) takeLog() []gpu.KernelXID {
+func (w *world) takeLog() []gpu.KernelError {
 	taken := w.kernelLog
 	w.kernelLog = nil
 	return taken

@@ -49,7 +49,7 @@ func About(n Name) string {
 		DCGM:          "reads the DCGM host engine, if configured",
 		Release:       "closed the driver on request (gpuledger release)",
 		XID:           "receives XID errors from the driver",
-		KernelLog:     "reads XID errors from the kernel's log, if enabled",
+		KernelLog:     "reads XID and SXID errors from the kernel's log, if enabled",
 		PCI:           "counts GPUs on the PCI bus",
 		DMI:           "reads the machine's identity from its firmware",
 		GPUProcesses:  "lists the processes on the GPUs",

@@ -145,13 +145,13 @@ func countPCI(t *testing.T, input string) string {
 	return strconv.Itoa(n)
 }
 
-// kernelXID returns the address and the code in a line of the kernel's log.
+// kernelXID returns the address, the code and the severity in a line of the kernel's log.
 func kernelXID(_ *testing.T, line string) string {
 	x, _, ok := kernellog.Parse([]byte("3,1,1,-;" + line + "\n"))
 	if !ok {
 		return ""
 	}
-	return fmt.Sprint(x.Address, " ", x.Code)
+	return strings.TrimSpace(fmt.Sprintf("%s %d %s", x.Address, x.Code, x.Severity))
 }
 
 // container returns the start of the container id in a line of /proc/<pid>/cgroup if the container is in a

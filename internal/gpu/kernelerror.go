@@ -1,0 +1,35 @@
+package gpu
+
+import "time"
+
+// KernelError is an error in the kernel's log: an XID error of a GPU, or an SXID error of an NVSwitch.
+type KernelError struct {
+	// Address is the address on the PCI bus: of a GPU without the function, such as 0000:3b:00, of an NVSwitch with it.
+	Address  string
+	Code     uint64
+	Severity Severity // empty for a GPU
+	Sequence uint64   // of the record, which increases in a boot
+	At       time.Time
+}
+
+// Severity is the severity of an SXID error by NVIDIA's driver.
+type Severity string
+
+// The severities.
+const (
+	SeverityFatal    Severity = "fatal"
+	SeverityNonFatal Severity = "non_fatal"
+)
+
+// NVSwitchErrors counts the SXID errors of an NVSwitch with the same code and severity in this boot. It is part of the saved
+// state.
+type NVSwitchErrors struct {
+	PCIBusID string   `json:"pci_bus_id"`
+	Code     uint64   `json:"code"`
+	Severity Severity `json:"severity"`
+	Count    uint64   `json:"count"`
+	// Since is the time of the first error.
+	Since time.Time `json:"since"`
+	// Records is the sequence number after the last counted record of the kernel's log.
+	Records uint64 `json:"records"`
+}

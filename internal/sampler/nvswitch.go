@@ -1,0 +1,57 @@
+package sampler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// nvSwitches counts the SXID errors in the kernel's log. They need no driver that responds.
+type nvSwitches map[switchError]gpu.NVSwitchErrors
+
+type switchError struct {
+	address  string
+	code     uint64
+	severity gpu.Severity
+}
+
+// maxSwitchErrors is the number of different errors. It is larger than the number on any machine.
+const maxSwitchErrors = 1000
+
+// add counts the errors of NVSwitches, unless their records were counted before, and returns those of GPUs.
+func (n nvSwitches) add(errors []gpu.KernelError) (ofGPUs []gpu.KernelError) {
+	for _, e := range errors {
+		if e.Severity == "" {
+			ofGPUs = append(ofGPUs, e)
+			continue
+		}
+		key := switchError{e.Address, e.Code, e.Severity}
+		c, known := n[key]
+		if !known {
+			c = gpu.NVSwitchErrors{PCIBusID: e.Address, Code: e.Code, Severity: e.Severity, Since: e.At}
+		}
+		if e.Sequence < c.Records || !known && len(n) == maxSwitchErrors {
+			continue
+		}
+		c.Count++
+		c.Records = e.Sequence + 1
+		n[key] = c
+	}
+	return ofGPUs
+}
+
+// restore continues the counts of an earlier exporter.
+func (n nvSwitches) restore(saved []gpu.NVSwitchErrors) {
+	for _, c := range saved {
+		n[switchError{c.PCIBusID, c.Code, c.Severity}] = c
+	}
+}
+
+// list returns the counts by address, code and severity.
+func (n nvSwitches) list() []gpu.NVSwitchErrors {
+	return slices.SortedFunc(maps.Values(n), func(a, b gpu.NVSwitchErrors) int {
+		return cmp.Or(cmp.Compare(a.PCIBusID, b.PCIBusID), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Severity, b.Severity))
+	})
+}
