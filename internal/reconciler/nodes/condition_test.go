@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,9 +113,9 @@ func TestConditionEvents(t *testing.T) {
 		for _, n := range nodes {
 			w.setHealth(n, health.OK, "")
 		}
-		refused := false
+		var refused atomic.Bool
 		w.kube.PrependReactor("patch", "nodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			if a.GetSubresource() == "status" && refused {
+			if a.GetSubresource() == "status" && refused.Load() {
 				return true, nil, errors.New("refused")
 			}
 			return false, nil, nil
@@ -143,10 +144,10 @@ func TestConditionEvents(t *testing.T) {
 		want()
 		w.setHealth(nodes[0], health.Watch, "xid_94")
 		want(nodes[0] + "|Normal|Watch|GPULedgerHealthy is True: watch, serial S1, PCI 00000000:1B:00.0: xid_94")
-		refused = true
+		refused.Store(true)
 		w.setHealth(nodes[0], health.Return, "row_remap_failure")
 		want()
-		refused = false
+		refused.Store(false)
 		w.wait(5 * time.Minute)
 		want(nodes[0] + "|Warning|Return|GPULedgerHealthy is False: return, serial S1, PCI 00000000:1B:00.0: row_remap_failure")
 		for _, n := range nodes[1:] {
