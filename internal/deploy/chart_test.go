@@ -200,6 +200,7 @@ var special = map[string]string{
 	"prometheusRule.disabled":    `{"GPULedgerExporterMissing": true}`,
 	"podMonitor.tlsConfig":       `{"serverName": "another"}`,
 	"podMonitor.relabelings":     `[{"targetLabel": "another"}]`,
+	"reconciler.owners":          `[{"group": "example.com", "resources": ["another"]}]`,
 	"serviceMonitor.tlsConfig":   `{"serverName": "another"}`,
 	"serviceMonitor.relabelings": `[{"targetLabel": "another"}]`,
 }
@@ -262,6 +263,31 @@ func TestChartKubernetes(t *testing.T) {
 		_, err := template(t, tt.args...)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: %v, want the error %q", tt.args, err, tt.want)
+		}
+	}
+}
+
+// TestChartOwners checks that kinds of the values become a role that the role for owners includes, with
+// get only, and that other forms are rejected.
+func TestChartOwners(t *testing.T) {
+	rendered, err := template(t, valuesOf("standalone"), `--set-json=reconciler.owners=[{"group": "example.com", "resources": ["trainings", "sweeps"]}]`)
+	check(t, err)
+	all := objects(t, rendered)
+	selector := list(at(all["ClusterRole<nil>gpuledger-reconciler-owners"], "aggregationRule", "clusterRoleSelectors"))
+	role := all["ClusterRole<nil>gpuledger-reconciler-owners-values"]
+	labels, _ := at(role, "metadata", "labels").(map[string]any)
+	want := []any{map[string]any{"apiGroups": []any{"example.com"}, "resources": []any{"trainings", "sweeps"}, "verbs": []any{"get"}}}
+	if diff := cmp.Diff(want, list(at(role, "rules"))); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+	for key, value := range at(selector[0], "matchLabels").(map[string]any) {
+		if labels[key] != value {
+			t.Errorf("the label %s is %v, want %v", key, labels[key], value)
+		}
+	}
+	for _, wrong := range []string{`["trainings"]`, `[{"group": "example.com"}]`, `[{"group": "example.com", "resources": ["trainings"], "verbs": ["*"]}]`} {
+		if _, err := template(t, "--set-json=reconciler.owners="+wrong); err == nil || !strings.Contains(err.Error(), "reconciler.owners") {
+			t.Errorf("%s: %v, want an error that names the value", wrong, err)
 		}
 	}
 }
