@@ -52,6 +52,7 @@ var never = []struct {
 		"is part of a release, which must not contain simulations",
 	},
 	{[]string{"internal/archive"}, allBut("internal/archive", "internal/cli", "internal/event", "internal/health", "internal/labelvalue", "internal/metric", "internal/serve"), "reads stores and receives events only"},
+	{[]string{"internal/doctor"}, allBut("internal/doctor", "internal/labelvalue"), "reads a cluster through kubectl only"},
 	{[]string{"internal", "podmapper", "collector", "test"}, []string{"cmd"}, "is not a program"},
 	{[]string{"internal/simnode"}, allBut("internal/gpu", "internal/simnode"), "simulates the driver, the kubelet and the kernel"},
 }
@@ -90,7 +91,7 @@ var only = map[string]string{
 }
 
 // pure lists the packages that import only the standard library from outside this module.
-var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/event", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator", "internal/source/amd"}
+var pure = []string{"internal/archive/fold", "internal/archive/table", "internal/doctor/advice", "internal/event", "internal/gpu", "internal/ledger", "internal/inventory", "internal/nodelabel", "internal/reconciler/machine", "internal/reconciler/validator", "internal/source/amd"}
 
 func goList(t *testing.T, args ...string) []string {
 	t.Helper()

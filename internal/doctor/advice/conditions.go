@@ -1,0 +1,106 @@
+package advice
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// pluginContainers are the names of the containers beside which the policy adds the exporter.
+var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin", "amdgpu-dp-cntr"}
+
+// check is a condition of the policy with the reason why it does not hold for a pod.
+type check struct {
+	holds  func(p *pod, i *injector) bool
+	reason string
+	// permanent means that the pods need the exporter's own DaemonSet.
+	permanent bool
+	fix       fix
+}
+
+// checks are the conditions of the policy by name. A test compares them with the policy, and a real API
+// server decides on the same pods.
+var checks = map[string]check{
+	// The user is not in the pod. Its owner is.
+	"created-by-the-daemonset-controller": {holds: ofDaemonSet, reason: "the DaemonSet controller did not create the pod"},
+	"owned-by-a-daemonset":                {holds: ofDaemonSet, reason: "the pod has no DaemonSet"},
+	"is-a-device-plugin": {holds: func(p *pod, _ *injector) bool {
+		return slices.ContainsFunc(pluginContainers, p.Spec.has)
+	}, reason: "the policy does not know the containers of the pod", permanent: true},
+	"runs-linux": {holds: func(p *pod, _ *injector) bool {
+		os, selected := p.Spec.NodeSelector["kubernetes.io/os"]
+		return (p.Spec.OS.Name == "" || p.Spec.OS.Name == "linux") && (!selected || os == "linux")
+	}, reason: "the exporter runs on Linux only"},
+	"shares-no-processes": {holds: func(p *pod, _ *injector) bool {
+		return !p.Spec.ShareProcessNamespace
+	}, reason: "shareProcessNamespace (time-slicing, MPS or another configuration file)", permanent: true},
+	"has-a-network-of-its-own": {holds: func(p *pod, _ *injector) bool {
+		return !p.Spec.HostNetwork
+	}, reason: "hostNetwork", permanent: true},
+	"has-users-of-the-host": {holds: func(p *pod, _ *injector) bool {
+		return p.Spec.HostUsers == nil || *p.Spec.HostUsers
+	}, reason: "hostUsers: false", permanent: true},
+	"has-no-resources-of-its-own": {holds: func(p *pod, _ *injector) bool {
+		return len(p.Spec.Resources) == 0 || string(p.Spec.Resources) == "null"
+	}, reason: "resources on the level of the pod", permanent: true},
+	"not-yet": {holds: func(p *pod, _ *injector) bool {
+		return !p.Spec.has(containerName) && !slices.ContainsFunc(p.Spec.InitContainers, func(c container) bool { return c.Name == containerName }) &&
+			!slices.ContainsFunc(p.Spec.Volumes, func(v volume) bool { return strings.HasPrefix(v.Name, "gpuledger-") })
+	}, reason: "the pod has a volume or an init container with our names"},
+	"has-an-image": {holds: func(_ *pod, i *injector) bool {
+		return imageName.MatchString(i.trimmed("image"))
+	}, reason: "the parameter image is missing or invalid", fix: fix{kind: fixImage}},
+	"names-secrets": {holds: func(_ *pod, i *injector) bool {
+		web := i.trimmed("webSecret")
+		return (web == "" || secretName.MatchString(web)) && !slices.ContainsFunc(i.words("pullSecrets"), func(s string) bool { return !secretName.MatchString(s) })
+	}, reason: "the parameter webSecret or pullSecrets is not the name of a Secret"},
+	"is-on-a-chosen-node": {holds: func(p *pod, i *injector) bool {
+		nodes := i.words("nodes")
+		return slices.Contains(nodes, "*") || slices.ContainsFunc(p.Spec.terms(), func(t term) bool {
+			return slices.ContainsFunc(t.MatchFields, func(r requirement) bool {
+				return r.Key == "metadata.name" && slices.ContainsFunc(r.Values, func(n string) bool { return slices.Contains(nodes, n) })
+			})
+		})
+	}, reason: "the parameter nodes does not select the Node", fix: fix{kind: fixNodes}},
+}
+
+var (
+	imageName  = regexp.MustCompile(`^[!-~]+$`)
+	secretName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+)
+
+func ofDaemonSet(p *pod, _ *injector) bool {
+	return slices.ContainsFunc(p.Metadata.OwnerReferences, func(o owner) bool { return o.Kind == "DaemonSet" && o.Controller })
+}
+
+func (i *injector) trimmed(key string) string { return strings.TrimSpace(i.parameters.Data[key]) }
+
+// words returns a parameter as a list, separated as the policy does.
+func (i *injector) words(key string) []string {
+	return slices.DeleteFunc(strings.Split(strings.NewReplacer(",", " ", "\n", " ").Replace(i.parameters.Data[key]), " "), func(w string) bool { return w == "" })
+}
+
+// leaves returns why the policy adds no container to a pod in the state of now.
+func (i *injector) leaves(p *pod) (check, bool) {
+	switch {
+	case !i.bound:
+		return check{reason: "the policy has no binding: install again"}, true
+	case i.parameters == nil:
+		return check{reason: "the policy's ConfigMap " + i.namespace + "/" + i.name + " is missing: install again"}, true
+	case !slices.Contains(i.namespaces(), p.Metadata.Namespace):
+		return check{reason: "the policy adds the exporter in the namespace " + strings.Join(i.namespaces(), ", ") + ", and the device plugin is in " + p.Metadata.Namespace}, true
+	}
+	for _, condition := range i.Spec.MatchConditions {
+		c, known := checks[condition.Name]
+		if !known {
+			return check{reason: "this version of the program does not know the policy's condition " + condition.Name}, true
+		}
+		if !c.holds(p, i) {
+			if c.permanent {
+				c.reason = "the policy leaves the pod alone: " + c.reason + ". Use the exporter's own DaemonSet"
+			}
+			return c, true
+		}
+	}
+	return check{}, false
+}

@@ -1,0 +1,40 @@
+package advice
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// OverlayValues returns the chart's values of each overlay.
+func OverlayValues() map[string][]string { return maps.Clone(values) }
+
+// Sidecars returns the device plugin's DaemonSet of each overlay with a policy.
+func Sidecars() map[string]string { return sidecars }
+
+// GPULabels returns the labels of Nodes with GPUs.
+func GPULabels() (all []string) {
+	for _, labels := range gpuLabels {
+		all = slices.AppendSeq(all, maps.Keys(labels))
+	}
+	return all
+}
+
+// GPUResources returns the pattern of the resources of GPUs.
+func GPUResources() string { return gpuResources.String() }
+
+// Conditions returns the names of the policy's conditions with a reason, sorted.
+func Conditions() []string { return slices.Sorted(maps.Keys(checks)) }
+
+// Scheduled reports whether the DaemonSet controller creates a pod with this specification on a Node.
+func Scheduled(spec, onNode []byte) (bool, error) {
+	var s podSpec
+	var n node
+	if err := json.Unmarshal(spec, &s); err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(onNode, &n); err != nil {
+		return false, err
+	}
+	return s.refuses(&n).reason == "", nil
+}

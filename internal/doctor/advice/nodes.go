@@ -1,0 +1,295 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// fix identifies the commands for a state. Nodes with equal states and fixes are one group.
+type fix struct {
+	kind           fixKind
+	labels         string // for fixLabel
+	namespace, set string // DaemonSet, for fixRestart
+}
+
+type fixKind int
+
+const (
+	fixNone    fixKind = iota
+	fixLabel           // label the Nodes
+	fixNodes           // select the Nodes by the policy's parameter, and restart the device plugin
+	fixRestart         // replace the pods
+	fixImage           // set the policy's image
+)
+
+// level is the weight of a state.
+type level int
+
+const (
+	fine  level = iota
+	other       // no exporter is possible
+	todo
+)
+
+// state is the state of the exporter on a Node.
+type state struct {
+	level level
+	text  string
+	fix   fix
+	pod   string // its name, for fixRestart
+}
+
+// group is a list of Nodes with the same GPUs and state.
+type group struct {
+	state
+	gpus  string
+	nodes []string
+	pods  []string
+}
+
+// states returns the Nodes with GPUs by state, those with something to do first.
+func (c *Cluster) states() (groups []*group) {
+	index := make(map[string]*group)
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		var evidence []string
+		for _, v := range []vendor{nvidia, amd} {
+			if text := c.gpus(n, v); text != "" {
+				evidence = append(evidence, text)
+			}
+		}
+		if len(evidence) == 0 {
+			continue
+		}
+		s, gpus := c.state(n), strings.Join(evidence, ", ")
+		key := fmt.Sprintf("%d\x00%s\x00%s\x00%v", s.level, gpus, s.text, s.fix)
+		g := index[key]
+		if g == nil {
+			g = &group{state: s, gpus: gpus}
+			index[key] = g
+			groups = append(groups, g)
+		}
+		g.nodes = append(g.nodes, n.Metadata.Name)
+		if s.pod != "" {
+			g.pods = append(g.pods, s.pod)
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(b.level, a.level), cmp.Compare(len(b.nodes), len(a.nodes)))
+	})
+	return groups
+}
+
+// on returns the Node of a pod: the one of the scheduler, or the Node for which the DaemonSet controller made it.
+func (p *pod) on() string {
+	if p.Spec.NodeName != "" {
+		return p.Spec.NodeName
+	}
+	for _, t := range p.Spec.terms() {
+		for _, r := range t.MatchFields {
+			if r.Key == "metadata.name" && len(r.Values) == 1 {
+				return r.Values[0]
+			}
+		}
+	}
+	return ""
+}
+
+// state returns the state of the exporter on a Node.
+func (c *Cluster) state(n *node) state {
+	if n.Metadata.Labels["kubernetes.io/os"] == "windows" {
+		return state{level: other, text: "no exporter: a Windows Node"}
+	}
+	present, absent := c.exporters(n)
+	switch {
+	case len(present) > 1:
+		return state{level: todo, text: "two exporters (" + present[0].from + ", " + present[1].from + "): every series appears twice. Remove one form"}
+	case len(present) == 1:
+		return present[0].state(n)
+	case !c.installed():
+		return state{level: todo, text: "no exporter: gpuledger is not installed"}
+	}
+	// A DaemonSet that selects the Node decides before the others.
+	slices.SortStableFunc(absent, func(a, b *host) int { return cmp.Compare(a.refusals(n), b.refusals(n)) })
+	for _, h := range absent {
+		if s := c.missing(h, n); s.text != "" {
+			return s
+		}
+	}
+	return state{level: todo, text: "no exporter: no DaemonSet with the exporter, or for it, has a pod there"}
+}
+
+// refusals is 0 if the DaemonSet has a pod on the Node, by its template.
+func (h *host) refusals(n *node) int {
+	if h.set.Spec.Template.Spec.refuses(n).reason != "" {
+		return 1
+	}
+	return 0
+}
+
+// exporter is a pod with the exporter's container on a Node.
+type exporter struct {
+	from string // its DaemonSet
+	pod  *pod
+}
+
+// exporters returns the exporters on a Node, and the DaemonSets without one there, the exporter's own first.
+func (c *Cluster) exporters(n *node) (present []exporter, absent []*host) {
+	for i := range c.hosts {
+		h := &c.hosts[i]
+		j := slices.IndexFunc(h.pods, func(p pod) bool {
+			return p.on() == n.Metadata.Name && p.Metadata.DeletionTimestamp == nil && p.Spec.has(containerName)
+		})
+		switch {
+		case j >= 0:
+			present = append(present, exporter{"DaemonSet " + h.set.Metadata.full(), &h.pods[j]})
+		case h.own:
+			absent = slices.Insert(absent, 0, h)
+		default:
+			absent = append(absent, h)
+		}
+	}
+	return present, absent
+}
+
+// installed reports whether the cluster has any form of the exporter.
+func (c *Cluster) installed() bool {
+	return c.injector != nil || slices.ContainsFunc(c.hosts, func(h host) bool {
+		return h.set.Spec.Template.Spec.has(containerName) || slices.ContainsFunc(h.pods, func(p pod) bool { return p.Spec.has(containerName) })
+	})
+}
+
+// state returns the state of a pod with the exporter.
+func (e exporter) state(n *node) state {
+	p, text := e.pod, "exporter in the pods of "+e.from
+	for _, s := range p.Status.ContainerStatuses {
+		if s.Name != containerName {
+			continue
+		}
+		if ready := n.ready(); s.Ready && ready != "" { // the state is stale
+			return state{level: todo, text: text + ": " + ready}
+		} else if s.Ready {
+			return state{text: text}
+		}
+		return state{level: todo, text: text + ": " + s.problem() + last(s)}
+	}
+	if ready := n.ready(); ready != "" {
+		return state{level: todo, text: text + ": the container has no state, and " + ready}
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == "PodScheduled" && c.Status == "False" {
+			return state{level: todo, text: text + ": not scheduled: " + reason(c.Reason, c.Message)}
+		}
+	}
+	return state{level: todo, text: text + ": the container has no state, the pod is " + reason(orNone(p.Status.Phase), p.Status.Message)}
+}
+
+// problem returns why a container is not ready.
+func (s *containerStatus) problem() string {
+	switch {
+	case s.State.Waiting != nil:
+		return "the container waits: " + reason(s.State.Waiting.Reason, s.State.Waiting.Message)
+	case s.State.Terminated != nil:
+		return fmt.Sprintf("the container ended with exit code %d: %s", s.State.Terminated.ExitCode, reason(s.State.Terminated.Reason, s.State.Terminated.Message))
+	}
+	return "the container is not ready"
+}
+
+// last returns the end of the container's previous run.
+func last(s containerStatus) string {
+	if s.LastState.Terminated == nil {
+		return ""
+	}
+	return fmt.Sprintf(". Its last run ended with exit code %d (%s)", s.LastState.Terminated.ExitCode, s.LastState.Terminated.Reason)
+}
+
+// maxMessage limits messages of other programs, in runes.
+const maxMessage = 300
+
+func reason(reason, message string) string {
+	text := reason
+	if message != "" {
+		text += ": " + message
+	}
+	if runes := []rune(text); len(runes) > maxMessage {
+		text = string(runes[:maxMessage]) + "…"
+	}
+	return text
+}
+
+// ready returns why a Node is not ready, or empty.
+func (n *node) ready() string {
+	for _, c := range n.Status.Conditions {
+		if c.Type == "Ready" && c.Status != "True" {
+			return "the Node is not ready: " + reason(c.Reason, c.Message)
+		}
+	}
+	return ""
+}
+
+// missing returns why a DaemonSet has no exporter on a Node. The text is empty if another one decides.
+func (c *Cluster) missing(h *host, n *node) state {
+	spec := &h.set.Spec.Template.Spec
+	with := spec.has(containerName)
+	if !with && (c.injector == nil || !slices.Contains(c.injector.namespaces(), h.set.Metadata.Namespace) && c.injectable()) {
+		return state{} // no policy, or one for another DaemonSet
+	}
+	i := slices.IndexFunc(h.pods, func(p pod) bool { return p.on() == n.Metadata.Name && p.Metadata.DeletionTimestamp == nil })
+	if i < 0 {
+		return c.noPod(h, n)
+	}
+	p := &h.pods[i]
+	restart := fix{kind: fixRestart, namespace: h.set.Metadata.Namespace, set: h.set.Metadata.Name}
+	if with {
+		return state{level: todo, text: "no exporter: the pod is older than the exporter in its DaemonSet: replace it", fix: restart, pod: p.Metadata.Name}
+	}
+	if left, is := c.injector.leaves(p); is {
+		f := left.fix
+		f.namespace, f.set = h.set.Metadata.Namespace, h.set.Metadata.Name
+		if f.kind == fixNone {
+			f = fix{}
+		}
+		return state{level: todo, text: "no exporter in the pods of DaemonSet " + h.set.Metadata.full() + ": " + left.reason, fix: f, pod: p.Metadata.Name}
+	}
+	if p.Metadata.CreationTimestamp.After(c.injector.changed()) {
+		return state{level: todo, text: "no exporter, though the policy applies to the pod: read apiserver_mutating_admission_policy_check_total, " +
+			"and \"If a container is missing\" of docs/install.md", fix: restart, pod: p.Metadata.Name}
+	}
+	return state{level: todo, text: "no exporter: the pod is older than the policy or its parameters: replace it", fix: restart, pod: p.Metadata.Name}
+}
+
+// injectable reports whether the policy's namespaces have a device plugin at all.
+func (c *Cluster) injectable() bool {
+	return slices.ContainsFunc(c.hosts, func(h host) bool { return slices.Contains(c.injector.namespaces(), h.set.Metadata.Namespace) })
+}
+
+// changed returns the time of the last change of the policy and its parameters.
+func (i *injector) changed() time.Time {
+	last := i.Metadata.changed()
+	if i.parameters != nil && i.parameters.Metadata.changed().After(last) {
+		last = i.parameters.Metadata.changed()
+	}
+	return last
+}
+
+// noPod returns why a DaemonSet has no pod on a Node.
+func (c *Cluster) noPod(h *host, n *node) state {
+	r := h.set.Spec.Template.Spec.refuses(n)
+	what := "no pod of DaemonSet " + h.set.Metadata.full() + ": "
+	switch {
+	case r.labels != "" && h.own:
+		return state{level: todo, text: what + r.reason, fix: fix{kind: fixLabel, labels: r.labels}}
+	case r.reason != "":
+		return state{level: todo, text: what + r.reason}
+	}
+	for _, e := range slices.SortedFunc(slices.Values(h.events), func(a, b event) int { return b.LastTimestamp.Compare(a.LastTimestamp) }) {
+		return state{level: todo, text: what + "its last warning is: " + reason(e.Message, "")}
+	}
+	if ready := n.ready(); ready != "" {
+		return state{level: todo, text: what + ready}
+	}
+	return state{level: todo, text: what + "the Node is selected. Read the events of the DaemonSet"}
+}

@@ -1,0 +1,228 @@
+package advice
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// vendor is a vendor of GPUs.
+type vendor string
+
+const (
+	nvidia vendor = "nvidia"
+	amd    vendor = "amd"
+)
+
+// plugin is a way to install a device plugin.
+type plugin struct {
+	name    string // for the report
+	vendor  vendor
+	matches func(d *daemonSet) bool
+}
+
+// The device plugins by the containers, labels and owners that their installers write.
+var (
+	operatorPlugin = &plugin{"the GPU Operator's device plugin", nvidia, func(d *daemonSet) bool {
+		return d.Spec.Template.Spec.has("nvidia-device-plugin") && (d.Metadata.Labels["app"] == "nvidia-device-plugin-daemonset" || d.ownedBy("ClusterPolicy"))
+	}}
+	helmPlugin = &plugin{"NVIDIA's device plugin by its Helm chart", nvidia, func(d *daemonSet) bool {
+		return d.Spec.Template.Spec.has("nvidia-device-plugin-ctr") &&
+			(d.Metadata.Labels["app.kubernetes.io/name"] != "" || strings.HasPrefix(d.Metadata.Labels["helm.sh/chart"], "nvidia-device-plugin"))
+	}}
+	staticPlugin = &plugin{"NVIDIA's device plugin by its static manifest", nvidia, func(d *daemonSet) bool {
+		return d.Spec.Template.Spec.has("nvidia-device-plugin-ctr") || d.Spec.Template.Spec.has("nvidia-device-plugin")
+	}}
+	hamiPlugin = &plugin{"HAMi's device plugin", nvidia, func(d *daemonSet) bool {
+		return d.Spec.Template.Spec.has("device-plugin") && d.Metadata.Labels["app.kubernetes.io/component"] == "hami-device-plugin"
+	}}
+	// GKE has DaemonSets such as nvidia-gpu-device-plugin-small-cos. OKE's add-on has the same name without
+	// a suffix: the platform of the Nodes distinguishes them.
+	cloudPlugin = &plugin{"the cloud's device plugin", nvidia, func(d *daemonSet) bool {
+		return d.Metadata.Namespace == "kube-system" && strings.HasPrefix(d.Metadata.Name, "nvidia-gpu-device-plugin")
+	}}
+	amdStaticPlugin = &plugin{"AMD's device plugin by its static manifest", amd, func(d *daemonSet) bool {
+		return d.Spec.Template.Spec.has("amdgpu-dp-cntr")
+	}}
+	amdHealthPlugin = &plugin{"AMD's device plugin by its health manifest", amd, func(d *daemonSet) bool {
+		return d.Spec.Template.Spec.has("amdgpu-dp-cntr-health")
+	}}
+	amdHelmPlugin = &plugin{"AMD's device plugin by its Helm chart", amd, func(d *daemonSet) bool {
+		return d.Spec.Template.Spec.has("amd-gpu-dp-cntr")
+	}}
+	amdOperatorPlugin = &plugin{"the device plugin of AMD's GPU Operator", amd, func(d *daemonSet) bool {
+		return d.Spec.Template.Spec.has("device-plugin") && d.ownedBy("DeviceConfig")
+	}}
+	// The first match of a DaemonSet is its plugin.
+	plugins = []*plugin{cloudPlugin, operatorPlugin, helmPlugin, staticPlugin, hamiPlugin, amdStaticPlugin, amdHealthPlugin, amdHelmPlugin, amdOperatorPlugin}
+)
+
+func (d *daemonSet) ownedBy(kind string) bool {
+	return slices.ContainsFunc(d.Metadata.OwnerReferences, func(o owner) bool { return o.Kind == kind })
+}
+
+// pluginOf returns the device plugin of a DaemonSet, or nil.
+func pluginOf(d *daemonSet) *plugin {
+	for _, p := range plugins {
+		if p.matches(d) {
+			return p
+		}
+	}
+	return nil
+}
+
+// found is a device plugin of a cluster.
+type found struct {
+	*plugin
+	set *daemonSet
+}
+
+func (f *found) is(one ...*plugin) bool { return f != nil && slices.Contains(one, f.plugin) }
+
+// shares reports whether the pods share their processes, as they do for a configuration file.
+func (f *found) shares() bool { return f != nil && f.set.Spec.Template.Spec.ShareProcessNamespace }
+
+// onHostNetwork reports whether the pods have the network of their Node.
+func (f *found) onHostNetwork() bool { return f != nil && f.set.Spec.Template.Spec.HostNetwork }
+
+// kubelet returns the kubelet's root directory by the volume of the device plugin, or empty.
+func (f *found) kubelet() string {
+	if f == nil {
+		return ""
+	}
+	for _, v := range f.set.Spec.Template.Spec.Volumes {
+		if root, ok := strings.CutSuffix(strings.TrimSuffix(v.HostPath.Path, "/"), "/device-plugins"); ok {
+			return root
+		}
+	}
+	return ""
+}
+
+// pluginFor returns the device plugin of a vendor. DaemonSets for no Node are second choice: GKE has
+// several of them.
+func (c *Cluster) pluginFor(v vendor) (best *found) {
+	for i := range c.daemonSets {
+		d := &c.daemonSets[i]
+		p := pluginOf(d)
+		if p == nil || p.vendor != v {
+			continue
+		}
+		if best == nil || best.set.Status.DesiredNumberScheduled == 0 && d.Status.DesiredNumberScheduled > 0 {
+			best = &found{p, d}
+		}
+	}
+	return best
+}
+
+// gpuResources matches the resources of GPUs.
+var gpuResources = regexp.MustCompile(`^(nvidia\.com/(gpu|mig-)|amd\.com/(gpu|[a-z]+_nps[0-9]+)$)`)
+
+// gpuLabels are the labels that mark Nodes with GPUs: the value, or empty for any.
+var gpuLabels = map[vendor]map[string]string{
+	nvidia: {
+		"nvidia.com/gpu.present":                           "true",
+		"feature.node.kubernetes.io/pci-10de.present":      "true",
+		"feature.node.kubernetes.io/pci-0302_10de.present": "true",
+		"feature.node.kubernetes.io/pci-0300_10de.present": "true",
+		"cloud.google.com/gke-accelerator":                 "",
+		"eks.amazonaws.com/instance-gpu-manufacturer":      "nvidia",
+		"karpenter.k8s.aws/instance-gpu-manufacturer":      "nvidia",
+		"kubernetes.azure.com/accelerator":                 "nvidia",
+		"accelerator":                                      "nvidia",
+	},
+	amd: {
+		"feature.node.kubernetes.io/amd-gpu":               "true",
+		"amd.com/gpu.vram":                                 "",
+		"feature.node.kubernetes.io/pci-1002.present":      "true",
+		"feature.node.kubernetes.io/pci-1200_1002.present": "true",
+		"feature.node.kubernetes.io/pci-0302_1002.present": "true",
+		"feature.node.kubernetes.io/pci-0380_1002.present": "true",
+	},
+}
+
+// gpus returns the evidence of GPUs of a vendor on a Node, such as "8 nvidia.com/gpu", or empty.
+func (c *Cluster) gpus(n *node, v vendor) string {
+	var resources, labels []string
+	for name, count := range n.Status.Capacity {
+		if strings.HasPrefix(name, string(v)+".com/") && gpuResources.MatchString(name) && count != "0" {
+			resources = append(resources, count+" "+name)
+		}
+	}
+	if len(resources) > 0 {
+		slices.Sort(resources)
+		return strings.Join(resources, ", ")
+	}
+	for _, driver := range c.drivers[n.Metadata.Name] {
+		if draDrivers[driver] == v {
+			return "ResourceSlices of " + driver
+		}
+	}
+	for key, want := range gpuLabels[v] {
+		if value, ok := n.Metadata.Labels[key]; ok && (want == "" || value == want) {
+			labels = append(labels, key)
+		}
+	}
+	if len(labels) == 0 {
+		return ""
+	}
+	return "label " + slices.Min(labels) + ", no GPU in the Node's capacity"
+}
+
+// with returns the Nodes with GPUs of a vendor.
+func (c *Cluster) with(v vendor) (nodes []*node) {
+	for i := range c.nodes {
+		if c.gpus(&c.nodes[i], v) != "" {
+			nodes = append(nodes, &c.nodes[i])
+		}
+	}
+	return nodes
+}
+
+// all reports whether a list of Nodes is not empty and a condition holds for each.
+func all(nodes []*node, holds func(*node) bool) bool {
+	return len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n *node) bool { return !holds(n) })
+}
+
+func labelled(key string) func(*node) bool {
+	return func(n *node) bool { return n.Metadata.Labels[key] != "" }
+}
+
+func osImage(prefix string) func(*node) bool {
+	return func(n *node) bool { return strings.HasPrefix(n.Status.NodeInfo.OSImage, prefix) }
+}
+
+// bottlerocket reports whether a Node runs Bottlerocket, which EKS Auto Mode uses, too.
+func bottlerocket(n *node) bool {
+	return osImage("Bottlerocket")(n) || n.Metadata.Labels["eks.amazonaws.com/compute-type"] == "auto"
+}
+
+// autopilot reports whether GKE manages a Node in Autopilot mode.
+func autopilot(n *node) bool { return strings.HasPrefix(n.Metadata.Name, "gk3-") }
+
+// distribution names the platform of the cluster, or is empty.
+func (c *Cluster) distribution() string {
+	nodes := make([]*node, len(c.nodes))
+	for i := range c.nodes {
+		nodes[i] = &c.nodes[i]
+	}
+	for _, d := range []struct {
+		name string
+		is   bool
+	}{
+		{"OpenShift", c.serves("config.openshift.io", "")},
+		{"GKE", strings.Contains(c.version, "-gke.")},
+		{"EKS", strings.Contains(c.version, "-eks-")},
+		{"AKS", all(nodes, labelled("kubernetes.azure.com/cluster"))},
+		{"OKE", slices.ContainsFunc(nodes, labelled("oci.oraclecloud.com/fault-domain"))},
+		{"k3s", strings.Contains(c.version, "+k3s")},
+		{"RKE2", strings.Contains(c.version, "+rke2")},
+		{"k0s", strings.Contains(c.version, "+k0s")},
+		{"MicroK8s", slices.ContainsFunc(nodes, labelled("microk8s.io/cluster"))},
+		{"Talos", slices.ContainsFunc(nodes, osImage("Talos"))},
+	} {
+		if d.is {
+			return d.name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,272 @@
+package advice
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Get returns the document of a path of the API server, such as /api/v1/nodes?limit=500.
+type Get func(path string) ([]byte, error)
+
+// Cluster is the state of a cluster, as far as the advice depends on it.
+type Cluster struct {
+	version    string // such as v1.36.2+k3s1
+	minor      int
+	groups     apiGroups
+	policyAPI  string // version of the API group that serves MutatingAdmissionPolicy, or empty
+	nodes      []node
+	daemonSets []daemonSet
+	drivers    map[string][]string // DRA drivers of GPUs by Node
+	hosts      []host
+	injector   *injector
+	reconciler *deployment
+	unread     []string // a line for each document that could not be read
+}
+
+// host is a DaemonSet that has the exporter's container, or gets it, with its pods and warnings.
+type host struct {
+	set    *daemonSet
+	own    bool // the exporter's own DaemonSet
+	pods   []pod
+	events []event
+}
+
+// injector is the admission policy with its parameters.
+type injector struct {
+	policy
+	bound      bool
+	parameters *configMap
+	namespace  string // of the parameters
+	name       string
+}
+
+const (
+	pageSize = 500
+	maxPages = 2000
+	// Namespace is the namespace of the objects in the documentation.
+	Namespace = "gpuledger"
+	// containerName is the name of the exporter's container.
+	containerName = "gpuledger"
+	admission     = "admissionregistration.k8s.io"
+	partOf        = "labelSelector=app.kubernetes.io/part-of%3Dgpuledger"
+)
+
+// Read reads the state of a cluster. It fails without the version or the Nodes. Other documents that
+// cannot be read are listed in the report.
+func Read(get Get) (*Cluster, error) {
+	c := &Cluster{drivers: make(map[string][]string)}
+	if err := c.readVersion(get); err != nil {
+		return nil, err
+	}
+	r := &reader{get: get}
+	c.nodes = read[node](r, "Nodes", "/api/v1/nodes")
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err := decode(get, "/apis", &c.groups); err != nil {
+		r.fail("API groups", err)
+	}
+	c.daemonSets = read[daemonSet](r, "DaemonSets", "/apis/apps/v1/daemonsets")
+	c.readSlices(r)
+	c.readPolicy(r)
+	for _, d := range read[deployment](r, "Deployments", "/apis/apps/v1/deployments?"+partOf) {
+		if d.Metadata.Name == "gpuledger-reconciler" {
+			c.reconciler = &d
+		}
+	}
+	c.readHosts(r)
+	c.unread = r.unread
+	return c, nil
+}
+
+var minorVersion = regexp.MustCompile(`^v?1\.([0-9]{1,4})\b`)
+
+func (c *Cluster) readVersion(get Get) error {
+	var v struct{ GitVersion string }
+	if err := decode(get, "/version", &v); err != nil {
+		return fmt.Errorf("read the version: %w", err)
+	}
+	match := minorVersion.FindStringSubmatch(v.GitVersion)
+	if match == nil {
+		return fmt.Errorf("read the version: %q is not a version of Kubernetes", v.GitVersion)
+	}
+	c.version = v.GitVersion
+	c.minor, _ = strconv.Atoi(match[1]) // digits
+	return nil
+}
+
+// serves reports whether the API server has a version of a group, or any version.
+func (c *Cluster) serves(group, version string) bool {
+	for _, g := range c.groups.Groups {
+		if g.Name == group {
+			return version == "" || slices.ContainsFunc(g.Versions, func(v struct{ Version string }) bool { return v.Version == version })
+		}
+	}
+	return false
+}
+
+// draDrivers are the DRA drivers of GPUs with their vendors.
+var draDrivers = map[string]vendor{"gpu.nvidia.com": nvidia, "gpu.amd.com": amd}
+
+func (c *Cluster) readSlices(r *reader) {
+	for _, version := range []string{"v1", "v1beta2", "v1beta1"} {
+		if !c.serves("resource.k8s.io", version) {
+			continue
+		}
+		for _, s := range read[resourceSlice](r, "ResourceSlices", "/apis/resource.k8s.io/"+version+"/resourceslices") {
+			name := s.Spec.NodeName
+			if draDrivers[s.Spec.Driver] != "" && name != "" && !slices.Contains(c.drivers[name], s.Spec.Driver) {
+				c.drivers[name] = append(c.drivers[name], s.Spec.Driver)
+			}
+		}
+		return
+	}
+}
+
+// readPolicy finds the version of the policy API, and reads our policy, its binding and parameters.
+func (c *Cluster) readPolicy(r *reader) {
+	for _, version := range []string{"v1", "v1beta1"} {
+		if !c.serves(admission, version) {
+			continue
+		}
+		var all apiResources
+		if err := decode(r.get, "/apis/"+admission+"/"+version, &all); err != nil {
+			r.fail("resources of "+admission, err)
+			return
+		}
+		if slices.ContainsFunc(all.Resources, func(x struct{ Name string }) bool { return x.Name == "mutatingadmissionpolicies" }) {
+			c.policyAPI = version
+			break
+		}
+	}
+	if c.policyAPI == "" {
+		return
+	}
+	path, query := "/apis/"+admission+"/"+c.policyAPI+"/", "?fieldSelector=metadata.name%3Dgpuledger"
+	policies := read[policy](r, "MutatingAdmissionPolicies", path+"mutatingadmissionpolicies"+query)
+	if len(policies) == 0 {
+		return
+	}
+	c.injector = &injector{policy: policies[0], namespace: Namespace, name: "gpuledger-sidecar"}
+	for _, b := range read[binding](r, "MutatingAdmissionPolicyBindings", path+"mutatingadmissionpolicybindings"+query) {
+		if b.Spec.PolicyName == policies[0].Metadata.Name {
+			c.injector.bound = true
+			c.injector.namespace, c.injector.name = b.Spec.ParamRef.Namespace, b.Spec.ParamRef.Name
+		}
+	}
+	path = "/api/v1/namespaces/" + url.PathEscape(c.injector.namespace) + "/configmaps"
+	for _, m := range read[configMap](r, "ConfigMaps", path+"?fieldSelector="+url.QueryEscape("metadata.name="+c.injector.name)) {
+		c.injector.parameters = &m
+	}
+}
+
+// namespaces returns the namespaces in which the policy adds the container.
+func (i *injector) namespaces() (names []string) {
+	if i == nil {
+		return nil
+	}
+	for _, e := range i.Spec.MatchConstraints.NamespaceSelector.MatchExpressions {
+		if e.Key == "kubernetes.io/metadata.name" && e.Operator == "In" {
+			names = append(names, e.Values...)
+		}
+	}
+	return names
+}
+
+// readHosts reads the pods of the DaemonSets with the exporter, and of the device plugins, to which a
+// policy adds it.
+func (c *Cluster) readHosts(r *reader) {
+	for i := range c.daemonSets {
+		d := &c.daemonSets[i]
+		component := d.Metadata.Labels["app.kubernetes.io/component"]
+		with := d.Spec.Template.Spec.has(containerName)
+		if !with && pluginOf(d) == nil || component == "prepull" || len(d.Spec.Selector.MatchLabels) == 0 {
+			continue
+		}
+		h := host{set: d, own: with && component == "exporter"}
+		var selectors []string
+		for key, value := range d.Spec.Selector.MatchLabels {
+			selectors = append(selectors, key+"="+value)
+		}
+		slices.Sort(selectors)
+		path := "/api/v1/namespaces/" + url.PathEscape(d.Metadata.Namespace)
+		h.pods = slices.DeleteFunc(read[pod](r, "Pods", path+"/pods?labelSelector="+url.QueryEscape(strings.Join(selectors, ","))), func(p pod) bool {
+			return !slices.ContainsFunc(p.Metadata.OwnerReferences, func(o owner) bool { return o.Kind == "DaemonSet" && o.Name == d.Metadata.Name })
+		})
+		h.events = slices.DeleteFunc(read[event](r, "Events", path+"/events?fieldSelector="+url.QueryEscape("involvedObject.kind=DaemonSet,type=Warning")), func(e event) bool {
+			return e.InvolvedObject.Name != d.Metadata.Name
+		})
+		c.hosts = append(c.hosts, h)
+	}
+}
+
+func (s *podSpec) has(name string) bool {
+	return slices.ContainsFunc(s.Containers, func(c container) bool { return c.Name == name })
+}
+
+// reader reads lists, and collects the lines about documents that it could not read.
+type reader struct {
+	get    Get
+	err    error // the last one
+	unread []string
+}
+
+func (r *reader) fail(kind string, err error) {
+	r.err = fmt.Errorf("read the %s: %w", kind, err)
+	if line := r.err.Error(); !slices.Contains(r.unread, line) {
+		r.unread = append(r.unread, line)
+	}
+}
+
+// read reads all pages of a list. Objects with an unexpected form are counted and left out.
+func read[T any](r *reader, kind, path string) (all []T) {
+	separator, next, invalid := "?", "", 0
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	for range maxPages {
+		page := path + separator + "limit=" + strconv.Itoa(pageSize)
+		if next != "" {
+			page += "&continue=" + url.QueryEscape(next)
+		}
+		var l list
+		if err := decode(r.get, page, &l); err != nil {
+			r.fail(kind, err)
+			return all
+		}
+		for _, text := range l.Items {
+			var item T
+			if json.Unmarshal(text, &item) != nil {
+				invalid++
+				continue
+			}
+			all = append(all, item)
+		}
+		if l.Metadata.Continue == "" || l.Metadata.Continue == next {
+			break
+		}
+		next = l.Metadata.Continue
+	}
+	if invalid > 0 {
+		r.unread = append(r.unread, fmt.Sprintf("read the %s: %d have an unexpected form", kind, invalid))
+	}
+	return all
+}
+
+// decode reads a document.
+func decode(get Get, path string, into any) error {
+	text, err := get(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return errors.New("the answer is not the expected document")
+	}
+	return nil
+}

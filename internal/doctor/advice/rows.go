@@ -1,0 +1,242 @@
+package advice
+
+import (
+	"slices"
+	"strings"
+)
+
+// The rows of the table "Choose an overlay" of docs/install.md, in its order.
+const (
+	rowOperator    = "GPU Operator, Kubernetes ≥ 1.36"
+	rowHelm        = "device plugin by its Helm chart, Kubernetes ≥ 1.36"
+	rowStatic      = "device plugin by its static manifest, Kubernetes ≥ 1.36"
+	rowBeta        = "one of these on 1.34 or 1.35, with the policy API enabled"
+	rowPatch       = "Helm chart or static manifest, Kubernetes ≥ 1.30"
+	rowOldOperator = "GPU Operator, Kubernetes < 1.36"
+	rowSharing     = "time-slicing or MPS, or any device plugin with a configuration file (config.map, config.name, the operator's devicePlugin.config)"
+	rowNetwork     = "device plugin on the host's network"
+	rowUnchanged   = "Helm chart or static manifest, and you want no change of its pods"
+	rowHAMi        = "HAMi"
+	rowTalos       = "Talos"
+	rowK0s         = "k0s"
+	rowOpenShift   = "OpenShift with the GPU Operator"
+	rowDRA         = "GPUs by the DRA driver"
+	rowGKE         = "GKE with Google's device plugin"
+	rowAutopilot   = "GKE Autopilot"
+	rowEKS         = "EKS Auto Mode, Bottlerocket"
+	rowAmazon      = "EKS on Amazon Linux"
+	rowAKS         = "AKS with managed GPU nodes"
+	rowOKE         = "OKE with its GPU add-on"
+	rowAMD         = "AMD Instinct (experimental)"
+	rowAMDSidecar  = "AMD's device plugin by its static manifest, Kubernetes ≥ 1.36"
+)
+
+// Rows returns the rows of the table "Choose an overlay" of docs/install.md.
+func Rows() []string {
+	return []string{
+		rowOperator, rowHelm, rowStatic, rowBeta, rowPatch, rowOldOperator, rowSharing, rowNetwork, rowUnchanged, rowHAMi, rowTalos, rowK0s,
+		rowOpenShift, rowDRA, rowGKE, rowAutopilot, rowEKS, rowAmazon, rowAKS, rowOKE, rowAMD, rowAMDSidecar,
+	}
+}
+
+// Choice is the row of a cluster, or of its Nodes with GPUs of one vendor.
+type Choice struct {
+	Row        string // one of Rows, or empty
+	Overlay    string // its overlay; empty: none
+	Components []string
+	plugin     *found
+	vendor     vendor
+	sidecar    bool   // in the device plugin's pods
+	impossible string // why gpuledger cannot be installed
+	kubelet    string // its root directory, if it is not the default one
+}
+
+// values are the chart's values of an overlay.
+var values = map[string][]string{
+	"operator":            {"platform=gpu-operator", "exporter.mode=sidecar"},
+	"helm":                {"exporter.mode=sidecar"},
+	"static":              {"exporter.mode=sidecar"},
+	"operator-standalone": {"platform=gpu-operator"},
+	"standalone":          nil,
+	"openshift":           {"platform=openshift"},
+	"dra":                 {"platform=dra"},
+	"gke":                 {"platform=gke"},
+	"eks":                 {"platform=eks"},
+	"aks":                 {"platform=aks"},
+	"oke":                 {"platform=oke"},
+	"amd":                 {"platform=amd"},
+	"amd-sidecar":         {"platform=amd", "exporter.mode=sidecar"},
+}
+
+// sidecars are the overlays with the policy, with the device plugin's DaemonSet that they name.
+var sidecars = map[string]string{
+	"operator":    "gpu-operator/nvidia-device-plugin-daemonset",
+	"helm":        "nvidia-device-plugin/nvdp-nvidia-device-plugin",
+	"static":      "kube-system/nvidia-device-plugin-daemonset",
+	"amd-sidecar": "kube-system/amdgpu-device-plugin-daemonset",
+}
+
+// alternative is the overlay with the exporter's own DaemonSet for an overlay with the policy.
+var alternative = map[string]string{"operator": "operator-standalone", "helm": "standalone", "static": "standalone", "amd-sidecar": "amd"}
+
+// Choices returns the row of each vendor with GPUs or a device plugin in the cluster.
+func (c *Cluster) Choices() (all []Choice) {
+	for _, v := range []vendor{nvidia, amd} {
+		p := c.pluginFor(v)
+		nodes := c.with(v)
+		if len(nodes) == 0 && (p == nil || p.set.Status.DesiredNumberScheduled == 0) {
+			continue
+		}
+		rules := c.amdRules
+		if v == nvidia {
+			rules = c.nvidiaRules
+		}
+		choice := first(rules(p, nodes))
+		choice.plugin, choice.vendor = p, v
+		c.complete(&choice)
+		all = append(all, choice)
+	}
+	return all
+}
+
+// complete adds the properties that do not depend on the row.
+func (c *Cluster) complete(o *Choice) {
+	o.sidecar = sidecars[o.Overlay] != ""
+	o.addRuntimeClass()
+	if o.sidecar && c.policyAPI == "v1beta1" {
+		o.Components = append(o.Components, "v1beta1")
+	}
+	if root := o.plugin.kubelet(); root != "" && root != "/var/lib/kubelet" {
+		o.kubelet = root
+	} else if o.Row == rowK0s {
+		o.kubelet = k0sKubelet
+	}
+	if c.minor < 30 {
+		o.impossible = "it needs Kubernetes 1.30 or newer"
+	}
+}
+
+// addRuntimeClass adds the component with the runtime class of the device plugin to the overlay standalone.
+func (o *Choice) addRuntimeClass() {
+	if p := o.plugin; p != nil && p.set.Spec.Template.Spec.RuntimeClassName == "nvidia" && o.Overlay == "standalone" && !slices.Contains(o.Components, "runtime-class") {
+		o.Components = append(o.Components, "runtime-class")
+	}
+}
+
+// apart returns the choice with the exporter's own DaemonSet, in place of a sidecar.
+func (o *Choice) apart() *Choice {
+	a := *o
+	a.Overlay, a.sidecar, a.Components = alternative[o.Overlay], false, nil
+	a.addRuntimeClass()
+	return &a
+}
+
+// k0sKubelet is the kubelet's root directory of k0s.
+const k0sKubelet = "/var/lib/k0s/kubelet"
+
+// rule is a choice for a kind of cluster. The first rule that holds decides.
+type rule struct {
+	holds bool
+	Choice
+}
+
+func first(rules []rule) Choice {
+	for _, r := range rules {
+		if r.holds {
+			return r.Choice
+		}
+	}
+	return Choice{}
+}
+
+func (c *Cluster) nvidiaRules(p *found, nodes []*node) []rule {
+	operator, ordinary := p.is(operatorPlugin), p.is(helmPlugin, staticPlugin)
+	apart := "standalone"
+	if operator {
+		apart = "operator-standalone"
+	}
+	talos := all(nodes, osImage("Talos"))
+	rows := []rule{
+		{strings.Contains(c.version, "-gke.") && all(nodes, autopilot), Choice{Row: rowAutopilot, impossible: "GKE Autopilot allows no pod with the host's process ids"}},
+		{operator && c.serves("config.openshift.io", ""), Choice{Row: rowOpenShift, Overlay: "openshift"}},
+		{c.distribution() == "OKE" && p.is(cloudPlugin), Choice{Row: rowOKE, Overlay: "oke"}},
+		{p.is(cloudPlugin) && (p.set.Status.DesiredNumberScheduled > 0 || !c.dra(nodes)), Choice{Row: rowGKE, Overlay: "gke"}},
+		{p.is(hamiPlugin), Choice{Row: rowHAMi, Overlay: "standalone"}},
+		{c.dra(nodes), Choice{Row: rowDRA, Overlay: "dra"}},
+		{all(nodes, bottlerocket), Choice{Row: rowEKS, Overlay: "eks"}},
+		{p == nil && all(nodes, labelled("kubernetes.azure.com/cluster")), Choice{Row: rowAKS, Overlay: "aks"}},
+		{talos, Choice{Row: rowTalos, Overlay: "standalone", Components: []string{"runtime-class"}}},
+		{c.isK0s(p), Choice{Row: rowK0s, Overlay: "standalone", Components: []string{"k0s"}}},
+		{p.shares(), Choice{Row: rowSharing, Overlay: apart}},
+		{p.onHostNetwork(), Choice{Row: rowNetwork, Overlay: apart}},
+	}
+	return append(rows, c.pluginRules(p, operator, ordinary)...)
+}
+
+// pluginRules are the rules of NVIDIA's device plugin in its usual form.
+func (c *Cluster) pluginRules(p *found, operator, ordinary bool) []rule {
+	sidecar := map[bool]string{true: "helm", false: "static"}[p.is(helmPlugin)]
+	if operator {
+		sidecar = "operator"
+	}
+	return []rule{
+		{(operator || ordinary) && c.policyAPI == "v1beta1", Choice{Row: rowBeta, Overlay: sidecar}},
+		{operator && c.policyAPI == "v1", Choice{Row: rowOperator, Overlay: sidecar}},
+		{operator, Choice{Row: rowOldOperator, Overlay: "operator-standalone"}},
+		{p.is(helmPlugin) && c.policyAPI == "v1", Choice{Row: rowHelm, Overlay: sidecar}},
+		{p.is(staticPlugin) && c.policyAPI == "v1", Choice{Row: rowStatic, Overlay: sidecar}},
+		// The report names the row with a patch, rowPatch, as another way.
+		{ordinary, Choice{Row: rowUnchanged, Overlay: "standalone"}},
+		{true, Choice{Overlay: "standalone"}},
+	}
+}
+
+func (c *Cluster) amdRules(p *found, _ []*node) []rule {
+	return []rule{
+		{
+			p.is(amdStaticPlugin) && c.policyAPI != "" && !p.shares() && !p.onHostNetwork(),
+			Choice{Row: rowAMDSidecar, Overlay: "amd-sidecar"},
+		},
+		{true, Choice{Row: rowAMD, Overlay: "amd"}},
+	}
+}
+
+// dra reports whether the DRA driver publishes the GPUs of all Nodes, and no device plugin any.
+func (c *Cluster) dra(nodes []*node) bool {
+	return all(nodes, func(n *node) bool { return strings.HasPrefix(c.gpus(n, nvidia), "ResourceSlices") })
+}
+
+// isK0s reports whether the kubelet has the root directory of k0s. The device plugin's volume shows it.
+func (c *Cluster) isK0s(p *found) bool {
+	if root := p.kubelet(); root != "" {
+		return root == k0sKubelet
+	}
+	return strings.Contains(c.version, "+k0s")
+}
+
+// Values returns the chart's values as arguments of --set.
+func (o *Choice) Values() (all []string) {
+	all = slices.Clone(values[o.Overlay])
+	if named := sidecars[o.Overlay]; o.sidecar && o.plugin != nil {
+		namespace, name, _ := strings.Cut(named, "/")
+		d := o.plugin.set.Metadata
+		if o.Overlay == "helm" || o.Overlay == "static" || d.Namespace != namespace { // no platform sets it
+			all = append(all, "devicePlugin.namespace="+d.Namespace)
+		}
+		if o.Overlay == "helm" || d.Name != name {
+			all = append(all, "devicePlugin.daemonSet="+d.Name)
+		}
+	}
+	if slices.Contains(o.Components, "runtime-class") {
+		all = append(all, "runtimeClassName=nvidia")
+	}
+	if o.kubelet != "" && !o.sidecar {
+		all = append(all, "kubeletPath="+o.kubelet)
+	}
+	return all
+}
+
+// named reports whether the overlay names the cluster's device plugin.
+func (o *Choice) named() bool {
+	return !o.sidecar || o.plugin != nil && sidecars[o.Overlay] == o.plugin.set.Metadata.full()
+}

@@ -1,0 +1,133 @@
+// Package doctor is the command kubectl gpuledger doctor. It reads a cluster through kubectl, with the
+// user's context and rights, and prints the advice.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/prometheus/common/version"
+
+	"github.com/gpuledger/gpuledger/internal/doctor/advice"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+)
+
+// upcoming is the version in the commands of a program without a release.
+const upcoming = "0.1.0"
+
+// options are the options of the command.
+type options struct {
+	kubectl   string
+	namespace string
+	all       bool
+	passed    []string // flags for kubectl
+}
+
+// kubectlFlags are the flags that kubectl gets, with their help.
+var kubectlFlags = [][2]string{
+	{"kubeconfig", "`file` with the contexts"},
+	{"context", "`name` of the context"},
+	{"cluster", "`name` of the cluster in the kubeconfig"},
+	{"user", "`name` of the user in the kubeconfig"},
+	{"as", "`user` to impersonate"},
+	{"as-group", "`group` to impersonate"},
+	{"server", "`address` of the API server"},
+	{"request-timeout", "`time` for one request of kubectl, such as 30s"},
+}
+
+// Flags returns the flag set of the command.
+func Flags() *flag.FlagSet {
+	fs, _ := flags()
+	return fs
+}
+
+func flags() (*flag.FlagSet, *options) {
+	fs, o := flag.NewFlagSet("doctor", flag.ContinueOnError), &options{}
+	fs.SetOutput(io.Discard)
+	for _, f := range kubectlFlags {
+		fs.Func(f[0], f[1], func(value string) error {
+			o.passed = append(o.passed, "--"+f[0]+"="+value)
+			return nil
+		})
+	}
+	for _, name := range []string{"namespace", "n"} {
+		fs.StringVar(&o.namespace, name, advice.Namespace, "`namespace` of gpuledger in the commands that install it")
+	}
+	fs.StringVar(&o.kubectl, "kubectl", "", "`command` to run, such as \"k3s kubectl\"; default is $KUBECTL or kubectl")
+	fs.BoolVar(&o.all, "all", false, "list all Nodes, not only the first ten of a state")
+	return fs, o
+}
+
+// Process is the environment of the command.
+type Process struct {
+	Out, Err io.Writer
+	Program  string // its name in messages
+	Kubectl  string // $KUBECTL
+}
+
+// Run prints the advice, and returns the exit status: 0 if each Node with GPUs has a ready exporter, 1 if
+// there is something to do, 2 if flags are invalid or the cluster cannot be read.
+func Run(ctx context.Context, args []string, p Process) int {
+	fs, o := flags()
+	err := fs.Parse(args)
+	if err == nil && fs.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		usage(p)
+		return advice.Well
+	case err != nil:
+		return p.fail(err)
+	}
+	k := kubectl{command: []string{"kubectl"}, flags: o.passed}
+	if fields := strings.Fields(o.kubectl); len(fields) > 0 {
+		k.command = fields
+	} else if fields := strings.Fields(p.Kubectl); len(fields) > 0 {
+		k.command = fields
+	}
+	cluster, err := advice.Read(func(path string) ([]byte, error) { return k.get(ctx, path) })
+	if err != nil {
+		return p.fail(err)
+	}
+	release, released := releaseOf(version.Version)
+	status, err := cluster.Write(p.Out, advice.Options{Namespace: o.namespace, Release: release, Released: released, All: o.all})
+	if err != nil {
+		return p.fail(err)
+	}
+	return status
+}
+
+var semantic = regexp.MustCompile(`^v?([0-9]+\.[0-9]+\.[0-9]+)$`)
+
+// releaseOf returns the version for the commands, and whether the program is of a release.
+func releaseOf(stamped string) (string, bool) {
+	if match := semantic.FindStringSubmatch(stamped); match != nil {
+		return match[1], true
+	}
+	return upcoming, false
+}
+
+func (p Process) fail(err error) int {
+	fmt.Fprintf(p.Err, "%s doctor: %s\n", p.Program, labelvalue.Printable(strings.ReplaceAll(err.Error(), "\n", "; ")))
+	return advice.Unreadable
+}
+
+func usage(p Process) {
+	fmt.Fprintf(p.Out, `%s doctor: the row of docs/install.md for a cluster, the Nodes without an exporter, and why
+
+It runs kubectl get --raw, and changes nothing. It reads Nodes, DaemonSets and their pods and events,
+ResourceSlices, Deployments, and gpuledger's admission policy and ConfigMap.
+
+Exit status: 0 each Node with GPUs has a ready exporter, 1 something to do, 2 the cluster cannot be read.
+
+`, p.Program)
+	fs, _ := flags()
+	fs.SetOutput(p.Out)
+	fs.PrintDefaults()
+}

@@ -1,0 +1,68 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// kubectl runs kubectl.
+type kubectl struct {
+	command []string // the program with its first arguments
+	flags   []string
+}
+
+const (
+	// maxDocument limits a document. A page of 500 Nodes has some megabytes.
+	maxDocument = 64 << 20
+	// maxError limits the text of an error.
+	maxError = 1 << 10
+)
+
+// get returns the document of a path of the API server.
+func (k kubectl) get(ctx context.Context, path string) ([]byte, error) {
+	args := slices.Concat(k.command[1:], []string{"get", "--raw", path}, k.flags)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, k.command[0], args...) //nolint:gosec // the user's own kubectl
+	cmd.WaitDelay = time.Second                            // a script may leave children with its output
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("run %s: %w", k.command[0], err)
+	}
+	text, err := io.ReadAll(io.LimitReader(out, maxDocument+1))
+	if err == nil && len(text) > maxDocument {
+		err = fmt.Errorf("the document has more than %d MiB", maxDocument>>20)
+	}
+	if err != nil {
+		cancel() // ends kubectl
+	}
+	if waited := cmd.Wait(); err == nil && waited != nil {
+		err = describe(waited, stderr.String())
+	}
+	return text, err
+}
+
+// describe returns the last line that kubectl printed as an error.
+func describe(err error, stderr string) error {
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	if last == "" {
+		return fmt.Errorf("kubectl: %w", err)
+	}
+	if len(last) > maxError {
+		last = last[:maxError]
+	}
+	return errors.New(last)
+}
