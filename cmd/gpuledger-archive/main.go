@@ -1,6 +1,6 @@
 // Command gpuledger-archive files the long-term record of GPU fleets as tables: which GPU was
 // where in each hour, and which pods used its energy. It reads a Prometheus-compatible store, and
-// has access to neither GPUs nor the Kubernetes API.
+// has access to neither GPUs nor the Kubernetes API. Its command doctor runs the user's kubectl.
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/cli"
+	"github.com/gpuledger/gpuledger/internal/doctor"
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
@@ -33,6 +34,8 @@ func main() {
 	case len(os.Args) == 1 && strings.HasPrefix(name(), "kubectl "), len(os.Args) > 1 && os.Args[1] == "help":
 		usage()
 		return
+	case len(os.Args) > 1 && os.Args[1] == "doctor":
+		os.Exit(examine(os.Args[2:]))
 	case len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") && ask.Answers(os.Args[1]):
 		os.Exit(question(os.Args[1:]))
 	}
@@ -80,6 +83,13 @@ func question(args []string) int {
 	return ask.Run(ctx, args, ask.Process(name(), cli.IsTerminal(os.Stdout), progress), time.Now())
 }
 
+// examine prints the advice for a cluster, and returns the exit status.
+func examine(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return doctor.Run(ctx, args, doctor.Process{Out: os.Stdout, Err: os.Stderr, Program: name(), Kubectl: os.Getenv("KUBECTL")})
+}
+
 // name is the name by which the program was called, such as kubectl gpuledger for a plugin of kubectl.
 func name() string {
 	return strings.Replace(filepath.Base(os.Args[0]), "kubectl-", "kubectl ", 1)
@@ -111,6 +121,7 @@ usage: gpuledger-archive run [flags]              file each hour after its end, 
        gpuledger-archive rename-cluster OLD NEW [flags]
                                                   file the hours of a cluster under another name
        gpuledger-archive schema [postgres|mysql]  print the statements that create or update the tables
+       kubectl gpuledger doctor [flags]           how to install gpuledger on a cluster, and where an exporter is missing
 
 `)
 	ask.Usage(os.Stdout, name())

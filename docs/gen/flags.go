@@ -12,6 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
+	"github.com/gpuledger/gpuledger/internal/doctor"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
 )
 
@@ -53,6 +54,7 @@ func flagsPage() ([]byte, error) {
 		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same flags.", onlyIn(cluster)},
 		{"gpuledger-archive", "[archive.md](archive.md) describes it. `--log…`, `--web…` and `--version` are as above, `--web…` for `run` only.", onlyIn(filer)},
 		{"Commands of gpuledger-archive", "[ask.md](ask.md) describes them. A flag without a list of commands is a flag of all.", questionRows(ask.Flags())},
+		{"kubectl gpuledger doctor", "Prints how to install gpuledger on a cluster, and where an exporter is missing: [install.md](install.md). Flags of kubectl are passed on.", rows(doctor.Flags())},
 	} {
 		fmt.Fprintf(out, "\n## %s\n\n%s\n\n| flag | default | |\n|---|---|---|\n", table.title, table.about)
 		for _, r := range table.rows {

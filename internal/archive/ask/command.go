@@ -119,7 +119,7 @@ func Flags() map[string]*flag.FlagSet {
 const completion = "completion"
 
 // filing contains the commands that are not questions.
-var filing = []string{"accept", "once", "prune", "rename-cluster", "run", "schema"}
+var filing = []string{"accept", "doctor", "once", "prune", "rename-cluster", "run", "schema"}
 
 // names are the names of all commands.
 func names() []string {
