@@ -19,6 +19,7 @@ const (
 	familyUnit      = "Units"
 	familyGauges    = "Gauges of GPUs"
 	familyHealth    = "Health of GPUs"
+	familyLinks     = "Errors, links and limits of GPUs"
 	familyStages    = "Stages"
 	familyMapping   = "Mapping of processes"
 	familyPlacement = "Placement"
@@ -98,7 +99,9 @@ const (
 )
 
 const (
-	xidErrors = firstGauge + metricID(gpu.NumGauges) + iota
+	// firstHealth is the first of [gpu.HealthInfos], which follow in their order.
+	firstHealth = firstGauge + metricID(gpu.NumGauges)
+	xidErrors   = firstHealth + metricID(gpu.NumHealthMetrics) + iota - 1
 	xidLast
 	lastReading
 	memorySource
@@ -176,7 +179,7 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-var catalogue = withGauges([numMetrics]metric.Metric{
+var catalogue = withTables([numMetrics]metric.Metric{
 	gpuInfo: {
 		Family: familyIdentity, Name: "gpuledger_gpu_info", Type: gauge,
 		Labels: []string{
@@ -730,12 +733,24 @@ var catalogue = withGauges([numMetrics]metric.Metric{
 	},
 })
 
-func withGauges(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
+// withTables adds the rows of the tables of package gpu.
+func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 	for i, g := range gpu.GaugeInfos {
 		rows[firstGauge+metricID(i)] = metric.Metric{
 			Family: familyGauges, Name: "gpuledger_gpu_" + g.Name + "_" + g.Unit, Type: gauge, Unit: g.Unit, Flag: FlagGauges,
 			Labels: ofGPU,
 			Help:   g.Help,
+		}
+	}
+	for i, h := range gpu.HealthInfos {
+		kind := gauge
+		if h.Counter {
+			kind = counter
+		}
+		rows[firstHealth+metricID(i)] = metric.Metric{
+			Family: familyLinks, Name: "gpuledger_gpu_" + h.Name, Type: kind, Unit: h.Unit, Flag: FlagHealth,
+			Labels: plus(ofGPU, h.Labels...),
+			Help:   h.Help + " NVML: " + h.Source + ".",
 		}
 	}
 	return rows

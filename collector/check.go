@@ -17,7 +17,7 @@ func (c *Collector) mustRender() {
 		}
 	}
 	for _, s := range fullSnapshots() {
-		p := page{opts: Options{Gauges: true}}
+		p := page{opts: Options{Gauges: true, Health: true}}
 		p.begin()
 		c.render(&p, s)
 		if _, err := p.end(); err != nil {
@@ -38,6 +38,10 @@ func fullSnapshots() (all []*gpu.Snapshot) {
 	for _, conditions := range []bool{true, false} {
 		for _, kind := range gpu.AccountKinds() {
 			s := gpu.Full[gpu.Snapshot](conditions)
+			s.GPUs[0].Reading.Health = nil
+			for m, info := range gpu.HealthInfos {
+				s.GPUs[0].Reading.Health = append(s.GPUs[0].Reading.Health, gpu.HealthValue{Metric: gpu.HealthMetric(m), Labels: info.Labels, Value: 1})
+			}
 			s.GPUs[0].Holders[0].Kind, s.GPUs[0].Book.Accounts[0].Kind = kind, kind
 			all = append(all, s)
 		}

@@ -13,13 +13,15 @@ import (
 // Options select the metrics.
 type Options struct {
 	// Gauges enables power, temperature and similar gauges, which dcgm-exporter exports too.
-	Gauges  bool
+	Gauges bool
+	// Health enables the errors, links and limits of a GPU.
+	Health  bool
 	Process ProcessMode
 }
 
 // hides reports whether the options hide a metric permanently.
 func (o Options) hides(m metric.Metric) bool {
-	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagProcess && o.Process == ProcessNever
+	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagHealth && !o.Health || m.Flag == FlagProcess && o.Process == ProcessNever
 }
 
 // Collector renders one page of the latest snapshot. It is safe for concurrent use if its

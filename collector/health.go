@@ -29,8 +29,31 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	if action := g.Reading.Recovery; action != "" {
 		p.info(gpuRecovery, p.with(uuid, "action", action))
 	}
+	p.healthValues(g.Reading.Health, uuid)
 	for _, e := range g.Reading.RASErrors {
 		p.counter(rasErrors, float64(e.Count), time.Time{}, p.with(uuid, "block", e.Block, "type", string(e.Type)))
+	}
+}
+
+// healthValues renders the values that are read every ten seconds.
+func (p *page) healthValues(values []gpu.HealthValue, uuid *labelSet) {
+	if !p.opts.Health {
+		return
+	}
+	for i := range values {
+		v := &values[i]
+		info, labels := &gpu.HealthInfos[v.Metric], uuid
+		switch len(info.Labels) {
+		case 1:
+			labels = p.with(uuid, info.Labels[0], v.Labels[0])
+		case 2:
+			labels = p.with(uuid, info.Labels[0], v.Labels[0], info.Labels[1], v.Labels[1])
+		}
+		if info.Counter {
+			p.counter(firstHealth+metricID(v.Metric), v.Value, time.Time{}, labels)
+		} else {
+			p.gauge(firstHealth+metricID(v.Metric), v.Value, labels)
+		}
 	}
 }
 

@@ -96,7 +96,33 @@ var labelCatalogue = []metric.Label{
 		Name: "severity", Help: "Severity of the error by NVIDIA's driver.",
 		Values: []string{string(gpu.SeverityFatal), string(gpu.SeverityNonFatal)},
 	},
-	{Name: "error", Help: "Kind of memory error that a row was remapped for.", Values: []string{"correctable", "uncorrectable"}, Complete: true},
+	{Name: "error", Help: "Kind of memory error.", Values: []string{"correctable", "uncorrectable"}, Complete: true},
+	{Name: "memory", Help: "Memory with the error: `dram` is the GPU's memory, `sram` its caches and registers.", Values: []string{"dram", "sram"}, Complete: true},
+	{Name: "spare_rows", Help: "Spare rows that a bank has left.", Values: []string{"max", "high", "partial", "low", "none"}, Complete: true},
+	{
+		Name: "pcie_error", Help: "Type of error, as NVML names its counters. A link recovery (`link_recovery`) is not always an error.",
+		Values: []string{
+			"replay", "link_recovery", "correctable", "nak_received", "receiver", "bad_tlp", "nak_sent", "bad_dllp", "non_fatal", "fatal",
+			"unsupported_request", "lcrc", "lane",
+		}, Complete: true,
+	},
+	{
+		Name: "nvlink_error", Help: "Type of error, as NVML names its counters.",
+		Values: []string{
+			"crc_flit", "crc_data", "replay", "recovery", "malformed_packet", "buffer_overrun", "receive",
+			"link_integrity", "transmit_discard", "recovery_failed", "effective", "symbol",
+		}, Complete: true,
+	},
+	{Name: "direction", Help: "Direction, seen from the GPU.", Values: []string{"transmitted", "received"}, Complete: true},
+	{Name: "link_state", Help: "State of NVLink links.", Values: []string{"inactive", "active", "sleep", "traffic_disabled"}, Complete: true},
+	{
+		Name: "clock_limit", Help: "Why the clocks are lower than they could be. Only `software_thermal`, `hardware_thermal` and `power_brake` are faults of the environment.",
+		Values: []string{
+			"power_cap", "sync_boost", "board_limit", "low_utilization", "reliability", "software_thermal",
+			"hardware_thermal", "power_brake",
+		}, Complete: true,
+	},
+	{Name: "power_limit", Help: "Which limit: `enforced` is the present one.", Values: []string{"max", "default", "enforced"}, Complete: true},
 	{Name: "block", Help: "Block of the GPU, by AMD's driver: `umc` is its memory, `gfx` its compute units."},
 	{
 		Name: "type", Help: "Type of error: `deferred` is an uncorrectable error in data that was not used yet.",

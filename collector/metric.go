@@ -15,6 +15,7 @@ const (
 // The flags that hide metrics.
 const (
 	FlagGauges  = "--collector.gauges"
+	FlagHealth  = "--collector.health"
 	FlagProcess = "--collector.process"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestCreatedTimestamps checks that every counter except those of the stages has a created
+// TestCreatedTimestamps checks that every counter of the ledger has a created
 // timestamp.
 func TestCreatedTimestamps(t *testing.T) {
 	opened := map[string]time.Time{

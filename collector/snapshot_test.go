@@ -2,9 +2,11 @@ package collector_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/collector"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
@@ -36,6 +38,7 @@ func fullNode() *gpu.Snapshot {
 	embed.Processes = []gpu.ProcessAccount{newProcess(5100, "embed", 0, 7_777)}
 
 	whole := newGPU(0, trainer)
+	whole.Reading.Health = allHealth(0)
 	whole.Fabric = &gpu.Fabric{ClusterUUID: "5f0c4f3e-8a51-4c43-9f0e-d4c19f6d1c77", CliqueID: 32766, State: "completed"}
 	whole.Fabric.Problems = []gpu.FabricProblem{{Name: "degraded_bandwidth", Present: true}, {Name: "route_unhealthy"}, {Name: "incorrect_configuration", Present: true, Cause: "no_partition"}}
 	whole.Holders = []gpu.Holder{{AccountKey: trainer.AccountKey, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}}
@@ -223,6 +226,30 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 		Unused:      new(i),
 		Book:        b,
 	}
+}
+
+// allHealth returns a value for each series of health, each with another number.
+func allHealth(i int) (values []gpu.HealthValue) {
+	for m, info := range gpu.HealthInfos {
+		sets := [][]string{nil}
+		for _, name := range info.Labels {
+			var longer [][]string
+			for _, l := range collector.Labels() {
+				for _, value := range l.Values {
+					for _, s := range sets {
+						if l.Name == name {
+							longer = append(longer, append(slices.Clone(s), value))
+						}
+					}
+				}
+			}
+			sets = longer
+		}
+		for _, labels := range sets {
+			values = append(values, gpu.HealthValue{Metric: gpu.HealthMetric(m), Labels: labels, Value: float64(1000*i + len(values))})
+		}
+	}
+	return values
 }
 
 // newMIG returns n instances of one slice each.

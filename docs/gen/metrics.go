@@ -31,9 +31,14 @@ type family struct {
 type cost struct {
 	Per    string
 	Series int
-	// Hidden is the number of them that a flag can hide.
-	Hidden int
+	// Hidden are the numbers of them that a flag can hide.
+	Hidden []hidden
+}
+
+// hidden is the number of series that a flag can hide.
+type hidden struct {
 	Flag   string
+	Series int
 }
 
 // exporterPage contains the metrics of one page of the exporter.
@@ -133,11 +138,19 @@ func costs(metrics []metric.Metric) []cost {
 		}
 		cs[i].Series += collector.Series(m)
 		if m.Flag != "" {
-			cs[i].Hidden += collector.Series(m)
-			cs[i].Flag = m.Flag
+			cs[i].hide(m.Flag, collector.Series(m))
 		}
 	}
 	return cs
+}
+
+// hide counts series that a flag can hide.
+func (c *cost) hide(flag string, series int) {
+	i := slices.IndexFunc(c.Hidden, func(h hidden) bool { return h.Flag == flag })
+	if i < 0 {
+		i, c.Hidden = len(c.Hidden), append(c.Hidden, hidden{Flag: flag})
+	}
+	c.Hidden[i].Series += series
 }
 
 func code(s string) string {

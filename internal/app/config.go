@@ -78,7 +78,7 @@ const (
 
 // Flags returns the flag set of the exporter, bound to a configuration with the defaults.
 func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
-	c := &Config{Collector: collector.Options{Gauges: true}}
+	c := &Config{Collector: collector.Options{Gauges: true, Health: true}}
 	fs := flag.NewFlagSet("gpuledger", flag.ContinueOnError)
 	fs.SetOutput(io.Discard) // the caller prints one line
 
@@ -105,6 +105,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that series remain after their process or pod ended; at least three scrape intervals")
 	fs.StringVar(&c.KernelLog, "xid.kernel-log", "", "`file` of the kernel's log, /dev/kmsg, whose XID errors since boot count, too, also without an event of NVML, and whose SXID errors of NVSwitches count; needs CAP_SYSLOG; empty reads none")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
+	fs.BoolVar(&c.Collector.Health, "collector.health", true, "read and export errors of memory, PCIe and NVLink, limits of clocks and power, and links of each GPU, every 10 s")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
 	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the rest is summed up in pid=\"other\"")
 	fs.DurationVar(&c.Explain.Period, "explain.period", time.Hour, "`time` for which settled intervals are kept in memory, so that gpuledger explain can explain charges; 0 keeps none")

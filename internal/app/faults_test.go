@@ -25,6 +25,8 @@ var (
 		"nvmlDeviceGetPciInfo", "nvmlDeviceGetPlatformInfo", "nvmlDeviceGetPowerManagementLimitConstraints",
 		"nvmlDeviceGetProcessUtilization", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetSamples", "nvmlDeviceGetSerial",
 		"nvmlDeviceGetSupportedEventTypes", "nvmlDeviceGetTotalEnergyConsumption",
+		"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram", "nvmlDeviceGetCurrPcieLinkGeneration",
+		"nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth", "nvmlDeviceGetPerformanceState",
 		"nvmlDeviceGetUUID", "nvmlDeviceGetVbiosVersion", "nvmlDeviceRegisterEvents",
 		"nvmlGpmMetricsGet", "nvmlGpmMigSampleGet", "nvmlGpmQueryDeviceSupport", "nvmlGpuInstanceGetInfo",
 	)

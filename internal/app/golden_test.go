@@ -239,6 +239,7 @@ func TestGoldenOnGKE(t *testing.T) {
 			}
 			sc.GooglePlugin = true
 			b := benchOf(t, sc, false)
+			b.cfg.Collector.Health = name == "timeslice"
 			b.run(30)
 			b.wantPages(name, func(golden string) string {
 				return resourceLabel.ReplaceAllLiteralString(golden, `resource="nvidia.com/gpu"`)
@@ -272,6 +273,7 @@ func withoutSources(page string) []string {
 // play runs a scenario for half a minute and checks its balance.
 func play(t *testing.T, scenario string, engine bool) *bench {
 	b := newBench(t, scenario, engine)
+	b.cfg.Collector.Health = scenario == "timeslice" // the values of health are alike in all scenarios
 	b.run(8)
 	if scenario == "lost" {
 		b.awaitXID()

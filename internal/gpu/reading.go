@@ -59,6 +59,9 @@ type Reading struct {
 	// Recovery is the action that the driver requires to recover the GPU (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION), or RecoveryNone; empty
 	// if the driver does not report it. An action that is newer than this program is its number.
 	Recovery string
+	// Health are values of health that are read every ten seconds; a value that the GPU does not report is missing. The list is not
+	// changed.
+	Health []HealthValue
 	// RASErrors are the errors that an AMD GPU counted, by block and type. A count that is unknown is
 	// missing.
 	RASErrors []RASErrors

@@ -55,6 +55,11 @@
  *            accounting=1                                 accounting mode; 0: off
  *            events                                       nvmlEventType bits; 8: XIDs
  *            lost=1                                       every call on the GPU returns GPU_IS_LOST
+ *   health   gpu                                         more values of a GPU, in one record or several
+ *            field<id> field<id>.<scope>                  any other field, see plain_field
+ *            sram_{volatile,aggregate}_{corrected,uncorrected} sram_threshold   errors of the SRAM; 1: too many
+ *            banks_{max,high,partial,low,none}            banks by spare rows
+ *            pcie_{generation,width}{,_max} pstate        the link now and at most; performance state
  *   live     work of real programs: see live.h
  *   instance gpu uuid gi ci name                          a MIG device, in the driver's order: a compute
  *            gi_slices ci_slices memory_mib               instance and its GPU instance
@@ -667,18 +672,130 @@ static void field_value(struct call *c, nvmlFieldValue_t *v)
     report(c, v->nvmlReturn);
 }
 
-/* Logs a line per value; the caller does not use end(). */
+/* Returns the record of the GPU's health with a key, or NULL. A GPU may have several. */
+static const struct record *health(const struct call *c, const char *key)
+{
+    struct record *r = next("health", NULL);
+    while (r && !(is(r, "gpu", get(c->gpu, "uuid")) && get(r, key)))
+        r = next("health", r);
+    return r;
+}
+
+/* Returns a number of the GPU's health. */
+static nvmlReturn_t health_call(const char *name, nvmlDevice_t device, const char *key, unsigned long long *out)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, name, device.handle);
+    if (ret == NVML_SUCCESS && !health(&c, key))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS)
+        *out = call_fault(&c, "blank") ? 0 : number(health(&c, key), key, 0);
+    return end(&c, ret);
+}
+
+/* Sets a field from its key field<id> or field<id>.<scope>, with "all" as the scope of all links. As with ECC that is off,
+ * "off" is a double without a time. Returns 0 if the field has a key of another name. */
+static int plain_field(struct call *c, nvmlFieldValue_t *v)
+{
+    char key[40];
+    switch (v->fieldId) {
+    case NVML_FI_DEV_ENERGY:
+    case NVML_FI_DEV_POWER_AVERAGE:
+    case NVML_FI_DEV_POWER_INSTANT:
+    case NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
+        return 0;
+    }
+    snprintf(key, sizeof key, v->scopeId == UINT_MAX ? "field%u.all" : v->scopeId ? "field%u.%u" : "field%u", v->fieldId, v->scopeId);
+    const char *value = get(health(c, key), key);
+    if (!value)
+        return throttle_key(v->fieldId) == NULL;
+    v->nvmlReturn = NVML_SUCCESS;
+    v->valueType = strcmp(value, "off") ? NVML_VALUE_TYPE_UNSIGNED_LONG_LONG : NVML_VALUE_TYPE_DOUBLE;
+    v->timestamp = strcmp(value, "off") ? 1 : 0;
+    v->value.ullVal = call_fault(c, "blank") ? 0 : strtoull(value, NULL, 10);
+    return 1;
+}
+
+/* Logs a line per value of energy, power, throttled time and recovery, and else one line; the caller does not use end(). */
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
     struct call c;
     nvmlReturn_t ret = begin(&c, "nvmlDeviceGetFieldValues", device.handle);
     if (ret != NVML_SUCCESS)
         return end(&c, ret);
-    for (int i = 0; i < count; i++)
-        field_value(&c, &values[i]);
+    int plain = 0;
+    for (int i = 0; i < count; i++) {
+        values[i].nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
+        values[i].timestamp = 0;
+        if (plain_field(&c, &values[i]))
+            plain++;
+        else
+            field_value(&c, &values[i]);
+    }
+    if (plain == count) {
+        strcpy(c.value, "-");
+        report(&c, NVML_SUCCESS);
+    }
     pthread_mutex_unlock(&lock);
     return NVML_SUCCESS;
 }
+
+nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErrorType_t kind, nvmlEccCounterType_t counter,
+                                             nvmlMemoryLocation_t location, unsigned long long *out)
+{
+    char key[60];
+    snprintf(key, sizeof key, "%s_%s_%s", location == NVML_MEMORY_LOCATION_SRAM ? "sram" : "other",
+             counter == NVML_VOLATILE_ECC ? "volatile" : "aggregate",
+             kind == NVML_MEMORY_ERROR_TYPE_CORRECTED ? "corrected" : "uncorrected");
+    return health_call("nvmlDeviceGetMemoryErrorCounter", device, key, out);
+}
+
+nvmlReturn_t nvmlDeviceGetSramEccErrorStatus(nvmlDevice_t device, nvmlEccSramErrorStatus_t *out)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetSramEccErrorStatus", device.handle);
+    const struct record *values = health(&c, "sram_threshold");
+    if (ret == NVML_SUCCESS && !values)
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS && out->version != nvmlEccSramErrorStatus_v1)
+        ret = NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (ret == NVML_SUCCESS)
+        out->bThresholdExceeded = (unsigned int)number(values, "sram_threshold", 0);
+    return end(&c, ret);
+}
+
+nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlRowRemapperHistogramValues_t *out)
+{
+    struct call c;
+    nvmlReturn_t ret = begin(&c, "nvmlDeviceGetRowRemapperHistogram", device.handle);
+    const struct record *values = health(&c, "banks_max");
+    if (ret == NVML_SUCCESS && !values)
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS) {
+        out->max = (unsigned int)number(values, "banks_max", 0);
+        out->high = (unsigned int)number(values, "banks_high", 0);
+        out->partial = (unsigned int)number(values, "banks_partial", 0);
+        out->low = (unsigned int)number(values, "banks_low", 0);
+        out->none = (unsigned int)number(values, "banks_none", 0);
+    }
+    return end(&c, ret);
+}
+
+#define HEALTH_NUMBER(function, type, key)                                                                             \
+    nvmlReturn_t function(nvmlDevice_t device, type *out)                                                              \
+    {                                                                                                                  \
+        unsigned long long n = 0;                                                                                      \
+        nvmlReturn_t ret = health_call(#function, device, key, &n);                                                    \
+        if (ret == NVML_SUCCESS)                                                                                       \
+            *out = (type)n;                                                                                            \
+        return ret;                                                                                                    \
+    }
+
+HEALTH_NUMBER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned int, "pcie_generation")
+HEALTH_NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int, "pcie_generation_max")
+HEALTH_NUMBER(nvmlDeviceGetCurrPcieLinkWidth, unsigned int, "pcie_width")
+HEALTH_NUMBER(nvmlDeviceGetMaxPcieLinkWidth, unsigned int, "pcie_width_max")
+HEALTH_NUMBER(nvmlDeviceGetPerformanceState, nvmlPstates_t, "pstate")
 
 nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long *out)
 {

@@ -54,7 +54,7 @@ type call struct {
 // broken here: nvmlErrorString; nvmlDeviceGetGpuFabricInfo, which is called on older libraries only
 // (TestOldDriver); nvmlDeviceGetHandleByPciBusId, which is called in a release only (TestReleaseGPU); nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, which are called
 // in accounting mode only (TestAccountingFallsBack).
-var calls = withGauges(map[string]call{
+var calls = withTables(map[string]call{
 	"nvmlInit":                   {gpu: none},
 	"nvmlShutdown":               {gpu: none},
 	"nvmlSystemGetDriverVersion": {gpu: none},
@@ -107,8 +107,21 @@ var calls = withGauges(map[string]call{
 	"nvmlGpmMetricsGet":                   {parted, nil, nothing},
 })
 
-// withGauges adds the calls that read gauges.
-func withGauges(calls map[string]call) map[string]call {
+// healthCalls read values of health, which no GPU here supports. They are repeated after reaskAfter.
+var healthCalls = []string{
+	"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram",
+	"nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth",
+	"nvmlDeviceGetPerformanceState",
+}
+
+// reaskAfter is longer than the time after which a call that was not supported is repeated.
+const reaskAfter = 11 * time.Minute
+
+// withTables adds the calls that read gauges and health.
+func withTables(calls map[string]call) map[string]call {
+	for _, name := range healthCalls {
+		calls[name] = always(plain, nothing)
+	}
 	for _, info := range gpu.GaugeInfos {
 		calls[info.Call] = always(plain, func(g *gputest.GPU) { gputest.DropGauges(g, info.Call) })
 	}

@@ -60,7 +60,7 @@ func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.Ha
 func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source {
 	d.stages = stage.New(slog.New(slog.DiscardHandler), now)
 	s := nvml.New(nvml.Config{
-		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now, ProcFS: d.proc,
+		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now, ProcFS: d.proc, Health: true,
 		Log: slog.New(slog.NewTextHandler(&d.logged, nil)), Stages: d.stages,
 	})
 	d.t.Cleanup(func() {

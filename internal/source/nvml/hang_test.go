@@ -30,7 +30,7 @@ func TestCallHangs(t *testing.T) {
 			if call.later == nil {
 				return
 			}
-			clock.Advance(2 * time.Second) // some calls are not made every second
+			clock.Advance(pauseOf(name))
 			d.fault(uuid, name, "hang")
 			d.readOn(s, call.gpu)
 			d.healed()
@@ -51,7 +51,7 @@ func TestCallHangsEverywhere(t *testing.T) {
 			d := newDriver(t, eight())
 			s := d.open(clock.Now)
 			checkEight(t, "well", gputest.Eventually(t, s, "it answers", complete), none, nothing)
-			clock.Advance(2 * time.Second) // some calls are not made every second
+			clock.Advance(pauseOf(name))
 			d.fault(anyGPU, name, "hang")
 			hasty := gputest.Hasty(s)
 			for range 3 {
@@ -89,4 +89,12 @@ func (d *driver) readOn(s gputest.Source, hung int) {
 	}
 	d.node = eight()
 	d.write()
+}
+
+// pauseOf returns the time after which a call is made again: some are not made every second.
+func pauseOf(name string) time.Duration {
+	if slices.Contains(healthCalls, name) {
+		return reaskAfter
+	}
+	return 2 * time.Second
 }

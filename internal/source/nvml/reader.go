@@ -27,6 +27,7 @@ type gpuReader struct {
 	// recovery is the action that the driver requires, empty if unknown; unreported is set if the driver reports none.
 	recovery   string
 	unreported bool
+	health     healthReader
 	// devices are the MIG devices in the device's MIG; divided is set once all of them were read.
 	// They are not read again until they change.
 	devices []migDevice
@@ -42,7 +43,7 @@ type gpuReader struct {
 // read returns one reading, or an error if the GPU responded to no call.
 func (g *gpuReader) read() (*gpu.Reading, error) {
 	q := &inquiry{lib: g.lib}
-	r := &gpu.Reading{UUID: g.device.UUID, Recovery: g.recovery}
+	r := &gpu.Reading{UUID: g.device.UUID, Recovery: g.recovery, Health: g.health.values}
 	g.readEnergy(q, r)
 	g.readGauges(q, r)
 	g.readThrottle(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not concern the other values

@@ -204,6 +204,9 @@ func (d *session) complete(g *gpuReader) {
 	}
 	if due {
 		g.readRecovery(&inquiry{lib: d.lib})
+		if d.cfg.Health {
+			g.readHealth()
+		}
 		g.again = g.now().Boot + identityRetry
 	}
 	if incomplete || g.events != d.events.Load() {

@@ -31,6 +31,8 @@ type Config struct {
 	SysFS string
 	// ProcFS is the directory where procfs is mounted; empty reads no memory of the machine.
 	ProcFS string
+	// Health enables [gpu.Reading.Health].
+	Health bool
 	// RestartAfter is the time after which a driver that was replaced ends [Source.Run]; 0 for never.
 	RestartAfter time.Duration
 	// Now is called from several goroutines.

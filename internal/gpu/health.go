@@ -1,0 +1,138 @@
+package gpu
+
+// HealthMetric identifies a metric of a GPU's health. Readers and pages loop over [HealthInfos].
+type HealthMetric int
+
+// The metrics.
+const (
+	ECCEnabled HealthMetric = iota
+	ECCEnabledPending
+	ECCErrors
+	ECCLifetimeErrors
+	SRAMThresholdExceeded
+	RetiredPages
+	RetiredPagesPending
+	MemoryBanks
+	PCIeErrors
+	PCIeBytes
+	PCIeLinkGeneration
+	PCIeLinkGenerationMax
+	PCIeLinkWidth
+	PCIeLinkWidthMax
+	NVLinkErrors
+	NVLinkBytes
+	NVLinkLinks
+	ClockLimitedTime
+	MemoryTemperature
+	PowerLimits
+	PerformanceState
+	NumHealthMetrics
+)
+
+// HealthValue is one value of a metric, in its base unit.
+type HealthValue struct {
+	Metric HealthMetric
+	// Labels are the values of the metric's labels. They are not changed.
+	Labels []string
+	Value  float64
+}
+
+// HealthInfo describes a metric. Its name is gpuledger_gpu_<Name>.
+type HealthInfo struct {
+	Name, Unit string
+	// Counter is set for a count since the driver was loaded.
+	Counter bool
+	Labels  []string
+	// Help ends without the source.
+	Help string
+	// Source is the NVML function, or field of nvmlDeviceGetFieldValues, that is read.
+	Source string
+}
+
+// HealthInfos contains a row for each metric.
+var HealthInfos = [NumHealthMetrics]HealthInfo{
+	ECCEnabled: {
+		Name: "ecc_enabled", Source: "field 1",
+		Help: "1 if the GPU corrects errors of its memory (ECC).",
+	},
+	ECCEnabledPending: {
+		Name: "ecc_enabled_pending", Source: "field 2",
+		Help: "1 if the GPU will correct errors of its memory after the next reset.",
+	},
+	ECCErrors: {
+		Name: "ecc_errors_total", Counter: true, Labels: []string{"memory", "error"}, Source: "fields 11 and 12, nvmlDeviceGetMemoryErrorCounter",
+		Help: "Memory errors since the driver was loaded.",
+	},
+	ECCLifetimeErrors: {
+		Name: "ecc_lifetime_errors", Labels: []string{"memory", "error"}, Source: "fields 22 and 23, nvmlDeviceGetMemoryErrorCounter",
+		Help: "Memory errors over the life of the board.",
+	},
+	SRAMThresholdExceeded: {
+		Name: "sram_ecc_threshold_exceeded", Source: "nvmlDeviceGetSramEccErrorStatus",
+		Help: "1 if the errors of the SRAM exceed the limit above which the vendor's field diagnostic fails.",
+	},
+	RetiredPages: {
+		Name: "retired_pages", Labels: []string{"error"}, Source: "fields 29 and 30",
+		Help: "Pages of memory that are no longer used because of errors; newer GPUs remap rows instead.",
+	},
+	RetiredPagesPending: {
+		Name: "retired_pages_pending", Source: "field 31",
+		Help: "1 if pages will be retired at the next reset.",
+	},
+	MemoryBanks: {
+		Name: "memory_banks", Labels: []string{"spare_rows"}, Source: "nvmlDeviceGetRowRemapperHistogram",
+		Help: "Banks of memory by the spare rows that they have left.",
+	},
+	PCIeErrors: {
+		Name: "pcie_errors_total", Counter: true, Labels: []string{"pcie_error"}, Source: "fields 94, 169 and 173 to 183",
+		Help: "Errors of the PCIe link since the driver was loaded.",
+	},
+	PCIeBytes: {
+		Name: "pcie_bytes_total", Unit: "bytes", Counter: true, Labels: []string{"direction"}, Source: "fields 197 and 198",
+		Help: "Bytes over the PCIe link since the driver was loaded.",
+	},
+	PCIeLinkGeneration: {
+		Name: "pcie_link_generation", Source: "nvmlDeviceGetCurrPcieLinkGeneration",
+		Help: "Generation at which the PCIe link runs now. It is lower while the GPU is idle.",
+	},
+	PCIeLinkGenerationMax: {
+		Name: "pcie_link_generation_max", Source: "nvmlDeviceGetMaxPcieLinkGeneration",
+		Help: "Highest generation of the PCIe link that GPU and machine support.",
+	},
+	PCIeLinkWidth: {
+		Name: "pcie_link_width", Source: "nvmlDeviceGetCurrPcieLinkWidth",
+		Help: "Lanes of the PCIe link in use.",
+	},
+	PCIeLinkWidthMax: {
+		Name: "pcie_link_width_max", Source: "nvmlDeviceGetMaxPcieLinkWidth",
+		Help: "Lanes of the PCIe link that GPU and machine support.",
+	},
+	NVLinkErrors: {
+		Name: "nvlink_errors_total", Counter: true, Labels: []string{"nvlink_error"}, Source: "fields 38, 45, 52 and 59; on NVLink 5 fields 206 to 208, 211 to 214, 219 and 221",
+		Help: "Errors of all NVLink links since the driver was loaded.",
+	},
+	NVLinkBytes: {
+		Name: "nvlink_bytes_total", Unit: "bytes", Counter: true, Labels: []string{"direction"}, Source: "fields 138 and 139",
+		Help: "Bytes of data over all NVLink links since the driver was loaded.",
+	},
+	NVLinkLinks: {
+		Name: "nvlink_links", Labels: []string{"link_state"}, Source: "field 165",
+		Help: "NVLink links by state.",
+	},
+	ClockLimitedTime: {
+		Name: "clock_limited_seconds_total", Unit: "seconds", Counter: true, Labels: []string{"clock_limit"}, Source: "fields 74, 76 to 79 and 269 to 271",
+		Help: "Time for which a reason limited the GPU's clocks since the driver was loaded. Reasons overlap.",
+	},
+	MemoryTemperature: {
+		Name: "memory_temperature_celsius", Unit: "celsius", Source: "field 82",
+		Help: "Temperature of the GPU's memory.",
+	},
+	PowerLimits: {
+		Name: "power_limit_watts", Unit: "watts", Labels: []string{"power_limit"}, Source: "fields 188 to 190",
+		Help: "Limits of the GPU's power.",
+	},
+	PerformanceState: {
+		Name: "performance_state", Source: "nvmlDeviceGetPerformanceState",
+		Help: "Performance state, from 0, the fastest, to 15.",
+	},
+}

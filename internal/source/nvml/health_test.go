@@ -1,0 +1,195 @@
+package nvml_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/source/nvml"
+)
+
+// healthValues are values of the driver with the value of a metric that each becomes. The numbers of fields are
+// those of nvml.h, NVML_FI_DEV_*, and not of a binding.
+var healthValues = map[string]struct {
+	driver uint64
+	metric string
+	value  float64
+}{
+	"field1": {1, "ecc_enabled", 1},
+	"field2": {0, "ecc_enabled_pending", 0},
+
+	"field11":                    {12, "ecc_errors_total dram correctable", 12},
+	"field12":                    {13, "ecc_errors_total dram uncorrectable", 13},
+	"sram_volatile_corrected":    {14, "ecc_errors_total sram correctable", 14},
+	"sram_volatile_uncorrected":  {15, "ecc_errors_total sram uncorrectable", 15},
+	"field22":                    {16, "ecc_lifetime_errors dram correctable", 16},
+	"field23":                    {17, "ecc_lifetime_errors dram uncorrectable", 17},
+	"sram_aggregate_corrected":   {18, "ecc_lifetime_errors sram correctable", 18},
+	"sram_aggregate_uncorrected": {1 << 40, "ecc_lifetime_errors sram uncorrectable", 1 << 40},
+	"sram_threshold":             {1, "sram_ecc_threshold_exceeded", 1},
+
+	"field29":       {3, "retired_pages correctable", 3},
+	"field30":       {4, "retired_pages uncorrectable", 4},
+	"field31":       {1, "retired_pages_pending", 1},
+	"banks_max":     {600, "memory_banks max", 600},
+	"banks_high":    {30, "memory_banks high", 30},
+	"banks_partial": {7, "memory_banks partial", 7},
+	"banks_low":     {2, "memory_banks low", 2},
+	"banks_none":    {1, "memory_banks none", 1},
+
+	"field94":             {101, "pcie_errors_total replay", 101},
+	"field169":            {102, "pcie_errors_total link_recovery", 102},
+	"field173":            {103, "pcie_errors_total correctable", 103},
+	"field174":            {104, "pcie_errors_total nak_received", 104},
+	"field175":            {105, "pcie_errors_total receiver", 105},
+	"field176":            {106, "pcie_errors_total bad_tlp", 106},
+	"field177":            {107, "pcie_errors_total nak_sent", 107},
+	"field178":            {108, "pcie_errors_total bad_dllp", 108},
+	"field179":            {109, "pcie_errors_total non_fatal", 109},
+	"field180":            {110, "pcie_errors_total fatal", 110},
+	"field181":            {111, "pcie_errors_total unsupported_request", 111},
+	"field182":            {112, "pcie_errors_total lcrc", 112},
+	"field183":            {113, "pcie_errors_total lane", 113},
+	"field197":            {1 << 41, "pcie_bytes_total transmitted", 1 << 41},
+	"field198":            {1 << 42, "pcie_bytes_total received", 1 << 42},
+	"pcie_generation":     {1, "pcie_link_generation", 1},
+	"pcie_generation_max": {5, "pcie_link_generation_max", 5},
+	"pcie_width":          {8, "pcie_link_width", 8},
+	"pcie_width_max":      {16, "pcie_link_width_max", 16},
+
+	"field38":      {201, "nvlink_errors_total crc_flit", 201},
+	"field45":      {202, "nvlink_errors_total crc_data", 202},
+	"field52":      {203, "nvlink_errors_total replay", 203},
+	"field59":      {204, "nvlink_errors_total recovery", 204},
+	"field138.all": {5, "nvlink_bytes_total transmitted", 5 * 1024},
+	"field139.all": {6, "nvlink_bytes_total received", 6 * 1024},
+
+	"field74":  {1_500_000_000, "clock_limited_seconds_total power_cap", 1.5},
+	"field76":  {2_500_000_000, "clock_limited_seconds_total sync_boost", 2.5},
+	"field77":  {3_500_000_000, "clock_limited_seconds_total board_limit", 3.5},
+	"field78":  {4_500_000_000, "clock_limited_seconds_total low_utilization", 4.5},
+	"field79":  {5_500_000_000, "clock_limited_seconds_total reliability", 5.5},
+	"field269": {8_500_000_000, "clock_limited_seconds_total software_thermal", 8.5},
+	"field270": {9_500_000_000, "clock_limited_seconds_total hardware_thermal", 9.5},
+	"field271": {10_500_000_000, "clock_limited_seconds_total power_brake", 10.5},
+	"field82":  {76, "memory_temperature_celsius", 76},
+	"field188": {700_000, "power_limit_watts max", 700},
+	"field189": {700_500, "power_limit_watts default", 700.5},
+	"field190": {600_000, "power_limit_watts enforced", 600},
+	"pstate":   {2, "performance_state", 2},
+}
+
+// aHealthReader reads the health of the first of two GPUs.
+type aHealthReader struct {
+	*driver
+	clock *gputest.Clock
+	node  gputest.Node
+	s     *nvml.Source
+}
+
+func newHealthReader(t *testing.T) *aHealthReader {
+	clock, node := gputest.NewClock(), pair()
+	return &aHealthReader{newDriver(t, node), clock, node, nil}
+}
+
+// read returns the metrics and labels with their values while the driver has these fields.
+func (r *aHealthReader) read(fields ...string) map[string]float64 {
+	r.t.Helper()
+	r.lines = slices.DeleteFunc(r.lines, func(line string) bool { return strings.HasPrefix(line, "health\t") })
+	slices.Sort(fields) // the numbers of banks are in one record
+	for some := range slices.Chunk(fields, 50) {
+		r.lines = append(r.lines, "health\tgpu="+r.node.GPUs[0].Device.UUID+"\t"+strings.Join(some, "\t"))
+	}
+	r.write()
+	if r.s == nil {
+		r.s = r.open(r.clock.Now)
+	}
+	r.clock.Advance(11 * time.Second)
+	found := make(map[string]float64)
+	for _, reading := range gputest.Read(r.t, r.s).Readings {
+		if reading.UUID != r.node.GPUs[0].Device.UUID {
+			continue
+		}
+		for _, v := range reading.Health {
+			key := strings.Join(append([]string{gpu.HealthInfos[v.Metric].Name}, v.Labels...), " ")
+			if _, twice := found[key]; twice {
+				r.t.Errorf("%s twice", key)
+			}
+			found[key] = v.Value
+		}
+	}
+	return found
+}
+
+func (r *aHealthReader) want(want map[string]float64, fields ...string) {
+	r.t.Helper()
+	if diff := cmp.Diff(want, r.read(fields...)); diff != "" {
+		r.t.Errorf("%v: -want +got:\n%s", fields, diff)
+	}
+}
+
+// TestHealthValues reads every value, and each one alone: a value that a GPU does not report is absent.
+func TestHealthValues(t *testing.T) {
+	r := newHealthReader(t)
+	var all []string
+	want := make(map[string]float64)
+	for key, v := range healthValues {
+		all = append(all, fmt.Sprintf("%s=%d", key, v.driver))
+		want[v.metric] = v.value
+	}
+	r.want(want, all...)
+	for key, v := range healthValues {
+		alone := map[string]float64{v.metric: v.value}
+		if key == "banks_max" {
+			for _, none := range []string{"high", "partial", "low", "none"} {
+				alone["memory_banks "+none] = 0
+			}
+		}
+		if strings.HasPrefix(key, "banks_") && key != "banks_max" {
+			continue // of one call with banks_max
+		}
+		r.clock.Advance(11 * time.Minute) // values that were not supported are requested again
+		r.want(alone, fmt.Sprintf("%s=%d", key, v.driver))
+	}
+	seen := make(map[string]bool)
+	for name := range maps.Keys(want) {
+		seen[strings.Fields(name)[0]] = true
+	}
+	for _, info := range gpu.HealthInfos {
+		if !seen[info.Name] && info.Name != "nvlink_links" { // TestNVLink5
+			t.Errorf("no value of %s is tested", info.Name)
+		}
+	}
+}
+
+// TestNVLink5 reads counters and states of single links, which are added.
+func TestNVLink5(t *testing.T) {
+	r := newHealthReader(t)
+	r.want(map[string]float64{
+		"nvlink_errors_total malformed_packet": 3, "nvlink_errors_total symbol": 1_000_000_000_007, "nvlink_errors_total recovery_failed": 2,
+		"nvlink_links active": 2, "nvlink_links inactive": 1, "nvlink_links sleep": 1, "nvlink_links traffic_disabled": 1,
+	}, "field206=1", "field206.17=2", "field221.1=7", "field221.2=1000000000000", "field214.35=2",
+		"field165=1", "field165.1=0", "field165.2=2", "field165.3=1", "field165.17=3", "field165.18=4")
+}
+
+// TestHealthAbsent checks values that look like numbers and are none.
+func TestHealthAbsent(t *testing.T) {
+	r := newHealthReader(t)
+	r.want(map[string]float64{}, "field1=off", "field11=off", "field30=off")
+	r.clock.Advance(11 * time.Minute)
+	r.want(map[string]float64{}, "field82=0", "field94=18446744073709551615", "pstate=32", "pcie_width=0", "pcie_generation_max=4294967295")
+	r.want(map[string]float64{"pcie_errors_total replay": 5}, "field94=5")
+	uuid := r.node.GPUs[0].Device.UUID
+	r.fault(uuid, "nvmlDeviceGetFieldValues", "fail:999")
+	r.want(map[string]float64{}, "field94=6")
+	r.healed()
+	r.want(map[string]float64{"pcie_errors_total replay": 7}, "field94=7")
+	r.want(map[string]float64{"pcie_errors_total replay": 2}, "field94=2") // the driver was loaded again: a counter may fall
+}
