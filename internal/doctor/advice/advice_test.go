@@ -173,6 +173,7 @@ var clusters = map[string]struct {
 		overlays: "operator; amd-sidecar", values: "platform=gpu-operator exporter.mode=sidecar",
 	},
 	"no-gpus": {},
+	"addon":   {rows: "device plugin on the host's network", overlays: "standalone"},
 	"unknown": {rows: "", overlays: "standalone"},
 
 	"well":                 {rows: unchanged, overlays: "standalone", status: advice.Well},

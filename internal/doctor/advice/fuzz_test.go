@@ -161,9 +161,9 @@ func FuzzDocument(f *testing.F) {
 	f.Add("/apis", []byte(`{"groups": [{"name": "admissionregistration.k8s.io"}, null]}`))
 	f.Add("/version", []byte(`{"gitVersion": "v1.99999999999999999999"}`))
 	f.Add("/apis/apps/v1/daemonsets", []byte(`{"items": {}}`))
+	s := load(f, "sidecar-states")
+	s.page = 500
 	f.Fuzz(func(t *testing.T, path string, answer []byte) {
-		s := load(t, "sidecar-states")
-		s.page = 500
 		cluster, err := advice.Read(func(p string) ([]byte, error) {
 			if plain, _, _ := strings.Cut(p, "?"); plain == path {
 				return answer, nil

@@ -98,6 +98,11 @@ func (p *pod) on() string {
 	return ""
 }
 
+// livesOn reports whether a pod is on a Node, and neither ended, such as by an eviction, nor deleted.
+func (p *pod) livesOn(n *node) bool {
+	return p.on() == n.Metadata.Name && p.Metadata.DeletionTimestamp == nil && p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded"
+}
+
 // state returns the state of the exporter on a Node.
 func (c *Cluster) state(n *node) state {
 	if n.Metadata.Labels["kubernetes.io/os"] == "windows" {
@@ -141,7 +146,7 @@ func (c *Cluster) exporters(n *node) (present []exporter, absent []*host) {
 	for i := range c.hosts {
 		h := &c.hosts[i]
 		j := slices.IndexFunc(h.pods, func(p pod) bool {
-			return p.on() == n.Metadata.Name && p.Metadata.DeletionTimestamp == nil && p.Spec.has(containerName)
+			return p.livesOn(n) && p.Spec.has(containerName)
 		})
 		switch {
 		case j >= 0:
@@ -237,7 +242,7 @@ func (c *Cluster) missing(h *host, n *node) state {
 	if !with && (c.injector == nil || !slices.Contains(c.injector.namespaces(), h.set.Metadata.Namespace) && c.injectable()) {
 		return state{} // no policy, or one for another DaemonSet
 	}
-	i := slices.IndexFunc(h.pods, func(p pod) bool { return p.on() == n.Metadata.Name && p.Metadata.DeletionTimestamp == nil })
+	i := slices.IndexFunc(h.pods, func(p pod) bool { return p.livesOn(n) })
 	if i < 0 {
 		return c.noPod(h, n)
 	}

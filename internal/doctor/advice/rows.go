@@ -160,7 +160,7 @@ func (c *Cluster) nvidiaRules(p *found, nodes []*node) []rule {
 		{strings.Contains(c.version, "-gke.") && all(nodes, autopilot), Choice{Row: rowAutopilot, impossible: "GKE Autopilot allows no pod with the host's process ids"}},
 		{operator && c.serves("config.openshift.io", ""), Choice{Row: rowOpenShift, Overlay: "openshift"}},
 		{c.distribution() == "OKE" && p.is(cloudPlugin), Choice{Row: rowOKE, Overlay: "oke"}},
-		{p.is(cloudPlugin) && (p.set.Status.DesiredNumberScheduled > 0 || !c.dra(nodes)), Choice{Row: rowGKE, Overlay: "gke"}},
+		{c.distribution() == "GKE" && p.is(cloudPlugin) && (p.set.Status.DesiredNumberScheduled > 0 || !c.dra(nodes)), Choice{Row: rowGKE, Overlay: "gke"}},
 		{p.is(hamiPlugin), Choice{Row: rowHAMi, Overlay: "standalone"}},
 		{c.dra(nodes), Choice{Row: rowDRA, Overlay: "dra"}},
 		{all(nodes, bottlerocket), Choice{Row: rowEKS, Overlay: "eks"}},
