@@ -19,7 +19,7 @@ func TestPlugin(t *testing.T) {
 		check(t, err)
 		check(t, os.Symlink(path, filepath.Join(dir, name)))
 	}
-	for words, want := range map[string]string{"wh": "where\n:4\n", "where --store.ur": "--store.url=\n:2\n"} {
+	for words, want := range map[string]string{"wh": "where\n:4\n", "doc": "doctor\n:4\n", "where --store.ur": "--store.url=\n:2\n"} {
 		c := exec.CommandContext(t.Context(), kubectl, append([]string{"__complete", "gpuledger"}, strings.Fields(words)...)...)
 		c.Env = append(os.Environ(), "PATH="+dir)
 		if out, err := c.Output(); err != nil || string(out) != want {
