@@ -61,7 +61,7 @@ var (
 		"ask.md":           1500,
 		"dba.md":           710,
 		"hardware.md":      620,
-		"health.md":        980,
+		"health.md": 1010,
 		"managers.md":      1020,
 		"opentelemetry.md": 230,
 		"packages.md":      490,

@@ -178,6 +178,13 @@ func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
 			add(rowRemapPending, "")
 		}
 	}
+	if exceeded := value(g, gpu.SRAMThresholdExceeded); exceeded != nil && *exceeded > 0 {
+		add(sramThreshold, "")
+	}
+	width, most := value(g, gpu.PCIeLinkWidth), value(g, gpu.PCIeLinkWidthMax)
+	if width != nil && most != nil && *width < *most {
+		add(pcieNarrow, fmt.Sprintf("x%.0f of x%.0f", *width, *most))
+	}
 	switch action := g.Reading.Recovery; action {
 	case "", gpu.RecoveryNone:
 	case gpu.RecoveryReset, gpu.RecoveryReboot, gpu.RecoveryDrainAndReset, gpu.RecoveryBusReset, gpu.RecoverySystemReboot:
@@ -192,6 +199,15 @@ func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
 		}
 	}
 	return found
+}
+
+// value returns the value of a metric without labels, nil if the GPU does not report it.
+func value(g *gpu.GPU, m gpu.HealthMetric) *float64 {
+	i := slices.IndexFunc(g.Reading.Health, func(v gpu.HealthValue) bool { return v.Metric == m })
+	if i < 0 {
+		return nil
+	}
+	return &g.Reading.Health[i].Value
 }
 
 // problemsOf lists the present problems of a fabric.

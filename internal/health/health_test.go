@@ -93,6 +93,17 @@ func TestFindings(t *testing.T) {
 		"fabric in progress": {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Fabric.State = "in_progress" }, health.Watch, []string{"fabric_not_completed"}, false},
 		"slow links":         {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Fabric.Problems[0].Present = true }, health.Watch, []string{"fabric_problem"}, false},
 		"no fabric":          {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Fabric = nil }, health.OK, nil, false},
+		"SRAM errors":        {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.SRAMThresholdExceeded, 1) }, health.Return, []string{"sram_threshold"}, false},
+		"few SRAM errors":    {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.SRAMThresholdExceeded, 0) }, health.OK, nil, false},
+		"narrow link": {func(_ *gpu.Snapshot, g *gpu.GPU) {
+			reports(g, gpu.PCIeLinkWidth, 8)
+			reports(g, gpu.PCIeLinkWidthMax, 16)
+		}, health.Watch, []string{"pcie_narrow"}, false},
+		"wide link": {func(_ *gpu.Snapshot, g *gpu.GPU) {
+			reports(g, gpu.PCIeLinkWidth, 16)
+			reports(g, gpu.PCIeLinkWidthMax, 16)
+		}, health.OK, nil, false},
+		"unknown maximum":    {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.PCIeLinkWidth, 1) }, health.OK, nil, false},
 		"no recovery":        {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "none" }, health.OK, nil, false},
 		"recovery by reset":  {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "reset" }, health.Reset, []string{"recovery_reset"}, false},
 		"recovery by reboot": {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "reboot" }, health.Reset, []string{"recovery_reset"}, false},
@@ -186,4 +197,9 @@ func TestRules(t *testing.T) {
 		}
 		seen[r.Code] = true
 	}
+}
+
+// reports adds a value to the reading of a GPU.
+func reports(g *gpu.GPU, m gpu.HealthMetric, value float64) {
+	g.Reading.Health = append(g.Reading.Health, gpu.HealthValue{Metric: m, Value: value})
 }
