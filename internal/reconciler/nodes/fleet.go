@@ -25,14 +25,15 @@ type fleet struct {
 	// closed when there are none.
 	unread map[cache.ObjectName]struct{}
 	swept  chan struct{}
-	// failing are the exporters whose last reading failed.
+	// read are the exporters that were requested since their last start, failing those with a failed last request.
+	read    map[cache.ObjectName]struct{}
 	failing map[cache.ObjectName]error
 }
 
 func newFleet() *fleet {
 	return &fleet{
 		targets: make(map[cache.ObjectName]exporter.Target), disowned: make(map[cache.ObjectName]struct{}), nodes: make(map[string]int), lost: make(map[string]time.Time),
-		began: time.Now(), failing: make(map[cache.ObjectName]error),
+		began: time.Now(), read: make(map[cache.ObjectName]struct{}), failing: make(map[cache.ObjectName]error),
 	}
 }
 
@@ -52,7 +53,11 @@ func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 		delete(f.lost, t.Node)
 	}
 	f.targets[name] = t
-	return t.Address != "" && (old.Address != t.Address || old.Run != t.Run)
+	if old.Address != t.Address || old.Run != t.Run {
+		delete(f.read, name)
+		return t.Address != ""
+	}
+	return false
 }
 
 // remove removes an exporter. It returns its Node, and whether it was the last one there.
@@ -78,6 +83,7 @@ func (f *fleet) disown(name cache.ObjectName) {
 
 func (f *fleet) drop(name cache.ObjectName, t exporter.Target, now time.Time) {
 	delete(f.targets, name)
+	delete(f.read, name)
 	delete(f.failing, name)
 	if f.nodes[t.Node]--; f.nodes[t.Node] == 0 {
 		delete(f.nodes, t.Node)
@@ -150,6 +156,7 @@ func (f *fleet) tried(name cache.ObjectName, err error) bool {
 	if _, ok := f.targets[name]; !ok {
 		return false
 	}
+	f.read[name] = struct{}{}
 	_, failed := f.failing[name]
 	if err == nil {
 		delete(f.failing, name)
@@ -185,6 +192,7 @@ func (f *fleet) size() int {
 const (
 	conditionAnswering = "answering"
 	conditionFailing   = "failing"
+	conditionUnread    = "unread"
 	conditionNotReady  = "not_ready"
 	conditionNotOwned  = "not_owned"
 )
@@ -193,11 +201,14 @@ const (
 func (f *fleet) census() map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	count := map[string]int{conditionAnswering: 0, conditionFailing: 0, conditionNotReady: 0, conditionNotOwned: len(f.disowned)}
+	count := map[string]int{conditionAnswering: 0, conditionFailing: 0, conditionUnread: 0, conditionNotReady: 0, conditionNotOwned: len(f.disowned)}
 	for name, t := range f.targets {
+		_, read := f.read[name]
 		switch {
 		case t.Address == "":
 			count[conditionNotReady]++
+		case !read:
+			count[conditionUnread]++
 		case f.failing[name] != nil:
 			count[conditionFailing]++
 		default:

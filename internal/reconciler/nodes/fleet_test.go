@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"errors"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,11 +108,46 @@ func TestFleetSweep(t *testing.T) {
 		t.Error("the sweep does not end")
 	}
 	f.disown(name("forged"))
-	want := map[string]int{conditionAnswering: 2, conditionFailing: 1, conditionNotReady: 1, conditionNotOwned: 1}
+	want := map[string]int{conditionAnswering: 1, conditionFailing: 1, conditionUnread: 1, conditionNotReady: 1, conditionNotOwned: 1}
 	if diff := cmp.Diff(want, f.census()); diff != "" {
 		t.Errorf("census (-want +got):\n%s", diff)
 	}
 	if !f.tried(name("fails"), nil) {
 		t.Error("that it answers again is no news")
+	}
+}
+
+// TestCensus checks that an exporter counts as answering only after it was read, and again only after
+// it was read since its last start.
+func TestCensus(t *testing.T) {
+	f := newFleet()
+	ready := exporter.Target{Node: "a", Run: "1", Address: "10.0.0.1:9840"}
+	restarted := ready
+	restarted.Run = "2"
+	steps := []struct {
+		what string
+		do   func()
+		want map[string]int
+	}{
+		{"found", func() { f.put(name("x"), ready) }, map[string]int{"unread": 1}},
+		{"changed", func() { f.put(name("x"), ready) }, map[string]int{"unread": 1}},
+		{"read", func() { f.tried(name("x"), nil) }, map[string]int{"answering": 1}},
+		{"read again", func() { f.tried(name("x"), errors.New("timeout")) }, map[string]int{"failing": 1}},
+		{"restarted", func() { f.put(name("x"), restarted) }, map[string]int{"unread": 1}},
+		{"read after the restart", func() { f.tried(name("x"), nil) }, map[string]int{"answering": 1}},
+		{"not ready", func() { f.put(name("x"), exporter.Target{Node: "a", Run: "2"}) }, map[string]int{"not_ready": 1}},
+		{"tried while not ready", func() { f.tried(name("x"), nil) }, map[string]int{"not_ready": 1}},
+		{"ready again", func() { f.put(name("x"), restarted) }, map[string]int{"unread": 1}},
+		{"gone", func() { f.remove(name("x"), time.Now()) }, nil},
+		{"found again", func() { f.put(name("x"), ready) }, map[string]int{"unread": 1}},
+		{"another pod", func() { f.disown(name("y")) }, map[string]int{"unread": 1, "not_owned": 1}},
+	}
+	for _, s := range steps {
+		s.do()
+		want := map[string]int{"answering": 0, "failing": 0, "unread": 0, "not_ready": 0, "not_owned": 0}
+		maps.Copy(want, s.want)
+		if diff := cmp.Diff(want, f.census()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", s.what, diff)
+		}
 	}
 }
