@@ -47,7 +47,6 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		cfg: cfg, log: log,
 		election: election{lease: cfg.Lease, log: log},
 		failures: watch.New(log),
-		nodes:    nodes.New(cfg.Labels, log),
 	}
 	if cfg.Events.URL != "" {
 		p.outbox = outbox.New(cfg.Events, log)
@@ -56,7 +55,9 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	p.workloads = workloads.New(cfg.Workloads, log)
 	if cfg.Expected != "" {
 		p.expected = expected.New(cfg.Expected, log)
+		cfg.Labels.Listed = p.expected.Lists
 	}
+	p.nodes = nodes.New(cfg.Labels, log)
 	server := serve.New(cfg.Serve, log)
 	handler, err := p.handler(server.Collector())
 	if err != nil {

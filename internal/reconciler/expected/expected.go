@@ -59,6 +59,7 @@ type Inventory struct {
 // state is the list as last read.
 type state struct {
 	boards []Board
+	nodes  map[string]bool // with a board
 	errs   []error
 }
 
@@ -106,7 +107,17 @@ func (i *Inventory) read() {
 	if !slices.Equal(was.boards, now.boards) {
 		i.log.Info("expected inventory read", "path", i.path, "boards", len(now.boards))
 	}
+	now.nodes = make(map[string]bool)
+	for _, b := range now.boards {
+		now.nodes[b.Node] = true
+	}
 	i.latest.Store(now)
+}
+
+// Lists reports whether the list has a board of a Node.
+func (i *Inventory) Lists(node string) bool {
+	s := i.latest.Load()
+	return s != nil && s.nodes[node]
 }
 
 func message(s *state) string {

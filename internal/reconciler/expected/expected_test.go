@@ -136,6 +136,11 @@ func TestList(t *testing.T) {
 			if got := show(t, list); got != step.page {
 				t.Errorf("%s: the page shows\n%s\nwant\n%s", step.name, got, step.page)
 			}
+			for _, node := range []string{"g1", "g2", "g3", "g4"} {
+				if got, want := list.Lists(node), strings.Contains(step.page, "board "+node+" "); got != want {
+					t.Errorf("%s: lists %s: %v, want %v", step.name, node, got, want)
+				}
+			}
 			text := logged.take()
 			for _, want := range step.logged {
 				if !strings.Contains(text, want) {

@@ -168,6 +168,9 @@ func (t *term) syncCondition(ctx context.Context, name string) bool {
 // wantCondition returns the condition that a Node should have: by the first exporter that responds, or the present one for a
 // while. A Node without a condition gets none before it was read.
 func (t *term) wantCondition(ctx context.Context, n *node) condition {
+	if !t.hasGPU(n) {
+		return n.condition
+	}
 	for _, name := range t.fleet.on(n.Name) {
 		target := t.fleet.target(name)
 		if target.Address == "" || t.readRate.Wait(ctx) != nil {

@@ -22,8 +22,8 @@ const (
 	reasonLabel         = "label"
 )
 
-// gpuDrivers are the DRA drivers for NVIDIA GPUs.
-var gpuDrivers = []string{"gpu.nvidia.com"}
+// gpuDrivers are the DRA drivers of NVIDIA, AMD and HAMi for GPUs.
+var gpuDrivers = []string{"gpu.nvidia.com", "gpu.amd.com", "hami-core-gpu.project-hami.io"}
 
 // expected returns the reasons why a Node should have an exporter. It combines three sources:
 // the device plugin's resources disappear while it is down, slices exist only with DRA, and
@@ -49,8 +49,11 @@ func (t *term) expected(n *node) []string {
 // resourceSlices counts the slices of GPUs on each Node.
 type resourceSlices struct {
 	informer cache.SharedIndexInformer
-	mu       sync.Mutex
-	nodes    map[string]int
+	// first is called for a Node that gets its first slice.
+	first func(node string)
+
+	mu    sync.Mutex
+	nodes map[string]int
 }
 
 // followSlices counts slices until the context ends, once the API server serves
@@ -71,6 +74,7 @@ func (t *term) followSlices(ctx context.Context) error {
 func (t *term) newSlices() (*resourceSlices, error) {
 	s := &resourceSlices{
 		informer: resourceinformers.NewResourceSliceInformer(t.watches, 0, cache.Indexers{}),
+		first:    t.admit,
 		nodes:    make(map[string]int),
 	}
 	_ = s.informer.SetTransform(trimSlice) // it fails only for a running informer
@@ -105,11 +109,20 @@ func (r *resourceSlices) count(obj any, by int) {
 	if !ok || s.Spec.NodeName == nil || !slices.Contains(gpuDrivers, s.Spec.Driver) {
 		return
 	}
+	if r.add(*s.Spec.NodeName, by) == 1 && by > 0 {
+		r.first(*s.Spec.NodeName)
+	}
+}
+
+func (r *resourceSlices) add(node string, by int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.nodes[*s.Spec.NodeName] += by; r.nodes[*s.Spec.NodeName] <= 0 {
-		delete(r.nodes, *s.Spec.NodeName)
+	r.nodes[node] += by
+	count := r.nodes[node]
+	if count <= 0 {
+		delete(r.nodes, node)
 	}
+	return count
 }
 
 func (r *resourceSlices) on(node string) bool {

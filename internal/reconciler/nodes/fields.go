@@ -25,6 +25,7 @@ type node struct {
 	owned      keys
 	legacy     bool // has fields of a manager that we replace
 	gpus       bool // has GPUs among its allocatable resources
+	showsGPU   bool // has a resource or label of a GPU
 	providerID string
 	systemUUID string
 	// condition is ours, zero if the Node has none.
@@ -42,6 +43,7 @@ func (o *Options) keep(obj any) (any, error) {
 		ObjectMeta: metav1.ObjectMeta{Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion},
 		owned:      ownedBy(from.ManagedFields),
 		legacy:     slices.ContainsFunc(from.ManagedFields, o.takesOver),
+		showsGPU:   o.showsGPU(from),
 		providerID: from.Spec.ProviderID, systemUUID: from.Status.NodeInfo.SystemUUID,
 	}
 	if o.Condition {

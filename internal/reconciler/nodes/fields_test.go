@@ -114,7 +114,7 @@ func TestKeep(t *testing.T) {
 			Annotations: map[string]string{"gpuledger.io/inventory": "{}"},
 		},
 		owned: keys{labels: []string{"old.example.com/gpu-0"}},
-		gpus:  true, providerID: "aws:///a/i-1", systemUUID: "S",
+		gpus:  true, showsGPU: true, providerID: "aws:///a/i-1", systemUUID: "S",
 	}
 	if diff := cmp.Diff(want, kept(t, n), cmp.AllowUnexported(node{}, keys{}, condition{}), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)

@@ -59,6 +59,7 @@ func (t *term) listen() ([]cache.InformerSynced, error) {
 
 func (t *term) nodeSeen(obj any) {
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+		t.admit(name.Name)
 		t.writes.Add(name.Name)
 		t.conditions.follow(name.Name)
 	}

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -83,7 +82,7 @@ func TestRegisteredAgain(t *testing.T) {
 			w.createNode("a", "other")
 		},
 		"in one update": func(w *world) { // as after a broken watch
-			_, err := w.kube.CoreV1().Nodes().Update(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "other"}}, metav1.UpdateOptions{})
+			_, err := w.kube.CoreV1().Nodes().Update(w.t.Context(), gpuNode("a", "other"), metav1.UpdateOptions{})
 			w.check(err)
 		},
 	} {

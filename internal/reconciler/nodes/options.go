@@ -21,6 +21,8 @@ type Options struct {
 	Resources *regexp.Regexp
 	// Expected are labels of Nodes that should have an exporter, as key=value.
 	Expected cli.List
+	// Listed reports whether the expected inventory has a board of a Node; nil without a list.
+	Listed func(node string) bool
 
 	Resync time.Duration
 	// Confirm is the interval between the two equal readings that a change needs.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
@@ -80,24 +81,52 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	if err != nil {
 		return false
 	}
-	finding := t.validator.Read(target.Node, name.String(), page, time.Now())
+	again := t.report(name, target, page)
 	if t.fleet.target(name).Node != target.Node {
 		t.validator.ForgetExporter(target.Node, name.String()) // it was deleted during the reading
 	}
-	news, other := t.memory.note(target.Node, finding)
+	t.reads.AddAfter(name, again)
+	return true
+}
+
+// report validates the page of an exporter, and returns the time until it is read again.
+func (t *term) report(name cache.ObjectName, target exporter.Target, page inventory.Page) time.Duration {
+	n := t.node(target.Node)
+	switch {
+	case n == nil:
+		return jitter(t.opts.Resync) // its registration queues the exporter
+	case !t.hasGPU(n):
+		return t.ignore(target.Node)
+	}
+	t.ignored.remove(target.Node)
+	finding := t.validator.Read(target.Node, name.String(), page, time.Now())
+	t.note(target.Node, finding)
+	t.writes.Add(target.Node)
+	if finding.State == validator.Unconfirmed {
+		return jitter(t.opts.Confirm)
+	}
+	return jitter(t.opts.Resync)
+}
+
+// ignore rejects the inventory of a Node without a known GPU, after a while.
+func (t *term) ignore(node string) time.Duration {
+	now := time.Now()
+	if left := settleIn - now.Sub(t.ignored.add(node, now)); left > 0 {
+		return left
+	}
+	t.note(node, t.validator.Reject(node, validator.NoGPU, "no resource, ResourceSlice or label of the node shows a GPU", now))
+	return jitter(t.opts.Resync)
+}
+
+// note logs news of a finding, and queues a Node whose conflict may be resolved by it.
+func (t *term) note(node string, finding validator.Finding) {
+	news, other := t.memory.note(node, finding)
 	if news {
-		t.logRefused(target.Node, finding)
+		t.logRefused(node, finding)
 	}
 	if other != "" {
-		t.writes.Add(other) // its conflict may be resolved now
+		t.writes.Add(other)
 	}
-	if finding.State == validator.Unconfirmed {
-		t.reads.AddAfter(name, jitter(t.opts.Confirm))
-	} else {
-		t.reads.AddAfter(name, jitter(t.opts.Resync))
-	}
-	t.writes.Add(target.Node)
-	return true
 }
 
 // jitter adds up to a quarter, to spread simultaneous events.

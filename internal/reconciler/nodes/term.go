@@ -64,7 +64,9 @@ type term struct {
 	fleet  *fleet
 	memory *memory
 	held   *set // Nodes whose change waits for the budget
-	synced atomic.Bool
+	// ignored are Nodes with an exporter and without a known GPU.
+	ignored *ignored
+	synced  atomic.Bool
 
 	conditions *conditions // nil unless conditions are written
 }
@@ -98,6 +100,7 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 		fleet:     newFleet(),
 		memory:    newMemory(),
 		held:      newSet(),
+		ignored:   newIgnored(),
 	}
 	if opts.Condition {
 		t.conditions = newConditions(c.Record, log)

@@ -13,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
@@ -77,10 +78,24 @@ func (w *world) createDaemonSet(uid types.UID) {
 	w.check(err)
 }
 
-func (w *world) createNode(name string, uid types.UID) {
+// createNode creates a Node with GPUs.
+func (w *world) createNode(name string, uid types.UID) { w.create(gpuNode(name, uid)) }
+
+func (w *world) create(n *corev1.Node) {
 	w.t.Helper()
-	_, err := w.kube.CoreV1().Nodes().Create(w.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}, metav1.CreateOptions{})
+	_, err := w.kube.CoreV1().Nodes().Create(w.t.Context(), n, metav1.CreateOptions{})
 	w.check(err)
+}
+
+func gpuNode(name string, uid types.UID) *corev1.Node {
+	n := bareNode(name, uid)
+	n.Status.Capacity = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}
+	return n
+}
+
+// bareNode returns a Node without GPUs.
+func bareNode(name string, uid types.UID) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
 }
 
 func (w *world) createPod(node string, daemonSet types.UID) {

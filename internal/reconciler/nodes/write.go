@@ -238,5 +238,6 @@ func (t *term) forget(name string) {
 	t.fleet.forget(name)
 	t.memory.forget(name)
 	t.held.remove(name)
+	t.ignored.remove(name)
 	t.conditions.forget(name)
 }

@@ -13,7 +13,7 @@ import (
 // State is the state of a Node's inventory.
 type State string
 
-// The states. In the last five, nothing is written to the Node.
+// The states. In the last six, nothing is written to the Node.
 const (
 	Settled         State = "settled"
 	Unconfirmed     State = "unconfirmed" // one reading waits for an equal second one
@@ -23,14 +23,15 @@ const (
 	Disagreement    State = "disagreement" // two exporters on the Node report different GPUs
 	DuplicateUUID   State = "duplicate_uuid"
 	DuplicateSerial State = "duplicate_serial"
+	NoGPU           State = "no_gpu" // nothing but the exporter shows that the Node has a GPU
 )
 
 // States lists every state.
-var States = []State{Settled, Unconfirmed, DriverDown, Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial}
+var States = []State{Settled, Unconfirmed, DriverDown, Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial, NoGPU}
 
 // Refused reports whether the inventory is rejected.
 func (s State) Refused() bool {
-	return slices.Contains([]State{Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial}, s)
+	return slices.Contains([]State{Contradiction, OtherNode, Disagreement, DuplicateUUID, DuplicateSerial, NoGPU}, s)
 }
 
 // Finding is the state of a Node's inventory with its reason.
@@ -88,11 +89,7 @@ func New(rules nodelabel.Rules, lapse time.Duration) *Validator {
 func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Time) Finding {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := j.nodes[name]
-	if n == nil {
-		n = &node{observations: make(map[string]observation)}
-		j.nodes[name] = n
-	}
+	n := j.node(name)
 	contradiction := page.Contradiction()
 	n.reported = now
 	delete(n.observations, exporter)
@@ -107,6 +104,28 @@ func (j *Validator) Read(name, exporter string, page inventory.Page, now time.Ti
 		j.accept(name, n, exporter, page, now)
 	}
 	return j.finding(name, n, now)
+}
+
+// Reject records that a Node's inventory is rejected for a reason outside its page. Its GPUs no longer
+// conflict with other Nodes.
+func (j *Validator) Reject(name string, why State, detail string, now time.Time) Finding {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := j.node(name)
+	j.holders.drop(name, n.boards)
+	n.boards, n.reported = nil, now
+	n.state, n.detail, n.first = why, detail, reading{}
+	return j.finding(name, n, now)
+}
+
+// node returns the state of a Node, new if there was none.
+func (j *Validator) node(name string) *node {
+	n := j.nodes[name]
+	if n == nil {
+		n = &node{observations: make(map[string]observation)}
+		j.nodes[name] = n
+	}
+	return n
 }
 
 // accept uses a page without contradictions, unless another exporter of the Node reports

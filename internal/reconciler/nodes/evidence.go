@@ -1,0 +1,120 @@
+package nodes
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// An exporter's pod names its own Node, so it is no evidence that the Node has a GPU: a user of the
+// exporters' namespace can create such a pod for any Node. These facts are written by the kubelet,
+// drivers, feature discovery or administrators.
+
+// gpuVendors are prefixes of extended resources of GPUs: the device plugins' resources, also renamed,
+// shared or of MIG instances. A plugin that is down leaves its resources with the amount 0.
+var gpuVendors = []string{"nvidia.com/", "amd.com/"}
+
+// isGPUResource reports whether an extended resource is a GPU: by the pattern, the vendor, or a name
+// with "gpu", such as volcano.sh/vgpu-number.
+func (o *Options) isGPUResource(name string) bool {
+	return o.Resources.MatchString(name) || strings.Contains(name, "gpu") ||
+		slices.ContainsFunc(gpuVendors, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// gpuLabels are the labels of Nodes with GPUs by which the shipped DaemonSets select their nodes. An
+// empty value stands for any. GPU Operator, feature discovery, cloud providers and AMD's labeller set them.
+var gpuLabels = map[string]string{
+	"nvidia.com/gpu.present":                           "true",
+	"feature.node.kubernetes.io/pci-10de.present":      "true",
+	"feature.node.kubernetes.io/pci-0302_10de.present": "true",
+	"feature.node.kubernetes.io/pci-0300_10de.present": "true",
+	"feature.node.kubernetes.io/pci-1002.present":      "true",
+	"feature.node.kubernetes.io/pci-1200_1002.present": "true",
+	"feature.node.kubernetes.io/pci-0302_1002.present": "true",
+	"feature.node.kubernetes.io/pci-0380_1002.present": "true",
+	"feature.node.kubernetes.io/amd-gpu":               "true",
+	"amd.com/gpu.vram":                                 "",
+	"cloud.google.com/gke-accelerator":                 "",
+	"eks.amazonaws.com/instance-gpu-manufacturer":      "nvidia",
+	"karpenter.k8s.aws/instance-gpu-manufacturer":      "nvidia",
+	"kubernetes.azure.com/accelerator":                 "nvidia",
+	"accelerator":                                      "nvidia",
+}
+
+// showsGPU reports whether the resources and labels of a Node name a GPU.
+func (o *Options) showsGPU(n *corev1.Node) bool {
+	for _, list := range []corev1.ResourceList{n.Status.Capacity, n.Status.Allocatable} {
+		for name := range list {
+			if o.isGPUResource(string(name)) {
+				return true
+			}
+		}
+	}
+	for key, value := range n.Labels {
+		want, known := gpuLabels[key]
+		if known && (want == "" || want == value) || slices.Contains(o.Expected, key+"="+value) {
+			return true
+		}
+	}
+	// The shapes of Oracle Cloud, such as BM.GPU.H100.8.
+	return strings.Contains(n.Labels[corev1.LabelInstanceTypeStable], ".GPU")
+}
+
+// hasGPU reports whether a Node may be labelled: something other than its exporter shows a GPU, or it
+// was labelled before.
+func (t *term) hasGPU(n *node) bool {
+	if n.showsGPU || n.legacy || !n.owned.empty() || n.condition != (condition{}) {
+		return true
+	}
+	if s := t.slices.Load(); s != nil && s.on(n.Name) {
+		return true
+	}
+	return t.opts.Listed != nil && t.opts.Listed(n.Name)
+}
+
+// settleIn is the time that a Node without a known GPU has until its exporter is rejected: the device
+// plugin, the DRA driver and feature discovery of a new Node start with the exporter.
+const settleIn = 2 * time.Minute
+
+// ignored contains the Nodes with an exporter and without a known GPU, with the time of the first
+// reading. It is safe for concurrent use.
+type ignored struct {
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+func newIgnored() *ignored { return &ignored{since: make(map[string]time.Time)} }
+
+// add returns the time since when a Node is ignored.
+func (i *ignored) add(name string, now time.Time) time.Time {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, known := i.since[name]; !known {
+		i.since[name] = now
+	}
+	return i.since[name]
+}
+
+// remove reports whether a Node was ignored.
+func (i *ignored) remove(name string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	_, was := i.since[name]
+	delete(i.since, name)
+	return was
+}
+
+// admit reads the exporters of an ignored Node again once it has a known GPU.
+func (t *term) admit(name string) {
+	n := t.node(name)
+	if n == nil || !t.hasGPU(n) || !t.ignored.remove(name) {
+		return
+	}
+	for _, exporter := range t.fleet.on(name) {
+		t.reads.Forget(exporter)
+		t.reads.Add(exporter)
+	}
+}
