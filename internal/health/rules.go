@@ -98,7 +98,7 @@ var Rules = []Rule{
 	{Code: rowRemapFailure, Advice: Return, Meaning: "no spare row is left for a faulty memory row", Source: memory, Alert: "GPULedgerRowRemapFailure"},
 	{Code: rowRemapPending, Advice: Reset, Meaning: "a row remap is pending until the next reset", Source: memory, Alert: "GPULedgerRowRemapPending"},
 	{Code: sramThreshold, Advice: Return, Meaning: "the SRAM has more errors than the vendor's field diagnostic allows", Source: header, Alert: "GPULedgerSRAMErrors"},
-	{Code: pcieNarrow, Advice: Watch, Meaning: "the PCIe link has fewer lanes than GPU and machine support: seat the board again", Source: guidelines, Alert: "GPULedgerPCIeLinkNarrow"},
+	{Code: pcieNarrow, Advice: Watch, Meaning: "the PCIe link has fewer lanes than GPU and machine support: seat the board again", Source: guidelines, Alert: "GPULedgerLinkNarrow"},
 	{Code: recoveryReset, Advice: Reset, Meaning: "the driver requires a reset of the GPU or a reboot", Source: header},
 	{Code: recoveryOther, Advice: Watch, Meaning: "the driver requires another recovery, such as to drain peer-to-peer jobs", Source: header},
 	{Code: rasUncorrectable, Advice: Reset, Meaning: "uncorrectable errors since the driver was loaded", Source: amdgpu, Alert: "GPULedgerRASErrors"},
