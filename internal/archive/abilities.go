@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// sink is a place in which hours are filed. The other interfaces are what some sinks can do.
+// sink is a place in which hours are filed. The other interfaces are optional abilities of sinks.
 type sink = sinks.Sink
 
 // corrector is a sink that can correct hours of closed months.
@@ -21,8 +21,8 @@ type corrector interface {
 
 // reader is a sink that lists the nodes of earlier hours.
 type reader interface {
-	// Nodes returns the nodes with GPUs in the last hour of a cluster that is filed in a period, the
-	// end not included.
+	// Nodes returns the nodes with GPUs in the last filed hour of a cluster within a period,
+	// excluding its end.
 	Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
 }
 
@@ -40,14 +40,14 @@ type checker interface {
 
 // lister is a sink that lists the clusters of its manifest.
 type lister interface {
-	// Clusters returns the filed hours of each cluster, those before a moment perhaps left out.
+	// Clusters returns the span of filed hours of each cluster. It may omit hours before since.
 	Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error)
 }
 
 // partitioned is a sink with partitions for months.
 type partitioned interface {
-	// PartitionsEnd returns the end of the last month from now on that has partitions, zero if the program can
-	// create them.
+	// PartitionsEnd returns the end of the last month, from now on, that has partitions; zero if
+	// the program can create partitions.
 	PartitionsEnd(ctx context.Context, now time.Time) (time.Time, error)
 }
 
@@ -60,7 +60,8 @@ type pruner interface {
 
 // renamer is a sink that can give a cluster another name.
 type renamer interface {
-	// RenameCluster renames the rows of a cluster, and returns the number of its hours. The error is a [table.OverlapError]
-	// if both clusters have an hour. After another failure it can be repeated.
+	// RenameCluster renames the rows of a cluster, and returns the number of its hours. The error
+	// is a [table.OverlapError] if both clusters contain the same hour. After any other error the
+	// call can be repeated.
 	RenameCluster(ctx context.Context, from, to string) (hours int, err error)
 }

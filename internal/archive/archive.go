@@ -1,6 +1,6 @@
 // Package archive files the record of GPU fleets (docs/history.md) where SQL and spreadsheets can
-// read it. It asks a Prometheus-compatible store for the raw samples of each cluster and hour,
-// folds them, and replaces that hour in the archive, so a run can be repeated at any time.
+// read it. It reads the raw samples of each cluster and hour from a Prometheus-compatible store,
+// folds them, and replaces that hour in the archive. A run can be repeated at any time.
 package archive
 
 import (
@@ -26,8 +26,8 @@ const settle = 5 * time.Minute
 // sink failed.
 var ErrIncomplete = errors.New("not all hours were filed")
 
-// Once files all hours of the range that are not filed. It returns ErrIncomplete if some hours
-// could not be filed, after all others. It logs a summary of each sink.
+// Once files all hours of the range that are not filed. If some hours cannot be filed it files all
+// others and returns ErrIncomplete. It logs a summary of each sink.
 func Once(ctx context.Context, c Config, now time.Time, log *slog.Logger) error {
 	a, err := newArchive(c, log)
 	if err != nil {
@@ -83,9 +83,9 @@ type archive struct {
 	now      func() time.Time
 	log      *slog.Logger
 
-	found, failed atomic.Bool // an hour is filed; an hour was refused, or a sink failed
+	found, failed atomic.Bool // found: an hour is filed; failed: an hour was refused, or a sink failed
 
-	// turn has room for one reader: hours take much memory while they are read.
+	// turn admits one reader at a time, because an hour needs much memory while it is read.
 	turn      chan struct{}
 	latest    lastHour
 	sequences []*sequence
@@ -112,7 +112,7 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	return a, nil
 }
 
-// lastHour is the last hour that was read, or its refusal.
+// lastHour is the last hour that was read, or the reason for which it was refused.
 type lastHour struct {
 	key  requestKey
 	hour table.Hour

@@ -28,11 +28,12 @@ type Config struct {
 	Store store.Config
 	// Events is the configuration of the receiver of events, for run.
 	Events events.Config
-	// Options are places of the archive by their flags, and urls are others. places are both of them.
+	// Options contains the sinks that are set by their own flags, and urls the sinks of --to.
+	// places contains both.
 	sinks.Options
 	urls   []string
 	places []sinks.Place
-	// unset is set if no sink was set, so that SQLite is the default one.
+	// unset reports that no sink was set, so SQLite is used.
 	unset bool
 	// Moves sends the events of boards, for run.
 	Moves moves.Config
@@ -40,29 +41,31 @@ type Config struct {
 	// zero for now.
 	From, Until moment
 	to          moment
-	// Again also replaces hours that are filed.
+	// Again also replaces hours that are already filed.
 	Again bool
 	// CloseAfter is the time after the end of a month at which it is closed; 0 means that it stays open. The
 	// hours of a closed month are corrected by separate rows.
 	CloseAfter time.Duration
 	// Team is the label of pods or namespaces with the name of a team.
 	Team string
-	// Accept is the cluster that the command "accept" names: its hours are filed although samples are
-	// missing, together with Reason.
+	// Accept is the argument of the command "accept": the cluster of which hours are filed although
+	// samples are missing, together with Reason.
 	Accept, Reason string
 
-	// Run is set by the command "run": file each hour after its end.
+	// Run is set by the command "run", which files each hour after its end.
 	Run bool
 	// Progress shows the progress of a long back-fill; nil shows none. An empty text hides it.
 	Progress func(text string)
-	// Prune is set by the command "prune": delete hours before Before. DryRun only prints them.
+	// Prune is set by the command "prune", which deletes the hours before Before. DryRun only
+	// prints them.
 	Prune  bool
 	Before moment
 	DryRun bool
-	// RenameFrom and RenameTo are set by the command "rename-cluster": give a cluster another name.
+	// RenameFrom and RenameTo are set by the command "rename-cluster", which gives a cluster
+	// another name.
 	RenameFrom, RenameTo string
-	// Schema is set by the command "schema" to a kind of database: print the statements that create
-	// the tables.
+	// Schema is set by the command "schema" to a kind of database. The command prints the
+	// statements that create the tables.
 	Schema  string
 	Version bool
 }
@@ -134,7 +137,7 @@ func (c *Config) command(args []string) ([]string, error) {
 	return args[1:], nil
 }
 
-// named reports whether arguments begin with some names, not with flags.
+// named reports whether the first arguments are names and not flags. names is their number.
 func named(args []string, names int) bool {
 	return len(args) >= names && !slices.ContainsFunc(args[:names], func(arg string) bool { return strings.HasPrefix(arg, "-") })
 }
@@ -195,7 +198,8 @@ func Parse(args []string) (Config, error) {
 	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.Moves.Validate(), c.validate(), c.Serve.ValidateKey())
 }
 
-// setTo adds a URL. For accept a time is the end of the last hour: it begins with a digit, a URL with a letter.
+// setTo adds a URL. For accept, the value may also be a time, the end of the last hour. A time
+// begins with a digit, a URL with a letter.
 func (c *Config) setTo(text string) error {
 	if text == "" || text[0] < '0' || text[0] > '9' {
 		c.urls = append(c.urls, text)

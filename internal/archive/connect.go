@@ -24,8 +24,8 @@ func (f *filer) openSink(ctx context.Context) error {
 	return f.recall(ctx)
 }
 
-// recall reads the clusters of the manifest, so that a cluster is missed although the store lost it
-// before this program started.
+// recall reads the clusters of the manifest, so that a cluster that the store lost before this
+// program started is still expected.
 func (f *filer) recall(ctx context.Context) error {
 	l, ok := f.sink.(lister)
 	if !ok {
@@ -47,8 +47,8 @@ func (f *filer) recall(ctx context.Context) error {
 	return nil
 }
 
-// fail closes the sink, and logs a failure once. It is a warning if another replica has the
-// folder or the manifest.
+// fail closes the sink, and logs a failure once. It logs a warning, not an error, if another
+// replica uses the folder or the manifest.
 func (f *filer) fail(ctx context.Context, err error) error {
 	f.close()
 	if ctx.Err() != nil {

@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// grace is the time from the start of an hour until which a removed Node may still be listed.
+	// grace is the time after the start of an hour for which a removed Node may still be listed.
 	grace = 15 * time.Minute
 	// maxMove is the maximum time between an hour and the next reading of a board that moved.
 	maxMove = 24 * time.Hour
-	// recent is the time for which a removed Node may be in the newest samples of a store.
+	// recent is the time for which a removed Node may still be in the newest samples of a store.
 	recent = 10 * time.Minute
 )
 
-// The metrics that list Nodes are from kube-state-metrics and the reconciler. The reconciler's leader also
-// reports that it leads, without a node. A Node is listed while one of them names it.
+// The metrics that list Nodes come from kube-state-metrics and the reconciler. The reconciler's
+// leader also reports, without a node, that it is the leader. A Node counts as listed while one of
+// these metrics names it.
 const (
 	leading    = "gpuledger_reconciler_leading"
 	cordon     = "kube_node_spec_unschedulable"
@@ -34,7 +35,7 @@ var nodeLists = []string{"kube_node_info", "kube_node_created", cordon, "gpuledg
 // source is a target that lists Nodes, such as a shard of kube-state-metrics.
 type source struct{ job, instance string }
 
-// listing is the Nodes that sources list in a time.
+// listing contains the Nodes that sources list in a window.
 type listing struct {
 	nodes    map[string]bool
 	by       map[source][]string
@@ -73,9 +74,9 @@ func (l *listing) add(metric string, x fold.Series) {
 	}
 }
 
-// removed reports whether a Node was listed, and is no longer listed. A source proves that only if
-// another Node that it listed is still listed. Otherwise the store may have lost the source, or one of
-// its shards.
+// removed reports whether a Node was listed, and is no longer listed. A source is evidence of that
+// only if it still lists another Node that it listed before. Otherwise the store may have lost the
+// source or one of its shards.
 func removed(node string, earlier, now *listing) bool {
 	if now.nodes[node] {
 		return false
@@ -88,7 +89,8 @@ func removed(node string, earlier, now *listing) bool {
 	return false
 }
 
-// explain sets which silent nodes of an hour are explained, and whether Nodes are listed in it.
+// explain determines which silent nodes of an hour are explained, and whether Nodes are listed in
+// the hour.
 func (a *archive) explain(ctx context.Context, cluster string, c *coverage) error {
 	silent := c.silent(c.before)
 	if len(silent) == 0 && !c.empty() {
@@ -201,7 +203,7 @@ func (a *archive) moved(ctx context.Context, cluster string, c *coverage, silent
 	return vacated(boards, later), nil
 }
 
-// vacated returns the nodes of boards that all have later readings on other nodes only.
+// vacated returns the nodes with boards that were all read later, and only on other nodes.
 func vacated(boards, later []store.Place) map[string]bool {
 	nodes := make(map[string]bool)
 	for _, b := range boards {

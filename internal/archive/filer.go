@@ -23,9 +23,10 @@ const (
 // job is an hour to file.
 type job struct {
 	hour time.Time
-	// again also reads the hour if it is filed.
+	// again means that the hour is read even if it is filed.
 	again bool
-	// due is the earliest time of the next attempt, delay the time between the last two attempts.
+	// due is the earliest time of the next attempt, and delay the time between the last two
+	// attempts.
 	due   time.Time
 	delay time.Duration
 	done  bool
@@ -42,24 +43,25 @@ func backoff(delay, shortest, longest time.Duration) time.Duration {
 	return min(max(2*delay, shortest), longest)
 }
 
-// filer files hours in one sink. All filers of an archive run at the same time, each at the pace of
-// its sink.
+// filer files hours in one sink. The filers of an archive run at the same time, so a slow sink does
+// not delay the others.
 type filer struct {
 	*archive
 	sinks.Place
 	sink sink // nil while it is not open
-	// pusher sends the events of boards in this sink; nil for none. fresh is set while it has not been called
-	// since the last change.
+	// pusher sends the events of the boards in this sink, or is nil. fresh is set while hours have
+	// changed since the last call of pusher.
 	pusher *moves.Pusher
 	fresh  bool
 	jobs   []*job
-	// seen contains the hours in which a cluster had boards, and newest its newest filed hour.
+	// seen contains the hours in which each cluster had boards, and newest the newest filed hour of
+	// each cluster.
 	seen   map[string]table.Span
 	newest map[string]time.Time
 	// located are the GPUs of the hour that is being filed.
 	located located
-	said    string // the failure of the sink that was logged
-	waits   bool   // for another replica that has the sink
+	said    string // the failure of the sink that was logged last
+	waits   bool   // waits for another replica that uses the sink
 	left    int    // hours that are not filed
 	summary summary
 }
@@ -82,7 +84,8 @@ func (f *filer) add(first, last, now time.Time) {
 	}
 }
 
-// once files all hours. The error is that of the store: without it no sink gets anything.
+// once files all hours. It returns an error of the store, because no sink can be filed without the
+// store.
 func (f *filer) once(ctx context.Context) error {
 	defer f.close()
 	if err := f.round(ctx); !errors.As(err, new(*sinkError)) {
@@ -122,7 +125,7 @@ func (f *filer) round(ctx context.Context) error {
 	return nil
 }
 
-// do files an hour of all clusters, and opens the sink before if needed. If some clusters are
+// do files an hour of all clusters. It first opens the sink if needed. If some clusters are
 // refused, the others are filed.
 func (f *filer) do(ctx context.Context, j *job) error {
 	if err := f.openSink(ctx); err != nil {
@@ -153,8 +156,8 @@ func (f *filer) do(ctx context.Context, j *job) error {
 	return err
 }
 
-// clusters returns the clusters with boards in an hour, and clusters that had boards before: their samples
-// may be missing.
+// clusters returns the clusters with boards in an hour, and the clusters that had boards before,
+// because their samples may be missing.
 func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) {
 	found, err := f.store.Clusters(ctx, hour)
 	if err != nil {
@@ -175,7 +178,7 @@ func (f *filer) clusters(ctx context.Context, hour time.Time) ([]string, error) 
 	return found, nil
 }
 
-// rejection returns the refusal of an hour that the sink rejects.
+// rejection returns the refusal for an hour that the sink rejects.
 func (f *filer) rejection(err error) error {
 	if of, ok := errors.AsType[*sinkError](err); ok {
 		err = of.error
@@ -191,7 +194,7 @@ func (f *filer) refuse(cluster string, hour time.Time, err error) error {
 	return err
 }
 
-// file files an hour of a cluster, unless the sink has it.
+// file files an hour of a cluster, unless it is already in the sink.
 func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	before, err := f.filed(ctx, cluster, j.hour)
 	if err != nil {
@@ -234,7 +237,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	return nil
 }
 
-// skip records that an hour was filed before.
+// skip records that an hour was already filed.
 func (f *filer) skip(cluster string, hour time.Time) {
 	f.summary.skipped++
 	f.has(cluster, hour)
@@ -260,7 +263,7 @@ func (f *filer) filed(ctx context.Context, cluster string, hour time.Time) (tabl
 	return filed, nil
 }
 
-// checkFiled removes the digest of a filed hour if the rows in the sink are others.
+// checkFiled removes the digest of a filed hour if the rows in the sink differ from the manifest.
 func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, filed *table.Filed) error {
 	c, ok := f.sink.(checker)
 	if !ok || *filed == (table.Filed{}) {
@@ -279,8 +282,7 @@ func (f *filer) checkFiled(ctx context.Context, cluster string, hour time.Time, 
 // maxAbsence is the time for which the nodes of the last filed hour are expected.
 const maxAbsence = 7 * 24 * time.Hour
 
-// nodes returns the nodes of a cluster in the last hour that is filed in a period, the end not
-// included.
+// nodes returns the nodes of a cluster in the last filed hour within a period, excluding its end.
 func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	r, ok := f.sink.(reader)
 	if !ok {
@@ -295,7 +297,7 @@ func (f *filer) nodes(ctx context.Context, cluster string, from, until time.Time
 	return nodes, nil
 }
 
-// write writes an hour. The hours of a closed month are not replaced, but corrected.
+// write writes an hour. The hours of a closed month are corrected, not replaced.
 func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) error {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
@@ -313,7 +315,8 @@ func (f *filer) write(ctx context.Context, h table.Hour, before table.Filed) err
 	return c.Correct(ctx, &h)
 }
 
-// report shows how many hours are left. That is unknown while another replica files them.
+// report exports the number of hours that are left. The number is unknown while another replica
+// files them.
 func (f *filer) report() {
 	if f.waits {
 		f.metrics.behind.DeleteLabelValues(f.Name)
@@ -329,7 +332,7 @@ func (f *filer) report() {
 	f.progress.update(f.Name, f.left)
 }
 
-// measure shows until when the sink has partitions, if it needs new ones by hand.
+// measure exports the end of the sink's partitions, if an administrator must create new ones.
 func (f *filer) measure(ctx context.Context) {
 	p, ok := f.sink.(partitioned)
 	if !ok {

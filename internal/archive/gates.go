@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// refusal is the reason why the data of an hour may be incomplete. The hour is not filed.
+// refusal is the reason why an hour is not filed: its data may be incomplete.
 type refusal struct {
 	error
 	acceptable bool // by an operator
@@ -21,7 +21,8 @@ type refusal struct {
 
 func (r *refusal) Unwrap() error { return r.error }
 
-// refused returns an error of the store as a refusal, if its data are incomplete or too large.
+// refused converts an error of the store to a refusal if the error means that the data are
+// incomplete or too large.
 func refused(err error) error {
 	if errors.Is(err, store.ErrIncomplete) || errors.Is(err, store.ErrTooLarge) {
 		return &refusal{error: err}
@@ -40,33 +41,38 @@ var (
 )
 
 const (
-	// maxLag is the maximum delay of samples. After that a cluster without later samples is gone.
+	// maxLag is the maximum delay of samples. A cluster that has no samples for longer counts as
+	// gone.
 	maxLag = 48 * time.Hour
-	// maxSilent is the part of a cluster's nodes that may be silent without an explanation.
+	// maxSilent is the fraction of a cluster's nodes that may be silent without an explanation.
 	maxSilent = 0.05
 )
 
-// coverage is what shows whether the record of an hour is complete.
+// coverage contains the data that show whether the record of an hour is complete.
 type coverage struct {
 	start time.Time
-	// nodes have samples. targets were scraped, successfully or not.
+	// nodes contains the nodes with samples, targets the targets that were scraped, successfully or
+	// not.
 	nodes   map[string]bool
 	targets []string
-	// before are the nodes with boards in the hour before, or in the last hour that is filed. kept
-	// are the nodes with boards in the filed rows of this hour.
+	// before contains the nodes with boards in the previous hour, or in the last filed hour. kept
+	// contains the nodes with boards in the filed rows of this hour.
 	before, kept []string
-	// spacings contains the distances of samples by node. scrapes are the times of the successful scrapes of each target.
+	// spacings contains the distances between samples by node, scrapes the times of the successful
+	// scrapes by target.
 	spacings map[string]*spacing
 	scrapes  map[string][][]int64
-	// sampledAfter means that there are samples after the hour, or that all its nodes are gone.
+	// sampledAfter means that there are samples after the hour, or that all nodes of the cluster
+	// are gone.
 	sampledAfter bool
-	// listed means that a source that lists Nodes has samples in the hour. explained are the silent
-	// nodes for which it, or another reading of their boards, shows why they are silent.
+	// listed means that the samples of the hour include a list of Nodes. explained contains the
+	// silent nodes that are accounted for: by this list, or because their boards were read on other
+	// nodes.
 	listed    bool
 	explained []string
 	now       time.Time
-	// accepted is the reason of an operator who accepts missing samples, empty for none. gone means
-	// that the cluster had no nodes for two days since an accepted hour.
+	// accepted is the reason that an operator gave for accepting missing samples, else empty. gone
+	// means that the cluster had no nodes for two days after an accepted hour.
 	accepted string
 	gone     bool
 }
@@ -87,7 +93,7 @@ func (c *coverage) add(series []fold.Series) {
 	}
 }
 
-// sparse reports whether series have long distances between samples.
+// sparse reports whether the distances between samples are too long.
 func (c *coverage) sparse() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(c.spacings)), func(s *spacing) bool { return len(s.sparse) > 0 })
 }
@@ -112,7 +118,7 @@ func (c *coverage) check() (table.State, error) {
 	case c.accepted != "":
 		return table.Gaps, nil
 	case len(c.kept) > 0 && errors.Is(err, errSilent):
-		return table.Complete, nil // the hour was filed without these nodes, for a reason that may have expired
+		return table.Complete, nil // the hour was filed without these nodes, but their explanation may have expired
 	default:
 		return "", err
 	}

@@ -52,11 +52,11 @@ var (
 	}
 	droppedMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_scrapes_dropped_total", Type: prometheus.CounterValue, Labels: []string{"cluster"},
-		Help: "Scrapes of GPUs that were dropped because of an impossible value. Hours that are read again count again.",
+		Help: "Scrapes of GPUs that were dropped because of an impossible value. Hours that are read again are counted again.",
 	}
 	upMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_sink_up", Type: prometheus.GaugeValue, Labels: []string{"sink"},
-		Help: "1 if the last use of a sink succeeded, else 0. A replica that waits for the folder of another one has 0.",
+		Help: "1 if the last use of a sink succeeded, else 0. It is 0 on a replica that waits for a folder that another replica uses.",
 	}
 	partitionsMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_partitions_end_timestamp_seconds", Type: prometheus.GaugeValue, Labels: []string{"sink"},
@@ -126,13 +126,13 @@ func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.filed, m.dropped, m.requests, m.seconds, m.behind, m.newest, m.refused, m.up, m.partitions}
 }
 
-// born creates the series of a sink, except for its state, which is unknown.
+// born creates the series of a sink, except its state, which is not known yet.
 func (m *metrics) born(sink string) {
 	m.filed.WithLabelValues(sink)
 	m.behind.WithLabelValues(sink)
 }
 
-// requested counts a query with its error.
+// requested counts a query by its result.
 func (m *metrics) requested(err error) {
 	switch {
 	case err == nil:
@@ -144,7 +144,7 @@ func (m *metrics) requested(err error) {
 	}
 }
 
-// spent adds the time since a step began, and returns the time now.
+// spent adds the time since a step began, and returns the current time.
 func (m *metrics) spent(step string, began time.Time) time.Time {
 	now := time.Now()
 	m.seconds.WithLabelValues(step).Add(now.Sub(began).Seconds())

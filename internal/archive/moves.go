@@ -7,12 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
 )
 
-// maxMoveLag is the time for which events of boards wait for the hours of a late cluster. Without the wait, a board that
-// leaves another cluster for the late one seems to be lost.
+// maxMoveLag is the time for which events of boards wait for the hours of a late cluster. Without
+// the wait, a board that moves from another cluster to the late one would seem to be lost.
 const maxMoveLag = 3 * time.Hour
 
-// newPusher returns the pusher of events of boards. It reads the first sink that keeps hours. Without flags for
-// events it is nil.
+// newPusher returns the pusher of events of boards. It reads the first sink that keeps hours. If no
+// flag for events is set, it returns nil.
 func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) {
 	if !c.Moves.IsSet() {
 		return nil, nil
@@ -30,7 +30,8 @@ func (a *archive) newPusher(c *Config, log *slog.Logger) (*moves.Pusher, error) 
 	return p, nil
 }
 
-// push requests the events of the hours that all clusters have. It does not wait for a cluster that is far behind.
+// push requests the events of the hours that are filed for all clusters. It does not wait for a
+// cluster that is far behind.
 func (f *filer) push() {
 	if f.pusher == nil || !f.fresh || len(f.newest) == 0 {
 		return

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// long is the number of hours from which a back-fill has a progress line.
+// long is the number of hours from which a back-fill shows a progress line.
 const long = 24
 
 // progress describes how much of a back-fill is done.
 type progress struct {
-	show func(text string) // empty hides the line; nil without a terminal
+	show func(text string) // an empty text hides the line; nil without a terminal
 
 	mu    sync.Mutex
 	left  map[string]int // hours by sink
-	total int            // hours of the sink with most of them, since all had none
-	marks [2]mark        // the rate is that since the first one
+	total int            // hours of the sink with the most hours, since all sinks had none left
+	marks [2]mark        // the rate is measured from the first one
 }
 
-// mark is the state at a moment.
+// mark is the progress at a moment.
 type mark struct {
 	at   time.Time
 	left int
@@ -28,7 +28,8 @@ type mark struct {
 // window is the minimum time over which a rate is measured.
 const window = time.Minute
 
-// update sets the hours that are left for a sink. The line is about the sink with most of them.
+// update sets the number of hours that are left for a sink. The line describes the sink with the
+// most hours left.
 func (p *progress) update(sink string, left int) {
 	if p.show == nil {
 		return

@@ -12,39 +12,41 @@ import (
 )
 
 const (
-	// maxAhead is the number of hours that are read at once when the past is filed. It saves a third of the
-	// processor time: the store finds the series once, and decodes its chunks once.
+	// maxAhead is the maximum number of hours that are read at once when the past is filed. Reading
+	// them together saves a third of the processor time, because the store finds the series once
+	// and decodes its chunks once.
 	maxAhead = 6
-	// maxSequences is the number of sequences of a cluster: sinks may be at different hours.
+	// maxSequences is the maximum number of sequences of a cluster. There may be several, because
+	// sinks may be at different hours.
 	maxSequences = 4
 )
 
-// sequence is some consecutive hours of a cluster that are read one after the other.
+// sequence reads consecutive hours of a cluster, one after the other.
 type sequence struct {
 	cluster  string
 	next     time.Time
 	shards   []store.Shard
-	closings []fold.Openings // by shard, of the last hour that was read; nil if they are not known
+	closings []fold.Openings // closing values of the last hour that was read, by shard; nil if unknown
 	ahead    []*foldedHour   // hours that were read already
-	nodes    map[string]bool // with samples in the hour before next, nil if it was not read
+	nodes    map[string]bool // nodes with samples in the hour before next; nil if that hour was not read
 }
 
 // foldedHour is an hour that was read and folded.
 type foldedHour struct {
 	coverage coverage
 	parts    []*table.Hour // by shard
-	err      error         // the first refusal of a shard
+	err      error         // the first error of a shard
 }
 
 // filedHours are the hours in a sink.
 type filedHours interface {
-	// nodes returns the nodes with boards in the last hour of a cluster that is filed in a period.
+	// nodes returns the nodes with boards in the last filed hour of a cluster within a period.
 	nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error)
-	// filed returns the row of an hour in the manifest.
+	// filed returns the manifest's row of an hour.
 	filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 }
 
-// request is an hour that a sink requests. before is its row in the manifest of the sink.
+// request is an hour that a sink requests. before is the row of this hour in the sink's manifest.
 type request struct {
 	cluster string
 	hour    time.Time
@@ -52,8 +54,8 @@ type request struct {
 	sink    filedHours
 }
 
-// requestKey identifies requests that sinks share: for the same hour, filed or not, with the same
-// reason of an acceptance.
+// requestKey identifies requests that can share a result: they are for the same hour and the same
+// reason of an acceptance, and the hour is filed in all their sinks or in none.
 type requestKey struct {
 	cluster string
 	hour    int64 // seconds since the epoch
@@ -110,8 +112,8 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	return h, nil
 }
 
-// keep adds a sequence. If all sequences take too much memory together, it drops the others, which are
-// read again.
+// keep adds a sequence. If all sequences together take too much memory, it drops the other ones,
+// which are then read again.
 func (a *archive) keep(s *sequence) {
 	bytes := s.kept() + kept(s.closings)
 	for _, other := range a.sequences {
@@ -141,8 +143,9 @@ func (s *sequence) kept() (bytes int) {
 	return bytes
 }
 
-// sequence removes the sequence of a cluster that continues with an hour, and returns it, or a new
-// one. It is added again once the hour is complete: values of a refused hour may be incomplete.
+// sequence removes and returns the sequence of a cluster that continues with an hour, or returns a
+// new one. The sequence is added again only when the hour is complete, because the values of a
+// refused hour may be incomplete.
 func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	n := 0
 	for i, s := range a.sequences {
@@ -160,8 +163,8 @@ func (a *archive) sequence(cluster string, hour time.Time) *sequence {
 	return &sequence{cluster: cluster, next: hour}
 }
 
-// readAhead reads and folds the next hour of a sequence, and those after it if they are so old that
-// no more samples arrive. Only one shard is in memory at a time.
+// readAhead reads and folds the next hour of a sequence, and also later hours if they are so old
+// that no more samples arrive. Only one shard is in memory at a time.
 func (a *archive) readAhead(ctx context.Context, s *sequence) error {
 	if err := a.divide(ctx, s); err != nil {
 		return err
@@ -227,8 +230,9 @@ func (f *foldedHour) add(in fold.Input) {
 	}
 }
 
-// nodesBefore returns the nodes with boards in the hour before, by the store and by the sink: a Thanos
-// Query that lost a component answers as if that had never existed.
+// nodesBefore returns the nodes with boards in the previous hour, according to the store and to the
+// sink. The store alone is not enough, because a Thanos Query that lost a component answers as if
+// the component had never existed.
 func (a *archive) nodesBefore(ctx context.Context, s *sequence, sink filedHours) (map[string]bool, error) {
 	inStore, err := a.store.Nodes(ctx, s.cluster, s.next.Add(-time.Hour))
 	if err != nil {
@@ -269,7 +273,7 @@ func (a *archive) check(ctx context.Context, s *sequence, f *foldedHour, r reque
 	return state, err
 }
 
-// sampledAfter reports whether a cluster has samples after an hour, or all its nodes are gone.
+// sampledAfter reports whether a cluster has samples after an hour, or all its nodes were removed.
 func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage) (bool, error) {
 	found, err := a.store.SampledSince(ctx, cluster, c.start.Add(time.Hour), c.now)
 	if err != nil || found {
@@ -278,8 +282,8 @@ func (a *archive) sampledAfter(ctx context.Context, cluster string, c *coverage)
 	return a.allGone(ctx, cluster, c)
 }
 
-// acceptance sets whether missing samples are accepted: by the command, by an operator who accepted
-// the filed hour, or because the cluster was not scraped since an accepted hour.
+// acceptance determines whether missing samples are accepted: by the command, by an operator who
+// accepted the filed hour, or because the cluster was not scraped since an accepted hour.
 func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err error) {
 	if a.config.Accept != "" {
 		c.accepted = a.config.Reason
@@ -296,8 +300,8 @@ func (a *archive) acceptance(ctx context.Context, c *coverage, r request) (err e
 	return inherit(ctx, c, r)
 }
 
-// inherit accepts an empty hour if the last filed hour is an accepted one. After two days of empty
-// hours the cluster is gone.
+// inherit accepts an empty hour if the last filed hour was accepted. After two days of empty hours
+// the cluster counts as gone.
 func inherit(ctx context.Context, c *coverage, r request) error {
 	var last table.Filed
 	ago := time.Duration(0)

@@ -19,7 +19,7 @@ import (
 // refusalReason is a reason of refusals in metrics.
 type refusalReason struct {
 	name string
-	err  error // in the refusal; nil for any
+	err  error // error in the refusal; nil matches any
 }
 
 var refusalReasons = []refusalReason{
@@ -56,7 +56,8 @@ type refusedHour struct {
 	hour    time.Time
 }
 
-// refusals are the hours that are refused now, in any sink. Each is logged once for a reason.
+// refusals contains the hours that are refused now, in any sink. Each hour is logged once per
+// reason.
 type refusals struct {
 	gauge *prometheus.GaugeVec
 	log   *slog.Logger

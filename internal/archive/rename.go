@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 )
 
-// Rename gives a cluster another name in all sinks that keep hours, and prints the number of its hours. If a sink fails,
-// the others are still changed.
+// Rename gives a cluster another name in all sinks that keep hours, and prints the number of its
+// hours. If a sink fails, the cluster is still renamed in the others.
 func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) error {
 	var failed error
 	for _, p := range c.places {

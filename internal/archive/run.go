@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// lookback is how far the first round begins before now if --from is not set, and which hours
-	// are read again each day.
+	// lookback is the period before now that the first round reads if --from is not set, and that
+	// is read again each day.
 	lookback = 48 * time.Hour
-	// maxJitter spreads the replicas, so that the later ones find the hour filed.
+	// maxJitter spreads the start times of replicas, so that the later ones find the hour already
+	// filed.
 	maxJitter = 2 * time.Minute
 	// minDelay and maxDelay limit the delay after a failure of the sink or the store.
 	minDelay, maxDelay = 10 * time.Second, 5 * time.Minute
 )
 
 // Run files each hour some minutes after its end, and serves metrics, until the context ends. A
-// store or a sink that fails delays hours, but does not end it.
+// failure of the store or of a sink delays hours, but does not end Run.
 func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
 	a, err := newArchive(c, log)
@@ -61,7 +62,8 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// run files hours until the context ends. It reads an hour when it is over for the given time.
+// run files hours until the context ends. It reads an hour when the given time has passed since its
+// end.
 func (f *filer) run(ctx context.Context, late time.Duration) {
 	defer f.close()
 	next := f.config.From.Time
@@ -90,8 +92,8 @@ func (f *filer) run(ctx context.Context, late time.Duration) {
 	}
 }
 
-// plan adds the hours from next to last, and returns the hour after them. After the end of a day it
-// also adds the hours before it, if they are to be read again.
+// plan adds the hours from next to last, and returns the hour after them. If again is set, it also
+// adds the hours of the lookback period after the end of each day.
 func (f *filer) plan(next, last time.Time, again bool) time.Time {
 	now := f.now()
 	for hour := next; again && !hour.After(last); hour = hour.Add(time.Hour) {
@@ -106,7 +108,7 @@ func (f *filer) plan(next, last time.Time, again bool) time.Time {
 	return last.Add(time.Hour)
 }
 
-// addAgain adds hours that were filed before, without hours that wait for another attempt.
+// addAgain adds hours that were already filed, except hours that wait for another attempt.
 func (f *filer) addAgain(from, until, now time.Time) {
 	for hour := from; hour.Before(until); hour = hour.Add(time.Hour) {
 		if !slices.ContainsFunc(f.jobs, func(j *job) bool { return j.hour.Equal(hour) }) {
@@ -115,7 +117,7 @@ func (f *filer) addAgain(from, until, now time.Time) {
 	}
 }
 
-// due returns when the next job is due: a new hour, or a delayed one.
+// due returns the time of the next job: a new hour or a delayed one.
 func (f *filer) due(next time.Time) time.Time {
 	for _, j := range f.jobs {
 		if j.due.Before(next) {
@@ -125,8 +127,8 @@ func (f *filer) due(next time.Time) time.Time {
 	return next
 }
 
-// after returns the delay after a round: none if neither the sink nor the store failed. A failure
-// of the store is logged once.
+// after returns the delay after a round: 0 if neither the sink nor the store failed. It logs a
+// failure of the store once.
 func (f *filer) after(err error, delay time.Duration) time.Duration {
 	sink := errors.As(err, new(*sinkError))
 	if !sink {

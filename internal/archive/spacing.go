@@ -9,27 +9,29 @@ import (
 const (
 	// dense is the distance in milliseconds up to which samples are certainly raw.
 	dense = 3 * 60_000
-	// grid is the finest resolution of downsampled data in milliseconds. Thanos gives each
-	// sample the last millisecond of its window; windows of an hour end with one of these.
+	// grid is the finest resolution of downsampled data in milliseconds. Thanos stamps each sample
+	// with the last millisecond of its window. The windows of the coarser resolution end at the
+	// same times as some of these windows.
 	grid = 5 * 60_000
 )
 
 // spacing contains the distances between the samples of a node.
 type spacing struct {
 	samples, onGrid int      // of all series
-	most            []int64  // times of the samples of the series with most of them
+	most            []int64  // times of the samples of the series with the most samples
 	sparse          []sparse // series with distances above dense
 	gridded         bool     // a series has the timestamps of downsampled data
 }
 
-// sparse is a series with long distances between samples.
+// sparse describes a series with long distances between samples.
 type sparse struct {
 	first, last int64
 	samples     int
 }
 
-// add adds a series. A scrape has the last millisecond of a window by chance: the series of a
-// target have one phase, so samples count only if they are far from the one before.
+// add adds a series. By chance a raw scrape can also be at the last millisecond of a window, and
+// all series of the target then share this phase. So samples count as downsampled only if they are
+// far from the previous one.
 func (s *spacing) add(series fold.Series) {
 	var distances []int64
 	far, onGrid := 0, 0
@@ -63,9 +65,9 @@ func (s *spacing) add(series fold.Series) {
 	}
 }
 
-// thinned reports whether samples are missing regularly: the timestamps are as in downsampled
-// data, or a series has at most half of the samples that another one has in its time, or of the
-// successful scrapes of its target.
+// thinned reports whether samples are missing regularly: the timestamps look like downsampled data,
+// or a series has at most half as many samples as another series in the same time, or as its target
+// had successful scrapes.
 func (s *spacing) thinned(scrapes [][]int64) bool {
 	if s.gridded || 2*s.onGrid > s.samples {
 		return true

@@ -33,7 +33,7 @@ func (s *summary) refuse(err error) {
 	s.refused[reason(err)]++
 }
 
-// summarize logs what a filer did since a moment.
+// summarize logs the results of a filer since a moment.
 func (f *filer) summarize(began time.Time) {
 	refused := 0
 	var why []string

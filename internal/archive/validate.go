@@ -14,9 +14,9 @@ import (
 func (c *Config) validate() error {
 	switch {
 	case c.Run && !c.Until.IsZero():
-		return errors.New("--until is not for run, which does not end")
+		return errors.New("--until cannot be used with run, which does not end")
 	case c.Run && c.Again:
-		return errors.New("--again is not for run: use once")
+		return errors.New("--again cannot be used with run: use once")
 	case c.Events.Receive && !c.Run:
 		return errors.New("--events.receive requires run")
 	case c.Events.Receive && len(eventDestinations(c)) == 0:
@@ -55,7 +55,7 @@ func (c *Config) validateKept() error {
 	return nil
 }
 
-// maxReason limits the reason of an acceptance, in bytes.
+// maxReason limits the length of the reason of an acceptance, in bytes.
 const maxReason = 256
 
 // accept checks and sets the flags of the command accept.
@@ -90,8 +90,8 @@ func isReason(text string) bool {
 	return strings.TrimSpace(text) != "" && len(text) <= maxReason && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// validateEvents requires credentials of senders. It rejects passwords in the web configuration: they
-// apply to all paths, and the senders of events have none.
+// validateEvents requires credentials of senders. It rejects passwords in the web configuration,
+// because they apply to all paths and the senders of events do not send one.
 func (c *Config) validateEvents() error {
 	if !c.Events.Receive {
 		return nil

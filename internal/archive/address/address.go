@@ -13,8 +13,9 @@ import (
 
 var errInvalid = errors.New("invalid URL: the characters / ? # @ % and spaces in a password must be percent-encoded")
 
-// Parse parses a URL, which may have no host. Its error does not repeat the URL. An @ after the host is
-// invalid, because the text before it may be a part of a password, which would be used as the host.
+// Parse parses a URL, which may have no host. Its error does not repeat the URL. An @ after the
+// host is invalid, because the text before it may be part of a password and would be used as the
+// host.
 func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	_, rest, found := strings.Cut(text, "://")
@@ -37,7 +38,8 @@ func Public(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// minSecret is the length from which a value is a secret. Shorter ones occur in any text.
+// minSecret is the minimum length of a secret. Shorter values occur in any text, so they are not
+// hidden.
 const minSecret = 4
 
 // Hide returns an error without the secrets of a URL and without the URL of a failed request.
@@ -79,7 +81,7 @@ func Hide(u *url.URL, err error) error {
 	return &hidden{err, strings.NewReplacer(pairs...).Replace(err.Error())}
 }
 
-// hidden is an error with another text.
+// hidden is an error with a text in which secrets are replaced.
 type hidden struct {
 	error
 	text string

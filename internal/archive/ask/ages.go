@@ -22,19 +22,20 @@ var ageColumns = []print.Column{
 	{Name: "failures_per_board_year", Title: "PER BOARD YEAR", Kind: print.Number},
 }
 
-// ageStep is the number of months in a row.
+// ageStep is the number of months that one row covers.
 const ageStep = 3
 
 // year is the mean length of a year.
 const year = 8766 * time.Hour
 
-// modelAge is an age of a model, in months from its start.
+// modelAge is a model and an age of boards, in months.
 type modelAge struct {
 	model  string
 	months int
 }
 
-// aged contains the boards of an age at the end of the time, the sum of their times at this age, and their failures.
+// aged contains the boards that have an age at the end of the selected time, the time that boards
+// spent at this age, and their failures.
 type aged struct {
 	boards   map[string]bool
 	time     time.Duration
@@ -44,7 +45,7 @@ type aged struct {
 // agedBoards are the boards by model and age.
 type agedBoards map[modelAge]*aged
 
-// at returns the boards of a model at an age in months.
+// at returns the entry of a model and an age in months.
 func (a agedBoards) at(model string, months int) *aged {
 	key := modelAge{model, months - months%ageStep}
 	if a[key] == nil {
@@ -53,7 +54,7 @@ func (a agedBoards) at(model string, months int) *aged {
 	return a[key]
 }
 
-// add adds the stays of boards. Their ages begin at the given moments.
+// add adds the stays of boards. The age of each board begins at the given moment.
 func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
 	counted := make(map[string]time.Time) // boards with several GPUs count once
 	for _, s := range all {
@@ -98,7 +99,7 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	a := print.Answer{Columns: ageColumns}
 	of := q.period()
 	if q.Books != "" && !q.since && q.From.IsZero() {
-		of.From = time.Unix(0, 0).UTC() // an archive is read from its first hour
+		of.From = time.Unix(0, 0).UTC() // from the first hour of the archive
 	}
 	of.Places = true
 	all, err := stays(ctx, q.source, of)
@@ -118,8 +119,8 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// begins returns the start of the age of each board: its purchase, else its first hour. It counts boards without a purchase date,
-// and boards with an invalid date.
+// begins returns the moment at which each board has age zero: its purchase, else its first hour. It
+// counts boards without a purchase date, and boards with an invalid date.
 func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, invalid int) {
 	begin = make(map[string]time.Time)
 	for _, s := range all {
@@ -141,7 +142,7 @@ func (q *question) begins(all []*Stay) (begin map[string]time.Time, unknown, inv
 	return begin, unknown, invalid
 }
 
-// monthsBetween returns the number of full months between two moments.
+// monthsBetween returns the number of complete months between two moments.
 func monthsBetween(from, to time.Time) int {
 	months := (to.Year()-from.Year())*12 + int(to.Month()-from.Month())
 	if from.AddDate(0, months, 0).After(to) {

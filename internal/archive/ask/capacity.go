@@ -26,10 +26,10 @@ var capacityColumns = []print.Column{
 	{Name: "pending_ms", Title: "PENDING", Kind: print.Span},
 }
 
-// capacityDays is the time that is read by default.
+// capacityDays is the number of days that are read by default.
 const capacityDays = 30 * day
 
-// partModel is a model in a part of the time: a day, or the last hour.
+// partModel is a model in a part of the selected time: a day, or the last hour.
 type partModel struct {
 	start time.Time
 	model string
@@ -55,7 +55,7 @@ type capacity struct {
 	seen    map[nodeHour]bool                // nodes with a GPU
 	last    time.Time                        // the last filed hour
 	all     map[partModel]*states
-	pending map[time.Time]int64 // by part, nil if the store does not have it
+	pending map[time.Time]int64 // by part; nil if the store has no data about demand
 }
 
 // capacity answers how many GPUs of each model were allocated, free, silent and lost on each day and in the last hour.
@@ -91,7 +91,7 @@ func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// unknownDemand returns the reason for which the demand is unknown.
+// unknownDemand returns the reason why the demand is unknown.
 func unknownDemand(source books.Source) string {
 	if _, store := source.(books.Demand); store {
 		return "no pending GPU hours in this time: no pod was pending, or the rule " + books.PendingRule + " was not evaluated"
@@ -148,7 +148,8 @@ func (c *capacity) readLast(ctx context.Context, source books.Source) error {
 	return nil
 }
 
-// states returns the states of a model in a part. The part of the last hour is the end of the time.
+// states returns the states of a model in a part. A part is identified by its start; the last hour
+// by the end of the selected time.
 func (c *capacity) states(start time.Time, model string) *states {
 	key := partModel{start, model}
 	if c.all[key] == nil {
@@ -167,7 +168,8 @@ func (c *capacity) charge(start time.Time, charge table.Charge) {
 	s.idle += max(charge.GPUTime-charge.Active, 0)
 }
 
-// each calls add with the states of a GPU in each filed hour of a time.
+// each calls add for each filed hour of a time and each part that contains the hour, with the
+// states of the GPU's model.
 func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time, to *states)) {
 	hours := c.filed[s.Cluster]
 	first, _ := slices.BinarySearchFunc(hours, from, time.Time.Compare)
@@ -187,7 +189,7 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 	}
 }
 
-// parts returns the day of an hour, and the part of the last one.
+// parts returns the day of an hour, and for the last hour also its own part.
 func (c *capacity) parts(hour time.Time) []time.Time {
 	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
 	if hour.Equal(c.last) {
@@ -212,8 +214,9 @@ func (c *capacity) countPresent(all []*Stay) {
 	}
 }
 
-// countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of its node was scraped, else
-// silent, until it is in a place again, or another board is in its place.
+// countMissing adds the hours in which GPUs were missing. A missing GPU is lost if another GPU of
+// its node was scraped, else silent. It stops being missing when it is in a place again or another
+// board is in its place.
 func (c *capacity) countMissing(all []*Stay) {
 	for _, s := range all {
 		if s.End == "" || s.End == "moved" || s.End == replaced {
@@ -251,7 +254,7 @@ func (c *capacity) demand(ctx context.Context, source books.Source) error {
 	})
 }
 
-// rows returns the models and the total of each day, then of the last hour.
+// rows returns the rows of the models and of the total, for each day and then for the last hour.
 func (c *capacity) rows() (rows [][]any) {
 	parts := make(map[time.Time][]string) // the models
 	for key := range c.all {
@@ -283,7 +286,8 @@ func (s *states) add(other *states) {
 	s.lost += other.lost
 }
 
-// row returns the row of a part. Only its total has the demand, because pods do not request models.
+// row returns the row of a model or of the total in a part. Only the total shows the demand,
+// because pods do not request a model.
 func (c *capacity) row(line string, start time.Time, model string, s *states) []any {
 	at := start
 	if start.Equal(c.of.Until) {

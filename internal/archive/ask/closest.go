@@ -8,7 +8,7 @@ import (
 const (
 	// maxClosest is the number of names that are suggested.
 	maxClosest = 3
-	// maxDistance is the number of characters in which a suggested name may differ.
+	// maxDistance is the maximum number of characters in which a suggested name may differ.
 	maxDistance = 3
 )
 
@@ -25,8 +25,8 @@ func closest(name string, all []string) (found []string) {
 	return found[:min(len(found), maxClosest)]
 }
 
-// distance is the number of bytes to insert, remove or replace, or the number of pairs to swap, until
-// one text is the other one.
+// distance is the number of edits that turn one text into the other: a byte inserted, removed or
+// replaced, or two neighbouring bytes swapped.
 func distance(a, b string) int {
 	if max(len(a)-len(b), len(b)-len(a)) > maxDistance {
 		return maxDistance + 1

@@ -23,9 +23,9 @@ type command struct {
 	several              bool // arguments are possible
 	page                 bool // the answer is a page
 	details              bool // pruned hours have no answer
-	samples              bool // the answer cannot come from rules
+	samples              bool // rules cannot answer the question
 	since                time.Duration
-	excluded             [][2]string // pairs of flags that select times and exclude each other in this question only
+	excluded             [][2]string // pairs of time flags that exclude each other in this question only
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
 	write                func(*question, context.Context, io.Writer, print.Style) error // in place of answer
@@ -224,7 +224,7 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 	return nil
 }
 
-// noticed answers a question, with notices about hours that are refused or pruned.
+// noticed answers a question and adds notices about hours that are refused or pruned.
 func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error) {
 	a, err := c.answer(q, ctx)
 	if err != nil {
@@ -241,7 +241,8 @@ func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error
 	return a, nil
 }
 
-// write writes an answer in the format of the flags. Tables of CSV have no place for notices: they go to the errors.
+// write writes an answer in the format of the flags. CSV has no place for notices, so they are
+// written to the error output.
 func (o *options) write(t Terminal, a print.Answer, style print.Style) error {
 	if o.Format != "" && o.Output == "text" {
 		o.Output = "csv" // the formats of other systems are tables of theirs
@@ -254,11 +255,11 @@ func (o *options) write(t Terminal, a print.Answer, style print.Style) error {
 	return a.Write(t.Out, o.Output, style)
 }
 
-// errRules is the error of a check that rules would always pass.
+// errRules is the error of a check that data of rules would always pass.
 var errRules = errors.New("rules cannot be verified, because their energy without a pod or unit is the rest: " +
 	"set --store.read=samples, read an archive with --books, or compare them with the samples by --prove")
 
-// errFailed means that the answer has the reason.
+// errFailed means that the answer contains the reason.
 var errFailed = errors.New("the answer has the reason")
 
 // oneLine returns an error as a line, without control characters of labels in it.
@@ -277,7 +278,7 @@ func (c *command) usage(t Terminal) {
 func unknownCommand(name string) string {
 	text := fmt.Sprintf("unknown command %q: must be %s, or a question", labelvalue.Printable(name), strings.Join(filing, ", "))
 	similar := slices.DeleteFunc(names(), func(known string) bool {
-		return !strings.HasPrefix(known, name) && distance(name, known) > len(name)/4 // a word of few letters is near to others
+		return !strings.HasPrefix(known, name) && distance(name, known) > len(name)/4 // a short word resembles many others
 	})
 	if len(similar) > 0 {
 		text += ": did you mean " + strings.Join(similar, ", ") + "?"

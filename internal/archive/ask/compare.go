@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// previous selects the month before a statement of a month. Before another statement, it selects as many hours.
+// previous selects the period before a statement: the previous month for a statement of a month,
+// else the same number of hours.
 func (q *question) previous(of books.Query) books.Query {
 	from := of.From.Add(-of.Until.Sub(of.From))
 	if q.ofMonth() {
@@ -39,7 +40,7 @@ func (q *question) comparedAmounts() []compared {
 	return all
 }
 
-// compare answers with a statement and the statement before it.
+// compare answers with a statement and the statement of the previous period.
 func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	if q.Format != "" {
 		return print.Answer{}, errors.New("--compare has no other format: leave out --format")
@@ -84,7 +85,7 @@ func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// of returns the amount of a line, nil without one.
+// of returns the amount of a line, nil if there is no line.
 func (c compared) of(l *line) any {
 	if l == nil {
 		return nil
@@ -92,7 +93,7 @@ func (c compared) of(l *line) any {
 	return c.value(l)
 }
 
-// number returns the amount of a line as a number, 0 without a line.
+// number returns the amount of a line as a number, 0 if there is no line.
 func (c compared) number(l *line) float64 {
 	switch n := c.of(l).(type) {
 	case int64:

@@ -15,12 +15,12 @@ import (
 type filedHours struct {
 	hours   map[time.Time]bool
 	refused int // their record is impossible
-	// partial hours are pruned, and not all hours of their month are in the account. Lost hours were removed
-	// by hand.
+	// partial counts pruned hours that are not in the account, because it lacks other hours of
+	// their month or does not include sums. lost counts the hours that were removed by hand.
 	partial, lost int
 }
 
-// add counts an hour, and returns whether its charges are in the account.
+// add counts an hour, and reports whether its charges are in the account.
 func (c *filedHours) add(h books.Hour, of books.Query) bool {
 	c.hours[h.Hour] = true
 	switch {
@@ -37,7 +37,7 @@ func (c *filedHours) add(h books.Hour, of books.Query) bool {
 	return true
 }
 
-// noHoursError means that the books have no hour of a time.
+// noHoursError means that the books contain no hour of the selected time.
 type noHoursError struct {
 	source string
 	of     books.Query
@@ -102,7 +102,7 @@ func (a *account) unknownIntensities(f factors.Factors) {
 	}
 }
 
-// ofCluster returns the words after the hours of a cluster.
+// ofCluster returns the words that name the cluster in a notice.
 func ofCluster(name string) string {
 	if name == "" {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// completions are scripts by shell. %[1]s is the name of the program, %[2]s the name of a function, %[3]s the
-// commands, and %[4]s the cases of the flags.
+// completions contains the completion script of each shell. %[1]s is the name of the program, %[2]s
+// the name of a function, %[3]s the commands, and %[4]s the cases of the flags.
 var completions = map[string]string{
 	"bash": `%[2]s() {
 	local words
@@ -82,15 +82,16 @@ func Completion(w io.Writer, shell, program string) error {
 	return err
 }
 
-// The directives of cobra for a shell.
+// The directives of cobra's completion protocol.
 const (
 	completeFiles = 0
 	noSpace       = 2
 	noFiles       = 4
 )
 
-// Complete writes the completions of the last of some words after the name of the program, and a directive. This is
-// the protocol between kubectl and kubectl_complete-gpuledger.
+// Complete writes the completions of the final word, and a directive. The words are the arguments
+// after the name of the program. This is the protocol between kubectl and
+// kubectl_complete-gpuledger.
 func Complete(w io.Writer, words []string) {
 	if len(words) == 0 {
 		words = []string{""}
@@ -114,7 +115,8 @@ func Complete(w io.Writer, words []string) {
 	fmt.Fprintf(w, ":%d\n", directive)
 }
 
-// flagWords returns the flags of a command as words that a value follows, sorted.
+// flagWords returns the flags of a command as words such as --from, sorted; a value follows each
+// word.
 func (c *command) flagWords() (all []string) {
 	flags, _ := c.flags()
 	flags.VisitAll(func(f *flag.Flag) { all = append(all, dashes(f.Name)+f.Name+"=") })

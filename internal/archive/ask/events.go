@@ -18,15 +18,17 @@ type boardEvent struct {
 	At time.Time
 	// Event is arrived, moved, returned, lost, silent or replaced.
 	Event string
-	// stays begin or end with the event. cluster and node are the previous place. replaced is the serial number
-	// or UUID of the previous board in the place.
+	// stays are the stays that begin or end with the event. cluster and node are the previous place
+	// of the board. replaced is the serial number or UUID of the board that was in this place
+	// before.
 	stays                   []*Stay
 	cluster, node, replaced string
 	// silence identifies the silence of a node that begins or ends, zero for other events.
 	silence silence
 }
 
-// silence is the silence of a node from a filed hour on. until is the hour of the boards' return, zero at its start.
+// silence is a period in which no GPU of a node is scraped, from a filed hour on. until is the hour
+// in which the boards return, zero for the event at the start of the silence.
 type silence struct {
 	cluster, node string
 	from, until   time.Time
@@ -47,8 +49,8 @@ func boardEvents(ctx context.Context, source books.Source, of books.Query) ([]bo
 	return events(all, first), nil
 }
 
-// changed returns the GPUs that were in several places, in the place of another GPU, or not in all filed hours of
-// their cluster, and the first filed hours of the clusters.
+// changed returns two results: the GPUs that were in several places, in the place of another GPU,
+// or missing in a filed hour of their cluster; and the first filed hour of each cluster.
 func changed(ctx context.Context, source books.Source, of books.Query) (uuids []string, first map[string]time.Time, err error) {
 	found, filed, err := source.Counted(ctx, of)
 	if err != nil || len(found) == 0 {
@@ -74,7 +76,7 @@ func changed(ctx context.Context, source books.Source, of books.Query) (uuids []
 	return slices.Sorted(maps.Keys(all)), first, nil
 }
 
-// events returns the events of stays. first are the first filed hours of clusters.
+// events returns the events of stays. first is the first filed hour by cluster.
 func events(all []*Stay, first map[string]time.Time) (found []boardEvent) {
 	previous, occupant := make(map[string]*Stay), make(map[place]*Stay)
 	for _, s := range all {

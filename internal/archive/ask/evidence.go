@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// The samples of an evidence: a board here, in other slots of the node, in other nodes; other boards in the slot, in the
-// rest of the node.
+// The samples of an evidence: the board in this slot, in other slots of the node, and in other
+// nodes; other boards in this slot, and in other slots of the node.
 const (
 	here = iota
 	otherSlots
@@ -20,7 +20,8 @@ const (
 // evidence contains the days of a board and of others in its slot and node.
 type evidence [samples]sample
 
-// compare returns the evidence of a board and its neighbours about a place of the board.
+// compare returns the evidence about a board in one of its places: the days of the board and of its
+// neighbours.
 func (t tally) compare(neighbours tally, at place) (e evidence) {
 	uuids := make(map[string]bool)
 	for own, failed := range t.days {
@@ -69,15 +70,15 @@ var causes = []struct {
 }
 
 const (
-	// certain is the smallest ratio of the likelihoods of the only suspect and the next part.
+	// certain is the ratio of likelihoods from which the most likely part is the only suspect.
 	certain = 20
 	// maxOdds limits the odds: days in a row are not independent.
 	maxOdds = 1000
 )
 
-// suspects returns the parts that explain the faults, the most likely first, and how many times as likely the first is as
-// the next part. A part explains them if its samples have one probability of faults and the others, with the fleet, a
-// smaller one; their likelihoods are compared.
+// suspects returns the parts that explain the faults, the most likely one first, and the ratio of
+// the likelihoods of the first and the next part. A part explains the faults if its samples fail
+// with one probability, and the other samples and the fleet with a smaller one.
 func (e evidence) suspects() (names []string, odds int64) {
 	likelihoods := make([]float64, len(causes))
 	for i, part := range causes {
@@ -107,7 +108,7 @@ func (e evidence) suspects() (names []string, odds int64) {
 	return names, int64(min(math.Exp(best-likelihoods[order[1]]), maxOdds))
 }
 
-// share is the share of days with a fault.
+// share returns the fraction of days with a fault.
 func (s sample) share() float64 {
 	if s.days == 0 {
 		return 0
@@ -115,7 +116,7 @@ func (s sample) share() float64 {
 	return float64(s.faulty) / float64(s.days)
 }
 
-// likelihood returns the logarithm of the likelihood of a sample, if its share is the probability of a fault.
+// likelihood returns the log-likelihood of a sample for a given probability of a fault.
 func (s sample) likelihood() float64 {
 	term := func(n int, p float64) float64 {
 		if n == 0 {
@@ -131,11 +132,11 @@ func (e evidence) advice(suspects []string) string {
 	mayBe := func(name string) bool { return slices.Contains(suspects, name) }
 	switch {
 	case mayBe("board") && e[otherNodes].days == 0:
-		return "put the board into another node, and ask again after some days"
+		return "put the board into another node, and repeat the command after some days"
 	case mayBe("board") && e[othersInSlot].days == 0:
-		return "put another board into its slot, and ask again after some days"
+		return "put another board into its slot, and repeat the command after some days"
 	case mayBe("slot") && mayBe("node") && e[otherSlots].days+e[othersInNode].days == 0:
-		return "put a board into another slot of the node, and ask again after some days"
+		return "put a board into another slot of the node, and repeat the command after some days"
 	}
-	return "the days are too few to decide: ask again later"
+	return "there are too few days to decide: repeat the command later"
 }

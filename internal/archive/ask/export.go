@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// exports are the formats of other systems.
+// exports contains the output formats of other systems.
 var exports = map[string]func(*question, context.Context) (print.Answer, error){
 	"focus":            func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },
 	"focus-1.3":        func(q *question, ctx context.Context) (print.Answer, error) { return q.focus(ctx, true) },

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The columns of FOCUS (FinOps Open Cost and Usage Specification) that both versions have, and those of
-// its split cost allocation, which version 1.3 adds.
+// The columns that both versions of FOCUS (FinOps Open Cost and Usage Specification) contain, and
+// the columns of split cost allocation, which version 1.3 adds.
 var (
 	focusColumns = []string{
 		"BilledCost", "BillingAccountId", "BillingAccountName", "BillingCurrency", "BillingPeriodEnd", "BillingPeriodStart", "ChargeCategory", "ChargeClass",
@@ -64,7 +64,8 @@ type origin struct {
 	price                                  float64
 }
 
-// part is the share of one pod or unit in an origin. With a reason it is the unattributed share.
+// part is the share of one pod or unit in an origin. If it has a reason, it is the unattributed
+// share.
 type part struct {
 	origin
 	sku                                                  sku
@@ -144,7 +145,7 @@ func (q *question) parts(charges []table.Charge) (parts []*part, totals map[orig
 	return parts, totals
 }
 
-// focusTime returns a time as FOCUS has it.
+// focusTime returns a time in the format of FOCUS.
 func focusTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
 
 // values returns the values of a row by column. Columns without a value are null.

@@ -14,7 +14,7 @@ import (
 // gaps are the hours with missing samples that an operator accepted, in the order of time.
 type gaps map[gapReason][]time.Time
 
-// gapReason is the reason of an operator.
+// gapReason is a reason that an operator gave.
 type gapReason struct{ cluster, reason string }
 
 // add adds an hour if it has gaps.

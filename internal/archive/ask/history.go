@@ -36,7 +36,7 @@ var historyColumns = []print.Column{
 	{Name: "losses", Kind: print.Count},
 }
 
-// history answers where boards were, stay by stay.
+// history answers where boards were, with a row for each stay.
 func (q *question) history(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -105,8 +105,8 @@ func xids(hours []table.GPU) string {
 	return strings.Join(all, " ")
 }
 
-// successors finds the boards that took the places of boards that left: stays of selected boards do not
-// include them.
+// successors finds the boards that are now in the places of boards that left. The stays of the
+// selected boards do not include them.
 func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) error {
 	for _, s := range all {
 		if s.PCIBusID == "" {
@@ -124,7 +124,7 @@ func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) 
 	return nil
 }
 
-// successor returns the first stay of another board in the place of a stay after it, nil if there is none.
+// successor returns the first later stay of another board in the same place, nil if there is none.
 func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next *Stay, err error) {
 	of = where(where(of, "cluster", s.Cluster), "node", s.Node)
 	of.From, of.Places = s.LastHour, true

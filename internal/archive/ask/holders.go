@@ -66,9 +66,10 @@ func (d *detail) add(h books.Holder, s *Stay) {
 	}
 }
 
-// holders returns the pods and units that held or used boards in the hour before their last scrapes. These scrapes are in the
-// selected hour. An archive has the pods and units of the whole hour, without their ends. Pods and units in later places of a
-// board are left out.
+// holders returns the pods and units that held or used boards in the hour before their last
+// scrapes. The selected hour must contain these scrapes. An archive contains the pods and units of
+// the whole hour, without the times at which they ended. Pods and units in later places of a board
+// are left out.
 func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []*Stay, of books.Query) (all []books.Holder, err error) {
 	if source, ok := q.source.Source.(books.Momentary); ok {
 		first, last := of.Until, of.From
@@ -92,7 +93,7 @@ func (q *question) holders(ctx context.Context, stays map[string]*Stay, known []
 	return all, nil
 }
 
-// unique returns the first of equal names.
+// unique removes duplicate names.
 func unique(names []string) (all []string) {
 	for _, name := range names {
 		if !slices.Contains(all, name) {

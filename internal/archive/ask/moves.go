@@ -30,7 +30,8 @@ var moveColumns = []print.Column{
 	{Name: "rma", Title: "RMA"},
 }
 
-// before is the time before the question in which a board is not new.
+// before is the length of the period before the selected time that is also read: a board that was
+// there in this period is not new.
 const before = day
 
 // moves answers which boards arrived, departed or were swapped.
@@ -69,7 +70,7 @@ func (q *question) moveRow(e boardEvent) []any {
 	}
 }
 
-// bounds returns the first and the last filed hour, or one if they are the same.
+// bounds returns the first and the last filed hour, or a single hour if they are the same.
 func (q *question) bounds(ctx context.Context, of books.Query) (hours []time.Time, err error) {
 	for h, err := range q.source.Hours(ctx, of) {
 		if err != nil {

@@ -17,11 +17,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// UnknownError means that the books have no such board, node or chassis.
+// UnknownError means that the books contain no board, node or chassis of this name.
 type UnknownError struct {
 	Name string
-	// Similar are names that begin with it, or serial numbers that differ in some characters. More is the
-	// number of other names that begin with it.
+	// Similar contains names that begin with the unknown name, or serial numbers that differ in few
+	// characters. More is the number of further names that begin with it.
 	Similar []string
 	More    int
 	Source  string
@@ -62,7 +62,7 @@ func (c *command) checkNames(o *options, arguments []string) error {
 	return nil
 }
 
-// takeNames sets the names of a question: the arguments, then the names in --names.
+// takeNames sets the names of a question: first the arguments, then the names in --names.
 func (c *command) takeNames(o *options, arguments []string, in io.Reader) error {
 	if err := c.checkNames(o, arguments); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (o *options) addNames(path string, in io.Reader) error {
 	return nil
 }
 
-// named is a name of the question, and its boards.
+// named is a name in the question, with the boards of that name.
 type named struct {
 	name string // as it was given
 	// value is the serial number of an asset tag, else the name. Kind is serial, uuid, node or chassis.
@@ -112,8 +112,8 @@ func (n named) elsewhere(s *Stay) bool {
 	return n.kind == "node" && s.Node != n.value || n.kind == "chassis" && s.ChassisSerial != n.value
 }
 
-// find returns the boards of each name of the question, and notices about ambiguous names. The only name of a
-// question must be known.
+// find returns the boards of each name in the question, and notices about ambiguous names. If the
+// question has only one name, the name must be known.
 func (q *question) find(ctx context.Context, of books.Query) (all []named, notices []string, err error) {
 	for _, name := range q.names {
 		all = append(all, named{name: name, value: cmp.Or(q.assets.SerialOf(name), name)})
@@ -172,7 +172,7 @@ func boardsByName(boards []books.Board) map[string][]books.Board {
 // maxUnknown is the number of unknown names with a notice.
 const maxUnknown = 10
 
-// set sets the boards of a name, and returns a notice about an ambiguous name.
+// set sets the boards of a name, and returns a notice if the name is ambiguous.
 func (n *named) set(found []books.Board) (notice string) {
 	kinds, clusters := make(map[string]bool), make(map[string]bool)
 	for _, b := range found {
@@ -188,7 +188,7 @@ func (n *named) set(found []books.Board) (notice string) {
 	slices.Sort(n.uuids)
 	n.uuids = slices.Compact(n.uuids)
 	all := slices.Sorted(maps.Keys(kinds))
-	n.kind = all[len(all)-1] // a node rather than a chassis, a serial rather than a node
+	n.kind = all[len(all)-1] // prefer a node to a chassis, and a serial number to a node
 	switch {
 	case len(all) > 1:
 		return fmt.Sprintf("%s is the name of a %s: all of them are listed", n.name, strings.Join(all, " and of a "))
@@ -198,7 +198,7 @@ func (n *named) set(found []books.Board) (notice string) {
 	return ""
 }
 
-// maxPrefixed is the number of names that begin with an unknown name and are listed.
+// maxPrefixed is the maximum number of listed names that begin with an unknown name.
 const maxPrefixed = 5
 
 // unknown returns the error of an unknown name.
@@ -231,7 +231,7 @@ func uuids(of []named) (all []string) {
 	return slices.Compact(all)
 }
 
-// columns returns columns after the name. It is printed if there are several.
+// columns returns columns, preceded by the name if the question has several names.
 func (q *question) columns(of []print.Column) []print.Column {
 	name := print.Column{Name: "name"}
 	if len(q.names) > 1 {
@@ -240,8 +240,8 @@ func (q *question) columns(of []print.Column) []print.Column {
 	return append([]print.Column{name}, of...)
 }
 
-// distinct prints the UUIDs of boards if rows of different GPUs have the same serial number and PCI address: a board may
-// have two GPUs.
+// distinct prints the UUIDs if rows of different GPUs have the same serial number and PCI address,
+// because a board may have two GPUs.
 func distinct(a print.Answer) print.Answer {
 	column := func(name string) int {
 		return slices.IndexFunc(a.Columns, func(c print.Column) bool { return c.Name == name })

@@ -44,7 +44,7 @@ type options struct {
 	Age                bool // of boards
 	Factors            factors.Files
 
-	flags      *flag.FlagSet // its flags of places are the defaults of the URL of the books
+	flags      *flag.FlagSet // provides defaults for the URL of the books
 	archives   []string      // all values of --books; Books is the first one
 	storeGiven bool          // whether --store.url was set
 	since      bool          // whether Since was set
@@ -136,7 +136,7 @@ func (a archives) Set(place string) error {
 	return nil
 }
 
-// readings are the ways to read a store.
+// readings are the values of --store.read.
 var readings = []string{"auto", "samples", "rules"}
 
 // flags returns the flags of a command.
@@ -255,8 +255,8 @@ var inConfig = []string{
 	"assets", "assets.columns", "prices", "carbon", "pue", "rma",
 }
 
-// defaults sets the flags that the command line does not have from environment variables and the
-// configuration file, in this order.
+// defaults sets the flags that are not on the command line: from environment variables, else from
+// the configuration file.
 func (o *options) defaults(fs *flag.FlagSet) error {
 	given := make(map[string]bool)
 	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })

@@ -31,7 +31,8 @@ var proofColumns = []print.Column{
 	{Name: "ok", Title: "OK", Kind: print.Flag},
 }
 
-// ruleTolerance is the difference of rules from samples because of rounding, in mJ or ms of an account in a day.
+// ruleTolerance is the maximum difference between rules and samples that rounding causes, in mJ or
+// ms of an account in a day.
 const ruleTolerance = 1000
 
 // The kinds of accounts, and of the energy that is charged.
@@ -60,12 +61,12 @@ func (a amounts) plus(b amounts) amounts { return amounts{a[0] + b[0], a[1] + b[
 
 func (a amounts) minus(b amounts) amounts { return amounts{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
 
-// exceeds reports whether an amount is beyond a tolerance.
+// exceeds reports whether an amount exceeds a tolerance.
 func (a amounts) exceeds(tolerance int64) bool {
 	return slices.ContainsFunc(a[:], func(n int64) bool { return max(n, -n) > tolerance })
 }
 
-// proof contains the sums of a source.
+// proof contains the sums that one source gives.
 type proof struct {
 	name      string
 	tolerance int64
@@ -81,7 +82,7 @@ func newProof(name string) *proof {
 
 func (p *proof) add(key accountDay, n amounts) { p.sums[key] = p.sums[key].plus(n) }
 
-// proofBy are the columns of the charges of a proof.
+// proofBy contains the columns by which the charges of a proof are grouped.
 var proofBy = []string{"cluster", "hour", "namespace", "manager", "reason"}
 
 // read reads the sums of a source.
@@ -96,7 +97,7 @@ func (p *proof) read(ctx context.Context, source books.Source, of books.Query) e
 	return nil
 }
 
-// readRules reads the sums of rules as they are.
+// readRules reads the sums of rules without checking them.
 func (p *proof) readRules(ctx context.Context, source books.Source, of books.Query) error {
 	ruled, ok := source.(books.Ruled)
 	if !ok {
@@ -119,7 +120,7 @@ func (p *proof) readRules(ctx context.Context, source books.Source, of books.Que
 	return nil
 }
 
-// take adds the charges and the hours of a statement.
+// take adds the charges and the hours of a statement to the proof.
 func (p *proof) take(st *books.Statement) {
 	p.charge(st.Charges)
 	pruned := 0
@@ -152,7 +153,7 @@ func (p *proof) charge(charges []table.Charge) {
 	}
 }
 
-// balance checks that the charges of each day are the energy of the boards.
+// balance checks that the charges of each day add up to the energy of the boards.
 func (p *proof) balance() {
 	days := make(map[accountDay]int64)
 	for key, sum := range p.sums {
@@ -193,7 +194,7 @@ func (p *proof) compare(first *proof, of books.Query) {
 	}
 }
 
-// row returns the sums of a cluster.
+// row returns the row with the sums of a cluster.
 func (p *proof) row(cluster string) []any {
 	sums, sum := make(map[string]amounts), sha256.New()
 	for _, key := range slices.SortedFunc(maps.Keys(p.sums), accountDay.compare) {

@@ -23,7 +23,7 @@ type question struct {
 // maxRefused is the number of refused boards of hours that are listed.
 const maxRefused = 5
 
-// refused returns notices about hours of a store without energy and money.
+// refused returns notices about refused hours of a store, for which energy and money are left out.
 func (q *question) refused() []string { return refusals(q.source.refusals()) }
 
 func refusals(all []books.Refusal) (notices []string) {
@@ -60,7 +60,8 @@ func (q *question) period() books.Query {
 	return of
 }
 
-// moment returns the time of the question until the moment itself: --at, --to or now.
+// moment returns the time of the question, which ends at the moment itself (--at, --to or now) and
+// not at a full hour.
 func (q *question) moment() books.Query {
 	of, end := q.period(), q.now
 	for _, given := range []moment{q.To, q.At} {
@@ -89,10 +90,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// settle is the time after the start of an hour in which not all exporters may have been scraped.
+// settle is the time after the start of an hour within which some exporters may not have been
+// scraped yet.
 const settle = 5 * time.Minute
 
-// where returns a selection with allowed values of a column.
+// where returns a selection of rows by the allowed values of a column.
 func where(of books.Query, column string, values ...string) books.Query {
 	all := map[string][]string{column: values}
 	for name, other := range of.Where {
@@ -104,7 +106,7 @@ func where(of books.Query, column string, values ...string) books.Query {
 	return of
 }
 
-// pruned returns a notice if the details of the first hours of a time are pruned.
+// pruned returns a notice if the details of the first hours of the selected time are pruned.
 func (q *question) pruned(ctx context.Context, of books.Query) (notices []string, err error) {
 	if q.Books == "" {
 		return nil, nil // a store is not pruned

@@ -83,7 +83,7 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 		{Title: "Asset", Answer: q.asset(serial)},
 		{Title: "Stays", Answer: distinct(history)},
 		{Title: "Errors", Answer: faults(all)},
-		{Title: "Suspect: days with faults of all days", Answer: suspects},
+		{Title: "Suspect: days with faults, of all days", Answer: suspects},
 		{Title: "Use by pods and units", Answer: distinct(used(st.Charges))},
 	}}, nil
 }

@@ -21,7 +21,7 @@ var groupings = map[string][]string{
 	"unit": {"manager", "unit"}, "user": {"username"},
 }
 
-// grouping returns the columns of --by, which may have several words.
+// grouping returns the columns of --by, which may contain several words.
 func grouping(text string) (columns []string, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
@@ -46,7 +46,7 @@ type line struct {
 	kind string // group, unattributed or total
 	table.Charge
 	cost, grams float64
-	idleCost    float64 // of the idle energy and of the GPU hours without work
+	idleCost    float64 // cost of the idle energy, and of the GPU hours without work
 }
 
 // account is a statement before it is printed.
@@ -62,11 +62,11 @@ type account struct {
 	unpriced    table.Charge     // the use without a price
 	unknown     map[string]int64 // energy without an intensity, by cluster
 	unmeasured  bool             // whether the measured parts are unknown
-	unestimated bool             // the same of the estimated parts and the busy times
+	unestimated bool             // whether the estimated parts and the busy times are unknown
 	incomplete  bool
 }
 
-// billed returns the time of a statement: a month, the given time, or the last full month.
+// billed returns the period of a statement: a month, the given time, or the last full month.
 func (q *question) billed() (of books.Query, notices []string) {
 	of = q.period()
 	switch {
@@ -85,12 +85,12 @@ func (q *question) billed() (of books.Query, notices []string) {
 	return of, notices
 }
 
-// ofMonth reports whether the time of a statement is a month.
+// ofMonth reports whether a statement covers one month.
 func (q *question) ofMonth() bool {
 	return !q.Month.IsZero() || q.From.IsZero() && q.To.IsZero() && !q.since
 }
 
-// account adds up the charges of the time of a statement.
+// account adds up the charges of the period of a statement.
 func (q *question) account(ctx context.Context, by string) (*account, error) {
 	of, notices := q.billed()
 	if !of.From.Before(of.Until) {
@@ -146,7 +146,7 @@ func (q *question) accountOf(ctx context.Context, by string, of books.Query) (*a
 	return a, nil
 }
 
-// values returns the values of some columns.
+// values returns the values of the given columns.
 func (l *line) values(columns []string) (texts []string) {
 	for _, name := range columns {
 		texts = append(texts, books.Text(&l.Charge, name))
@@ -268,7 +268,7 @@ func (q *question) statementRow(a *account, l *line) []any {
 	return append(row, !a.incomplete)
 }
 
-// cells returns the kind of a line, and its values of columns or the texts in place of them.
+// cells returns the kind of a line, and its values in the columns, or the texts that replace them.
 func (l *line) cells(by []string) []any {
 	row := []any{l.kind}
 	for i, text := range l.values(by) {
@@ -308,7 +308,7 @@ func rounded(n float64) float64 {
 	return n / digits
 }
 
-// idle answers what groups hold without work.
+// idle answers which energy and GPU hours each group holds without work.
 func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	a, err := q.account(ctx, q.By)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Stay is the stay of a GPU in a place: without a move, and without a filed hour in which it was
-// missing.
+// Stay is a period in which a GPU stays in one place, without a filed hour in which it was missing.
 type Stay struct {
 	// GPU contains the attributes of the place, the energy of the stay, and its errors.
 	table.GPU
@@ -23,7 +22,8 @@ type Stay struct {
 	MissingSince time.Time
 	// End is the cause of its end: moved, replaced, silent or lost; empty while the GPU is there.
 	End string
-	// Next is the next board in this place, and the next place of the GPU, if there are any.
+	// NextBoard is the next stay of another board in this place, NextPlace the next stay of the
+	// GPU. Each is nil if there is none.
 	NextBoard, NextPlace *Stay
 	// XIDHours contains the hours with XID errors, in the order of time.
 	XIDHours []table.GPU
@@ -44,7 +44,7 @@ func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, e
 	return p.stays(ctx, source, of.Until)
 }
 
-// staysIn returns the stays of GPUs in the rows of a time, in the order of their starts.
+// staysIn returns the stays of GPUs in rows, in the order of their starts.
 func staysIn(ctx context.Context, source books.Source, of books.Query, rows []books.Row) ([]*Stay, error) {
 	var p parts
 	for _, row := range rows {
@@ -139,7 +139,8 @@ func (s *Stay) join(next *Stay) {
 	s.XIDHours = xids
 }
 
-// moved reports whether a GPU is in another place. An attribute that is unknown is not another one.
+// moved reports whether a GPU is in another place. An unknown attribute does not count as a
+// difference.
 func moved(a, b table.GPU) bool {
 	differ := func(a, b string) bool { return a != b && a != "" && b != "" }
 	return a.Cluster != b.Cluster || a.Node != b.Node || differ(a.SystemUUID, b.SystemUUID) || differ(a.ChassisSerial, b.ChassisSerial) ||
@@ -160,10 +161,11 @@ type calendar struct {
 	silent map[silence]bool
 }
 
-// The causes of the end of a stay if the GPU is in no place: no GPU of its node is there, or some are.
+// The causes of the end of a stay after which the GPU is in no place: silent if no GPU of its node
+// is scraped, else lost.
 const silent, lost = "silent", "lost"
 
-// replaced is the cause if another board is in the place.
+// replaced is the cause if another board is now in the place.
 const replaced = "replaced"
 
 // filed returns the first filed hour of a cluster in a time, zero if there is none.
@@ -183,7 +185,7 @@ func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err erro
 	return first, err
 }
 
-// join joins parts of stays between which no hour is filed.
+// join joins two parts of a stay if no hour between them is filed.
 func (c *calendar) join(ctx context.Context, parts []*Stay) (all []*Stay, err error) {
 	latest := make(map[string]*Stay)
 	for _, s := range parts {

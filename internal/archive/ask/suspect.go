@@ -17,7 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// suspectColumns are the columns of boards and the parts that their faults follow. Days are as faulty/all.
+// suspectColumns are the columns of boards and the parts that their faults follow. Days are printed
+// as faulty/all.
 var suspectColumns = []print.Column{
 	{Name: "serial", Title: "SERIAL"},
 	{Name: "suspect", Title: "SUSPECT"},
@@ -60,7 +61,7 @@ func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// suspects returns the rows of the boards of a name, and how to become certain.
+// suspects returns the rows of the boards of a name, and advice how to become certain.
 func (q *question) suspects(ctx context.Context, of books.Query, name string, rows []books.Row) (print.Answer, error) {
 	a := print.Answer{Columns: q.columns(suspectColumns)}
 	for _, board := range boardsIn(rows) {
@@ -125,12 +126,14 @@ func gather(all iter.Seq2[books.Row, error]) (rows []books.Row, err error) {
 	return rows, nil
 }
 
-// fails reports whether a GPU failed in an hour: it was lost, or its memory or an XID shows a fault of the hardware.
+// fails reports whether a GPU failed in an hour: it was lost, or its memory errors or an XID show a
+// hardware fault.
 func fails(g table.GPU) bool {
 	return g.Losses > 0 || g.RemappedUncorrectable > 0 || slices.ContainsFunc(hardwareXIDs, func(code string) bool { return g.XIDs[code] > 0 })
 }
 
-// sample is a number of days of GPUs, and how many of them had a fault. Several faults of a day mostly have one cause.
+// sample is a number of days of GPUs, and how many of them had a fault. Several faults on one day
+// usually have the same cause.
 type sample struct{ faulty, days int }
 
 func (s sample) String() string { return fmt.Sprintf("%d/%d", s.faulty, s.days) }
@@ -166,7 +169,8 @@ func newTally(rows []books.Row) tally {
 	return t
 }
 
-// worst returns the place with the most faulty days, false without any. Of several it is the one with the latest.
+// worst returns the place with the most faulty days, false if there is none. If several places have
+// the same number, it returns the place with the latest faulty day.
 func (t tally) worst() (worst place, faulty bool) {
 	type score struct {
 		days int
@@ -189,7 +193,8 @@ func (t tally) worst() (worst place, faulty bool) {
 	return worst, faulty
 }
 
-// same reports whether two places are in one machine. An unknown system UUID is not another one.
+// same reports whether two places are in one machine. An unknown system UUID does not count as a
+// difference.
 func (p place) same(other place) bool {
 	return p.cluster == other.cluster && p.node == other.node && (p.machine == other.machine || p.machine == "" || other.machine == "")
 }

@@ -54,8 +54,8 @@ n3    B4      slot or node  1     east     n3    1    5/10  0/0          0/10   
 n3    B5      slot or node  1     east     n3    1    5/10  0/0          0/10         5/10            0/0             2026-10-20 07:00
 B9    -       unknown       -     -        -     -    -     -            -            -               -               -
 ! "B9" is unknown: did you mean B1, B2, B3?
-! B4: put a board into another slot of the node, and ask again after some days
-! B5: put a board into another slot of the node, and ask again after some days
+! B4: put a board into another slot of the node, and repeat the command after some days
+! B5: put a board into another slot of the node, and repeat the command after some days
 `
 	if diff := cmp.Diff(want, r.out); diff != "" || r.status != 1 {
 		t.Errorf("exit status %d (-want +got):\n%s%s", r.status, diff, r.err)

@@ -16,7 +16,7 @@ import (
 // pair is two clusters.
 type pair struct{ a, b string }
 
-// shared are the boards that two clusters have at the same time.
+// shared contains the boards that two clusters contain at the same time.
 type shared struct {
 	first  time.Time
 	hours  map[time.Time]bool
@@ -24,8 +24,9 @@ type shared struct {
 	board  string // the first one
 }
 
-// twice marks the clusters in an answer that share boards with another cluster at the same time. This is impossible:
-// the same samples were filed under two names. A selected cluster is compared with all clusters.
+// twice marks the clusters in an answer that contain the same board as another cluster at the same
+// time. This means that the same samples were filed under two names. A selected cluster is compared
+// with all clusters.
 func (q *question) twice(ctx context.Context, of books.Query, a *print.Answer) error {
 	if q.OfCluster == "" && len(a.Rows) < 2 {
 		return nil

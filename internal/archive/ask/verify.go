@@ -32,13 +32,13 @@ var verifyColumns = []print.Column{
 	{Name: "ok", Title: "OK", Kind: print.Flag},
 }
 
-// check is the check of a cluster.
+// check is the result of the check of a cluster.
 type check struct {
 	cluster         string
 	hours           map[time.Time]int64 // energy of the boards less the charges
-	rows            map[time.Time]int64 // of GPUs, by the manifest, of hours that are not pruned
+	rows            map[time.Time]int64 // number of rows of GPUs in the manifest, for hours that are not pruned
 	sums            map[time.Time]int64 // energy of the boards in pruned hours less their sums, by month
-	rests           map[time.Time]int64 // energy that no pod or unit is charged for
+	rests           map[time.Time]int64 // energy for which no pod or unit is charged
 	gaps, corrected int64
 	refused, pods   int64 // pods are unknown ones
 	pruned, lost    int64
@@ -89,7 +89,8 @@ func (c *check) charge(hour time.Time, energy int64, reason string) {
 	c.hours[hour] -= energy
 }
 
-// verify answers which hours are missing, and whether the charges are the energy of the boards.
+// verify answers which hours are missing, and whether the charges add up to the energy of the
+// boards.
 func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	if q.Prove {
 		return q.prove(ctx)
@@ -136,7 +137,8 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// wrongDays adds a notice about days with sums that are not the sums of their hours: statements read these sums.
+// wrongDays adds a notice about days with stored sums that differ from the sums of their hours.
+// Statements read the stored sums.
 func (q *question) wrongDays(ctx context.Context, of books.Query, a *print.Answer) error {
 	source, ok := q.source.Source.(books.Daily)
 	if !ok {
@@ -175,7 +177,7 @@ func checksOf(of books.Query, st *books.Statement) (checks map[string]*check, ac
 	return checks, accepted
 }
 
-// dropped adds the filed hours without rows, and returns a notice about them.
+// dropped adds the hours that are filed but have no rows, and returns a notice about them.
 func (q *question) dropped(ctx context.Context, of books.Query, checks map[string]*check) (notices []string, err error) {
 	source, ok := q.source.Source.(books.Detailed)
 	if !ok {
@@ -197,7 +199,7 @@ func (q *question) dropped(ctx context.Context, of books.Query, checks map[strin
 	return notices, err
 }
 
-// maxOvercharged is the number of hours that are listed.
+// maxOvercharged is the maximum number of listed hours.
 const maxOvercharged = 5
 
 // overcharged returns notices about hours with more charges than energy.
@@ -219,7 +221,8 @@ func (c *check) row(of books.Query) []any {
 	}
 }
 
-// wrong returns the number of hours, and of pruned months, in which the charges are not the energy of the boards.
+// wrong returns the number of hours, and of pruned months, in which the charges do not add up to
+// the energy of the boards.
 func (c *check) wrong() (wrong int64) {
 	for _, difference := range c.hours {
 		if difference != 0 {
@@ -239,7 +242,7 @@ func (c *check) wrong() (wrong int64) {
 	return wrong
 }
 
-// maxPods is the number of unknown pods that are listed.
+// maxPods is the maximum number of listed unknown pods.
 const maxPods = 20
 
 // unknownPods lists the pods that no series of their cluster names.
@@ -258,11 +261,11 @@ func unknownPods(pods []books.UnknownPod, checks map[string]*check, a *print.Ans
 	}
 }
 
-// maxUncounted is the number of boards with uncounted energy that are listed.
+// maxUncounted is the maximum number of listed boards with uncounted energy.
 const maxUncounted = 3
 
-// uncounted adds the bounds of energy that the books omit, and lists the boards with the most. They do not make the books
-// incomplete.
+// uncounted adds the upper bounds of the energy that the books omit, and lists the boards with the
+// highest bounds. Omitted energy does not make the books incomplete.
 func uncounted(boards []books.Uncounted, checks map[string]*check, a *print.Answer) {
 	sums := make(map[string]int64)
 	for i, b := range boards {
@@ -280,7 +283,7 @@ func uncounted(boards []books.Uncounted, checks map[string]*check, a *print.Answ
 	}
 }
 
-// maxRanges is the number of ranges of hours that are listed.
+// maxRanges is the maximum number of listed ranges of hours.
 const maxRanges = 5
 
 // missingHours lists the ranges of hours that are missing.
@@ -288,7 +291,7 @@ func missingHours(of books.Query, hours map[time.Time]int64) string {
 	return ranges(of.From, of.Until, func(hour time.Time) bool { _, ok := hours[hour]; return !ok })
 }
 
-// ranges lists the ranges of some of the hours in a time.
+// ranges lists the given hours of a period as ranges.
 func ranges(from, until time.Time, is func(time.Time) bool) (text string) {
 	n := 0
 	for at := from; at.Before(until); {

@@ -35,13 +35,14 @@ var whereColumns = []print.Column{
 	{Name: "xids", Title: "XIDS"},
 }
 
-// Of more than someBoards boards, only someDays are read unless --since is set: a sample a minute.
+// If there are more than someBoards boards and --since is not set, only the last someDays are read,
+// because a store has a sample for each board and minute.
 const (
 	someBoards = 16
 	someDays   = 14 * day
 )
 
-// xidDays is the number of days before the last scrape of which XID errors are listed.
+// xidDays is the number of days before the last scrape for which XID errors are listed.
 const xidDays = 7
 
 // where answers where boards are, or were last.
@@ -59,7 +60,7 @@ func (q *question) where(ctx context.Context) (print.Answer, error) {
 	return a, err
 }
 
-// places returns the places of boards at the end of a time.
+// places returns the places of boards at the end of a period.
 func (q *question) places(ctx context.Context, of books.Query, found []named) (print.Answer, error) {
 	a := print.Answer{Columns: q.columns(whereColumns)}
 	all, notice, err := q.lastStays(ctx, of, uuids(found))
@@ -77,7 +78,7 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 	for _, n := range found {
 		rows := q.placeRows(n, current, details, of.Until)
 		if a.Rows = append(a.Rows, rows...); len(rows) == 0 {
-			a.Notices = append(a.Notices, fmt.Sprintf("the %d boards of %s are elsewhere now: ask for their history", len(n.uuids), n.name))
+			a.Notices = append(a.Notices, fmt.Sprintf("the %d boards of %s are elsewhere now: see their history", len(n.uuids), n.name))
 		}
 	}
 	if _, momentary := q.source.Source.(books.Momentary); !momentary && slices.ContainsFunc(slices.Collect(maps.Values(details)), func(d *detail) bool { return len(d.holders) > 0 }) {
@@ -89,8 +90,8 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 	return a, nil
 }
 
-// lastStays returns the stays of boards. Of many boards it reads a shorter time, and returns a notice. Boards without a stay
-// in the shorter time are read for the whole time.
+// lastStays returns the stays of boards. If there are many boards it reads a shorter period and
+// returns a notice. Boards without a stay in the shorter period are read for the whole period.
 func (q *question) lastStays(ctx context.Context, of books.Query, uuids []string) (all []*Stay, notice string, err error) {
 	of.Places = true
 	short := of
@@ -165,13 +166,13 @@ func (q *question) placeRows(n named, current []*Stay, details map[string]*detai
 	return rows
 }
 
-// unknownState is the state of a name that the books do not have, in an answer about several names.
+// unknownState is the state of a name that is not in the books, in an answer about several names.
 const unknownState = "unknown"
 
 // cameBack reports whether a GPU was in another place during the last hour of its stay.
 func (s *Stay) cameBack() bool { return s.NextPlace != nil && s.NextPlace.Last.Before(s.Last) }
 
-// state returns whether a GPU is in its place: present, or how it went.
+// state returns the state of a GPU: present if it is in its place, else the cause of its absence.
 func state(s *Stay, until time.Time) string {
 	behind := earlier(s.LastHour.Add(time.Hour), until).Sub(s.Last) <= settle // the books have no later hour
 	went := s.End

@@ -45,7 +45,7 @@ func (s *samples) Boards(ctx context.Context, of Query) ([]Board, error) {
 	return slices.Collect(maps.Keys(all)), nil
 }
 
-// board returns the board of a placement.
+// board returns the board that the labels of a placement describe.
 func (s *samples) board(l fold.Labels) Board {
 	return Board{s.cluster(l), l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("chassis_serial"), l.Get("chassis_slot"), l.Get("pci_bus_id"), 0}
 }
@@ -53,8 +53,8 @@ func (s *samples) board(l fold.Labels) Board {
 const (
 	// countHours is the number of hours that are counted at once.
 	countHours = 192
-	// probe and probeAt are a time within an hour, and its end: a board that is missing in the hour is missing in it. Stores
-	// skip most samples of the hour.
+	// probe is the length of a window within an hour, and probeAt its end. A board that is missing
+	// in the hour is missing in the window, too. A store reads only the samples of the window.
 	probe   = "179999ms"
 	probeAt = 35 * time.Minute
 	whole   = "3599999ms"
@@ -73,19 +73,19 @@ func (s *hourSet) count() (n int) {
 	return n
 }
 
-// counting counts the hours of boards from a first one on.
+// counting counts the hours of boards, beginning with the hour first.
 type counting struct {
 	*samples
 	common []string // matchers
 	first  time.Time
 	n      int // hours
 	boards map[Board]*hourSet
-	// clusters have the hours with a board.
+	// clusters contains the hours in which a cluster has a board.
 	clusters map[string]*hourSet
 }
 
-// Counted implements [Source]. A board counts if it is there in the probe of an hour; if no board of the cluster is, the hour
-// is read as a whole.
+// Counted implements [Source]. A board counts if it has a sample in the probed window of an hour.
+// If no board of the cluster has one, the whole hour is read.
 func (s *samples) Counted(ctx context.Context, of Query) (found []Board, filed []Hour, err error) {
 	if s.elsewhere(of) {
 		return nil, nil, nil
@@ -147,10 +147,10 @@ func (c *counting) count(ctx context.Context) error {
 	return nil
 }
 
-// hourRange is a range of numbers of hours, without its end.
+// hourRange is a range of hour numbers, excluding its end.
 type hourRange struct{ first, end int }
 
-// read evaluates a query at a moment of some hours.
+// read evaluates a query at the same moment of each hour in a range.
 func (c *counting) read(ctx context.Context, text string, of hourRange, at time.Duration) error {
 	hour := func(n int) time.Time { return c.first.Add(time.Duration(n)*time.Hour + at) }
 	return c.store.Hourly(ctx, text, hour(of.first), hour(of.end-1), func(series fold.Series) {

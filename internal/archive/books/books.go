@@ -1,5 +1,5 @@
-// Package books reads the books of GPU fleets from the places where they are: the files or a database
-// of the archive, or the samples in a Prometheus-compatible store. All return the same rows.
+// Package books reads the books of GPU fleets: from the files or a database of the archive, or from
+// the samples in a Prometheus-compatible store. All sources return the same rows.
 package books
 
 import (
@@ -16,31 +16,33 @@ type Query struct {
 	From, Until time.Time
 	// Where contains the allowed values of some columns. Values of different columns must all match.
 	Where map[string][]string
-	// Named, if it is set, is a serial number, a UUID, a node or a chassis. It is for [Source.Boards].
+	// Named is a serial number, a UUID, a node or a chassis, or empty. Only [Source.Boards] uses
+	// it.
 	Named string
 	// Places reads only the places of GPUs, without their energy and health, which is faster.
 	Places bool
 
-	// The rest is for [Source.Statement]. By are the columns by which charges are added up.
+	// Only [Source.Statement] uses the fields below. By contains the columns by which charges are
+	// added up.
 	By []string
-	// Parts are the starts of parts of the time in their order, the first one is From. If they are set, the column hour of a
-	// charge is the start of its part.
+	// Parts divides the time into parts: it contains the start of each part in ascending order,
+	// beginning with From. If Parts is set, the column hour of a charge is the start of its part.
 	Parts []time.Time
-	// Sums includes the sums of the pruned hours of whole months. They have no node, GPU and pod, and the hour of a sum is
-	// the start of its month.
+	// Sums includes the sums of the pruned hours of whole months. These sums have no node, GPU and
+	// pod, and their hour is the start of the month.
 	Sums bool
-	// Checks includes unknown pods and uncounted energy, Rows the GPUs.
+	// Checks adds unknown pods and uncounted energy to the statement, Rows adds the GPUs.
 	Checks, Rows bool
 }
 
-// Board is a GPU of a board in a place.
+// Board is one GPU of a board in one place.
 type Board struct {
 	Cluster, Node, UUID, Serial, ChassisSerial, ChassisSlot, PCIBusID string
 	// Hours is the number of hours in which it was scraped there, see [Source.Counted].
 	Hours int
 }
 
-// Is reports by which kinds of names a board is found: serial, uuid, node or chassis.
+// Is returns the kinds of the board's names that are equal to name: serial, uuid, node or chassis.
 func (b Board) Is(name string) (kinds []string) {
 	for _, kind := range []struct{ name, value string }{{"serial", b.Serial}, {"uuid", b.UUID}, {"node", b.Node}, {"chassis", b.ChassisSerial}} {
 		if kind.value == name {
@@ -56,17 +58,19 @@ type Hour struct {
 	Hour    time.Time
 	State   table.State
 	Energy  int64 // of all boards, in mJ
-	// Reason is the reason of an operator who accepted missing samples, empty for none.
+	// Reason is the reason that an operator gave for accepting missing samples, else empty.
 	Reason string
 	GPUs   int64 // number of rows of GPUs, 0 if it is unknown
-	// Lost is set for a pruned hour whose charges are in no sum: its rows were removed by hand.
+	// Lost is set for a pruned hour with charges that are in no sum, because its rows were removed
+	// by hand.
 	Lost bool
 }
 
-// Refused is the state of an hour of a store whose record is impossible. It has no amounts.
+// Refused is the state of an hour with an impossible record in a store. Such an hour has no
+// amounts.
 const Refused table.State = "refused"
 
-// Refusal is the reason for which an hour has no amounts.
+// Refusal is the reason why an hour has no amounts.
 type Refusal struct {
 	Cluster string
 	Hour    time.Time
@@ -109,7 +113,7 @@ const (
 	modelColumn = "model"
 )
 
-// gpuFields are the columns of gpu_hours that a selection needs.
+// gpuFields returns the columns of gpu_hours that a selection needs.
 func (s Query) gpuFields() []table.Field[table.GPU] {
 	if s.Places {
 		return table.PlaceFields
@@ -134,13 +138,13 @@ func chargeFields(names []string) (all []table.Field[table.Charge]) {
 	return all
 }
 
-// Text returns the value of a column of texts.
+// Text returns the value of a text column.
 func Text(c *table.Charge, column string) string {
 	f, _ := table.ChargeField(column)
 	return *f.Text(c)
 }
 
-// SetText sets the value of a column of texts.
+// SetText sets the value of a text column.
 func SetText(c *table.Charge, column, text string) {
 	f, _ := table.ChargeField(column)
 	*f.Text(c) = text

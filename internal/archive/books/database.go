@@ -18,7 +18,8 @@ import (
 type database struct {
 	*sqldb.Reader
 	name string
-	// known are the columns of the tables, as table.column: an earlier version may lack added ones.
+	// known contains the columns of the tables, as table.column. A database of an earlier version
+	// may lack columns that were added later.
 	known map[string]bool
 }
 
@@ -67,7 +68,8 @@ func (s Query) condition(of span) *sqldb.Statement {
 	return where
 }
 
-// ofClusters returns the query of the same clusters and time: hours and unknown pods have no other columns of a query.
+// ofClusters returns a query of the same clusters and time. Hours and unknown pods have no other
+// columns that a query can select.
 func (s Query) ofClusters() Query {
 	clusters := Query{From: s.From, Until: s.Until}
 	if names, ok := s.Where["cluster"]; ok {
@@ -76,7 +78,7 @@ func (s Query) ofClusters() Query {
 	return clusters
 }
 
-// names returns the condition of the allowed values of columns.
+// names returns the condition that columns have their allowed values.
 func (s Query) names() *sqldb.Statement {
 	and := new(sqldb.Statement)
 	for _, name := range sortedNames(s.Where) {
@@ -87,7 +89,7 @@ func (s Query) names() *sqldb.Statement {
 
 func sortedNames(where map[string][]string) []string { return slices.Sorted(maps.Keys(where)) }
 
-// rows calls each for every row of a query. Columns have the types of those in the table.
+// rows calls each for every row of a query. The columns have the same types as in the table.
 func (d *database) rows(ctx context.Context, s *sqldb.Statement, columns []table.Column, each func(row []table.Cell) error) error {
 	types := make([]table.Type, len(columns))
 	for i, c := range columns {
@@ -104,7 +106,7 @@ func (d *database) rows(ctx context.Context, s *sqldb.Statement, columns []table
 	return failed
 }
 
-// scan returns a row with the values of some columns.
+// scan returns a row with the values of the given columns.
 func scan[T any](fields []table.Field[T], row []table.Cell) (to T) {
 	for i := range fields {
 		fields[i].SetCell(&to, row[i])
@@ -116,7 +118,7 @@ func scan[T any](fields []table.Field[T], row []table.Cell) (to T) {
 func columnsOf(t table.Table, names []string) []table.Column {
 	all := make([]table.Column, len(names))
 	for i, name := range names {
-		all[i], _ = t.Column(name) // a zero column is a text
+		all[i], _ = t.Column(name) // the zero value is a text column
 	}
 	return all
 }
@@ -271,7 +273,7 @@ func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums)
 	})
 }
 
-// lacks reports whether a table of an earlier version does not have a column.
+// lacks reports whether a table lacks a column because an earlier version created it.
 func (d *database) lacks(t table.Table, column string) bool {
 	c, err := t.Column(column)
 	return err == nil && c.Added() && !d.known[t.Name+"."+column]
@@ -285,7 +287,8 @@ func (d *database) sum(t table.Table, amount string) string {
 	return "sum(" + amount + ")"
 }
 
-// unknownPods returns the charged pods that are unknown. A database of an earlier version has none.
+// unknownPods returns the charged pods that are unknown. A database of an earlier version contains
+// none.
 func (d *database) unknownPods(ctx context.Context, of Query) (found []UnknownPod, err error) {
 	if d.lacks(table.Hours, "unknown_pods") {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// span is a part of the time of a query: whole days, of which a database has sums, or hours.
+// span is a part of the time of a query: whole days, for which a database contains sums, or hours.
 type span struct {
 	daily       bool
 	from, until time.Time
@@ -33,8 +33,9 @@ func (d *database) spans(ctx context.Context, of Query, days table.Table) ([]spa
 	return slices.DeleteFunc(all, func(s span) bool { return !s.from.Before(s.until) }), nil
 }
 
-// filled reports whether a table has sums of days. A database of an earlier version does not have the table. In MySQL it is empty while a program
-// adds up the hours of an earlier version, and after that failed.
+// filled reports whether a table has sums of days. A database of an earlier version lacks the
+// table. In MySQL the table is empty while a program adds up the hours of an earlier version, and
+// also after that failed.
 func (d *database) filled(ctx context.Context, days table.Table) (found bool, err error) {
 	if !d.known[days.Name+".day"] {
 		return false, nil
@@ -46,7 +47,8 @@ func (d *database) filled(ctx context.Context, days table.Table) (found bool, er
 	return found, err
 }
 
-// whole returns all days of a query, or all hours if the places of GPUs have no sums of days.
+// whole returns the time of a query as days, or as hours if the database has no sums of days for
+// the places of GPUs.
 func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	if filled, err := d.filled(ctx, table.GPUDays); err != nil || !filled {
 		return span{false, of.From, of.Until}, err
@@ -54,8 +56,8 @@ func (d *database) whole(ctx context.Context, of Query) (span, error) {
 	return span{true, table.Day(of.From), table.Day(of.Until.Add(24*time.Hour - 1))}, nil
 }
 
-// daily reports whether the charges of a whole day are added up in the same sums: the query does not need their hours, or needs
-// parts that begin with days.
+// daily reports whether all charges of a day belong to the same sums: the query does not group by
+// hour, or each part begins at the start of a day.
 func (s Query) daily() bool {
 	if !slices.Contains(s.By, hourColumn) {
 		return true
@@ -71,7 +73,7 @@ func (s span) table(hours, days string) string {
 	return hours
 }
 
-// where returns the condition of a time.
+// where returns the condition that a row is within the span.
 func (s span) where() *sqldb.Statement {
 	if s.daily {
 		return sqldb.SQL(" where day >= ? and day < ?", s.from.Format(time.DateOnly), s.until.Format(time.DateOnly))
@@ -79,9 +81,10 @@ func (s span) where() *sqldb.Statement {
 	return sqldb.SQL(" where hour >= ? and hour < ?", s.from, s.until)
 }
 
-// Daily is a source that keeps sums of days, and reads them in place of the hours of long times.
+// Daily is a source that keeps sums of days. For long periods it reads them instead of hours.
 type Daily interface {
-	// WrongDays returns the whole days of a time with sums that are not the sums of their hours, sorted.
+	// WrongDays returns the whole days of a period with stored sums that differ from the sums of
+	// their hours, sorted.
 	WrongDays(ctx context.Context, of Query) ([]ClusterDay, error)
 }
 

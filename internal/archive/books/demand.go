@@ -7,14 +7,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Demand is a store that may have the GPU hours of pending pods.
+// Demand is a store that may contain the GPU hours of pending pods.
 type Demand interface {
-	// Pending calls each with the GPU time in ms that pods of all clusters waited for in an hour. A store without the rule has
-	// none.
+	// Pending calls each with the GPU time, in ms, for which pods of all clusters waited in an
+	// hour. A store without the rule returns none.
 	Pending(ctx context.Context, of Query, each func(hour time.Time, gpuTime int64)) error
 }
 
-// PendingRule has the GPU hours of pending pods in the last full hour.
+// PendingRule is the rule that records the GPU hours of pending pods in the last full hour.
 const PendingRule = "gpuledger:pending_gpu_hours:sum"
 
 // Pending implements [Demand].

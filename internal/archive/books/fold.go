@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// maxUUIDs is the number of GPUs in a query.
+	// maxUUIDs is the maximum number of GPUs in a query.
 	maxUUIDs = 256
-	// gpuHours is the number of hours of GPUs in a query: some 1,200 samples each.
+	// gpuHours is the maximum number of GPU hours in a query, with about 1,200 samples each.
 	gpuHours = 512
-	// placeHours is the same for places only: 60 samples each.
+	// placeHours is the same limit if only places are read, with 60 samples each.
 	placeHours = 8192
-	// maxBatch is the number of hours that are read at once.
+	// maxBatch is the maximum number of hours that are read at once.
 	maxBatch = 14 * 24
 )
 
@@ -31,7 +31,7 @@ type group struct {
 	before  fold.Openings // the closing values of the last batch, nil if it was not read
 }
 
-// read reads some hours of the GPUs of a selection at once, and calls each with the folded hours of a
+// read reads the GPUs of a selection in batches of hours, and calls each with the folded hours of a
 // batch.
 func (s *samples) read(ctx context.Context, of Query, places bool, each func([]foldedHour) error) error {
 	groups, err := s.groups(ctx, of)
@@ -64,7 +64,7 @@ func (s *samples) read(ctx context.Context, of Query, places bool, each func([]f
 	return nil
 }
 
-// batch are the hours that are read at once.
+// batch is a range of hours that are read at once.
 type batch struct {
 	first  time.Time
 	length int
@@ -94,7 +94,7 @@ func (s *samples) hours(ctx context.Context, groups []*group, b batch) (hours []
 	return hours, nil
 }
 
-// add reads a group of GPUs, and adds its hours to a batch.
+// add reads a group of GPUs, and adds their hours to a batch.
 func (s *samples) add(ctx context.Context, g *group, b batch) error {
 	inputs, err := s.inputs(ctx, g, b)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *samples) groups(ctx context.Context, of Query) (groups []*group, err er
 	return groups, nil
 }
 
-// gpus returns series of the GPUs of a selection: their boards, or pods or units on them.
+// gpus returns series of the selected GPUs: of their boards, or of pods or units on them.
 func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	boards := s.matchers(of, "cluster", "node", "uuid", "serial")
 	pods := s.matchers(of, "namespace", "pod", "pod_uid")
@@ -203,7 +203,7 @@ func (s *samples) gpus(ctx context.Context, of Query) ([]fold.Labels, error) {
 	return s.store.Series(ctx, selector(boardMetric, boards...), of.From, of.Until)
 }
 
-// owner is a metric that names owners. label is its label for the values of a column.
+// owner is a metric that names owners. label is the label with the values of a column.
 type owner struct{ metric, label, column string }
 
 // owners are the metrics that name pods, teams, machines and users.

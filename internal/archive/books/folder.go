@@ -42,7 +42,7 @@ func (f *folder) Close() error { return nil }
 
 const dayLength = 24 * time.Hour
 
-// filedDay is a day of a cluster with its filed hours by their time in milliseconds.
+// filedDay is a day of a cluster with its filed hours, by their time in milliseconds.
 type filedDay struct {
 	files.Day
 	hours map[int64]*filedHour
@@ -152,7 +152,7 @@ func (f *folder) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	})
 }
 
-// compareRows orders GPUs by hour, then by the first scrape in it.
+// compareRows orders GPUs by hour, then by their first scrape in the hour.
 func compareRows(a, b Row) int {
 	return cmp.Or(a.Hour.Compare(b.Hour), a.First.Compare(b.First))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// folderStatement is a statement of a folder while its days are read.
+// folderStatement is a statement that is computed while the days of a folder are read.
 type folderStatement struct {
 	*folder
 	Query
@@ -79,7 +79,7 @@ func (s *folderStatement) add(ctx context.Context, day filedDay) error {
 	return s.uncounted(ctx, day)
 }
 
-// mark sets the state of hours that sums include.
+// mark sets the state of hours that are included in sums of months.
 func (s *folderStatement) mark(ctx context.Context, day filedDay) (err error) {
 	m := clusterMonth{day.Cluster, table.Month(day.Date)}
 	if s.summed[m] == nil {
@@ -93,7 +93,7 @@ func (s *folderStatement) mark(ctx context.Context, day filedDay) (err error) {
 	return nil
 }
 
-// models returns the models of the GPUs of a day by UUID, if the query has the model.
+// models returns the models of the GPUs of a day by UUID, if the query uses the model.
 func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]string, error) {
 	models := make(map[string]string)
 	if !slices.Contains(s.By, modelColumn) {
@@ -107,15 +107,15 @@ func (s *folderStatement) models(ctx context.Context, day filedDay) (map[string]
 	return models, err
 }
 
-// charge adds the charges or corrections of a day. Corrections of a later revision than that of the
-// hour are left from a crash.
+// charge adds the charges or corrections of a day. A crash can leave corrections with a later
+// revision than the hour; they are ignored.
 func (s *folderStatement) charge(ctx context.Context, t table.Table, day filedDay, models map[string]string) error {
 	matches := s.filter(s.columns)
 	read := s.columns
 	if t.Name == table.Corrections.Name {
 		read = append(slices.Clone(s.columns), "revision")
 	}
-	var c table.Charge // outside of the function, which would allocate it for each row
+	var c table.Charge // declared here, so it is not allocated for each row
 	return s.reader.Read(ctx, day.Of(t), read, func(row []table.Cell) {
 		hour := day.hours[row[0].Int]
 		if hour == nil || hour.State == table.Pruned || len(read) > len(s.columns) && row[len(s.columns)].Int > hour.revision || !matches(row) {

@@ -15,15 +15,17 @@ import (
 // Holder is a pod or unit that held or used a GPU in a place.
 type Holder struct {
 	Cluster, Node, UUID, Namespace, Pod, PodUID, Manager, Unit string
-	// Ended is set if it no longer held the GPU at the last scrape of the GPU in this place.
+	// Ended is set if the holder no longer held the GPU when the GPU was last scraped in this
+	// place.
 	Ended bool
-	// Last is the last scrape with it, zero if it is unknown.
+	// Last is the last scrape of the holder, zero if it is unknown.
 	Last time.Time
 }
 
-// Momentary is a source that has every scrape. An archive has hours only.
+// Momentary is a source that contains every scrape. An archive contains hours only.
 type Momentary interface {
-	// Holders returns the pods and units on GPUs in a time with any bounds, sorted.
+	// Holders returns the pods and units on GPUs in a period, sorted. The period need not consist
+	// of full hours.
 	Holders(ctx context.Context, of Query) ([]Holder, error)
 }
 
@@ -35,7 +37,7 @@ const (
 // Holders implements [Momentary].
 func (s *samples) Holders(ctx context.Context, of Query) (all []Holder, err error) {
 	seconds := of
-	seconds.Until = of.Until.Add(time.Second) // lists of series have bounds in seconds
+	seconds.Until = of.Until.Add(time.Second) // the API for lists of series takes bounds in seconds
 	groups, err := s.groups(ctx, seconds)
 	if err != nil {
 		return nil, err
@@ -91,9 +93,10 @@ func tracksOf(cluster string, series []fold.Series) tracks {
 	return all
 }
 
-// ended reports whether a holder has left: the GPU is not in its place, or the holder has no sample since the scrape before
-// the last one of the GPU. An exporter serves the counters of a holder for some minutes after its end, so it
-// has also left if its time stands still while the energy of the GPU rises.
+// ended reports whether a holder has left: the GPU is not in its place, or the holder has no sample
+// since the scrape before the last one of the GPU. An exporter serves the counters of a holder for
+// some minutes after its end. A holder has therefore also left if its GPU time does not change
+// while the energy of the GPU rises.
 func (t tracks) ended(h Holder, metric string) bool {
 	gpu := Holder{Cluster: h.Cluster, Node: h.Node, UUID: h.UUID}
 	places := t[trackKey{gpu, placementMetric}]
@@ -112,11 +115,11 @@ func (t tracks) ended(h Holder, metric string) bool {
 	held := trackKey{h, map[string]string{allocationMetric: allocationTime, unitMetric: unitTime}[metric]}
 	last, rises := t.rise(held, before)
 	_, works := t.rise(trackKey{gpu, boardMetric}, before)
-	return last > 0 && !rises && works // the time of a user without an allocation is 0
+	return last > 0 && !rises && works // a holder without an allocation always has GPU time 0
 }
 
-// rise returns the last value of a counter, and whether it rose since a moment. A counter without a sample before the moment
-// has risen.
+// rise returns the last value of a counter, and whether it rose since a moment. A counter without a
+// sample before the moment counts as risen.
 func (t tracks) rise(key trackKey, since int64) (last float64, rises bool) {
 	samples := t[key]
 	if len(samples) == 0 {

@@ -18,8 +18,8 @@ type clusterMonth struct {
 	month   time.Time
 }
 
-// months returns the first month that begins in a selection, and the month in which it ends. Months between
-// them are whole.
+// months returns the first month that begins in a selection, and the month in which the selection
+// ends. The months from the first one until before the last one are complete.
 func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {
@@ -28,15 +28,15 @@ func (s Query) months() (first, end time.Time) {
 	return first, end
 }
 
-// Whole reports whether a selection has all hours of the month of an hour.
+// Whole reports whether a selection contains all hours of the month to which an hour belongs.
 func (s Query) Whole(hour time.Time) bool {
 	first, end := s.months()
 	month := table.Month(hour)
 	return !month.Before(first) && month.Before(end)
 }
 
-// sumTexts returns the columns of a query that the sums of months have. It returns
-// false if the query needs another column.
+// sumTexts returns the columns of a query that are also in the sums of months. It returns false if
+// the query needs another column.
 func (s Query) sumTexts() (names []string, ok bool) {
 	names = []string{"cluster"}
 	for _, name := range s.By {
@@ -54,8 +54,8 @@ func (s Query) sumTexts() (names []string, ok bool) {
 	return slices.Compact(names), true
 }
 
-// mark sets the state of an hour that a sum includes to pruned. A pruned hour with energy in no sum is lost: its
-// rows were removed by hand.
+// mark sets the state of an hour to pruned if a sum includes the hour. A pruned hour with energy
+// that no sum includes is lost, because its rows were removed by hand.
 func (h *Hour) mark(summed map[int64]bool) {
 	if summed[h.Hour.Unix()] {
 		h.State = table.Pruned
@@ -64,7 +64,8 @@ func (h *Hour) mark(summed map[int64]bool) {
 	}
 }
 
-// addHours adds the hours in a value of the column hours of [table.MonthlyCharges], by second.
+// addHours parses a value of the column hours of [table.MonthlyCharges], and adds its hours as Unix
+// seconds.
 func addHours(to map[int64]bool, month time.Time, text string) error {
 	hours, err := table.ParseHours(month, text)
 	for _, hour := range hours {
@@ -92,7 +93,7 @@ func (d *database) sums(ctx context.Context, of Query, all *sums) error {
 	})
 }
 
-// summed returns the hours in sums by cluster and second.
+// summed returns the hours that sums include, as Unix seconds by cluster.
 func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]bool, error) {
 	if !d.known[table.MonthlyCharges.Name+".hours"] {
 		return nil, nil // an earlier version
@@ -109,7 +110,8 @@ func (d *database) summed(ctx context.Context, of Query) (map[string]map[int64]b
 	return found, err
 }
 
-// addRow adds a sum of a month. The row has the values of some columns and then the amounts.
+// addRow adds a sum of a month. The row contains the values of the columns in names, followed by
+// the amounts.
 func (s *sums) addRow(month time.Time, names []string, row []table.Cell) {
 	c := scan(append(chargeFields(names), table.Amounts...), row)
 	c.Hour = month
@@ -147,7 +149,7 @@ func (f *folder) sums(ctx context.Context, of Query, all *sums) error {
 	return nil
 }
 
-// summed returns the hours of a month in sums by second.
+// summed returns the hours of a month that sums include, as Unix seconds.
 func (f *folder) summed(ctx context.Context, m clusterMonth) (map[int64]bool, error) {
 	found := make(map[int64]bool)
 	last, failed := "", error(nil)
@@ -162,7 +164,7 @@ func (f *folder) summed(ctx context.Context, m clusterMonth) (map[int64]bool, er
 
 // Detailed is a source that can lack rows although its manifest has their hours.
 type Detailed interface {
-	// Details calls each for the hours of clusters that have rows of GPUs.
+	// Details calls each for every hour of a cluster with rows of GPUs.
 	Details(ctx context.Context, of Query, each func(cluster string, hour time.Time)) error
 }
 

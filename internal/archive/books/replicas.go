@@ -20,8 +20,9 @@ func foldOnce(in fold.Input) (*table.Hour, error) {
 	return h, err
 }
 
-// choose returns one of the overlapping series of each account: the series with most samples, or the first
-// by its labels. Two replicas or jobs are never merged, because the counter would seem to fall.
+// choose returns one of the overlapping series of each account: the series with the most samples;
+// if several have as many, the first in the order of labels. Series of two replicas or jobs are
+// never merged, because the counter would seem to fall.
 func choose(series []fold.Series) (chosen []fold.Series) {
 	order := func(a, b fold.Series) int {
 		return cmp.Or(len(b.Samples)-len(a.Samples), cmp.Compare(fmt.Sprint(byName(a.Labels)), fmt.Sprint(byName(b.Labels))))

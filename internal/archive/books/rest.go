@@ -18,7 +18,8 @@ const (
 	boardRestRule = "gpuledger:board_unattributed_energy_joules:increase1h"
 )
 
-// MaxNegative is the energy by which charges may exceed the boards because of rounding, in mJ.
+// MaxNegative is the energy, in mJ, by which charges may exceed the energy of the boards because of
+// rounding.
 const MaxNegative = 1000
 
 // OverchargedError means that recording rules charge more energy than the boards used.
@@ -29,7 +30,7 @@ type OverchargedError struct {
 	// Largest is the account with the most energy in the hour, and Energy its energy.
 	Largest string
 	Energy  int64
-	// Board is the board that is charged, empty for all boards.
+	// Board is the board that the charges exceed, empty if they exceed the sum of all boards.
 	Board string
 }
 
@@ -47,7 +48,7 @@ func (e *OverchargedError) Error() string {
 	return text + ": compare the rules with dashboards/rules, find the hours with verify --prove, or set --store.read=samples"
 }
 
-// rest is the energy of the boards of a cluster in an hour, and the energy of its charges.
+// rest is the energy of the boards of a cluster in an hour, and the energy that is charged.
 type rest struct{ boards, charged int64 }
 
 type restKey struct {
@@ -55,7 +56,7 @@ type restKey struct {
 	hour           time.Time
 }
 
-// unattributed adds the energy of all boards that no namespace and no unit is charged for.
+// unattributed adds the energy of all boards for which no namespace and no unit is charged.
 func (s *rules) unattributed(ctx context.Context, of Query, units family, to *sums) error {
 	for name := range of.Where {
 		if name != "cluster" {
@@ -84,7 +85,7 @@ func (s *rules) unattributed(ctx context.Context, of Query, units family, to *su
 	return nil
 }
 
-// rests returns the energy of the boards and of the charges in each hour, by some labels.
+// rests returns the energy of the boards and of the charges in each hour, grouped by labels.
 func (s *rules) rests(ctx context.Context, of Query, units family, labels string) (map[restKey]*rest, error) {
 	rests := make(map[restKey]*rest)
 	for _, rule := range []string{fleetRule, namespaceRule, "gpuledger:" + units.name + "_energy_joules:increase1h"} {
@@ -131,7 +132,8 @@ func (s *rules) overcharged(ctx context.Context, of Query, key restKey, r rest) 
 	return e
 }
 
-// overchargedBoard returns the error of the first board that is charged too much, nil for none.
+// overchargedBoard returns the error of the first board with more charges than energy, nil if there
+// is none.
 func (s *rules) overchargedBoard(ctx context.Context, of Query) error {
 	boards, err := s.Overcharged(ctx, of)
 	if err != nil || len(boards) == 0 {
@@ -151,8 +153,9 @@ func Account(namespace, manager, user string) string {
 
 // Ruled is a store with the results of recording rules.
 type Ruled interface {
-	// RuleSums returns the energy of namespaces and managers by hour as the rules have it, and the energy of boards without an
-	// account by the rule of each board, with the reason [Unattributed]. It checks nothing, so that the sums can be compared.
+	// RuleSums returns the energy of namespaces and managers by hour, as recorded by the rules. The
+	// energy of boards without an account comes from the rule of each board, and has the reason
+	// [Unattributed]. RuleSums checks nothing, so that the sums can be compared.
 	RuleSums(ctx context.Context, of Query) (*Statement, error)
 	// Overcharged returns the first boards that rules charge more energy than they used, in the order of time.
 	Overcharged(ctx context.Context, of Query) ([]OverchargedBoard, error)

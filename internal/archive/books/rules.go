@@ -21,7 +21,7 @@ const Unattributed = "unattributed"
 // maxSampleHours is the number of GPU hours up to which samples are read although the store has rules.
 const maxSampleHours = 10_000
 
-// family is a family of recording rules: the columns that its labels have.
+// family is a family of recording rules, with the columns for which it has labels.
 type family struct {
 	name    string
 	columns []string
@@ -30,7 +30,7 @@ type family struct {
 // families are families of rules for one kind of owners, the cheapest first.
 type families struct {
 	all []family
-	// foreign are the columns that are empty for these owners.
+	// foreign contains the columns that are empty for these owners.
 	foreign []string
 }
 
@@ -49,7 +49,8 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled are the amounts that rules have, in units of 1,000.
+// ruled contains the amounts that rules record, with the names in the rules and the fields, which
+// count thousandths.
 var ruled = []struct {
 	name string
 	of   func(*table.Charge) *int64
@@ -61,7 +62,7 @@ var ruled = []struct {
 	{"active_seconds", func(c *table.Charge) *int64 { return &c.Active }},
 }
 
-// with returns the family that has some columns, false if none has all of them.
+// with returns the family with all of the given columns, false if there is none.
 func (f families) with(of Query) (family, bool) {
 	needed := slices.DeleteFunc(slices.Concat(of.By, sortedNames(of.Where)), func(name string) bool {
 		return name == hourColumn || name == "reason" || slices.Contains(f.foreign, name)
@@ -82,11 +83,13 @@ func familiesFor(of Query) (pods, units family, found bool) {
 	return pods, units, ofPods && ofUnits
 }
 
-// rules contains the books in the results of recording rules. They have no rows: those are from the samples.
+// rules contains the books in the results of recording rules. Rules have no rows of GPUs; these are
+// read from the samples.
 type rules struct{ *samples }
 
-// suit reports whether a statement is read from rules although the store has samples: a statement of all boards
-// of a cluster, if they are many and the rules have its columns.
+// suit reports whether a statement is read from rules although the store has samples. This is so
+// for a statement of all boards of a cluster, if there are many boards and the rules have the
+// columns of the statement.
 func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	_, _, found := familiesFor(of)
 	if !found || len(of.Where) > 1 || len(of.Where) == 1 && of.Where["cluster"] == nil {
@@ -104,7 +107,7 @@ func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 // restart of the exporter may add one.
 const seriesPerBoard = 32
 
-// hasFew reports whether the samples of a selection are few enough to read them.
+// hasFew reports whether a selection has few enough samples to read them.
 func (s *samples) hasFew(ctx context.Context, of Query) (bool, error) {
 	most := int(maxSampleHours / of.Until.Sub(of.From).Hours())
 	limit := seriesPerBoard * (most + 1)
@@ -116,18 +119,21 @@ func (s *samples) hasFew(ctx context.Context, of Query) (bool, error) {
 	return len(found) < limit && len(boards) <= most, err
 }
 
-// ruleColumns are the columns of a selection that rules have as labels.
+// ruleColumns contains the columns of a selection that are labels of rules.
 var ruleColumns = []string{"cluster", "namespace", "serial", "uuid", "manager", "unit"}
 
 const fleetRule = "gpuledger:fleet_energy_joules:increase1h"
 
-// ruleSum is a sum of the series of a rule by some labels, of the values that meet a condition in PromQL.
+// ruleSum is a sum over the series of a rule, grouped by labels. It includes only values that meet
+// a condition in PromQL.
 type ruleSum struct{ rule, by, condition string }
 
-// eachSeries is called for each series of a rule. It returns the function that is called with each hour and value, in thousandths.
+// eachSeries is called for each series of a rule. It returns a function that is called for each
+// hour, with a value in thousandths.
 type eachSeries func(l fold.Labels) (add func(hour time.Time, value int64))
 
-// hourly reads the value of a rule in every hour. A rule has the value of an hour in the next one.
+// hourly reads the value of a rule in every hour. A rule records the value of an hour during the
+// next hour.
 func (s *samples) hourly(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
 	text := "sum by (" + r.by + ") (last_over_time(" + selector(r.rule, s.matchers(of, ruleColumns...)...) + "[59m]))" + r.condition
 	first, last := of.From.Truncate(time.Hour), of.Until.Add(-1).Truncate(time.Hour)
@@ -145,7 +151,8 @@ func (s *samples) hourly(ctx context.Context, of Query, r ruleSum, series eachSe
 	return cmp.Or(err, invalid)
 }
 
-// maxRuled is the largest value of a rule, in joules or seconds: a fleet of 300 MW uses it in a month.
+// maxRuled is the largest accepted value of a rule, in joules or seconds. A fleet of 300 MW uses
+// this energy in a month.
 const maxRuled = 1e15
 
 // thousandths returns the value of a rule in thousandths.
@@ -156,7 +163,7 @@ func thousandths(rule string, of fold.Sample) (int64, error) {
 	return int64(math.Round(of.Value * 1000)), nil
 }
 
-// total reads the sum of a rule over each part of a time, without the hours of the parts.
+// total reads one sum of a rule for each part of the time, not one for each hour.
 func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSeries) error {
 	s.Progress("reading " + r.rule)
 	defer s.Progress("")
@@ -189,8 +196,9 @@ func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSer
 	return nil
 }
 
-// Statement implements [Source]. Energy that no pod or unit is charged for has the reason [Unattributed]. The measured parts are
-// unknown if the rules do not have them; the estimated parts and busy times are always.
+// Statement implements [Source]. Energy that no pod or unit is charged for has the reason
+// [Unattributed]. The measured parts are unknown if the rules do not record them. The estimated
+// parts and busy times are always unknown.
 func (s *rules) Statement(ctx context.Context, of Query) (*Statement, error) {
 	pods, units, found := familiesFor(of)
 	switch {
@@ -222,7 +230,8 @@ func (s *rules) lack(of Query) error {
 	return fmt.Errorf("--store.read=rules: the rules do not have %s: set --store.read=samples, or read an archive with --books", strings.Join(of.By, ", "))
 }
 
-// charges returns the charges of two families of rules, and the energy of the boards that they lack.
+// charges returns the charges of two families of rules, and the energy of the boards that these
+// charges do not include.
 func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Statement, error) {
 	all := newSums(of)
 	teams, err := s.teams(ctx, of)
@@ -245,7 +254,8 @@ func (s *rules) charges(ctx context.Context, of Query, pods, units family) (*Sta
 	return &Statement{Charges: found, Unmeasured: !measured && len(found) > 0, Unestimated: len(found) > 0}, nil
 }
 
-// maxParts is the number of parts of a time up to which sums of parts are read, in place of hours. Each part is a query.
+// maxParts is the maximum number of parts for which one sum per part is read. With more parts,
+// hours are read, because each part is a query.
 const maxParts = 32
 
 // ruleCharges are the charges of rules while they are read.
@@ -256,7 +266,7 @@ type ruleCharges struct {
 	all   *sums
 }
 
-// add adds the charges of a family of rules, and reports whether they have their measured parts.
+// add adds the charges of a family of rules, and reports whether their measured parts are known.
 func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err error) {
 	of, to := s.Query, s.all
 	read := s.hourly
@@ -285,7 +295,7 @@ func (s *ruleCharges) add(ctx context.Context, f family) (measured bool, err err
 	return series[exclusive] > 0 || series["energy_joules"] == 0, nil
 }
 
-// ownedBy returns a charge without an amount, by the labels of a rule.
+// ownedBy returns a charge without an amount, with the owner that the labels of a rule name.
 func (s *rules) ownedBy(l fold.Labels, teams *teams) table.Charge {
 	c := table.Charge{Cluster: s.cluster(l), Model: l.Get("model")}
 	c.Node, c.UUID, c.Serial, c.Namespace, c.Pod, c.PodUID = l.Get("node"), l.Get("UUID"), l.Get("serial"), l.Get("namespace"), l.Get("pod"), l.Get("pod_uid")
@@ -297,7 +307,7 @@ func (s *rules) ownedBy(l fold.Labels, teams *teams) table.Charge {
 	return c
 }
 
-// Hours implements [Source]. An hour is filed if a rule has its energy.
+// Hours implements [Source]. An hour counts as filed if a rule contains its energy.
 func (s *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	return sequence(func(each func(Hour) error) error {
 		switch _, _, found := familiesFor(of); {
@@ -323,7 +333,7 @@ func (s *rules) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	})
 }
 
-// labels are the labels of the columns of a family. The team of a workload is in other rules.
+// labels returns the labels of the columns of a family.
 func (f family) labels() (names []string) {
 	for _, name := range f.columns {
 		names = append(names, cmp.Or(labels[name], name))

@@ -17,7 +17,7 @@ import (
 
 // Reading describes how a store is read.
 type Reading struct {
-	// Read is the data to read: samples, rules or auto.
+	// Read selects the data to read: samples, rules or auto.
 	Read string
 	// Team is the label of pods or namespaces with the name of a team.
 	Team string
@@ -46,10 +46,10 @@ const (
 	unitMetric       = "gpuledger_unit_allocation_energy_joules_total"
 )
 
-// labels are the labels of columns that have another name.
+// labels contains the labels of columns for which the label and the column have different names.
 var labels = map[string]string{"uuid": "UUID", "team": "account", "username": "user"}
 
-// matcher returns a matcher of values of a column.
+// matcher returns a PromQL matcher for the values of a column.
 func matcher(column string, values []string) string {
 	label := cmp.Or(labels[column], column)
 	if len(values) == 1 {
@@ -62,8 +62,8 @@ func matcher(column string, values []string) string {
 	return label + "=~" + strconv.Quote(strings.Join(quoted, "|"))
 }
 
-// matchers returns the matchers of some columns of a selection. A store of one cluster has no label
-// cluster.
+// matchers returns the PromQL matchers for the given columns of a selection. A store of one cluster
+// has no label cluster.
 func (s *samples) matchers(of Query, columns ...string) (all []string) {
 	for _, name := range columns {
 		if values, ok := of.Where[name]; ok && (name != "cluster" || s.store.Cluster() == "") {
@@ -85,7 +85,7 @@ func (s *samples) elsewhere(of Query) bool {
 	return s.store.Cluster() != "" && !of.matches("cluster", s.store.Cluster())
 }
 
-// Hours implements [Source]. An hour is filed if the store has samples of a board.
+// Hours implements [Source]. An hour counts as filed if the store has samples of a board.
 func (s *samples) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	return sequence(func(each func(Hour) error) error {
 		if s.elsewhere(of) {
@@ -107,7 +107,7 @@ func (s *samples) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 	})
 }
 
-// sampled returns the hours of clusters with samples.
+// sampled returns the hours of clusters in which there are samples.
 func (s *samples) sampled(ctx context.Context, of Query, first, until time.Time) (found []Hour, err error) {
 	text := "group by (cluster) (last_over_time(" + selector(boardMetric, s.matchers(of, "cluster")...) + "[3599999ms]))"
 	last := until.Add(-1).Truncate(time.Hour)
@@ -145,7 +145,7 @@ func (s *samples) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	})
 }
 
-// rowsOf returns the selected GPUs of some hours.
+// rowsOf returns the selected GPUs of the given hours.
 func rowsOf(of Query, hours []foldedHour) (all []Row) {
 	for _, h := range hours {
 		for _, g := range h.GPUs {
@@ -221,7 +221,7 @@ func SortRefusals(all []Refusal) {
 	})
 }
 
-// foldedHour is an hour with the boards that have impossible records.
+// foldedHour is a folded hour, with the boards that have impossible records.
 type foldedHour struct {
 	*table.Hour
 	refused fold.BoardErrors

@@ -10,44 +10,46 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Source is a place with books. Each call reads them, and none depends on the calls before it.
+// Source is a place that contains books. Each call reads the books, and no call depends on the
+// calls before it.
 type Source interface {
-	// Statement returns the charges of a time with the hours that they come from.
+	// Statement returns the charges of a period with the hours that they come from.
 	Statement(ctx context.Context, of Query) (*Statement, error)
 	// Rows are the GPUs of every filed hour, in the order of the hours. A GPU in two places has two rows.
 	Rows(ctx context.Context, of Query) iter.Seq2[Row, error]
 	// Hours are the filed hours in their order, without their energy.
 	Hours(ctx context.Context, of Query) iter.Seq2[Hour, error]
-	// Boards returns the boards of filed hours in each of their places, in any order. Some may be of up to
-	// two hours before.
+	// Boards returns the boards of filed hours in each of their places, in any order. Some may be
+	// from up to two hours before the period.
 	Boards(ctx context.Context, of Query) ([]Board, error)
-	// Counted returns the boards with the number of their hours, and the hours in which they were counted. Some hours
-	// of a store may be left out.
+	// Counted returns the boards with the number of their hours, and the hours that were counted.
+	// For a store some hours may be left out.
 	Counted(ctx context.Context, of Query) ([]Board, []Hour, error)
 	// Name describes the place in errors and notices.
 	Name() string
 	Close() error
 }
 
-// Statement contains the sums of charges of a time, and where they come from.
+// Statement contains the sums of charges of a period, and the hours that they come from.
 type Statement struct {
 	// Charges are sums of charges with their corrections. Charges with equal columns of the query are added up;
 	// the other columns of a sum are empty.
 	Charges []table.Charge
 	// Hours are the filed hours with the energy of their boards, in their order.
 	Hours []Hour
-	// Refusals are the boards with impossible records, by cluster, hour and board. Their hours have no amounts. An
-	// archive has none.
+	// Refusals contains the boards with impossible records, by cluster, hour and board. Their hours
+	// have no amounts. For an archive it is empty.
 	Refusals []Refusal
 	// Rows are the GPUs, if the query includes them.
 	Rows []Row
 	// Unmeasured is set if the measured parts are unknown, Unestimated if the estimated parts and the busy times are.
 	Unmeasured, Unestimated bool
 
-	// The rest is empty unless the query includes checks. UnknownPods are the charged pods that neither the reconciler
-	// nor kube-state-metrics names, by cluster, namespace and name.
+	// The fields below are empty unless the query includes checks. UnknownPods are the charged pods
+	// that neither the reconciler nor kube-state-metrics names, by cluster, namespace and name.
 	UnknownPods []UnknownPod
-	// Uncounted are the boards with uncounted energy, those with the most first. Bounded is set if the source has such amounts.
+	// Uncounted contains the boards with uncounted energy, the boards with the most energy first.
+	// Bounded is set if the source has such amounts.
 	Uncounted []Uncounted
 	Bounded   bool
 }
@@ -55,7 +57,8 @@ type Statement struct {
 // Row is a GPU in an hour.
 type Row struct {
 	table.GPU
-	// Refused are the boards with impossible records in the hour: the row then has no amounts.
+	// Refused contains the boards with impossible records in the hour. If there are any, the row
+	// has no amounts.
 	Refused fold.BoardErrors
 }
 
@@ -67,10 +70,11 @@ func (r *Row) Refusals() (all []Refusal) {
 	return all
 }
 
-// errStopped ends a reading when the caller needs no more rows.
+// errStopped ends a read when the caller needs no more rows.
 var errStopped = errors.New("stopped")
 
-// sequence returns the values that a function passes to each, and its error. It stops the function by errStopped.
+// sequence returns an iterator over the values that a function passes to each, followed by its
+// error. To stop the function it returns errStopped from each.
 func sequence[T any](read func(each func(T) error) error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
@@ -117,7 +121,8 @@ func OpenStore(config store.Config, reading Reading) (Source, error) {
 	return &either{of, &rules{of}}, nil
 }
 
-// either has the books in the rules of a store for statements of many boards, and else in its samples.
+// either reads a store: statements of many boards from the results of rules, everything else from
+// samples.
 type either struct {
 	*samples
 	rules *rules

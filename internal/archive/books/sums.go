@@ -16,12 +16,13 @@ type sums struct {
 	hourly bool
 	parts  []time.Time // of the selection
 	all    map[table.Charge]*hours
-	// key and of belong to the last charge, since equal charges follow each other.
+	// key and of cache the entry of the last charge, because charges with the same key follow each
+	// other.
 	key table.Charge
 	of  *hours
 }
 
-// hours contains the sums of charges with equal texts by hour, or only one sum.
+// hours contains the sums of charges with equal texts: one sum for each hour, or a single sum.
 type hours struct {
 	all  map[int64]*table.Charge // by seconds
 	last int64                   // hour of sum
@@ -35,7 +36,7 @@ func newSums(of Query) *sums {
 	return s
 }
 
-// add adds a charge to the sum of its columns. It does not keep the charge.
+// add adds a charge to the sum with the same column values. It does not keep the charge.
 func (s *sums) add(c *table.Charge) {
 	same := s.of != nil
 	for i := range s.texts {
@@ -65,7 +66,7 @@ func (s *sums) add(c *table.Charge) {
 	h.sum.Add(c)
 }
 
-// part returns the start of the part of an hour, or the hour.
+// part returns the start of the part that contains an hour, or the hour if the query has no parts.
 func (s *sums) part(hour time.Time) time.Time {
 	i, found := slices.BinarySearchFunc(s.parts, hour, time.Time.Compare)
 	if found || i == 0 {

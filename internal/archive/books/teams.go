@@ -16,7 +16,7 @@ type teams struct {
 	workloads, namespaces map[[2]string]team
 }
 
-// team is a team, with the number of hours in which a label names it.
+// team is a team with the number of hours in which a label names it.
 type team struct {
 	name  string
 	hours float64

@@ -29,14 +29,15 @@ func (u uncounted) add(b Uncounted) {
 	u[key] = b
 }
 
-// sorted returns the boards with uncounted energy, those with the most first.
+// sorted returns the boards with uncounted energy, the boards with the most energy first.
 func (u uncounted) sorted() []Uncounted {
 	return slices.SortedFunc(maps.Values(u), func(a, b Uncounted) int {
 		return cmp.Or(cmp.Compare(b.Energy, a.Energy), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Node, b.Node), cmp.Compare(a.UUID, b.UUID))
 	})
 }
 
-// uncounted returns the boards with uncounted energy. A database of an earlier version has no bounds.
+// uncounted returns the boards with uncounted energy. A database of an earlier version contains no
+// bounds.
 func (d *database) uncounted(ctx context.Context, of Query) (found []Uncounted, known bool, err error) {
 	if d.lacks(table.GPUHours, "uncounted_mj") {
 		return nil, false, nil

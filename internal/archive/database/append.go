@@ -16,7 +16,8 @@ const (
 	idColumn   = 3
 )
 
-// Append adds rows to one of [table.Appended], except those whose key is there already.
+// Append adds rows to one of [table.Appended]. It skips rows with a key that is already in the
+// table.
 func (d *Database) Append(ctx context.Context, of table.Table, rows [][]any) error {
 	var months []time.Time
 	for _, row := range rows {
@@ -25,7 +26,8 @@ func (d *Database) Append(ctx context.Context, of table.Table, rows [][]any) err
 	if err := d.createPartitions(ctx, months, of); err != nil {
 		return err
 	}
-	// Programs that add the same keys in different orders could wait for each other without end.
+	// The rows are sorted because programs that add the same keys in different orders could
+	// deadlock.
 	slices.SortFunc(rows, func(a, b []any) int {
 		return cmp.Or(a[hourColumn].(time.Time).Compare(b[hourColumn].(time.Time)), cmp.Compare(a[idColumn].(string), b[idColumn].(string)))
 	})

@@ -18,13 +18,14 @@ type Reader struct {
 	db *sql.DB
 }
 
-// Database is a database of the archive.
+// Database is an open database of the archive.
 type Database struct {
 	Reader
 	creates *bool // whether the role can create partitions; nil if it is not known yet
 }
 
-// Open connects, and creates or updates the tables. The password is that of the file, if there is one, or that of the URL.
+// Open connects, and creates or updates the tables. The password is read from the password file if
+// there is one, else from the URL.
 func (d *Dialect) Open(ctx context.Context, url, passwordFile string) (*Database, error) {
 	connector, err := d.connector(url, passwordFile, write)
 	if err != nil {
@@ -62,12 +63,12 @@ func (d *Dialect) reader(db *sql.DB) Reader {
 // Close closes the connections.
 func (r *Reader) Close() error { return r.db.Close() }
 
-// anHour is the condition of the rows of an hour.
+// anHour is the condition that selects the rows of an hour.
 func anHour(cluster string, hour time.Time) *Statement {
 	return SQL(" where cluster = ? and hour = ?", cluster, hour)
 }
 
-// Filed returns the row of an hour in the manifest, zero if the hour is not filed.
+// Filed returns the manifest's row of an hour, zero if the hour is not filed.
 func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	rows, err := d.rows(ctx, table.Hours, anHour(cluster, hour))
 	if err != nil || len(rows) == 0 {
@@ -76,8 +77,8 @@ func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (t
 	return table.FiledIn(rows[0]), nil
 }
 
-// Nodes returns the nodes with GPUs in the last hour of a cluster that is filed in a period, the end
-// not included.
+// Nodes returns the nodes with GPUs in the last filed hour of a cluster within a period, excluding
+// its end.
 func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.Time) (nodes []string, err error) {
 	text := SQL("select distinct node from {gpu_hours} where cluster = ? and hour = (select max(hour) from {hours} where cluster = ? and hour >= ? and hour < ?)",
 		cluster, cluster, from, until)
@@ -89,7 +90,7 @@ func (d *Database) Nodes(ctx context.Context, cluster string, from, until time.T
 	return nodes, err
 }
 
-// Clusters returns the filed hours of each cluster that are not before a moment.
+// Clusters returns the filed hours of each cluster since a moment.
 func (d *Database) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	spans := make(map[string]table.Span)
 	text := SQL("select cluster, min(hour), max(hour) from {hours} where hour >= ? group by cluster", since)
@@ -139,8 +140,8 @@ func (d *Database) Correct(ctx context.Context, h *table.Hour) error {
 	return d.file(ctx, h, table.Corrections)
 }
 
-// file replaces the rows of an hour in some tables and in the manifest, and the sums of its day. Programs that file hours of
-// the same day wait for each other.
+// file replaces the rows of an hour in the given tables and in the manifest, and updates the sums
+// of its day. Programs that file hours of the same day wait for each other.
 func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Table) error {
 	if err := d.createPartitions(ctx, []time.Time{table.Month(h.Start)}, table.Data...); err != nil {
 		return err
@@ -159,14 +160,14 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Tabl
 			if err != nil {
 				return fmt.Errorf("table %s%s: %w", d.dialect.schema, of.Name, err)
 			}
-			isNew = isNew && deleted == 0 // the sums may have rows that are not in the manifest
+			isNew = isNew && deleted == 0 // the sums may include rows that are not in the manifest
 		}
 		return t.sumHour(ctx, h.Cluster, h.Start, isNew)
 	}, lockOf(h.Cluster, h.Start))
 }
 
-// replace replaces the rows of an hour in a table, and returns the number of rows before. Rows of corrections have a revision, so earlier
-// ones are kept.
+// replace replaces the rows of an hour in a table, and returns the number of replaced rows.
+// Corrections of earlier revisions are kept.
 func (t *transaction) replace(ctx context.Context, h *table.Hour, of table.Table) (deleted int64, err error) {
 	if of.Name != table.Corrections.Name {
 		deleted, err = t.change(ctx, SQL("delete from {"+of.Name+"}").Join(anHour(h.Cluster, h.Start)))

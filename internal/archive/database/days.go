@@ -10,8 +10,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// sumHour updates the sums of a day after one of its hours was filed. Most hours are new and later than the others of their day: their sums are added
-// as rows of their own, since adding up a day costs as much as filing some hours. The last hour of a day, and every change, adds up the whole day.
+// sumHour updates the sums of a day after one of its hours was filed. Adding up a day costs as much
+// as filing some hours. Most hours are new and the latest of their day, so their sums are added as
+// separate rows. After the last hour of a day, and after every change of an hour, the whole day is
+// added up.
 func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Time, isNew bool) error {
 	day := table.Day(hour)
 	end := day.AddDate(0, 0, 1)
@@ -25,7 +27,7 @@ func (t *transaction) sumHour(ctx context.Context, cluster string, hour time.Tim
 	return t.sumDays(ctx, cluster, day, end)
 }
 
-// sumDays adds up the days of a cluster from one day until another one again.
+// sumDays replaces the sums of a cluster's days in a range, excluding its end.
 func (t *transaction) sumDays(ctx context.Context, cluster string, from, until time.Time) error {
 	for _, of := range table.Summaries {
 		days := SQL("delete from {"+of.Name+"} where cluster = ? and day >= ? and day < ?", cluster, from.Format(time.DateOnly), until.Format(time.DateOnly))
@@ -36,7 +38,7 @@ func (t *transaction) sumDays(ctx context.Context, cluster string, from, until t
 	return t.addSums(ctx, SQL(" where cluster = ? and hour >= ? and hour < ?", cluster, from, until))
 }
 
-// addSums adds the sums of hours that meet a condition.
+// addSums inserts the sums of the hours that meet a condition.
 func (t *transaction) addSums(ctx context.Context, hours *Statement) error {
 	for _, of := range table.Summaries {
 		if err := t.exec(ctx, t.dialect.sum(of, hours)); err != nil {
@@ -46,7 +48,7 @@ func (t *transaction) addSums(ctx context.Context, hours *Statement) error {
 	return nil
 }
 
-// sum returns a statement that adds the sums of the days of hours that meet a condition.
+// sum returns a statement that inserts the daily sums of the hours that meet a condition.
 func (d *Dialect) sum(of table.Table, where *Statement) *Statement {
 	insert := SQL("insert into {" + of.Name + "} (" + strings.Join(of.Names(), ", ") + ")\n")
 	if of.Name == table.Days.Name {
@@ -60,7 +62,8 @@ func (d *Dialect) sumCharges(where *Statement) *Statement {
 	texts := table.Days.Of(table.Text) // begins with the cluster
 	amounts := table.Charges.Of(table.Int)
 	keys := append([]string{"cluster", d.views("date(hour)")}, texts[1:]...)
-	// A database that sorts compares the first columns of the group most often: these differ most.
+	// The columns that differ most come first, because a database that sorts compares the first
+	// columns of the group most often.
 	group := append([]string{"uuid", "pod_uid", "reason"}, slices.DeleteFunc(slices.Clone(keys), func(name string) bool { return name == "uuid" || name == "pod_uid" || name == "reason" })...)
 	sums := []string{"sum(charge)", "min(hour)", "max(hour)"}
 	for _, name := range amounts {
@@ -73,8 +76,8 @@ func (d *Dialect) sumCharges(where *Statement) *Statement {
 		Add("\n) as billed group by " + strings.Join(group, ", "))
 }
 
-// sumPlaces returns a query of the rows of [table.GPUDays] for hours that meet a condition. A row ends when the GPU is in another place, or has no row in
-// the next hour.
+// sumPlaces returns a query of the rows of [table.GPUDays] for hours that meet a condition. A row
+// ends when the GPU moves to another place or has no row in the next hour.
 func (d *Dialect) sumPlaces(where *Statement) *Statement {
 	places := table.GPUDays.Of(table.Text)[1:]
 	var same, values []string
@@ -97,7 +100,7 @@ func (d *Dialect) sumPlaces(where *Statement) *Statement {
 		Add("\n) as runs group by uuid, run, scraped, cluster, " + day)
 }
 
-// fill returns a script that adds the sums of all days, if there are none.
+// fill returns a script that inserts the sums of all days if there are none.
 func (d *Dialect) fill() string {
 	b := strings.Builder{}
 	for _, of := range table.Summaries {
@@ -112,8 +115,9 @@ func (d *Dialect) fill() string {
 	return b.String()
 }
 
-// repair adds up the days that differ from their hours: an hour is missing, changed or deleted. Programs of versions without sums may have filed these
-// hours, or an administrator deleted them.
+// repair adds up the days that differ from their hours, because an hour is missing, was changed or
+// was deleted. The hours may have been filed by a version without sums, or deleted by an
+// administrator.
 func (d *Database) repair(ctx context.Context) error {
 	days := make(map[lock]bool)
 	for _, compared := range []struct{ table, count, always, uncorrected string }{

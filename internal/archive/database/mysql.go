@@ -20,16 +20,16 @@ import (
 
 // MySQL is the dialect of MySQL and MariaDB. Times are in UTC.
 //
-// The tables have no partitions: months may be filed in any order, but MySQL adds partitions in the
-// order of time only, and each is a change of the table. The primary key keeps the rows of a
-// cluster and hour together.
+// The tables have no partitions. Months may be filed in any order, but MySQL adds partitions only
+// in the order of time, and each new partition alters the table. The primary key keeps the rows of
+// a cluster and hour together.
 var MySQL = &Dialect{
 	Name:      "mysql",
 	connector: connectMySQL,
 	parameter: func(int) string { return "?" },
 	value:     asIs[any],
-	// This also cuts texts that are too long, but events have no longer ones. "On duplicate key
-	// update" would require the right to update.
+	// "Insert ignore" also cuts texts that are too long, but texts of events are never too long.
+	// "On duplicate key update" would require the right to update.
 	skip:     insertion{into: "insert ignore into"},
 	numbered: true,
 	columns:  "select table_name, column_name from information_schema.columns where table_schema = database()",
@@ -50,8 +50,8 @@ var MySQL = &Dialect{
 	command:    "schema mysql",
 }
 
-// badText is the number of the error for a text that does not fit the character set of its column. Its
-// SQLSTATE is a general one.
+// badText is the number of the error for a text that does not fit the character set of its column.
+// The SQLSTATE of this error is a general one.
 const badText = 1366
 
 func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) {
@@ -87,7 +87,8 @@ func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 		}
 		config.Passwd = strings.TrimRight(string(password), "\r\n")
 	}
-	// Like clients of MySQL: TLS where the server supports it. The server is verified with tls=true.
+	// As in MySQL's own clients, TLS is used where the server supports it. With tls=true the
+	// server's certificate is verified.
 	config.TLSConfig = cmp.Or(config.TLSConfig, "preferred")
 	config.Timeout = cmp.Or(config.Timeout, 10*time.Second)
 	config.ParseTime, config.Loc = true, time.UTC
@@ -102,7 +103,7 @@ func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 // lockTimeout is the maximum wait for another program that changes the same day.
 const lockTimeout = 10 * time.Minute
 
-// A lock belongs to all databases of a server, and its name has at most 64 characters.
+// A lock is valid for all databases of a server, and its name can have at most 64 characters.
 const lockKey = "sha1(concat('gpuledger ', database(), ' ', ?))"
 
 func lockMySQL(ctx context.Context, t *transaction, of lock) error {
@@ -117,7 +118,7 @@ func lockMySQL(ctx context.Context, t *transaction, of lock) error {
 	return nil
 }
 
-// unlockMySQL ends a lock, which would be held until the end of the connection.
+// unlockMySQL releases a lock, which would otherwise be held until the end of the connection.
 func unlockMySQL(ctx context.Context, t *transaction, of lock) error {
 	_, err := t.conn.ExecContext(ctx, "do release_lock("+lockKey+")", nameMySQL(of))
 	return err

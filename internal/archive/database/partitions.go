@@ -9,15 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// partitioned are the tables with a partition for each month. The others are small.
+// partitioned contains the tables with a partition for each month. The other tables are small.
 var partitioned = slices.Concat(table.Data, table.Appended)
 
-// maxNewMonths is the maximum number of months that get partitions at once. The time to plan a query grows
-// with the number of partitions, and rows of events can have any month. Rows of other months are in the
-// default partition.
+// maxNewMonths is the maximum number of months that get partitions at once. The time to plan a
+// query grows with the number of partitions, and an event can be of any month. Rows of other months
+// are in the default partition.
 const maxNewMonths = 2
 
-// partition is the partition of a table for a month.
+// partition is a partition of a table, for one month.
 type partition struct{ name, create string }
 
 // partitions returns the partitions of tables for a month.
@@ -29,10 +29,11 @@ func partitions(month time.Time, tables ...table.Table) (all []partition) {
 	return all
 }
 
-// createPartition returns a statement that creates a partition, unless it exists. PostgreSQL rejects a
-// partition while the default one has rows of its time, so they are moved. The table is locked: a query that was
-// planned without the partition would not see moved rows. A session may cache that to_regclass found no
-// table, so the name is read from the catalogue.
+// createPartition returns a statement that creates a partition, unless it exists. PostgreSQL
+// rejects a partition while the default partition contains rows of the same month, so these rows
+// are moved. The table is locked, because a query that was planned without the partition would not
+// see the moved rows. A session may cache that to_regclass found no table, so the name is read from
+// the catalogue.
 func createPartition(name string, month time.Time) string {
 	return fmt.Sprintf(`do $$ begin
   if not exists (select from pg_class where relnamespace = to_regnamespace('%[1]s') and relname = '%[2]s_%[3]s') then
@@ -45,8 +46,8 @@ func createPartition(name string, month time.Time) string {
 end $$`, schemaName, name, month.Format("2006_01"), month.Format(time.RFC3339), month.AddDate(0, 1, 0).Format(time.RFC3339))
 }
 
-// createPartitions creates the partitions of tables for the newest months that have none. Without the right
-// to create them, rows are in the default partition.
+// createPartitions creates the missing partitions of tables for the newest months. Without the
+// right to create partitions, rows stay in the default partition.
 func (d *Database) createPartitions(ctx context.Context, months []time.Time, tables ...table.Table) error {
 	if !d.dialect.partitioned {
 		return nil
@@ -94,14 +95,14 @@ func (d *Database) mayCreate(ctx context.Context) (bool, error) {
 	return *d.creates, nil
 }
 
-// holds reports whether a condition holds.
+// holds reports whether a condition is true.
 func (s session) holds(ctx context.Context, condition string) (bool, error) {
 	found, err := s.value(ctx, SQL("select case when "+condition+" then 1 else 0 end"), table.Int)
 	return found.Int == 1, err
 }
 
-// PartitionsEnd returns the end of the consecutive months from now on that have all partitions. It is zero if the role can create
-// partitions, and for a database without them.
+// PartitionsEnd returns the end of the consecutive months, from now on, that have all partitions.
+// It returns zero if the role can create partitions, and for a database without partitions.
 func (d *Database) PartitionsEnd(ctx context.Context, now time.Time) (end time.Time, err error) {
 	if !d.dialect.partitioned {
 		return time.Time{}, nil
@@ -133,7 +134,7 @@ func (d *Database) partitionNames(ctx context.Context) (names []string, err erro
 	return names, err
 }
 
-// dropPartitions drops the partitions of months before a moment that have no rows.
+// dropPartitions drops the empty partitions of months before a moment.
 func (d *Database) dropPartitions(ctx context.Context, before time.Time) error {
 	if !d.dialect.partitioned {
 		return nil
@@ -160,7 +161,8 @@ func (d *Database) dropPartitions(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// dropIfEmpty drops a partition without rows. It locks the table before its partition, in the order of queries.
+// dropIfEmpty drops a partition without rows. It locks the table before the partition, in the same
+// order as queries.
 func (d *Database) dropIfEmpty(ctx context.Context, parent, name string) error {
 	used := "exists (select from " + name + ")"
 	if has, err := d.holds(ctx, used); err != nil || has {

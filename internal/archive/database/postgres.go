@@ -52,7 +52,8 @@ var Postgres = &Dialect{
 	command:    "schema",
 }
 
-// connectPostgres returns a connector for a URL of libpq. It may omit values of PGPASSWORD, PGPASSFILE and other variables of libpq.
+// connectPostgres returns a connector for a URL of libpq. The URL may omit values that are set by
+// PGPASSWORD, PGPASSFILE and other variables of libpq.
 func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 	config, err := parsePostgres(url)
 	if err != nil {
@@ -66,14 +67,15 @@ func connectPostgres(url, _ string, as access) (driver.Connector, error) {
 	return hidingConnector{stdlib.GetConnector(*config), url, config.Host}, nil
 }
 
-// parsePostgres returns the configuration of the driver for a URL. Errors have no secrets: errors of the driver
-// repeat the text that it cannot parse.
+// parsePostgres returns the configuration of the driver for a URL. It replaces errors of the
+// driver, because they repeat the text that cannot be parsed, with its secrets.
 func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err == nil {
 		config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
 		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // the default of the driver
-			// Inserts have many texts: a server would keep each of them as a prepared statement.
+			// Insert statements have many different texts, and the server would keep each as a
+			// prepared statement.
 			config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
 		}
 		return config, nil
@@ -90,7 +92,7 @@ func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	return nil, fmt.Errorf("%s: %w", want, address.Hide(u, err))
 }
 
-// hidingConnector connects to a host. Its errors do not have the secrets of a URL.
+// hidingConnector connects to a host. Its errors do not contain the secrets of the URL.
 type hidingConnector struct {
 	driver.Connector
 	url, host string
@@ -134,8 +136,8 @@ func copyPostgres(ctx context.Context, t *transaction, of table.Table, rows [][]
 	})
 }
 
-// createSchema creates an empty schema, unless there is one: "if not exists" requires the right to
-// create one also then.
+// createSchema creates an empty schema, unless it exists. It checks this first, because "if not
+// exists" requires the right to create a schema even if the schema exists.
 const createSchema = `do $$ begin
   if to_regnamespace('` + schemaName + `') is null then
     create schema ` + schemaName + `;
@@ -148,7 +150,7 @@ func viewsPostgres(text string) string {
 	return jsonPart.ReplaceAllString(text, "($1::json -> '$2')::text")
 }
 
-// fillDaysPostgres needs little memory, also for years.
+// fillDaysPostgres needs little memory even for years of data.
 func fillDaysPostgres(name string, sum func(where string) string) string {
 	return `do $$ declare start timestamptz; begin
   if not exists (select from ` + name + `) then

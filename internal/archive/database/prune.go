@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the rows and the events of the hours before a moment, the start of a month. It keeps their
-// sums and their rows of the manifest. Each month of a cluster is a transaction. Prune calls done for each
-// table of a month. A dry run only calls done.
+// Prune deletes the rows and the events of the hours before a moment, the start of a month. It
+// keeps the sums of these hours, and their rows in the manifest. Each month of a cluster is a
+// transaction. Prune calls done for each table of a month. A dry run only calls done.
 func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := d.prunable(ctx, before)
 	if err != nil {
@@ -35,8 +35,8 @@ func (d *Database) Prune(ctx context.Context, before time.Time, dry bool, done f
 	return d.dropPartitions(ctx, before)
 }
 
-// prunable returns the rows to prune by month of a cluster. Of the manifest it returns the
-// unpruned rows.
+// prunable returns the numbers of rows to prune, by cluster and month. For the manifest it counts
+// the unpruned rows.
 func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.ClusterMonth][]table.Deleted, error) {
 	found := make(map[table.ClusterMonth][]table.Deleted)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -64,12 +64,12 @@ func (d *Database) prunable(ctx context.Context, before time.Time) (map[table.Cl
 	return found, nil
 }
 
-// in is the condition of the rows of a month.
+// in returns the condition that selects the rows of a month.
 func in(m table.ClusterMonth) *Statement {
 	return SQL(" where cluster = ? and hour >= ? and hour < ?", m.Cluster, m.Month, m.Month.AddDate(0, 1, 0))
 }
 
-// locksOf returns the locks of the days of a month.
+// locksOf returns the locks for the days of a month.
 func locksOf(m table.ClusterMonth) (all []lock) {
 	for day := m.Month; day.Before(m.Month.AddDate(0, 1, 0)); day = day.AddDate(0, 0, 1) {
 		all = append(all, lock{m.Cluster, day})
@@ -77,7 +77,7 @@ func locksOf(m table.ClusterMonth) (all []lock) {
 	return all
 }
 
-// prune prunes a month of a cluster. Programs that file its hours wait.
+// prune prunes a month of a cluster. Programs that file hours of the month wait.
 func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	filed, err := t.unpruned(ctx, m)
 	if err != nil {
@@ -100,7 +100,7 @@ func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 	return t.sumDays(ctx, m.Cluster, m.Month, m.Month.AddDate(0, 1, 0))
 }
 
-// unpruned returns the unpruned rows of the manifest, with the new state.
+// unpruned returns the unpruned rows of the manifest, with their new state.
 func (t *transaction) unpruned(ctx context.Context, m table.ClusterMonth) ([][]any, error) {
 	filed, err := t.rows(ctx, table.Hours, in(m).Add(" and state <> ?", string(table.Pruned)))
 	for _, row := range filed {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// RenameCluster gives the rows of a cluster another name, and returns the number of its hours. Each day is a
-// transaction, so it can be repeated after a failure.
+// RenameCluster gives the rows of a cluster another name, and returns the number of its hours. Each
+// day is a transaction, so the call can be repeated after a failure.
 func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	both, err := d.value(ctx, SQL("select min(a.hour) from {hours} as a join {hours} as b on b.hour = a.hour where a.cluster = ? and b.cluster = ?", from, to), table.Time)
 	if err != nil {
@@ -36,13 +36,13 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 		}
 		n, hours = n+end, hours[end:]
 	}
-	// The sums, and events of hours that are not filed.
+	// Last it renames the sums, and the events of hours that are not filed.
 	return n, d.transaction(ctx, func(t *transaction) error {
 		return t.renameRows(ctx, append(slices.Clone(table.Appended), table.MonthlyCharges), to, SQL(" where cluster = ?", from))
 	})
 }
 
-// renameDay renames the rows of hours of a day. Programs that file them wait.
+// renameDay renames the rows of a day's hours. Programs that file these hours wait.
 func (t *transaction) renameDay(ctx context.Context, from, to string, hours []time.Time) error {
 	for _, hour := range hours {
 		if err := t.renameHour(ctx, from, to, hour); err != nil {
@@ -79,8 +79,9 @@ func (t *transaction) renameHour(ctx context.Context, from, to string, hour time
 	return t.insert(ctx, table.Hours, filed)
 }
 
-// renameRows renames the rows of tables that meet a condition. It inserts and deletes rows, because the role may lack
-// the right to update. It keeps one of two events with the same key.
+// renameRows renames the rows that meet a condition, in the given tables. It inserts and deletes
+// rows, because the role may lack the right to update. Of two events with the same key it keeps
+// one.
 func (t *transaction) renameRows(ctx context.Context, tables []table.Table, to string, where *Statement) error {
 	for _, of := range tables {
 		with := insertion{into: "insert into"}

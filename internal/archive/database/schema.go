@@ -14,7 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// views are the statements that create the views, in the dialect of MySQL. They can be repeated.
+// views contains the statements that create the views, in the dialect of MySQL. They can be
+// executed again.
 //
 //go:embed views.sql
 var views string
@@ -30,7 +31,7 @@ var (
 //go:embed migrations
 var files embed.FS
 
-// Migration is a step to a version of the schema. Its statements can be repeated.
+// Migration is a step to a version of the schema. Its statements can be executed again.
 type Migration struct {
 	Version int
 	SQL     string
@@ -80,8 +81,8 @@ func split(script string) []string {
 	return all
 }
 
-// script returns the statements of migrations, of the sums of days and of views, and last the statement of the version: a script
-// that is interrupted is run again.
+// script returns the statements of migrations, of the sums of days and of views. The statement that
+// sets the version comes last, so that an interrupted script is run again.
 func (d *Dialect) script(migrations []Migration) string {
 	version := migrations[len(migrations)-1].Version
 	return d.prelude + join(migrations, d.fill()+"\n"+d.views(views)) + fmt.Sprintf("\n%s schema_version values (%d)%s;\n", d.skip.into, version, d.skip.end)
@@ -97,7 +98,8 @@ func (d *Dialect) Schema(from, until time.Time) (string, error) {
 	return d.print(d.script(migrations), from, until), nil
 }
 
-// migrate runs the migrations that the schema lacks. A role without the right to change tables can use those of the same version.
+// migrate runs the migrations that the schema lacks. A role without the right to change tables can
+// use a schema of the current version.
 func (d *Database) migrate(ctx context.Context) error {
 	migrations, err := d.dialect.Migrations()
 	if err != nil {
@@ -134,7 +136,7 @@ func checkVersion(found, latest int) error {
 	return nil
 }
 
-// version returns the version of the schema, 0 without tables.
+// version returns the version of the schema, 0 if there are no tables.
 func (s session) version(ctx context.Context) (int, error) {
 	if known, err := s.Columns(ctx); err != nil || !known["schema_version.version"] {
 		return 0, err

@@ -35,7 +35,8 @@ func (s session) change(ctx context.Context, of *Statement) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Rows calls each for every row of a query until it returns false. The types are those of the columns.
+// Rows calls each for every row of a query until it returns false. types are the types of the
+// columns.
 func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, each func(row []table.Cell) bool) error {
 	rows, err := s.on.QueryContext(ctx, s.dialect.text(of), s.dialect.values(of.values)...)
 	if err != nil {
@@ -88,7 +89,8 @@ func (m moment) Scan(value any) error {
 	return nil
 }
 
-// Columns returns the columns of the tables, as table.column. Tables of an earlier version have fewer.
+// Columns returns the columns of the tables, as table.column. Tables of an earlier version have
+// fewer columns.
 func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	all := make(map[string]bool)
 	err := s.Rows(ctx, SQL(s.dialect.columns), []table.Type{table.Text, table.Text}, func(row []table.Cell) bool {
@@ -98,7 +100,7 @@ func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	return all, err
 }
 
-// value returns the value of a query with one column, zero without rows.
+// value returns the result of a query with one column, zero if there are no rows.
 func (s session) value(ctx context.Context, of *Statement, as table.Type) (value table.Cell, err error) {
 	err = s.Rows(ctx, of, []table.Type{as}, func(row []table.Cell) bool { value = row[0]; return false })
 	return value, err
@@ -128,11 +130,13 @@ type transaction struct {
 	conn *sql.Conn
 }
 
-// attempts is the number of attempts at a transaction that the database rolls back in favour of another one.
+// attempts is the maximum number of attempts at a transaction that the database rolls back in
+// favour of another one.
 const attempts = 5
 
-// transaction runs a function in a transaction with locks. Programs that need one of them wait. Transactions of different days
-// can still wait for each other: the database rolls one back, which runs again.
+// transaction runs a function in a transaction with locks. Programs that need one of the locks
+// wait. Transactions of different days can still block each other: the database then rolls one
+// back, and it runs again.
 func (d *Database) transaction(ctx context.Context, do func(*transaction) error, locks ...lock) (err error) {
 	for range attempts {
 		if err = d.attempt(ctx, do, locks...); err == nil || d.dialect.rolledBack == nil || !d.dialect.rolledBack(err) {
@@ -149,7 +153,8 @@ func (d *Database) attempt(ctx context.Context, do func(*transaction) error, loc
 		return err
 	}
 	defer conn.Close()
-	// Other isolation levels of MySQL lock the gap between two hours, in which another program may file.
+	// Stricter isolation levels of MySQL lock the gap between two hours, in which another program
+	// may file.
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
@@ -193,7 +198,8 @@ func (t *transaction) insert(ctx context.Context, of table.Table, rows [][]any) 
 	return t.rejected(t.dialect.copyRows(ctx, t, of, rows))
 }
 
-// insertWith inserts rows by statements. The rows of an hour are numbered where the dialect requires it.
+// insertWith inserts rows with insert statements. It numbers the rows of an hour where the dialect
+// requires it.
 func (t *transaction) insertWith(ctx context.Context, with insertion, of table.Table, rows [][]any) error {
 	columns := t.dialect.columnNames(of)
 	one := "(" + parameters(len(columns)) + ")"
@@ -217,7 +223,7 @@ func (t *transaction) insertWith(ctx context.Context, with insertion, of table.T
 	return nil
 }
 
-// rejected marks an error of values that the database rejects.
+// rejected marks an error as permanent if the database rejects the values.
 func (t *transaction) rejected(err error) error {
 	return permanent.If(err != nil && t.dialect.rejects(err), err)
 }

@@ -48,8 +48,8 @@ type sqliteFile struct {
 	as   access
 }
 
-// Connect implements [driver.Connector]. The files -wal and -shm stay after the last writer: a reader without the right to create
-// files could not open the database without them.
+// Connect implements [driver.Connector]. The files -wal and -shm are kept after the last writer has
+// closed, because a reader without the right to create files cannot open the database without them.
 func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := f.open(ctx)
 	if err != nil || f.as == read {
@@ -61,7 +61,8 @@ func (f sqliteFile) Connect(ctx context.Context) (driver.Conn, error) {
 	return conn, nil
 }
 
-// open opens the file. Two programs that create it do not wait for each other, also with a timeout, so it tries again.
+// open opens the file. It retries, because two programs that create the file at the same time do
+// not wait for each other, even with a timeout.
 func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 	for {
 		conn, err := f.Driver().Open(f.name)
@@ -79,8 +80,9 @@ func (f sqliteFile) open(ctx context.Context) (driver.Conn, error) {
 // Driver implements [driver.Connector].
 func (f sqliteFile) Driver() driver.Driver { return new(sqlite.Driver) }
 
-// connectSQLite creates the file, unless it exists: the driver does not report why it cannot open one. Readers see the last
-// transaction while another program writes. Writers wait for each other.
+// connectSQLite creates the file unless it exists, because the driver does not report why it cannot
+// open a file. Readers see the last transaction while another program writes. Writers wait for each
+// other.
 func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	options := url.Values{"_pragma": {"busy_timeout(60000)", "journal_mode(wal)", "journal_size_limit(0)"}, "_txlock": {"immediate"}}
 	flags := os.O_RDWR | os.O_CREATE
@@ -98,7 +100,8 @@ func connectSQLite(path, _ string, as access) (driver.Connector, error) {
 	return sqliteFile{name.String(), as}, file.Close()
 }
 
-// The parts of views that differ in SQLite: a view cannot be replaced, and an hour is added to a text.
+// The parts of views that differ in SQLite: it cannot replace a view, and times are texts, to which
+// an hour is added.
 var (
 	replacedView = regexp.MustCompile(`create or replace view (\w+)`)
 	hourLater    = regexp.MustCompile(`([a-z_.()]+) \+ interval '1' hour`)

@@ -18,7 +18,7 @@ import (
 // logEvery is the minimum interval between two log lines about one cause and cluster.
 const logEvery = time.Hour
 
-// maxLogged limits a cluster's name in the log, in bytes.
+// maxLogged limits the length of a cluster's name in the log, in bytes.
 const maxLogged = 100
 
 // grant is a line of the token file: a token that may send the events of a cluster. The digests of
@@ -57,8 +57,8 @@ type access struct {
 	logged map[cause]time.Time
 }
 
-// cause is the reason of a refusal in the log, with its cluster. The cluster is empty unless the token file names it, so the
-// number of causes is bounded.
+// cause is the logged reason for a refusal, with the cluster. The cluster is empty unless the token
+// file names it, so the number of causes is bounded.
 type cause struct{ outcome, cluster string }
 
 func newAccess(file string, log *slog.Logger) *access {
@@ -66,7 +66,7 @@ func newAccess(file string, log *slog.Logger) *access {
 }
 
 // check returns an error unless a request has a token of the cluster. It reads the file for each
-// request, so that a change has effect at once.
+// request, so that a change takes effect at once.
 func (a *access) check(req *http.Request, cluster string) error {
 	if a.file == "" {
 		return nil
@@ -112,7 +112,7 @@ func (a *access) read() error {
 }
 
 // match reports whether a token is in the file, and whether it belongs to a cluster. It compares
-// with all tokens, so its time does not depend on which of them is equal.
+// the token with all tokens, so its time does not depend on which one matches.
 func (a *access) match(token, cluster string) (known, granted bool) {
 	digest := sha256.Sum256([]byte(token))
 	var ofAny, ofCluster int
@@ -139,7 +139,7 @@ func (a *access) note(outcome, cluster string, req *http.Request) {
 	}
 }
 
-// due reports whether a cause is to be logged.
+// due reports whether a cause must be logged now.
 func (a *access) due(c cause) bool {
 	now := time.Now()
 	if last, ok := a.logged[c]; ok && now.Sub(last) < logEvery {

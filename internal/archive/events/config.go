@@ -15,7 +15,8 @@ type Config struct {
 	Receive bool
 	// TokenFile contains the tokens of the clusters; empty accepts requests without a token.
 	TokenFile string
-	// DeadLetter is the file of events that a sink rejects, or that wait at the end; empty drops these.
+	// DeadLetter is the file for events that a sink rejects, or that still wait when the program
+	// ends; if it is empty, these events are dropped.
 	DeadLetter string
 	// Insecure accepts requests without credentials from other machines.
 	Insecure bool
@@ -29,7 +30,8 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.BoolVar(&c.Insecure, "events.insecure", false, "receive events without credentials: every client of the address may write events of any cluster")
 }
 
-// Validate checks what the flag package cannot. A token file that is missing may be created later.
+// Validate makes the checks that the flag package cannot make. A token file that is missing may be
+// created later.
 func (c *Config) Validate() error {
 	switch {
 	case (c.TokenFile != "" || c.Insecure) && !c.Receive:
@@ -61,7 +63,7 @@ func (c *Config) ValidateAddresses(addresses []string, certificates bool) error 
 	return nil
 }
 
-// loopback reports whether only this machine reaches an address. Other names than localhost are not
+// loopback reports whether only this machine reaches an address. Names other than localhost are not
 // resolved, because their addresses may change.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)

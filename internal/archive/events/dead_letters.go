@@ -19,8 +19,8 @@ const maxDeadLetters = 256 << 20
 // errNoDeadLetters means that no file for dead letters is set.
 var errNoDeadLetters = errors.New("no file for dead letters: set --events.dead-letter")
 
-// deadLetters is the file of events that a sink rejects, or that wait when the program ends: a line of JSON
-// for each. All sinks share it.
+// deadLetters is the file of events that a sink rejects, or that still wait when the program ends.
+// Each event is a line of JSON. All sinks share it.
 type deadLetters struct {
 	path string
 	mu   sync.Mutex
@@ -56,7 +56,7 @@ func (l *deadLetters) write(sink, cluster string, events []table.Event, reason e
 	return l.append(lines.Bytes())
 }
 
-// append adds lines to the file. If they cannot be written whole, none is added.
+// append adds lines to the file. If they cannot be written completely, none is added.
 func (l *deadLetters) append(lines []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o750); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxQueue limits the size of the batches that wait for a sink, in bytes.
+	// maxQueue limits the total size of the batches that wait for a sink, in bytes.
 	maxQueue = 16 << 20
 	// maxChunk limits the events that are added to a sink at once.
 	maxChunk = 5000
@@ -22,34 +22,36 @@ const (
 )
 
 var (
-	// errBehind means that earlier batches wait for the sink.
+	// errBehind means that earlier batches still wait for the sink.
 	errBehind = errors.New("earlier events wait")
 	// errStopped is the reason of events that wait when the program ends.
 	errStopped = errors.New("the archive stopped before it sent the event to the sink")
 )
 
-// batch contains the events of a request that a sink lacks.
+// batch contains the events of a request that are not yet in a sink.
 type batch struct {
 	cluster string
 	events  []table.Event
-	size    int // of the text of the request, in bytes
+	size    int // size of the request's text, in bytes
 	arrived time.Time
 }
 
-// outlet is a sink, and the batches that wait for it because it failed. They are in another sink.
+// outlet is a sink, and the batches that wait for it because it failed. Waiting batches are already
+// in another sink.
 type outlet struct {
 	Destination
 	log    *slog.Logger
 	counts sinkCounts
 	dead   *deadLetters
-	// repeat is called when the sink has all batches that waited, after others were dropped.
+	// repeat is called when batches were dropped and the sink has then filed all batches that
+	// waited.
 	repeat func()
 
-	// sink and logged are used by run while batches wait, and else by one request at a time.
+	// sink and logged are used by run while batches wait, else by one request at a time.
 	sink   Sink   // nil while it is not open
 	logged string // the last failure
 
-	wake chan struct{} // has an element if the first batch is new
+	wake chan struct{} // wakes run after the first batch was queued
 
 	mu      sync.Mutex
 	queue   []*batch
@@ -94,7 +96,8 @@ func (o *outlet) enqueue(b *batch) bool {
 	return true
 }
 
-// waits reports whether the sink gets later events after earlier ones, or no more.
+// waits reports whether a new batch cannot be filed at once: earlier batches wait, or the program
+// ends.
 func (o *outlet) waits() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -178,7 +181,7 @@ func (o *outlet) drain(ctx context.Context) bool {
 	}
 }
 
-// last tries to file the batches that wait again, and closes the sink.
+// last tries to file the batches that wait a last time, and closes the sink.
 func (o *outlet) last(ctx context.Context) {
 	for b := o.next(); b != nil && o.append(ctx, b) == nil; b = o.next() {
 		o.remove()
@@ -186,7 +189,7 @@ func (o *outlet) last(ctx context.Context) {
 	o.close()
 }
 
-// end makes the events that wait, and all later ones, dead letters.
+// end turns the events that wait, and all later events, into dead letters.
 func (o *outlet) end() {
 	o.mu.Lock()
 	o.ended = true
@@ -200,17 +203,18 @@ func (o *outlet) end() {
 		o.reject(b.cluster, b.events, errStopped)
 	}
 	if n > 0 {
-		o.log.Error("stopping before the sink has all events: they are dead letters", "events", n, "file", o.dead.path)
+		o.log.Error("stopping before the sink filed all events: the others become dead letters", "events", n, "file", o.dead.path)
 	}
 }
 
-// append adds the events of a batch to the sink, and removes them from the batch. An event that the sink
-// rejects becomes a dead letter: halves of a batch find it.
+// append adds the events of a batch to the sink, and removes them from the batch. If the sink
+// rejects a batch, append divides it into halves to find the rejected event, which becomes a dead
+// letter.
 func (o *outlet) append(ctx context.Context, b *batch) error {
 	rejected, reason := 0, error(nil)
 	defer func() {
 		if rejected > 0 {
-			o.log.Error("the sink rejects events: they are dead letters", "events", rejected, "file", o.dead.path, "err", reason)
+			o.log.Error("the sink rejects events: they become dead letters", "events", rejected, "file", o.dead.path, "err", reason)
 		}
 	}()
 	for size := maxChunk; len(b.events) > 0; {
@@ -234,7 +238,7 @@ func (o *outlet) append(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// works counts filed events, and logs the end of a failure.
+// works counts filed events, and logs that the sink works again.
 func (o *outlet) works(n int) {
 	o.counts.filed.Add(float64(n))
 	if o.logged != "" {
@@ -243,7 +247,8 @@ func (o *outlet) works(n int) {
 	o.logged = ""
 }
 
-// fail logs the first of several equal failures, and closes the sink, which is opened again for the next events.
+// fail logs a failure unless it equals the previous one, and closes the sink, which is opened again
+// for the next events.
 func (o *outlet) fail(err error) {
 	o.close()
 	if text := err.Error(); text != o.logged {
@@ -252,7 +257,8 @@ func (o *outlet) fail(err error) {
 	}
 }
 
-// reject makes events dead letters, and counts them. Without dead letters they are dropped.
+// reject turns events into dead letters, and counts them. Without a file for dead letters it drops
+// them.
 func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	n := float64(len(events))
 	if err := o.dead.write(o.Name, cluster, events, reason); err != nil {
@@ -263,7 +269,7 @@ func (o *outlet) reject(cluster string, events []table.Event, reason error) {
 	o.counts.rejected.Add(n)
 }
 
-// try adds the rows of events to the sink, which may change them.
+// try adds the rows of events to the sink. The sink may change the rows.
 func (o *outlet) try(ctx context.Context, cluster string, events []table.Event) error {
 	for _, t := range table.Appended {
 		rows := table.EventRows(t, cluster, events)

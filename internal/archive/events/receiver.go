@@ -1,6 +1,6 @@
 // Package events receives the events of pods and workloads that gpuledger-reconciler sends, and
-// files them in sinks. It responds when each sink has them or failed, so a sender repeats what no
-// sink has. Events that some sinks lack wait in bounded queues.
+// files them in sinks. It responds when each sink has filed the events or failed, and the sender
+// repeats events that no sink has filed. Events that some sinks lack wait in bounded queues.
 package events
 
 import (
@@ -18,20 +18,21 @@ import (
 )
 
 const (
-	// readTime limits the reading of a request, fileTime the filing. Together they are shorter
-	// than a sender waits.
+	// readTime limits the time to read a request, fileTime the time to file it. Their sum is
+	// shorter than the timeout of a sender.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// farewell is the time for the last request at shutdown, lastTry the time for batches that wait.
+	// farewell is the time that the last request gets at shutdown, lastTry the time that the
+	// waiting batches get.
 	farewell = 500 * time.Millisecond
 	lastTry  = 3 * time.Second
-	// retryAfter is when a sender tries again, in seconds.
+	// retryAfter is the time after which a sender tries again, in seconds.
 	retryAfter = "5"
 )
 
 // Sink keeps events.
 type Sink interface {
-	// Append adds rows of one of [table.Appended], except those whose key is filed already.
+	// Append adds rows of one of [table.Appended]. It skips rows with a key that is already filed.
 	Append(ctx context.Context, t table.Table, rows [][]any) error
 	Close() error
 }
@@ -47,18 +48,19 @@ type Receiver struct {
 	access  *access
 	counts  counts
 	log     *slog.Logger
-	turn    chan struct{} // has room for the only request that is read and filed
+	turn    chan struct{} // admits one request at a time
 	outlets []*outlet
-	// stopping ends the filing of the last request.
+	// stopping cancels the filing of the last request.
 	stopping context.Context
 	stop     context.CancelFunc
 
 	mu sync.Mutex
-	// repeated contains the clusters with a request to repeat their state since a sink may have lost events.
+	// repeated contains the clusters that were requested to repeat their state since a sink may
+	// have lost events.
 	repeated map[string]bool
 }
 
-// New returns a receiver that files events in all destinations. Run must run as well.
+// New returns a receiver that files events in all destinations. The caller must also call Run.
 func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 	r := &Receiver{access: newAccess(c.TokenFile, log), counts: newCounts(), log: log, turn: make(chan struct{}, 1)}
 	r.stopping, r.stop = context.WithCancel(context.Background())
@@ -72,15 +74,15 @@ func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
 	return r
 }
 
-// repeat lets every cluster repeat its state: at the start, because the queues of the last run were
-// lost, and after events were dropped.
+// repeat makes every cluster repeat its state: at the start, because the queues of the last run
+// were lost, and after events were dropped.
 func (r *Receiver) repeat() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.repeated = make(map[string]bool)
 }
 
-// ask asks the sender of a cluster to repeat its state, once.
+// ask requests once that the sender of a cluster repeats its state.
 func (r *Receiver) ask(w http.ResponseWriter, cluster string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +118,7 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	default:
 		r.counts.requests.WithLabelValues(outcomeFailed).Inc()
 		w.Header().Set("Retry-After", retryAfter)
-		http.Error(w, "no sink filed the events: the log has the reason", http.StatusServiceUnavailable)
+		http.Error(w, "no sink filed the events: see the log for the reason", http.StatusServiceUnavailable)
 	}
 }
 
@@ -142,7 +144,7 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	}
 	control := http.NewResponseController(w)
 	now := time.Now()
-	// Errors mean that the connection has no deadlines, as in tests.
+	// An error means that the connection does not support deadlines, as in tests.
 	_ = control.SetReadDeadline(now.Add(readTime))
 	_ = control.SetWriteDeadline(now.Add(readTime + fileTime + time.Second))
 	size, events, err := read(req)
@@ -159,8 +161,8 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) error {
 	return nil
 }
 
-// file files events in all sinks at the same time. A sink that fails gets them later. It fails if
-// no sink has them.
+// file files events in all sinks at the same time. A sink that fails gets the events later. file
+// fails if no sink filed them.
 func (r *Receiver) file(ctx context.Context, b batch) error {
 	errs := make([]error, len(r.outlets))
 	var all sync.WaitGroup
@@ -205,8 +207,8 @@ func (r *Receiver) Run(ctx context.Context) error {
 	return nil
 }
 
-// quiet waits for the last request, and ends its filing if it takes too long. It reports false if the request
-// continues. No other request is read afterwards.
+// quiet waits for the last request, and cancels it if it takes too long. It reports false if the
+// request continues. No other request is read afterwards.
 func (r *Receiver) quiet() bool {
 	if r.takesTurn() {
 		return true
@@ -215,7 +217,8 @@ func (r *Receiver) quiet() bool {
 	return r.takesTurn()
 }
 
-// takesTurn waits for the turn, and keeps it.
+// takesTurn waits until no request is being filed, and then blocks further requests. It reports
+// false if that takes too long.
 func (r *Receiver) takesTurn() bool {
 	select {
 	case r.turn <- struct{}{}:

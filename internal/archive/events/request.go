@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxBody limits the body of a request, maxText the text in it, in bytes, and maxEvents its lines. A sender
-	// has at most a megabyte and one line in a request.
+	// maxBody limits the body of a request, maxText the text in it, in bytes, and maxEvents its
+	// lines. The reconciler sends at most a megabyte in a request, or a single line.
 	maxBody   = 8 << 20
 	maxText   = 16 << 20
 	maxEvents = 20_000
@@ -21,7 +21,7 @@ const (
 	maxRest = 64 << 20
 )
 
-// body is the body of a request. It keeps the error with which reading it ended.
+// body is the body of a request. It keeps the error with which reading ended.
 type body struct {
 	io.Reader
 	read int64
@@ -62,7 +62,8 @@ func read(req *http.Request) (size int, events []event.Event, err error) {
 	return 0, nil, &refusal{err, http.StatusBadRequest}
 }
 
-// decode returns the events in a body. An error is about its content, unless reading it failed.
+// decode returns the events in a body. An error describes the content, unless reading the body
+// failed.
 func decode(in io.Reader, encoding string) (size int, events []event.Event, err error) {
 	switch encoding {
 	case "", "identity":

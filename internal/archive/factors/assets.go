@@ -21,7 +21,8 @@ type Asset struct{ Serial, Tag, Warranty, Order, Site, Purchased string }
 // Purchase returns the date of the purchase, zero if it is unknown.
 func (a Asset) Purchase() (time.Time, error) { return parseTime(a.Purchased) }
 
-// assetColumns are the usual names of columns: ours, then the names in exports of NetBox and ServiceNow.
+// assetColumns contains the usual names of columns: first our own, then the names in exports of
+// NetBox and ServiceNow.
 var assetColumns = map[string][]string{
 	"serial":   {"serial", "serial_number", "part_serial"},
 	"tag":      {"tag", "asset_tag"},
@@ -77,7 +78,7 @@ func assetPlaces(l *list, columns string) (map[string]int, error) {
 	return places, nil
 }
 
-// SerialOf returns the serial number of an asset tag, empty if it is unknown.
+// SerialOf returns the serial number of the asset with a tag, empty if it is unknown.
 func (a *Assets) SerialOf(tag string) string { return a.byTag[tag].Serial }
 
 // TagOf returns the asset tag of a serial number, empty if it is unknown.
@@ -110,8 +111,8 @@ func readRMA(path string) (*RMA, error) {
 	})
 }
 
-// Note describes what the list has about a board that was replaced, or about its replacement; empty if
-// it has nothing.
+// Note returns the entry of the list about a replaced board or a replacement, empty if there is
+// none.
 func (r *RMA) Note(old, replacement string) string {
 	x, ok := r.old[old]
 	if !ok || old == "" {

@@ -16,7 +16,8 @@ type Carbon struct {
 	only     string               // the only zone, if there is one
 }
 
-// intensity is a row: the carbon intensity in a time, in grams of CO2 equivalent for a kilowatt-hour.
+// intensity is a row: the carbon intensity in a period, in grams of CO2 equivalent per
+// kilowatt-hour.
 type intensity struct {
 	from, until time.Time // zero for no limit
 	grams       float64
@@ -29,7 +30,7 @@ type segment struct {
 	known bool
 }
 
-// The names of the columns: ours, then the names in Electricity Maps' exports and API.
+// The names of the columns: first our own, then the names in Electricity Maps' exports and API.
 var (
 	zoneColumns  = []string{"zone", "zone_id", "zone_key"}
 	fromColumns  = []string{"from", "datetime", "datetime (utc)"}
@@ -50,7 +51,7 @@ func readCarbon(path, zones string) (*Carbon, error) {
 	c := &Carbon{zones: make(map[string][]segment), clusters: clusters}
 	var from, until, grams, zone int
 	var intervals bool                   // whether rows are for intervals of equal length, as in files of Electricity Maps
-	rows := make(map[string][]intensity) // by zone, empty for all zones
+	rows := make(map[string][]intensity) // by zone; the empty zone stands for all zones
 	err = readList("carbon", path, func(l *list) error {
 		from, until, grams, zone = l.column(fromColumns...), l.column("until", "to"), l.column(gramsColumns...), l.column(zoneColumns...)
 		intervals = l.column(fromColumns[0]) < 0
@@ -116,11 +117,11 @@ func (c *Carbon) divide(path string, zones map[string][]intensity, intervals boo
 	return nil
 }
 
-// forever is the end of a row without one.
+// forever is the end of a row that has no end.
 var forever = time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// segments divides the time by the rows of a zone. Of the rows that match a moment, the one with the latest start counts, of
-// equal ones the last in the file.
+// segments divides the time into segments by the rows of a zone. If several rows match a moment,
+// the row with the latest start counts; of rows with the same start, the last one in the file.
 func segments(rows []intensity, intervals bool) (all []segment) {
 	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b intensity) int { return a.from.Compare(b.from) })
 	end := ends(rows, intervals)
@@ -132,7 +133,7 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 		moments = append(moments, rows[i].from, rows[i].until)
 	}
 	slices.SortFunc(moments, time.Time.Compare)
-	var begun []intensity // in the order of their starts; the last one has not ended
+	var begun []intensity // rows that began and have not ended, in the order of their starts
 	for _, at := range slices.CompactFunc(moments, time.Time.Equal) {
 		for len(rows) > 0 && !rows[0].from.After(at) {
 			begun, rows = append(begun, rows[0]), rows[1:]
@@ -149,9 +150,10 @@ func segments(rows []intensity, intervals bool) (all []segment) {
 	return all
 }
 
-// ends returns a function that returns the end of a row that has only a start. A row of an hourly file is valid for an hour, so that
-// a gap is known. A row of an interval is valid for a year, month or day, at most the smallest distance of two rows, else for an
-// hour. Other rows have no end, like prices.
+// ends returns a function that returns the end of a row that has only a start. A row of an hourly
+// file is valid for an hour, so that gaps are visible. In a file of intervals, a row is valid for a
+// year, month or day: the longest that does not exceed the smallest distance of two rows, else for
+// an hour. Other rows have no end, like prices.
 func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	step := smallestStep(rows)
 	days := int(step / (24 * time.Hour))
@@ -178,7 +180,7 @@ func smallestStep(rows []intensity) (step time.Duration) {
 	return step
 }
 
-// at returns the intensity in the zone of a cluster at a moment, false if it is unknown.
+// at returns the intensity in a cluster's zone at a moment, false if it is unknown.
 func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	all := c.zones[cmp.Or(c.clusters[cluster], c.only)]
 	i, found := slices.BinarySearchFunc(all, at, func(x segment, at time.Time) int { return x.from.Compare(at) })

@@ -14,8 +14,9 @@ const (
 	maxBytes   = 128 << 20
 	maxRows    = 1_000_000
 	maxColumns = 256
-	maxText    = 1024 // of a field that is used, in bytes
-	// maxLine limits a line, in bytes: exports have columns with comments.
+	maxText    = 1024 // maximum size of a field that is used, in bytes
+	// maxLine limits the length of a line, in bytes. It is large, because exports have columns with
+	// comments.
 	maxLine = 1 << 20
 )
 
@@ -37,8 +38,8 @@ func newReader(r io.Reader) *csv.Reader {
 	return in
 }
 
-// parseCSV reads a file with a header, and calls row for each other row with its line. The fields are
-// valid during the call.
+// parseCSV reads a file with a header, and calls row for each other row with its line number. The
+// fields are valid during the call.
 func parseCSV(r io.Reader, header func([]string) error, row func(fields []string, line int) error) error {
 	in := newReader(r)
 	for n := 0; ; n++ {
@@ -71,8 +72,8 @@ func parseCSV(r io.Reader, header func([]string) error, row func(fields []string
 // errLarge is the error of a file beyond the limits.
 var errLarge = errors.New("the file is too large")
 
-// limited reads a file up to the limits of its size and its lines. Ends of lines within quotes do not
-// count.
+// limited reads a file up to the limits of its size and its lines. Line breaks within quotes do not
+// count as ends of lines.
 type limited struct {
 	io.Reader
 	total, line int

@@ -27,7 +27,7 @@ func (f *Files) Register(fs *flag.FlagSet) {
 	fs.StringVar(&f.PUE, "pue", "", "power usage effectiveness of the sites: a number, or numbers by cluster such as east=1.3,west=1.15")
 }
 
-// Factors are the factors that were read. The zero value has none.
+// Factors contains the factors that were read. The zero value contains none.
 type Factors struct {
 	Assets *Assets
 	RMA    *RMA
@@ -55,7 +55,8 @@ func (f Factors) Timed() bool {
 	return f.Carbon != nil || slices.ContainsFunc(f.Prices, func(p Price) bool { return !p.From.IsZero() || !p.Until.IsZero() })
 }
 
-// Parts divides a time into parts with constant factors, and returns their starts: from, and full hours.
+// Parts divides a period into parts with constant factors, and returns their starts: from, and full
+// hours after it.
 func (f Factors) Parts(from, until time.Time) []time.Time {
 	parts := []time.Time{from}
 	add := func(at time.Time) {
@@ -77,7 +78,7 @@ func (f Factors) Parts(from, until time.Time) []time.Time {
 // Use is an amount of energy and time that is priced.
 type Use struct {
 	Cluster, Model string
-	Hour           time.Time // or the start of a part, see [Factors.Parts]
+	Hour           time.Time // hour, or the start of a part, see [Factors.Parts]
 	Energy         int64     // mJ
 	GPUTime        int64     // ms
 }
@@ -88,14 +89,15 @@ const (
 	hour         = 3600e3 // ms
 )
 
-// Cost returns the price of a use, false if there is none: its energy times the PUE, and its GPU hours.
+// Cost returns the price of a use, false if there is none. It is the price of its energy times the
+// PUE, and of its GPU hours.
 func (f Factors) Cost(u Use) (cost float64, known bool) {
 	perKWh, perHour, known := f.Prices.at(u)
 	return float64(u.Energy)/kilowattHour*f.PUE.Of(u.Cluster)*perKWh + float64(u.GPUTime)/hour*perHour, known
 }
 
 // Grams returns the carbon emissions of a use in grams of CO2 equivalent, false if the intensity is
-// unknown: its energy times the PUE, by the intensity of its hour.
+// unknown. They are the energy times the PUE times the intensity of the hour.
 func (f Factors) Grams(u Use) (grams float64, known bool) {
 	if f.Carbon == nil {
 		return 0, false
@@ -104,7 +106,7 @@ func (f Factors) Grams(u Use) (grams float64, known bool) {
 	return float64(u.Energy) / kilowattHour * f.PUE.Of(u.Cluster) * intensity, known
 }
 
-// Without returns the number of hours without an intensity of a cluster in a time.
+// Without returns the number of hours of a period for which a cluster's intensity is unknown.
 func (f Factors) Without(cluster string, from, until time.Time) (hours int) {
 	for at := from; at.Before(until); at = at.Add(time.Hour) {
 		if _, known := f.Carbon.at(cluster, at); !known {
@@ -119,11 +121,12 @@ type list struct {
 	path   string
 	header []string
 	fields []string // of the current row
-	long   bool     // whether a field of the row is too long
+	long   bool     // whether a field of the current row is too long
 }
 
-// readList reads a CSV file: begin is called after the header was read, row for each row. Errors have the
-// path and the line. Names of columns have no spaces around them; a byte order mark is ignored.
+// readList reads a CSV file. It calls begin after it has read the header, and row for each row.
+// Errors contain the path and the line. Spaces around the names of columns and a byte order mark
+// are ignored.
 func readList(name, path string, begin, row func(l *list) error) error {
 	l := &list{path: "--" + name + "=" + path}
 	file, err := os.Open(path)
@@ -151,8 +154,8 @@ func readList(name, path string, begin, row func(l *list) error) error {
 	return nil
 }
 
-// column returns the index of the first column that has one of some names, -1 if there is none. Case
-// and spaces do not matter.
+// column returns the index of the first column with one of the given names, -1 if there is none.
+// Case and spaces are ignored.
 func (l *list) column(names ...string) int {
 	for _, name := range names {
 		for i, head := range l.header {
@@ -168,7 +171,7 @@ func plain(text string) string {
 	return strings.NewReplacer(" ", "", "_", "", "-", "").Replace(strings.ToLower(text))
 }
 
-// value returns a field of the row, empty for a column -1.
+// value returns a field of the row, empty if the column is -1.
 func (l *list) value(column int) string {
 	if column < 0 || column >= len(l.fields) {
 		return ""
@@ -178,7 +181,7 @@ func (l *list) value(column int) string {
 		l.long = true
 		return ""
 	}
-	return strings.Clone(text) // a field shares the memory of its line
+	return strings.Clone(text) // copied, because a field shares the memory of its line
 }
 
 // parseTime reads a time in UTC.

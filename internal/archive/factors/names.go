@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxNames is the number of names in a list.
+// maxNames is the maximum number of names in a list.
 const maxNames = 10_000
 
 // ReadNames reads names of boards, nodes or chassis: one in a line, or a column of a CSV file with a header. Without

@@ -17,7 +17,7 @@ type Price struct {
 	Currency         string
 }
 
-// Prices are rows of prices. Of the rows that match, the last one counts.
+// Prices are rows of prices. If several rows match, the last one counts.
 type Prices []Price
 
 func readPrices(path string) (all Prices, err error) {
@@ -71,7 +71,7 @@ func parsePrice(value func(column string) string) (p Price, err error) {
 	return p, nil
 }
 
-// maxNumber is the largest accepted price or intensity: it keeps all amounts of a statement finite.
+// maxNumber is the largest accepted price or intensity. It keeps all amounts of a statement finite.
 const maxNumber = 1e9
 
 // parseNumber reads a number from 0 to maxNumber. An empty text is unknown.
@@ -86,7 +86,7 @@ func parseNumber(text string) (n float64, known bool, err error) {
 	return n, true, nil
 }
 
-// Currency is the currency of the prices, empty if the file does not have it.
+// Currency returns the currency of the prices, empty if the file does not contain it.
 func (p Prices) Currency() string {
 	if len(p) == 0 {
 		return ""

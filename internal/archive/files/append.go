@@ -14,18 +14,20 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The columns of [table.Appended] after cluster and hour.
+// The columns of the tables in [table.Appended] after cluster and hour.
 const (
 	atColumn = 2
 	idColumn = 3
 )
 
-// maxPart is the size of the values in a full file, in bytes: the next rows of its hour are in another
-// file. Each request writes a file that cannot grow again, so this size limits the cost of a request.
+// maxPart is the size of the values in a full file, in bytes. Further rows of its hour are written
+// to another file. A request rewrites a whole file that cannot grow, so this size limits the cost
+// of a request.
 const maxPart = 512 << 10
 
-// Append adds rows to one of [table.Appended], except those whose key is there already. Each hour has
-// its own files. A CSV file in a folder grows; other files are replaced until they are full.
+// Append adds rows to one of [table.Appended]. It skips rows with a key that is already filed. Each
+// hour has its own files. A CSV file in a folder grows; other files are replaced until they are
+// full.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	hours := make(map[string][][]any)
 	for _, row := range rows {
@@ -53,7 +55,7 @@ func hourFile(t table.Table, row []any) string {
 type hourFiles struct {
 	format
 	table table.Table
-	name  string // of the first file, without an extension
+	name  string // name of the first file, without an extension
 }
 
 // part returns a file of the hour. The first one is number 0.
@@ -83,8 +85,8 @@ func (s *Sink) add(ctx context.Context, hour hourFiles, rows [][]any) error {
 	return nil
 }
 
-// extend adds rows to the last file of an hour, and to new ones when it is full. It writes
-// a file only if no other program has changed it. Full files never change, so their ids are read once.
+// extend adds rows to the last file of an hour, and to new files when it is full. It writes a file
+// only if no other program has changed it. Full files never change, so their ids are read once.
 func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	for conflicts := 0; conflicts < attempts; {
 		last, tag, err := s.last(ctx, hour, known)
@@ -120,7 +122,7 @@ func (s *Sink) extend(ctx context.Context, hour hourFiles, known *hourIDs, rows 
 	return errChanged
 }
 
-// fitting returns the number of rows that fill a file.
+// fitting returns the number of rows that fit into a file.
 func fitting(last, rows [][]any) (n int) {
 	for size := sizeOf(last); n < len(rows) && size < maxPart; n++ {
 		size += sizeOf(rows[n : n+1])
@@ -128,8 +130,8 @@ func fitting(last, rows [][]any) (n int) {
 	return n
 }
 
-// last returns the rows of the last file of an hour and its tag, no rows if the file is missing. It adds
-// the ids in full files to the known ids.
+// last returns the rows and the tag of the last file of an hour, and no rows if the file is
+// missing. It adds the ids in full files to the known ids.
 func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [][]any, tag string, err error) {
 	for {
 		f := hour.part(known.parts)
@@ -148,13 +150,14 @@ func (s *Sink) last(ctx context.Context, hour hourFiles, known *hourIDs) (rows [
 	}
 }
 
-// grown returns the rows of a file that is not full. Of a full file it only adds the ids to the known ones.
+// grown returns the rows of a file that is not full. For a full file it only adds the ids to the
+// known ids.
 func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err error) {
 	size, err := in.Size()
 	if err != nil {
 		return nil, false, err
 	}
-	if size >= maxPart { // also a large file of an earlier version
+	if size >= maxPart { // full; an earlier version may have written a larger file
 		return nil, true, f.scan(in, []string{f.table.Columns[idColumn].Name}, func(row []table.Cell) { known.add(row[0].Text) })
 	}
 	if rows, err = f.decode(in); err != nil || sizeOf(rows) < maxPart {
@@ -166,7 +169,7 @@ func (f file) grown(in content, known *hourIDs) (rows [][]any, full bool, err er
 	return nil, true, nil
 }
 
-// unknown returns the rows with new ids, each id once: they are neither known nor in other rows.
+// unknown returns the rows with new ids, and only the first row of each id.
 func unknown(rows [][]any, known *hourIDs, others [][]any) (all [][]any) {
 	ids := make(map[id]bool, len(others)+len(rows))
 	for _, row := range others {

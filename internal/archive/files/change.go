@@ -17,7 +17,8 @@ var (
 	errContended = errors.New("another program files other data of the same hour at the same time")
 )
 
-// attempts is the number of times that a file or an hour is written while other programs change it.
+// attempts is the maximum number of attempts to write a file or an hour that other programs change
+// at the same time.
 const attempts = 20
 
 // change returns the new rows of an hour in a table.
@@ -26,8 +27,8 @@ type change struct {
 	rows  func(old [][]any) [][]any
 }
 
-// Replace files an hour. Its row in the manifest is removed first and written last, so an hour in
-// the manifest is complete, also after a crash.
+// Replace files an hour. Its row in the manifest is removed first and written last, so every hour
+// in the manifest is complete, even after a crash.
 func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
 	changes := []change{{table.Hours, none}, {table.Corrections, none}}
@@ -48,9 +49,9 @@ func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
 	})
 }
 
-// apply makes changes in their order. In a shared bucket it checks afterwards that they were all
-// kept: two programs may file different data of an hour at the same time, and the program that ends
-// last repeats its changes.
+// apply makes changes in order. In a shared bucket it then checks that all changes were kept,
+// because two programs may file different data of an hour at the same time. The program that
+// finishes last repeats its changes.
 func (s *Sink) apply(ctx context.Context, h *table.Hour, changes []change) error {
 	for range attempts {
 		tags := make(map[string]string)
@@ -96,8 +97,8 @@ func (s *Sink) update(ctx context.Context, f file, hour time.Time, change func(o
 	})
 }
 
-// rewrite changes the rows of a file, again if another program changes it at the same time. It returns the
-// file's tag. The file stays as it is if change returns errUnchanged.
+// rewrite changes the rows of a file, and retries if another program changes the file at the same
+// time. It returns the file's tag. The file is not written if change returns errUnchanged.
 func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([][]any, error)) (string, error) {
 	for range attempts {
 		rows, tag, err := s.read(ctx, f, "")
@@ -124,8 +125,8 @@ func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([
 	return "", errChanged
 }
 
-// kept reports whether files have the rows of the changes, the last change of each table. Files
-// that still have their tags are not read.
+// kept reports whether the files contain the rows of the last change of each table. A file with an
+// unchanged tag is not read.
 func (s *Sink) kept(ctx context.Context, h *table.Hour, changes []change, tags map[string]string) (bool, error) {
 	last := make(map[string]change)
 	for _, c := range changes {

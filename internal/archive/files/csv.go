@@ -34,7 +34,7 @@ func writeRows(out *csv.Writer, rows [][]any) error {
 	return out.Error()
 }
 
-// csvFile is a CSV file after its header.
+// csvFile is a CSV file with the header already read.
 type csvFile struct {
 	*csv.Reader
 	table table.Table
@@ -55,7 +55,7 @@ func openCSVFile(in io.Reader, t table.Table) (*csvFile, error) {
 
 func (f *csvFile) current() bool { return slices.Equal(f.head, written(f.table, f.head).Names()) }
 
-// written returns a table without the added columns that a file lacks.
+// written returns a table without the columns that were added later and that a file lacks.
 func written(t table.Table, head []string) table.Table {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c table.Column) bool { return c.Added() && !slices.Contains(head, c.Name) })
 	return t
@@ -95,7 +95,7 @@ func (f *csvFile) scan(columns []string, each func([]table.Cell)) error {
 // csvColumn is a column in a file.
 type csvColumn struct {
 	table.Column
-	place int // -1 for an added column that the file lacks
+	place int // -1 for a column that was added later and that the file lacks
 	texts map[string]string
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Filed returns the row of an hour in the manifest, zero if the hour is not filed in all formats.
+// Filed returns the manifest's row of an hour, zero unless the hour is filed in all formats.
 func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed table.Filed, err error) {
 	for i, as := range s.formats {
 		rows, err := s.hour(ctx, dayFile(as, table.Hours, cluster, hour), hour)
@@ -32,8 +32,8 @@ func (s *Sink) Filed(ctx context.Context, cluster string, hour time.Time) (filed
 	return filed, nil
 }
 
-// Nodes returns the nodes with GPUs in the last hour of a cluster that is filed in a period, the end
-// not included.
+// Nodes returns the nodes with GPUs in the last filed hour of a cluster within a period, excluding
+// its end.
 func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time) ([]string, error) {
 	for day := until.Add(-1).UTC().Truncate(24 * time.Hour); day.Add(24 * time.Hour).After(from); day = day.AddDate(0, 0, -1) {
 		rows, err := s.rows(ctx, s.first(table.Hours, cluster, day))
@@ -50,7 +50,7 @@ func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time)
 	return nil, nil
 }
 
-// Clusters returns the filed hours of each cluster that are not before a moment.
+// Clusters returns the filed hours of each cluster since a moment.
 func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	folders, err := s.clusters(ctx, table.Hours)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Sink) days(ctx context.Context, t table.Table, folder string) (days []t
 	return days, err
 }
 
-// span returns the filed hours of a cluster that are not before a moment.
+// span returns the filed hours of a cluster since a moment.
 func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time) (span table.Span, err error) {
 	days, err := s.days(ctx, table.Hours, folder)
 	if err != nil {
@@ -166,9 +166,9 @@ func (s *Sink) seen(ctx context.Context, cluster string, hour time.Time) (all []
 	return all, nil
 }
 
-// Intact reports whether the rows of a filed hour have the digest in the manifest, in a bucket that
-// programs share: two programs that file different data of an hour, and are killed before their last
-// check, may leave rows of both. Corrections are not part of the digest.
+// Intact reports whether the rows of a filed hour have the digest in the manifest. It checks only a
+// bucket that programs share: if two programs file different data of an hour and are killed before
+// their last check, rows of both may be left. Corrections are not part of the digest.
 func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool, error) {
 	if !s.shared {
 		return true, nil
@@ -190,8 +190,8 @@ func (s *Sink) Intact(ctx context.Context, cluster string, hour time.Time) (bool
 	return true, nil
 }
 
-// Charges returns the filed charges of an hour, and its corrections. Corrections of a later
-// revision than that in the manifest are left from a crash.
+// Charges returns the filed charges of an hour, and its corrections. A crash can leave corrections
+// with a later revision than the manifest; they are ignored.
 func (s *Sink) Charges(ctx context.Context, cluster string, hour time.Time) (charges []table.Charge, err error) {
 	filed, err := s.Filed(ctx, cluster, hour)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The columns that every table has, and the one after them in corrections.
+// The columns that every table begins with, and the column that follows them in corrections.
 const (
 	hourColumn     = 1
 	revisionColumn = 2
@@ -32,7 +32,7 @@ type Sink struct {
 	index   index
 }
 
-// newSink returns a sink. Every table is written in each of the formats.
+// newSink returns a sink that writes every table in each of the formats.
 func newSink(s storage, formats []format, shared bool) *Sink {
 	return &Sink{storage: s, formats: formats, shared: shared, index: index{limit: maxIDs, hours: make(map[string]*hourIDs)}}
 }
@@ -60,7 +60,7 @@ func (s *Sink) rows(ctx context.Context, f file) ([][]any, error) {
 	return rows, nil
 }
 
-// of returns the rows of an hour.
+// of returns the rows that belong to an hour.
 func of(rows [][]any, hour time.Time) [][]any {
 	var all [][]any
 	for _, row := range rows {

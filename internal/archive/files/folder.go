@@ -17,8 +17,8 @@ import (
 // ErrLocked means that another process has the folder open.
 var ErrLocked = errors.New("another gpuledger-archive writes this folder")
 
-// The modes of folders and files, from which the process' umask may remove bits. The archive contains
-// names of people and their use of GPUs.
+// The modes of folders and files, before the umask of the process. They exclude other users,
+// because the archive contains names of people and their use of GPUs.
 const (
 	folderMode = 0o750
 	fileMode   = 0o640
@@ -30,14 +30,15 @@ type folder struct {
 	lock *os.File
 }
 
-// present is the tag of every file in a folder. Tags need not differ, because only this process changes files.
+// present is the tag of every file in a folder. All files can have the same tag, because only this
+// process changes them.
 const present = "present"
 
 // Open returns a sink in a local folder, which is created if it is missing, and locked: another
 // process cannot open it at the same time. Every table is written in each of the formats.
 func Open(path string, names []string) (*Sink, error) { return open(path, names, ".lock") }
 
-// OpenEvents returns a sink in a local folder for [Sink.Append] only. It has a lock of its own, so
+// OpenEvents returns a sink in a local folder for [Sink.Append] only. It uses a separate lock, so
 // hours can be filed in the folder at the same time.
 func OpenEvents(path string, names []string) (*Sink, error) {
 	return open(path, names, ".events.lock")
@@ -65,7 +66,7 @@ func open(path string, names []string, lockName string) (*Sink, error) {
 // Close unlocks the folder.
 func (f *folder) Close() error { return f.lock.Close() }
 
-// open ignores the known tag: all files have the same.
+// open ignores the known tag, because all files have the same tag.
 func (f *folder) open(_ context.Context, name, _ string) (content, string, error) {
 	file, err := os.Open(filepath.Join(f.path, name))
 	switch {

@@ -13,7 +13,7 @@ import (
 
 // format is a file format. Rows have values as in [table.Table].
 type format struct {
-	name  string // and the extension of its files
+	name  string // also the extension of its files
 	write func(w io.Writer, t table.Table, rows [][]any) error
 	open  func(in content, t table.Table) (decoder, error)
 }
@@ -22,18 +22,19 @@ var formats = []format{{"csv", writeCSV, openCSV}, {"parquet", writeParquet, ope
 
 // decoder reads a file of a table.
 type decoder interface {
-	// current reports whether the file has the columns of the table and no others. Columns that were added to the
-	// table may be missing.
+	// current reports whether the file has the columns of the table and no others. Columns that
+	// were added to the table later may be missing.
 	current() bool
-	// scan calls each for every row, with the values of some columns. A missing column that was added to the
-	// table has empty values. The row is valid during the call.
+	// scan calls each for every row, with the values of some columns. A missing column that was
+	// added to the table later has empty values. The row is valid during the call.
 	scan(columns []string, each func(row []table.Cell)) error
 }
 
 var (
-	// errColumns is the error of a file with other columns than this version writes.
+	// errColumns is the error for a file with columns that differ from the columns that this
+	// version writes.
 	errColumns = errors.New("the file has other columns than this version of gpuledger-archive writes: move it away, to file its day again")
-	// errMissing is the error of a file without a column that this version reads.
+	// errMissing is the error for a file that lacks a column that this version reads.
 	errMissing = errors.New("the file has no such column: it was written by another version of gpuledger-archive")
 )
 
@@ -79,7 +80,7 @@ func choose(names []string) (chosen []format, err error) {
 	return chosen, nil
 }
 
-// file is a file of a table.
+// file is a file with rows of a table.
 type file struct {
 	format
 	table table.Table

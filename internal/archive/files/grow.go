@@ -14,7 +14,7 @@ import (
 )
 
 // grow adds rows to the end of an hour's CSV file. A file of an earlier version with fewer columns
-// does not grow: another file follows it.
+// does not grow; the rows are written to a new file.
 func (f *folder) grow(ctx context.Context, hour hourFiles, known *hourIDs, rows [][]any) error {
 	if known.end < 0 {
 		if err := f.load(hour, known); err != nil {
@@ -48,8 +48,8 @@ func (f *folder) grow(ctx context.Context, hour hourFiles, known *hourIDs, rows 
 	return nil
 }
 
-// extend writes data at the end of a file, and makes them durable. It first removes the bytes that a crash
-// or a full disk left after the end.
+// extend writes data at the end of the complete rows of a file, and makes them durable. It first
+// removes bytes that a crash or a full disk left after these rows.
 func extend(path string, end int64, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -110,8 +110,8 @@ func (f *folder) scan(part file, known *hourIDs) (end int64, grows bool, err err
 	return end, len(in.head) == len(part.table.Columns), err
 }
 
-// complete calls each for every complete row, and returns the end of the last one. After a crash the last row
-// may be incomplete: it has no end of a line, or an open quote.
+// complete calls each for every complete row, and returns the end of the last one. After a crash
+// the last row may be incomplete: it has no line break at its end, or an unclosed quotation mark.
 func (f *csvFile) complete(file localFile, each func(row []string)) (end int64, err error) {
 	size, err := file.Size()
 	if err != nil {
@@ -130,7 +130,7 @@ func (f *csvFile) complete(file localFile, each func(row []string)) (end int64, 
 	}
 }
 
-// endsLine reports whether the last byte of a file is the end of a line.
+// endsLine reports whether a file ends with a line break.
 func endsLine(file io.ReaderAt, size int64) bool {
 	last := make([]byte, 1)
 	_, err := file.ReadAt(last, size-1)

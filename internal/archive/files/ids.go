@@ -14,7 +14,7 @@ import (
 // maxIDs is the maximum number of ids in memory. Each takes at most 40 bytes.
 const maxIDs = 1 << 20
 
-// ErrFull is the error of an hour with too many rows to keep their ids in memory.
+// ErrFull is the error for an hour with more ids than fit in memory.
 var ErrFull = permanent.Error(errors.New("the hour has too many events: new ones are rejected"))
 
 // index holds the ids of the most recently used hours. The files of other hours are read when rows are
@@ -29,16 +29,17 @@ type index struct {
 // id is the digest of an id.
 type id [16]byte
 
-// hourIDs holds the ids in the files of an hour that are not read again.
+// hourIDs holds the ids in those files of an hour that are not read again.
 type hourIDs struct {
 	ids   map[id]struct{}
 	limit int // of the ids
 	parts int // full files
-	// end is the end of the file that grows: -1 before it is read, 0 if it is missing.
+	// end is the offset of the end of the file that grows: -1 before the file is read, 0 if it is
+	// missing.
 	end int64
 
 	used int // number of the last use
-	size int // part of the size of the index
+	size int // counted in the size of the index
 }
 
 // of returns the ids of an hour.
@@ -59,11 +60,11 @@ func (x *index) forget(name string) {
 	delete(x.hours, name)
 }
 
-// hourSize is the size of an hour without ids, as a number of ids.
+// hourSize is the size of an hour without ids, in ids.
 const hourSize = 16
 
-// keep counts the ids of an hour. If there are too many, it drops the least recently used
-// hours.
+// keep adds the ids of an hour to the size of the index. If the index is too large, it drops the
+// least recently used hours.
 func (x *index) keep(name string) {
 	h := x.hours[name]
 	size := hourSize + len(h.ids)
@@ -79,7 +80,8 @@ func (x *index) keep(name string) {
 	}
 }
 
-// digest returns the digest of an id. Readers of CSV drop a carriage return before the end of a line.
+// digest returns the digest of an id. It ignores a carriage return before a line break, because
+// readers of CSV drop it.
 func digest(text string) id {
 	sum := sha256.Sum256([]byte(strings.ReplaceAll(text, "\r\n", "\n")))
 	return id(sum[:16])

@@ -13,13 +13,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// tags are the types of columns in Parquet: texts repeat in a dictionary, unknown times are null.
+// tags contains the types of columns in Parquet: texts use a dictionary, because they repeat;
+// unknown times are null.
 var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", table.Time: "optional,timestamp(millisecond),zstd"}
 
 var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
 
-// kinds are the physical types of columns. A damaged file can have values of other types, which the
-// library reads from an invalid address.
+// kinds contains the physical types of columns. They are checked, because a damaged file can
+// contain values of other types, and the library would read these from an invalid address.
 var kinds = map[table.Type]parquet.Kind{table.Text: parquet.ByteArray, table.Int: parquet.Int64, table.Time: parquet.Int64}
 
 // schemaOf returns the schema of a table. It is derived from a struct, because a group of columns
@@ -84,7 +85,7 @@ func openParquet(in content, t table.Table) (d decoder, err error) {
 	return &parquetFile{opened, t}, err
 }
 
-// recovered sets an error after a panic. The library panics at some damaged files.
+// recovered turns a panic into an error, because the library panics on some damaged files.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("invalid Parquet file: %v", p)
@@ -137,7 +138,8 @@ func (f *parquetFile) scanGroup(group parquet.RowGroup, columns []string, each f
 	return nil
 }
 
-// column returns a column of a group, nil for an added column that the file lacks.
+// column returns a column of a group, nil for a column that was added later and that the file
+// lacks.
 func (f *parquetFile) column(group parquet.RowGroup, name string) (*parquetColumn, error) {
 	of, err := f.table.Column(name)
 	if err != nil {
@@ -159,7 +161,7 @@ func (f *parquetFile) column(group parquet.RowGroup, name string) (*parquetColum
 type parquetColumn struct {
 	table.Column
 	pages  parquet.Pages
-	values parquet.ValueReader // of the page, nil before the first
+	values parquet.ValueReader // of the current page, nil before the first page
 	buffer []parquet.Value
 	begin  int
 	filled int
@@ -195,7 +197,7 @@ func (c *parquetColumn) next() (table.Cell, error) {
 	return table.Cell{Text: c.last}, nil
 }
 
-// fill reads the next values, of the next page at the end of one.
+// fill reads the next values. At the end of a page it continues with the next one.
 func (c *parquetColumn) fill() error {
 	c.begin, c.filled = 0, 0
 	if c.values == nil {

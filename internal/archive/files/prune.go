@@ -10,10 +10,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Prune deletes the files of the days before a moment, the start of a month. It first writes the sums of
-// their charges, with the hours in them: readers no longer take these hours from other files. Then it marks
-// the rows of the manifest as pruned, and last it deletes the files. After a crash it can be repeated. It
-// calls done for each table of a month. A dry run only calls done.
+// Prune deletes the files of the days before a moment, the start of a month. It first writes the
+// sums of their charges and a list of the hours in these sums; readers then ignore other files of
+// these hours. Then it marks the rows of the manifest as pruned, and last it deletes the files.
+// After a crash it can be repeated. It calls done for each table of a month. A dry run only calls
+// done.
 func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error {
 	found, err := s.daysBefore(ctx, before)
 	if err != nil {
@@ -30,8 +31,8 @@ func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(
 	return nil
 }
 
-// daysBefore returns the days before a moment with folders in any table, by month of a cluster. A day is
-// repeated for each of its tables.
+// daysBefore returns the days before a moment that have a folder in any table, by cluster and
+// month. A day is listed once for each of its tables.
 func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.ClusterMonth][]time.Time, error) {
 	found := make(map[table.ClusterMonth][]time.Time)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
@@ -60,7 +61,7 @@ type pruning struct {
 	cluster string
 	month   time.Time
 	days    []time.Time
-	// unpruned are the files of the manifest with hours that were filed during the pruning.
+	// unpruned contains the files of the manifest with hours that were filed during the pruning.
 	unpruned map[string]bool
 }
 
@@ -89,7 +90,7 @@ func (p *pruning) prune(ctx context.Context, dry bool, done func(table.Deleted))
 // format writes the sums and the manifest of the month in a format. It returns the hours that were not
 // pruned before.
 func (p *pruning) format(ctx context.Context, as format, dry bool) (hours []time.Time, err error) {
-	filed := make(map[int64][]any) // rows of the manifest by second
+	filed := make(map[int64][]any) // rows of the manifest by Unix time
 	for _, day := range p.days {
 		rows, _, err := p.read(ctx, dayFile(as, table.Hours, p.cluster, day), "")
 		if err != nil {
@@ -138,7 +139,7 @@ func (p *pruning) addMonthly(ctx context.Context, as format, filed map[int64][]a
 // hoursColumn is the column of [table.MonthlyCharges] with hours.
 const hoursColumn = 2
 
-// hoursOf returns the hours in sums by second.
+// hoursOf returns the hours that sums include, as Unix seconds.
 func hoursOf(rows [][]any, month time.Time) (map[int64]bool, error) {
 	known, texts := make(map[int64]bool), make(map[any]bool)
 	for _, row := range rows {
@@ -184,12 +185,12 @@ func (p *pruning) sums(ctx context.Context, as format, filed map[int64][]any, ex
 // filedSums are the sums of filed hours.
 type filedSums struct {
 	*table.Sums
-	filed   map[int64][]any // rows of the manifest by second
+	filed   map[int64][]any // rows of the manifest by Unix time
 	charged map[int64]int64 // number of charges by second
 }
 
-// add adds charges, or the corrections of charges that were added. It leaves out corrections without charges,
-// and corrections that a crash left.
+// add adds charges, or the corrections of charges that were added before. It omits corrections
+// without charges, and corrections that a crash left.
 func (s *filedSums) add(t table.Table, rows [][]any) {
 	for _, row := range rows {
 		at := row[hourColumn].(time.Time).Unix()

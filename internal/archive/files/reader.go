@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reader reads the files of an archive. It needs no lock: a file is replaced at once.
+// Reader reads the files of an archive. It needs no lock, because a file is replaced atomically.
 type Reader struct {
 	storage storage
 	place   string // for errors
@@ -75,7 +75,7 @@ func newReader(ctx context.Context, s storage, place string) (*Reader, error) {
 
 func (r *Reader) hasFormat(name string) bool { return path.Ext(name) == "."+r.format.name }
 
-// hours returns the names of the files of filed hours, in any format.
+// hours returns the names of the manifest's files, in any format.
 func (r *Reader) hours(ctx context.Context) (names []string, err error) {
 	err = r.storage.list(ctx, listing{table.Hours.Name, true}, func(found info) {
 		if matched, err := path.Match(table.Hours.Name+"/cluster=*/date=*/"+table.Hours.Name+".*", found.name); err == nil && matched {
@@ -134,7 +134,8 @@ func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(
 	return nil
 }
 
-// cache is a bucket that is read once: its list, and the files of filed hours, which every question reads again.
+// cache is a bucket with a cache of its list and of the manifest's files, which every question
+// reads again.
 type cache struct {
 	storage
 	place  string

@@ -14,12 +14,13 @@ import (
 type renaming struct {
 	*Sink
 	from, to string
-	started  bool // by a run that was interrupted
+	started  bool // written by an interrupted run
 }
 
-// RenameCluster gives the rows of a cluster another name, and returns the number of its hours. It writes the files of
-// a day under the new name, the manifest last, and then deletes the old files. Until it ends, hours may be under both
-// names. A mark shows that, so that it can be repeated after a crash.
+// RenameCluster gives the rows of a cluster another name, and returns the number of its hours. It
+// writes the files of a day under the new name, the manifest last, and then deletes the old files.
+// Until it ends, hours may exist under both names. A marker file records this, so the call can be
+// repeated after a crash.
 func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err error) {
 	r := &renaming{Sink: s, from: from, to: to}
 	days, err := r.days(ctx)
@@ -40,7 +41,8 @@ func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err e
 	return n, s.storage.remove(ctx, mark)
 }
 
-// start writes the mark, unless a run that was interrupted has. It first checks that no hour has both names.
+// start writes the marker file, unless an interrupted run already did. It first checks that no hour
+// exists under both names.
 func (r *renaming) start(ctx context.Context, mark string, days []time.Time) error {
 	in, tag, err := r.storage.open(ctx, mark, "")
 	if err != nil {
@@ -74,7 +76,7 @@ func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
 	return slices.CompactFunc(days, time.Time.Equal), nil
 }
 
-// check returns an error if both clusters have an hour of a day.
+// check returns an error if both clusters contain the same hour of a day.
 func (r *renaming) check(ctx context.Context, day time.Time) error {
 	for _, as := range formats {
 		rows, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
@@ -108,7 +110,7 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 			return 0, err
 		}
 	}
-	for _, t := range append([]table.Table{table.Hours}, table.All...) { // the manifest first: readers ignore hours that it lacks
+	for _, t := range append([]table.Table{table.Hours}, table.All...) { // the manifest first, because readers ignore hours that it lacks
 		found, err := find(ctx, r.storage, dayFolder(t, r.from, day), false)
 		if err != nil {
 			return 0, err
@@ -122,8 +124,8 @@ func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error
 	return hours, nil
 }
 
-// format writes the hours of a day and the sums of a month under the new name. Rows that are not in the manifest are
-// left from a crash.
+// format writes the hours of a day and the sums of a month under the new name. It ignores rows of
+// hours that are not in the manifest, which a crash left.
 func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours int, err error) {
 	filed, err := r.rows(ctx, dayFile(as, table.Hours, r.from, day))
 	if err != nil {
@@ -154,7 +156,7 @@ func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours 
 	sums = table.Renamed(sums, r.to)
 	_, err = r.rewrite(ctx, dayFile(as, table.MonthlyCharges, r.to, day), func(rows [][]any) ([][]any, error) {
 		if slices.ContainsFunc(rows, func(row []any) bool { return same([][]any{row}, sums[:1]) }) {
-			return nil, errUnchanged // a run that was interrupted wrote them
+			return nil, errUnchanged // an interrupted run wrote them
 		}
 		return append(rows, sums...), nil
 	})
@@ -168,7 +170,7 @@ func (r *renaming) put(ctx context.Context, f file, filed, rows [][]any) error {
 			return nil, errUnchanged
 		}
 		if f.table.Name == table.Hours.Name && !r.started {
-			for _, row := range rows { // it was filed since the check
+			for _, row := range rows { // the hour was filed since the check
 				if hour := row[hourColumn].(time.Time); len(of(all, hour)) > 0 {
 					return nil, &table.OverlapError{Cluster: r.to, Hour: hour}
 				}

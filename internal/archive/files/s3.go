@@ -49,7 +49,7 @@ func (c *S3) RegisterStore(fs *flag.FlagSet) {
 	fs.StringVar(&c.Lookup, "s3.lookup", "auto", "`place` of the bucket's name in requests: "+strings.Join(slices.Sorted(maps.Keys(lookups)), ", "))
 }
 
-// requestTimeout is the time limit of a request to the store, repetitions included.
+// requestTimeout is the timeout of a request to the store, including retries.
 const requestTimeout = 2 * time.Minute
 
 // bucket is a bucket in an S3-compatible store. Tags are ETags.
@@ -93,7 +93,7 @@ func (c *S3) Validate() error {
 
 const urlFlag = "--s3.url"
 
-// newBucket returns a bucket, with the flag of its URL for errors. It does not connect.
+// newBucket returns a bucket. flag is the flag of the URL, for errors. It does not connect.
 func newBucket(c S3, flag string) (*bucket, error) {
 	at, err := parseURL(c.URL, "s3")
 	if err != nil || at.Scheme != "s3" {
@@ -134,8 +134,8 @@ func parseURL(text string, schemes ...string) (*url.URL, error) {
 	return at, nil
 }
 
-// probe checks the credentials and the bucket, and that the store supports conditional writes: it
-// must reject a new version of an object that does not exist.
+// probe checks the credentials and the bucket, and that the store supports conditional writes: the
+// store must refuse to replace an object that does not exist.
 func (b *bucket) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -171,7 +171,7 @@ func (b *bucket) signed() error {
 // Close does nothing.
 func (b *bucket) Close() error { return nil }
 
-// open reads an object as a whole: the files of a day are small.
+// open reads a whole object, because the files of a day are small.
 func (b *bucket) open(ctx context.Context, name, known string) (content, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -243,7 +243,7 @@ func (b *bucket) write(ctx context.Context, name string, data []byte, tag string
 // status returns the status of a response with an error, 0 if there was no response.
 func status(err error) int { return minio.ToErrorResponse(err).StatusCode }
 
-// missing reports whether there is no such object.
+// missing reports whether an error means that the object does not exist.
 func missing(err error) bool {
 	return status(err) == http.StatusNotFound && minio.ToErrorResponse(err).Code != minio.NoSuchBucket
 }

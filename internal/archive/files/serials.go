@@ -66,7 +66,7 @@ func newSerials(s *Sink) *Serials {
 	return &Serials{at, s}
 }
 
-// below is a folder of a storage. The names in its lists contain the folder.
+// below is a folder of a storage. The names that it lists include the folder.
 type below struct {
 	storage
 	folder string
@@ -88,12 +88,12 @@ func (b below) remove(ctx context.Context, name string) error {
 	return b.storage.remove(ctx, path.Join(b.folder, name))
 }
 
-// Filed returns the row of an hour in the manifest, zero if the hour is not filed.
+// Filed returns the manifest's row of an hour, zero if the hour is not filed.
 func (s *Serials) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.manifest.Filed(ctx, cluster, hour)
 }
 
-// Clusters returns the filed hours of each cluster that are not before a moment.
+// Clusters returns the filed hours of each cluster since a moment.
 func (s *Serials) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
 	return s.manifest.Clusters(ctx, since)
 }
@@ -101,8 +101,8 @@ func (s *Serials) Clusters(ctx context.Context, since time.Time) (map[string]tab
 // Close closes the folder or bucket.
 func (s *Serials) Close() error { return s.storage.Close() }
 
-// Replace files an hour in place of its earlier files. Its row in the manifest is removed first and written last. Files of
-// gpuid stay.
+// Replace files an hour in place of its earlier files. Its row in the manifest is removed first and
+// written last. Files that gpuid wrote are kept.
 func (s *Serials) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
 	if err := s.manifest.apply(ctx, h, []change{{table.Hours, none}}); err != nil {
@@ -136,12 +136,12 @@ func hourFolder(h *table.Hour) string {
 	return path.Join(h.Start.UTC().Format("year=2006/month=01/day=02/hour=15"), clusterFolder(h.Cluster))
 }
 
-// fileName has gpuid's pattern, and is the same in each revision of the hour.
+// fileName follows gpuid's pattern. It is the same for each revision of the hour.
 func fileName(h *table.Hour) string {
 	return h.Start.UTC().Format("20060102-150405") + "-gpuledger.csv"
 }
 
-// put writes a file, again if another program changes it at the same time.
+// put writes a file, and retries if another program changes it at the same time.
 func (s *Serials) put(ctx context.Context, name string, readings []gpuid.Reading) error {
 	var data bytes.Buffer
 	out := csv.NewWriter(&data)

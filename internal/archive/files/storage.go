@@ -12,18 +12,18 @@ type storage interface {
 	// open opens a file and returns its tag. The content is nil if there is no file, or if it still has the
 	// known tag.
 	open(ctx context.Context, name, known string) (content, string, error)
-	// list calls each for the files in a folder, and for its folders: in a deep list the files in these instead.
-	// A missing folder is empty.
+	// list calls each for the files and the folders in a folder. A deep list contains all files
+	// below the folder, and no folders. A missing folder is empty.
 	list(ctx context.Context, of listing, each func(info)) error
-	// write replaces the file with a tag at once, and returns the new tag. The error is errChanged
-	// if the file has another tag.
+	// write replaces the file atomically if it still has the given tag, and returns the new tag.
+	// The error is errChanged if the file has another tag.
 	write(ctx context.Context, name string, data []byte, tag string) (string, error)
 	// remove removes a file, if it exists.
 	remove(ctx context.Context, name string) error
 	Close() error
 }
 
-// listing selects the files of a list.
+// listing selects the files to list.
 type listing struct {
 	folder string
 	deep   bool
@@ -44,7 +44,7 @@ type content interface {
 	Size() (int64, error)
 }
 
-// object is a content in memory.
+// object is the content of a file in memory.
 type object struct{ *bytes.Reader }
 
 // Size returns the size of the object.

@@ -35,8 +35,8 @@ type gpuKey struct{ node, uuid string }
 
 func gpuOf(l Labels) gpuKey { return gpuKey{l.Get("node"), l.Get("UUID")} }
 
-// Account identifies a counter of a GPU. Serial and chassis are attributes of its samples: they may
-// become known later.
+// Account identifies a counter of a GPU. Serial number and chassis are not part of it: they are
+// attributes of samples, and may become known later.
 type Account struct {
 	gpuKey
 	metric string
@@ -52,7 +52,7 @@ func (c *counter) account(l Labels) Account {
 	return a
 }
 
-// AccountOf returns the account of a series, false if its metric has no opening values.
+// AccountOf returns the account of a series, false if no opening values are read for its metric.
 func AccountOf(l Labels) (Account, bool) {
 	c, ok := opened[l.Metric()]
 	if !ok {
@@ -81,7 +81,7 @@ func (s Series) Last() (Sample, bool) {
 // Openings are the last samples of accounts at or before a moment.
 type Openings map[Account]Sample
 
-// Add adds the last sample of a series. The later one of an account is kept.
+// Add adds the last sample of a series. For each account the latest sample is kept.
 func (o Openings) Add(s Series) {
 	a, ok := AccountOf(s.Labels)
 	last, sampled := s.Last()
@@ -93,7 +93,7 @@ func (o Openings) Add(s Series) {
 	}
 }
 
-// timeline returns the value of a series at moments in ascending order.
+// timeline looks up the value of a series at moments in ascending order.
 type timeline struct {
 	value float64
 	known bool

@@ -51,7 +51,8 @@ type board struct {
 	maxPower        int64
 	openings        Openings
 	series          map[string][]Series // by metric
-	// seen is the first scrape of the GPU: the start if it has an opening value, else its first sample.
+	// seen is the time of the GPU's first scrape: the start of the hour if there is an opening
+	// value, else the first sample.
 	seen    int64
 	created map[Account][]Sample
 	tracks  []*track
@@ -95,8 +96,8 @@ func (b *board) fail(err error) *BoardError {
 	return e
 }
 
-// power returns the highest power of the board. A counter that covers more than the GPU, or may do so, also has
-// the energy of a CPU or of a second GPU.
+// power returns the highest power of the board. A counter that covers more than the GPU, or may do
+// so, can include the energy of a CPU or of a second GPU.
 func (b *board) power() int64 {
 	for _, s := range b.series[source] {
 		if s.Labels.Get("scope") != "gpu" {
@@ -139,7 +140,7 @@ func (b *board) settle() error {
 	return fmt.Errorf("the values of scrapes exclude each other: %w", ErrImplausible)
 }
 
-// healthOnly adds up the counters of errors only.
+// healthOnly adds up only the counters of errors.
 func (b *board) healthOnly() {
 	for _, t := range b.tracks {
 		if t.sum = 0; t.kind == health && len(t.samples) > 0 {
@@ -148,10 +149,10 @@ func (b *board) healthOnly() {
 	}
 }
 
-// maxRounds limits how often samples are dropped because of others.
+// maxRounds limits the number of rounds in which samples are dropped because others were dropped.
 const maxRounds = 10
 
-// read joins the samples of each account. It returns the times of values that no counter can have.
+// read joins the samples of each account. It returns the times of impossible values.
 func (b *board) read() (bad map[int64]bool, err error) {
 	bad = make(map[int64]bool)
 	b.seen = b.start + b.lookback
@@ -187,7 +188,7 @@ func (b *board) read() (bad map[int64]bool, err error) {
 			}
 		}
 	}
-	// The order decides which error is returned.
+	// Sorted, because the order decides which error is returned.
 	slices.SortFunc(b.tracks, func(x, y *track) int {
 		return cmp.Or(cmp.Compare(x.name, y.name), slices.Compare(x.account.labels[:], y.account.labels[:]))
 	})
@@ -211,8 +212,8 @@ func (b *board) scrapes() int {
 	return len(times)
 }
 
-// steady removes created timestamps that no counter can have, and single ones between equal ones: a counter
-// does not return to an earlier start.
+// steady removes impossible created timestamps. It also removes a timestamp between two equal ones,
+// because a counter cannot return to an earlier start.
 func steady(opening Sample, samples []Sample) (kept []Sample) {
 	before := opening.Value
 	for i, s := range samples {
@@ -232,8 +233,8 @@ func (b *board) createdAt(c *counter, a Account) timeline {
 	return timeline{opening.Value, known && isExact(opening.Value), b.created[a]}
 }
 
-// isNew reports whether the whole first value of an account without an opening belongs to this
-// hour, because no earlier hour has a part of it.
+// isNew reports whether the first value of an account without an opening value belongs to this hour
+// as a whole, because no earlier hour contains a part of it.
 //   - On a GPU that was scraped before, a new counter began at 0.
 //   - The counters of a GPU that appears count from 0, unless they are older than Lookback: the GPU
 //     returned, or the record begins.
@@ -246,8 +247,8 @@ func (b *board) isNew(a Account, first int64) bool {
 	return known && began*1000 >= float64(b.start-b.lookback)
 }
 
-// sum checks the GPU time of all owners against the clock, from the first sample of each in the hour: the time
-// of the value before it may be unknown.
+// sum checks that the GPU time of all owners does not exceed the elapsed time. It counts from the
+// first sample of each owner in the hour, because the time of the value before it may be unknown.
 func (b *board) sum() error {
 	begin, end, sum := b.start+b.lookback, b.start, int64(0)
 	for _, t := range b.tracks {
@@ -262,8 +263,8 @@ func (b *board) sum() error {
 	return nil
 }
 
-// overlap is the time by which the GPU times of all owners may exceed the clock: the node's clock
-// determines the begin and the end of their counters.
+// overlap is the time, in milliseconds, by which the GPU times of all owners may exceed the elapsed
+// time, because the node's clock determines the start and the end of their counters.
 const overlap = 10 * 60 * 1000
 
 // name returns the name of an account in errors.

@@ -1,5 +1,5 @@
 // Package fold computes what one cluster used in one hour from the raw samples of the record
-// (docs/history.md). It is pure: standard library only, and no clock.
+// (docs/history.md). It uses only the standard library, and no clock.
 //
 // Amounts are differences of counters, in integers: millijoules and milliseconds. The last value
 // of an hour is the opening value of the next one, so hours add up to days exactly. The charges of
@@ -37,14 +37,15 @@ type Input struct {
 	Start   time.Time // full hour
 	// MaxPower is the highest power of a GPU in watts; 0 is [DefaultMaxPower].
 	MaxPower int64
-	// Openings are the last samples at or before the start, none older than Lookback.
+	// Openings contains the last samples at or before the start of the hour, none older than
+	// Lookback.
 	Openings Openings
-	// Series have the samples after the start, until the end of the hour at the latest.
+	// Series contains the samples after the start of the hour, up to its end.
 	Series []Series
 }
 
-// Unrecorded is the reason of energy that no series of the record has: a pod or unit began and was
-// retired while the exporter was not scraped.
+// Unrecorded is the reason for energy of pods or units without a series in the record: they began
+// and were retired while the exporter was not scraped.
 const Unrecorded = "unrecorded"
 
 // The errors of records that cannot be folded.
@@ -54,12 +55,13 @@ var (
 	ErrReplicas = errors.New("two series of the same account overlap: deduplicate the replicas of Prometheus in the store")
 	// ErrOvercharged means that charges exceed the energy of a board.
 	ErrOvercharged = errors.New("the charges exceed the energy of the board")
-	// ErrImplausible means that a board has impossible values other than single ones, which are dropped.
+	// ErrImplausible means that a board has several impossible values in a row. Single impossible
+	// values are dropped.
 	ErrImplausible = errors.New("the record is implausible: delete these samples in the store, or set --gpu.max-power if the board can draw more")
 )
 
-// Fold computes the rows of an hour, without owners. The error is of type [BoardErrors]. The hour then
-// has places, health and owners, but no amounts.
+// Fold computes the rows of an hour, without owners. The error is of type [BoardErrors]. If there
+// is an error, the hour contains places, health and owners, but no amounts.
 func Fold(in Input) (*table.Hour, error) {
 	hour := &table.Hour{Cluster: in.Cluster, Start: in.Start.UTC()}
 	r := rows{gpus: make(map[gpuKey]*table.GPU), charges: make(map[chargeKey]*table.Charge), refused: make(map[gpuKey]*BoardError)}
@@ -82,7 +84,7 @@ func Fold(in Input) (*table.Hour, error) {
 	return hour, r.close(hour)
 }
 
-// merge joins the series of each account, which follow each other in time.
+// merge joins the series of each account. They must follow each other in time.
 func (c *counter) merge(series []Series) (map[Account][]Sample, error) {
 	slices.SortFunc(series, func(a, b Series) int { return cmp.Compare(a.Samples[0].Time, b.Samples[0].Time) })
 	accounts := make(map[Account][]Sample, len(series))

@@ -6,8 +6,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// grow records that a counter grew by n between two points. The first growth of a new counter began at its created
-// timestamp, other growth at the sample before it, or at the start of the hour. It ended at a sample.
+// grow records that a counter grew by n between two points. The first growth of a new counter began
+// at its created timestamp. Other growth began at the previous sample or at the start of the hour.
+// All growth ended at a sample.
 func (t *track) grow(b *board, from, to *point, n int64) {
 	if n == 0 {
 		return
@@ -20,9 +21,10 @@ func (t *track) grow(b *board, from, to *point, n int64) {
 	t.ended = to.time
 }
 
-// opened returns the time when a new counter was 0. Its created timestamp is from the clock of the node, so it is
-// limited by the scrapes of the board: the first one with the counter, and the one before that. Without a timestamp
-// it is the scrape before in this hour, or the start of the hour.
+// opened returns the time when a new counter was 0. Its created timestamp comes from the clock of
+// the node, so it is limited to the time between two scrapes of the board: the last one before the
+// counter appeared, and the first one with the counter. Without a timestamp the time is the last
+// scrape before the counter in this hour, or the start of the hour.
 func (b *board) opened(first *point) int64 {
 	before := b.start - b.lookback
 	for _, s := range b.series[boardEnergy] {

@@ -35,8 +35,8 @@ func (in *Input) Closings() Openings {
 	return o
 }
 
-// isDoubtful reports whether the step from one sample to the next one needs a closer look. It may be a
-// restart.
+// isDoubtful reports whether the step from one sample to the next one may be implausible. It may
+// also be a restart.
 func (in *Input) isDoubtful(c *counter, a, b Sample) bool {
 	before, exact := c.exact(a.Value)
 	now, ok := c.exact(b.Value)
@@ -44,7 +44,7 @@ func (in *Input) isDoubtful(c *counter, a, b Sample) bool {
 	return !exact || !ok || now < before || now-before > t.most(b.Time-a.Time)
 }
 
-// some returns the records of some GPUs.
+// some returns the records of the given GPUs.
 func (in *Input) some(gpus map[gpuKey]bool) map[gpuKey]*board {
 	if len(gpus) == 0 {
 		return nil
@@ -73,8 +73,8 @@ func (b *board) closings() Openings {
 	return o
 }
 
-// Doubtful returns the GPUs with opening values that the samples do not continue. Their samples before the
-// hour show which of them are wrong: see [Input.Reopen].
+// Doubtful returns the GPUs with opening values that the samples do not continue. The samples
+// before the hour show which opening values are wrong: see [Input.Reopen].
 func (in *Input) Doubtful() (boards []Board) {
 	seen, certain := in.wrongOpenings()
 	present, doubtful := make(map[gpuKey]bool), make(map[gpuKey]bool)
@@ -104,8 +104,8 @@ func (in *Input) Doubtful() (boards []Board) {
 	return boards
 }
 
-// beginsDoubtful reports whether the first step of a counter is doubtful, and whether its opening value is known. Without
-// one the counter begins at 0.
+// beginsDoubtful reports whether the first step of a counter is doubtful, and whether its opening
+// value is known. Without an opening value the counter begins at 0.
 func (in *Input) beginsDoubtful(c *counter, s Series) (doubtful, known bool) {
 	opening, known := in.Openings[c.account(s.Labels)]
 	if !known {
@@ -115,12 +115,14 @@ func (in *Input) beginsDoubtful(c *counter, s Series) (doubtful, known bool) {
 	return moved >= 0 && in.isDoubtful(c, opening, s.Samples[moved]), known
 }
 
-// wrongOpenings returns the GPUs with opening values, and the GPUs with a certainly wrong one.
+// wrongOpenings returns the GPUs with opening values, and the GPUs with an opening value that is
+// certainly wrong.
 func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 	seen, certain = make(map[gpuKey]bool), make(map[gpuKey]bool)
 	for a, s := range in.Openings {
 		seen[a.gpuKey] = true
-		// No pod has more energy than its board. It may have ended with a wrong value.
+		// A pod cannot have more energy than its board. Such a value is wrong; the pod may have
+		// ended with it.
 		board, known := in.Openings[Account{gpuKey: a.gpuKey, metric: boardEnergy}]
 		if c := opened[a.metric]; c.add != nil && (!isExact(s.Value*c.unit) || c.kind == energy && known && s.Value > board.Value) {
 			certain[a.gpuKey] = true
@@ -131,7 +133,7 @@ func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 
 // Reopen sets the opening values of GPUs by their samples before the hour.
 func (in *Input) Reopen(before []Series) {
-	for _, window := range []time.Duration{Lookback, time.Hour} { // a day may have several wrong values
+	for _, window := range []time.Duration{Lookback, time.Hour} { // a day may contain several wrong values
 		past := Input{Start: in.Start.Add(-window), MaxPower: in.MaxPower}
 		from, until := past.Start.UnixMilli(), in.Start.UnixMilli()
 		for _, s := range before {

@@ -18,7 +18,8 @@ const (
 	workloadInfo    = "gpuledger_workload_info"
 	machineInfo     = "gpuledger_node_machine_info"
 	namespaceLabels = "kube_namespace_labels"
-	// UnitInfo describes units. The time of its last sample counts.
+	// UnitInfo describes units. If several series describe a unit, the times of their last samples
+	// decide.
 	UnitInfo    = "gpuledger_unit_info"
 	kubePodInfo = "kube_pod_info"
 )
@@ -39,14 +40,16 @@ type owners struct {
 	units      map[unitKey]unit
 }
 
-// unitKey is a unit on a node: containers and services of different nodes may have one name.
+// unitKey is a unit on a node, because containers and services of different nodes may have the same
+// name.
 type unitKey struct{ node, manager, unit string }
 
 // unit contains the account that a unit is charged to, such as the account of a Slurm job, and its user.
 type unit struct{ account, user string }
 
-// newOwners reads the owners. Replicas of the reconciler report the same series; a series of a pod
-// with more known labels is the later one, because the reconciler does not forget owners.
+// newOwners reads the owners. Replicas of the reconciler report the same pods. Of several series of
+// a pod, the one with the most known labels is the latest, because the reconciler does not forget
+// owners.
 func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*table.Pod), make(map[table.PodID]bool), make(map[string]table.Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
 	by := make(map[string][]map[string]string)
@@ -77,7 +80,7 @@ func newOwners(series []Series, teamLabel string) *owners {
 	return o
 }
 
-// addPods adds pods with their workloads, and machines, from series by metric.
+// addPods adds pods with their workloads, and machines, from series that are grouped by metric.
 func (o *owners) addPods(by map[string][]map[string]string) {
 	for _, l := range by[podInfo] {
 		p := o.pod(l)
@@ -95,7 +98,7 @@ func (o *owners) addPods(by map[string][]map[string]string) {
 	}
 }
 
-// addTeams adds the teams of namespaces and of their pods, which a label names.
+// addTeams adds the teams of namespaces and of their pods. A label names the team.
 func (o *owners) addTeams(by map[string][]map[string]string, team string) {
 	for _, l := range by[namespaceLabels] {
 		o.namespaces[l["namespace"]] = cmp.Or(l[team], o.namespaces[l["namespace"]])
@@ -117,8 +120,8 @@ type description struct {
 
 func (d description) user() string { return cmp.Or(d.labels["user"], d.labels["uid"]) }
 
-// compare orders descriptions as the rule gpuledger:unit_owner:present1h does: the last one with an account counts, else the
-// last one with a user.
+// compare orders descriptions like the rule gpuledger:unit_owner:present1h: the last description
+// with an account counts, else the last one with a user.
 func (d description) compare(e description) int {
 	first := func(a, b string) int { return min(len(a), 1) - min(len(b), 1) }
 	return cmp.Or(
@@ -141,7 +144,7 @@ func (o *owners) know(namespace, pod, uid string) {
 	o.known[table.PodID{Namespace: namespace, Pod: pod}] = true
 }
 
-// unknown returns the charged pods that the owners do not have by UID or name.
+// unknown returns the charged pods for which no owner is found by UID or name.
 func (o *owners) unknown(charges []table.Charge) []table.PodID {
 	all := make(map[table.PodID]bool)
 	for i := range charges {

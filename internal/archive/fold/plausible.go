@@ -10,9 +10,10 @@ import (
 const DefaultMaxPower = 2000
 
 const (
-	// slack is the time by which a counter may be behind or ahead of its scrape, in milliseconds.
+	// slack is the time, in milliseconds, by which a counter may be behind or ahead of its scrape.
 	slack = 2 * 60 * 1000
-	// skew is the same for the clock of a node, which sets created timestamps.
+	// skew is the time, in milliseconds, by which the clock of a node may be behind or ahead. This
+	// clock sets created timestamps.
 	skew = 60 * 60 * 1000
 	// maxExact is the value up to which all integers are exact.
 	maxExact = 1 << 53
@@ -24,9 +25,9 @@ type kind int
 const (
 	energy  kind = iota // bounded by the power of the board
 	gpuTime             // bounded by the clock
-	held                // time summed over containers and instances, without a bound
-	bound               // upper bound of uncounted energy: one of a gap exceeds the power of the board
-	health              // counts of errors: they have no bound, and may fall at any time
+	held                // time that is summed over containers and instances, so it has no bound
+	bound               // upper bound of uncounted energy; after a gap it may rise faster than the board's power allows
+	health              // counts of errors; they have no bound and may fall at any time
 )
 
 // rate returns the highest increase in a millisecond, 0 for none.
@@ -40,8 +41,8 @@ func (k kind) rate(power int64) int64 {
 	return 0
 }
 
-// exact returns a value in the smallest unit, false if no counter can have it: joules have at most three
-// decimals.
+// exact returns a value in the smallest unit, rounded. It returns false for a value that no counter
+// can have: it is negative, not a number, or too large to be exact.
 func (c *counter) exact(value float64) (int64, bool) {
 	if !isExact(value * c.unit) {
 		return 0, false
@@ -57,8 +58,9 @@ type track struct {
 	account Account
 	samples []Sample
 	rate    int64
-	// first and last are the first and the last plausible point. sum is the increase between them, and within
-	// is its part between samples. If based is set, first is the point before the hour.
+	// first and last are the first and the last plausible point. sum is the increase between them,
+	// and within the part of sum between samples. If based is set, first is the point before the
+	// hour.
 	first, last point
 	sum, within int64
 	based       bool
@@ -71,7 +73,8 @@ type point struct {
 	time, value int64
 	began       float64
 	known       bool // began
-	// moved is the first time with this value. A driver that does not respond stops a counter.
+	// moved is the first time with this value. It is earlier than the sample if the counter
+	// stopped, because the driver did not respond.
 	moved int64
 	// isNew is set for the beginning of a new counter, which has no sample.
 	isNew bool
@@ -92,7 +95,7 @@ func (t *track) drop(bad map[int64]bool) {
 	}
 }
 
-// settle finds the plausible samples, and adds the times of the others.
+// settle finds the plausible samples, and adds the times of the implausible ones to bad.
 func (t *track) settle(b *board, bad map[int64]bool) error {
 	if len(t.samples) == 0 { // all were dropped
 		if t.sum, t.within, t.last = 0, 0, t.first; !t.based {
@@ -142,7 +145,7 @@ func (t *track) point(s Sample, created *timeline) (p point) {
 	return p
 }
 
-// direct adds up all samples. It returns false if one does not continue the one before.
+// direct adds up all samples. It returns false if a sample does not continue the sample before it.
 func (t *track) direct(b *board) bool {
 	created := b.createdAt(t.counter, t.account)
 	samples := t.samples
@@ -183,9 +186,9 @@ func (t *track) most(milliseconds int64) int64 {
 	return t.rate * (min(max(milliseconds, 0), 10*Lookback.Milliseconds()) + slack)
 }
 
-// step returns the increase from one point to a later one, false if it is implausible. A counter with
-// another created timestamp restarted at 0. So did a counter with a smaller value, unless its created
-// timestamp is known.
+// step returns the increase from one point to a later one, false if it is implausible. A counter
+// restarted at 0 if its created timestamp changed, or if its value fell and its created timestamp
+// is unknown.
 func (t *track) step(a, b *point) (int64, bool) {
 	most, rise := t.most(b.time-a.moved), b.value-a.value
 	same := a.known && b.known && a.began == b.began
@@ -207,7 +210,7 @@ func (p *point) move(before *point) {
 	}
 }
 
-// restarted reports whether a counter has another created timestamp.
+// restarted reports whether the created timestamp of a counter changed.
 func restarted(a, b *point) bool { return a.known && b.known && a.began != b.began }
 
 // jumps returns the error of a counter that jumps from one value to another.

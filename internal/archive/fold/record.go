@@ -16,8 +16,8 @@ const (
 	boardEnergy  = "gpuledger_board_energy_joules_total"
 )
 
-// counter describes a counter of the record: the labels that identify a series of a GPU, and where
-// its increase belongs.
+// counter describes a counter of the record: the labels that identify a series of a GPU, and the
+// field to which its increase is added.
 type counter struct {
 	name string
 	by   []string
@@ -46,7 +46,7 @@ var boards = []counter{
 	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, health, boardCreated, func(r *rows, a Account, n int64) { addRemapped(r.gpu(a), a.labels[0], n) }},
 }
 
-// amounts are the counters of an owner after the prefix of their names.
+// amounts contains the counters of an owner, with their names after the prefix.
 var amounts = []struct {
 	name string
 	kind kind
@@ -62,7 +62,8 @@ var amounts = []struct {
 	{"busy_seconds_total", held, func(c *table.Charge) *int64 { return &c.Busy }},
 }
 
-// throttled are the counters of an owner whose last label is the cause of throttling. A cause without an amount is not filed.
+// throttled contains the counters of an owner that have the cause of throttling as their last
+// label. A cause without an amount is not filed.
 var throttled = []struct {
 	name string
 	kind kind
@@ -76,7 +77,7 @@ var throttled = []struct {
 	}},
 }
 
-// owned returns the counters of the owner that some labels name.
+// owned returns the counters of an owner that the given labels identify.
 func owned(prefix string, by []string, created string, charge func(*rows, Account) *table.Charge) (all []counter) {
 	for _, amount := range amounts {
 		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, created, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})
@@ -94,7 +95,7 @@ func owned(prefix string, by []string, created string, charge func(*rows, Accoun
 // Metrics are the metrics that Fold reads in an hour.
 func Metrics() []string { return append([]string{placement, source}, Opened()...) }
 
-// Opened are the metrics with opening values.
+// Opened returns the metrics for which opening values are read.
 func Opened() []string {
 	var names []string
 	for _, c := range slices.Concat(created, counters) {
@@ -103,7 +104,7 @@ func Opened() []string {
 	return names
 }
 
-// opened are the counters and created timestamps by metric.
+// opened contains the counters and created timestamps by metric.
 var opened = func() map[string]*counter {
 	all := make(map[string]*counter)
 	for _, group := range [][]counter{counters, created} {
@@ -114,5 +115,6 @@ var opened = func() map[string]*counter {
 	return all
 }()
 
-// created are the metrics with the created timestamps of the counters of a board, a pod and a unit.
+// created contains the metrics with the created timestamps of the counters of a board, a pod and a
+// unit.
 var created = []counter{{name: boardCreated}, {name: podCreated, by: podLabels}, {name: unitCreated, by: unitLabels}}

@@ -73,7 +73,7 @@ func addRemapped(g *table.GPU, kind string, n int64) {
 	}
 }
 
-// place adds the attributes of each GPU, by its last scrape.
+// place adds the attributes of each GPU, as its last scrape reports them.
 func (r *rows) place(series map[string][]Series) {
 	latest := func(series []Series) []Series {
 		return slices.SortedFunc(slices.Values(series), func(a, b Series) int {

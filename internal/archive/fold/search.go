@@ -8,10 +8,11 @@ import (
 // maxPoints limits the search for plausible samples: it compares each with all others.
 const maxPoints = 5000
 
-// candidate is a point in the search for plausible ones.
+// candidate is a point in the search for plausible points.
 type candidate struct {
 	point
-	// The longest plausible sequence that ends with this point has length points. before is its point before this one.
+	// length is the number of points in the longest plausible sequence that ends with this point,
+	// and before the previous point of this sequence.
 	before *candidate
 	length int
 }
@@ -53,8 +54,8 @@ func (t *track) search(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// longest returns the longest sequence of points in which each continues the one before. It begins with
-// the point before the samples, if there is one.
+// longest returns the longest sequence of points in which each point continues the previous one. It
+// begins with the point before the samples, if there is one.
 func (t *track) longest(all []*candidate, based bool) []*candidate {
 	last := all[0]
 	for j, c := range all {
@@ -84,9 +85,9 @@ func (t *track) longest(all []*candidate, based bool) []*candidate {
 	return kept
 }
 
-// explain returns an error unless all points that are not kept are wrong. A point is wrong if it is a single
-// one at the beginning, at the end or before a restart, or if no counter can have it between the kept points
-// around it. Other points are a jump that stays.
+// explain returns an error unless all points that are not kept are wrong. A point is wrong if it is
+// a single point at the beginning, at the end or before a restart, or if it is impossible between
+// the kept points around it. Other points mean that the counter jumped and stayed there.
 func (t *track) explain(all, kept []*candidate) error {
 	var before *candidate
 	var run []*candidate
@@ -103,7 +104,7 @@ func (t *track) explain(all, kept []*candidate) error {
 	return t.explainRun(before, run, nil)
 }
 
-// explainRun explains the points between two kept ones; nil is the beginning or the end.
+// explainRun explains the points between two kept points. nil stands for the beginning or the end.
 func (t *track) explainRun(before *candidate, run []*candidate, after *candidate) error {
 	if len(run) == 0 || len(run) == 1 && (before == nil || after == nil || restarted(&run[0].point, &after.point)) {
 		return nil
@@ -127,7 +128,7 @@ func (t *track) explainRun(before *candidate, run []*candidate, after *candidate
 	return fmt.Errorf("%s has values that exclude each other: %w", t.account.name(), ErrImplausible)
 }
 
-// continues reports whether a counter without a bound can have both values.
+// continues reports whether a counter without a bound can have one value after the other.
 func (t *track) continues(a, b *point) bool {
 	return b.value >= a.value || restarted(a, b)
 }

@@ -1,4 +1,5 @@
-// Package gpuid has the serial numbers of boards as the records of gpuid (github.com/mchmarny/gpuid).
+// Package gpuid converts the serial numbers of boards to the records of gpuid
+// (github.com/mchmarny/gpuid).
 package gpuid
 
 import (
@@ -9,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reading is a record of gpuid: a serial number that was read on a node. The SQL view serials has the same rows.
+// Reading is a record of gpuid: a serial number that was read on a node. The SQL view serials
+// contains the same rows.
 type Reading struct {
 	Cluster string    `json:"cluster"`
 	Node    string    `json:"node"`
@@ -62,8 +64,8 @@ func (n *Node) add(r Reading) {
 	}
 }
 
-// readingOf returns the reading of a GPU. gpuid's machine is the last part of the Node's provider id; on machines without a
-// provider it has no readings.
+// readingOf returns the reading of a GPU. In gpuid a machine is the last part of the Node's
+// provider id. gpuid has no readings of machines without a provider id.
 func readingOf(cluster string, g *table.GPU) Reading {
 	return Reading{cluster, g.Node, cmp.Or(g.Machine, g.SystemUUID), "gpuledger", g.ChassisSerial, g.Serial, g.Last.UTC()}
 }

@@ -41,8 +41,8 @@ type line struct {
 }
 
 // Open reads a file of JSON lines, or creates it, and locks it: another process cannot open it at
-// the same time. A later line of an hour replaces an earlier one. An incomplete last line, left
-// from a crash, is removed.
+// the same time. A later line of an hour replaces an earlier one. An incomplete last line, which a
+// crash left, is removed.
 func Open(path string) (*Manifest, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
@@ -91,7 +91,7 @@ func (m *Manifest) set(l line) {
 	m.filed[hour{l.Cluster, l.Hour.Unix()}] = table.Filed{Revision: l.Revision, Digest: l.Digest, Reason: l.Reason}
 }
 
-// Filed returns what is filed of an hour, zero for nothing.
+// Filed returns the entry of an hour, zero if the hour is not filed.
 func (m *Manifest) Filed(cluster string, start time.Time) table.Filed {
 	return m.filed[hour{cluster, start.Unix()}]
 }

@@ -15,7 +15,8 @@ import (
 // file is a file of events. It is opened for each addition, so that it can be rotated.
 type file struct{ path string }
 
-// openFile returns a file and the ids in it. It removes a last line that a crash cut, but changes no other file.
+// openFile opens a file and returns the ids in it. It removes an incomplete last line, which a
+// crash left, but never changes a file with other content.
 func openFile(path string) (*file, map[string]bool, error) {
 	f, sent := &file{path}, make(map[string]bool)
 	text, err := os.ReadFile(path)
@@ -37,14 +38,15 @@ func openFile(path string) (*file, map[string]bool, error) {
 	return f, sent, nil
 }
 
-// isCut reports whether a line is the beginning of an event.
+// isCut reports whether a line is an incomplete event.
 func isCut(line []byte) bool {
 	begin := bytes.TrimRight(table.Moves.AppendJSON(nil, 0, nil), "}\n")
 	n := min(len(line), len(begin))
 	return bytes.Equal(line[:n], begin[:n])
 }
 
-// add appends events. They are durable when it returns; if they cannot be written whole, none is added.
+// add appends events. They are durable when it returns. If they cannot be written completely, none
+// is added.
 func (f *file) add(_ context.Context, rows [][]any) (err error) {
 	var lines []byte
 	for _, row := range rows {

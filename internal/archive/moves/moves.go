@@ -1,5 +1,5 @@
-// Package moves sends the events of boards to a webhook and a file, once their hours are filed. Each event is sent at least
-// once, with an id by which receivers drop repetitions.
+// Package moves sends the events of boards to a webhook and a file, once their hours are filed.
+// Each event is sent at least once, with an id by which receivers can drop duplicates.
 package moves
 
 import (
@@ -52,7 +52,8 @@ func (c *Config) webhook() webhook.Config {
 const (
 	// window is the time for which events are read again, because late samples may add some.
 	window = 7 * 24 * time.Hour
-	// before is the time before the window from which hours are read, too: a board in them is not new.
+	// before is the length of a period before the window that is read, too: a board that was there
+	// is not new.
 	before = 24 * time.Hour
 	// minRetry and maxRetry limit the time until a failure is repeated.
 	minRetry, maxRetry = 10 * time.Second, 5 * time.Minute
@@ -68,7 +69,7 @@ type Pusher struct {
 	logged  string // the last failure
 }
 
-// outlet is a receiver of events, and the ids that it has.
+// outlet is a receiver of events, and the ids that it already received.
 type outlet struct {
 	name string
 	sent map[string]bool
@@ -96,7 +97,7 @@ func New(c Config, open func(ctx context.Context) (books.Source, error), now tim
 	return p, nil
 }
 
-// Filed requests the events until a moment. All clusters are filed until then.
+// Filed requests that the events until a moment are sent. All clusters must be filed until then.
 func (p *Pusher) Filed(until time.Time) {
 	select {
 	case <-p.wake: // an earlier moment
@@ -117,7 +118,8 @@ func (p *Pusher) Run(ctx context.Context) error {
 	}
 }
 
-// repeat sends the events until a moment, and retries after a failure until there is a later moment.
+// repeat sends the events until a moment. After a failure it retries, until a later moment is
+// requested.
 func (p *Pusher) repeat(ctx context.Context, until time.Time) {
 	for delay := minRetry; ; delay = min(2*delay, maxRetry) {
 		err := p.push(ctx, until)
@@ -143,7 +145,7 @@ func (p *Pusher) repeat(ctx context.Context, until time.Time) {
 	}
 }
 
-// push sends the events that outlets lack.
+// push sends each outlet the events that it lacks.
 func (p *Pusher) push(ctx context.Context, until time.Time) (err error) {
 	source, err := p.open(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Err matches all permanent errors in [errors.Is].
 var Err = errors.New("permanent error")
 
-// failure is a permanent error with the text of its cause.
+// failure is a permanent error; its text is the text of the cause.
 type failure struct{ error }
 
 func (f failure) Unwrap() error        { return f.error }
@@ -37,13 +37,14 @@ func If(condition bool, err error) error {
 	return err
 }
 
-// Path reports whether a file system rejects the name of a file.
+// Path reports whether an error means that a file system rejects the name of a file.
 func Path(err error) bool {
 	return errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EILSEQ) || errors.Is(err, syscall.EINVAL)
 }
 
-// Status reports whether an HTTP status rejects the content of a request. Other statuses are
-// temporary: an administrator can repair credentials and addresses, and conflicts and limits pass.
+// Status reports whether an HTTP status means that the content of a request is rejected. Other
+// statuses are temporary: an administrator can repair credentials and addresses, and conflicts and
+// rate limits are temporary.
 func Status(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusProxyAuthRequired,
@@ -53,8 +54,8 @@ func Status(status int) bool {
 	return status/100 == 4
 }
 
-// SQLState reports whether a database rejects values: the classes 22 (data exceptions), 23 (violated
-// constraints) and 54 (a row or its index is too large) of SQLSTATE.
+// SQLState reports whether an SQLSTATE means that a database rejects values: the classes 22 (data
+// exceptions), 23 (violated constraints) and 54 (a row or its index is too large) of SQLSTATE.
 func SQLState(code string) bool {
 	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23") || strings.HasPrefix(code, "54")
 }

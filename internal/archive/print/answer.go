@@ -28,7 +28,7 @@ const (
 	Energy             // int64 in millijoules, printed in kilowatt hours
 	Span               // int64 in milliseconds, printed in hours
 	Share              // float64 from 0 to 1, printed in percent
-	Change             // float64 from -1, 0 for none, printed in percent with a sign
+	Change             // float64 of at least -1, 0 for no change, printed in percent with a sign
 	Number             // float64, such as an amount of money
 	Flag               // bool
 )
@@ -119,7 +119,7 @@ func visible(text string) string {
 	return b.String()
 }
 
-// plain returns a value for programs. Unknown ones are nil.
+// plain returns a value for programs, nil if it is unknown.
 func plain(value any) any {
 	at, ok := value.(time.Time)
 	switch {
@@ -168,7 +168,7 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// text writes a table for people. Columns without a title are omitted, and so are those without a value.
+// text writes a table for people. Columns without a title or without values are omitted.
 func (a Answer) text(w io.Writer, style Style) error {
 	head, rows := a.cells(style)
 	var table strings.Builder
@@ -205,7 +205,8 @@ func (a Answer) notices(w io.Writer, style Style) error {
 	return nil
 }
 
-// cells returns the printable titles and texts of the columns that have a title and a value.
+// cells returns the printable titles and texts of the columns that have a title and at least one
+// value.
 func (a Answer) cells(style Style) (head []string, rows [][]string) {
 	rows = make([][]string, len(a.Rows))
 	for i, c := range a.Columns {

@@ -11,12 +11,12 @@ var (
 	// special matches the characters that begin inline elements of Markdown, also those of GitHub: math,
 	// mentions and links without brackets.
 	special = regexp.MustCompile("[\\\\`*_\\[\\]<>#|~&!$@]|:/|(?i:www)\\.")
-	// start matches the beginning of a list, or a line below a heading.
+	// start matches the beginning of a list, or the underline of a heading.
 	start = regexp.MustCompile(`^([-+=]|\d+[.)])`)
 )
 
-// escape returns a printable text as Markdown within a line. CommonMark shows any punctuation after a
-// backslash as text.
+// escape returns a printable text as Markdown within a line. In CommonMark any punctuation after a
+// backslash is text.
 func escape(text string) string {
 	return special.ReplaceAllStringFunc(text, func(found string) string {
 		last := len(found) - 1

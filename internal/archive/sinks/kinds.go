@@ -16,35 +16,39 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// Kind is a kind of place.
+// Kind is a kind of place, such as a folder or PostgreSQL.
 type Kind struct {
-	// Name is the name of its first sink in logs and metrics.
+	// Name is the name of the first sink of this kind in logs and metrics.
 	Name string
-	// Flag is the flag of a place of this kind. The other flags that begin like it are the parameters of its URLs.
+	// Flag is the flag that names a place of this kind. Other flags with the same beginning are the
+	// parameters of its URLs.
 	Flag string
 	// Schemes are the schemes of its URLs, the usual one first.
 	Schemes []string
 	// Example is a URL. Help describes the filed data.
 	Example, Help string
 
-	// local is set if its URLs have a path or a word, and no host. Else driver is set if parameters of the driver may be in a
-	// URL, and fragment if all belong to the server: then the parameters of the sink follow #.
+	// local is set if the URLs of this kind consist of a path or a word, without a host. For other
+	// kinds, driver is set if a URL may contain parameters of the driver, and fragment if all
+	// parameters after ? belong to the server; the parameters of the sink then follow #.
 	local, driver, fragment bool
-	// parameters begin the names of the flags of parameters: folder. for --folder.format. It is empty if there are none.
+	// parameters is the prefix of the flags that are parameters: "folder." for --folder.format. It
+	// is empty if there are no parameters.
 	parameters string
-	// secret is the parameter with the file of a secret, empty if there is none.
+	// secret is the parameter that names the file of a secret, empty if there is none.
 	secret string
 
 	target func(o *Options) *string // the place in the options
 	valid  func(o *Options) error
 	open   func(ctx context.Context, o *Options) (Sink, error)
-	// events opens a place for events. It is nil if open does.
+	// events opens a place for events. It is nil if open also opens it for events.
 	events func(ctx context.Context, o *Options) (events.Sink, error)
-	// layout returns the layout of files. It is nil if there is one layout.
+	// layout returns the layout of files. It is nil if there is only one layout.
 	layout func(o *Options) string
-	// keepsEvents reports whether a place keeps events. It is nil if all do.
+	// keepsEvents reports whether a place keeps events. It is nil if all places of this kind do.
 	keepsEvents func(o *Options) bool
-	// books opens a place for reading. It is nil if the kind keeps no hours: unreadable is the reason.
+	// books opens a place for reading. It is nil if the kind keeps no hours; unreadable then
+	// contains the reason.
 	books      func(ctx context.Context, o *Options) (books.Source, error)
 	unreadable string
 }
@@ -142,7 +146,8 @@ var kinds = []*Kind{
 	},
 }
 
-// opened returns a nil interface in place of a nil pointer.
+// opened converts s to an interface. If there is an error it returns a nil interface, not an
+// interface with a nil pointer.
 func opened[I any, T any](s T, err error) (I, error) {
 	if err != nil {
 		var none I
@@ -166,7 +171,7 @@ func (k *Kind) Parameters() (names []string) {
 	return names
 }
 
-// Flags returns the flags that name places, or only those of kinds that can be read.
+// Flags returns the flags that name places, or only the flags of kinds that can be read.
 func Flags(readable bool) (names []string) {
 	for _, k := range kinds {
 		if !readable || k.books != nil {
@@ -185,7 +190,7 @@ func Help() string {
 	return strings.Join(all, ", ")
 }
 
-// Schemes lists the schemes of URLs, or only those of kinds that can be read.
+// Schemes lists the schemes of URLs, or only the schemes of kinds that can be read.
 func Schemes(readable bool) string {
 	var all []string
 	for _, k := range kinds {

@@ -1,4 +1,5 @@
-// Package sinks is the table of the places in which the archive is filed. A place is a URL, or a flag of the same kind.
+// Package sinks contains the table of the kinds of places in which the archive is filed. A URL or
+// the flag of a kind names a place.
 package sinks
 
 import (
@@ -19,7 +20,7 @@ import (
 
 // Sink is an opened place in which hours are filed.
 type Sink interface {
-	// Filed returns the row of an hour in the sink's manifest, zero if the hour is not filed.
+	// Filed returns the manifest's row of an hour, zero if the hour is not filed.
 	Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error)
 	// Replace files an hour in place of its earlier rows.
 	Replace(ctx context.Context, h *table.Hour) error
@@ -30,13 +31,14 @@ type Sink interface {
 type Place struct {
 	// Name is the name of the sink in logs and metrics.
 	Name string
-	// Label is the flag of the place, for errors. It has no secret.
+	// Label is the flag of the place, for errors. It contains no secret.
 	Label string
 	// Folder is the path of a folder, empty for another kind of place.
 	Folder string
 	Open   func(ctx context.Context) (Sink, error)
-	// Events opens the place for events. Its sink is used beside the sink of Open, because a sink is not safe for
-	// concurrent use. It is nil for a format or table without events.
+	// Events opens the place for events. The returned sink is separate from the sink of Open,
+	// because a sink is not safe for concurrent use. Events is nil for a format or table without
+	// events.
 	Events func(ctx context.Context) (events.Sink, error)
 	// Books opens the place for reading. It is nil if the place keeps no hours.
 	Books func(ctx context.Context) (books.Source, error)
@@ -44,8 +46,8 @@ type Place struct {
 
 // Options are the values of the flags of all kinds.
 type Options struct {
-	// Folder, Postgres, MySQL and SQLite are places: a folder, the URLs of databases, and a file. MySQLPassword is the
-	// file with the password of MySQL.
+	// Folder, Postgres, MySQL and SQLite name places: a folder, the URLs of databases, and a file.
+	// MySQLPassword is the file with the password of MySQL.
 	Folder, Postgres, MySQL, MySQLPassword, SQLite string
 	// Formats are the formats of files in the folder, Layout their layout.
 	Formats cli.List
@@ -72,8 +74,9 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; default of run without another sink is gpuledger.db in $STATE_DIRECTORY or the working directory")
 }
 
-// Places returns the places of flags, in the order of the table, and of URLs. The flags contain the defaults of the parameters of
-// URLs. The second place of a kind has the name of the kind with -2.
+// Places returns the places that flags name, in the order of the table, followed by the places of
+// URLs. The flags contain the defaults of the parameters of URLs. The second place of a kind is
+// named after the kind with the suffix -2.
 func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err error) {
 	counts, known := make(map[*Kind]int), make(map[string]string)
 	add := func(k *Kind, of *Options, label string) error {
@@ -111,7 +114,7 @@ func (o *Options) Places(fs *flag.FlagSet, urls []string) (all []Place, err erro
 	return all, nil
 }
 
-// Parse returns the place of a URL in a flag that reads an archive. Errors name the flag.
+// Parse returns the place of a URL in a flag that selects an archive to read. Errors name the flag.
 func Parse(name, text string, fs *flag.FlagSet) (Place, error) {
 	k, of, label, err := parse(name, text, fs)
 	switch {

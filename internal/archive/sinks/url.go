@@ -46,7 +46,7 @@ func parse(name, text string, fs *flag.FlagSet) (*Kind, *Options, string, error)
 	label := name + "=" + at.public
 	o, err := k.options(at, fs)
 	if err == nil {
-		if err = k.valid(o); err != nil { // it names flags: --s3.format is the parameter format
+		if err = k.valid(o); err != nil { // it names parameters as flags: --s3.format is the parameter format
 			err = errors.New(strings.ReplaceAll(err.Error(), "--"+cmp.Or(k.parameters, k.Flag), ""))
 		}
 	}
@@ -110,7 +110,8 @@ func (k *Kind) splitLocal(text string) (parts, error) {
 	return parts{path, at.RawQuery, at.Scheme + ":" + path}, nil
 }
 
-// own separates the parameters of the sink from the parameters of the driver, without a change of their encoding.
+// own separates the parameters of the sink from the parameters of the driver, and does not change
+// their encoding.
 func (k *Kind) own(query string) (own, others string) {
 	var ours, rest []string
 	names := k.Parameters()
@@ -124,8 +125,9 @@ func (k *Kind) own(query string) (own, others string) {
 	return strings.Join(ours, "&"), strings.Join(rest, "&")
 }
 
-// options returns the options of a URL. A parameter of the URL is the flag of its name for this place alone. If a flag names another
-// place of the kind, the flag with a secret belongs to that place: another server must not receive it.
+// options returns the options of a URL. A parameter of the URL acts like the flag of this name, but
+// for this place only. If a flag names another place of the same kind, the secret's flag belongs to
+// that place, because another server must not receive the secret.
 func (k *Kind) options(at parts, defaults *flag.FlagSet) (*Options, error) {
 	o, fs := new(Options), flag.NewFlagSet("", flag.ContinueOnError)
 	o.Register(fs)

@@ -19,8 +19,8 @@ type Appender interface {
 	Append(ctx context.Context, t table.Table, rows [][]any) error
 }
 
-// Events returns an event, a snapshot of the same version, and events in other hours, days, months and
-// without a time, with texts that need quotes. They arrived at the time of the first one.
+// Events returns an event, a snapshot of the same version, and events in other hours, days, months
+// and without a time, with texts that need quotes. All arrived at the time of the first event.
 func Events() []table.Event {
 	at := Noon.Add(30*time.Minute + 5*time.Millisecond)
 	e := event.Event{
@@ -40,8 +40,8 @@ func Events() []table.Event {
 	return table.Place(all, at)
 }
 
-// TestAppend checks that a sink adds each event once. The function rows returns all rows of a table as
-// the archive has them: values of columns as in [table.Format], in any order.
+// TestAppend checks that a sink adds each event once. The function rows returns all rows of a table
+// that the archive contains, in any order, with values as in [table.Format].
 func TestAppend(t *testing.T, open func(t *testing.T) (s Appender, rows func(t table.Table) [][]string)) {
 	s, rows := open(t)
 	all := Events()

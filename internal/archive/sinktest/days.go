@@ -15,8 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays checks that the sums of days equal the hours after each of some random changes: hours that are filed, filed again and
-// corrected, months that are pruned, clusters that are renamed. Compare, which may be nil, runs after each change, too.
+// TestDays checks that the sums of days equal the hours after each of some random changes: hours
+// that are filed, filed again and corrected, months that are pruned, clusters that are renamed.
+// compare also runs after each change, unless it is nil.
 func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare func(t *testing.T)) {
 	seeds, changes := uint64(3), 60
 	if testing.Short() {
@@ -74,7 +75,7 @@ func (r *randomDays) change(t *testing.T, s Renamer, n int) string {
 		return "rename " + cluster + " to " + r.clusters[i]
 	case kind < 7 && r.filed[key] != nil:
 		h := *r.filed[key]
-		h.Revision = int64(n) + 2 // corrections keep theirs when a cluster is renamed
+		h.Revision = int64(n) + 2 // corrections keep their revision when a cluster is renamed
 		h.State, h.Digest, h.Corrections = table.Corrected, "other", []table.Charge{r.charge("GPU-0", r.random.IntN(3))}
 		check(t, s.Correct(t.Context(), &h))
 		r.filed[key] = &h
@@ -124,7 +125,7 @@ func (r *randomDays) charge(uuid string, n int) table.Charge {
 	return c
 }
 
-// named are the values of a row by column.
+// named contains the values of a row by column.
 func named(of table.Table, row []string) map[string]string {
 	values := make(map[string]string)
 	for i, name := range of.Names() {
@@ -133,7 +134,8 @@ func named(of table.Table, row []string) map[string]string {
 	return values
 }
 
-// compareDays compares the sums of the days with the sums of their hours, after both are joined. It checks that days with a last hour are joined already.
+// compareDays joins the sums of the days and the sums of their hours, and compares them. It checks
+// that the sums of days with a last hour were already joined.
 func compareDays(t *testing.T, rows Rows) {
 	t.Helper()
 	ended := make(map[string]bool)
@@ -192,7 +194,7 @@ func texts(of table.Table, rows []map[string]string) (all [][]string) {
 	return sorted(all)
 }
 
-// dayOf returns the row of an hour as the sum of a single hour.
+// dayOf converts the row of an hour to the row of a sum that contains only this hour.
 func dayOf(t *testing.T, row map[string]string) map[string]string {
 	t.Helper()
 	row["day"], row["first_hour"], row["last_hour"], row["hours"] = row["hour"][:10], row["hour"], row["hour"], "1"
@@ -230,7 +232,7 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	return joined
 }
 
-// joinPlaces joins rows of a GPU that follow each other in a place and day.
+// joinPlaces joins consecutive rows of a GPU in one place and day.
 func joinPlaces(rows []map[string]string) (joined []map[string]string) {
 	slices.SortFunc(rows, func(a, b map[string]string) int {
 		return slices.Compare([]string{a["first_hour"], a["first_seen"], a["node"]}, []string{b["first_hour"], b["first_seen"], b["node"]})

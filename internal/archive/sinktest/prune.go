@@ -24,8 +24,8 @@ type Pruner interface {
 	Prune(ctx context.Context, before time.Time, dry bool, done func(table.Deleted)) error
 }
 
-// Rows returns all rows of a table as the archive has them: values of columns as in [table.Format], in any
-// order.
+// Rows returns all rows of a table that the archive contains, in any order, with values as in
+// [table.Format].
 type Rows func(t table.Table) [][]string
 
 // statement holds the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason and unit.
@@ -124,7 +124,7 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	h.want.add(of.Cluster, of.Start, "H100", &change)
 }
 
-// TestPrune checks that pruned hours keep exact sums and their rows of the manifest, and nothing else.
+// TestPrune checks that of pruned hours only exact sums and the rows of the manifest are kept.
 func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 	s, rows := open(t)
 	h := &history{rand.New(rand.NewPCG(1, 2)), make(statement)}

@@ -21,8 +21,8 @@ type Renamer interface {
 // NewName is the new name of [Cluster] in [TestRename].
 const NewName = "east, \"new\""
 
-// FileForRename files complete, corrected and pruned hours of two clusters, with events. It returns the rows that the
-// sink must have after [Cluster] is renamed.
+// FileForRename files complete, corrected and pruned hours of two clusters, with events. It returns
+// the rows that the sink must contain after [Cluster] is renamed.
 func FileForRename(t *testing.T, s Renamer, rows Rows) map[string][][]string {
 	t.Helper()
 	h := &history{rand.New(rand.NewPCG(3, 4)), make(statement)}
@@ -78,7 +78,7 @@ func CheckRenamed(t *testing.T, rows Rows, want map[string][][]string) {
 	}
 }
 
-// TestRename checks that all rows of a cluster get its new name, and no others.
+// TestRename checks that all rows of a cluster get the new name, and that no other rows do.
 func TestRename(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 	s, rows := open(t)
 	want := FileForRename(t, s, rows)

@@ -50,7 +50,7 @@ func Hour(start time.Time, energy int64) *table.Hour {
 	return Complete(h)
 }
 
-// Complete returns an hour as it is filed first, without gaps.
+// Complete returns an hour in the form in which it is first filed, without gaps.
 func Complete(h *table.Hour) *table.Hour {
 	h.State, h.Revision, h.Digest = table.Complete, 1, table.Digest(h)
 	return h
@@ -120,7 +120,7 @@ func testCorrect(t *testing.T, s Sink) {
 	}
 }
 
-// testUnits checks that units of one GPU have charges of their own, and corrections.
+// testUnits checks that each unit of a GPU has its own charges and corrections.
 func testUnits(t *testing.T, s Sink) {
 	of := func(n, energy int64) *table.Hour {
 		h := revision(Noon, 7, n)
@@ -139,7 +139,7 @@ func testUnits(t *testing.T, s Sink) {
 	charged(t, s, Noon, h.Charges)
 }
 
-// testNodes checks the nodes of the last hour that is filed in a period.
+// testNodes checks the nodes of the last filed hour within a period.
 func testNodes(t *testing.T, s Sink) {
 	two := Hour(Noon, 7)
 	two.GPUs = append(two.GPUs, table.GPU{Node: "b", UUID: "GPU-2"}, table.GPU{Node: "b", UUID: "GPU-3"})

@@ -31,7 +31,7 @@ type Output struct {
 	header bool              // the header of a CSV is printed
 }
 
-// printing is held while rows are printed: several sinks print to standard output.
+// printing is locked while rows are printed, because several sinks print to standard output.
 var printing sync.Mutex
 
 // Register adds the flags.
@@ -41,8 +41,8 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Table, "stdout.table", "", "`table` to print: "+strings.Join(names(), ", ")+"; default is all for json")
 }
 
-// hourly are the tables of an hour: the manifest last. Corrections are not, since a changed hour is
-// printed again. tables has all.
+// hourly contains the tables that are printed for an hour, the manifest last. Corrections are not
+// printed, because a changed hour is printed again. tables also contains the events.
 var (
 	hourly = append(slices.Clone(table.Data), table.Hours)
 	tables = slices.Concat(hourly, table.Appended)
@@ -105,7 +105,7 @@ func Open(c Config, w io.Writer) (*Sink, error) {
 	return s, nil
 }
 
-// begin prints the header of a CSV, if no other sink has.
+// begin prints the header of the CSV, if no other sink has printed it.
 func (s *Sink) begin(t table.Table) error {
 	printing.Lock()
 	defer printing.Unlock()
@@ -117,7 +117,7 @@ func (s *Sink) begin(t table.Table) error {
 	return err
 }
 
-// Filed returns what was printed of an hour, zero for nothing.
+// Filed returns the manifest's row of a printed hour, zero if the hour was not printed.
 func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.filed.Filed(cluster, hour), nil
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// The memory that data take, in bytes, with what a fold makes of them.
+// The memory that read data take, in bytes, including the memory that a fold needs for them.
 const (
 	seriesCost = 1 << 10
 	labelCost  = 32
@@ -15,20 +15,20 @@ const (
 )
 
 const (
-	// The answers of one reading may take 1/answerPart of the memory limit.
+	// The answers that one read collects may take 1/answerPart of the memory limit.
 	answerPart = 4
-	// Data that are kept after reading may take 1/keptPart of it.
+	// Data that are kept after reading may take 1/keptPart of the memory limit.
 	keptPart = 3
 	// defaultLimit is used where the program has no memory limit.
 	defaultLimit = 4 << 30
-	// minBudget is enough for an honest answer: about 1,000 hours of GPUs take 30 MB.
+	// minBudget is enough for a correct answer: about 1,000 GPU hours take 30 MB.
 	minBudget = 48 << 20
 )
 
 // budget is the memory that answers may still take.
 type budget struct{ limit, left int }
 
-// newBudget returns the budget of one reading.
+// newBudget returns the budget for one read.
 func newBudget() *budget {
 	n := max(memoryLimit()/answerPart, minBudget)
 	return &budget{n, n}
@@ -41,7 +41,7 @@ func memoryLimit() int {
 	return defaultLimit
 }
 
-// The memory of data that are kept after reading, in bytes, with the space of their maps.
+// The memory of data that are kept after reading, in bytes, including the overhead of maps.
 const (
 	rowCost     = 320
 	accountCost = 256
@@ -50,7 +50,7 @@ const (
 // Kept returns the memory of folded rows and of closing values, in bytes.
 func Kept(rows, accounts int) int { return rows*rowCost + accounts*accountCost }
 
-// CheckKept returns an error if the data that are kept of some hours of a cluster take too much memory.
+// CheckKept returns an error if the data that are kept of a cluster's hours take too much memory.
 func CheckKept(bytes int) error {
 	if limit := max(memoryLimit()/keptPart, minBudget); bytes > limit {
 		return fmt.Errorf("%w: the rows need more than %d MiB, a third of the memory limit: check the store, or raise the limit and GOMEMLIMIT", ErrTooLarge, limit>>20)

@@ -16,11 +16,11 @@ import (
 // ErrIncomplete means that the store returned incomplete data.
 var ErrIncomplete = errors.New("the data are incomplete")
 
-// ErrTooLarge means that the store returned more than the program has memory for.
+// ErrTooLarge means that the store returned more data than fit in the program's memory.
 var ErrTooLarge = errors.New("the data are too large")
 
-// errFormat means that a response is no response of the query API.
-var errFormat = errors.New("this is no response of the query API")
+// errFormat means that a response does not come from the query API.
+var errFormat = errors.New("this is not a response of the query API")
 
 // decoder reads the series of responses. It is several times faster than encoding/json, which would
 // take more processor time than all other steps of an hour.
@@ -28,10 +28,10 @@ type decoder struct {
 	*scanner
 	// budget is the memory that all responses may take.
 	budget *budget
-	// texts contains each label name and value once.
+	// texts contains each label name and value once, so that series share them.
 	texts map[string]string
-	// room is the place for the next samples. Series share large slices of samples. Those of the
-	// current series begin at begin.
+	// room is the memory for the next samples. Series share large slices of samples. The samples of
+	// the current series start at index begin.
 	room  []fold.Sample
 	begin int
 	last  value
@@ -40,7 +40,7 @@ type decoder struct {
 const (
 	// roomSize is the number of samples for which memory is allocated at once. The first allocations are smaller.
 	roomSize = 16 << 10
-	// maxLabels is the number of labels of a series.
+	// maxLabels is the maximum number of labels of a series.
 	maxLabels = 512
 	// maxQuoted is the maximum number of bytes of a response in an error.
 	maxQuoted = 500
@@ -110,7 +110,7 @@ func (d *decoder) response(body io.Reader, data func() error) error {
 	return nil
 }
 
-// twice returns the error of a field that occurs twice.
+// twice returns the error for a field that occurs twice.
 func twice(name []byte) error { return fmt.Errorf("the field %.50q occurs twice: %w", name, errFormat) }
 
 func (d *decoder) data(add func(fold.Series)) error {
@@ -171,7 +171,7 @@ func (d *decoder) series() (s fold.Series, err error) {
 	return s, err
 }
 
-// grow makes room for samples, and moves the samples of the current series there.
+// grow allocates memory for samples, and moves the samples of the current series there.
 func (d *decoder) grow(samples int) error {
 	if err := d.budget.spend(samples * sampleCost); err != nil {
 		return err
@@ -221,8 +221,8 @@ func (d *decoder) text(b []byte) (string, error) {
 	return text, nil
 }
 
-// sample reads [seconds, "value"]. NaN is left out: VictoriaMetrics returns it for stale markers. Infinities
-// are kept: a fold drops their scrapes.
+// sample reads [seconds, "value"]. NaN is left out: VictoriaMetrics returns it for stale markers.
+// Infinities are kept, because a fold drops their scrapes.
 func (d *decoder) sample() error {
 	pair, err := d.pair()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Last returns the last sample of each series of a selector in a window. Its time is the time of
-// the query.
+// Last returns the last sample of each series of a selector in a window. The time of the returned
+// sample is the time of the query.
 func (s *Store) Last(ctx context.Context, selector string, of Window) (found []fold.Series, err error) {
 	// Prometheus 2 includes a sample at the beginning of the window.
 	window := strconv.FormatInt(of.Until.Sub(of.After).Milliseconds()-1, 10) + "ms"
@@ -48,7 +48,7 @@ func (s *Store) Scrapes(ctx context.Context, cluster string, hour time.Time) (ma
 // Place is a node on which a GPU was read.
 type Place struct{ Cluster, Node, UUID string }
 
-// BoardsOf returns the boards of some nodes of a cluster in a window.
+// BoardsOf returns the boards of the given nodes of a cluster in a window.
 func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in Window) ([]Place, error) {
 	var selectors []string
 	for _, matcher := range matching("node", nodes) {
@@ -57,7 +57,7 @@ func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in
 	return s.places(ctx, selectors, in)
 }
 
-// Readings returns the places of some GPUs in all clusters in a window.
+// Readings returns the places of the given GPUs in all clusters in a window.
 func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Place, error) {
 	var selectors []string
 	for _, matcher := range matching("UUID", uuids) {
@@ -66,10 +66,10 @@ func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Plac
 	return s.places(ctx, selectors, in)
 }
 
-// maxAccounts is the number of accounts in a query.
+// maxAccounts is the maximum number of accounts in a query.
 const maxAccounts = 500
 
-// matching returns matchers of some values of a label, with at most maxAccounts of them in each.
+// matching returns matchers for values of a label, each for at most maxAccounts values.
 func matching(label string, values []string) (matchers []string) {
 	for some := range slices.Chunk(values, maxAccounts) {
 		var patterns []string
@@ -81,7 +81,7 @@ func matching(label string, values []string) (matchers []string) {
 	return matchers
 }
 
-// places returns the boards of some selectors.
+// places returns the boards that the selectors match.
 func (s *Store) places(ctx context.Context, selectors []string, in Window) (all []Place, err error) {
 	for _, selector := range selectors {
 		found, err := s.Last(ctx, selector, in)

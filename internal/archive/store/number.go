@@ -42,7 +42,7 @@ func parsedTime(text []byte) (int64, error) {
 	return int64(math.Round(seconds * 1000)), nil
 }
 
-// value is the last parsed value. Most counters keep their value.
+// value caches the last parsed value, because most counters keep their value.
 type value struct {
 	text   []byte
 	parsed float64
@@ -64,11 +64,11 @@ func (v *value) parse(text []byte) (_ float64, err error) {
 	return v.parsed, nil
 }
 
-// powers are the powers of ten that a float64 has exactly.
+// powers contains powers of ten that a float64 represents exactly.
 var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
 
 // decimal parses a number as [strconv.ParseFloat] does. A decimal with at most 15 digits is the
-// quotient of two numbers that a float64 has exactly, so the division rounds correctly.
+// quotient of two numbers that a float64 represents exactly, so the division rounds correctly.
 func decimal(text []byte) (float64, error) {
 	digits, fraction, point := int64(0), 0, false
 	for _, c := range text {

@@ -17,15 +17,15 @@ type opening struct {
 	at              time.Time
 }
 
-// open adds the opening values of a shard that are not older than an hour.
+// open adds those opening values of a shard that are at most an hour old.
 func (r *reader) open(ctx context.Context, to fold.Openings, o opening, of Shard) error {
 	found, err := r.last(ctx, o, string(of), time.Hour)
 	maps.Copy(to, found)
 	return err
 }
 
-// openSome adds the opening values of some accounts. Pods are found by their UIDs and units by their
-// names, which costs nothing for new ones, other accounts by their GPUs.
+// openSome adds the opening values of the given accounts. It looks up pods by UID and units by
+// name, which costs nothing for new ones, and other accounts by GPU.
 func (r *reader) openSome(ctx context.Context, to fold.Openings, o opening, accounts []fold.Account) error {
 	label, values := identities(accounts)
 	for _, matcher := range matching(label, values) {
@@ -58,9 +58,9 @@ func identities(accounts []fold.Account) (label string, values []string) {
 	return label, slices.Compact(values)
 }
 
-// last returns the last samples in a time until the moment of the opening. last_over_time does not
-// return their times: they have the time of the moment. Series of one account follow each other;
-// their samples are read with their times.
+// last returns the last samples in a period before the moment of the opening. Their time is this
+// moment, because last_over_time does not return the times of samples. If an account has several
+// series, which follow each other, the samples are read with their times.
 func (r *reader) last(ctx context.Context, o opening, matcher string, within time.Duration) (fold.Openings, error) {
 	openings, twice := make(fold.Openings), make(map[fold.Account]bool)
 	window := strconv.FormatInt(int64(within.Seconds()), 10) + "s"
@@ -88,7 +88,7 @@ func (r *reader) last(ctx context.Context, o opening, matcher string, within tim
 	return openings, nil
 }
 
-// account returns the matchers of an account.
+// account returns the matchers that select an account.
 func account(a fold.Account) (matchers []string) {
 	for _, l := range a.Labels() {
 		if l.Name != "__name__" {
@@ -98,7 +98,7 @@ func account(a fold.Account) (matchers []string) {
 	return matchers
 }
 
-// unopened returns the accounts without opening values by metric.
+// unopened returns the accounts without opening values, grouped by metric.
 func unopened(in fold.Input) map[string][]fold.Account {
 	missing := make(map[string][]fold.Account)
 	for _, series := range in.Series {
@@ -110,12 +110,12 @@ func unopened(in fold.Input) map[string][]fold.Account {
 	return missing
 }
 
-// maxReopened is the number of GPUs of an hour for which samples before it are read. If more have doubtful
-// opening values, the hour is refused.
+// maxReopened is the maximum number of GPUs for which samples before the hour are read. If more
+// have doubtful opening values, the hour is refused.
 const maxReopened = 100
 
-// reopen reads the samples before an hour of GPUs with doubtful opening values: last_over_time may have
-// returned a wrong one.
+// reopen reads the samples before an hour for GPUs with doubtful opening values, because
+// last_over_time may have returned a wrong value.
 func (r *reader) reopen(ctx context.Context, in *fold.Input) error {
 	names := "__name__=~" + strconv.Quote(strings.Join(fold.Opened(), "|"))
 	doubtful := in.Doubtful()

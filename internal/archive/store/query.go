@@ -37,10 +37,10 @@ func (s *Store) Raw(ctx context.Context, selector string, after, until time.Time
 	return s.reader().raw(ctx, selector, Window{after, until})
 }
 
-// maxSteps is the number of steps in a range query. Stores accept 11,000.
+// maxSteps is the maximum number of steps in a range query. Stores accept 11,000.
 const maxSteps = 10_000
 
-// Hourly evaluates a query at every hour from a first to a last one.
+// Hourly evaluates a query at every hour from first to last.
 func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, add func(fold.Series)) error {
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	for begin := first; !begin.After(last); begin = begin.Add(maxSteps * time.Hour) {
@@ -63,14 +63,14 @@ func (s *Store) Hourly(ctx context.Context, expr string, first, last time.Time, 
 	return nil
 }
 
-// Series returns the labels of the series of a selector that have samples in a time, or a little
-// earlier. The store reads its index only.
+// Series returns the labels of the series of a selector that have samples in a period or shortly
+// before it. The store reads its index only.
 func (s *Store) Series(ctx context.Context, selector string, from, until time.Time) ([]fold.Labels, error) {
 	return s.SomeSeries(ctx, selector, from, until, 0)
 }
 
-// SomeSeries returns the labels of at most limit series, or of all if limit is 0. A store may ignore
-// the limit.
+// SomeSeries returns the labels of at most limit series, or of all series if limit is 0. A store
+// may ignore the limit.
 func (s *Store) SomeSeries(ctx context.Context, selector string, from, until time.Time, limit int) (found []fold.Labels, err error) {
 	seconds := func(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 	form := url.Values{"match[]": {selector}, "start": {seconds(from)}, "end": {seconds(until)}}
@@ -88,8 +88,9 @@ func (s *Store) SomeSeries(ctx context.Context, selector string, from, until tim
 	return found, err
 }
 
-// LastOf returns a query for the last samples of a selector in an hour, to be read by [LastSamples]. The values of
-// descriptions of units are the times of their last samples in seconds, or 0 if a description lasted less than a minute.
+// LastOf returns a query for the last samples of a selector in an hour, to be read by
+// [LastSamples]. For the metric that describes units, the result contains not the values but the
+// times of the last samples in seconds, or 0 if a series lasted less than a minute.
 func LastOf(metric, selector string) string {
 	if metric == fold.UnitInfo {
 		return "max_over_time(timestamp(" + selector + ")[1h:1m]) or 0 * last_over_time(" + selector + "[1h])"

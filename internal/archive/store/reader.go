@@ -20,7 +20,7 @@ func (w Window) within(samples []fold.Sample) []fold.Sample {
 	return slices.DeleteFunc(samples, func(x fold.Sample) bool { return x.Time <= from || x.Time > to })
 }
 
-// reader evaluates queries with one decoder. They share its budget.
+// reader evaluates queries with one decoder. The queries share the decoder's budget.
 type reader struct {
 	*Store
 	decoder *decoder
@@ -38,7 +38,7 @@ func (r *reader) ask(ctx context.Context, expr string, at time.Time, add func(fo
 func (r *reader) raw(ctx context.Context, selector string, of Window) (found []fold.Series, err error) {
 	window := strconv.FormatInt(int64(of.Until.Sub(of.After).Seconds()), 10) + "s"
 	err = r.ask(ctx, selector+"["+window+"]", of.Until, func(x fold.Series) {
-		x.Samples = of.within(x.Samples) // Prometheus 2 includes one at the beginning of the window
+		x.Samples = of.within(x.Samples) // Prometheus 2 includes a sample at the beginning of the window
 		if len(x.Samples) > 0 {
 			found = append(found, x)
 		}

@@ -12,7 +12,7 @@ import (
 // call. It accepts every valid JSON text, and some invalid ones.
 type scanner struct {
 	in  io.Reader
-	buf []byte // what was read; the first at bytes are used
+	buf []byte // bytes that were read; the first at bytes are already used
 	at  int
 }
 
@@ -27,8 +27,8 @@ func (s *scanner) reset(in io.Reader) {
 // maxText is the maximum size of a text: a string, a sample, or a value that is skipped.
 const maxText = 1 << 20
 
-// fill reads more. The bytes since the given position are kept, and begin at 0 then. The end of the
-// stream is an error.
+// fill reads more bytes. It keeps the bytes from the given position on and moves them to the start
+// of the buffer. The end of the stream is an error.
 func (s *scanner) fill(from int) error {
 	n := copy(s.buf, s.buf[from:])
 	s.buf, s.at = s.buf[:n], s.at-from
@@ -52,7 +52,7 @@ func (s *scanner) fill(from int) error {
 	}
 }
 
-// peek returns the next byte that is no space, without using it.
+// peek returns the next byte that is not white space, without consuming it.
 func (s *scanner) peek() (byte, error) {
 	for {
 		for ; s.at < len(s.buf); s.at++ {
@@ -66,7 +66,7 @@ func (s *scanner) peek() (byte, error) {
 	}
 }
 
-// expect uses the next byte, which must be the given one.
+// expect consumes the next byte, which must be the given one.
 func (s *scanner) expect(want byte) error {
 	c, err := s.peek()
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *scanner) expect(want byte) error {
 	return nil
 }
 
-// object calls field with the name of each field of an object. It must use the value.
+// object calls field with the name of each field of an object. field must consume the value.
 func (s *scanner) object(field func(name []byte) error) error {
 	return s.list('{', '}', func() error {
 		name, err := s.str()
@@ -87,7 +87,7 @@ func (s *scanner) object(field func(name []byte) error) error {
 			return err
 		}
 		if s.at == len(s.buf) || s.buf[s.at] != ':' {
-			name = bytes.Clone(name) // more is read before the colon
+			name = bytes.Clone(name) // cloned, because reading the colon may overwrite the buffer
 		}
 		if err := s.expect(':'); err != nil {
 			return err
@@ -96,7 +96,7 @@ func (s *scanner) object(field func(name []byte) error) error {
 	})
 }
 
-// array calls element for each element of an array. It must use the element.
+// array calls element for each element of an array. element must consume it.
 func (s *scanner) array(element func() error) error { return s.list('[', ']', element) }
 
 func (s *scanner) list(begin, end byte, element func() error) error {

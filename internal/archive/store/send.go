@@ -41,7 +41,7 @@ func (s *Store) send(ctx context.Context, at *url.URL, form url.Values, decode f
 	return decode(body)
 }
 
-// unreachable adds advice to the error of a request without a connection.
+// unreachable adds advice to the error if there was no connection.
 func unreachable(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
@@ -52,7 +52,7 @@ func unreachable(err error) error {
 	return err
 }
 
-// redirected returns the beginning of an error if another address responded.
+// redirected returns the beginning of the error text if another address responded.
 func redirected(at *url.URL, response *http.Response) string {
 	if to := address.Public(response.Request.URL); to != address.Public(at) {
 		return "redirected to " + to + ": "
@@ -60,21 +60,21 @@ func redirected(at *url.URL, response *http.Response) string {
 	return ""
 }
 
-// advice returns the end of an error with a status.
+// advice returns the end of the error text for a status.
 func advice(status int) string {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return ": set the credentials in --store.http.config.file"
 	case http.StatusNotFound:
-		return ": set --store.url to the address before /api/v1"
+		return ": set --store.url to the part of the address before /api/v1"
 	}
 	return ""
 }
 
-// pageStart is the number of bytes that show whether a response is a page.
+// pageStart is the number of bytes that are checked to detect a web page.
 const pageStart = 64
 
-// isPage reports whether a response is a web page. No query API returns one.
+// isPage reports whether a response is a web page. Query APIs do not return web pages.
 func isPage(response *http.Response, body *bufio.Reader) bool {
 	start, _ := body.Peek(pageStart)
 	return strings.HasPrefix(response.Header.Get("Content-Type"), "text/html") && !bytes.HasPrefix(bytes.TrimSpace(start), []byte("{")) ||

@@ -18,12 +18,13 @@ type Shard string
 // shardSize is the number of GPUs in a shard. An hour of a GPU takes about 30 kB.
 const shardSize = 1024
 
-// maxShards is the maximum number of shards: two digits.
+// maxShards is the maximum number of shards. They are distinguished by two hexadecimal digits of
+// UUIDs.
 const maxShards = 256
 
 // Shards divides GPUs into shards of similar size by the first digits of their UUIDs, which are
-// random. Each is to have at most the given part of shardSize. The last one also has GPUs with other
-// UUIDs.
+// random. A shard contains at most about shardSize/part GPUs. The last shard also contains GPUs
+// with UUIDs of another form.
 func Shards(gpus, part int) []Shard {
 	prefixes := []string{""}
 	for len(prefixes)*shardSize/part < min(gpus, maxBoards) && len(prefixes) < maxShards {
@@ -60,8 +61,9 @@ func quarters(prefixes []string) (all []string) {
 	return all
 }
 
-// Read reads the record of a shard in some hours. Before are the closing values of the hour before
-// them, nil if that hour was not read. Opening values that it lacks are requested.
+// Read reads the record of a shard in consecutive hours. before contains the closing values of the
+// hour before them, or is nil if that hour was not read. Opening values that are not in before are
+// read from the store.
 func (s *Store) Read(ctx context.Context, cluster string, from time.Time, hours int, of Shard, before fold.Openings) ([]fold.Input, error) {
 	all := make([]fold.Input, hours)
 	for i := range all {

@@ -1,5 +1,5 @@
-// Package store reads raw samples of the record from a Prometheus-compatible query API. It needs
-// instant queries only, and refuses answers that may be incomplete.
+// Package store reads raw samples of the record from a Prometheus-compatible query API. It rejects
+// answers that may be incomplete.
 package store
 
 import (
@@ -40,9 +40,10 @@ type Config struct {
 	// Cluster is the name of the only cluster, empty if series have the label cluster.
 	Cluster string
 	Timeout time.Duration
-	// MaxPower is the highest power of a GPU in watts: records with more are refused. 0 is the default.
+	// MaxPower is the highest power of a GPU in watts. Records with a higher power are refused. 0
+	// selects the default.
 	MaxPower int
-	// Done is called with the error of each query after its end, unless it is nil.
+	// Done is called after each query with its error. It may be nil.
 	Done func(err error)
 	// Dial connects to the store; nil uses the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -128,8 +129,8 @@ func (s *Store) Clusters(ctx context.Context, hour time.Time) (clusters []string
 	return clusters, err
 }
 
-// only returns the cluster of --cluster, none without series. Series of another cluster are an error: they would be
-// filed under two names.
+// only returns the cluster of --cluster, or no cluster if there are no series. Series with the
+// label of another cluster are an error, because they would be filed under two names.
 func only(cluster string, labels []string) ([]string, error) {
 	if len(labels) == 0 {
 		return nil, nil
@@ -146,7 +147,8 @@ func only(cluster string, labels []string) ([]string, error) {
 		strings.Join(others, ", "), cluster)
 }
 
-// maxClusters and maxBoards are far above real numbers: each cluster and each shard takes queries.
+// maxClusters and maxBoards are far above real numbers. They limit the number of queries, because
+// each cluster and each shard needs some.
 const maxClusters, maxBoards = 10_000, 10_000_000
 
 const boardEnergy = "gpuledger_board_energy_joules_total"
@@ -185,7 +187,8 @@ func (s *Store) Targets(ctx context.Context, cluster string, hour time.Time) ([]
 const recordJob = `job="gpuledger-record"`
 
 func (s *Store) nodes(ctx context.Context, selector string, hour time.Time) (nodes []string, err error) {
-	// Prometheus 2 includes a sample at the beginning of the window, which is of the hour before.
+	// Prometheus 2 includes a sample at the beginning of the window, which belongs to the previous
+	// hour.
 	err = s.ask(ctx, "group by (node) (last_over_time("+selector+"[3599999ms]))", hour.Add(time.Hour), func(found fold.Series) {
 		nodes = append(nodes, found.Labels.Get("node"))
 	})
@@ -208,10 +211,11 @@ func (s *Store) Owners(ctx context.Context, cluster string, hour time.Time) (own
 	return owners, nil
 }
 
-// maxPods limits the pods that are looked up in an hour; a query has maxAccounts of them.
+// maxPods limits the number of pods that are looked up in an hour. One query contains at most
+// maxAccounts pods.
 const maxPods = 10_000
 
-// Pods returns the series of kube-state-metrics for some pods in an hour.
+// Pods returns the series of kube-state-metrics for the given pods in an hour.
 func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods []table.PodID) (found []fold.Series, err error) {
 	const metric = "kube_pod_info"
 	var uids []string
@@ -228,7 +232,7 @@ func (s *Store) Pods(ctx context.Context, cluster string, hour time.Time, pods [
 	return found, nil
 }
 
-// named returns a series with the name of its metric, which not every store keeps.
+// named returns a series with the name of its metric, because not every store returns it.
 func named(s fold.Series, metric string) fold.Series {
 	s.Labels = slices.DeleteFunc(s.Labels, func(l fold.Label) bool { return l.Name == "__name__" })
 	s.Labels = append(s.Labels, fold.Label{Name: "__name__", Value: metric})
@@ -238,13 +242,13 @@ func named(s fold.Series, metric string) fold.Series {
 // SampledSince reports whether a cluster has samples in the week after a moment. Stores receive
 // samples in the order of time, so all samples until then have arrived.
 func (s *Store) SampledSince(ctx context.Context, cluster string, after, now time.Time) (found bool, err error) {
-	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // the longer ones take much longer
+	for _, length := range []time.Duration{10 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} { // queries of longer windows take much more time
 		until := after.Add(length)
 		if until.After(now) {
 			until = now
 		}
 		window := strconv.FormatInt(until.Sub(after).Milliseconds()-1, 10) + "ms"
-		// The first selector also finds a cluster in which all nodes are down.
+		// The first selector matches even if all nodes of the cluster are down.
 		for _, selector := range []string{"up" + s.matchers(cluster, recordJob), boardEnergy + s.matchers(cluster)} {
 			err = s.ask(ctx, "group(last_over_time("+selector+"["+window+"]))", until, func(fold.Series) { found = true })
 			if err != nil || found {
@@ -269,8 +273,8 @@ func (s *Store) ask(ctx context.Context, expr string, at time.Time, add func(fol
 	return s.reader().ask(ctx, expr, at, add)
 }
 
-// post sends a request with its parameters to a path of the API, and decodes the body of the response.
-// The time limit covers all of it. Errors have no secrets.
+// post sends a request with its parameters to a path of the API, and decodes the body of the
+// response. The timeout covers all of this. Errors contain no secrets.
 func (s *Store) post(ctx context.Context, path string, form url.Values, decode func(body io.Reader) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()

@@ -38,7 +38,7 @@ func TestDecode(t *testing.T) {
 		{"an error", `{"status":"error","error":"too many samples"}`, "too many samples"},
 		{"cut off", `{"status":"success",` + matrix[:60], "EOF"},
 		{"not JSON", `<html>`, "invalid character"},
-		{"another API", `[1]`, "no response of the query API"},
+		{"another API", `[1]`, "not a response of the query API"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Cell is a value of a row without an allocation: a text, or an integer. Times are integers, in
+// Cell is a value of a row, a text or an integer, that needs no allocation. Times are integers, in
 // milliseconds since the Unix epoch; an unknown time is 0.
 type Cell struct {
 	Text string
@@ -21,7 +21,7 @@ func (c Cell) Time() time.Time {
 	return time.UnixMilli(c.Int).UTC()
 }
 
-// Value returns the value of a column of a type, as in a row of [Table].
+// Value returns the value for a column of the given type, as in a row of [Table].
 func (c Cell) Value(as Type) any {
 	switch as {
 	case Int:

@@ -6,13 +6,15 @@ import (
 	"time"
 )
 
-// Charge is a part of the energy of a board in an hour: the part of a pod, of a unit outside pods such as a
-// Slurm job, or unattributed energy with its reason. It is also a sum of such parts.
+// Charge is a part of the energy of a board in an hour: the part of a pod, of a unit outside pods
+// such as a Slurm job, or unattributed energy with its reason. A Charge can also be a sum of such
+// parts.
 type Charge struct {
-	// Cluster and Hour are empty in the charges of an [Hour], and where charges of several are added up.
+	// Cluster and Hour are empty in the charges of an [Hour], and in sums over several clusters or
+	// hours.
 	Cluster                string
 	Hour                   time.Time
-	Model                  string // of the GPU, in sums only
+	Model                  string // model of the GPU, in sums only
 	Node, UUID, Serial     string
 	Namespace, Pod, PodUID string // empty for units and unattributed energy
 	Manager, Unit          string // empty for pods and unattributed energy
@@ -26,16 +28,18 @@ type Charge struct {
 	// Held, GPUTime, Active and Busy are in ms. GPUTime is Held weighted by the share of the GPU, Busy the
 	// sampled busy time.
 	Held, GPUTime, Active, Busy int64
-	// ThermalEnergy and PowerBrakeEnergy are the parts of the energy, Thermal and PowerBrake of the time, while the driver reduced the
-	// clocks for heat and for the power brake. Both may apply at once.
+	// ThermalEnergy and PowerBrakeEnergy are the parts of the energy that were used while the
+	// driver reduced the clocks, for heat and for the power brake. Thermal and PowerBrake are the
+	// corresponding times. Both may apply at once.
 	ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64
-	// Began and Ended are the times between which the counters of a pod or unit grew, to the scrape. Began may be before
-	// the hour if new counters have their first sample in it. They are zero for unattributed energy, and do not
-	// identify the charge.
+	// Began and Ended are the scrapes between which the counters of a pod or unit grew. Began may
+	// be before the hour if new counters have their first sample in the hour. Both are zero for
+	// unattributed energy, and do not identify the charge.
 	Began, Ended time.Time
 }
 
-// charge are the columns of charges and corrections. All integers are amounts, which are added up.
+// charge contains the columns of charges and corrections. All integers are amounts, which are added
+// up.
 var charge = []Field[Charge]{
 	text("node", "node", func(c *Charge) *string { return &c.Node }),
 	text("uuid", "UUID of the GPU", func(c *Charge) *string { return &c.UUID }),
@@ -67,17 +71,18 @@ var charge = []Field[Charge]{
 	integer("power_brake_ms", "time in which the driver reduced the clocks for the power brake", func(c *Charge) *int64 { return &c.PowerBrake }).addedIn(14).inSums("time in which the driver reduced the clocks for the power brake"),
 }
 
-// chargeKey are the columns that identify a charge of an hour.
+// chargeKey contains the columns that identify a charge of an hour.
 var chargeKey = []string{"node", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 
-// ofCharge are the columns of charges that readers know, with the cluster, the hour and the model.
+// ofCharge contains the columns of charges that readers support, and the cluster, the hour and the
+// model.
 var ofCharge = append([]Field[Charge]{
 	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
 	moment("hour", hourHelp, func(c *Charge) *time.Time { return &c.Hour }),
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, charge...)
 
-// Amounts are the columns that are added up.
+// Amounts contains the columns that are added up.
 var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool { return f.Type != Int })
 
 // ChargeField returns a column of charges, or their cluster, hour or model. It returns false for another name.
@@ -136,8 +141,8 @@ func (c Charge) compare(d Charge) int {
 	)
 }
 
-// Difference returns the amounts by which charges differ from those before, sorted. Together with
-// those before they add up to the charges.
+// Difference returns the amounts by which charges differ from earlier charges, sorted. Earlier
+// charges and differences add up to the charges.
 func Difference(before, now []Charge) []Charge {
 	all := make(map[Charge]*Charge)
 	of := func(c *Charge) *Charge {
@@ -171,8 +176,8 @@ func (c *Charge) subtract(d *Charge) {
 	}
 }
 
-// ChargeIn returns the charge of a row of charges or corrections. The correction of a charge that vanished needs its
-// team and workload, too: these are billed less.
+// ChargeIn returns the charge of a row of charges or corrections. If a charge was removed, its
+// correction also needs the team and workload of the charge, because they are billed less.
 func ChargeIn(t Table, row []any) (c Charge) {
 	for _, f := range charge {
 		f.set(&c, t.value(row, f.Name))

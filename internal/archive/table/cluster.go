@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxCluster limits the name of a cluster in a path, in bytes. A character other than an ASCII letter, a
-// digit or one of "$-_.+!*'(),&=:@" takes three bytes or more there. A file system must accept "cluster=" and the
-// name as a folder.
+// maxCluster limits the name of a cluster in a path, in bytes. A character other than an ASCII
+// letter, a digit or one of "$-_.+!*'(),&=:@" takes three bytes or more in a path. A file system
+// must accept "cluster=" followed by the name as the name of a folder.
 const maxCluster = 200
 
-// CheckCluster returns an error if not every sink can keep the name of a cluster. It checks
-// names from the store, from requests with events, and from the command line.
+// CheckCluster returns an error unless every sink can store the name of a cluster. It checks names
+// from the store, from requests with events, and from the command line.
 func CheckCluster(name string) error {
 	switch escaped := url.PathEscape(name); {
 	case name == "":

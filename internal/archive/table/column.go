@@ -29,7 +29,8 @@ type Column struct {
 	added bool
 }
 
-// Added reports whether earlier versions did not have a column. In their rows it is empty or 0.
+// Added reports whether a column was added after the first version. In rows of earlier versions it
+// is empty or 0.
 func (c Column) Added() bool { return c.added }
 
 // Zero returns the value of an added column in a row of an earlier version.
@@ -52,17 +53,18 @@ type Field[T any] struct {
 	counts   func(row *T) *Counts
 	computed func(h *Hour, row *T) any
 
-	short bool // the text is the value of a label, see [shorten]
-	// summed is the help of the column in [MonthlyCharges], empty if sums do not have it.
+	short bool // the text comes from a label and may be shortened, see [shorten]
+	// summed is the help of the column in [MonthlyCharges], empty if sums do not include the
+	// column.
 	summed string
 }
 
-// text is a column with the value of a label. One with more than [MaxText] bytes is shortened.
+// text is a column with the value of a label. A value with more than [MaxText] bytes is shortened.
 func text[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of, short: true}
 }
 
-// long is a column with a text that has another limit.
+// long is a column with a text that has a different length limit.
 func long[T any](name, help string, of func(*T) *string) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Text, Help: help}, text: of}
 }
@@ -84,7 +86,7 @@ func computed[T any](name string, as Type, help string, value func(h *Hour, row 
 	return Field[T]{Column: Column{Name: name, Type: as, Help: help}, computed: value}
 }
 
-// addedIn returns the column with the version of the schema that added it.
+// addedIn returns the column, marked with the version of the schema that added it.
 func (f Field[T]) addedIn(version int) Field[T] {
 	f.since = version
 	return f
@@ -142,7 +144,7 @@ func (f *Field[T]) SetCell(row *T, c Cell) {
 	}
 }
 
-// Text returns a pointer to the text in a row. The column must have texts.
+// Text returns a pointer to the text in a row. The column must be a text column.
 func (f *Field[T]) Text(row *T) *string { return f.text(row) }
 
 // Counts are numbers by name. Their text is name=number, separated by spaces.

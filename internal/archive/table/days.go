@@ -7,8 +7,9 @@ const dayHelp = "day in UTC"
 
 const dayColumn = "day"
 
-// Days and GPUDays are sums that a database keeps, so that questions about long periods read few rows. They always equal the
-// sums of the hours of their day. Sinks without queries do not have them.
+// Days and GPUDays are sums that a database keeps, so that questions about long periods read few
+// rows. They always equal the sums of the hours of their day. Sinks that cannot be queried do not
+// have these tables.
 var (
 	Days = Table{
 		Name: "days",
@@ -52,13 +53,13 @@ var (
 // Summaries are the tables of sums of days.
 var Summaries = []Table{Days, GPUDays}
 
-// Of returns the names of the columns of a table with a type.
+// Of returns the names of the columns of the given type in a table.
 func (t Table) Of(kind Type) []string {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return c.Type != kind })
 	return t.Names()
 }
 
-// ofType returns the columns of a table with a type, without the cluster.
+// ofType returns the columns of the given type in a table, except the cluster.
 func ofType(t Table, kind Type) []Column {
 	return slices.DeleteFunc(slices.Clone(t.Columns[1:]), func(c Column) bool { return c.Type != kind })
 }

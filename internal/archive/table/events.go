@@ -44,8 +44,8 @@ var Snapshots = build("snapshots", "a GPU pod at a version, without commands, ar
 	filedByColumn,
 )
 
-// Appended are the tables whose rows are only added. Rows with the same key are repetitions. The
-// columns begin with cluster, hour, at and id.
+// Appended contains the tables to which rows are only added. A row with an existing key is a
+// duplicate. The columns begin with cluster, hour, at and id.
 var Appended = []Table{Events, Snapshots}
 
 // IsAppended reports whether the table is one of [Appended].
@@ -63,17 +63,19 @@ type Event struct {
 }
 
 const (
-	// maxMonths is the maximum age of an accepted time in months. maxAhead is its maximum lead over the receiver's
-	// clock.
+	// maxMonths is the maximum age of an accepted time in months. maxAhead is the maximum time by
+	// which it may be ahead of the receiver's clock.
 	maxMonths = 13
 	maxAhead  = 24 * time.Hour
-	// maxNewMonths is the maximum number of months in a request, besides the month of its arrival and the previous
-	// month: each may need a new partition of a database, or a new folder.
+	// maxNewMonths is the maximum number of months in a request, besides the month of its arrival
+	// and the previous month. It is limited because each month may need a new partition of a
+	// database or a new folder.
 	maxNewMonths = 2
 )
 
-// Place returns events that arrived together with the hours in which they are filed. An event
-// is filed in the hour of its arrival if its time is not accepted, or if its request has too many months.
+// Place returns the events of a request, each with the hour in which it is filed. An event is filed
+// in the hour of its arrival if its time is not accepted, or if its request contains too many
+// months.
 func Place(events []event.Event, arrived time.Time) []Event {
 	arrived = arrived.UTC()
 	months := map[time.Time]bool{Month(arrived): true, Month(arrived).AddDate(0, -1, 0): true}
@@ -108,7 +110,7 @@ func EventRows(t Table, cluster string, events []Event) (rows [][]any) {
 	return rows
 }
 
-// The times that every sink can keep. Other times are replaced by the unknown time.
+// The range of times that every sink can store. Other times are replaced by the unknown time.
 var (
 	firstEvent = time.Date(2015, 1, 1, 0, 0, 0, 0, time.UTC)
 	lastEvent  = time.Date(2100, 1, 1, 0, 0, 0, -1, time.UTC)

@@ -13,8 +13,8 @@ type GPU struct {
 	Hour                                                                                   time.Time
 	Node, UUID, Serial, ChassisSerial, ChassisSlot, TrayIndex, PCIBusID, Model, SystemUUID string
 	Machine                                                                                string // its name at the provider
-	// First and Last are the first and last scrape of the placement, zero without one. Scrapes
-	// counts them.
+	// First and Last are the first and last scrape of the placement, zero if there was none.
+	// Scrapes is the number of these scrapes.
 	First, Last time.Time
 	Scrapes     int64
 	Energy      int64 // mJ
@@ -29,7 +29,7 @@ type GPU struct {
 	Uncounted, Estimated int64
 }
 
-// place and health are the columns of a GPU's place, and of its energy and health.
+// place contains the columns of a GPU's place, health the columns of its energy and health.
 var (
 	place = []Field[GPU]{
 		text("node", "node", func(g *GPU) *string { return &g.Node }),
@@ -60,7 +60,8 @@ var (
 	}
 )
 
-// PlaceFields are the columns of a GPU that describe its place in an hour, GPUFields all columns.
+// PlaceFields contains the columns that describe the place of a GPU in an hour, GPUFields all
+// columns.
 var (
 	PlaceFields = append([]Field[GPU]{
 		text("cluster", clusterHelp, func(g *GPU) *string { return &g.Cluster }),

@@ -14,8 +14,8 @@ type Hour struct {
 	Charges   []Charge   // sorted by node, UUID, reason, pod and unit
 	Pods      []Pod      // sorted by namespace, name and UID
 	Workloads []Workload // sorted by UID
-	// UnknownPods are the charged pods that no series of their cluster names, sorted. There are none if the
-	// cluster has no such series at all.
+	// UnknownPods are the charged pods that no series of their cluster names, sorted. It is empty
+	// if the cluster has no series that name pods.
 	UnknownPods []PodID
 	// Dropped is the number of scrapes of GPUs that were left out because of an implausible value.
 	Dropped int
@@ -38,7 +38,7 @@ type Hour struct {
 type Filed struct {
 	Revision int64  // 1 for the first
 	Digest   string // SHA-256 of the rows
-	Reason   string // of the operator who accepted gaps
+	Reason   string // reason of the operator who accepted gaps
 	Pruned   bool   // the rows are deleted
 }
 
@@ -112,10 +112,10 @@ func (h *Hour) scrapes() (sum int64) {
 	return sum
 }
 
-// EarlierReason is the reason of gaps that earlier versions filed.
+// EarlierReason is the reason for gaps in hours that were filed by earlier versions.
 const EarlierReason = "filed by an earlier version"
 
-// FiledIn returns what a row of the manifest identifies.
+// FiledIn converts a row of the manifest.
 func FiledIn(row []any) Filed {
 	f := Filed{
 		Revision: Hours.value(row, "revision").(int64), Digest: Hours.value(row, "digest").(string), Reason: Hours.value(row, "reason").(string), Pruned: StateIn(row) == Pruned,

@@ -29,6 +29,6 @@ func (t Table) AppendJSON(b []byte, revision int64, row []any) []byte {
 }
 
 func appendField(b []byte, name string, value any) []byte {
-	text, _ := json.Marshal(value) // a string, int64 or nil: it has no error
+	text, _ := json.Marshal(value) // a string, int64 or nil: encoding cannot fail
 	return append(append(append(append(b, '"'), name...), '"', ':'), text...)
 }

@@ -13,7 +13,8 @@ const monthlySince = 8
 
 const hoursColumn = "hours"
 
-// summed are the columns of charges that sums of months have, with their help there.
+// summed contains the columns of charges that are also in sums of months, with their help for these
+// sums.
 var summed = func() (all []Field[Charge]) {
 	for _, f := range charge {
 		if f.summed != "" {
@@ -24,10 +25,11 @@ var summed = func() (all []Field[Charge]) {
 	return all
 }()
 
-// Summed returns the columns of charges that [MonthlyCharges] has, the last ones there: texts, and sums of integers.
+// Summed returns the columns of charges that [MonthlyCharges] also contains, as its last columns:
+// the texts, and the sums of integers.
 func Summed() []Column { return columnsOf(summed, monthlySince) }
 
-// monthly are the columns of [MonthlyCharges]. The hour of a sum is the start of its month.
+// monthly contains the columns of [MonthlyCharges]. The hour of a sum is the start of its month.
 var monthly = append([]Field[Charge]{
 	text("cluster", clusterHelp, func(c *Charge) *string { return &c.Cluster }),
 	moment("month", "start of the month in UTC", func(c *Charge) *time.Time { return &c.Hour }),
@@ -57,7 +59,7 @@ func Day(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 // maxHours is the number of hours in the longest month.
 const maxHours = 31 * 24
 
-// HoursText returns hours of a month as in [MonthlyCharges].
+// HoursText returns hours of a month in the format of [MonthlyCharges].
 func HoursText(month time.Time, hours []time.Time) string {
 	var numbers []int
 	for _, hour := range hours {
@@ -94,7 +96,7 @@ func ParseHours(month time.Time, text string) (hours []time.Time, err error) {
 			return nil, fmt.Errorf("hours %q: must be numbers from 0 to %d, such as 0-9,12-719", text, maxHours-1)
 		}
 		if n := len(hours); n > 0 && !month.Add(time.Duration(from)*time.Hour).After(hours[n-1]) {
-			return nil, fmt.Errorf("hours %q: must be in their order", text)
+			return nil, fmt.Errorf("hours %q: must be in ascending order", text)
 		}
 		for n := from; n <= until; n++ {
 			hours = append(hours, month.Add(time.Duration(n)*time.Hour))

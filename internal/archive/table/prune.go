@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// ErrPruned is the error of an hour that cannot be filed, because it was pruned.
+// ErrPruned is the error for an hour that cannot be filed, because it was pruned.
 var ErrPruned = errors.New("the hour is pruned")
 
-// Deletable lists the tables from which a prune deletes rows.
+// Deletable contains the tables from which pruning deletes rows.
 var Deletable = slices.Concat(Data, []Table{Corrections}, Appended)
 
 // ClusterMonth is a month of a cluster.
@@ -32,7 +32,8 @@ type Deleted struct {
 	Table, Cluster string
 	Rows           int64 // in a database
 	Files, Bytes   int64 // in a folder or a bucket
-	// First and Last are hours: for files the first and the last hour of their days.
+	// First and Last are hours. For files they are the first hour of the first day and the last
+	// hour of the last day.
 	First, Last time.Time
 }
 
@@ -47,14 +48,16 @@ func (d *Deleted) Add(other Deleted) {
 	}
 }
 
-// SetPruned sets the state in a row of the manifest. The reason of gaps is kept, since their state is lost.
+// SetPruned sets the state in a row of the manifest to pruned. It keeps the reason for gaps,
+// because the state no longer shows them.
 func SetPruned(row []any) {
 	row[Hours.index("reason")] = FiledIn(row).Reason
 	row[Hours.index("state")] = string(Pruned)
 }
 
-// Unsummed reports whether an hour has no charges, but its row of the manifest counts some: they were removed
-// by hand, and cannot be added up. charged is the number of its rows in charges.
+// Unsummed reports whether an hour has no charges although its row of the manifest counts some.
+// Such charges were removed by hand and cannot be added up. charged is the number of the hour's
+// rows in charges.
 func Unsummed(row []any, charged int64) bool {
 	return charged == 0 && Hours.value(row, "charges").(int64) > 0
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sorting are the columns by which the rows of an hour are sorted in its digest.
+// sorting contains the columns by which the rows of an hour are sorted for its digest.
 var sorting = map[string][]string{
 	GPUHours.Name:  {"node", "uuid"},
 	Charges.Name:   {"node", "uuid", "reason", "namespace", "pod", "pod_uid", "manager", "unit"},
@@ -15,7 +15,7 @@ var sorting = map[string][]string{
 	Workloads.Name: {"uid"},
 }
 
-// Renamed returns rows with another cluster.
+// Renamed returns rows with the cluster replaced.
 func Renamed(rows [][]any, cluster string) [][]any {
 	all := make([][]any, len(rows))
 	for i, row := range rows {
@@ -25,9 +25,9 @@ func Renamed(rows [][]any, cluster string) [][]any {
 	return all
 }
 
-// RenamedHour returns the row of an hour in the manifest with another cluster. The function data returns the rows of
-// the hour in each of [Data], in any order. The digest stays if it does not match the rows, because the hour was
-// corrected or pruned.
+// RenamedHour returns the manifest's row of an hour with the cluster replaced. The function data
+// returns the rows of the hour in each of [Data], in any order. The digest is not changed if it
+// does not match the rows because the hour was corrected or pruned.
 func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	rows := make(map[string][][]any)
 	for _, t := range Data {
@@ -55,5 +55,5 @@ type OverlapError struct {
 }
 
 func (e *OverlapError) Error() string {
-	return fmt.Sprintf("cluster %s has the hour %s too: choose a name without these hours", e.Cluster, e.Hour.UTC().Format("2006-01-02T15"))
+	return fmt.Sprintf("cluster %s also has the hour %s: choose a name without these hours", e.Cluster, e.Hour.UTC().Format("2006-01-02T15"))
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sums are sums of charges and corrections of a month of a cluster.
+// Sums contains the sums of charges and corrections of one month and cluster.
 type Sums struct {
 	cluster string
 	month   time.Time
@@ -14,12 +14,13 @@ type Sums struct {
 	sums    map[Charge]*Charge
 }
 
-// NewSums returns empty sums. models has the models of GPUs by UUID.
+// NewSums returns empty sums. models contains the models of GPUs by UUID.
 func NewSums(cluster string, month time.Time, models map[string]string) *Sums {
 	return &Sums{cluster: cluster, month: month, models: models, sums: make(map[Charge]*Charge)}
 }
 
-// Models adds the models in rows of gpu_hours by UUID, as the databases do.
+// Models adds the models of GPUs in rows of gpu_hours, by UUID. It selects a model in the same way
+// as the databases.
 func Models(rows [][]any, to map[string]string) {
 	for _, row := range rows {
 		uuid := GPUHours.value(row, "uuid").(string)
@@ -42,7 +43,7 @@ func (s *Sums) Add(t Table, row []any) {
 	s.sums[key].Add(&c)
 }
 
-// Rows returns the sums as rows of [MonthlyCharges], with the hours in them.
+// Rows returns the sums as rows of [MonthlyCharges], with the hours that they include.
 func (s *Sums) Rows(hours []time.Time) (rows [][]any) {
 	text := HoursText(s.month, hours)
 	for _, c := range s.all {

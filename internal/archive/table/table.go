@@ -1,5 +1,6 @@
-// Package table declares the rows of the archive and its tables, identical in every sink. A column of a row is declared
-// once: its name, type, help and a pointer to its value. All that writes, reads and adds up rows loops over the columns.
+// Package table declares the rows of the archive and its tables, identical in every sink. A column
+// of a row is declared once: its name, type, help and a pointer to its value. All code that writes,
+// reads and adds up rows loops over the columns.
 package table
 
 import (
@@ -18,7 +19,7 @@ type Table struct {
 	Name    string
 	Help    string
 	Columns []Column
-	// Key are the columns that identify a row.
+	// Key contains the columns that identify a row.
 	Key []string
 	// Rows returns the rows of an hour, sorted. Values are strings, int64 and time.Time.
 	Rows func(h *Hour) [][]any
@@ -60,7 +61,7 @@ func columnsOf[T any](fields []Field[T], since int) []Column {
 	return all
 }
 
-// named returns a field by its name.
+// named returns the field with the given name.
 func named[T any](fields []Field[T], name string) (found Field[T], ok bool) {
 	i := slices.IndexFunc(fields, func(f Field[T]) bool { return f.Name == name })
 	if i < 0 {
@@ -69,10 +70,10 @@ func named[T any](fields []Field[T], name string) (found Field[T], ok bool) {
 	return fields[i], true
 }
 
-// Data are the tables with the data of an hour.
+// Data contains the tables with the data of an hour.
 var Data = []Table{GPUHours, Charges, Pods, Workloads}
 
-// All are the tables of the archive.
+// All contains the tables of the archive.
 var All = append(slices.Concat(Data, Appended), Corrections, Hours, MonthlyCharges)
 
 // Names returns the names of the columns.
@@ -84,7 +85,7 @@ func (t Table) Names() []string {
 	return names
 }
 
-// Only returns the table with some of its columns.
+// Only returns the table with only the given columns.
 func (t Table) Only(names []string) Table {
 	t.Columns = slices.DeleteFunc(slices.Clone(t.Columns), func(c Column) bool { return !slices.Contains(names, c.Name) })
 	return t
@@ -93,7 +94,7 @@ func (t Table) Only(names []string) Table {
 // value returns the value of a column in a row.
 func (t Table) value(row []any, column string) any { return row[t.index(column)] }
 
-// index returns the index of a column, -1 if the table does not have it.
+// index returns the index of a column, -1 if the table lacks it.
 func (t Table) index(column string) int {
 	return slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == column })
 }
@@ -101,8 +102,9 @@ func (t Table) index(column string) int {
 // Digest returns the SHA-256 of the rows of an hour. It depends on the data only, not on a sink.
 func Digest(h *Hour) string { return DigestRows(func(t Table) [][]any { return t.Rows(h) }) }
 
-// DigestRows returns the digest of the rows of each of the tables [Data]. Rows without values of added
-// columns have the digest of earlier versions, so that their hours are not filed again.
+// DigestRows returns the digest of the rows of each of the tables [Data]. If the columns that were
+// added later are empty, the digest is the same as in earlier versions, so that these hours are not
+// filed again.
 func DigestRows(rows func(t Table) [][]any) string {
 	sum := sha256.New()
 	for _, t := range Data {

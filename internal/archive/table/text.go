@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is the maximum length of the value of a label, in bytes: that of all programs of gpuledger,
-// and more than Kubernetes allows for any name. Every database can have an index of the names of a
-// row with this length.
+// MaxText is the maximum length of the value of a label, in bytes. It applies to all programs of
+// gpuledger, and is longer than any name in Kubernetes. Every database can index the names of a row
+// with this length.
 const MaxText = 256
 
-// shorten returns a text that every sink can keep. A text that is too long, or has zero bytes or
-// invalid UTF-8, which PostgreSQL rejects, ends with "~" and the SHA-256 of the whole text. So
-// different texts remain different.
+// shorten returns a text that every sink can store. It cuts texts that are too long, or that
+// contain zero bytes or invalid UTF-8, which PostgreSQL rejects. It then appends "~" and the
+// SHA-256 of the whole text, so that different texts remain different.
 func shorten(text string) string {
 	if len(text) <= MaxText && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
 		return text

@@ -9,17 +9,18 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// KeepsEvents reports whether the format of the requests has events.
+// KeepsEvents reports whether the format of the requests supports events.
 func (c *Config) KeepsEvents() bool { return c.Format != "gpuid" }
 
-// OpenEvents returns a sink for Append. It does not open the manifest, which the sink of the hours has.
+// OpenEvents returns a sink for Append. It does not open the manifest, which the sink of the hours
+// has open.
 func OpenEvents(c Config) (*Sink, error) {
 	c.Manifest = ""
 	return Open(c)
 }
 
-// Append posts rows of one of [table.Appended]. After an error all of them are sent again by the next
-// call, perhaps in other batches: the key of a row identifies it.
+// Append posts rows of one of [table.Appended]. After an error the next call sends all rows again,
+// perhaps in other batches. A receiver detects duplicates by the key of a row.
 func (s *Sink) Append(ctx context.Context, t table.Table, rows [][]any) error {
 	lines := make([][]byte, len(rows))
 	for i, row := range rows {

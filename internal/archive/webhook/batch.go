@@ -26,7 +26,8 @@ type batch struct {
 	body   []byte
 }
 
-// key returns the idempotency key of a batch. Rows are part of it: a key never has two contents.
+// key returns the idempotency key of a batch. It depends on the rows, so different batches have
+// different keys.
 func key(h *table.Hour, number int, rows []byte) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %d %s %d\n", h.Cluster, h.Start.Unix(), h.Revision, h.Digest, number)
@@ -36,7 +37,7 @@ func key(h *table.Hour, number int, rows []byte) string {
 
 func userAgent() string { return "gpuledger-archive/" + cmp.Or(version.Version, "dev") }
 
-// ndjson returns the rows of all tables as JSON lines. The last one is that of the manifest.
+// ndjson returns the rows of all tables as JSON lines. The last line is the row of the manifest.
 func ndjson(h *table.Hour, size int) ([]batch, error) {
 	var rows [][]byte
 	for _, t := range append(slices.Clone(table.Data), table.Hours) {

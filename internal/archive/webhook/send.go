@@ -26,11 +26,11 @@ const (
 	maxRetryAfter = 5 * time.Minute
 )
 
-// temporary is an error after which a batch is sent again.
+// temporary is an error after which the batch is sent again.
 type temporary struct {
 	error
-	after time.Duration // requested by the server, 0 if it did not
-	final bool          // it is permanent if no attempt succeeds
+	after time.Duration // wait that the server requested, 0 if none
+	final bool          // counts as permanent if no attempt succeeds
 }
 
 func (t *temporary) Unwrap() error { return t.error }
@@ -115,7 +115,8 @@ func check(host string, response *http.Response, body []byte) error {
 	case status/100 == 3:
 		return fmt.Errorf("%s redirects to another URL: set --http.url to it", host)
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status == http.StatusTooEarly, status == http.StatusTooManyRequests, status/100 == 5:
-		// A conflict passes if it is with an earlier request of this key, but not if the receiver has such a row.
+		// A conflict with an earlier request of the same key is temporary. A conflict with an
+		// existing row is permanent.
 		return &temporary{error: err, after: retryAfter(response.Header.Get("Retry-After")), final: status == http.StatusConflict}
 	}
 	return permanent.If(permanent.Status(status), err)

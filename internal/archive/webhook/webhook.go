@@ -1,6 +1,6 @@
-// Package webhook files the archive by HTTP: it posts the rows of an hour in batches. A batch has an
-// idempotency key, so a receiver can ignore repetitions, and the last one of an hour has its row of
-// the manifest, so a receiver can see that the hour is complete.
+// Package webhook files the archive by HTTP: it posts the rows of an hour in batches. Each batch
+// has an idempotency key, so that a receiver can ignore duplicates. The last batch of an hour
+// contains the manifest's row of the hour, so that a receiver can detect that the hour is complete.
 package webhook
 
 import (
@@ -28,7 +28,7 @@ type Config struct {
 	URL, Format, TokenFile, CAFile, Manifest string
 	Batch                                    int
 	Timeout                                  time.Duration
-	// Transport sends the requests; nil for a new one.
+	// Transport sends the requests; if it is nil, a new transport is created.
 	Transport http.RoundTripper
 	// Memory records what was sent if there is no file. It outlives the sink.
 	Memory *manifest.Manifest
@@ -104,18 +104,18 @@ func (c *Config) Validate() error {
 	case c.Timeout <= 0:
 		return errors.New("--http.timeout must be positive")
 	case c.TokenFile != "" && !private(at):
-		return errors.New("--http.url must be https with --http.token-file: others could read the token")
+		return errors.New("--http.url must be https with --http.token-file, because others could read the token")
 	}
 	return cli.CheckSecret("http.token-file", c.TokenFile)
 }
 
-// private reports whether requests to a URL are encrypted, or stay on this machine.
+// private reports whether requests to a URL are encrypted or stay on this machine.
 func private(at *url.URL) bool {
 	ip, err := netip.ParseAddr(at.Hostname())
 	return at.Scheme == "https" || at.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// pool returns the CAs that verify the server, nil for those of the system.
+// pool returns the CAs that verify the server, nil for the CAs of the system.
 func (c *Config) pool() (*x509.CertPool, error) {
 	if c.CAFile == "" {
 		return nil, nil
@@ -147,7 +147,7 @@ func (s *Sink) token() (string, error) {
 	return token, nil
 }
 
-// Filed returns what was sent of an hour, zero for nothing.
+// Filed returns the manifest's row of an hour that was sent, zero if the hour was not sent.
 func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.manifest.Filed(cluster, hour), nil
 }

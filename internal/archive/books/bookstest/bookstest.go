@@ -20,7 +20,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// methods are the readings of a source, with their answers as text.
+// methods contains the read methods of a source; each call returns its answer as text.
 var methods = []struct {
 	name string
 	call func(t *testing.T, s books.Source, of books.Query) string
@@ -85,7 +85,7 @@ func boards(all []books.Board) string {
 	return fmt.Sprint(texts)
 }
 
-// orders calls each with every order of n numbers.
+// orders calls each with every permutation of n numbers.
 func orders(n int, each func([]int)) {
 	var add func(order []int)
 	add = func(order []int) {
@@ -102,11 +102,11 @@ func orders(n int, each func([]int)) {
 	add(nil)
 }
 
-// All is the number of tested readings.
+// All is the number of tested read methods.
 var All = len(methods)
 
-// TestOrder checks that the first n readings return the same answers in every order of calls as each on a new source. The
-// query must have a number of hours.
+// TestOrder checks that the first n read methods return the same answers in every order of calls as
+// on a new source. hours is the number of hours that the query must find.
 func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours int) {
 	t.Helper()
 	alone := make([]string, n)
@@ -130,7 +130,8 @@ func TestOrder(t *testing.T, open func() books.Source, of books.Query, n, hours 
 	again(t, open, of, alone)
 }
 
-// again checks that an answer does not depend on the same reading before it, nor on one of another time and another place.
+// again checks that an answer does not depend on an earlier call of the same method, with the same
+// query or with a query of another time and place.
 func again(t *testing.T, open func() books.Source, of books.Query, alone []string) {
 	t.Helper()
 	other := of

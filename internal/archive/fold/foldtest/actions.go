@@ -6,7 +6,7 @@ import "slices"
 // hours in it.
 type absence struct{ from, until, hours int }
 
-// short draws an absence without a full hour, long one with some full hours.
+// short draws an absence that contains no full hour, long an absence that contains some.
 func (p *Places) short(block int) absence {
 	from := 60*(block+2) + p.IntN(120)
 	return absence{from, from + 1 + p.IntN(58), 0}
@@ -27,7 +27,8 @@ func (n *drawnNode) present() (all []*drawnBoard) {
 	return all
 }
 
-// vanished is the event of a board that is in no place: silent if its node has no other boards.
+// vanished returns the event of a board that is in no place: silent if its node has no other
+// boards, else lost.
 func (n *drawnNode) vanished() string {
 	if len(n.present()) == 1 {
 		return "silent"
@@ -55,7 +56,7 @@ func (p *Places) free(not *drawnNode) *drawnSlot {
 	return s
 }
 
-// block draws an event of each node. The first node of a cluster has none.
+// block draws an event for each node, except the first node of a cluster.
 func (p *Places) block(hour int, gaps bool) {
 	p.gone, p.going = append(p.gone, p.going...), nil
 	for _, c := range p.clusters {
@@ -81,7 +82,8 @@ func (p *Places) block(hour int, gaps bool) {
 	}
 }
 
-// unfiled leaves out an hour in which a board is missing. It has no event, unless it is missing longer.
+// unfiled leaves out an hour in which a board is missing. The board has no event, unless it is
+// missing longer.
 func (p *Places) unfiled(c *drawnCluster, hour int) {
 	for _, n := range c.nodes {
 		n.busy = true
@@ -192,7 +194,7 @@ func (p *Places) swap(b *drawnBoard, a absence) {
 	}
 }
 
-// move moves a board to an empty slot. After a full hour it is missed.
+// move moves a board to an empty slot. If it is away for a full hour, the board counts as missing.
 func (p *Places) move(b *drawnBoard, a absence) {
 	s := p.free(b.last.drawnNode)
 	if s == nil {
@@ -227,7 +229,7 @@ func (p *Places) arrive(s *drawnSlot, minute int) {
 	p.enter(b, s, minute, "seen")
 }
 
-// find puts a board that was gone into a slot.
+// find puts a board that was in no place into a slot.
 func (p *Places) find(b *drawnBoard, s *drawnSlot, minute int) {
 	event := "moved"
 	if s == b.last {

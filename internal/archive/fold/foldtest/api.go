@@ -19,7 +19,7 @@ import (
 // books only.
 type API struct {
 	*Store
-	// Hidden reports whether a sample is not in the store yet; nil hides none.
+	// Hidden reports whether a sample is not yet in the store. If it is nil, all samples are.
 	Hidden func(labels map[string]string, at time.Time) bool
 }
 
@@ -73,7 +73,7 @@ func moment(text string) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// series serves the labels of series with samples in a time.
+// series serves the labels of series with samples in a period.
 func (a API) series(w http.ResponseWriter, r *http.Request) {
 	from, until := moment(r.FormValue("start")), moment(r.FormValue("end"))
 	found := []map[string]string{}
@@ -153,7 +153,7 @@ func (a API) results(q *query, at time.Time) []result {
 	return results
 }
 
-// between returns a copy of the samples after one moment, until another.
+// between returns a copy of the samples after one moment, up to another.
 func between(samples []fold.Sample, after, until time.Time) []fold.Sample {
 	index := func(at time.Time) int {
 		i, _ := slices.BinarySearchFunc(samples, at.UnixMilli()+1, func(x fold.Sample, ms int64) int { return cmp.Compare(x.Time, ms) })
@@ -166,7 +166,7 @@ func value(at time.Time, v float64) *[2]any {
 	return &[2]any{float64(at.UnixMilli()) / 1000, strconv.FormatFloat(v, 'f', -1, 64)}
 }
 
-// query is a selector with a window, perhaps in last_over_time, perhaps in a group or count.
+// query is a selector with a window, optionally in last_over_time, optionally in group or count.
 type query struct {
 	times    bool // the values are the times of samples
 	count    bool
@@ -190,7 +190,7 @@ var (
 	match = regexp.MustCompile(`(\w+)(=~?|!~)("(?:[^"\\]|\\.)*")`)
 )
 
-// afterTimes returns the last operand of a query for the times of last samples.
+// afterTimes returns the last operand of a query that asks for the times of last samples.
 func afterTimes(text string) (string, bool) {
 	times, last, ok := strings.Cut(text, "[1h:1m]) or 0 * ")
 	selector, isTimes := strings.CutPrefix(times, "max_over_time(timestamp(")
@@ -237,7 +237,7 @@ func (q *query) selects(labels map[string]string) bool {
 	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.values.MatchString(labels[m.label]) == m.not })
 }
 
-// may reports whether a query selects a value of a label. It remembers the answers.
+// may reports whether a query selects a value of a label. It caches the answers.
 func (q *query) may(label, value string) bool {
 	for i := range q.matchers {
 		m := &q.matchers[i]

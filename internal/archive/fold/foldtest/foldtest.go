@@ -1,4 +1,5 @@
-// Package foldtest simulates fleets and their record, with the truth that an archive must have.
+// Package foldtest simulates fleets and their record, and the true amounts that an archive must
+// contain.
 package foldtest
 
 import (
@@ -82,7 +83,7 @@ func (s *Store) before(moment time.Time, of fold.Board) (found []fold.Series) {
 	return found
 }
 
-// OpenMetrics returns the samples as text for promtool. It has no markers of staleness.
+// OpenMetrics returns the samples as text for promtool, without staleness markers.
 func (s *Store) OpenMetrics() []byte {
 	var text bytes.Buffer
 	for _, key := range slices.Sorted(maps.Keys(s.samples)) {
@@ -95,7 +96,7 @@ func (s *Store) OpenMetrics() []byte {
 	return text.Bytes()
 }
 
-// Only returns the samples of some series.
+// Only returns the samples of the selected series.
 func (s *Store) Only(of func(fold.Labels) bool) *Store {
 	some := NewStore()
 	for key, labels := range s.labels {
@@ -106,7 +107,7 @@ func (s *Store) Only(of func(fold.Labels) bool) *Store {
 	return some
 }
 
-// Samples returns the number of samples after one moment, until another.
+// Samples returns the number of samples after one moment, up to another.
 func (s *Store) Samples(after, until time.Time) (n int) {
 	for _, samples := range s.samples {
 		for _, x := range samples {
@@ -118,7 +119,7 @@ func (s *Store) Samples(after, until time.Time) (n int) {
 	return n
 }
 
-// Exposition returns the samples after one moment, until another, in the text format of Prometheus.
+// Exposition returns the samples after one moment, up to another, in the text format of Prometheus.
 func (s *Store) Exposition(after, until time.Time) string {
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(s.samples)) {
@@ -147,7 +148,8 @@ func series(of fold.Labels) string {
 // learn serial numbers late and run pods and units, often only for minutes.
 type Fleet struct {
 	Nodes []*Node
-	// One of Wrong scrapes has a wrong value; 0 for none. The truth ignores it.
+	// On average one of Wrong scrapes has a wrong value; 0 means none. The truth does not contain
+	// wrong values.
 	Wrong int
 	start time.Time
 	store *Store
@@ -163,10 +165,10 @@ type Node struct {
 	// counters.
 	Board int64
 	Pods  map[string]int64
-	// Parts and PodParts are the truth of their other amounts.
+	// Parts and PodParts are the true values of their other amounts.
 	Parts    Parts
 	PodParts map[string]Parts
-	// Spans are the truth of the times of pods and units, to the scrape.
+	// Spans are the true times of pods and units, rounded to scrapes.
 	Spans map[string]Span
 
 	parts  parted
@@ -189,7 +191,7 @@ type pod struct {
 	ended        int // minutes since its end, 0 while it runs
 }
 
-// retention is the number of minutes for which an ended pod has counters.
+// retention is the number of minutes for which a pod that ended still has counters.
 const retention = 5
 
 // NewFleet returns a fleet that begins at a time. Samples are added to the store, with these labels
@@ -205,7 +207,7 @@ func NewFleet(store *Store, start time.Time, seed uint64, nodes int, labels ...s
 	return f
 }
 
-// Run advances the fleet by minutes. Each node is scraped at a moment of its own.
+// Run advances the fleet by minutes. Each node is scraped at a different moment.
 func (f *Fleet) Run(minutes int) {
 	for minute := range minutes {
 		for i, n := range f.Nodes {
@@ -220,7 +222,7 @@ func (f *Fleet) Run(minutes int) {
 	f.start = f.start.Add(time.Duration(minutes) * time.Minute)
 }
 
-// advance lets a node run for a minute. It returns false while the node is down.
+// advance advances a node by a minute. It returns false while the node is down.
 func (f *Fleet) advance(n *Node, at time.Time) bool {
 	switch {
 	case n.down > 0:
@@ -315,7 +317,8 @@ func (f *Fleet) scrape(n *Node, at time.Time) bool {
 	return true
 }
 
-// wrong returns a value that the counter cannot have. A smaller one of a small counter may be a new counter.
+// wrong returns a value that the counter cannot have. For a small counter it does not return a
+// smaller value, which could be the start of a new counter.
 func (f *Fleet) wrong(value float64) float64 {
 	const small = 1e6
 	all := []float64{math.Inf(1), math.Inf(-1), -1, 1e308, 9.3e18, value + 1e9, 1000*value + 1e9, 0, value / 2}

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Parts are the amounts beside the energy of a board, a pod or a unit. Pods have no uncounted energy, and
-// boards no busy time.
+// Parts are the amounts of a board, a pod or a unit other than its energy. Pods have no uncounted
+// energy, and boards no busy time.
 type Parts struct {
 	Uncounted, Estimated int64 // mJ
 	Busy                 int64 // ms
 }
 
-// gained returns the parts since others, which were scraped before.
+// gained returns the increase of the parts since an earlier scrape.
 func (p Parts) gained(before Parts) Parts {
 	return Parts{p.Uncounted - before.Uncounted, p.Estimated - before.Estimated, p.Busy - before.Busy}
 }
@@ -24,7 +24,7 @@ func (p Parts) Plus(q Parts) Parts {
 	return Parts{p.Uncounted + q.Uncounted, p.Estimated + q.Estimated, p.Busy + q.Busy}
 }
 
-// parted are counters of parts with their truth.
+// parted are counters of parts with their true increase.
 type parted struct{ now, last Parts }
 
 // scrape adds the increase since the last scrape to the truth.
@@ -32,7 +32,8 @@ func (p *parted) scrape(truth *Parts) {
 	*truth, p.last = truth.Plus(p.now.gained(p.last)), p.now
 }
 
-// Span is the time from the beginning of the counters of a pod or unit to the last scrape at which one had increased.
+// Span is the time from the start of a pod's or unit's counters to the last scrape at which one of
+// them had increased.
 type Span struct{ Began, Ended time.Time }
 
 // scraped adds the increase of the parts of a node and its pods to the truth.
@@ -48,8 +49,8 @@ func (n *Node) scraped(at time.Time) {
 	}
 }
 
-// estimate lets the parts of a node grow for a minute, in which pods gained energy. A gap before it may have more
-// uncounted energy than the board can draw in a minute.
+// estimate increases the parts of a node by a minute in which pods gained energy. If there was a
+// gap before, the uncounted energy may exceed the energy that the board can draw in a minute.
 func (n *Node) estimate(r *rand.Rand, gained map[string]int64) {
 	if r.IntN(40) == 0 {
 		n.parts.now.Uncounted += r.Int64N(1e12)

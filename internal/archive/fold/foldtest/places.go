@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Places is a drawn history of boards in places. Its events and stays are recorded when they are drawn, not
-// derived from the hours.
+// Places is a random history of boards in places. Its events and stays are recorded when they are
+// drawn, and not derived from the hours.
 type Places struct {
 	Start time.Time
 	// Hours are the filed hours, by time and cluster.
@@ -23,12 +23,12 @@ type Places struct {
 	*rand.Rand
 	clusters []*drawnCluster
 	boards   []*drawnBoard
-	gone     []*drawnBoard // in no place since an earlier block
+	gone     []*drawnBoard // boards in no place since an earlier block
 	going    []*drawnBoard // since this block
 }
 
 const (
-	// PlacesHours is the number of hours of a drawn history.
+	// PlacesHours is the number of hours of a random history.
 	PlacesHours = 56
 	firstBlock  = 4
 	blockHours  = 10
@@ -59,7 +59,7 @@ type drawnNode struct {
 	*drawnCluster
 	name   string
 	slots  []*drawnSlot
-	silent [][2]int // minutes: the first one, and the end
+	silent [][2]int // first minute and end, in minutes
 	busy   bool     // has an event in this block
 }
 
@@ -79,7 +79,7 @@ type drawnBoard struct {
 
 type drawnSpan struct {
 	*drawnSlot
-	first, end int // minutes; end is -1 while it is open
+	first, end int // in minutes; end is -1 while the stay is open
 }
 
 // DrawPlaces draws a history. Two clusters exist from the beginning, another one is installed later. With gaps
@@ -137,7 +137,7 @@ func (p *Places) event(minute int, event string, b *drawnBoard, at *drawnSlot, f
 	p.Events = append(p.Events, e)
 }
 
-// of records an event of the boards of a node.
+// of records an event of boards of a node.
 func (p *Places) of(minute int, event string, n *drawnNode, boards []*drawnBoard) {
 	if len(boards) == 0 {
 		return
@@ -159,7 +159,7 @@ func (p *Places) enter(b *drawnBoard, s *drawnSlot, minute int, start string) {
 	p.Stays = append(p.Stays, PlaceStay{Serial: b.serial, Cluster: s.drawnCluster.name, Node: s.name, Start: start, First: p.at(minute)})
 }
 
-// leave takes a board out of its slot: it is not there from a minute on. The stay ends for a reason.
+// leave takes a board out of its slot at a minute, and ends its stay for a reason.
 func (p *Places) leave(b *drawnBoard, minute int, end string) {
 	p.away(b, minute)
 	p.end(b, minute, end)
@@ -169,7 +169,7 @@ func (p *Places) end(b *drawnBoard, minute int, end string) {
 	p.Stays[b.stay].Last, p.Stays[b.stay].End = p.at(minute-1), end
 }
 
-// away takes a board out of its slot without the end of a stay.
+// away takes a board out of its slot without ending its stay.
 func (p *Places) away(b *drawnBoard, minute int) {
 	b.last.board = nil
 	b.spans[len(b.spans)-1].end = minute
@@ -223,7 +223,7 @@ func (b *drawnBoard) scrape(h *table.Hour, s *drawnSlot, at time.Time) {
 	g.Scrapes++
 }
 
-// Record returns the samples of the history, with a constant power of the boards.
+// Record returns the samples of the history. The power of the boards is constant.
 func (p *Places) Record() *Store {
 	s := NewStore()
 	for _, h := range p.Hours {

@@ -13,8 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// RunRuled advances the fleet by hours, and adds the results that the recording rules of dashboards/rules must have. They are
-// the truth of the nodes, not the sums of samples.
+// RunRuled advances the fleet by hours, and adds the results that the recording rules of
+// dashboards/rules must have. The results come from the true energy of the nodes, not from sums of
+// samples.
 func (f *Fleet) RunRuled(hours int) {
 	for range hours {
 		before := f.truth()
@@ -27,10 +28,11 @@ func (f *Fleet) RunRuled(hours int) {
 	}
 }
 
-// recorded is the time from the end of an hour to the only evaluation of the rules that is in the store.
+// recorded is the time after the end of an hour at which the rules are evaluated; the store
+// contains only this evaluation.
 const recorded = 40 * time.Minute
 
-// truth returns the energy until now by rule and labels, which have no spaces.
+// truth returns the true energy until now by rule and labels. The labels contain no spaces.
 func (f *Fleet) truth() map[string]int64 {
 	all := make(map[string]int64)
 	const model = "model NVIDIA"
@@ -68,14 +70,14 @@ func (s *Store) Scale(metric string, by float64, from time.Time) {
 	}
 }
 
-// sumForm is a sum of the values of a rule: at a moment, or of the hours of a window.
+// sumForm is a form of a sum over the values of a rule: at a moment, or over the hours of a window.
 var sumForm = regexp.MustCompile(`^sum by \(([\w, ]+)\) \((sum_over_time\()?(last_over_time\(.*\[59m\]\))(?:\[(\d+)s:1h\] offset -61m\))?\)( < -?\d+)?$`)
 
 // sum is a parsed sum.
 type sum struct {
 	by     []string
-	window time.Duration // of the hours that are added up, 0 for the values at a moment
-	below  float64       // the sums that are left out are not below it
+	window time.Duration // window of the hours that are added up, 0 for the values at a moment
+	below  float64       // sums at or above it are left out
 	of     *query
 }
 
@@ -146,7 +148,7 @@ func (s *Store) Double(metric, label, value string) {
 	}
 }
 
-// Remove removes the samples of metrics with a prefix at a moment.
+// Remove removes the samples at a moment from all metrics with a prefix.
 func (s *Store) Remove(prefix string, at time.Time) {
 	for key, labels := range s.labels {
 		if strings.HasPrefix(labels.Metric(), prefix) {

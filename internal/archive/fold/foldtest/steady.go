@@ -11,9 +11,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Steady is a fleet of any size and age. Its samples are functions of time, so it needs no memory. It
-// serves them as a Prometheus does, in far less processor time. Each node has eight GPUs, runs one pod
-// a day on all of them, and restarts every 30 days. Each is scraped at another second of the minute.
+// Steady is a fleet of any size and age. Its samples are functions of time, so it needs no memory.
+// It serves them as a Prometheus does, in far less processor time. Each node has eight GPUs, runs
+// one pod a day on all of them, and restarts every 30 days. Each node is scraped at a different
+// second of the minute.
 type Steady struct {
 	GPUs int
 	// Start is the midnight of the first sample, End the time after the last one.
@@ -31,14 +32,15 @@ const (
 type steady struct {
 	labels fold.Labels
 	node   int
-	// first and last are the minutes of its samples, since the start.
+	// first and last are the minutes of its first and last sample, since the start.
 	first, last int
 	// value returns the value of a minute in thousandths. constant is used if it is nil.
 	value    func(minute int) int64
 	constant int64
 }
 
-// meter is the energy of a GPU in millijoules that an endless counter would have: about 550 W.
+// meter returns the energy of a GPU, in millijoules, that a counter without resets would show:
+// about 550 W.
 func meter(gpu, minute int) int64 {
 	x := uint64(gpu+1)*0x9e3779b97f4a7c15 ^ uint64(minute+1)*0xbf58476d1ce4e5b9
 	x = (x ^ x>>31) * 0x94d049bb133111eb
@@ -66,12 +68,13 @@ func (s Steady) Energy(from, until time.Time) (millijoules int64) {
 
 func (s Steady) minute(at time.Time) int { return int(at.Sub(s.Start) / time.Minute) }
 
-// at returns when a node is scraped in a minute, in milliseconds.
+// at returns the time in milliseconds at which a node is scraped in a minute.
 func (s Steady) at(node, minute int) int64 {
 	return s.Start.UnixMilli() + int64(minute)*60_000 + int64(1+node%58)*1000 + int64(node*37%1000)
 }
 
-// each calls f for all series with samples after one moment, until another, that a query selects.
+// each calls f for all series that a query selects and that have samples after one moment, up to
+// another.
 func (s Steady) each(q *query, after, until time.Time, f func(*steady)) {
 	first, last := max(s.minute(after)-1, 0), min(s.minute(until), s.minute(s.End)-1)
 	yield := func(x *steady) {
@@ -235,7 +238,7 @@ func (s Steady) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = out.WriteString("]}}\n")
 }
 
-// constant is a run of samples of the same value.
+// constant is a series of samples with the same value.
 type constant struct {
 	node, first, last int
 	value             int64
@@ -334,7 +337,7 @@ func appendSample(text []byte, ms, thousandths int64) []byte {
 	return append(appendThousandths(text, thousandths), '"', ']')
 }
 
-// appendThousandths appends a decimal without needless zeros.
+// appendThousandths appends a decimal number without trailing zeros.
 func appendThousandths(text []byte, n int64) []byte {
 	text = strconv.AppendInt(text, n/1000, 10)
 	if n %= 1000; n > 0 {

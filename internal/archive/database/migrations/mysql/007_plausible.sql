@@ -1,4 +1,4 @@
--- Pods that no series names. Earlier hours have none. MySQL cannot add a column only if it is missing.
+-- Pods that no series names. Earlier hours have none. MySQL has no "add column if not exists".
 
 set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'hours' and column_name = 'unknown_pods') > 0, 'do 0', '
 alter table hours
