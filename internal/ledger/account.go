@@ -27,7 +27,7 @@ func compareAccount(a, b gpu.AccountKey) int {
 
 // openHolders opens the accounts of new holders before anything is charged to them, because
 // Prometheus omits the first value of a counter that starts above zero. The accounts exist from now
-// on, even if the book is behind.
+// on, even if the book is settled only up to an earlier time.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range liveAllocations(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
@@ -35,9 +35,9 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 	}
 }
 
-// markAlive marks the accounts whose owner was on the GPU in the interval, on any instance, or may
-// still hold it: an allocation that is still listed although its pod seems dead, and every holder
-// while the kubelet does not respond.
+// markAlive marks the accounts of owners that were on the GPU in the interval, on any instance, or
+// that may still hold it. These are owners of an allocation that is still listed although the pod
+// seems to have ended, and all holders while the kubelet does not respond.
 func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
@@ -55,9 +55,9 @@ func (b *book) markAlive(iv *interval, parts []part) {
 }
 
 // openProcess returns the account of a process in its owner's account. An account of an earlier
-// process with the same PID is closed, because both would be one series. The owner's folded account
-// is used if a later process already has the PID, according to an outdated list, or if there is no
-// room.
+// process with the same PID is closed, because both would be the same series. It returns the
+// owner's folded account if there is no room, or if a later process already has an account with the
+// PID, which happens if the list of processes is outdated.
 func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	earlier, later := false, false
 	for i := range a.Processes {
@@ -131,9 +131,9 @@ func (b *book) dropProcesses() {
 }
 
 // retire drops the accounts of processes that ended before the retention time, and moves the
-// amounts of groups to Retired once all their accounts ended. The accounts of a group retire
-// together, so that its sums never fall before. A unit in a group retires in the same way. A folded
-// account ends with its owner's account.
+// amounts of a group to Retired once all accounts of the group have ended. The accounts of a group
+// retire together, so that the sums of the group do not fall while it exists. A unit in a group
+// retires in the same way. A folded account ends with its owner's account.
 func (b *book) retire(retention time.Duration) {
 	limit := b.Settled.Boot - retention
 	type unit struct {

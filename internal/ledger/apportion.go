@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// few is the usual number of owners that share a GPU. For as many parts, apportion needs no memory
-// beside its result.
+// few is the usual maximum number of owners that share a GPU. For up to this number of parts,
+// apportion allocates only its result.
 const few = 16
 
 // apportion divides an amount by weights so that the parts sum to it exactly: whole millijoules

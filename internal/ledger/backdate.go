@@ -9,8 +9,9 @@ import (
 )
 
 // backdate adds activity of an observation to earlier intervals that wait for it, and returns the
-// rest: the last samples of an interval come with the next observation. A process that left did all
-// its work before that. If its samples begin later, it has returned.
+// rest. This is necessary because the last samples of an interval arrive with the next observation.
+// All samples of a process that left belong to the time before it left. If they begin later, the
+// process has returned.
 func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	rest := make([]Activity, 0, len(o.Activity))
 	for _, a := range o.Activity {
@@ -32,9 +33,10 @@ func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	return rest
 }
 
-// spread adds to waiting intervals their part of an activity, evenly over its time, and returns the
-// sum of these parts. A part is a weight for dividing energy. It counts as work in an interval only
-// if it fills nearly all of it. A process that was absent from an interval did not work in it.
+// spread divides an activity evenly over its time, adds to each waiting interval the part that lies
+// in it, and returns the sum of these parts. A part is a weight for dividing energy. It counts as
+// work in an interval only if it covers nearly the whole interval. Processes that were absent from
+// an interval get no part.
 func (b *book) spread(a Activity) (spent time.Duration) {
 	for i := range b.pending {
 		iv := &b.pending[i]
@@ -53,8 +55,8 @@ func (b *book) spread(a Activity) (spent time.Duration) {
 	return spent
 }
 
-// spreadLate adds work in an interval to the window that divides its energy, if the counter stood
-// still there.
+// spreadLate adds work in an interval to the window that will divide the interval's energy, if the
+// counter did not change in the interval.
 func (b *book) spreadLate(iv *interval, u usage) {
 	if w := b.lateWindow(iv); w != nil {
 		if k, there := w.find(u.ID); there {
@@ -64,7 +66,8 @@ func (b *book) spreadLate(iv *interval, u usage) {
 	}
 }
 
-// lateWindow returns the window of the late energy of an interval's time, nil if it has none.
+// lateWindow returns the window of the late energy that includes the energy of an interval, nil if
+// there is none.
 func (b *book) lateWindow(iv *interval) *window {
 	for i := range b.pending {
 		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {
@@ -77,8 +80,8 @@ func (b *book) lateWindow(iv *interval) *window {
 	return nil
 }
 
-// addLast adds the last activity of a process that left to the waiting intervals in which it was
-// present.
+// addLast adds the last activity of a process that left to those waiting intervals in which the
+// process was present.
 func (b *book) addLast(a Activity, left time.Duration) {
 	a.To = min(a.To, left)
 	a.Busy -= b.spread(a)
@@ -93,7 +96,7 @@ func (b *book) addLast(a Activity, left time.Duration) {
 	}
 }
 
-// noteLeft records the processes that had left at a mark, while samples of them may still arrive.
+// noteLeft records the processes that had left at a mark, and for which samples may still arrive.
 func (b *book) noteLeft(m Mark) {
 	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
 		return m.At.Boot-at > settleTimeout || m.has(id)

@@ -13,7 +13,7 @@ import (
 // an interval. Intervals are settled in order.
 type book struct {
 	gpu.Book
-	// handedOut is set while a returned state shares the accounts.
+	// handedOut is set while a state that was returned to a caller shares the accounts.
 	handedOut bool
 	// last is the newest mark, nil before the first.
 	last *Mark
@@ -22,37 +22,37 @@ type book struct {
 	// since contains the observations after last, or after pendingReset if there is one.
 	since        window
 	pendingReset *pendingReset
-	// still is set while the counter stands still.
+	// still is set while the counter does not change.
 	still *standing
 	// read is the mark of the newest accepted reading.
 	read Mark
 	lag  lag
-	// throttled are the counters of throttled time at the last observation that had them.
+	// throttled contains the counters of throttled time at the last observation that included them.
 	throttled *gpu.ThrottledTimes
-	// restored is set if the last mark is from an earlier exporter.
+	// restored is set if the last mark was restored from the state of an earlier exporter process.
 	restored bool
-	// list is the newest list of processes, listed the boot clock of its observation, seen the boot clock of
-	// the newest observation.
+	// list is the newest list of processes. listed is the time of its observation, seen the time of
+	// the newest observation, both on the boot clock.
 	list         []*gpu.Process
 	listed, seen time.Duration
-	// sampled is the boot clock up to which utilisation samples were reported, 0 if the last
-	// observation had none; left has the processes that recently left.
+	// sampled is the time on the boot clock up to which utilisation samples were reported, 0 if the
+	// last observation had none. left contains the processes that recently left.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
-	// holders are the last known allocations, unknown is the time since.
+	// holders are the last known allocations, unknown is the time since they were known.
 	holders []gpu.Allocation
 	unknown Unknown
-	// shortLived is not saved: it is learned again within seconds.
+	// shortLived is not saved, because it is learned again within seconds.
 	shortLived shortLived
-	// meter learns the GPU's idle power; kind, stored and configured are for estimates. maxPower is the
-	// maximum power of the counter's scope.
+	// meter learns the GPU's idle power; kind, stored and configured are used for estimates.
+	// maxPower is the maximum power of the hardware that the counter covers.
 	meter              idleMeter
 	kind               kind
 	stored, configured gpu.Watts
 	maxPower           gpu.Watts
-	// trail contains the settled intervals that explain charges; nil if none are kept.
+	// trail contains the settled intervals that are kept to explain charges; nil if none are kept.
 	trail *trail
-	// rest is the fraction of a millijoule that ownShare carries over.
+	// rest is the fraction of a millijoule that ownShare carries over to the next interval.
 	rest float64
 }
 
@@ -64,19 +64,19 @@ type Mark struct {
 	Counter   string           `json:"counter,omitempty"`   // empty if not known
 	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
-	// Former is the counter that the board withdrew, nil if there is none.
+	// Former is the counter that the board no longer provides, nil if there is none.
 	Former *Former `json:"former,omitempty"`
-	// sum is the sum of power at that time, nil if it is not known.
+	// sum is the integral of power at that time, nil if it is unknown.
 	sum *gpu.Millijoules
 	// share is the GPU's share of the energy since the last mark; 0 means undivided.
 	share float64
 	// listed is set if the processes were known, outdated if they come from an earlier observation.
 	listed, outdated bool
-	// took is the time by which the counter may have been read earlier; less than a gap.
+	// took is the time by which the counter may have been read before At; it is shorter than a gap.
 	took time.Duration
 }
 
-// has reports whether a process was present.
+// has reports whether a process was present at the mark.
 func (m *Mark) has(id gpu.ProcessID) bool {
 	_, found := slices.BinarySearchFunc(m.Processes, id, compareProcess)
 	return found
@@ -94,19 +94,20 @@ type interval struct {
 	from, to Mark
 	energy   gpu.Millijoules
 	window
-	// gap is set if there was no observation in between, or if they are no longer known; other then
-	// is set if another process worked.
+	// gap is set if there was no observation between the marks, or if the observations are no
+	// longer known. In the latter case other is set if a process worked that is in neither mark.
 	gap, other bool
 	// reset is set if the counter was reset at its end.
 	reset bool
-	// changed is the mark at which the counter changed last, if it stood still at the start.
+	// changed is the mark at which the counter last changed, if it was not changing at the start.
 	changed *Mark
-	// uncounted is an upper bound of the energy that its counter lost.
+	// uncounted is an upper bound of the energy that the counter lost in the interval.
 	uncounted gpu.Millijoules
-	// unmetered is set if its energy does not show the GPU's power.
+	// unmetered is set if the power of the GPU cannot be derived from the energy of the interval.
 	unmetered bool
-	// late is set if the counter stood still at the start and changed at the end. It has the energy
-	// since the earlier change. It is timeless: other intervals count its time.
+	// late is set if the counter was not changing at the start and changed at the end. It is an
+	// interval with the energy since the earlier change. It is marked timeless, because other
+	// intervals count its time.
 	late     *interval
 	timeless bool
 }
@@ -144,7 +145,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.presume(&o)
 	throttled := b.throttle(o.Throttled)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
-		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // over a gap only its ends count
+		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // of a gap only the two ends are known
 	}
 	b.since.addThrottled(throttled)
 	list, listed := b.present(o)
@@ -171,8 +172,8 @@ func (b *book) sinceWhen() gpu.Instant {
 	return b.last.At
 }
 
-// present returns the processes on the GPU now, and whether the list is valid. Without a new list
-// the last one is valid for a while.
+// present returns the processes on the GPU now, and whether the list is valid. If there is no new
+// list, the last one remains valid for a while.
 func (b *book) present(o Observation) (list []*gpu.Process, listed bool) {
 	if o.ProcessesKnown {
 		b.list, b.listed = o.Processes, o.At.Boot
@@ -194,8 +195,8 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 }
 
 // learn records allocations. New holders get accounts. Intervals that wait for allocations get
-// them, in addition to their own live holders. A book without a readable counter opens no accounts:
-// it retires none, and would collect every future pod.
+// them, in addition to the holders that were already known to be alive. A book without a readable
+// counter opens no accounts: it retires none, so it would collect the accounts of all future pods.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return
@@ -246,8 +247,8 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.begin(m)
 }
 
-// ownShare returns the GPU's share of its module's energy and carries the fraction of a
-// millijoule over.
+// ownShare returns the GPU's share of its module's energy, and carries the fraction of a millijoule
+// over to the next interval.
 func (b *book) ownShare(energy gpu.Millijoules, share float64) gpu.Millijoules {
 	if share <= 0 || share >= 1 {
 		return energy
@@ -293,7 +294,7 @@ func (b *book) settle(st *settlement) {
 		if iv.reset {
 			b.Resets++
 		}
-		b.pending = slices.Delete(b.pending, 0, 1) // which frees what it refers to
+		b.pending = slices.Delete(b.pending, 0, 1) // Delete clears the end of the slice, so that its data can be collected
 	}
 }
 

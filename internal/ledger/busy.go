@@ -15,9 +15,9 @@ func (p *part) addTimes(a *gpu.Account, s *share) {
 	a.Busy = min(a.Busy+p.busyTime(s), a.Active)
 }
 
-// busyTime returns the sampled busy time of an owner: of its processes, or of the GPU or MIG instance
-// that it uses alone if processes have no samples. Clients of one MPS server do not count its work,
-// because their shares of it are unknown.
+// busyTime returns the sampled busy time of an owner: the busy time of its processes or, if
+// processes have no samples, of the GPU or MIG instance that it uses alone. The work of an MPS
+// server is not included, because the shares of its clients are unknown.
 func (p *part) busyTime(s *share) time.Duration {
 	took := p.span().Len()
 	switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// charge charges the energy of an interval to accounts. The energy of a gap stays with an owner
-// only if nothing changed across it.
+// charge charges the energy of an interval to accounts. The energy of a gap is charged to an owner
+// only if nothing changed across the gap.
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv, parts)
 	b.gpuTime(iv, parts)
@@ -40,8 +40,8 @@ func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
 	}
 }
 
-// learnIdlePower learns from an interval. The late energy of a counter that stood still is learned
-// with its own interval.
+// learnIdlePower learns the idle power from an interval. Late energy is learned from the interval
+// that contains it.
 func (b *book) learnIdlePower(iv *interval, l load) {
 	switch {
 	case iv.unmetered:
@@ -50,7 +50,7 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 		l = load{} // the power is unknown
 	}
 	b.IdlePower = b.meter.learn(l, b.IdlePower)
-	if iv.mig == nil { // a few busy slices may draw more than their part of the limit
+	if iv.mig == nil { // in MIG mode a few busy slices may draw more than their part of the limit
 		b.meter.least.add(l, b.kind.limit)
 	}
 }
@@ -69,10 +69,11 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //	dead, or lists missing         → unattributed                             unknown
 //	no owner                       → unattributed                             idle
 //
-// A bystander has a context and neither works nor holds the GPU; it pays nothing beside an
-// owner that does. The host's and unmapped processes' shares are unattributed, with that
-// reason. The holders pay for vanished processes (allocated), see [book.chargeVanished].
-// MIG instances have no exclusive energy, because the board's energy is divided over them.
+// A bystander has a context, and neither works nor holds the GPU. It is charged nothing if another
+// owner works or holds the GPU. Shares of the host's processes and of unmapped processes are
+// unattributed, with these reasons. The holders pay for vanished processes (allocated), see
+// [book.chargeVanished]. MIG instances have no exclusive energy, because the board's energy is
+// divided over them.
 func (b *book) chargePart(st *settlement, p *part) {
 	if s := p.sole(); s != nil {
 		idle, busy := gpu.Exclusive, gpu.Exclusive
@@ -146,7 +147,7 @@ func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	a.Idle += s.idle
 	p.addTimes(a, s)
 	if more := min(len(s.processes)-len(a.Processes), st.room); more > 0 {
-		a.Processes = slices.Grow(a.Processes, more) // grow once: there may be a thousand new processes
+		a.Processes = slices.Grow(a.Processes, more) // grow only once, because there may be a thousand new processes
 	}
 	for _, q := range s.processes {
 		to := st.openProcess(a, q.Process, p.from.At.Wall)
@@ -175,8 +176,9 @@ func (b *book) gpuTime(iv *interval, parts []part) {
 }
 
 // divideTime divides time over the holders by the share of the GPU that each held: by slices over
-// the MIG instances, and by replicas inside an instance. Free slices count for no holder. Each
-// holder gets at most the given time. It returns the time of parts without a holder.
+// the MIG instances, and by replicas within an instance. The time of free slices is charged to no
+// holder. most returns the maximum time of a holder. divideTime returns the time of parts without a
+// holder.
 func (b *book) divideTime(iv *interval, parts []part, all time.Duration, most func(*part, gpu.Owner) time.Duration) (free time.Duration) {
 	weights := make([]uint64, len(parts))
 	for i := range parts {
@@ -199,7 +201,7 @@ func (b *book) divideTime(iv *interval, parts []part, all time.Duration, most fu
 	return free
 }
 
-// groupHeldBefore reports whether an owner's group held the part at the start of the
+// groupHeldBefore reports whether an owner's group already held the part at the start of the
 // interval.
 func (p *part) groupHeldBefore(owner gpu.Owner) bool {
 	for h := range liveAllocations(p.from.Holders) {
@@ -214,8 +216,8 @@ func (iv *interval) heldBefore(key gpu.AccountKey) bool {
 	return contains(liveAllocations(iv.from.Holders), key)
 }
 
-// unchanged reports whether a gap's energy may stay with an owner: the same
-// processes and the same unshared allocation of the whole GPU at both ends.
+// unchanged reports whether a gap's energy may be charged to an owner: at both ends of the gap the
+// processes and the unshared allocation of the whole GPU are the same.
 func (iv *interval) unchanged(parts []part) bool {
 	before, after := slices.Collect(liveAllocations(iv.from.Holders)), slices.Collect(liveAllocations(iv.to.Holders))
 	if iv.other || iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||

@@ -16,7 +16,7 @@ func (t *trail) begin(iv *interval, before [gpu.NumReasons]gpu.Millijoules) {
 	}
 }
 
-// price records what divided the interval's energy into idle and busy parts.
+// price records the values that divided the interval's energy into idle and busy parts.
 func (t *trail) price(iv *interval, l load, atRest bool, power gpu.IdlePower) {
 	if t == nil || !l.known {
 		return

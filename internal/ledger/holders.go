@@ -7,7 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// inOrder returns a copy of the allocations sorted by account key, which breaks ties.
+// inOrder returns a copy of the allocations sorted by account key, so that ties are always decided
+// in the same way.
 func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 	sorted := slices.Clone(allocations)
 	slices.SortFunc(sorted, func(a, b gpu.Allocation) int { return compareAccount(keyOf(a), keyOf(b)) })
@@ -17,7 +18,8 @@ func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 // liveHolders returns the allocations that count, known or presumed.
 func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] { return liveAllocations(iv.holders) }
 
-// liveAllocations returns the allocations that count: fresh, and of a pod with a known UID that is alive.
+// liveAllocations returns the allocations that count: they are up to date, and their pod is alive
+// and has a known UID.
 func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for h := range identified(allocations) {

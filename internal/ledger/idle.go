@@ -16,11 +16,12 @@ type load struct {
 	// require known.
 	busy         float64
 	quiet, known bool
-	// open is set if processes had contexts at the start and at the end, closed if none had one. An
-	// interval in which the first context was opened or the last one closed is neither.
+	// open is set if processes had contexts at the start and at the end, closed if none had one.
+	// Neither is set for an interval in which the first context was opened or the last context was
+	// closed.
 	open, closed bool
-	// gaps is the power in quiet times that power samples showed, 0 without one; sampled is set if they
-	// show each quiet time.
+	// gaps is the power in quiet times according to power samples, 0 if there was no quiet time.
+	// sampled is set if power samples show every quiet time.
 	gaps    gpu.Watts
 	sampled bool
 	// at is the end of the interval (boot clock).
@@ -92,21 +93,21 @@ const (
 	// lowShare is the quantile of powers that counts as idle power. A minimum would be an outlier, and
 	// a median includes short work that samples missed.
 	lowShare = 0.2
-	// Powers are collected for a while; a while has at least fewest of them and keeps at most most.
-	// The idle power is a quantile over the last whiles.
+	// Powers are collected in periods called whiles. A while needs at least fewest powers and keeps
+	// at most most powers. The idle power is a quantile over the last whiles.
 	while   = time.Minute
 	fewest  = 3
 	most    = 60
 	whiles  = 60
-	carried = whiles / 4 // whiles that a restored idle power stands for
+	carried = whiles / 4 // number of whiles that a restored idle power replaces
 )
 
 // An idleMeter learns the idle power of a GPU. The book stores the result; the meter's own state is
 // lost at a restart.
 type idleMeter struct {
-	// last is the previous load; unknown at first and after a gap.
+	// last is the previous load; it is unknown at first and after a gap.
 	last load
-	// open is the power with contexts, closed the power without.
+	// open is the quiet power with contexts, closed the quiet power without contexts.
 	open, closed level
 	// lowest is the lowest power of two consecutive intervals with contexts, 0 before the first.
 	lowest gpu.Watts
@@ -114,10 +115,10 @@ type idleMeter struct {
 	least leastPower
 }
 
-// learn adds an interval and returns the updated idle power; 0 means unknown. It measures quiet times
-// that power samples show. Without power samples it measures quiet intervals, except the first one
-// after work, because power falls slowly. Beside power samples quiet intervals do not count: the samples
-// of processes miss work between them, the samples of utilisation do not.
+// learn adds an interval and returns the updated idle power; 0 means unknown. If there are power
+// samples, it uses only the quiet times that they show, because the samples of processes can miss
+// work. Without power samples it uses quiet intervals, except the first one after work, because
+// power falls slowly.
 func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	last := m.last
 	if m.last = l; !l.known {
@@ -143,9 +144,9 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	return m.open.power
 }
 
-// A level is the power of a GPU in quiet times: a low quantile over the last whiles, each of which is
-// a low quantile of its powers. So it follows a change of the hardware within an hour of quiet
-// times, and some minutes of unusual power do not move it.
+// A level is the power of a GPU in quiet times: a low quantile over the last whiles, each of which
+// is a low quantile of its powers. So it follows a change of the hardware within an hour of quiet
+// times, but a few minutes of unusual power do not change it.
 type level struct {
 	now   []float64 // W, the powers of the current while
 	since time.Duration
@@ -184,15 +185,16 @@ func (v *level) add(power float64, at time.Duration) {
 	}
 }
 
-// lowOf returns the low quantile of some powers.
+// lowOf returns the low quantile of powers.
 func lowOf(powers []float64) float64 {
 	sorted := slices.Sorted(slices.Values(powers))
 	return sorted[int(math.Round(lowShare*float64(len(sorted)-1)))]
 }
 
-// A leastPower bounds the idle power from below: while the GPU works, its power is at most the limit, so
-// the rest was used while it was idle. The bound is close if there is little work. Each value is of a
-// minute, because the counters of energy and the samples of work have steps.
+// A leastPower is a lower bound of the idle power. While the GPU works, its power is at most the
+// limit, so the rest of the energy was used while it was idle. The bound is close if there is
+// little work. Each value covers a minute, because energy counters and samples of work have coarse
+// steps.
 type leastPower struct {
 	level
 	energy, busy, took float64 // J and s, of the current minute
@@ -213,13 +215,13 @@ func (v *leastPower) add(l load, limit gpu.Watts) {
 	v.energy, v.busy, v.took = 0, 0, 0
 }
 
-// A kind is the model and the power limit of a GPU. GPUs of a kind have about the same idle power.
+// A kind is a model with a power limit. GPUs of the same kind have about the same idle power.
 type kind struct {
 	model string
 	limit gpu.Watts
 }
 
-// peers is the power of the GPUs of a kind in a node, 0 if unknown: the medians of the measured idle
+// peers contains two medians over the GPUs of a kind in a node, 0 if unknown: of the measured idle
 // powers, and of the powers in quiet times without contexts.
 type peers struct{ open, closed gpu.Watts }
 
@@ -243,7 +245,7 @@ func (l *Ledger) peers() map[kind]peers {
 	return all
 }
 
-// median returns the median of some powers, 0 of none.
+// median returns the median of powers, 0 if there are none.
 func median(powers []gpu.Watts) gpu.Watts {
 	if len(powers) == 0 {
 		return 0
@@ -252,9 +254,10 @@ func median(powers []gpu.Watts) gpu.Watts {
 	return (powers[(len(powers)-1)/2] + powers[len(powers)/2]) / 2
 }
 
-// idlePower returns the measured idle power of the GPU, or the best estimate. The last one is an
-// eighth of the power limit, but at least the power without contexts, because contexts only add to it,
-// and what the energy of a busy GPU requires; and at most the lowest power with contexts.
+// idlePower returns the measured idle power of the GPU, or the best estimate. The last resort is an
+// eighth of the power limit. This estimate is raised to the power without contexts, because
+// contexts only add to it, and to the lower bound from the energy of the busy GPU. It is limited to
+// the lowest power with contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]
 	for _, p := range []gpu.IdlePower{

@@ -12,15 +12,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// settleTimeout is the maximum time that an interval waits for owners and allocations, and the
-// validity of a list of processes. After that, missing data are final.
+// settleTimeout is the maximum time for which an interval waits for owners and allocations, and for
+// which a list of processes is valid. After that, missing data are treated as unknown.
 const settleTimeout = 10 * time.Second
 
-// Config sets the variable rules of the ledger.
+// Config contains the settings of the ledger.
 type Config struct {
 	// Tick is the usual time between two observations.
 	Tick time.Duration
-	// Retention is the time that accounts are kept after their owner ended.
+	// Retention is the time for which accounts are kept after their owner ended.
 	Retention time.Duration
 	// MaxProcesses limits the process accounts of all GPUs. Further processes share one folded
 	// account per owner. 0 means no limit.
@@ -57,24 +57,25 @@ type Observation struct {
 	// ModuleShare is the GPU's share of the energy since the last reading, if the counter covers a
 	// whole module; 0 means undivided.
 	ModuleShare float64
-	// Counter is the name of the counter that Energy is from, if the board has several; may be
-	// empty. Different counters have different origins or scopes.
+	// Counter is the name of the counter from which Energy was read, if the board has several
+	// counters; it may be empty. Different counters have different starting points or scopes.
 	Counter string
-	// PowerSum is the energy by a sum of power, which may be known beside the counter. It connects
-	// the values of two counters; nil if unknown.
+	// PowerSum is the energy as an integral of power, which may be known in addition to the
+	// counter; nil if unknown. It connects the values of two counters.
 	PowerSum *gpu.Millijoules
-	// MaxPower is the maximum power of the counter's scope; 0 if unknown.
+	// MaxPower is the maximum power of the hardware that the counter covers; 0 if unknown.
 	MaxPower gpu.Watts
 	// PowerLimit is the highest power limit of this GPU; 0 if unknown.
 	PowerLimit gpu.Watts
 	// QuietPower is the power of the GPU in quiet times since the last observation, as shown by the
-	// driver's samples; 0 without one. QuietSampled is set if these samples show each quiet time.
+	// driver's samples; 0 if there was none. QuietSampled is set if these samples show every quiet
+	// time.
 	QuietPower   gpu.Watts
 	QuietSampled bool
-	// StoredIdlePower was measured for such a GPU in an earlier boot, ConfiguredIdlePower is set by
-	// the operator; 0 means unknown.
+	// StoredIdlePower was measured in an earlier boot for a GPU of this kind, ConfiguredIdlePower
+	// was set by the operator; 0 means unknown.
 	StoredIdlePower, ConfiguredIdlePower gpu.Watts
-	// Throttled are counters of throttled time, with any origin; nil if unknown.
+	// Throttled contains counters of throttled time, with any starting point; nil if unknown.
 	Throttled *gpu.ThrottledTimes
 	// Utilization of the GPU, 0 to 1; nil if unknown.
 	Utilization *float64
@@ -83,23 +84,24 @@ type Observation struct {
 	// last list is valid for ten seconds.
 	Processes      []*gpu.Process
 	ProcessesKnown bool
-	// Partitions is the partitioning of the GPU, nil without MIG. Places has the instance of each process.
+	// Partitions is the partitioning of the GPU, nil without MIG. Places contains the instance of
+	// each process.
 	Partitions *gpu.Partitioning
 	Places     map[gpu.ProcessID]string
 
-	// Activity is the sampled activity, complete over Sampled, which may end before At. If
-	// ActivityKnown is false, activity does not distinguish owners.
+	// Activity is the sampled activity. It is complete over Sampled, which may end before At. If
+	// ActivityKnown is false, the owners cannot be distinguished by activity.
 	Activity      []Activity
 	Sampled       gpu.Span
 	ActivityKnown bool
 	// Instances is the time that each MIG instance was busy since its last known value. If
-	// InstancesKnown is false, it does not distinguish instances.
+	// InstancesKnown is false, the instances cannot be distinguished by it.
 	Instances      map[string]time.Duration
 	InstancesKnown bool
 
-	// Allocations are the allocations of this GPU. They are complete only if AllocationsKnown; otherwise
-	// the last known ones of live groups are presumed, too. Alive has the UIDs of these groups, nil if
-	// they are unknown as well.
+	// Allocations are the allocations of this GPU. They are complete only if AllocationsKnown.
+	// Otherwise the ledger also uses the last known allocations of groups that are still alive.
+	// Alive contains the UIDs of these groups, nil if they are unknown, too.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 	Alive            map[string]bool
@@ -110,12 +112,12 @@ type Activity struct {
 	Process *gpu.Process
 	gpu.Span
 	Busy time.Duration
-	// Served is set for work of an MPS server with clients of several owners. The client is
-	// unknown, so the work is divided by allocations.
+	// Served is set for work of an MPS server with clients of several owners. Which client worked
+	// is unknown, so the work is divided by allocations.
 	Served bool
 }
 
-// usage returns a part of the activity as usage of its process.
+// usage converts a part of the activity to usage by its process.
 func (a *Activity) usage(busy time.Duration, active bool) usage {
 	u := usage{Process: a.Process, activity: busy, active: active && !a.Served}
 	if a.Served {
@@ -164,8 +166,8 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 }
 
 // Tidy drops data to which nothing can be charged until the node boots: the book of a GPU that was
-// replaced, and the process accounts of a GPU that has been lost for long. The rest of such a book
-// continues when its GPU returns.
+// replaced, and the process accounts of a GPU that has been lost for long. The rest of the latter's
+// book continues when the GPU returns.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
 		known, shown := is(uuid)
@@ -191,8 +193,8 @@ func (l *Ledger) room() int {
 	return room
 }
 
-// State survives a restart of the exporter within one boot of the node. It is saved as
-// [State.Records].
+// State is the part of the ledger that survives a restart of the exporter within one boot of the
+// node. It is saved as [State.Records].
 type State struct {
 	Books map[string]*BookState // by UUID
 }
@@ -205,7 +207,7 @@ type BookState struct {
 	Base Mark `json:"base"`
 	// Unknown is the time since the allocations were last known.
 	Unknown Unknown `json:"unknown,omitzero"`
-	// Still is the mark at which the counter changed last, if it stood still at the base.
+	// Still is the mark at which the counter last changed, if it was not changing at the base.
 	Still *Mark `json:"still,omitempty"`
 	// Intervals are the recent settled intervals, oldest first; nil if none are kept. They are not
 	// saved.
@@ -284,8 +286,8 @@ func check(b *gpu.Book) error {
 	return nil
 }
 
-// Restore returns a ledger that continues a saved state. The time since the saved marks is a gap of
-// any length.
+// Restore returns a ledger that continues a saved state. The time since the saved marks becomes a
+// gap, which can have any length.
 func Restore(cfg Config, s State) *Ledger {
 	l := New(cfg)
 	for uuid, st := range s.Books {
@@ -293,7 +295,7 @@ func Restore(cfg Config, s State) *Ledger {
 		b.trail = newTrail(cfg.Explain)
 		b.Book, b.handedOut, b.restored = st.Book, true, true
 		base := st.Base
-		base.sum = nil // an exporter sums power from 0
+		base.sum = nil // each exporter starts its integral of power at 0
 		b.last, b.holders, b.unknown, b.read = &base, base.Holders, st.Unknown.clone(), base
 		if s := st.Still; s != nil && s.Energy == st.Base.Energy && s.At.Boot < st.Base.At.Boot {
 			b.still, b.read = &standing{from: *s, long: true}, *s
@@ -303,7 +305,7 @@ func Restore(cfg Config, s State) *Ledger {
 	return l
 }
 
-// clone copies a book so that neither copy sees changes of the other.
+// clone returns a copy of a book that shares no mutable data with it.
 func clone(b gpu.Book) gpu.Book {
 	b.Accounts = slices.Clone(b.Accounts)
 	for i := range b.Accounts {

@@ -29,9 +29,9 @@ func (iv *interval) divide(owners Owners) []part {
 	return append(parts, free)
 }
 
-// price divides the interval's energy over the parts. Idle energy is divided by slices
-// times idle time, including free slices; the rest by slices times busy time. If the busy
-// time is unknown, all energy is divided by slices.
+// price divides the interval's energy over the parts: idle energy by slices times idle time,
+// including free slices, and the rest by slices times busy time. If the busy time is unknown, all
+// energy is divided by slices.
 func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	if iv.mig == nil {
 		parts[0].idle, parts[0].busy = idle, iv.energy-idle
@@ -61,11 +61,12 @@ func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	}
 }
 
-// maxSlices exceeds the slices of any GPU or instance. Weights are times multiplied by slices, and
-// drivers fill unknown numbers with ones.
+// maxSlices exceeds the slices of any GPU or instance. It protects weights, which are times
+// multiplied by slices, from overflow: drivers return unknown numbers with all bits set.
 const maxSlices = 64
 
-// sliceWeights returns the slices of each instance, and the free slices last.
+// sliceWeights returns the number of slices of each instance, followed by the number of free
+// slices.
 func sliceWeights(m *gpu.Partitioning) []uint64 {
 	weights := make([]uint64, 0, len(m.Instances)+1)
 	used := 0
@@ -83,7 +84,7 @@ func sliceWeights(m *gpu.Partitioning) []uint64 {
 
 func bounded(slices int) int { return min(max(slices, 0), maxSlices) }
 
-// place returns the instance of a process, empty if the GPU does not have it.
+// place returns the instance of a process, empty if the GPU has no such instance.
 func (iv *interval) place(id gpu.ProcessID) string {
 	place := iv.places[id]
 	if iv.mig == nil || !slices.ContainsFunc(iv.mig.Instances, func(i gpu.Partition) bool { return i.ID == place }) {

@@ -16,19 +16,20 @@ type part struct {
 	// slices is the size of the instance, active its busy time.
 	slices uint64
 	active time.Duration
-	// idle and busy are its energy, set by price; method is the method of an instance's busy part.
+	// idle and busy are the energy of the part, set by price. method is the charging method for the
+	// busy energy of an instance.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
 	// worked is set if work was sampled, estimated if an estimated idle power divided its energy.
 	worked, estimated bool
-	// shares has a share of each owner with a process, in account order. unresolved is set while a process has
-	// no final owner.
+	// shares contains a share for each owner with a process, in account order. unresolved is set
+	// while a process has no final owner.
 	shares     []share
 	unresolved bool
 	// holders are its live allocations; allocated is set if it has any, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
-	// holding divides energy that is charged for holding.
+	// holding divides the energy that is charged for holding the part.
 	holding weighting
 }
 
@@ -63,8 +64,8 @@ func (iv *interval) part(instance string) part {
 	return p
 }
 
-// owning returns the allocations that are charged. The kubelet does not report admin access
-// of DRA claims, so if some of several claims have a process, the others are ignored.
+// owning returns the allocations that can be charged. The kubelet does not report admin access of
+// DRA claims, so if some of several claims have a process, the others are ignored.
 func (p *part) owning() []*gpu.Allocation {
 	type claim struct{ scope, name string }
 	of := func(h *gpu.Allocation) claim { return claim{h.Owner.Scope, h.Claim} }
@@ -86,8 +87,8 @@ func (p *part) isOf(h *gpu.Allocation) bool {
 }
 
 // payer returns the owner that pays for a process. A pending process counts as unmapped, as it does
-// after the timeout. A process with a known group belongs to the container of the group that holds
-// the GPU. The holders pay for a process that vanished before /proc was read.
+// after the timeout. If only the group of a process is known, the payer is the container of the
+// group that holds the GPU. The holders pay for a process that vanished before /proc was read.
 func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {
@@ -102,7 +103,8 @@ func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	return owner, false
 }
 
-// holderOf returns the container of a group that holds the GPU, or the group if none or several do.
+// holderOf returns the container of a group that holds the GPU, or the group if no container or
+// several containers hold it.
 func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	found := group
 	for _, h := range p.holders {
@@ -117,8 +119,9 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	return found
 }
 
-// sole returns the share of the owner that holds or works, nil if several do or none. It requires a process list;
-// if several owners have a process, also the allocations and the activity signal.
+// sole returns the share of the only owner that holds the part or works, nil if no owner or several
+// owners do. It requires a list of processes and, if several owners have a process, also
+// allocations and activity.
 func (p *part) sole() *share {
 	if !p.listed {
 		return nil
@@ -170,8 +173,8 @@ func (p *part) contested() bool {
 	return false
 }
 
-// waits reports whether the part must not be settled yet: an owner, the allocations, or
-// the last samples of a contested interval are still missing.
+// waits reports whether the part must not be settled yet, because an owner, the allocations, or the
+// last samples of a contested interval are still missing.
 func (p *part) waits() bool {
 	unsampled := !p.gap && p.signal && p.sampled < p.to.At.Boot
 	return p.unresolved || !p.holdersKnown || unsampled && p.contested()
@@ -194,7 +197,8 @@ func (p *part) key(owner gpu.Owner) gpu.AccountKey {
 	return gpu.AccountKey{GPUInstance: p.instance, Owner: owner}
 }
 
-// activity returns the work of all owners, and the work of MPS servers for several of them.
+// activity returns the busy time of all owners, and the part of it that MPS servers executed for
+// several owners.
 func (p *part) activity() (own, served time.Duration) {
 	if !p.signal {
 		return 0, 0

@@ -7,12 +7,12 @@ import (
 )
 
 // accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
-// duration of the first reading, whose value may be that much older, but at most a gap. An
-// unchanged counter was not refreshed, because a powered board draws power. The next increase
-// belongs to all the time since the counter last changed, and that time limits it; a counter that
-// was behind may rise by more. An implausible reading is held back. If the next reading is plausible
-// after the last mark, it was a glitch; if it is plausible after the held reading, the counter was
-// reset, and the unknown energy between the two is not added.
+// duration of the first reading, but at most a gap, because the first value may be older by that
+// duration. An unchanged counter was not refreshed, because a powered board draws power. The next
+// increase belongs to the whole time since the counter last changed, and is limited by this time. A
+// counter that was behind may rise by more. An implausible reading is held back. If the next
+// reading is plausible after the last mark, it was a glitch; if it is plausible after the held
+// reading, the counter was reset, and the unknown energy between the two is not added.
 func (b *book) accept(m Mark, gapAfter time.Duration) {
 	switch s := b.pendingReset; {
 	case !b.open():
@@ -81,27 +81,28 @@ func (b *book) discardOutlier() {
 	b.since, b.pendingReset = b.pendingReset.before, nil
 }
 
-// counterStep is the interval at which the board refreshes its counter: a difference may contain
-// that much more time than lies between two readings.
+// counterStep is the interval at which the board refreshes its counter. The difference of two
+// readings may contain the energy of this additional time.
 const counterStep = 100 * time.Millisecond
 
 // assumedMaxPower bounds a counter with unknown maximum power.
 const assumedMaxPower gpu.Watts = 10_000
 
-// plausible reports whether b can follow a, with some energy beyond what the board can draw.
+// plausible reports whether b can follow a. The rise may exceed the energy that the board can draw
+// by the energy beyond.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)
 	return known && grown >= 0 && grown <= max(most*3/2, most+beyond)
 }
 
-// drawable returns the energy that a board can draw between two readings of its counter, of which the
-// first may be older than its mark.
+// drawable returns the maximum energy that a board can draw between two readings of its counter.
+// The first value may be older than its mark.
 func drawable(from, to *Mark, maxPower gpu.Watts) gpu.Millijoules {
 	return draws(maxPower, to.At.Sub(from.At)+from.took+counterStep)
 }
 
-// draws returns the energy that a board can draw in a time.
+// draws returns the maximum energy that a board can draw in a time.
 func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
 	if maxPower <= 0 {
 		maxPower = assumedMaxPower
@@ -109,10 +110,11 @@ func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
 	return gpu.Millijoules(float64(maxPower) * d.Seconds() * 1000)
 }
 
-// uncounted returns an upper bound of the energy that is missing in a plausible rise: the maximum power
-// times the time since the counter changed, less the rise. It is 0 unless nothing was read for a while
-// and the counter may have begun in that time, so that it was reset and is above its old value, or it
-// is a sum of power, which omits long times without a reading.
+// uncounted returns an upper bound of the energy that is missing in a plausible rise: the maximum
+// power times the time since the counter changed, less the rise. It returns 0 except in two cases.
+// First, nothing was read for a while in which the counter may have been reset and then exceeded
+// its old value. Second, the counter is an integral of power, which omits long times without a
+// reading.
 func (b *book) uncounted(m *Mark, grown gpu.Millijoules, gapAfter time.Duration) gpu.Millijoules {
 	unread := m.At.Sub(b.read.At)
 	began := unread > gapAfter/4 && m.Counter != summed && m.Energy <= drawable(&b.read, m, b.maxPower)

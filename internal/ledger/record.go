@@ -22,21 +22,21 @@ type Record struct {
 	Process *ProcessRecord `json:"process,omitempty"`
 }
 
-// AccountRecord is an account whose times are numbers. A node has hundreds, which are written every
-// second, and text would take a sixth of the time of a tick.
+// AccountRecord is an account with times as numbers. A node has hundreds of accounts, which are
+// written every second; formatting times as text would take a sixth of a tick.
 type AccountRecord struct {
 	gpu.Account
 	Opened nanoseconds `json:"opened"`
 }
 
-// ProcessRecord is the same for the account of a process.
+// ProcessRecord is the account of a process, also with numbers as times.
 type ProcessRecord struct {
 	gpu.ProcessAccount
 	StartTime nanoseconds `json:"start_time"`
 	Opened    nanoseconds `json:"opened"`
 }
 
-// nanoseconds is a time since 1970, 0 if it is unknown.
+// nanoseconds is a time in nanoseconds since 1970, 0 if it is unknown.
 type nanoseconds int64
 
 func newNanoseconds(t time.Time) nanoseconds {
@@ -53,7 +53,7 @@ func (n nanoseconds) time() time.Time {
 	return time.Unix(0, int64(n))
 }
 
-// UnmarshalJSON also accepts the text of earlier versions.
+// UnmarshalJSON also accepts times as text, as written by earlier versions.
 func (n *nanoseconds) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '"' {
 		return json.Unmarshal(data, (*int64)(n))

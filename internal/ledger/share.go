@@ -11,16 +11,17 @@ import (
 type share struct {
 	owner gpu.Owner
 	// vanished is set for processes that vanished before they were identified, on a GPU with
-	// holders. They have a share of their own, which is charged to the holders.
+	// holders. Their share is separate, and is charged to the holders.
 	vanished  bool
 	activity  time.Duration
-	served    time.Duration // the part of activity that is the work of MPS servers
+	served    time.Duration // the part of activity that MPS servers executed
 	active    bool          // was active
 	processes []processShare
-	// energy is charged for the interval, idle is its part for idle power.
+	// energy is the energy charged for the interval, idle the part of it that is idle energy.
 	energy gpu.ByMethod
 	idle   gpu.Millijoules
-	// holding is its weight in the part's holding, for the trail.
+	// holding is the weight of the owner when the part's energy is divided by holding; it is
+	// recorded in the trail.
 	holding uint64
 }
 
@@ -45,7 +46,7 @@ func (p *part) addShare(u usage, owner gpu.Owner, vanished bool) {
 	s.processes = append(s.processes, processShare{Process: u.Process, activity: u.activity})
 }
 
-// compareShare orders by owner, vanished processes last.
+// compareShare orders shares by owner, with vanished processes last.
 func compareShare(a, b *share) int {
 	switch {
 	case a.vanished == b.vanished:
@@ -63,8 +64,8 @@ func (p *part) hasShare(owner gpu.Owner) bool {
 
 func (s *share) worked() bool { return s.active || s.activity > 0 }
 
-// charge adds an amount to the share and divides it over its processes, by activity or equally. A part
-// of a measured amount is not measured itself.
+// charge adds an amount to the share and divides it over its processes, by activity or equally. The
+// part of one process does not count as measured, even if the amount does.
 func (s *share) charge(amount gpu.Millijoules, method gpu.Method, byActivity bool) {
 	s.energy[method] += amount
 	switch len(s.processes) {

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A standing counter has not changed, or was not read, since a mark before the last one. Its intervals are closed
-// without energy, because the time of owners must be counted. The next increase belongs to all the time
-// since the counter changed.
+// A standing counter has not changed, or was not read, since a mark before the last one. Meanwhile
+// intervals are closed without energy, so that the time of owners is counted. The next increase
+// belongs to the whole time since the counter changed.
 type standing struct {
-	// from is the mark at which the counter changed last.
+	// from is the mark at which the counter last changed.
 	from Mark
-	// seen contains the observations of the closed intervals. If long is set, only the ends count, unless
-	// other is set: another process worked in between.
+	// seen contains the observations of the closed intervals. If long is set, it contains only the
+	// processes at the start and the end; other is then set if another process worked in between.
 	seen        window
 	long, other bool
 }
@@ -23,7 +23,7 @@ type standing struct {
 // longStanding is the time for which the observations of a standing counter are kept.
 const longStanding = 10 * time.Minute
 
-// changed returns the mark at which the counter changed last.
+// changed returns the mark at which the counter last changed.
 func (b *book) changed() *Mark {
 	if b.still != nil {
 		return &b.still.from
@@ -31,7 +31,7 @@ func (b *book) changed() *Mark {
 	return b.last
 }
 
-// stand closes an interval without energy at an unchanged counter.
+// stand closes an interval without energy, because the counter has not changed.
 func (b *book) stand(m Mark, gapAfter time.Duration) {
 	still := b.stood(m, gapAfter)
 	b.append(m, 0, gapAfter)
@@ -39,7 +39,8 @@ func (b *book) stand(m Mark, gapAfter time.Duration) {
 	b.still = still
 }
 
-// catchUp closes an interval at a counter that stood still, with the energy since it changed.
+// catchUp closes an interval when a standing counter changes, with the energy since its last
+// change.
 func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	still := b.stood(m, gapAfter)
 	if still.long {
@@ -56,7 +57,7 @@ func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.last.Former = b.last.Former.add(energy)
 }
 
-// stood returns the standing counter with the observations until a mark.
+// stood returns the standing counter with the observations up to a mark.
 func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 	gap := b.restored || m.At.Sub(b.last.At) > gapAfter
 	s := standing{from: *b.last, long: gap}
@@ -77,7 +78,8 @@ func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 	return &s
 }
 
-// stillSince returns the mark at which the counter of the saved base changed last, nil if it is the base.
+// stillSince returns the mark at which the counter of the saved base last changed, nil if that is
+// the base.
 func (b *book) stillSince() *Mark {
 	if len(b.pending) > 0 {
 		return b.pending[0].changed
@@ -88,7 +90,7 @@ func (b *book) stillSince() *Mark {
 	return nil
 }
 
-// chargeLate charges the energy of a counter that stood still.
+// chargeLate charges the late energy of a standing counter.
 func (b *book) chargeLate(st *settlement, iv *interval, parts []part) {
 	l := iv.load()
 	b.chargeEnergy(st, iv, parts, l)
@@ -96,7 +98,7 @@ func (b *book) chargeLate(st *settlement, iv *interval, parts []part) {
 	b.Energy += iv.energy
 }
 
-// clone returns a copy that shares nothing that changes.
+// clone returns a copy that shares no mutable data.
 func (w *window) clone() window {
 	c := *w
 	c.processes = slices.Clone(w.processes)

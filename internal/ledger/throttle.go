@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// throttle returns the times for which the GPU was throttled since the last observation that has its counters. Counters that fell were restarted.
+// throttle returns the times for which the GPU was throttled since the last observation that has
+// its counters. A counter that fell was restarted at 0.
 func (b *book) throttle(now *gpu.ThrottledTimes) (times gpu.ThrottledTimes) {
 	if now == nil {
 		return times
@@ -27,8 +28,9 @@ func (w *window) addThrottled(times gpu.ThrottledTimes) {
 	}
 }
 
-// throttledPart returns the part of an energy of the interval that was used while the GPU was throttled, rounded down, and that
-// time: the power counts as even over the interval. The time of late energy is counted by other intervals.
+// throttledPart returns the part of an energy of the interval that was used while the GPU was
+// throttled, rounded down, and the throttled time. It assumes constant power over the interval. The
+// throttled time of late energy is counted by other intervals.
 func (iv *interval) throttledPart(e gpu.Millijoules) (part gpu.ByThrottle) {
 	span := iv.span().Len()
 	for cause := range part {
@@ -46,7 +48,7 @@ func (iv *interval) throttledPart(e gpu.Millijoules) (part gpu.ByThrottle) {
 	return part
 }
 
-// countThrottled counts the throttled part of the energy of each owner.
+// countThrottled adds the throttled part of each owner's energy.
 func (b *book) countThrottled(p *part) {
 	if p.throttled == (gpu.ThrottledTimes{}) {
 		return

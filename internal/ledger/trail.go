@@ -8,18 +8,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Explain limits the settled intervals that are kept of each GPU to explain charges. They are not
+// Explain limits the settled intervals that are kept for each GPU to explain charges. They are not
 // part of the saved state.
 type Explain struct {
 	// Period is the time for which intervals are kept; 0 keeps none.
 	Period time.Duration
-	// Bytes is the maximum memory of a GPU.
+	// Bytes is the maximum memory of the intervals of one GPU.
 	Bytes int
 }
 
 // A trail keeps the recent intervals of one GPU as encoded bytes, which need a quarter of the
-// memory of structs and no work of the garbage collector. Segments are only appended to and dropped
-// as a whole, so a copy of their slices is an immutable view. A nil trail keeps nothing.
+// memory of structs, and which the garbage collector need not scan. Segments are only appended to
+// and dropped as a whole, so a copy of their slices is an immutable view. A nil trail keeps
+// nothing.
 type trail struct {
 	Explain
 	segments []segment // oldest first
@@ -32,7 +33,7 @@ type trail struct {
 // A segment can be decoded without the segments before it.
 type segment struct {
 	data []byte
-	end  time.Duration // boot clock of the end of its newest interval
+	end  time.Duration // end of its newest interval, on the boot clock
 }
 
 // segments is the usual number of segments of a full trail.

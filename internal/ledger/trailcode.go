@@ -10,7 +10,7 @@ import (
 )
 
 // An encoder writes the intervals of a segment. Numbers are varints, times are differences to the
-// interval before, and a name is written once.
+// previous interval, and each name is written only once.
 type encoder struct {
 	header
 	data  []byte
@@ -24,8 +24,8 @@ type header struct {
 	power  gpu.IdlePower
 }
 
-// nameBytes is the memory of a name in the encoder, with the overhead of a map. Its strings belong to
-// the owner's account.
+// nameBytes is the memory of a name in the encoder, including the overhead of a map. The strings
+// are shared with the owner's account.
 const nameBytes = 256
 
 func newEncoder() *encoder { return &encoder{names: make(map[gpu.AccountKey]uint64)} }
@@ -37,7 +37,7 @@ func (e *encoder) uint(v uint64)   { e.data = binary.AppendUvarint(e.data, v) }
 func (e *encoder) int(v int64)     { e.data = binary.AppendVarint(e.data, v) }
 func (e *encoder) string(s string) { e.uint(uint64(len(s))); e.data = append(e.data, s...) }
 
-// float writes round numbers in few bytes: the last bits of these are zero.
+// float reverses the bytes, so that round numbers, which end with zero bits, need few bytes.
 func (e *encoder) float(v float64) { e.uint(bits.ReverseBytes64(math.Float64bits(v))) }
 
 // flags writes up to 64 flags.
@@ -86,7 +86,7 @@ func (e *encoder) instant(i gpu.Instant) {
 	e.end, e.offset = i.Boot, offset
 }
 
-// amounts writes amounts of which most are zero.
+// amounts writes a list of amounts, most of which are zero.
 func (e *encoder) amounts(list []gpu.Millijoules) {
 	var set uint64
 	for i, amount := range list {
@@ -121,7 +121,7 @@ func (e *encoder) charge(c *gpu.Charge) {
 	e.int(int64(c.Idle))
 }
 
-// key writes the number of a name, and the name itself the first time.
+// key writes the number of a name, and also the name when it is used for the first time.
 func (e *encoder) key(k gpu.AccountKey) {
 	n, known := e.names[k]
 	if known {

@@ -8,12 +8,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Unknown is the settled time of unknown allocations that is not credited to a holder yet. Later
-// allocations decide: an owner in them is credited if it also held the device before, or had a
-// process on the GPU.
+// Unknown is the settled time in which allocations were unknown and that is not yet credited to a
+// holder. Later allocations decide: an owner in them is credited if it also held the device before,
+// or had a process on the GPU.
 type Unknown struct {
 	Uncredited []Uncredited `json:"uncredited,omitempty"`
-	// Free is the time of the GPU that is credited to no holder.
+	// Free is the time of the GPU that is not credited to any holder.
 	Free time.Duration `json:"free,omitempty"`
 }
 
@@ -47,7 +47,7 @@ func (u *Unknown) find(key gpu.AccountKey) int {
 	return slices.IndexFunc(u.Uncredited, func(c Uncredited) bool { return c.AccountKey == key })
 }
 
-// take returns the time of an owner that is not credited yet, and marks it as credited.
+// take returns the owner's time that is not credited yet, and marks it as credited.
 func (u *Unknown) take(key gpu.AccountKey) time.Duration {
 	i := u.find(key)
 	if i < 0 {
@@ -69,9 +69,9 @@ func (u *Unknown) of(group gpu.Owner) (most time.Duration) {
 	return most
 }
 
-// presume records known allocations. While some are unknown, it adds the last known ones: the
-// allocations of live groups count. If the live groups are unknown, too, none of these counts until
-// [book.learnAlive].
+// presume records known allocations. While the allocations are not completely known, it adds the
+// last known ones, which count if their group is alive. If the live groups are unknown, too, the
+// added allocations do not count until [book.learnAlive].
 func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(o.Allocations)
 	if o.AllocationsKnown {
@@ -87,8 +87,8 @@ func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(slices.Concat(last, o.Allocations))
 }
 
-// learnAlive applies the first list of live groups after a restart to the observations before it,
-// which have none. A holder that is alive now also held the GPU then.
+// learnAlive applies the first list of live groups after a restart to earlier observations, which
+// have no such list. A holder that is alive now also held the GPU then.
 func (b *book) learnAlive(alive map[string]bool) {
 	if alive == nil {
 		return
@@ -105,7 +105,7 @@ func (b *book) learnAlive(alive map[string]bool) {
 	}
 }
 
-// learnAlive sets the live groups of an interval if they were not known.
+// learnAlive sets the live groups of an interval if they were unknown.
 func (iv *interval) learnAlive(alive map[string]bool) {
 	if iv.holdersKnown || iv.alive != nil {
 		return
@@ -118,9 +118,9 @@ func (iv *interval) learnAlive(alive map[string]bool) {
 	iv.to.Holders = iv.holders
 }
 
-// countUsers lets the last known holders with a process on the GPU count while neither the allocations
-// nor the live groups are known: a process proves that its group is alive, and the active time of a
-// holder is never more than its held time.
+// countUsers is used while neither the allocations nor the live groups are known. It counts the
+// last known holders that have a process on the GPU, because the process proves that the group is
+// alive. Otherwise the active time of a holder could exceed its held time.
 func (iv *interval) countUsers() {
 	if iv.holdersKnown || iv.alive != nil {
 		return
@@ -140,8 +140,9 @@ func (iv *interval) countUsers() {
 	iv.to.Holders = iv.holders
 }
 
-// holdersBefore returns the allocations of an interval that ended before they became known: owners
-// that were alive in the interval may have ended since, and others may have begun.
+// holdersBefore returns the allocations of an interval that ended before its allocations became
+// known. Owners that were alive in the interval may have ended since then, and other owners may
+// have begun.
 func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	holders := slices.DeleteFunc(slices.Clone(known), func(k gpu.Allocation) bool {
 		return iv.alive != nil && !iv.alive[k.Owner.UID]
@@ -154,11 +155,11 @@ func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	return inOrder(holders)
 }
 
-// holdTime adds the interval to the time that each live holder held its device, and the time before it
-// that is not credited yet. An owner that held it at the start and worked is also credited, even if it
-// ended. Two kinds of owners may be credited later: other owners with a process, because their
-// allocation may be newer than the list, and other holders while the allocations are unknown. In a gap
-// these must have held the device before.
+// holdTime adds the interval, and earlier time that is not credited yet, to the time for which each
+// live holder held its device. An owner that held the device at the start and worked is also
+// credited, even if it ended. Two kinds of owners may be credited later: other owners with a
+// process, because their allocation may be newer than the list, and other holders while the
+// allocations are unknown. In a gap such holders must also have held the device before.
 func (b *book) holdTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	var counted []gpu.AccountKey
@@ -218,7 +219,8 @@ func (b *book) creditHolders(iv *interval, parts []part) {
 	})
 }
 
-// present returns the accounts of the owners with a process. If counts is not nil, it selects them.
+// present returns the accounts of the owners with a process. If counts is not nil, it selects the
+// shares that count.
 func present(parts []part, counts func(*part, *share) bool) iter.Seq[gpu.AccountKey] {
 	return func(yield func(gpu.AccountKey) bool) {
 		for i := range parts {

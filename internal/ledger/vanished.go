@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// shortLived is the recent work of identified processes that were present at one mark at most. A group
-// with such processes is likely to have others that ended before they could be identified.
+// shortLived is the recent work of identified processes that were present at one mark at most. A
+// group with such processes probably also has processes that ended before they could be identified.
 type shortLived struct {
 	work map[gpu.Owner]time.Duration // by the group of the owner
 	// began contains the processes that began in the last interval, and their work.
@@ -17,10 +17,10 @@ type shortLived struct {
 }
 
 // shortLivedMemory is the number of intervals over which the memory of a group's work decays to
-// about a third. A process may be identified much less often than it works.
+// about a third. The memory is this long because only a few of the processes may be identified.
 const shortLivedMemory = 64
 
-// learn adds the work of an interval, and forgets a part of the work before.
+// learn adds the work of an interval, and reduces the weight of earlier work.
 func (s *shortLived) learn(parts []part) {
 	for group, work := range s.work {
 		s.work[group] = work - work/shortLivedMemory
@@ -48,8 +48,8 @@ func (s *shortLived) learn(parts []part) {
 	s.began = began
 }
 
-// candidates weighs the holders that may have run vanished processes by replicas. Allocations of
-// unknown pods are one holder, which is unmapped.
+// candidates returns the holders that may have run vanished processes, weighted by replicas.
+// Allocations of unknown pods together count as one holder, which is unmapped.
 func (p *part) candidates() weighting {
 	var w weighting
 	for _, h := range p.holders {

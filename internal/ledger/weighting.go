@@ -86,12 +86,13 @@ func (p *part) byService() (w weighting) {
 	return w
 }
 
-// divisible is the weight of one replica: up to twelve owners can have equal parts.
+// divisible is the weight of one replica. It is divisible by 1 to 12, so up to twelve owners can
+// get exactly equal parts.
 const divisible = 27720
 
-// users returns the indices of the shares whose owners hold an allocation. Containers of a pod that share
-// a claim hold it together, and a group holds what its containers hold. If the holding container
-// has no process, the other containers of its group are the users.
+// users returns the indices of the shares of owners that hold an allocation. Containers of a pod
+// that share a claim hold it together, and a group holds what its containers hold. If the holding
+// container has no process, the other containers of its group are the users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int
 	for i := range p.shares {

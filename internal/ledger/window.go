@@ -16,7 +16,7 @@ type window struct {
 	// mig is the partitioning at the last observation, places the instances of processes.
 	mig    *gpu.Partitioning
 	places map[gpu.ProcessID]string
-	// instances is the busy time of each MIG instance. It is complete if divided is set, and all
+	// instances is the busy time of each MIG instance. It is complete if divided is set and all
 	// observations had the same instances.
 	instances map[string]time.Duration
 	divided   bool
@@ -24,22 +24,22 @@ type window struct {
 	listed bool
 	// outdated is set if some of these lists came from an earlier observation.
 	outdated bool
-	// signal is set if every observation had activity.
+	// signal is set if the activity was known in every observation.
 	signal bool
-	// busy is set if the GPU was active, measured if every observation had its utilisation.
-	// utilization is the sum over the observations.
+	// busy is set if the GPU was active, measured if every observation included the utilisation of
+	// the GPU. utilization is the sum over the observations.
 	busy, measured bool
 	utilization    float64
 	looks          int
 	// throttled is the time for which the GPU was throttled.
 	throttled gpu.ThrottledTimes
-	// quietPower is the power of the GPU in quiet times that the driver's samples showed last, 0
-	// without one.
+	// quietPower is the power of the GPU in quiet times, as last shown by the driver's samples; 0
+	// if there was none.
 	quietPower gpu.Watts
 	// quietSampled is set if an observation had power samples.
 	quietSampled bool
 	// holders and holdersKnown are the allocations of the last observation. While they are unknown,
-	// alive has the UIDs of the pods that were alive; nil if that is unknown, too.
+	// alive contains the UIDs of the pods that were alive; nil if these are unknown, too.
 	holders      []gpu.Allocation
 	holdersKnown bool
 	alive        map[string]bool
@@ -48,8 +48,8 @@ type window struct {
 // A usage is the use of the GPU by one process in a window.
 type usage struct {
 	*gpu.Process
-	// active is set if it worked, activity is its busy time, and served the part of that for
-	// clients of an MPS server.
+	// active is set if the process worked. activity is its busy time, and served the part of
+	// activity that an MPS server executed for clients.
 	activity, served time.Duration
 	active           bool
 }
@@ -73,7 +73,7 @@ func newWindow(processes []usage) window {
 	}
 }
 
-// add adds one observation. Its list of processes may be older.
+// add adds one observation. The list of processes may be older than the observation.
 func (w *window) add(o Observation, list []*gpu.Process, listed bool) {
 	for _, p := range list {
 		w.addUsage(usage{Process: p})
@@ -121,8 +121,8 @@ func (w *window) find(id gpu.ProcessID) (int, bool) {
 	return slices.BinarySearchFunc(w.processes, id, func(u usage, id gpu.ProcessID) int { return compareProcess(u.ID, id) })
 }
 
-// sampledUntil returns the boot clock up to which an observation has activity. Without activity, no
-// later samples can arrive.
+// sampledUntil returns the time on the boot clock up to which the activity is known after an
+// observation. If an observation has no activity, later samples cannot arrive.
 func sampledUntil(o Observation) time.Duration {
 	if !o.ActivityKnown {
 		return o.At.Boot
@@ -155,7 +155,8 @@ func (w *window) merge(later window) {
 	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
 }
 
-// usagesOf returns the processes of the window that are among the given ones, which are sorted, without activity.
+// usagesOf returns those processes of the window that are among the given ones, without activity.
+// The given ones must be sorted.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))
 	for _, id := range ids {

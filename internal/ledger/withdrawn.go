@@ -2,23 +2,25 @@ package ledger
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// summed is the name of a sum of power. It is not the board's counter, and begins at 0 with each
-// exporter.
+// summed is the counter name of an integral of power. It does not come from the board, and begins
+// at 0 with each exporter.
 const summed = string(gpu.EnergyPower)
 
-// Former is a counter that the board withdrew. Its energy is counted from a sum of power until it
-// returns.
+// Former is a counter that the board no longer provides. Until it returns, energy is counted by an
+// integral of power.
 type Former struct {
 	Counter string `json:"counter"`
-	// Energy is the last value of the counter, read at At. Counted is the energy counted since then.
+	// Energy is the last value of the counter, read at At. Counted is the energy that was counted
+	// since then.
 	Energy  gpu.Millijoules `json:"energy"`
 	At      gpu.Instant     `json:"at"`
 	Counted gpu.Millijoules `json:"counted"`
 }
 
-// growth returns the energy between two marks, if it is known. Values of different counters
-// are not. But power is summed beside a counter, and a counter that returns to another exporter has
-// counted since it was withdrawn.
+// growth returns the energy between two marks, if it is known. Values of different counters cannot
+// be subtracted. The integral of power, which is also computed while there is a counter, can then
+// bridge the change. If the board's counter returns, it has also counted the time in which it was
+// missing.
 func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	switch f := a.Former; {
 	case sameCounter(a, b):
@@ -31,13 +33,14 @@ func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	return 0, false
 }
 
-// sameCounter reports whether two marks are of one counter. A counter without a name is any.
+// sameCounter reports whether two marks belong to the same counter. A counter without a name
+// matches any counter.
 func sameCounter(a, b *Mark) bool {
 	return a.Counter == b.Counter || a.Counter == "" || b.Counter == ""
 }
 
-// withdrawn returns the withdrawn counter at the mark after the last one, nil if there is none. A
-// counter that has returned is kept for one more mark, which confirms it.
+// withdrawn returns the counter that is missing at m, the mark after the last one, nil if there is
+// none. A counter that has returned is kept for one more mark, which confirms it.
 func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	f, last := b.last.Former, b.last
 	switch {
@@ -51,7 +54,8 @@ func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	return nil
 }
 
-// add returns the counter after more energy was counted. Marks share the old value.
+// add returns a copy of the counter with more energy counted. It is a copy because marks share the
+// old value.
 func (f *Former) add(energy gpu.Millijoules) *Former {
 	if f == nil {
 		return nil
@@ -67,9 +71,9 @@ func (b *book) returned(m *Mark) bool {
 	return f != nil && b.still == nil && f.Counter == m.Counter && f.Counter == b.last.Counter
 }
 
-// missed returns the interval with the energy that a returned counter has and the book has not, nil
-// if there is none: an exporter that ended meanwhile could not sum power. The users of the GPU
-// at that time are unknown.
+// missed returns an interval with the energy that a returned counter contains and the book lacks,
+// nil if there is none. The book lacks energy if the exporter was stopped for some time, because it
+// then could not integrate power. The users of the GPU at that time are unknown.
 func (b *book) missed(m *Mark) *interval {
 	f, last := b.last.Former, b.last
 	from := Mark{At: f.At, Energy: f.Energy, Counter: f.Counter}
