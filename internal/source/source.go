@@ -38,8 +38,8 @@ type Config struct {
 	Members []Member // with disjoint boards
 	// Enricher is nil for none.
 	Enricher Enricher
-	// Timeout limits the time that a Read waits for its sources. A source has a shorter
-	// timeout of its own; this one is for a source that hangs nevertheless.
+	// Timeout limits the time for which a Read waits for its sources. Each source has its own,
+	// shorter timeout; this one applies if a source hangs nevertheless.
 	Timeout time.Duration
 	Now     gpu.Clock
 	Stages  *stage.Set
@@ -49,20 +49,20 @@ type Config struct {
 type Member struct {
 	Stage  stage.Name
 	Source Source
-	// Needed reports whether the node has GPUs of the source. Until its first success a source is
-	// read only while they exist: otherwise a vendor without a GPU would be a stage that is down. Nil
-	// means that the source is always read.
+	// Needed reports whether the node has GPUs of the source. Until its first success, a source is
+	// read only while such GPUs exist; otherwise the stage of a vendor without GPUs would be down.
+	// Nil means that the source is always read.
 	Needed func() bool
 }
 
-// Group reads several sources as one. A source that fails or hangs delays no other for
-// longer than the timeout, once. It is used by one goroutine.
+// Group reads several sources as one. A source that hangs delays the others only once, and for at
+// most the timeout. It is used by one goroutine.
 type Group struct {
 	cfg     Config
 	readers []*reader
 }
 
-// A reader reads one member. Its lane has one Read, which may hang.
+// A reader reads one member. Its lane runs at most one Read, which may hang.
 type reader struct {
 	Member
 	lane  lane.Lane[outcome]
@@ -87,9 +87,9 @@ func NewGroup(cfg Config) *Group {
 
 var errLate = errors.New("source call timed out, still waiting for it to return")
 
-// Read returns one report of all sources that respond. An error means that none does; the report
-// then has a field page at most. The report of a late source is returned by the next Read: its
-// readings have their own times.
+// Read returns one report of all sources that respond. An error means that no source responds; the
+// report then contains at most a field page. The report of a late source is returned by the next
+// Read. This is correct, because each reading contains its own time.
 func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	timeout, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
 	defer cancel()
@@ -129,7 +129,7 @@ func (g *Group) Read(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// errNone is the error while no source is needed.
+// errNone means that no source is needed.
 var errNone = errors.New("no GPU of a supported vendor")
 
 // needed returns the members to read. The stage of a member that was read without success, and is
@@ -172,7 +172,7 @@ func (g *Group) enrich(ctx context.Context, report *gpu.Report) {
 	}
 }
 
-// Close closes all sources and the enricher at once.
+// Close closes all sources and the enricher concurrently.
 func (g *Group) Close(wait time.Duration) error {
 	var closers []func(time.Duration) error
 	for _, m := range g.readers {

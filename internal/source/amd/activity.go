@@ -87,13 +87,14 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 // engines is the number of engines in the busy time of a client: graphics and compute.
 const engines = 2
 
-// noise is the largest share of a GPU's time by which the activity of the GPU and the busy times of its
-// clients may differ without other work.
+// noise is the largest difference between the activity of the GPU and the busy times of its
+// clients, as a share of the time, that does not mean other work.
 const noise = 0.05
 
-// weigh divides the GPU's activity between its processes: clients of DRM have their busy time, the
-// others the rest by their occupancy at one moment; the only other one has the rest. If the GPU worked
-// and no process had work, or if a busy time is impossible, the activity is unknown.
+// weigh divides the GPU's activity between its processes. Clients of DRM get their busy time. The
+// rest is divided between the other processes by their occupancy at one moment; a single other
+// process gets the whole rest. If the GPU worked and no process had work, or if a busy time is
+// impossible, the activity is unknown.
 func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu.Span) {
 	busy := out.Gauges[gpu.Utilization]
 	if busy == nil || !out.ContextsKnown {

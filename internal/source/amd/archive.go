@@ -32,8 +32,8 @@ var ofDevice = []string{
 
 // Archive writes a tar archive of the files that the source reads on this machine, so that the
 // machine can be replayed by a test. Unique ids, also of hives, and serial numbers are replaced by
-// invented ones, numbered as they are found. A file that cannot be read is omitted. It fails if the driver is not
-// loaded, and hangs if a GPU does.
+// invented ones, numbered as they are found. A file that cannot be read is omitted. It fails if the
+// driver is not loaded, and hangs if a GPU hangs.
 func Archive(w io.Writer, sys, proc string) error {
 	cards, err := scan(sys)
 	if err != nil {
@@ -69,7 +69,7 @@ type archive struct {
 	err   error
 }
 
-// addDevice adds the render node of a device and, if it has a number, the link of its card.
+// addDevice adds the render node of a device and, if number is not negative, the link of its card.
 func (a *archive) addDevice(number int, folder, minor string) {
 	if minor != "" {
 		a.write(tar.Header{Name: folder + "/drm/renderD" + minor + "/", Typeflag: tar.TypeDir, Mode: 0o755}, nil)
@@ -136,7 +136,7 @@ func (a *archive) masked(name string, content []byte) []byte {
 	return content
 }
 
-// maskDecimal is [archive.mask] for a number in decimal, 0 if it is none.
+// maskDecimal is [archive.mask] for a decimal number, 0 if the text is not a number.
 func (a *archive) maskDecimal(original string) string {
 	id, err := strconv.ParseUint(original, 10, 64)
 	if err != nil || id == 0 {
@@ -146,7 +146,8 @@ func (a *archive) maskDecimal(original string) string {
 	return strconv.FormatUint(masked, 10)
 }
 
-// mask returns the replacement of a unique id or serial number. An original has one replacement.
+// mask returns the replacement of a unique id or serial number. The same original always gets the
+// same replacement.
 func (a *archive) mask(original string) string {
 	if a.masks[original] == "" {
 		a.masks[original] = fmt.Sprintf("5a1f%012x", len(a.masks)+1)

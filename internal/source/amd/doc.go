@@ -3,10 +3,11 @@
 // privilege.
 //
 // Support is experimental: the layouts are from the public sources of the driver, and no such GPU
-// was available. A file in sysfs has a fresh value for each time that it is opened. Most are
-// answered from the driver's memory; gpu_metrics and hwmon ask the GPU's firmware, and hang if
-// that hangs. So each device has a lane.
+// was available. A file in sysfs has a fresh value for each time that it is opened. Most values
+// come from the driver's memory. Reading gpu_metrics and hwmon queries the GPU's firmware, and
+// hangs if the firmware hangs. So each device has a lane.
 //
 // GPUs are found by the links in /sys/class/drm. Devices of the class 0x0300 (Radeon) are ignored:
-// their clients for graphics are not listed by amdkfd, so a process could not be known to be alone.
+// amdkfd does not list their graphics clients, so it would be unknown whether a process is alone on
+// such a GPU.
 package amd

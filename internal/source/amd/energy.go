@@ -6,23 +6,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A meter is the source of a GPU's energy. It changes seldom. Power is always integrated, so that the
-// ledger can continue from another source.
+// A meter is the source of a GPU's energy. The source rarely changes. Power is always integrated,
+// so that the ledger can continue with another source.
 type meter struct {
 	kind gpu.EnergySource
-	// missed counts the readings since the last one with a counter, found the readings with one
-	// while there is another source.
+	// missed counts the readings since the last one with a counter. found counts the readings with
+	// a counter while another source is used.
 	missed, found int
 	integral      gpu.PowerIntegral
 }
 
-// patience is the number of readings without a counter after which power is integrated instead,
-// and of readings with one after which the integral ends.
+// patience is the number of readings without a counter after which the integral of power is used,
+// and the number of readings with a counter after which the counter is used again.
 const patience = 3
 
-// read returns the energy of a reading and the integral of power, as far as they are known. power is
-// in W, and negative if unknown. definite is set if gpu_metrics was read, so that a missing counter is
-// no failure of the reading.
+// read returns the energy of a reading and the integral of power, as far as they are known. power
+// is in W, and negative if unknown. definite is set if gpu_metrics was read, so that a missing
+// counter is not caused by a failed read.
 func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant) (energy, sum *gpu.Millijoules) {
 	if power >= 0 {
 		sum = new(m.integral.Add(uint32(min(power*1000, math.MaxUint32)), at.Boot))

@@ -22,11 +22,12 @@ type clientFile struct {
 	path string // of its description
 }
 
-// maxClientFiles is the number of open files of device nodes that are read.
+// maxClientFiles is the maximum number of open files of device nodes that are read.
 const maxClientFiles = 4096
 
-// listClientFiles returns the open files of device nodes by the name of the node, such as renderD128.
-// Nothing asks a GPU. It omits processes that cannot be read, and returns the first error.
+// listClientFiles returns the open files of device nodes by the name of the node, such as
+// renderD128. No GPU is queried. It omits processes that cannot be read, and returns the first
+// error.
 func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	files = make(map[string][]clientFile)
 	entries, first := os.ReadDir(proc)
@@ -92,14 +93,14 @@ func parseClient(text string) (c client, ok bool) {
 	return c, driver == "amdgpu" && c.id != "" && c.busy >= 0
 }
 
-// use is the use of the GPU by a process through DRM since the last reading.
+// use describes how a process used the GPU through DRM since the last reading.
 type use struct {
 	memory uint64
 	busy   time.Duration
 }
 
 // readClients returns the use of the GPU by process. Busy time may fall for a moment, so the larger
-// value counts. A client that was unknown before has none.
+// value counts. A client that was unknown before gets no busy time.
 func (r *reader) readClients() map[uint32]use {
 	uses := make(map[uint32]use)
 	clients := make(map[string]client)

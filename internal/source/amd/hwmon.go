@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// hwmon contains the values of the driver's hwmon folder. It has no energy.
+// hwmon contains the values of the driver's hwmon folder, which reports no energy.
 type hwmon struct {
 	power, limit       value // µW
 	temperature        value // m°C
@@ -30,8 +30,8 @@ func (r *reader) findHwmon() {
 	}
 }
 
-// readHwmon reads the power limit, and what gpu_metrics lacks: some files of hwmon ask the firmware.
-// Older firmware averages the power.
+// readHwmon reads the power limit, and only those other values that gpu_metrics lacks, because some
+// files of hwmon query the firmware. Older firmware averages the power.
 func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	if r.hwmon == "" {
 		return hwmon{}, errNoHwmon
@@ -57,8 +57,8 @@ func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	return h, nil
 }
 
-// sensor reads a value of hwmon. None that is read can be 0: power and its limit are 0 on an MI250's
-// second die.
+// sensor reads a value of hwmon. A value of 0 counts as missing, because power and its limit are 0
+// on an MI250's second die.
 func (r *reader) sensor(name string) value {
 	n, err := readNumber(r.hwmon, name)
 	if err != nil || n == 0 {
@@ -70,7 +70,7 @@ func (r *reader) sensor(name string) value {
 // maxSensors exceeds the number of temperatures or clocks of a GPU.
 const maxSensors = 3
 
-// labelled reads the input of a kind, such as temp, that has the first of the labels.
+// labelled reads the input of a kind, such as temp, that has the first available of the labels.
 func (r *reader) labelled(kind string, labels ...string) value {
 	for _, label := range labels {
 		for i := range maxSensors {

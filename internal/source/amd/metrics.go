@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// metrics are the values of one gpu_metrics file. Each may be missing.
+// metrics contains the values of one gpu_metrics file. Each value may be missing.
 type metrics struct {
 	edge, hotspot value // °C
 	power         value // W
@@ -19,11 +19,12 @@ type metrics struct {
 	activitySum   value // sum of activity over all samples of the firmware, 32 bits, wraps
 	samples       value // number of these samples, 32 bits, wraps
 	clock, memory value // MHz
-	// busy has a sum like activitySum, of 64 bits, for each partition and compute die (XCC).
+	// busy contains a sum like activitySum, but of 64 bits, for each partition and compute die
+	// (XCC).
 	busy [maxPartitions]busySums
 }
 
-// value is a number of the driver, unless it is missing.
+// value is a number that the driver reports; it may be missing.
 type value struct {
 	n  uint64
 	ok bool
@@ -37,7 +38,7 @@ const (
 // A field is a number in a layout. The zero field is missing.
 type field struct{ at, width int }
 
-// A layout has the places of the values in one revision of gpu_metrics.
+// A layout contains the places of the values in one revision of gpu_metrics.
 type layout struct {
 	edge, hotspot, power, activity, energy, activitySum, samples, clock, memClock field
 	// partitions is the place of the first partition, stride the distance to the next, and busy the
@@ -52,9 +53,9 @@ type revision struct {
 	size            int
 }
 
-// layouts contains the known revisions with a fixed layout (Linux, kgd_pp_interface.h). None is an
-// extension of another. Revision 1.0 has a counter of 32 bits that wraps within minutes; it is not
-// read. Formats 2 and 3 belong to processors with graphics.
+// layouts contains the known revisions with a fixed layout (Linux, kgd_pp_interface.h). No layout
+// is an extension of another one. Revision 1.0 has a counter of 32 bits that wraps within minutes;
+// it is not read. Formats 2 and 3 belong to processors with graphics.
 var layouts = map[revision]layout{
 	{1, 0, 80}: {
 		edge: u16(16), hotspot: u16(18), activity: u16(28), power: u16(34), clock: u16(54), memClock: u16(58),
@@ -98,7 +99,7 @@ var discrete = layout{
 	clock: u16(54), memClock: u16(58), activitySum: u32(80),
 }
 
-// errUnknown is wrapped by the error of a file of an unknown revision.
+// errUnknown is wrapped by the error for a file of an unknown revision.
 var errUnknown = errors.New("unknown revision of gpu_metrics")
 
 // headerSize is the length of the header: u16 size, u8 format, u8 content.
@@ -140,8 +141,8 @@ func (l *layout) decode(file []byte) metrics {
 	return m
 }
 
-// read returns the number at the field. All ones mean that the GPU does not report it. A field
-// without width has no number.
+// read returns the number at the field. If all bits are ones, the GPU does not report it. A field
+// without width has no value.
 func (f field) read(file []byte) value {
 	var n, none uint64
 	switch f.width {
@@ -160,8 +161,9 @@ func (f field) read(file []byte) value {
 	return value{n, true}
 }
 
-// clean drops impossible values. Newer firmware withdraws the energy by 32 ones in the field of 64
-// bits. An MI250's second die has energy and power of 0: the first one has the power of both.
+// clean drops impossible values. Newer firmware no longer reports the energy, and sets 32 bits of
+// the 64-bit field to ones. An MI250's second die reports energy and power of 0, because the first
+// die reports the power of both.
 func (m *metrics) clean() {
 	drop := func(v *value, valid bool) {
 		if !valid {
@@ -175,7 +177,7 @@ func (m *metrics) clean() {
 	drop(&m.hotspot, m.hotspot.n < 200)
 }
 
-// millijoules converts a counter of 2⁻¹⁶ J. Converted are counters, never their differences, so the
+// millijoules converts a counter of 2⁻¹⁶ J. It is used for counters, never for differences, so the
 // remainder below a millijoule is not lost.
 func millijoules(counter uint64) gpu.Millijoules {
 	high, low := bits.Mul64(counter, 1000)

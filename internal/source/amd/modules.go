@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// models has names for GPUs without a product name, as in virtual machines, by their PCI device id.
+// models contains names, by PCI device id, for GPUs without a product name, for example in virtual
+// machines.
 var models = map[string]string{
 	"0x738c": "AMD Instinct MI100",
 	"0x7408": "AMD Instinct MI250X",
@@ -23,7 +24,7 @@ var models = map[string]string{
 // (Linux, aldebaran_ppt.c). An MI300A has processor cores beside the GPU.
 var shared = []string{"0x7408", "0x740c", "0x74a0"}
 
-// scopeOf returns what the energy of a GPU covers, by its PCI device id.
+// scopeOf returns the scope of a GPU's energy by its PCI device id.
 func scopeOf(device string) gpu.EnergyScope {
 	if slices.Contains(shared, device) {
 		return gpu.ScopeModule
@@ -31,8 +32,8 @@ func scopeOf(device string) gpu.EnergyScope {
 	return gpu.ScopeGPU
 }
 
-// divideModules marks the energy of a GPU as its module's if another GPU of the board has none. It
-// covers modules with an unknown device id.
+// divideModules marks the energy of a GPU as the energy of its module if another GPU of the board
+// reports none. This handles modules with an unknown device id.
 func divideModules(report *gpu.Report) {
 	for i := range report.Devices {
 		d := &report.Devices[i]

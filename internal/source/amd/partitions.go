@@ -11,8 +11,8 @@ import (
 const whole = "SPX"
 
 // partitioning returns the partitions of a GPU, one for each of its nodes in amdkfd's topology, or
-// nil if the GPU is not divided. All partitions of a GPU have one size. The first is the PCI device
-// itself; the others are platform devices, which device plugins name.
+// nil if the GPU is not divided. All partitions of a GPU have the same size. The first is the PCI
+// device itself; the others are platform devices, which device plugins name.
 func partitioning(mode, address string, nodes []node, platforms map[string]string) *gpu.Partitioning {
 	if mode == "" || mode == whole || len(nodes) < 2 {
 		return nil

@@ -14,10 +14,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxProcesses is the number of processes of amdkfd that are read.
+// maxProcesses is the maximum number of processes of amdkfd that are read.
 const maxProcesses = 4096
 
-// occupancy is a process on the GPU and the number of compute units with waves of it at one moment.
+// occupancy is a process on the GPU, and the number of compute units on which its waves run at one
+// moment.
 type occupancy struct {
 	pid   uint32
 	units value
@@ -25,8 +26,8 @@ type occupancy struct {
 
 // readContexts reads the processes on the GPU from /sys/class/kfd/kfd/proc, and returns their
 // occupancy. A process that opened /dev/kfd is listed there; it is on the GPU if it has memory or a
-// queue there. If a file is refused, all processes are unknown; otherwise they would seem to have
-// ended.
+// queue there. If access to a file is refused, all processes are unknown; otherwise they would seem
+// to have ended.
 func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	root := filepath.Join(r.cfg.Sys, "class/kfd/kfd/proc")
 	entries, err := os.ReadDir(root)
@@ -59,8 +60,9 @@ func (r *reader) readContexts(out *gpu.Reading) []occupancy {
 	return occupied
 }
 
-// context returns the context of a process, if it has one on the GPU. Of several partitions it has
-// the one with most memory: an entry has one instance.
+// context returns the context of a process, if it has one on the GPU. If the process uses several
+// partitions, the context names the one with the most memory, because it can name only one
+// instance.
 func (r *reader) context(folder string, pid uint32) (c gpu.Context, on bool, err error) {
 	c.PID = pid
 	var most uint64
@@ -93,7 +95,7 @@ func (r *reader) context(folder string, pid uint32) (c gpu.Context, on bool, err
 	return c, on, nil
 }
 
-// refused reports whether a file may not be read. A file that is missing is no error: the process
+// refused reports whether access to a file was denied. A missing file is not an error: the process
 // has ended, or may not use the GPU.
 func refused(err error) bool { return errors.Is(err, fs.ErrPermission) }
 

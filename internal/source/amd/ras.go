@@ -18,24 +18,26 @@ import (
 // of error, such as "ue: 0" (Linux, amdgpu_ras.c).
 var rasFile = regexp.MustCompile(`^([a-z0-9_]{1,32})_err_count$`)
 
-// rasTypes contains the types of errors by their name in the files. Errors are deferred on newer GPUs.
+// rasTypes contains the types of errors by their name in the files. Only newer GPUs report deferred
+// errors.
 var rasTypes = map[string]gpu.RASType{"ce": gpu.RASCorrectable, "ue": gpu.RASUncorrectable, "de": gpu.RASDeferred}
 
 const (
 	// maxBlocks exceeds the number of blocks of any GPU.
 	maxBlocks = 64
-	// maxErrors is the largest plausible rise of a count between two looks.
+	// maxErrors is the largest plausible rise of a count between two readings.
 	maxErrors = 1 << 20
 )
 
-// errorCount is the state of one count. It continues from the accepted number; a number that does
-// not is held until the next one continues from it, as after a reload of the driver.
+// errorCount is the state of one count. A new number is accepted if it plausibly continues from the
+// accepted number. Otherwise it is held, and accepted if the next number continues from it, as
+// after a reload of the driver.
 type errorCount struct {
 	accepted uint64
 	held     *uint64
 }
 
-// see adds a number and reports whether it is plausible.
+// see adds a number and reports whether it was accepted.
 func (c *errorCount) see(n uint64) bool {
 	continues := func(last uint64) bool { return n >= last && n-last <= maxErrors }
 	if continues(c.accepted) || c.held != nil && continues(*c.held) {
@@ -53,7 +55,7 @@ type rasKey struct {
 }
 
 // readRAS reads the counts of errors. A block with a file that cannot be read or is malformed is
-// omitted; the log has one line.
+// omitted, and logged once.
 func (r *reader) readRAS() []gpu.RASErrors {
 	folder := filepath.Join(r.card.folder, "ras")
 	entries, _ := os.ReadDir(folder) // missing without RAS
@@ -84,7 +86,7 @@ func (r *reader) readRAS() []gpu.RASErrors {
 	return out
 }
 
-// plausible reports whether a count can be reported. The first one is.
+// plausible reports whether a count can be reported. The first count always can.
 func (r *reader) plausible(key rasKey, n uint64) bool {
 	c := r.errors[key]
 	if c == nil {

@@ -18,8 +18,8 @@ type reader struct {
 	card      card
 	nodes     []node
 	platforms map[string]string
-	// files are the open files of the GPU's device nodes, if clients of DRM are read, and clients those of
-	// the last reading by their ids.
+	// files contains the open files of the GPU's device nodes, if clients of DRM are read. clients
+	// contains the clients of the last reading by their ids.
 	files   []clientFile
 	clients map[string]client
 	// former is the reader of the slot's last GPU, until this one is identified.
@@ -31,18 +31,20 @@ type reader struct {
 	scope  gpu.EnergyScope
 	meter  meter
 	last   sums // of the last reading
-	// ras contains the counts of errors, as of the last identification, errors their states.
+	// ras contains the counts of errors at the last identification, errors the states of these
+	// counts.
 	ras    []gpu.RASErrors
 	errors map[rasKey]*errorCount
 	// logged contains the problems that were logged for the GPU.
 	logged map[string]bool
 }
 
-// identityAge is the time after which the identity is read again: a part may have been unreadable,
-// and power limits change. Errors are counted as often: the read asks registers of the GPU.
+// identityAge is the time after which the identity is read again, because a part may have been
+// unreadable, and power limits can change. Error counts are read at the same interval, because this
+// read queries registers of the GPU.
 const identityAge = 10 * time.Second
 
-// look identifies the GPU if necessary, and reads it.
+// look reads the GPU, after identifying it if necessary.
 func (r *reader) look() look {
 	now := r.cfg.Now().Boot
 	l := look{reader: r, began: now}
@@ -90,12 +92,12 @@ func (r *reader) readMetrics() (metrics, error) {
 	}
 	m, err := decode(file)
 	if errors.Is(err, errUnknown) {
-		r.logOnce("gpu_metrics is ignored, hwmon is read", err)
+		r.logOnce("ignoring gpu_metrics, reading hwmon instead", err)
 	}
 	return m, err
 }
 
-// logOnce logs a problem of the GPU the first time.
+// logOnce logs a problem of the GPU when it first occurs.
 func (r *reader) logOnce(problem string, err error) {
 	if r.logged[problem] {
 		return
@@ -107,8 +109,8 @@ func (r *reader) logOnce(problem string, err error) {
 	r.cfg.Log.Warn("GPU is read in part", "gpu", r.device.UUID, "problem", problem, "err", err)
 }
 
-// readGauges fills in the gauges in base units. Firmware that reports only the hottest place has no
-// temperature of the edge.
+// readGauges fills in the gauges in base units. Firmware that reports only the hottest spot reports
+// no edge temperature.
 func (r *reader) readGauges(out *gpu.Reading, m metrics, h hwmon) {
 	set := func(g gpu.Gauge, v value, units float64) {
 		if v.ok {
@@ -137,7 +139,7 @@ func (r *reader) readGauges(out *gpu.Reading, m metrics, h hwmon) {
 // hertz converts from MHz.
 func (v value) hertz() value { return value{v.n * 1e6, v.ok} }
 
-// first returns the first value that is there.
+// first returns the first value that is not missing.
 func first(values ...value) value {
 	for _, v := range values {
 		if v.ok {

@@ -13,8 +13,8 @@ import (
 )
 
 // PCIClasses match the GPUs that are read: processing accelerators, 3D controllers, and other
-// display controllers, such as MI100 and MI200. Processors with graphics have the last class too,
-// but no unique id.
+// display controllers, such as MI100 and MI200. Processors with integrated graphics also have the
+// last class, but no unique id.
 var PCIClasses = []gpu.PCIClass{
 	{Vendor: vendorID, Class: "0x1200", Driver: driverName},
 	{Vendor: vendorID, Class: "0x0302", Driver: driverName},
@@ -37,7 +37,7 @@ var (
 
 // A card is a GPU that the driver serves.
 type card struct {
-	address string // on the PCI bus, such as 0000:1b:00.0
+	address string // address on the PCI bus, such as 0000:1b:00.0
 	folder  string // of its files
 	number  int    // in card<number>
 }

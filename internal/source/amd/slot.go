@@ -22,13 +22,13 @@ type slot struct {
 	lane lane.Lane[look]
 	// reader is nil before the first look. While the lane is busy, it belongs to the lane.
 	reader  *reader
-	device  gpu.Device   // as of the last look; without a UUID before
-	reading *gpu.Reading // of this tick, nil if there is none
+	device  gpu.Device   // as of the last call; without a UUID before the first
+	reading *gpu.Reading // reading of this tick, nil if there is none
 	err     error        // of the last look
 	health  source.Health
 }
 
-// look is the result of one call on a GPU.
+// look is the result of one call that reads a GPU.
 type look struct {
 	device  gpu.Device
 	reader  *reader
@@ -92,7 +92,7 @@ func (x *slot) accept(l look) {
 	x.device, x.reader, x.reading, x.err = l.device, l.reader, l.reading, l.err
 }
 
-// errUnlisted is the error of a lost GPU.
+// errUnlisted is the error for a lost GPU.
 var errUnlisted = errors.New("driver does not list it")
 
 // condition returns the present health of a slot's GPU, with the reason.

@@ -22,7 +22,7 @@ type Config struct {
 	Sys, Proc string
 	// Clients makes the source read clients of DRM, which are unknown to amdkfd.
 	Clients bool
-	// CallTimeout is the time that a Read waits for late GPUs. It must be positive.
+	// CallTimeout is the time for which a Read waits for late GPUs. It must be positive.
 	CallTimeout time.Duration
 	// Now is called from several goroutines.
 	Now gpu.Clock
@@ -33,7 +33,7 @@ type Config struct {
 type Source struct {
 	cfg Config
 
-	mu       sync.Mutex // one Read or Close at a time; guards what follows
+	mu       sync.Mutex // allows one Read or Close at a time; guards the fields below
 	slots    []*slot
 	topology topology
 	// platforms contains the names of the partitions' devices, as of the topology.
@@ -48,7 +48,7 @@ type Source struct {
 // New returns a source. It reads nothing before the first Read.
 func New(cfg Config) *Source { return &Source{cfg: cfg} }
 
-// errLate is the error while no GPU responds.
+// errLate means that no GPU responds.
 var errLate = errors.New("call timed out")
 
 // Read returns the current readings of all GPUs. It takes about [Config.CallTimeout] at most. An
@@ -173,7 +173,8 @@ func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// driver describes the driver. A driver that is part of the kernel has the kernel's version.
+// driver describes the driver. The version of a driver that is part of the kernel is the kernel's
+// version.
 func (s *Source) driver() gpu.Driver {
 	version := readText(s.cfg.Sys, "module/amdgpu/version")
 	if version == "" {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// topologyAge is the time after which the topology is read again. Partitions change seldom, and
+// topologyAge is the time after which the topology is read again. Partitions rarely change, and
 // amdkfd counts the changes in generation_id.
 const topologyAge = 10 * time.Second
 
@@ -27,7 +27,7 @@ type topology struct {
 type node struct {
 	id     string // gpu_id, which names the files of a process
 	minor  string // of its render node
-	number int    // of the partition on its GPU
+	number int    // number of the partition on its GPU
 	xcc    int    // compute dies
 }
 
@@ -58,7 +58,7 @@ func readTopology(sys string) topology {
 	return t
 }
 
-// number numbers the partitions of a GPU by their render nodes, unless the driver did.
+// number numbers the partitions of a GPU by their render nodes, unless the driver numbered them.
 func number(nodes []node) {
 	slices.SortFunc(nodes, func(a, b node) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(len(a.minor), len(b.minor)), cmp.Compare(a.minor, b.minor))

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// xcpFile is the file with the metrics of one partition, below the folder of its device (Linux, amdgpu_xcp.c). From revision 1.9
-// on, gpu_metrics has no metrics of partitions.
+// xcpFile is the file with the metrics of one partition, below the folder of its device (Linux,
+// amdgpu_xcp.c). From revision 1.9 on, gpu_metrics contains no metrics of partitions.
 const xcpFile = "xcp/xcp_metrics"
 
 // The layout of xcp_metrics of revision 1.0: its size, and the place of the sums of its dies (struct amdgpu_partition_metrics_v1_0,
@@ -24,7 +24,7 @@ const (
 // busySums are the sums of activity of the compute dies of a partition.
 type busySums = [maxXCC]value
 
-// readPartitions reads the sums of the partitions where gpu_metrics has none.
+// readPartitions reads the sums of the partitions if gpu_metrics contains none.
 func (r *reader) readPartitions(m *metrics) {
 	p := r.device.Partitions
 	if p == nil || m.busy != [maxPartitions]busySums{} {

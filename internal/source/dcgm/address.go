@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Embedded is the address of an engine in this process.
+// Embedded is the address that selects an engine in this process.
 const Embedded = "embedded"
 
 // defaultPort is nv-hostengine's default.
@@ -45,7 +45,7 @@ func ParseAddress(s string) (Address, error) {
 		a.kind = uri
 		return a, nil
 	case isURI && strings.EqualFold(scheme, "unix"):
-		a.target = rest // understood by libraries before 4.5 too
+		a.target = rest // also supported by libraries before 4.5
 	case isURI && strings.EqualFold(scheme, "tcp"):
 		a.kind, a.target = tcp, rest
 	case isURI:
@@ -86,7 +86,8 @@ func (a Address) Port() uint16 {
 // IsVSOCK reports whether the library connects to a hypervisor.
 func (a Address) IsVSOCK() bool { return a.kind == uri }
 
-// check returns an error for a missing socket, because the library's error does not name it.
+// check returns an error for a missing socket, because the error of the library does not name the
+// socket.
 func (a Address) check() error {
 	if a.kind != socket {
 		return nil

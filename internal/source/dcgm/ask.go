@@ -12,8 +12,8 @@ func (e *engine) latest(of []entity, fields []field) (values, error) {
 }
 
 // readLive makes the engine read the driver. The engine rejects the whole request if one value does
-// not exist. Then every entity is read separately, and then each field. An error means that the
-// engine is lost or does not support the request.
+// not exist. In this case every entity is read separately, and if necessary every field. An error
+// means that the engine is lost or does not support the request.
 func (e *engine) readLive(of []entity, fields ...field) (values, error) {
 	const liveData = 1 // DCGM_FV_FLAG_LIVE_DATA
 	vs, err := e.ask("dcgmEntitiesGetLatestValues, live", of, fields, liveData)

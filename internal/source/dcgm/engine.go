@@ -49,7 +49,7 @@ func guarded(call func() error) (err error) {
 	return call()
 }
 
-// code returns the library's return code, or 0 if the binding returns only its text.
+// code returns the return code of the library, or 0 if the binding returns only a text.
 func code(err error) int {
 	if e, ok := errors.AsType[*godcgm.Error](err); ok {
 		return int(e.Code)
@@ -57,7 +57,7 @@ func code(err error) int {
 	return 0
 }
 
-// gone reports an error after which a new connection is needed.
+// gone reports whether an error requires a new connection.
 func gone(err error) bool {
 	return errors.Is(err, errClosed) || errors.Is(err, errChanged) || slices.Contains([]int{codeUninitialized, codeDisconnected}, code(err))
 }
@@ -88,7 +88,7 @@ func (e *engine) connect(library string, a Address) error {
 	return nil
 }
 
-// close disconnects. The binding drops the connection even on an error.
+// close disconnects. The binding discards the connection even if an error occurs.
 func (e *engine) close() error {
 	err := e.do("dcgmDisconnect", godcgm.Shutdown)
 	e.open = false
@@ -118,8 +118,8 @@ func (e *engine) build(name string, get func() (godcgm.VersionInfo, error)) (ver
 	return version
 }
 
-// skewed reports whether the library has a newer minor version than the engine, which may then
-// reject its requests: those of 4.6 for values, all of them.
+// skewed reports whether the library has a newer minor version than the engine. The engine may then
+// reject its requests, and rejects all requests for values by version 4.6.
 func (e *engine) skewed() bool {
 	library, ok1 := minor(e.library)
 	version, ok2 := minor(e.version)

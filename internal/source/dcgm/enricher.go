@@ -19,12 +19,12 @@ type Config struct {
 	Address Address
 	// LibraryPath is the client library; empty means libdcgm.so.4 in the loader's search path.
 	LibraryPath string
-	// CallTimeout is the time that Enrich waits. It must be positive.
+	// CallTimeout is the time for which Enrich waits. It must be positive.
 	CallTimeout time.Duration
 	// Tick is the usual time between two calls of Enrich.
 	Tick time.Duration
-	// Profiling lets the engine measure the activity of MIG instances. On GPUs before
-	// Hopper no other program can use the profiling counters then.
+	// Profiling lets the engine measure the activity of MIG instances. On GPUs before Hopper, no
+	// other program can then use the profiling counters.
 	Profiling bool
 	// Fields are the fields of the field page; nil for no page.
 	Fields []Field
@@ -39,19 +39,19 @@ type Config struct {
 type Enricher struct {
 	cfg Config
 
-	mu      sync.Mutex // one Enrich or Close at a time; guards what follows
+	mu      sync.Mutex // allows one Enrich or Close at a time; guards the fields below
 	lane    lane.Lane[answer]
-	session *session // nil while there is no connection; the lane's while that is busy
+	session *session // nil while there is no connection; belongs to the lane while the lane is busy
 	closed  bool
 	retry   backoff
 	err     error  // why there is no connection
 	skew    string // the engine's version that was last logged as too old
 
 	page  *gpu.FieldPage // the last one; nil once it is too old
-	paged time.Duration  // when the engine returned it, boot clock
+	paged time.Duration  // time at which the engine returned it, boot clock
 }
 
-// answer is the result of one turn in the lane.
+// answer is the result of one piece of work in the lane.
 type answer struct {
 	session *session
 	addition
@@ -61,7 +61,7 @@ type answer struct {
 // addition contains the values that the engine adds to a report.
 type addition struct {
 	page *gpu.FieldPage
-	// activity is the activity of the MIG instances since the last turn, by UUID of the GPU.
+	// activity is the activity of the MIG instances since the last answer, by UUID of the GPU.
 	activity map[string][]gpu.InstanceSample
 }
 
@@ -70,8 +70,8 @@ func New(cfg Config) *Enricher {
 	return &Enricher{cfg: cfg, err: errors.New("not connected yet")}
 }
 
-// Enrich connects first if necessary. It takes about [Config.CallTimeout] at most. Of a late result
-// only the field page is kept. The last page is served for a while, so that a late or missing
+// Enrich connects first if necessary. It takes about [Config.CallTimeout] at most. If a result is
+// late, only its field page is kept. The last page is served for a while, so that a late or missing
 // result leaves no gap.
 func (e *Enricher) Enrich(ctx context.Context, report *gpu.Report) error {
 	e.mu.Lock()
@@ -86,7 +86,7 @@ func (e *Enricher) Enrich(ctx context.Context, report *gpu.Report) error {
 	return err
 }
 
-// ask takes one turn in the lane.
+// ask runs one turn in the lane and returns its answer.
 func (e *Enricher) ask(ctx context.Context, devices []gpu.Device) (answer, error) {
 	if e.closed {
 		return answer{}, errors.New("closed")
@@ -141,16 +141,16 @@ func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample
 	}
 }
 
-// measured reports whether the samples are of exactly these instances: driver and engine may
-// have listed them at different times.
+// measured reports whether the samples are of exactly these instances, because driver and engine
+// may have listed instances at different times.
 func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 	return m != nil && len(m.Instances) == len(samples) && !slices.ContainsFunc(samples, func(s gpu.InstanceSample) bool {
 		return !slices.ContainsFunc(m.Instances, func(i gpu.Partition) bool { return i.ID == s.Instance })
 	})
 }
 
-// pageKept is the time that a field page is served without a newer one. Its values expire at the
-// same age.
+// pageKept is the time for which a field page is served without a newer one. Its values expire at
+// the same age.
 const pageKept = 30 * time.Second
 
 // keep replaces the last page by a newer one, if there is one, and drops it when it expires.
@@ -164,8 +164,8 @@ func (e *Enricher) keep(latest *gpu.FieldPage) {
 	}
 }
 
-// turn connects if necessary, and reads. A lost connection is retried at once, and then with
-// increasing pauses. It runs in the lane.
+// turn connects if necessary, and reads. After a lost connection it reconnects at once, and retries
+// with increasing pauses. It runs in the lane.
 func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	if d != nil {
 		if a := e.readSession(d, devices); a.session != nil {

@@ -21,7 +21,7 @@ var DefaultFields string
 // A Field is one row of the file of fields: a metric of the field page, or a label of
 // all of its metrics.
 type Field struct {
-	Name string // as the file spells it, which is the metric's name
+	Name string // spelled as in the file; this is the metric's name
 	Type FieldType
 	Help string
 
@@ -73,7 +73,7 @@ func ParseFields(r io.Reader) ([]Field, error) {
 	return fields, nil
 }
 
-// parseField parses a line on its own, so that an unterminated quote affects no other line.
+// parseField parses a single line, so that an unterminated quote does not affect other lines.
 func parseField(line string) (Field, error) {
 	columns := csv.NewReader(strings.NewReader(line))
 	columns.TrimLeadingSpace = true

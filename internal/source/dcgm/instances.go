@@ -14,9 +14,9 @@ import (
 
 // instances are the MIG instances of all GPUs.
 type instances struct {
-	divided map[entity]bool // the GPUs in MIG mode, by the driver
+	divided map[entity]bool // the GPUs in MIG mode, according to the driver
 	list    []instance
-	watch   *watch // of their activity; nil if that is not measured
+	watch   *watch // watch of their activity; nil if that is not measured
 }
 
 // An instance is a GPU instance. The engine has its own entity numbers; id is the driver's number.
@@ -24,10 +24,11 @@ type instance struct {
 	entity    entity
 	gpu       entity
 	id        string
-	profile   string // its name, by the driver; may be empty
+	profile   string // its name, according to the driver; may be empty
 	profileID uint32
 	slices    uint32
-	// read is the time at which the engine last read its activity (boot clock), 0 if it did not.
+	// read is the time at which the engine last read the instance's activity (boot clock), 0 if it
+	// has not.
 	read time.Duration
 }
 
@@ -38,7 +39,7 @@ func (i instance) same(o instance) bool {
 }
 
 // listInstances updates the instances of the GPUs that are in MIG mode in the report. If the engine
-// cannot list them, they stay unchanged.
+// cannot list the instances, the list stays unchanged.
 func (d *session) listInstances(devices []gpu.Device) error {
 	if !d.cfg.Profiling && len(d.cfg.Fields) == 0 {
 		return nil

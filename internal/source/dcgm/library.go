@@ -27,8 +27,9 @@ var symbols = []string{
 	"DcgmFieldGetById",
 }
 
-// load loads the library for the whole process, and checks that it has the symbols. go-dcgm then
-// finds it by its soname at any path. It is never unloaded, because lazily bound calls need it.
+// load loads the library for the whole process, and checks that it contains the symbols. go-dcgm
+// then finds it by its soname at any path. The library is never unloaded, because lazily bound
+// calls need it.
 func load(path string) error {
 	path = cmp.Or(path, defaultLibrary)
 	name := C.CString(path)

@@ -6,8 +6,8 @@
  *
  * A thread keeps the arena of its first allocation, so this runs before Go starts any thread.
  *
- * The thresholds keep the messages, three of which may be there at once, from being returned
- * to the kernel after each read: to get them again costs more than the read itself.
+ * The thresholds keep the messages, three of which may exist at the same time, from being returned
+ * to the kernel after each read: to allocate them again costs more than the read itself.
  */
 #include <malloc.h>
 

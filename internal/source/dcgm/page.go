@@ -22,15 +22,15 @@ const maxAttempts = 3
 // fieldPage is the state of the field page in a session.
 type fieldPage struct {
 	sorted bool
-	// metrics and labels are the available fields, unserved the others with the reason, until it
-	// was logged.
+	// metrics and labels are the available fields. unserved contains the other fields with the
+	// reason, until they were logged.
 	metrics, labels []Field
 	unserved        []string
 	whole           *watch         // of GPUs
 	divided         *watch         // of MIG instances
 	texts           map[key]string // values of labels
 	attempts        int            // remaining requests for labels
-	read            time.Duration  // when latest was made, boot clock
+	read            time.Duration  // time at which latest was created, boot clock
 	latest          *gpu.FieldPage
 }
 
@@ -67,7 +67,7 @@ func ids(fields []Field) (out []field) {
 	return out
 }
 
-// perInstance reports whether the engine has the field for each MIG instance, too.
+// perInstance reports whether the engine also has the field for each MIG instance.
 func (d *session) perInstance(f field) bool {
 	meta, ok := d.engine.meta(f)
 	return ok && (meta.EntityLevel == godcgm.FE_GPU_I || meta.EntityLevel == godcgm.FE_GPU_CI)
@@ -94,8 +94,8 @@ func (d *session) sortFields() {
 	}
 }
 
-// refuse drops the metrics of a field that the engine rejects. It must not be requested either: an
-// engine rejects a whole request with an unknown field.
+// refuse drops the metrics of a field that the engine rejects. The field must not be requested
+// either, because an engine rejects a whole request if one of its fields is unknown.
 func (d *session) refuse(f field, err error) {
 	p := &d.page
 	p.metrics = slices.DeleteFunc(p.metrics, func(m Field) bool {
@@ -106,11 +106,12 @@ func (d *session) refuse(f field, err error) {
 	})
 }
 
-// watchAll replaces a watch by one of as many of its fields as the engine accepts: it rejects all
-// of them because of one. If there is no room, all fields stay.
+// watchAll replaces a watch by a watch of those fields that the engine accepts, because the engine
+// rejects all fields of a watch because of one. If the engine has no room for a group, all fields
+// are kept.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	next, err := d.replace(old, w)
-	// A field that one entity lacks is usually missing for all.
+	// A field that is missing for one entity is usually missing for all.
 	for _, of := range [][]entity{w.of[:min(1, len(w.of))], w.of} {
 		if err == nil || full(err) {
 			break
@@ -237,7 +238,7 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 		v := vs[key{of, f.id}]
 		n, ok := v.number()
 		ok = ok && now.Boot-d.moments.readAt(key{of, f.id}, v, now).Boot <= retention(pageEvery)
-		if f.id == godcgm.DCGM_FI_DEV_XID_ERROR { // whose time is that of the error
+		if f.id == godcgm.DCGM_FI_DEV_XID_ERROR { // the time of this value is the time of the error
 			n, ok = lastXID(of, v)
 		}
 		if ok && shown(f.id) {
@@ -247,9 +248,9 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 	return row
 }
 
-// lastXID returns the code of the last error of a GPU or MIG instance. A GPU without errors
-// has 0. DCGM declares the field for compute instances but records errors of the whole board
-// on the GPU, so an instance without errors of its own has none rather than 0.
+// lastXID returns the code of the last error of a GPU or MIG instance. For a GPU without errors it
+// is 0. DCGM declares the field for compute instances but records errors of the whole board on the
+// GPU, so for an instance without own errors the code is missing and not 0.
 func lastXID(of entity, v value) (code float64, ok bool) {
 	n, ok := v.count()
 	// There is no data before the first error, and never for a GPU without events.

@@ -21,12 +21,12 @@ type session struct {
 	engine *engine
 
 	gpus    []entity
-	uuids   map[entity]string // of the GPUs; missing ones are read again
+	uuids   map[entity]string // labels of the GPUs; missing ones are read again
 	watches []*watch
 	// unserved contains the failed watches that were logged.
 	unserved  map[string]bool
 	moments   moments
-	counted   time.Duration // when the GPUs were last counted, boot clock
+	counted   time.Duration // time at which the GPUs were last counted, boot clock
 	instances instances
 	page      fieldPage
 }
@@ -45,10 +45,11 @@ func open(cfg Config) (*session, error) {
 	return d, nil
 }
 
-// close removes our groups from the engine and disconnects. A lost connection has removed them.
+// close removes our groups from the engine and disconnects. If the connection was lost, the engine
+// has already removed them.
 func (d *session) close() error {
 	if _, err := d.count(); gone(err) {
-		_ = d.engine.close() // so that the binding forgets it too
+		_ = d.engine.close() // so that the binding also discards the connection
 		return nil
 	}
 	return errors.Join(d.unwatch(), d.engine.close())
@@ -136,8 +137,8 @@ func (d *session) renew() error {
 	return nil
 }
 
-// read returns what the engine adds to a report of these devices. After an error it may be
-// incomplete.
+// read returns the values that the engine adds to a report of these devices. After an error it may
+// be incomplete.
 func (d *session) read(devices []gpu.Device) (addition, error) {
 	if err := d.renew(); err != nil {
 		return addition{}, err

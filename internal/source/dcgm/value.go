@@ -18,7 +18,7 @@ type entity = godcgm.GroupEntityPair
 type field = godcgm.Short
 
 // Blanks stand for missing values, with a good status (dcgm_structs.h, DCGM_INT64_BLANK and
-// similar). Greater values are the reason.
+// similar). Values greater than a blank encode the reason.
 const (
 	blankInteger = 0x7ffffffffffffff0
 	blankNumber  = 140737488355328.0
@@ -28,7 +28,7 @@ const (
 type value struct {
 	status int
 	kind   uint
-	at     int64 // when the engine read it, µs of the wall clock
+	at     int64 // time at which the engine read it, µs of the wall clock
 	bits   uint64
 	text   string
 }
@@ -75,13 +75,14 @@ type key struct {
 // values are the results of one request.
 type values map[key]value
 
-// moments contains the values with a time in the future, and when each was first seen, the best estimate
-// of when it was read. The engine sorts values by time: after the wall clock was set back, its
-// newest value stays an old one until the clock reaches that time again.
+// moments contains the values with a time in the future, and the time at which each was first seen,
+// which is the best estimate of the time at which it was read. The engine sorts values by time:
+// after the wall clock was set back, its newest value stays an old one until the clock reaches that
+// time again.
 type moments map[key]glimpse
 
 type glimpse struct {
-	us    int64 // µs of the wall clock, by the engine
+	us    int64 // µs of the wall clock, according to the engine
 	first gpu.Instant
 }
 

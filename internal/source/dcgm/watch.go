@@ -14,7 +14,7 @@ import (
 // A watch makes the engine read fields of some entities at intervals and keep the values. It needs
 // one of the engine's 64 groups and one of its 64 field groups, which all clients share.
 type watch struct {
-	name   string // for people who list the engine's groups
+	name   string // shown when people list the engine's groups
 	of     []entity
 	fields []field
 	every  time.Duration
@@ -77,7 +77,7 @@ func (w *watch) establish(e *engine) error {
 		return err
 	}
 	w.holds(e, "dcgmFieldGroupDestroy", func() error { return godcgm.FieldGroupDestroy(w.set) })
-	// Before the watch, because a failed watch may be half done.
+	// This is recorded before the watch is created, because a failed watch may be half done.
 	w.holds(e, unwatchCall, func() error { return godcgm.UnwatchFields(w.set, w.group) })
 	return e.do("dcgmWatchFields", func() error {
 		return godcgm.WatchFieldsWithGroupEx(w.set, w.group, max(w.every, shortest).Microseconds(), w.keep.Seconds(), 0)
@@ -89,7 +89,8 @@ func (w *watch) holds(e *engine, name string, call func() error) {
 	w.held = append(w.held, holding{name, func() error { return e.do(name, call) }})
 }
 
-// end removes the watch from the engine. A lost connection has removed it.
+// end removes the watch from the engine. If the connection was lost, the engine has already removed
+// it.
 func (w *watch) end() (err error) {
 	for len(w.held) > 0 {
 		last := len(w.held) - 1
@@ -119,13 +120,13 @@ const (
 	instancesWatch = "page-instances"
 )
 
-// retention is the time that the engine keeps values of an interval: longer than two updates, one
-// of which may be late.
+// retention returns the time for which the engine keeps values that are read at an interval. It is
+// longer than two updates, one of which may be late.
 func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
 
 // replace replaces a watch, or nil, by another one. An empty watch becomes nil. After an error
-// there is no watch. The engine continues to measure the fields of both watches, unless an entity
-// is dropped.
+// there is neither the old nor the new watch. The engine continues to measure the fields of both
+// watches, unless an entity is dropped.
 func (d *session) replace(old, w *watch) (*watch, error) {
 	ended := func(err error) {
 		if err != nil {
@@ -158,8 +159,8 @@ func (d *session) replace(old, w *watch) (*watch, error) {
 	return w, nil
 }
 
-// latest reads the newest values of watched fields of watched entities only: the engine logs a line
-// for each other one.
+// latest reads the newest values only for watched fields and entities, because the engine logs a
+// line for each value that is not watched.
 func (d *session) latest(of []entity, fields []field) (values, error) {
 	return d.engine.latest(of, slices.DeleteFunc(slices.Clone(fields), func(f field) bool {
 		return !slices.ContainsFunc(d.watches, func(w *watch) bool { return slices.Contains(w.fields, f) && w.covers(of) })
@@ -178,12 +179,13 @@ func (d *session) note(name string, err error) {
 	d.unserved[name] = true
 }
 
-// rewatch retries failed watches: other clients may have had all groups, or profiling.
+// rewatch retries failed watches, because other clients may since have released groups or the
+// profiling counters.
 func (d *session) rewatch() {
 	page := d.unserved[pageWatch] || d.unserved[instancesWatch]
 	if d.unserved[activityWatch] {
 		d.watchInstances()
-		page = page || d.instances.watch != nil // which has the page's watch of activity now
+		page = page || d.instances.watch != nil // it now includes the page's watch of activity
 	}
 	if page {
 		d.watchPage()

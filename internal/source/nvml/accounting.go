@@ -13,9 +13,10 @@ import (
 // accounts is the driver's accounting of the processes on a GPU at one reading. It does not change
 // after the reading.
 //
-// From R610 on, accounting has running sums over the driver's own samples. They do not expire like
-// the ring, and can be read for ended processes. If an administrator has switched it on, it is the
-// better source. The mode belongs to the host and is never changed here.
+// From R610 on, accounting keeps running sums over the driver's own samples. Unlike the ring's
+// samples they do not expire, and they can be read for ended processes. If an administrator has
+// enabled accounting, it is the better source. The mode belongs to the host and is never changed
+// here.
 //
 // The functions and the units of the sums are documented (nvml.h). Older drivers update accounting
 // once a second from the ring's samples (NVIDIA open-gpu-kernel-modules, gpu_acct.c). It is
@@ -25,25 +26,26 @@ import (
 type accounts struct {
 	at time.Duration // end of the sums, boot clock
 	of map[uint32]account
-	// all contains the PIDs with an account, including processes that ended long ago.
+	// all contains the PIDs of all accounts, including processes that ended long ago.
 	all map[uint32]bool
 }
 
 // account is the accounting of one process.
 type account struct {
-	start   uint64 // wall clock, µs: distinguishes processes with the same PID
+	start   uint64 // wall clock, µs; distinguishes processes with the same PID
 	samples uint32
-	sm, fb  uint64 // sums over them, in percent × 100
+	sm, fb  uint64 // sums over these samples, in percent × 100
 }
 
 // fullSample is the increase of a sum by one sample of a fully busy GPU.
 const fullSample = 100 * 100
 
-// accountingPeriod is the interval of the driver's updates. The sums are half of it old on average.
+// accountingPeriod is the interval of the driver's updates. On average, the sums are half of this
+// period old.
 const accountingPeriod = time.Second
 
-// readAccounts reads the activity since the last reading from accounting. If it returns false, the
-// ring has all of it. The next reading starts at the current accounts.
+// readAccounts reads the activity since the last reading from accounting. If it returns false, all
+// of the activity must be read from the ring. The next reading starts at the current accounts.
 func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	before := g.accounts
 	g.accounts = nil
@@ -62,7 +64,7 @@ func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	r.SamplesKnown, r.Sampled = true, gpu.Span{From: g.sampled, To: max(g.sampled, now.at)}
 	n := mostSamples(done)
 	if n == 0 && len(done) > 0 && r.Sampled.Len() <= 2*accountingPeriod {
-		r.Sampled.To = r.Sampled.From // not updated yet; the next reading has them
+		r.Sampled.To = r.Sampled.From // not updated yet; the next reading will contain them
 		return true
 	}
 	r.Samples, g.sampled = samples(done, n, r.Sampled), r.Sampled.To
@@ -81,8 +83,8 @@ func (g *gpuReader) accounting(q *inquiry) bool {
 }
 
 // account reads the accounts of processes that are present, were present at the last reading, or
-// began and ended since. It returns an error if one is missing: a process that started before
-// accounting was switched on has none.
+// began and ended since. It returns an error if an account is missing: a process that started
+// before accounting was enabled has no account.
 func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts) (now *accounts, missing error) {
 	now = &accounts{of: make(map[uint32]account), all: make(map[uint32]bool)}
 	all, err := query(q, "nvmlDeviceGetAccountingPids", func() ([]uint32, ret) { return accountingPIDs(g.handle) })
@@ -104,7 +106,7 @@ func (g *gpuReader) account(q *inquiry, contexts []gpu.Context, before *accounts
 	return now, missing
 }
 
-// accountOf rejects unavailable sums, which the driver fills with ones.
+// accountOf rejects unavailable sums, which the driver returns with all bits set.
 func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
 	s, r := h.GetAccountingStats_v2(pid)
 	if r == gonvml.SUCCESS && (s.SumGpuUtil > math.MaxInt64 || s.SumFbUtil > math.MaxInt64) {
@@ -113,7 +115,7 @@ func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
 	return s, r
 }
 
-// concern returns the PIDs whose accounts have activity since an earlier reading.
+// concern returns the PIDs of accounts that can contain activity since an earlier reading.
 func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]bool {
 	pids := make(map[uint32]bool)
 	for _, c := range contexts {
@@ -133,8 +135,8 @@ func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]
 	return pids
 }
 
-// since returns the increase of the accounts after an earlier reading. A new account must be of a
-// process that started since; otherwise the increase is unknown.
+// since returns the increase of the accounts after an earlier reading. A new account must belong to
+// a process that started after that reading; otherwise the increase is unknown.
 func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account, bool) {
 	earlier := now.Wall.Add(before.at - now.Boot).UnixMicro()
 	done := make(map[uint32]account, len(a.of))
@@ -148,15 +150,15 @@ func (a *accounts) since(before *accounts, now gpu.Instant) (map[uint32]account,
 		}
 		d := account{samples: s.samples - base.samples, sm: s.sm - base.sm, fb: s.fb - base.fb}
 		if s.samples < base.samples || s.sm < base.sm || s.fb < base.fb || d.sm > fullSample*uint64(d.samples) {
-			return nil, false // the accounts were cleared, or make no sense
+			return nil, false // the accounts were cleared, or are inconsistent
 		}
 		done[pid] = d
 	}
 	return done, true
 }
 
-// mostSamples returns the number of samples that the driver took: the account of a process that was
-// present all the time has all of them.
+// mostSamples returns the number of samples that the driver took. It is the largest number in an
+// account, because the account of a process that was always present counts all samples.
 func mostSamples(done map[uint32]account) (n uint32) {
 	for _, d := range done {
 		n = max(n, d.samples)

@@ -12,8 +12,8 @@ import (
 )
 
 // readContexts reads the processes with a context. In MIG mode it reads each MIG device, because
-// the lists of the whole GPU then need privileges and have no instances. If one list fails or is
-// too long, all are unknown; otherwise its processes would seem to have ended.
+// the lists of the whole GPU then require privileges and do not name instances. If one list fails
+// or is too long, all are unknown; otherwise its processes would seem to have ended.
 func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 	contexts := make(map[uint32]gpu.Context)
 	g.oversized = nil
@@ -60,8 +60,8 @@ func (g *gpuReader) listContexts(q *inquiry, p migDevice, contexts map[uint32]gp
 	return known && !failed
 }
 
-// merged adds one row to the entry of its process. Every list has the memory of the whole process,
-// so rows are not summed.
+// merged adds one row to the entry of its process. Every list reports the memory of the whole
+// process, so rows are not summed.
 func merged(c gpu.Context, p gonvml.ProcessInfo, mps bool) gpu.Context {
 	c.PID = p.Pid
 	c.MPS = c.MPS || mps

@@ -9,12 +9,12 @@ import (
 )
 
 // A meter is a way to read a GPU's energy. A counter is chosen once per session, because mixing the
-// values of several would make the counter jump. Power is summed beside it, so that the ledger can
-// continue from the sum if a counter that failed at first responds later.
+// values of several would make the counter jump. Power is integrated in addition, so that the
+// ledger can continue from the integral if a counter that failed at first responds later.
 type meter struct {
 	kind  meterKind
 	tries int // readings without a counter
-	// failed is set if a counter failed that the driver may support.
+	// failed is set if a counter failed, but the driver may support it.
 	failed bool
 }
 
@@ -28,8 +28,8 @@ const (
 	noMeter
 )
 
-// maxTries is the number of readings in which a failing meter, unless it is unsupported, keeps its
-// precedence over the next best.
+// maxTries is the number of readings in which a meter that fails, but may be supported, keeps its
+// precedence over the next best meter.
 const maxTries = 3
 
 // retryAfter is the number of readings after which a failed counter is tried again.
@@ -72,8 +72,8 @@ func (g *gpuReader) readEnergy(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// choose selects the best meter that works. Pascal and older GPUs, and some virtual ones, have power
-// only.
+// choose selects the best meter that works. Pascal and older GPUs, and some virtual GPUs, report
+// only power.
 func (g *gpuReader) choose(q *inquiry, powerErr error) {
 	g.meter.tries++
 	if g.chooseCounter(q) {
@@ -84,10 +84,11 @@ func (g *gpuReader) choose(q *inquiry, powerErr error) {
 	}
 }
 
-// chooseCounter selects the best counter that works, and reports whether the choice is final. Field 191 with the GPU's scope is preferred, because
-// only it is known to count nothing else. The older counter has no scope: on GH200 and GB200 boards
-// it covers the whole module with CPU or second die. Its scope is known to be the module only if
-// the driver has field 191 for the module and not for the GPU.
+// chooseCounter selects the best counter that works, and reports whether the choice is final. Field
+// 191 with the GPU's scope is preferred, because only this field is known to count nothing but the
+// GPU. The older counter has no scope: on GH200 and GB200 boards it covers the whole module with
+// CPU or second die. Its scope is known to be the module only if the driver supports field 191 for
+// the module and not for the GPU.
 func (g *gpuReader) chooseCounter(q *inquiry) bool {
 	g.meter.failed = false
 	_, err := g.energyField(q, gonvml.POWER_SCOPE_GPU)
@@ -133,7 +134,7 @@ func (g *gpuReader) field(q *inquiry, id, scope uint32) (uint64, error) {
 	return query(q, "nvmlDeviceGetFieldValues", func() (uint64, ret) {
 		value := []gonvml.FieldValue{{
 			FieldId: id, ScopeId: scope,
-			NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), // a driver may leave unknown fields as they are
+			NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), // a driver may leave fields unchanged that it does not support
 		}}
 		if r := g.handle.GetFieldValues(value); r != gonvml.SUCCESS {
 			return 0, r
@@ -157,7 +158,7 @@ func (g *gpuReader) modulePower(q *inquiry) gpu.ModulePower {
 	return gpu.ModulePower{GPU: power(gonvml.POWER_SCOPE_GPU), Module: power(gonvml.POWER_SCOPE_MODULE)}
 }
 
-// available64 rejects impossible numbers: the driver fills unavailable values with ones.
+// available64 rejects impossible numbers: the driver sets all bits of unavailable values.
 func available64(n uint64, r ret) (uint64, ret) {
 	if r == gonvml.SUCCESS && n > math.MaxInt64 {
 		return 0, gonvml.ERROR_NO_DATA
@@ -165,7 +166,7 @@ func available64(n uint64, r ret) (uint64, ret) {
 	return n, r
 }
 
-// fieldInteger decodes a field's value by the type in the driver's response.
+// fieldInteger decodes the value of a field according to the type in the driver's response.
 func fieldInteger(f gonvml.FieldValue) (uint64, ret) {
 	bits := binary.NativeEndian.Uint64(f.Value[:])
 	switch gonvml.ValueType(f.ValueType) {

@@ -15,13 +15,13 @@ import (
 
 const (
 	// eventTimeout is the timeout of one call that waits for an event. Shutting the driver down
-	// waits for it, and on SIGTERM there is half a second for that.
+	// waits for this call, and on SIGTERM only half a second is available for the shutdown.
 	eventTimeout = 250 * time.Millisecond
 	// eventRetry is the pause after a failure and while no driver is open.
 	eventRetry = time.Second
 )
 
-// errClosed is the error while the driver is closed.
+// errClosed means that the driver is closed.
 var errClosed = errors.New("driver is not open")
 
 // event is the result of one wait.
@@ -34,7 +34,7 @@ type event struct {
 // An eventSet receives the driver's events of the GPUs that are registered with it.
 type eventSet struct {
 	gonvml.EventSet
-	mu      sync.RWMutex // held for reading while a GPU is being registered
+	mu      sync.RWMutex // locked for reading while a GPU is being registered
 	retired bool
 }
 
@@ -70,7 +70,7 @@ func (d *session) renewEvents() error {
 	return nil
 }
 
-// freeEvents frees a set, unless a call uses it. The shutdown frees the others.
+// freeEvents frees a set, unless a call uses it. The shutdown of the driver frees sets in use.
 func (d *session) freeEvents(set *eventSet) {
 	if set != nil && set.retire() && d.lib.has("nvmlEventSetFree") {
 		_ = set.Free()
@@ -130,7 +130,8 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// awaitEvent waits once for an event of a session. A wait without an event is no failure.
+// awaitEvent waits once for an event of a session. A wait that ends without an event is not a
+// failure.
 func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[event]) error {
 	pace := time.After(eventTimeout)
 	call(d, waiting, d.waitEvent)

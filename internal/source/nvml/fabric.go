@@ -11,11 +11,13 @@ var fabricStates = map[uint8]string{
 	gonvml.GPU_FABRIC_STATE_COMPLETED:   "completed",
 }
 
-// fabricFailed is the state of a registration that completed with an error: NVLink to other GPUs does not work.
+// fabricFailed is the state of a registration that completed with an error. NVLink to other GPUs
+// then does not work.
 const fabricFailed = "failed"
 
-// readFabric reads the registration with the fabric and the health of the links. Links also fail long after the registration,
-// so it is repeated. After an error the last registration stays, without the health.
+// readFabric reads the registration with the fabric and the health of the links. Links can also
+// fail long after the registration, so both are read repeatedly. After an error the last
+// registration is kept, without the health.
 func (g *gpuReader) readFabric(q *inquiry) {
 	call, read := "nvmlDeviceGetGpuFabricInfo", func() (*gpu.Fabric, ret) {
 		info, r := g.handle.GetGpuFabricInfo()
@@ -51,8 +53,9 @@ func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabr
 	return &gpu.Fabric{State: word, ClusterUUID: clusterUUID(cluster), CliqueID: clique}
 }
 
-// maskFields are the fields of the health mask in which 1 means a problem and 2 none. In the partition and the connection to the
-// fabric manager, 1 is good; both are left out, since a GPU without a partition may be spare.
+// maskFields contains the fields of the health mask in which 1 means a problem and 2 no problem. In
+// the fields for the partition and for the connection to the fabric manager, 1 is good. Both are
+// omitted, because a GPU without a partition may be spare.
 var maskFields = []struct {
 	shift uint
 	name  string
@@ -63,7 +66,7 @@ var maskFields = []struct {
 	{gonvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ACCESS_TIMEOUT_RECOVERY, "access_timeout_recovery"},
 }
 
-// misconfigurations are the causes of an incorrect configuration, by value.
+// misconfigurations contains the causes of an incorrect configuration, by value.
 var misconfigurations = map[uint32]string{
 	gonvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_NONE:                 "",
 	gonvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_INCORRECT_SYSGUID:    "system_guid",
@@ -75,7 +78,8 @@ var misconfigurations = map[uint32]string{
 	gonvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_GPU_STATE_INVALID:    "gpu_state",
 }
 
-// fabricProblems decodes the health mask. A field that the driver does not support, or with an unknown value, is omitted.
+// fabricProblems decodes the health mask. Fields that the driver does not support, and fields with
+// an unknown value, are omitted.
 func fabricProblems(mask uint32) (problems []gpu.FabricProblem) {
 	for _, f := range maskFields {
 		if v := mask >> f.shift & 3; v == 1 || v == 2 {

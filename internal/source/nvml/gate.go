@@ -12,7 +12,7 @@ type gate struct {
 	mu    sync.Mutex
 	open  *session
 	calls int
-	idle  chan struct{} // closed and forgotten when the last call leaves
+	idle  chan struct{} // closed and set to nil when the last call returns
 }
 
 // admit opens the gate for the calls of a session.
@@ -50,7 +50,8 @@ func (g *gate) leave() {
 	}
 }
 
-// shut lets no further call pass. The channel is closed when all calls in flight have returned.
+// shut rejects all further calls. The returned channel is closed when all calls in flight have
+// returned.
 func (g *gate) shut() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()

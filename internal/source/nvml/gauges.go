@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// gaugeCalls reads the gauges in base units, with one call for gauges that share it. Power is read
-// with the energy.
+// gaugeCalls reads the gauges in base units, with one call for the gauges that the same call
+// returns. Power is read with the energy.
 var gaugeCalls = [...]struct {
 	gauges []gpu.Gauge
 	read   func(*library, device) ([3]float64, ret) // values in the order of gauges; NaN if unknown
@@ -31,8 +31,8 @@ var gaugeCalls = [...]struct {
 	{[]gpu.Gauge{gpu.MemoryClock}, clock(gonvml.CLOCK_MEM)},
 }
 
-// memoryInfo reads the used, the total and the reserved memory. In the first version of the call, which
-// old drivers and some GPUs have only, the used memory contains the reserve.
+// memoryInfo reads the used, the total and the reserved memory. Old drivers and some GPUs support
+// only the first version of the call, in which the used memory includes the reserved memory.
 func memoryInfo(lib *library, h device) ([3]float64, ret) {
 	if lib.exact("nvmlDeviceGetMemoryInfo_v2") {
 		m, r := h.GetMemoryInfo_v2()
@@ -88,9 +88,9 @@ func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// readSharedMemory reads the machine's memory as the total of a GPU that has none of its own, such as
-// GB10: the driver does not support the call there. Memory in use is not the GPU's alone, so that only its
-// processes have it.
+// readSharedMemory reads the machine's memory as the total memory of a GPU that has no memory of
+// its own, such as GB10, where the driver does not support the call. Others also use the machine's
+// memory, so memory in use is reported only for processes.
 func (g *gpuReader) readSharedMemory(r *gpu.Reading) {
 	if g.procFS == "" {
 		return
@@ -104,7 +104,7 @@ func (g *gpuReader) readSharedMemory(r *gpu.Reading) {
 	}
 }
 
-// available rejects the value that the driver fills with ones (NVML_VALUE_NOT_AVAILABLE).
+// available rejects the value with all bits set (NVML_VALUE_NOT_AVAILABLE).
 func available(n uint32, r ret) (uint32, ret) {
 	if r == gonvml.SUCCESS && n == math.MaxUint32 {
 		return 0, gonvml.ERROR_NO_DATA

@@ -12,8 +12,8 @@ import (
 )
 
 // A gpm measures the activity of the instances of a GPU in MIG mode by the driver's GPU performance
-// monitoring, which Hopper and newer GPUs have. It lasts as long as its session, across boards of
-// the GPU, and is used in the GPU's lane.
+// monitoring, which Hopper and newer GPUs support. It exists as long as its session, even if the
+// board is replaced, and is used in the GPU's lane.
 //
 // The metric is SM activity, the part of the multiprocessors' time with a warp. The activity of the
 // graphics engine does not distinguish a small kernel from a large one, but energy follows the
@@ -21,12 +21,13 @@ import (
 // instance and not to the GPU. GPM streaming is a setting of the host and is not changed.
 type gpm struct {
 	offered *bool // nil before the first call
-	// pairs contains the samples of each instance by all its properties, because ids are reused.
+	// pairs contains the samples of each instance. The key includes all properties of the instance,
+	// because ids are reused.
 	pairs map[string]*pair
 	moved bool // the last look took samples
 }
 
-// A pair has the two newest samples of an instance's counters, the newer one first.
+// A pair contains the two newest samples of an instance's counters, the newer one first.
 type pair struct {
 	samples [2]gonvml.GpmSample
 	taken   [2]time.Duration // boot clock; 0 if not taken
@@ -42,7 +43,7 @@ func (p *pair) swap() {
 const gpmRefresh = 100 * time.Millisecond
 
 // readInstances reads the activity of each instance since the last reading. All instances must be
-// sampled, so that their activity is of the same time. A failure here does not affect the other
+// sampled, so that their activities cover the same time. A failure here does not affect the other
 // readings of the GPU.
 func (g *gpuReader) readInstances(q *inquiry, r *gpu.Reading) {
 	pairs := g.gpm
@@ -73,7 +74,7 @@ func (g *gpuReader) readInstances(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// offers reports whether the GPU has GPM. It calls the driver once.
+// offers reports whether the GPU supports GPM. It calls the driver only once.
 func (g *gpm) offers(q *inquiry, h device) bool {
 	if g.offered == nil {
 		s, err := query(q, "nvmlGpmQueryDeviceSupport", h.GpmQueryDeviceSupport)
@@ -114,7 +115,7 @@ func (g *gpuReader) sample(q *inquiry, i gpu.Partition) error {
 	return err
 }
 
-// pair returns the pair of an instance, which has its buffers.
+// pair returns the pair of an instance, with its buffers allocated.
 func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	if p, ok := g.pairs[identity(i)]; ok {
 		return p, nil
@@ -135,7 +136,7 @@ func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	return p, nil
 }
 
-// errNoBase is the error of a first sample.
+// errNoBase means that there is only a first sample.
 var errNoBase = errors.New("no earlier sample")
 
 // maxInterval is the longest time that an average of activity may cover.
@@ -153,11 +154,11 @@ func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
 }
 
-// rounding is the tolerance of a quotient of counters above 100, in percent.
+// rounding is the tolerance, in percent, by which a quotient of counters may exceed 100.
 const rounding = 1
 
 // activity returns NVML_GPM_METRIC_SM_UTIL in percent. The metric has its own return code, and is
-// NaN if nothing can be divided.
+// NaN if the driver divides by zero.
 func (p *pair) activity(lib *library) (float64, ret) {
 	get := gonvml.GpmMetricsGetType{NumMetrics: 1, Sample1: p.samples[1], Sample2: p.samples[0]}
 	m := &get.Metrics[0]
@@ -186,7 +187,7 @@ func (g *gpm) undo() {
 	}
 }
 
-// forget makes the next sample of every instance its first one.
+// forget discards the samples, so that the next sample of every instance is its first one.
 func (g *gpm) forget() {
 	for _, p := range g.pairs {
 		p.taken = [2]time.Duration{}

@@ -9,8 +9,8 @@ import (
 )
 
 // identify reads the identity and the place of the GPU. Each part may be missing: boards without an
-// inforom have no serial, and only Blackwell and newer GPUs report their chassis. Failures are
-// retried later, unless unsupported; known values stay.
+// inforom have no serial, and only Blackwell and newer GPUs report their chassis. Failed calls are
+// retried later, unless they are unsupported; known values are kept.
 func (g *gpuReader) identify() {
 	q := &inquiry{lib: g.lib}
 	h, d := g.handle, &g.device

@@ -21,8 +21,8 @@ type library struct {
 	symbols sync.Map // symbol → whether the library has it
 }
 
-// initialise loads the library if necessary and initialises the driver. After an error nothing may
-// be called, including nvmlShutdown, except [library.version].
+// initialise loads the library if necessary and initialises the driver. After an error only
+// [library.version] may be called, and not even nvmlShutdown.
 func initialise(lib gonvml.Interface, path string) (*library, error) {
 	if err := probe(cmp.Or(path, defaultLibrary)); err != nil {
 		return nil, err
@@ -33,24 +33,25 @@ func initialise(lib gonvml.Interface, path string) (*library, error) {
 	return &library{Interface: lib}, nil
 }
 
-// version returns the version of the driver that the library belongs to, empty if unknown. NVML's version is that after the
-// number of the CUDA version. The call needs no initialisation, and works after nvmlInit failed.
+// version returns the version of the driver that the library belongs to, empty if unknown. It is
+// the part of NVML's version after the CUDA version. The call needs no initialisation, and works
+// after nvmlInit failed.
 func (l *library) version() string {
 	version, _ := query(&inquiry{lib: l}, "nvmlSystemGetNVMLVersion", l.SystemGetNVMLVersion)
 	_, driver, _ := strings.Cut(version, ".")
 	return driver
 }
 
-// probe checks that the library can be loaded and has the functions that are called without a
-// lookup: go-nvml does not return the reason of a failed load, and calls nvmlInit even in another
-// library.
+// probe checks that the library can be loaded, and that it contains the functions that are called
+// without a lookup. go-nvml does not return the reason for a failed load, and calls nvmlInit even
+// if the library is not NVML.
 func probe(path string) error {
 	library := dl.New(path, dl.RTLD_LAZY)
 	if err := library.Open(); err != nil {
 		// The loader's message starts with the path.
 		return fmt.Errorf("load %w (is the NVIDIA driver installed, and is its library mounted here? --nvml.library sets the path)", err)
 	}
-	defer func() { _ = library.Close() }() // it stays loaded if it was before
+	defer func() { _ = library.Close() }() // the library stays loaded if it was loaded before
 	for _, versions := range [][]string{{"nvmlInit_v2", "nvmlInit"}, {"nvmlShutdown"}, {"nvmlErrorString"}} {
 		if !slices.ContainsFunc(versions, func(symbol string) bool { return library.Lookup(symbol) == nil }) {
 			return fmt.Errorf("load %s: symbol %s is missing, not the NVIDIA driver's library (--nvml.library sets the path)", path, versions[0])
@@ -59,13 +60,13 @@ func probe(path string) error {
 	return nil
 }
 
-// has reports whether a function may be called. go-nvml falls back to older versions of a function;
-// any version is enough.
+// has reports whether a function may be called. Any version of the function is enough, because
+// go-nvml falls back to older versions.
 func (l *library) has(symbol string) bool {
 	return slices.ContainsFunc([]string{"", "_v2", "_v3"}, func(version string) bool { return l.exact(symbol + version) })
 }
 
-// exact reports whether the library has this version of a function.
+// exact reports whether the library contains exactly this version of a function.
 func (l *library) exact(symbol string) bool {
 	if known, ok := l.symbols.Load(symbol); ok {
 		return known.(bool)
@@ -90,7 +91,7 @@ type inquiry struct {
 	failed error
 }
 
-// query makes one driver call, if the library has it and the GPU is not lost.
+// query makes one driver call, if the library contains the function and the GPU is not lost.
 func query[T any](q *inquiry, symbol string, call func() (T, gonvml.Return)) (T, error) {
 	var none T
 	if q.lost != nil {
@@ -133,8 +134,8 @@ func (q *inquiry) note(err error) {
 	}
 }
 
-// err returns the error if no call of the inquiry had a result, or nil, also if the GPU supports
-// none of the calls.
+// err returns the first error if no call of the inquiry succeeded. It returns nil if a call
+// succeeded, or if the GPU supports none of the calls.
 func (q *inquiry) err() error {
 	if q.lost != nil {
 		return q.lost
@@ -150,13 +151,14 @@ func hasCode(err error, codes ...gonvml.Return) bool {
 	return slices.ContainsFunc(codes, func(code gonvml.Return) bool { return errors.Is(err, code) })
 }
 
-// unsupported reports an error that stays the same while this driver runs.
+// unsupported reports whether an error is permanent while this driver runs.
 func unsupported(err error) bool {
 	return hasCode(err, gonvml.ERROR_NOT_SUPPORTED, gonvml.ERROR_FUNCTION_NOT_FOUND, gonvml.ERROR_INVALID_ARGUMENT,
 		gonvml.ERROR_ARGUMENT_VERSION_MISMATCH, gonvml.ERROR_NO_PERMISSION, gonvml.ERROR_DEPRECATED)
 }
 
-// gone reports an error of the driver as a whole, after which it must be initialised again.
+// gone reports whether an error concerns the driver as a whole, so that it must be initialised
+// again.
 func gone(err error) bool {
 	return hasCode(err, gonvml.ERROR_UNINITIALIZED, gonvml.ERROR_DRIVER_NOT_LOADED, gonvml.ERROR_LIB_RM_VERSION_MISMATCH)
 }

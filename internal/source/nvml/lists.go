@@ -33,15 +33,15 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Unbounded lists of a GPU are not read through go-nvml, which allocates as many rows as the driver
-// reports.
+// Lists of unbounded length are not read through go-nvml, because it allocates as many rows as the
+// driver reports.
 
 // maxRows is the maximum number of rows. A GPU has room for hundreds of contexts, and accounting
 // keeps 4,000 processes. A longer list is rejected with ERROR_INSUFFICIENT_SIZE: in a truncated
 // list, processes would seem to have ended.
 const maxRows = 4096
 
-// fewRows is enough for most lists.
+// fewRows is the initial number of rows, which is enough for most lists.
 const fewRows = 64
 
 // bounded returns the rows that fill writes into a buffer. fill returns their number.
@@ -105,7 +105,7 @@ func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSamp
 const maxSamples = 1024
 
 // bufferedSamples reads all samples of a kind that the driver keeps; their values must be unsigned
-// integers. The driver fills at most the given rows.
+// integers. The driver fills at most the given number of rows.
 func bufferedSamples(h device, kind gonvml.SamplingType) ([]gonvml.Sample, ret) {
 	function := find("nvmlDeviceGetSamples")
 	if function == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A memory is the data of a GPU that do not depend on its handle: its identity, and the state
-// between readings.
+// A memory contains the data of a GPU that do not depend on its handle: its identity, and the state
+// that is kept between readings.
 type memory struct {
 	device   gpu.Device
 	meter    meter
@@ -20,18 +20,18 @@ type memory struct {
 	position
 }
 
-// A position is the end of the samples that were read.
+// A position is the end of the samples that were already read.
 type position struct {
 	sampled  time.Duration // boot clock
 	newest   int64         // time of the newest sample of the ring, µs of the wall clock
 	asked    gpu.Instant   // when samples were last read
-	mixed    time.Duration // until then the ring may hold samples from before the wall clock was set back, boot clock; 0 for none
+	mixed    time.Duration // boot clock; until this time the ring may contain samples from before the wall clock was set back; 0 for none
 	accounts *accounts     // as of the last reading; nil if they were not read then
 }
 
 // memories keeps the memory of every GPU. It survives a changed index, the loss of the GPU and a
-// driver reload, so that known values are neither read again nor lost. Readings use it in their
-// lanes.
+// driver reload, so that known values are neither read again nor lost. Readings use a memory in
+// their lane.
 type memories struct {
 	mu     sync.Mutex
 	byUUID map[string]memory
@@ -46,7 +46,7 @@ func (m *memories) recall(uuid string) memory {
 	return m.byUUID[uuid]
 }
 
-// devices returns the GPUs by index, also lost ones.
+// devices returns the GPUs by index, including lost ones.
 func (m *memories) devices() (list []gpu.Device) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 
 // A migDevice is one compute instance of a GPU instance.
 type migDevice struct {
-	handle   device // good for one reading: the driver may use it again for another
-	index    int    // by the driver, among the MIG devices of a GPU
+	handle   device // valid for one reading, because the driver may reuse it for another device
+	index    int    // the driver's number among the MIG devices of a GPU
 	uuid     string
 	name     string
 	instance string // the GPU instance's id
@@ -26,8 +26,8 @@ func (p migDevice) same(q migDevice) bool {
 	return p.index == q.index && p.uuid == q.uuid && p.name == q.name
 }
 
-// readMIG updates the partitioning of the GPU, which may change at any time. On an error the old
-// partitioning stays. Without changes it costs two calls for the GPU and three for every MIG
+// readMIG updates the partitioning of the GPU, which may change at any time. After an error the old
+// partitioning is kept. Without changes it costs two calls for the GPU and three for every MIG
 // device.
 func (g *gpuReader) readMIG(q *inquiry) error {
 	mode, err := query(q, "nvmlDeviceGetMigMode", func() (int, ret) {
@@ -54,8 +54,8 @@ func (g *gpuReader) readMIG(q *inquiry) error {
 	return g.divide(q, devices)
 }
 
-// maxDevices exceeds the number of MIG devices of any GPU. Reading a garbage number of them would
-// take hours.
+// maxDevices exceeds the number of MIG devices of any GPU. If the driver returned a garbage number,
+// reading that many devices would take hours.
 const maxDevices = 64
 
 // listDevices returns the MIG devices by index, which may have gaps.
@@ -87,8 +87,8 @@ func (g *gpuReader) listDevices(q *inquiry) (devices []migDevice, err error) {
 	return devices, nil
 }
 
-// divide reads the GPU instances of new MIG devices. It is all or nothing, because the slices of a
-// missing instance would count as free.
+// divide reads the GPU instances of new MIG devices. It reads all of them or fails, because the
+// slices of a missing instance would count as free.
 func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 	total, err := g.slices(q)
 	if err != nil {
@@ -133,8 +133,8 @@ func (g *gpuReader) slices(q *inquiry) (most int, err error) {
 	return most, nil
 }
 
-// instance reads the GPU instance of a MIG device. The profile's number and its place need
-// privileges.
+// instance reads the GPU instance of a MIG device. Reading the number and the placement of the
+// profile requires privileges.
 func (g *gpuReader) instance(q *inquiry, p *migDevice, id int) (gpu.Partition, error) {
 	a, err := query(q, "nvmlDeviceGetAttributes", p.handle.GetAttributes)
 	if err != nil {

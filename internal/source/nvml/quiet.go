@@ -14,13 +14,14 @@ import (
 type quietTimes struct {
 	quiet.Times
 	unsupported bool
-	sampled     bool          // if the last look found samples that show quiet times
-	due         time.Duration // of the next look, boot clock
+	sampled     bool          // set if the last look found samples that show quiet times
+	due         time.Duration // time of the next look, boot clock
 	scope       agreement
 }
 
-// readQuietPower reads the samples, if they are due. In MIG mode the driver has no utilisation
-// samples, and a module's counter has more energy than the GPU's power samples.
+// readQuietPower reads the samples, if they are due. It does nothing in MIG mode, where the driver
+// has no utilisation samples, and if the counter covers a module, which uses more energy than the
+// GPU's power samples show.
 func (g *gpuReader) readQuietPower(q *inquiry, r *gpu.Reading) {
 	t, now := &g.quiet, g.now().Boot
 	defer t.scope.remember(r)
@@ -53,7 +54,7 @@ func (g *gpuReader) measureQuietPower(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// points reads a buffer of samples, oldest first, without garbage: values above most.
+// points reads a buffer of samples, oldest first. It drops values above most, which are garbage.
 func (g *gpuReader) points(q *inquiry, kind gonvml.SamplingType, most float64) ([]quiet.Point, error) {
 	rows, err := query(q, "nvmlDeviceGetSamples", func() ([]gonvml.Sample, ret) { return bufferedSamples(g.handle, kind) })
 	if err != nil {
@@ -73,8 +74,9 @@ func (g *gpuReader) points(q *inquiry, kind gonvml.SamplingType, most float64) (
 	return quiet.InOrder(points), nil
 }
 
-// agreement compares the energy counter with the power samples: a counter of unknown scope may cover
-// more than the GPU, such as a CPU, and the idle power of the GPU is not that of its counter.
+// agreement compares the energy counter with the power samples. A counter of unknown scope may
+// cover more than the GPU, such as a CPU; the idle power from power samples is then too low for the
+// counter.
 type agreement struct {
 	at               gpu.Instant // of the last reading
 	energy           gpu.Millijoules
@@ -82,9 +84,10 @@ type agreement struct {
 }
 
 const (
-	// disagreement is the relative difference from which the two are of different parts.
+	// disagreement is the relative difference from which counter and samples are considered to
+	// cover different hardware.
 	disagreement = 0.15
-	// forgetting is the factor by which an earlier comparison counts less.
+	// forgetting is the factor by which the weight of earlier comparisons decreases.
 	forgetting = 0.98
 )
 
@@ -95,7 +98,8 @@ func (a *agreement) remember(r *gpu.Reading) {
 	}
 }
 
-// compare adds the energy since the last reading, by the counter and by the power samples.
+// compare adds the energy since the last reading, according to the counter and according to the
+// power samples.
 func (a *agreement) compare(r *gpu.Reading, power []quiet.Point) {
 	if a.at.IsZero() || r.Energy == nil || *r.Energy < a.energy {
 		return

@@ -20,41 +20,42 @@ type gpuReader struct {
 	now    gpu.Clock
 	procFS string
 	memory
-	// incomplete is set while a part of the identity or the registration for events failed and may
-	// succeed later; again is the boot clock of the next attempt, and of the next reading of the fabric and the recovery.
+	// incomplete is set while a part of the identity, or the registration for events, failed but
+	// may succeed later. again is the time, on the boot clock, of the next attempt, and of the next
+	// reading of the fabric and the recovery.
 	incomplete bool
 	again      time.Duration
 	// recovery is the action that the driver requires, empty if unknown; unreported is set if the driver reports none.
 	recovery   string
 	unreported bool
 	health     healthReader
-	// devices are the MIG devices in the device's MIG; divided is set once all of them were read.
-	// They are not read again until they change.
+	// devices contains the MIG devices of the GPU; divided is set once all of them were read. They
+	// are not read again until they change.
 	devices []migDevice
 	divided bool
-	// gpm belongs to the session, shared with earlier boards of the GPU.
+	// gpm belongs to the session, and was also used by earlier boards in this place.
 	gpm *gpm
-	// oversized is the error if there are too many processes.
+	// oversized is the error that there are too many processes.
 	oversized error
 	// events is the set with which the GPU was last registered.
 	events *eventSet
 }
 
-// read returns one reading, or an error if the GPU responded to no call.
+// read returns one reading, or an error if the GPU did not respond to any call.
 func (g *gpuReader) read() (*gpu.Reading, error) {
 	q := &inquiry{lib: g.lib}
 	r := &gpu.Reading{UUID: g.device.UUID, Recovery: g.recovery, Health: g.health.values}
 	g.readEnergy(q, r)
 	g.readGauges(q, r)
-	g.readThrottle(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not concern the other values
-	mig := &inquiry{lib: g.lib, lost: q.lost}             // errors of MIG do not concern the GPU itself
+	g.readThrottle(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not affect the other values
+	mig := &inquiry{lib: g.lib, lost: q.lost}             // errors of MIG do not affect the other values of the GPU
 	g.gpm.moved = false
 	if err := g.readMIG(mig); err == nil {
 		g.readContexts(q, mig, r)
 		g.readInstances(mig, r)
 	}
 	g.readSamples(q, r)
-	g.readQuietPower(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not concern the other values
+	g.readQuietPower(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not affect the other values
 	if err := q.err(); err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// readRecovery reads the action that the driver requires to recover the GPU. After an error it is unknown; a driver or a GPU that
-// does not report it is not read again.
+// readRecovery reads the action that the driver requires to recover the GPU. After an error the
+// action is unknown. If the driver or the GPU does not support the call, it is not repeated.
 func (g *gpuReader) readRecovery(q *inquiry) {
 	g.recovery = ""
 	if g.unreported {
@@ -33,7 +33,7 @@ func (g *gpuReader) readRecovery(q *inquiry) {
 	}
 }
 
-// recovery returns the word for an action, or its number.
+// recovery returns the name of an action, or its number if it has no name.
 func recovery(action uint64) string {
 	if action < uint64(len(gpu.Recoveries)) {
 		return gpu.Recoveries[action]

@@ -9,13 +9,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A Release closes the driver, or some of its GPUs, until a time: a driver that a process has opened cannot be
-// unloaded, and an open GPU cannot be reset. It is the error of reading meanwhile.
+// A Release closes the driver, or some of its GPUs, until a time, because a driver that a process
+// has opened cannot be unloaded, and an open GPU cannot be reset. Meanwhile reads return it as
+// their error.
 type Release struct {
 	// GPU is the UUID, the serial number or the PCI address of the GPUs; empty for the whole driver.
 	GPU   string
 	Until time.Time
-	// Ends is Until on the boot clock, which has no steps.
+	// Ends is the time Until on the boot clock, which never steps.
 	Ends time.Duration
 	// By is the user.
 	By string
@@ -34,13 +35,14 @@ func (r Release) Error() string {
 // all reports whether the whole driver is released.
 func (r *Release) all() bool { return r != nil && r.GPU == "" }
 
-// same reports whether a release is requested again.
+// same reports whether a request is for the same release.
 func (r *Release) same(other *Release) bool {
 	return r != nil && other != nil && r.GPU == other.GPU && r.By == other.By && r.Until.Equal(other.Until)
 }
 
-// Release begins a release, which the next Read performs, or ends it if r is nil. It reports whether the
-// release is done. NVML cannot close a single GPU, so the driver is closed and opened without it.
+// Release begins a release, which the next Read performs, or ends it if r is nil. It reports
+// whether the release is done. NVML cannot close a single GPU, so the driver is closed and opened
+// again without this GPU.
 func (s *Source) Release(r *Release) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +64,7 @@ func (s *Source) Release(r *Release) (done bool, err error) {
 	return s.session != nil && s.session.release == s.release, nil
 }
 
-// choose divides the known GPUs into released and others. A lost GPU may be released, too.
+// choose divides the known GPUs into released GPUs and others. A lost GPU may be released, too.
 func (s *Source) choose(r *Release) error {
 	if r == nil || r.all() {
 		return nil
@@ -90,13 +92,14 @@ func (s *Source) choose(r *Release) error {
 	return nil
 }
 
-// named reports whether a GPU has a UUID, serial number or PCI address. The number of zeros in a PCI domain differs by program.
+// named reports whether a name is the UUID, the serial number or the PCI address of a GPU. Programs
+// print PCI domains with different numbers of zeros.
 func named(d gpu.Device, name string) bool {
 	address := func(bus string) string { return strings.TrimLeft(bus, "0") }
 	return d.UUID == name || d.Serial == name || d.PCIBusID != "" && strings.EqualFold(address(d.PCIBusID), address(name))
 }
 
-// inForce returns the release unless its time is over.
+// inForce returns the release unless it has expired.
 func (s *Source) inForce() *Release {
 	if s.release != nil && s.cfg.Now().Boot >= s.release.Ends {
 		s.release = nil

@@ -13,14 +13,15 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Replaced is the error that another version of the driver is loaded in the kernel than the library
-// belongs to. A process cannot load a second version of the library, so only a restart ends it.
+// Replaced is the error that the version of the driver in the kernel differs from the version of
+// the loaded library. A process cannot load a second version of the library, so only a restart
+// helps.
 type Replaced struct {
 	// Kernel and Library are the versions of the kernel module and of the loaded library.
 	Kernel, Library string
-	// Path is the path of the library. NewFile is set if another file is there now, which this
-	// program loads when it is executed again. Otherwise the new library is not visible to this
-	// process: a container keeps the file that was mounted when it was created.
+	// Path is the path of the library. NewFile is set if there is now another file, which this
+	// program will load when it is executed again. Otherwise the new library is not visible to this
+	// process, because a container keeps the file that was mounted when it was created.
 	Path    string
 	NewFile bool
 }
@@ -32,18 +33,19 @@ func (r Replaced) Error() string {
 // replacement detects that the driver was replaced.
 type replacement struct {
 	mu sync.Mutex // guards all
-	// path is the path of the library, file its file when it was loaded.
+	// path is the path of the library, and file the file at this path when it was loaded.
 	path string
 	file os.FileInfo
-	// used is set once the driver was read: before, another container would have the same library.
+	// used is set once the driver was read successfully. Before that, a new container would get the
+	// same library.
 	used    bool
-	current *Replaced     // nil while the last result is no mismatch
-	since   time.Duration // of the first of these mismatches, on the boot clock
+	current *Replaced     // nil while the last result is not a mismatch
+	since   time.Duration // time of the first of these mismatches, on the boot clock
 	ended   bool          // a restart is due
 }
 
-// loaded records the file of the library when it was loaded for the first time. After a restart it is the new file, so
-// each change of the file leads to one restart at most.
+// loaded records the file of the library when it was loaded for the first time. After a restart it
+// is the new file, so each change of the file leads to at most one restart.
 func (m *replacement) loaded(s *Source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,13 +63,13 @@ func mappedLibrary() string {
 		if i < 0 || !strings.HasPrefix(filepath.Base(line[i:]), "libnvidia-ml.so") {
 			continue
 		}
-		return filepath.Join(filepath.Dir(line[i:]), defaultLibrary) // the file itself has a version in its name
+		return filepath.Join(filepath.Dir(line[i:]), defaultLibrary) // the target of the link has a version in its name
 	}
 	return ""
 }
 
-// check adds to the result of a reading that the driver was replaced, and what follows. Timeouts
-// between mismatches do not count.
+// check adds to the error of a reading that the driver was replaced, and what the program will do.
+// Timeouts between mismatches are ignored.
 func (m *replacement) check(s *Source, err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,13 +88,14 @@ func (m *replacement) check(s *Source, err error) error {
 	return fmt.Errorf("%w: %s", *r, m.plan(s.cfg.RestartAfter, now.Boot, now.Wall))
 }
 
-// compare returns the versions after a mismatch, or nil if it is none or a version is unknown.
+// compare returns the two versions after a mismatch, or nil if there is no mismatch or a version is
+// unknown.
 func (m *replacement) compare(s *Source, err error) *Replaced {
 	if !hasCode(err, gonvml.ERROR_LIB_RM_VERSION_MISMATCH) {
 		return nil
 	}
-	// In a container /proc/driver/nvidia/version is a copy of when it was created (libnvidia-container,
-	// nvc_mount.c).
+	// In a container /proc/driver/nvidia/version is a copy from the time at which the container was
+	// created (libnvidia-container, nvc_mount.c), so it is not read.
 	module, _ := os.ReadFile(filepath.Join(s.cfg.SysFS, "module/nvidia/version"))
 	r := &Replaced{Kernel: strings.TrimSpace(string(module)), Library: (&library{Interface: s.nvml}).version(), Path: m.path}
 	if r.Kernel == "" || r.Library == "" || r.Kernel == r.Library {
@@ -101,7 +104,7 @@ func (m *replacement) compare(s *Source, err error) *Replaced {
 	return r
 }
 
-// plan returns what follows from a mismatch.
+// plan describes what the program will do after a mismatch.
 func (m *replacement) plan(wait, boot time.Duration, wall time.Time) string {
 	file, err := os.Stat(m.path)
 	m.current.NewFile = err == nil && m.file != nil && !os.SameFile(file, m.file)
@@ -121,7 +124,7 @@ func (m *replacement) plan(wait, boot time.Duration, wall time.Time) string {
 	return m.path + " has not changed: load the driver of its version (or reboot), install the library of this driver, or replace the pod"
 }
 
-// due returns the replacement whose restart is due, or nil.
+// due returns the replacement if its restart is due, or nil.
 func (m *replacement) due() *Replaced {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,7 +134,8 @@ func (m *replacement) due() *Replaced {
 	return m.current
 }
 
-// Replaced returns the error while another version of the driver is loaded in the kernel, else nil.
+// Replaced returns an error while the version of the driver in the kernel differs from the library,
+// else nil.
 func (s *Source) Replaced() error {
 	s.replacement.mu.Lock()
 	defer s.replacement.mu.Unlock()

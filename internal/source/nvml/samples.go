@@ -9,16 +9,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// ringSpan is the time that the driver keeps samples (NVIDIA open-gpu-kernel-modules,
+// ringSpan is the time for which the driver keeps samples (NVIDIA open-gpu-kernel-modules,
 // ctrl2080perf.h: 72 samples over ten seconds).
 const ringSpan = 10 * time.Second
 
-// slack is the age of the samples that the first reading requests, and the tolerance for samples in
-// the future.
+// slack is the maximum age of the samples that the first reading requests, and the tolerance for
+// samples in the future.
 const slack = time.Second
 
-// settling is the maximum delay of a sample in the ring, two sample periods: samples are complete
-// up to that time before now.
+// settling is the maximum delay of a sample in the ring, two sample periods. Samples older than
+// that are complete.
 const settling = 250 * time.Millisecond
 
 // readSamples reads the activity of processes since the last reading, from accounting or else from
@@ -49,11 +49,11 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 		if err != nil {
 			return
 		}
-		if mixed { // samples of an empty time, so that the ledger waits for later ones
+		if mixed { // an empty span, so that the ledger waits for later samples
 			r.SamplesKnown, r.Sampled = true, gpu.Span{From: g.sampled, To: g.sampled}
 			return
 		}
-		// The average stands for the samples that left the ring unread, too.
+		// The average also stands for the samples that left the ring unread.
 		g.mixed, span.From = 0, max(g.sampled, began.Boot-2*ringSpan)
 	}
 	since := g.since(began.Wall.Add(span.From - began.Boot))
@@ -64,7 +64,7 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	ended := g.now()
 	rows = slices.DeleteFunc(rows, func(row gonvml.ProcessUtilizationSample) bool {
 		at := int64(min(row.TimeStamp, math.MaxInt64))
-		// The driver's ring sometimes has garbage.
+		// The driver's ring sometimes contains garbage.
 		garbage := row.Pid == 0 || row.SmUtil > 100 || row.MemUtil > 100 || at <= since || at > ended.Wall.Add(slack).UnixMicro()
 		if !garbage {
 			g.newest = max(g.newest, at)
@@ -81,9 +81,9 @@ func (g *gpuReader) readRing(q *inquiry, r *gpu.Reading) {
 	r.SamplesKnown, r.Sampled, g.sampled = true, span, span.To
 }
 
-// noteClock detects that the wall clock was set back. The driver stamps samples with it. While
-// older samples are in the ring, they are newer than any time in a request: they are part of each
-// average, and their rows are in the future.
+// noteClock detects that the wall clock was set back. The driver stamps samples with the wall
+// clock. While samples from before the change are in the ring, their times are in the future. They
+// are newer than any time in a request, so they are part of each average.
 func (g *gpuReader) noteClock() {
 	now := g.now()
 	if last := g.asked; last.Boot > 0 && now.Wall.Sub(last.Wall) < now.Boot-last.Boot-slack {
@@ -92,9 +92,9 @@ func (g *gpuReader) noteClock() {
 	g.asked = now
 }
 
-// isMixed reports whether the ring has samples from before the wall clock was set back. A ring may
-// be longer than [ringSpan]: it is mixed while it has samples from the future, but samples that stay
-// twice as long are garbage.
+// isMixed reports whether the ring contains samples from before the wall clock was set back. A ring
+// may be longer than [ringSpan], so it is mixed while it contains samples from the future. But
+// samples that remain for twice that span are garbage.
 func (g *gpuReader) isMixed(q *inquiry, now gpu.Instant) (bool, error) {
 	rows, err := g.rowsSince(q, now.Wall.Add(slack).UnixMicro())
 	return now.Boot < g.mixed || len(rows) > 0 && now.Boot < g.mixed+ringSpan, err
@@ -107,9 +107,10 @@ func (g *gpuReader) rowsSince(q *inquiry, since int64) ([]gonvml.ProcessUtilizat
 	})
 }
 
-// since returns the time after which samples are requested, in µs of the wall clock. The two clocks
-// are not read at the same moment, which would return the newest sample again. So its own time is
-// used, unless the wall clock was set.
+// since returns the time after which samples are requested, in µs of the wall clock. Converting the
+// boot clock would be inexact, because the two clocks are not read at the same moment, and the
+// newest sample could be returned again. So the time of this sample is used, unless the wall clock
+// was set.
 func (g *gpuReader) since(at time.Time) int64 {
 	const noise = 10_000
 	since := at.UnixMicro()

@@ -17,7 +17,7 @@ import (
 )
 
 // identityRetry is the longest pause before a GPU that is lost or incompletely identified is read
-// again. The driver may take seconds for a broken GPU and writes to the kernel log each time.
+// again. The driver may need seconds for a broken GPU, and writes to the kernel log each time.
 const identityRetry = 10 * time.Second
 
 // firstRetry is the first pause before a lost GPU is read again. Each further pause is twice as long.
@@ -35,19 +35,20 @@ type session struct {
 	driver   gpu.Driver
 
 	counting lane.Lane[census]
-	// count is the number of GPUs in the driver's last count, -1 before.
+	// count is the number of GPUs that the driver last counted, -1 before the first count.
 	count int
 	slots []*slot
-	// release is the release of some GPUs, nil for none. The slots then are those of the others.
+	// release is the release of some GPUs, nil for none. If it is set, there are slots only for the
+	// other GPUs.
 	release *Release
 	// reloaded is set once every call reports that the driver was reloaded.
 	reloaded bool
 
-	// The following fields are for any goroutine.
-	indices sync.Map                 // UUID → index of the slot that has the GPU
+	// The following fields can be used by any goroutine.
+	indices sync.Map                 // UUID → index of the slot of the GPU
 	uuids   sync.Map                 // gonvml.Device → UUID, for events
 	gpms    sync.Map                 // UUID → *gpm
-	events  atomic.Pointer[eventSet] // nil while the driver gives none
+	events  atomic.Pointer[eventSet] // nil while the driver provides none
 }
 
 // census is the result of counting the GPUs.
@@ -163,8 +164,8 @@ func (d *session) countDevices() census {
 }
 
 // renumber creates the slots again if the number of GPUs changed: a driver's indices shift when a
-// GPU disappears. It waits until no call is in flight, because the same GPU could get a second
-// call. The old handles work until then.
+// GPU disappears. It waits until no call is in flight, because otherwise a GPU could get a second
+// call at the same time. The old handles work until then.
 func (d *session) renumber() {
 	inFlight := func(s *slot) bool { return s.lane.Busy() }
 	if d.count < 0 || d.count == len(d.slots) || slices.ContainsFunc(d.slots, inFlight) {

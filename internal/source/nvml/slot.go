@@ -14,7 +14,8 @@ import (
 // A slot is one of the driver's indices and the GPU behind it.
 type slot struct {
 	index int
-	// bus is the PCI address of the GPU, empty if the driver's index finds it.
+	// bus is the PCI address by which the GPU is opened, empty if it is opened by the driver's
+	// index.
 	bus  string
 	lane lane.Lane[look]
 	// reader is nil while the GPU is unknown or lost. While the lane is busy, it belongs to the
@@ -22,20 +23,20 @@ type slot struct {
 	reader *gpuReader
 	device gpu.Device // as of the last look
 	err    error      // of the last look
-	// oversized is the error if there are too many processes.
+	// oversized is the error that there are too many processes.
 	oversized error
-	again     time.Duration // boot clock; a slot without a reader rests until then
-	pause     time.Duration // the last rest, 0 while there is a reader
+	again     time.Duration // boot clock; until then a slot without a reader makes no call
+	pause     time.Duration // the last pause between calls, 0 while there is a reader
 	// belated is a reading that arrived after its Read had ended. The next Read reports it.
 	belated *gpu.Reading
 	health  source.Health
 }
 
-// look is the result of one call on a GPU.
+// look is the result of one call that reads a GPU.
 type look struct {
 	reader    *gpuReader // nil if the GPU could not be identified, or is lost
 	memory    memory
-	began     time.Duration // when the reading was begun, boot clock
+	began     time.Duration // time at which the reading began, boot clock
 	since     position      // the memory's at that time
 	reading   *gpu.Reading
 	oversized error
@@ -136,7 +137,8 @@ func (d *session) accept(s *slot, l look) {
 	s.again = d.cfg.Now().Boot + s.pause
 }
 
-// latest joins two readings of a GPU. Activity of instances comes at most every [gpmRefresh].
+// latest joins two readings of a GPU. A new activity of instances is available at most every
+// [gpmRefresh].
 func latest(old, young *gpu.Reading) *gpu.Reading {
 	joined := source.Latest(old, young)
 	if old != nil && young != nil && young.At.Sub(old.At) <= 2*gpmRefresh { // too soon for new activity
@@ -158,8 +160,9 @@ func (s *slot) condition() source.Health {
 	return source.Well
 }
 
-// handle returns the handle of a GPU, by its index or its PCI address. Getting it opens the GPU. By its UUID
-// the driver opens others, too, until it finds it (nvml.h).
+// handle returns the handle of a GPU, by its index or its PCI address. Getting the handle opens the
+// GPU. It is not looked up by UUID, because the driver would then also open other GPUs until it
+// finds the right one (nvml.h).
 func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
 	if bus != "" {
 		return query(q, "nvmlDeviceGetHandleByPciBusId", func() (device, ret) { return d.lib.DeviceGetHandleByPciBusId(bus) })
@@ -167,8 +170,9 @@ func (d *session) handle(q *inquiry, index int, bus string) (device, error) {
 	return query(q, "nvmlDeviceGetHandleByIndex", func() (device, ret) { return d.lib.DeviceGetHandleByIndex(index) })
 }
 
-// find identifies the GPU at an index or a PCI address, and loads its memory. It rejects a GPU of another slot,
-// which would get two calls at once. It runs in a lane.
+// find identifies the GPU at an index or a PCI address, and loads its memory. It rejects a GPU that
+// is already in another slot, because the GPU would get two calls at the same time. It runs in a
+// lane.
 func (d *session) find(index int, bus string) (*gpuReader, error) {
 	q := &inquiry{lib: d.lib}
 	handle, err := d.handle(q, index, bus)

@@ -25,7 +25,7 @@ type Config struct {
 	// LibraryPath is the driver's library; empty means libnvidia-ml.so.1 in the loader's search
 	// path.
 	LibraryPath string
-	// CallTimeout is the time that a Read waits for late GPUs. It must be positive.
+	// CallTimeout is the time for which a Read waits for late GPUs. It must be positive.
 	CallTimeout time.Duration
 	// SysFS is the directory where sysfs is mounted.
 	SysFS string
@@ -33,12 +33,13 @@ type Config struct {
 	ProcFS string
 	// Health enables [gpu.Reading.Health].
 	Health bool
-	// RestartAfter is the time after which a driver that was replaced ends [Source.Run]; 0 for never.
+	// RestartAfter is the time after which a replaced driver ends [Source.Run]; 0 means never.
 	RestartAfter time.Duration
 	// Now is called from several goroutines.
 	Now gpu.Clock
 	Log *slog.Logger
-	// Stages records the health of waiting for XID events. The caller records that of reading.
+	// Stages records the health of the waiting for XID events. The caller records the health of
+	// reading.
 	Stages *stage.Set
 }
 
@@ -50,9 +51,9 @@ type Source struct {
 	gate     gate
 	memories *memories
 
-	mu      sync.Mutex // one Read or Close at a time; guards what follows
+	mu      sync.Mutex // allows one Read or Close at a time; guards the fields below
 	opening lane.Lane[opened]
-	session *session // the last one initialised and not yet shut down
+	session *session // the last session that was initialised and is not yet shut down
 	closed  bool
 
 	replacement replacement
@@ -104,12 +105,11 @@ func (s *Source) read(ctx context.Context) (gpu.Report, error) {
 }
 
 // open returns the open session. If there is none, or the driver was reloaded, it opens one. An
-// attempt that takes longer than this Read is continued by the next.
+// attempt that takes longer than this Read is continued by the next Read.
 //
 // NVML counts its initialisations, and only the last shutdown releases a driver that was unloaded.
-// So
-// a new session cannot start before an old one is shut down, and that must not happen during a call
-// that is stuck.
+// So a new session cannot start before the old one is shut down, and a session must not be shut
+// down while a call is stuck.
 func (s *Source) open(ctx context.Context) (*session, error) {
 	if s.closed {
 		return nil, errors.New("closed")

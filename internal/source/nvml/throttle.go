@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// throttleCounters are the fields of the driver's counters of throttled time, in ns (nvml.h). Slowdowns by hardware and by
-// software for heat may overlap.
+// throttleCounters contains the fields of the driver's counters of throttled time, in ns (nvml.h).
+// Slowdowns by hardware and by software because of heat may overlap.
 var throttleCounters = [...]struct {
 	field uint32
 	cause gpu.Throttle
@@ -18,28 +18,30 @@ var throttleCounters = [...]struct {
 	{gonvml.FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN, gpu.ThrottlePowerBrake},
 }
 
-// throttleReasons are the bits of the current reasons (nvml.h, nvmlClocksEventReason*, and the two of nvmlClocksThrottleReason*
-// without a newer name).
+// throttleReasons contains the bits of the current reasons (nvml.h, nvmlClocksEventReason*, and the
+// two reasons of nvmlClocksThrottleReason* that have no newer name).
 var throttleReasons = [gpu.NumThrottles]uint64{
 	gpu.ThrottleThermal:    gonvml.ClocksEventReasonSwThermalSlowdown | gonvml.ClocksThrottleReasonHwThermalSlowdown,
 	gpu.ThrottlePowerBrake: gonvml.ClocksThrottleReasonHwPowerBrakeSlowdown,
 }
 
-// throttleGap is the longest time between two readings of the reasons that counts as throttled.
+// throttleGap is the longest time between two readings of the reasons that can count as throttled.
 const throttleGap = 5 * time.Second
 
-// A throttle counts the time for which a GPU was throttled: by the driver's counters, or in older drivers by the reasons, if both
-// ends of the time between two readings have one.
+// A throttle counts the time for which a GPU was throttled. It uses the driver's counters. With
+// older drivers it uses the current reasons: the time between two readings counts as throttled if
+// both readings show a reason.
 type throttle struct {
 	times    gpu.ThrottledTimes
 	counters [len(throttleCounters)]*uint64 // at the last reading, nil if unknown
-	// uncounted is set if the driver has no counters, unsupported if it has no reasons either.
+	// uncounted is set if the driver reports no counters, unsupported if it does not report reasons
+	// either.
 	uncounted, unsupported bool
 	reasons                uint64
-	at                     time.Duration // boot clock of the reasons, 0 for none
+	at                     time.Duration // time at which the reasons were read, boot clock; 0 for none
 }
 
-// restarted forgets the driver's values. The times continue.
+// restarted discards the last values of the driver. The counted times continue.
 func (t *throttle) restarted() { *t = throttle{times: t.times} }
 
 func (g *gpuReader) readThrottle(q *inquiry, r *gpu.Reading) {
@@ -69,7 +71,8 @@ func (g *gpuReader) readThrottle(q *inquiry, r *gpu.Reading) {
 	r.Throttled = new(t.times)
 }
 
-// readThrottleCounters adds the growth of the driver's counters: the larger one of two for the same cause.
+// readThrottleCounters adds the growth of the driver's counters. If two counters have the same
+// cause, the larger growth counts.
 func (g *gpuReader) readThrottleCounters(q *inquiry, r *gpu.Reading) {
 	t := &g.throttle
 	values, err := query(q, "nvmlDeviceGetFieldValues", func() ([]gonvml.FieldValue, ret) {

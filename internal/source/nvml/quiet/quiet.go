@@ -1,6 +1,6 @@
-// Package quiet measures the power of a GPU in quiet times between kernels, by the driver's buffers of
-// power and utilisation samples. On a shared GPU these gaps are usually shorter than the time between
-// two readings.
+// Package quiet measures the power of a GPU in quiet times between kernels, using the driver's
+// buffers of power and utilisation samples. On a shared GPU these gaps are usually shorter than the
+// time between two readings.
 //
 // nvml.h defines neither the rate of the samples nor the time over which power is averaged. Both
 // are derived from the samples.
@@ -23,16 +23,16 @@ type Times struct {
 }
 
 const (
-	// The buffers are read every eager until enoughQuiet looks had a quiet time or enoughLooks had
-	// none, and then every patient.
+	// A look reads the buffers. There is a look every eager until enoughQuiet looks found a quiet
+	// time or enoughLooks found none, and then every patient.
 	eager       = 2 * time.Second
 	patient     = 10 * time.Second
 	enoughQuiet = 60
 	enoughLooks = 600
-	// FewestSamples is the number of power samples of a measurement.
+	// FewestSamples is the minimum number of power samples in a measurement.
 	FewestSamples = 3
-	// lowShare is the quantile of power samples in quiet times that is reported. The clocks and the
-	// power of a GPU fall for a while after work.
+	// lowShare is the quantile of the power samples in quiet times that is reported. It is low,
+	// because the clocks and the power of a GPU fall slowly after work.
 	lowShare = 0.2
 )
 
@@ -116,19 +116,20 @@ func inGaps(power, busy []Point, averaging time.Duration) (quiet []float64) {
 	return quiet
 }
 
-// averaging is an upper bound of the time over which the driver averages power. The average of a
-// power between 0 and the limit cannot fall faster than the limit in that time, so steep falls
-// show that the time is short. The third steepest fall counts, because samples may be garbage.
+// averaging is an upper bound of the time over which the driver averages power. An average of a
+// power between 0 and the limit cannot fall by more than the limit within the averaging time, so
+// steep falls show that this time is short. The third steepest fall counts, because samples may be
+// garbage.
 type averaging struct {
 	time  time.Duration
 	falls [3]float64 // W/s, the steepest first
 }
 
-// longestAveraging is the averaging time without steep falls (nvml.h: "the average power draw over 1
-// sec").
+// longestAveraging is the averaging time that is assumed if there are no steep falls (nvml.h: "the
+// average power draw over 1 sec").
 const longestAveraging = time.Second
 
-// steepFall is the part of the power limit by which a fall exceeds noise.
+// steepFall is the smallest fall, as a part of the power limit, that is not noise.
 const steepFall = 0.05
 
 // learn looks for falls between two higher and two lower samples.
@@ -151,25 +152,28 @@ func (a *averaging) learn(power []Point, maxPower float64) {
 	}
 }
 
-// mixedTimes measures the idle power of a GPU whose gaps are shorter than a utilisation sample, if the
-// driver reports the power at a moment. Then the share of high power samples is the busy share of
-// the utilisation samples, and the low ones are the idle power. Otherwise the shares differ: power
-// that is averaged over a mix of work and gaps is neither.
+// mixedTimes measures the idle power of a GPU whose gaps are shorter than a utilisation sample, if
+// the driver reports the power at a moment. Then the share of high power samples is equal to the
+// busy share of the utilisation samples, and the low power samples are the idle power. Otherwise
+// the shares differ, because power that is averaged over a mix of work and gaps is neither high nor
+// low.
 type mixedTimes struct {
 	power []float64
 	busy  float64 // sum
 }
 
 const (
-	// momentary is the longest averaging time for which power samples are of a moment.
+	// momentary is the longest averaging time with which power samples are considered to be of one
+	// moment.
 	momentary = 60 * time.Millisecond
 	// enoughMixed is the number of power samples for a comparison of the shares.
 	enoughMixed = 300
-	// The busy share of a mixed time.
+	// The limits of the busy share of a mixed time.
 	leastMixed, mostMixed = 0.03, 0.9
-	// aboveFloor is the factor by which the power of work exceeds the idle power, at least.
+	// aboveFloor is the minimum factor by which the power of work exceeds the idle power.
 	aboveFloor = 1.1
-	// shareTolerance is the tolerance of the busy share: the driver rounds, and few samples vary.
+	// shareTolerance is the tolerance of the busy share, because the driver rounds it, and the
+	// share of few samples varies.
 	shareTolerance = 0.15
 )
 
