@@ -13,20 +13,20 @@ import (
 // match is the part of a cgroup path that names a unit.
 type match struct {
 	manager string
-	// id is the unit's name or, for some managers, an id whose name is found elsewhere: the SLUID
-	// of a Slurm job, 64 hex digits of a container.
+	// id is the unit's name or, for some managers, an id for which the name is found elsewhere: the
+	// SLUID of a Slurm job, 64 hex digits of a container.
 	id string
 	// uid is the user of the unit, if the path contains it.
 	uid string
-	// account is the uid of the trusted user who owns the container; containers of root have none.
+	// account is the uid of the trusted user who owns the container; empty for containers of root.
 	account string
-	// inPod is set if the unit runs inside a pod.
+	// inPod is set if the unit is inside a pod.
 	inPod bool
 	// daemon is set for the process of Slurm that runs a step of the job.
 	daemon bool
 }
 
-// named reports whether the id is the unit's name.
+// named reports whether the id is already the unit's name.
 func (m match) named() bool {
 	if m.manager == Slurm {
 		return !isSLUID(m.id)
@@ -88,9 +88,10 @@ func (p *parser) rank(manager string) int {
 	return slices.IndexFunc(p.managers, func(m Manager) bool { return m.Name == manager })
 }
 
-// parsePath returns the first unit from the root, if any, and whether the path is in a pod. In a pod
-// only Slurm jobs are units. Slices of systemd belong to root, except users' slices. A segment that is
-// neither a slice nor a unit has an owner who chooses all names below it.
+// parsePath returns the first unit from the root, if any, and whether the path is in a pod. In a
+// pod only Slurm jobs are units. Slices of systemd belong to root, except users' slices. If a
+// segment is neither a slice nor a unit, its owner can choose all names below it, so the search
+// ends there.
 func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 	outside := aboveUsers(segments)
 	for i, s := range segments {
@@ -123,8 +124,9 @@ func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 // services reports whether services are units.
 func (p *parser) services() bool { return p.rank(Systemd) >= 0 }
 
-// unitAt returns the unit that the patterns of managers find from a segment on: the unit nearest to the root, whose owner chooses
-// all names below it, and else the one of the first manager. Without only, all managers count.
+// unitAt returns the unit that the patterns of managers find from a segment on. The unit nearest to
+// the root counts, because its owner can choose all names below it. If several are equally near,
+// the unit of the first manager counts. If only is nil, all managers are tried.
 func (p *parser) unitAt(segments []string, i int, only func(*Manager) bool) (m match, ok bool) {
 	at := len(segments)
 	for k := range p.managers {
@@ -167,8 +169,9 @@ func aboveUsers(segments []string) []string {
 	return segments
 }
 
-// isSystem reports whether a service below the segments is one of the system: system.slice is among them, or all are slices, and none
-// is machine.slice. Slices of users are excluded before. In a private cgroup namespace an unknown level may belong to a user.
+// isSystem reports whether a service below the segments is a service of the system: the segments
+// include system.slice, or all are slices and none is machine.slice. The caller has already
+// excluded slices of users. In a private cgroup namespace an unknown level may belong to a user.
 func isSystem(above []string) bool {
 	outside := func(s string) bool { return !strings.HasSuffix(s, ".slice") || s == "machine.slice" }
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
@@ -202,7 +205,7 @@ var hostServices = []string{
 	"nvidia-dcgm", "dcgm", "dcgm-exporter", "nvidia-dcgm-exporter",
 }
 
-// ofService returns a service of the system.
+// ofService returns the unit of a system service.
 func ofService(name string) match {
 	if slices.Contains(hostServices, name) || !validName(name) {
 		return match{}

@@ -9,7 +9,8 @@ import (
 )
 
 // maxContainerFile limits the size of an engine's file about a container in bytes, maxContainerList
-// that of Podman's list of containers. Most are a few KiB; a container in the list takes less than one.
+// that of Podman's list of containers. Most are a few KiB; a container in the list takes less than
+// one KiB.
 const (
 	maxContainerFile = 1 << 20
 	maxContainerList = 4 << 20
@@ -21,7 +22,7 @@ type container struct {
 	devices                       []gpu.DeviceName
 }
 
-// checked returns the container with its valid texts only, because they become labels.
+// checked returns the container without invalid texts, because texts become labels.
 func (c container) checked() container {
 	for _, text := range []*string{&c.name, &c.image, &c.project} {
 		if !validName(*text) {
@@ -31,14 +32,14 @@ func (c container) checked() container {
 	return c
 }
 
-// hold adds GPUs, up to the limit.
+// hold adds GPUs that the container holds, up to the limit.
 func (c *container) hold(devices []gpu.DeviceName) {
 	c.devices = append(c.devices, devices[:min(len(devices), maxHeldLines-len(c.devices))]...)
 }
 
 // readDocker reads the files of a container of Docker: <data root>/containers/<id>/config.v2.json
-// and hostconfig.json. The first has the container's environment, and with it secrets, so only the
-// used fields are kept.
+// and hostconfig.json. The first file contains the container's environment, which may include
+// secrets, so only the used fields are kept.
 func readDocker(root, id string) (container, error) {
 	c := container{manager: Docker}
 	dir := filepath.Join(root, "containers", id)
@@ -77,7 +78,7 @@ func readDocker(root, id string) (container, error) {
 			return d.skip()
 		})
 	})
-	// A request sets the variable that this runtime reads. Images set it as well, for every runtime.
+	// The variable requests GPUs only from this runtime. Images can also set it, for every runtime.
 	if err == nil && requests == 0 && strings.HasPrefix(runtime, nvidiaRuntime) {
 		c.devices = visible.devices()
 	}
@@ -170,8 +171,8 @@ func (r deviceRequest) devices() (list []gpu.DeviceName) {
 // cdiKind precedes the name of a GPU in a name of the Container Device Interface.
 const cdiKind = "nvidia.com/gpu="
 
-// requested returns the GPU of an id: all, a UUID, an index, or <index>:<index of a MIG device>,
-// also as a name of the Container Device Interface.
+// requested returns the GPU that an id names: all, a UUID, an index, or <index>:<index of a MIG
+// device>. The id may also be a name of the Container Device Interface.
 func requested(id string) []gpu.DeviceName {
 	id = strings.TrimPrefix(id, cdiKind)
 	if id == "all" {

@@ -12,13 +12,13 @@ import (
 // Check is the result of a manager on this machine.
 type Check struct {
 	Manager string
-	// Enabled is set if its units get accounts.
+	// Enabled is set if units of the manager get accounts.
 	Enabled bool
 	// Units is the number of units with a process, Example one of them with the PID of its oldest known process.
 	Units   int
 	Example string
 	PID     uint32
-	// Problem is empty if the names of all units are known.
+	// Problem describes units with an unknown name; empty if all names are known.
 	Problem string
 }
 
@@ -70,7 +70,7 @@ func (m *Mapper) unnamed(c match) string {
 // unnamed explains units without a name by manager.
 var unnamed = map[string]string{
 	Slurm:   "no slurmstepd has a title with its job id",
-	Nerdctl: "containerd has no name of nerdctl below --units.containerd-run",
-	Docker:  "Docker does not have it below --units.docker-root",
-	Podman:  "Podman does not have it below --units.podman-root",
+	Nerdctl: "containerd's files below --units.containerd-run contain no name of nerdctl",
+	Docker:  "Docker has no file of it below --units.docker-root",
+	Podman:  "Podman has no entry of it below --units.podman-root",
 }

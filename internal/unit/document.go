@@ -12,7 +12,8 @@ import (
 )
 
 // document reads JSON token by token. Its memory depends on the longest text of a file and not on
-// the number of elements, of which a file has one for every three bytes. A null is an empty value.
+// the number of elements, because a file can contain an element for every three bytes. A null
+// counts as an empty value.
 type document struct{ decoder *json.Decoder }
 
 func newDocument(r io.Reader) *document {
@@ -41,7 +42,7 @@ func readDocument(path string, limit int64, read func(*document) error) error {
 	}
 	var failed *fs.PathError
 	switch {
-	case err == io.EOF: //nolint:errorlint // as documented for Token; elsewhere it is unexpected
+	case err == io.EOF: //nolint:errorlint // as documented for Token; elsewhere EOF is unexpected
 		return nil
 	case errors.As(err, &failed):
 		return err
@@ -65,7 +66,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin reads the delimiter that begins an object or a list, or reports false for a null.
+// begin reads the delimiter that begins an object or a list. It reports false for a null.
 func (d *document) begin(delimiter json.Delim) (bool, error) {
 	switch token, err := d.next(); {
 	case err != nil:
@@ -97,7 +98,7 @@ func (d *document) object(field func(name string) error) error {
 		if err != nil {
 			return err
 		}
-		if err := field(name.(string)); err != nil { // the decoder accepts no other names
+		if err := field(name.(string)); err != nil { // the decoder accepts only strings as names
 			return err
 		}
 	}

@@ -13,9 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// parented returns the id in a cgroup file that is a container's if an engine has it: Docker and Podman place containers below any
-// cgroup of root, such as --cgroup-parent=/ml. It returns "" for the processes of pods, users, other units and machines, who choose
-// the names of cgroups below theirs, and for lines with different ids.
+// parented returns an id in a cgroup file that may be the id of a container. It is one if an engine
+// lists it, because Docker and Podman can place containers below any cgroup of root, such as
+// --cgroup-parent=/ml. It returns "" for processes of pods, users, other units and machines,
+// because their owners can choose the names of cgroups below their own, and for lines with
+// different ids.
 func (p *parser) parented(file string) (id string) {
 	for segments, err := range proc.Paths(file) {
 		if err != nil {
@@ -37,7 +39,8 @@ func (p *parser) parented(file string) (id string) {
 	return id
 }
 
-// parentedIn returns the first container id below slices and cgroups that are no units of systemd and no machines.
+// parentedIn returns the first container id below segments that are slices, or cgroups that are
+// neither units of systemd nor machines.
 func parentedIn(segments []string) string {
 	for i, s := range segments {
 		if i > 0 && segments[i-1] == "libpod_parent" && proc.IsContainerID(s) {
@@ -63,8 +66,9 @@ func (m *Mapper) ofEngine(c match, ok bool, cgroup string) string {
 	return m.parser.parented(cgroup)
 }
 
-// resolveParented returns the current answer for a process whose cgroup has the id of a container, if an engine has it. Otherwise
-// the answer is the result of instead, or the host if instead is nil.
+// resolveParented returns the current answer for a process with a container's id in its cgroup. If
+// an engine lists the id, the answer is this container. Otherwise it is the result of instead, or
+// the host if instead is nil.
 func (m *Mapper) resolveParented(id string, p owner.Process, instead func() owner.Answer) func() owner.Answer {
 	first := p.First
 	return func() owner.Answer {
@@ -96,7 +100,8 @@ func (m *Mapper) answer(c match, first time.Duration) owner.Answer {
 // podmanList reads Podman's containers once.
 type podmanList func() (map[string]container, error)
 
-// read returns one of Podman's containers with its GPUs. It has no name if Podman does not have it.
+// read returns one of Podman's containers with its GPUs. The name is empty if Podman does not list
+// the container.
 func (l podmanList) read(m *Mapper, id string) (container, error) {
 	all, err := l()
 	c := all[id]
@@ -106,7 +111,8 @@ func (l podmanList) read(m *Mapper, id string) (container, error) {
 	return c, err
 }
 
-// readParented reads the files of a container of an unknown engine. A container that no engine has is no error.
+// readParented reads the files of a container of an unknown engine. It is not an error if no engine
+// has the container.
 func (m *Mapper) readParented(id string, podman podmanList) (c container, err error) {
 	if m.enabled(Docker) {
 		if c, err = readDocker(m.cfg.DockerRoot, id); err == nil || c.name != "" || !errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +137,7 @@ func (l live) adopt(containers map[string]container) {
 	}
 }
 
-// newContainers returns the live containers whose files were not read, with their managers.
+// newContainers returns the live containers with files that were not read yet, with their managers.
 func (m *Mapper) newContainers(found live) map[string]string {
 	ids := make(map[string]string)
 	for u := range found.units {
@@ -149,8 +155,8 @@ func (m *Mapper) newContainers(found live) map[string]string {
 	return ids
 }
 
-// readContainers reads the files of containers. A container that is missing in them, as one of
-// another engine is, keeps its id as its name.
+// readContainers reads the files of containers. A container without a file, for example of another
+// engine, keeps its id as its name.
 func (m *Mapper) readContainers(ids map[string]string) (map[string]container, error) {
 	out := make(map[string]container, len(ids))
 	podman := podmanList(sync.OnceValues(func() (map[string]container, error) { return readPodman(m.cfg.PodmanRoots, ids) }))

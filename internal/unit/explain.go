@@ -11,16 +11,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// Explanation contains the owner of a process and the reason of each manager.
+// Explanation contains the owner of a process, and for each manager the reason for its result.
 type Explanation struct {
 	Process string
 	Cgroup  string // the content of the process's file
-	Owner   string // manager/unit, or a kind of owner
+	Owner   string // manager/unit, or the kind of another owner
 	Rules   []Rule
 }
 
-// Rule is the result of one manager. Reason describes why it decided the owner, or why it did not; it is empty if no path of the
-// manager matches.
+// Rule is the result of one manager. Reason describes why the manager decided the owner, or why it
+// did not; it is empty if no path of the manager matches.
 type Rule struct {
 	Manager, File, Reason string
 	Decided               bool
@@ -58,7 +58,8 @@ func (m *Mapper) Explain(ctx context.Context, pid uint32) (e Explanation, err er
 	return e, ctx.Err()
 }
 
-// rule returns the result of a manager for a cgroup file. The manager decided owns the process; it is empty if none does.
+// rule returns the result of a manager for a cgroup file. decided is the manager that decided the
+// owner; it is empty if none did.
 func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	r := Rule{Manager: manager.Name, File: manager.File}
 	alone := parser{[]Manager{*manager}, m.parser.isPod}
@@ -73,7 +74,7 @@ func (m *Mapper) rule(manager *Manager, cgroup, decided string) Rule {
 	case matched:
 		r.Reason = fmt.Sprintf("finds %s/%s, but another unit is nearer to the root or has precedence", manager.Name, u.id)
 	case manager.Name == decided:
-		r.Decided, r.Reason = true, "has the container of this id"
+		r.Decided, r.Reason = true, "has a container with this id"
 	default:
 		r.Reason = belowOwner(manager, cgroup)
 	}
@@ -124,7 +125,7 @@ func belowOwner(manager *Manager, cgroup string) string {
 	return ""
 }
 
-// anywhere returns the index of the first segment from which on the pattern matches, or -1.
+// anywhere returns the index of the first segment at which the pattern matches, or -1.
 func (p *Pattern) anywhere(segments []string) int {
 	for i := range segments {
 		if _, ok := p.match(segments, i); ok {

@@ -37,8 +37,8 @@ func open(path string, check func(os.FileInfo) error) (*os.File, os.FileInfo, er
 	return f, info, nil
 }
 
-// trusted returns an error unless a file has the type and can be written by root or the exporter's
-// user only.
+// trusted returns an error unless a file has the given type, and only root or the exporter's user
+// can write it.
 func trusted(info os.FileInfo, want os.FileMode) error {
 	if info.Mode().Type() != want {
 		if want.IsDir() {

@@ -27,7 +27,7 @@ const (
 // claim is a GPU that a job holds according to a file of a prolog.
 type claim struct {
 	device gpu.DeviceName
-	job    jobKey // without a name for a file that cannot be used
+	job    jobKey // without a name if the file cannot be used
 	named  number
 	// written is the time at which the file was written.
 	written time.Time
@@ -49,7 +49,8 @@ func (p *prologFiles) reject(name, path string) {
 	}
 }
 
-// check returns an error if names of GPUs are malformed: their holders are unknown.
+// check returns an error if names of GPUs are malformed, because the holders of these GPUs are
+// unknown.
 func (p *prologFiles) check() error {
 	if p.malformed == 0 {
 		return nil
@@ -59,7 +60,8 @@ func (p *prologFiles) check() error {
 }
 
 // readPrologFiles reads the directories. A file that cannot be used does not affect the others; the
-// error has the first failure. Without a directory there are no jobs: prologs create it.
+// error has the first failure. If the directory is missing there are no jobs, because prologs
+// create it.
 func readPrologFiles(dirs []heldDir, n Numbers) (prologFiles, error) {
 	files := prologFiles{infos: make(map[jobKey]gpu.UnitInfo)}
 	var first error
@@ -81,7 +83,8 @@ func missing(err error) error {
 	return err
 }
 
-// prologDir is a directory that prologs write. A file in it can set the meaning of its numbers.
+// prologDir is a directory that prologs write. A file in the directory can set the meaning of the
+// numbers.
 type prologDir struct {
 	heldDir
 	numbers Numbers
@@ -90,7 +93,8 @@ type prologDir struct {
 // numbersFile is the name of the file with the meaning of the numbers in its directory.
 const numbersFile = "numbers"
 
-// openPrologDir reads the meaning of the numbers in a directory. Without a file it is the given one.
+// openPrologDir reads the meaning of the numbers in a directory. If there is no file, the given
+// meaning applies.
 func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	file := filepath.Join(d.path, numbersFile)
 	data, _, err := readTrusted(file, maxHeldFile)
@@ -103,9 +107,9 @@ func openPrologDir(d heldDir, n Numbers) (prologDir, error) {
 	return prologDir{d, n}, nil
 }
 
-// readGPUs reads the files that are named by a GPU or a MIG device. Each has a line for each job:
-// its id, and the user's uid if the prolog writes it. The formats of jobstats and of
-// dcgm-exporter are special cases of it.
+// readGPUs reads the files that are named after a GPU or a MIG device. Each file contains a line
+// for each job: the job's id, and the uid of its user if the prolog writes it. The formats of
+// jobstats and of dcgm-exporter are special cases of this format.
 func (p *prologFiles) readGPUs(dir prologDir) error {
 	names, err := listTrusted(dir.path, maxHeldFiles)
 	if err != nil {
@@ -133,7 +137,8 @@ func (p *prologFiles) readGPUs(dir prologDir) error {
 	return first
 }
 
-// isGPUName reports whether a file is meant to be of a GPU. Others may be of another program, or unfinished.
+// isGPUName reports whether the name of a file looks like a GPU. Other files may belong to another
+// program, or be unfinished.
 func isGPUName(name string) bool {
 	return '0' <= name[0] && name[0] <= '9' || strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-")
 }
@@ -185,8 +190,8 @@ func parseHolders(text, manager string) (jobs []heldBy, err error) {
 	return jobs, nil
 }
 
-// parseDevice parses the name of a GPU: GPU-<uuid>, MIG-<uuid>, <number>, or
-// <number>.<GPU instance id>. Partitions of AMD's GPUs have numbers of their own.
+// parseDevice parses the name of a GPU: GPU-<uuid>, MIG-<uuid>, <number>, or <number>.<GPU instance
+// id>. Partitions of AMD GPUs have their own numbers.
 func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 	if strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-") {
 		return gpu.DeviceName{UUID: name}, validName(name)
@@ -205,7 +210,7 @@ func parseDevice(name string, n Numbers) (gpu.DeviceName, bool) {
 	return d, true
 }
 
-// readJobs reads the files that are named by job ids, with lines name=value.
+// readJobs reads the files that are named after job ids, with lines name=value.
 func (p *prologFiles) readJobs(dir prologDir) error {
 	jobs := filepath.Join(dir.path, "jobs")
 	names, err := listTrusted(jobs, maxHeldFiles)

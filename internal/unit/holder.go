@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// heldDir is a directory with files about the GPUs that units of a manager hold.
+// heldDir is a directory with files that list the GPUs that units of a manager hold.
 type heldDir struct{ path, manager string }
 
 // slurmDirs returns the directories of Slurm's prologs.
@@ -28,7 +28,8 @@ func (cfg *Config) heldDirs() []heldDir {
 	return dirs
 }
 
-// jobKey names a unit in files about GPUs: a job of Slurm by its id, another unit by manager/unit.
+// jobKey names a unit in the files that list GPUs: a job of Slurm by its id, another unit by
+// manager/unit.
 type jobKey string
 
 // keyOf returns the key of a unit.
@@ -50,7 +51,7 @@ func (k jobKey) unit() gpu.Unit {
 // key returns the key of a unit of the directory's manager.
 func (d heldDir) key(name string) jobKey { return keyOf(gpu.Unit{Manager: d.manager, Name: name}) }
 
-// isJob reports whether the name of a file is the name of a unit. Others may be unfinished.
+// isJob reports whether the name of a file is the name of a unit. Other files may be unfinished.
 func (d heldDir) isJob(name string) bool {
 	if d.manager == Slurm {
 		return isNumber(name)

@@ -20,9 +20,10 @@ const (
 
 var managerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
-// LoadManagers returns the managers of the directories and of this program, sorted by precedence. A file replaces the one of the same
-// name in an earlier directory or in this program, at its place. New managers come first, the managers of later directories before others. A
-// missing directory is no error.
+// LoadManagers returns the managers of the directories and of this program, sorted by precedence. A
+// file replaces the file of the same name in an earlier directory or in this program, and keeps its
+// place in the order. New managers come first, with the managers of later directories before the
+// managers of earlier ones. A missing directory is not an error.
 func LoadManagers(dirs []string) (all []Manager, err error) {
 	loaded := slices.Clone(builtIn)
 	for _, dir := range dirs {
@@ -67,7 +68,7 @@ func loadDir(dir string) (all []Manager, err error) {
 	return all, err
 }
 
-// parseManager parses a file, which is named by its manager: lines name = value.
+// parseManager parses a file with lines name = value. The file is named after the manager.
 func parseManager(base, file, text string) (m Manager, err error) {
 	m.Name, m.File = strings.TrimSuffix(base, managerSuffix), file
 	if !managerName.MatchString(m.Name) || m.Name == Systemd || m.Name == User {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The managers that need code: for the names of their units, or for their place in a path.
+// The managers that need code, to find the names of their units or the place of units in a path.
 const (
 	Slurm   = "slurm"
 	Docker  = "docker"
@@ -25,9 +25,10 @@ type Manager struct {
 	// Unit is the meaning of a unit's name, in Markdown.
 	Unit  string
 	Paths []Pattern
-	// UIDs are trusted users: the manager has units below user@<uid>.service, although these users choose the names there.
+	// UIDs contains trusted users. The manager can have units below user@<uid>.service of these
+	// users, although they can choose the names there.
 	UIDs []string
-	// Held are directories with files about the GPUs that units hold.
+	// Held contains directories with files that list the GPUs that units hold.
 	Held []string
 	// File is the file or flag that defines the manager.
 	File string
@@ -36,13 +37,14 @@ type Manager struct {
 // BuiltIn is the File of the managers in this program.
 const BuiltIn = "built in"
 
-// last contains the managers without patterns: the parser finds their units by slices.
+// last contains the managers without patterns, with the lowest precedence. The parser finds their
+// units by slices.
 var last = []Manager{
 	{Name: Systemd, Unit: "service, except the driver's services", File: BuiltIn},
 	{Name: User, Unit: "uid of a session, rootless containers included", File: BuiltIn},
 }
 
-// sources describe, in Markdown, the origin of names that a path does not contain.
+// sources describes, in Markdown, the origin of names that are not in the path.
 var sources = map[string]string{
 	Slurm:   "cgroup: [slurm.md](slurm.md)",
 	Docker:  "cgroup, and Docker's files below `--units.docker-root`",
@@ -60,7 +62,7 @@ var files embed.FS
 var builtIn = func() (all []Manager) {
 	entries, err := files.ReadDir("managers")
 	if err != nil {
-		panic(err) // the files are in the program
+		panic(err) // cannot fail, because the files are part of the program
 	}
 	for _, e := range entries {
 		text, err := files.ReadFile(path.Join("managers", e.Name()))
@@ -91,7 +93,8 @@ func Names(managers []Manager) (names []string) {
 	return slices.Compact(names)
 }
 
-// Patterns are managers that are given by a flag, in the order of their precedence. It is a value of [flag.Var].
+// Patterns contains managers that are set by a flag, in the order of their precedence. It is a
+// value of [flag.Var].
 type Patterns []Manager
 
 // Set adds a pattern, given as manager=path.

@@ -20,33 +20,35 @@ import (
 )
 
 const (
-	// pollEvery is the interval between two polls, extraPoll the shortest one if a new container
-	// causes a poll.
+	// pollEvery is the interval between two polls, extraPoll the shortest interval if a new
+	// container causes a poll.
 	pollEvery = 10 * time.Second
 	extraPoll = 2 * time.Second
 	// fileTimeout is the timeout of reading files, whose disk may hang.
 	fileTimeout = 3 * time.Second
-	// nameAfter is the time that a process waits for its unit's name before its id is used. It is
-	// shorter than the time that an interval waits for its settlement.
+	// nameAfter is the time for which a process waits for the name of its unit before the unit's id
+	// is used. It is shorter than the time for which an interval waits for its settlement.
 	nameAfter = 5 * time.Second
-	// titleEvery is the least interval between two searches for the daemon of a new job.
+	// titleEvery is the minimum interval between two searches for the daemon of a new job.
 	titleEvery = time.Second
-	// fresh is the time for which a unit without a process counts as alive, and for which a
-	// prolog's file precedes the first process of its job.
+	// fresh is the time for which a unit without a process counts as alive, and by which a prolog's
+	// file may be older than the first process of its job.
 	fresh = 3 * pollEvery
 )
 
 // Config contains the sources and settings of a Mapper.
 type Config struct {
 	ProcFS string
-	// Known are all managers in the order of their precedence; nil means those in this program.
+	// Known contains all managers in the order of their precedence; nil means the managers in this
+	// program.
 	Known []Manager
 	// Managers are the managers of units that get accounts, in addition to the managers of Patterns.
 	Managers []string
 	Patterns Patterns
-	// Max limits the number of units. Further units of a manager are one unit, named other.
+	// Max limits the number of units. Further units of a manager are combined into one unit, named
+	// other.
 	Max int
-	// Keep is the time that a unit counts after its last process.
+	// Keep is the time for which a unit counts towards the limit after its last process ended.
 	Keep time.Duration
 	// Users selects the data about users, Passwd is the file with their names.
 	Users  Users
@@ -81,12 +83,12 @@ type Mapper struct {
 	// extra requests a poll from Run, polled is closed after the first one.
 	extra, polled chan struct{}
 
-	// scanning is held during a scan and guards scan and scanned.
+	// scanning is locked during a scan and guards scan and scanned.
 	scanning sync.Mutex
 	scan     scan
 	scanned  time.Duration // the last scan for titles, on the boot clock
 
-	// refresh is held during a poll and guards the fields up to containers.
+	// refresh is locked during a poll and guards the fields up to containers.
 	refresh    sync.Mutex
 	found      live // by the last scan
 	lastFiles  prologFiles
@@ -94,8 +96,8 @@ type Mapper struct {
 	containers map[string]container // by key
 
 	mu sync.Mutex
-	// active is set from the start on a machine without Kubernetes, elsewhere once a unit was seen.
-	// Before that nothing is polled.
+	// active is set from the start on a machine without Kubernetes, and on other machines once a
+	// unit was seen. Until then nothing is polled.
 	active bool
 	// jobs contains the name of each run of a job by SLUID, names the name of each container by key.
 	jobs, names map[string]dated
@@ -103,19 +105,20 @@ type Mapper struct {
 	engines map[string]string
 	// described contains the descriptions from the files of jobs, by job.
 	described map[jobKey]gpu.UnitInfo
-	// uids contains the users of jobs.
+	// uids contains the uids of the users of jobs.
 	uids map[gpu.Unit]string
-	// units are the units within the limit, with the boot clock at which each was last alive.
+	// units contains the units within the limit, with the time, on the boot clock, at which each
+	// was last alive.
 	units     map[gpu.Unit]time.Duration
 	infos     map[gpu.Unit]gpu.UnitInfo // immutable
 	held      []gpu.Allocation          // immutable
-	asked     time.Duration             // when held was read (boot clock), 0 before
+	asked     time.Duration             // time at which held was read (boot clock), 0 before the first read
 	numbering numbering
-	// processes contains some of the processes of each unit, immutable.
+	// processes contains some of the processes of each unit. It is immutable.
 	processes map[gpu.Owner][]gpu.ProcessID
 }
 
-// dated is a name with the boot clock at which its owner was last alive.
+// dated is a name with the time, on the boot clock, at which its owner was last alive.
 type dated struct {
 	name string
 	last time.Duration
@@ -154,7 +157,7 @@ func (m *Mapper) Run(ctx context.Context) error {
 	defer tick.Stop()
 	extra := rate.NewLimiter(rate.Every(extraPoll), 1)
 	for first := true; ; first = false {
-		_ = m.Refresh(ctx) // the stages count and log errors
+		_ = m.Refresh(ctx) // the error is dropped, because the stages count and log it
 		if first {
 			close(m.polled)
 		}
@@ -202,7 +205,7 @@ func (m *Mapper) Refresh(ctx context.Context) error {
 	return err
 }
 
-// Activate makes a Mapper read its sources before a unit was seen.
+// Activate makes a Mapper read its sources even if no unit was seen yet.
 func (m *Mapper) Activate() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -250,7 +253,7 @@ func (m *Mapper) findJob(now time.Duration) {
 }
 
 // readFiles reads the files of prologs and of new containers. It reports false if the disk does not
-// respond in time. A read that is late changes nothing.
+// respond in time. A late read does not change anything.
 func (m *Mapper) readFiles(ctx context.Context, found live) (error, bool) {
 	type result struct {
 		prolog     prologFiles

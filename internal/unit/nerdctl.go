@@ -9,8 +9,10 @@ import (
 // maxNamespaces limits the namespaces of containerd.
 const maxNamespaces = 256
 
-// readNerdctl reads a container from containerd's directory of its runtime, <run>/io.containerd.runtime.v2.task/<namespace>/<id>. Its
-// annotations contain nerdctl's name, for nerdctl's hooks. A container of ctr has none.
+// readNerdctl reads a container from containerd's directory of its runtime,
+// <run>/io.containerd.runtime.v2.task/<namespace>/<id>. The annotations of the container include
+// the name that nerdctl gave it, because nerdctl's hooks need it. A container that was started by
+// ctr has no name.
 func readNerdctl(run, id, procFS string) (container, error) {
 	c := container{manager: Nerdctl}
 	tasks := filepath.Join(run, "io.containerd.runtime.v2.task")

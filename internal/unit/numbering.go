@@ -12,17 +12,19 @@ import (
 )
 
 const (
-	// contradictions is the number of jobs that must use other GPUs than their files name before the meaning of the numbers counts
-	// as wrong.
+	// contradictions is the number of jobs that must use GPUs other than those in their files
+	// before the meaning of the numbers counts as wrong.
 	contradictions = 3
-	// maxJobUses limits the jobs of a directory that are remembered.
+	// maxJobUses limits the number of remembered jobs of a directory.
 	maxJobUses = 16
-	// keepJobUse is the time for which the use of a job is remembered. Jobs can use GPUs of others where cgroups do not constrain
-	// devices: without a limit of time, three of them would count until more jobs have run.
+	// keepJobUse is the time for which the use of a job is remembered. Where cgroups do not
+	// constrain devices, jobs can use GPUs of other jobs. Without this limit, three such jobs would
+	// cause an error until more jobs have run.
 	keepJobUse = 24 * time.Hour
 )
 
-// number is a number that names a GPU in a directory. The zero value is a GPU that is named by UUID.
+// number is a number that names a GPU in a directory. The zero value stands for a GPU that is named
+// by UUID.
 type number struct {
 	dir  prologDir
 	text string
@@ -45,7 +47,8 @@ type jobUse struct {
 	last    time.Duration // on the boot clock
 }
 
-// fits reports whether the files name all GPUs that the job uses.
+// fits reports whether the files, with a given meaning of the numbers, name all GPUs that the job
+// uses.
 func (u jobUse) fits(n Numbers) bool {
 	return !slices.ContainsFunc(u.used, func(d gpu.Device) bool {
 		return !slices.ContainsFunc(u.numbers, func(number string) bool {
@@ -62,11 +65,12 @@ type numbering struct {
 	used map[jobKey]map[string]bool
 	// jobs contains the last jobs of each directory.
 	jobs map[string][]jobUse
-	// numbers contains the meaning that each directory has now.
+	// numbers contains the current meaning of the numbers in each directory.
 	numbers map[string]Numbers
 }
 
-// Used receives which GPUs the owners use (UUIDs), so that a wrong meaning of the numbers in prologs' files is found.
+// Used stores which GPUs the owners use (UUIDs), so that a wrong meaning of the numbers in prologs'
+// files can be detected.
 func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +93,8 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 	}
 }
 
-// compare stores the GPUs that jobs with files used. Jobs with a GPU that is named by UUID prove nothing about numbers.
+// compare stores the GPUs that were used by jobs with files. It ignores jobs with a GPU that is
+// named by UUID, because they are no evidence about numbers.
 func (n *numbering) compare(claims []claim, now time.Duration) {
 	n.numbers = make(map[string]Numbers)
 	of := make(map[jobKey]map[string][]string) // numbers by job and directory
@@ -119,8 +124,8 @@ func (n *numbering) compare(claims []claim, now time.Duration) {
 	}
 }
 
-// shares reports whether a job used a GPU that another job used, too. A file may have one job only, so the file of the other
-// one replaced its own.
+// shares reports whether a job used a GPU that another job also used. If files contain only one
+// job, the file of the other job may have replaced the file of this job.
 func (n *numbering) shares(job jobKey) bool {
 	for uuid := range n.used[job] {
 		for other := range n.used {
@@ -136,7 +141,7 @@ func (n *numbering) devicesOf(uuids map[string]bool) []gpu.Device {
 	return slices.DeleteFunc(slices.Clone(n.devices), func(d gpu.Device) bool { return !uuids[d.UUID] })
 }
 
-// add stores the use of a job as the last one.
+// add stores the use of a job as the newest one.
 func (n *numbering) add(dir string, use jobUse) {
 	if n.jobs == nil {
 		n.jobs = make(map[string][]jobUse)
@@ -146,7 +151,8 @@ func (n *numbering) add(dir string, use jobUse) {
 	n.jobs[dir] = jobs[max(0, len(jobs)-maxJobUses):]
 }
 
-// check returns an error if the numbers in a directory mean something else, with the meaning that fits the use of all jobs.
+// check returns an error if the meaning of the numbers in a directory is wrong. The error names the
+// meaning that fits the use of all jobs.
 func (n *numbering) check() error {
 	for _, dir := range slices.Sorted(maps.Keys(n.numbers)) {
 		now := n.numbers[dir]
@@ -170,7 +176,7 @@ func (n *numbering) check() error {
 	return nil
 }
 
-// fitting returns the meanings that fit the use of all jobs of a directory: the least special ones.
+// fitting returns the most general meanings that fit the use of all jobs of a directory.
 func (n *numbering) fitting(dir string) []Numbers {
 	wrong := func(m Numbers) bool {
 		return slices.ContainsFunc(n.jobs[dir], func(u jobUse) bool { return !u.fits(m) })
@@ -185,12 +191,13 @@ func (n *numbering) fitting(dir string) []Numbers {
 		}
 	}
 	if len(numbers) < 2 {
-		return nil // one number fits a list from some first node
+		return nil // a single number always fits a list with some first node
 	}
 	return slices.DeleteFunc(n.ranges(), wrong)
 }
 
-// ranges returns the lists of consecutive device nodes, from each but the first node to the last one.
+// ranges returns the lists of consecutive device nodes that begin at each node except the first
+// one, and end at the last one.
 func (n *numbering) ranges() (lists []Numbers) {
 	var nodes []int
 	for _, d := range n.devices {

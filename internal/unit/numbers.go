@@ -12,7 +12,8 @@ import (
 // Numbers is the meaning of a GPU's number in the name of a file. It is a value of [flag.TextVar]. The zero value is [Index].
 type Numbers struct {
 	meaning meaning
-	// nodes are the numbers of the device nodes by position in gres.conf. Without them, position and number are equal.
+	// nodes contains the numbers of the device nodes by position in gres.conf. If it is empty,
+	// position and number are equal.
 	nodes []int
 }
 
@@ -85,11 +86,13 @@ func (n *Numbers) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// firstRender is the minor number of the first render node. Old versions of Slurm number a device file by the
-// digits in its name, so a GPU of /dev/dri/renderD128 can have the number 128. No node has as many GPUs.
+// firstRender is the minor number of the first render node. Old versions of Slurm number a device
+// file by the digits in its name, so a GPU of /dev/dri/renderD128 can have the number 128. No
+// machine has that many GPUs.
 const firstRender = 128
 
-// device returns the name of the GPU with a number of up to three digits, false for a position that is not in the list.
+// device returns the name of the GPU with a number. The number has up to three digits. It returns
+// false for a position that is not in the list.
 func (n Numbers) device(number string) (gpu.DeviceName, bool) {
 	i, _ := strconv.Atoi(number)
 	switch {

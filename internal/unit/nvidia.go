@@ -6,12 +6,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// nvidiaRuntime begins the names of the runtimes that read the variable below: nvidia,
+// nvidiaRuntime is the prefix of the names of the runtimes that read the variable below: nvidia,
 // nvidia-cdi, nvidia-legacy (NVIDIA Container Toolkit).
 const nvidiaRuntime = "nvidia"
 
 // visibleDevices is the value of NVIDIA_VISIBLE_DEVICES in a container's environment: a list of
-// GPUs, all, none or void. The other variables can be secrets and are dropped.
+// GPUs, all, none or void. Other variables are dropped, because they can be secrets.
 type visibleDevices string
 
 // read reads the list of variables.

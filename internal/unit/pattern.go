@@ -14,11 +14,12 @@ type Pattern struct {
 	root     bool // nothing precedes the segments
 	segments []*regexp.Regexp
 	prefix   string // of the first segment
-	// name and uid are the indexes of the segment and of its group; uid has none if its group is 0.
+	// name and uid are the places of the groups for the unit's name and its user. If the group of
+	// uid is 0, the pattern has no such group.
 	name, uid groupAt
 }
 
-// groupAt is the place of a group.
+// groupAt is the place of a group: the index of the segment, and of the group in its regexp.
 type groupAt struct{ segment, group int }
 
 // uidGroup is the name of a group that contains the uid of a unit's user.
@@ -29,7 +30,7 @@ func parsePattern(text string) (p Pattern, err error) {
 	p.text = text
 	expr, root := strings.CutPrefix(text, "^")
 	p.root = root
-	// A segment contains no /, so it need not be excluded.
+	// A segment contains no /, so regexps need not exclude it.
 	expr = strings.NewReplacer("[^/]", ".", "[^/", "[^").Replace(expr)
 	if !strings.HasPrefix(expr, "/") {
 		return p, fmt.Errorf("%q: must begin with /; slices such as system.slice may precede the match", text)
@@ -39,7 +40,7 @@ func parsePattern(text string) (p Pattern, err error) {
 		if s == "" {
 			return p, fmt.Errorf("%q: has an empty segment", text)
 		}
-		alone, err := regexp.Compile(s) // a parenthesis too much would end the group below
+		alone, err := regexp.Compile(s) // an extra parenthesis would end the group below
 		if err != nil {
 			return p, fmt.Errorf("%q: segment %q is no regexp: no group may contain /: %w", text, s, err)
 		}
@@ -71,16 +72,17 @@ func parsePattern(text string) (p Pattern, err error) {
 	return p, nil
 }
 
-// fillers are names of different forms that no manager uses.
+// fillers contains names of different forms, which no manager uses.
 var fillers = []string{"zz", "Zz42", "z", "4242", "zz-y_x.w", strings.Repeat("0123456789abcdef", 4)}
 
-// ownedNames are forms of cgroups in which someone else than root may choose the names below: % is a filler.
+// ownedNames contains forms of cgroups below which users other than root may choose the names; %
+// stands for a filler.
 var ownedNames = []string{
 	"%", "%.service", "%.scope", "user@%.service", "session-%.scope", "docker-%.scope", "libpod-%.scope", "nerdctl-%.scope",
 	"cri-containerd-%.scope", "crio-%.scope", "lxc.payload.%", "machine-%.scope", "systemd-nspawn@%.service",
 }
 
-// ownedAbove are paths above such cgroups.
+// ownedAbove contains paths above such cgroups.
 var ownedAbove = [][]string{
 	{},
 	{"system.slice"},
@@ -102,10 +104,10 @@ var ownedAbove = [][]string{
 // userManager is the path of systemd's instance for a user.
 var userManager = []string{"user.slice", "user-4242.slice", "user@4242.service"}
 
-// errUser explains a pattern that is refused.
+// errUser is the reason why a pattern is rejected.
 var errUser = errors.New("users choose the names there")
 
-// check returns an error if a user could create a cgroup with a name of his choice that the pattern matches.
+// check returns an error if a user could create a cgroup that the pattern matches.
 func (p *Pattern) check() error {
 	for _, above := range ownedAbove {
 		for _, form := range ownedNames {
@@ -138,7 +140,8 @@ func (p *Pattern) below(owned []string) bool {
 	return true
 }
 
-// found is the result of a pattern: the name of a unit and its user, at the index of a segment.
+// found is the result of a pattern: the name of a unit, its user, and the index of the segment with
+// the name.
 type found struct {
 	name, uid string
 	at        int
@@ -174,7 +177,7 @@ func (p *Pattern) match(segments []string, i int) (f found, ok bool) {
 	return f, validName(f.name)
 }
 
-// plain returns a segment without systemd's escapes, unless the result has a /.
+// plain returns a segment without systemd's escapes, or unchanged if the result would contain a /.
 func plain(segment string) string {
 	if !strings.Contains(segment, `\x`) {
 		return segment

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// readPodman returns Podman's containers that have one of the ids. The file of containers
-// that are removed when they end may be in the run root.
+// readPodman returns Podman's containers that have one of the ids. The list of containers that are
+// removed when they end may be in the run root.
 func readPodman(roots []string, ids map[string]string) (map[string]container, error) {
 	all := make(map[string]container)
 	var missing, first error
@@ -42,8 +42,8 @@ func readPodman(roots []string, ids map[string]string) (map[string]container, er
 	return all, first
 }
 
-// readPodmanRow adds the container of a row of a list of containers/storage. Its metadata is itself
-// JSON.
+// readPodmanRow adds the container of a row in a list of containers/storage. The metadata of a row
+// is a string that contains JSON.
 func readPodmanRow(d *document, ids map[string]string, all map[string]container) error {
 	var id, name, metadata string
 	err := d.object(func(field string) error {
@@ -73,7 +73,7 @@ func imageOf(metadata string) string {
 	var m struct {
 		Image string `json:"image-name"`
 	}
-	_ = json.Unmarshal([]byte(metadata), &m) // without metadata the image is unknown
+	_ = json.Unmarshal([]byte(metadata), &m) // if the metadata is invalid, the image is unknown
 	return m.Image
 }
 
@@ -81,9 +81,9 @@ func imageOf(metadata string) string {
 // environment, so nothing else is kept.
 type runtimeSpec struct {
 	visible visibleDevices
-	hooked  bool             // NVIDIA's hook adds devices later, by the environment
+	hooked  bool             // NVIDIA's hook adds devices later, according to the environment
 	gpus    []gpu.DeviceName // at most maxHeldLines
-	// instances are the minor numbers of MIG devices.
+	// instances contains the minor numbers of MIG devices.
 	instances []int64
 	// name is nerdctl's name of the container.
 	name string
@@ -172,7 +172,7 @@ func readPodmanDevices(roots []string, id, procFS string) ([]gpu.DeviceName, err
 const (
 	nvidiaMajor = 195
 	lastGPU     = 253
-	// Other capabilities than these two belong to a MIG device.
+	// Capabilities other than these two belong to a MIG device.
 	migConfig, migMonitor = 1, 2
 )
 
@@ -202,11 +202,12 @@ func (s runtimeSpec) devices(procFS string) ([]gpu.DeviceName, error) {
 	return append(list, held...), nil
 }
 
-// migAccess matches the right to use a GPU instance in the driver's list: the minor number of the
-// GPU, the instance, and the minor number of the right's device node.
+// migAccess matches a line of the driver's list for the access to a GPU instance: the minor number
+// of the GPU, the instance, and the minor number of the device node that grants the access.
 var migAccess = regexp.MustCompile(`(?m)^gpu([0-9]{1,3})/gi([0-9]{1,3})/access ([0-9]{1,6})$`)
 
-// maxMIGMinors limits the driver's list, in bytes. It has a line for each instance that any GPU could have.
+// maxMIGMinors limits the driver's list, in bytes. The list has a line for each instance that a GPU
+// could have.
 const maxMIGMinors = 1 << 20
 
 // readMIGMinors returns the MIG instances by the minor numbers of their device nodes

@@ -54,7 +54,8 @@ func (m *Mapper) keepDescriptions() {
 			info.Account = cmp.Or(info.Account, old.Account)
 			info.Partition = cmp.Or(info.Partition, old.Partition)
 			info.Cluster = cmp.Or(info.Cluster, old.Cluster)
-			// The first names stay: a user who changed them again and again would make new series.
+			// The first names are kept, because a user who changes names repeatedly would create
+			// new series.
 			info.JobName = cmp.Or(old.JobName, info.JobName)
 			info.ArrayElement = cmp.Or(old.ArrayElement, info.ArrayElement)
 		}
@@ -111,7 +112,7 @@ func (m *Mapper) keep(names map[string]dated, id string, now time.Duration) stri
 	return d.name
 }
 
-// forget drops what was not alive for long. The caller holds m.mu.
+// forget drops the data of owners that were not alive for long. The caller holds m.mu.
 func (m *Mapper) forget(found live, now time.Duration) {
 	old := func(last time.Duration) bool { return now-last > m.cfg.Keep }
 	maps.DeleteFunc(m.units, func(_ gpu.Unit, last time.Duration) bool { return old(last) })
@@ -137,10 +138,10 @@ func (m *Mapper) forget(found live, now time.Duration) {
 	})
 }
 
-// holdings returns the GPUs that live units hold. A file whose job has no process is outdated,
-// unless it was written just now: a prolog runs before the first process. An outdated or unusable
-// file declares its GPU without an owner. A job inside a pod holds nothing, because its pod does. The
-// caller holds m.mu.
+// holdings returns the GPUs that live units hold. If the job of a file has no process, the file is
+// outdated, unless it was written just now, because a prolog runs before the first process. For an
+// outdated or unusable file the allocation of its GPU has no owner. A job inside a pod holds
+// nothing, because the pod holds the GPU. The caller holds m.mu.
 func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	var list, outdated []gpu.Allocation
 	add := func(u gpu.Unit, device gpu.DeviceName) {
@@ -175,7 +176,7 @@ func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	return append(list, outdated[:min(len(outdated), maxHeld-len(list))]...)
 }
 
-// share sets the kind of each allocation. Units that hold the same device share it.
+// share sets how each device is shared: units that hold the same device share it.
 func share(list []gpu.Allocation) {
 	holders := make(map[string]map[gpu.Owner]bool)
 	whole := 0
@@ -202,7 +203,7 @@ func share(list []gpu.Allocation) {
 	}
 }
 
-// deviceKey returns a string that is equal for equal names.
+// deviceKey returns a key that is the same for equal device names.
 func deviceKey(d gpu.DeviceName) string {
 	key := d.UUID + " " + d.Node
 	if d.Index != nil {
@@ -220,7 +221,7 @@ func deviceKey(d gpu.DeviceName) string {
 	return key
 }
 
-// describe returns what is known about the units. The caller holds m.mu.
+// describe returns the known data about the units. The caller holds m.mu.
 func (m *Mapper) describe() map[gpu.Unit]gpu.UnitInfo {
 	infos := make(map[gpu.Unit]gpu.UnitInfo, len(m.units))
 	for u := range m.units {
@@ -278,8 +279,9 @@ func (m *Mapper) Units() map[gpu.Unit]gpu.UnitInfo {
 	return m.infos
 }
 
-// heldNow returns the GPUs that units hold, and when they were read. When the last known process of a
-// unit has ended, it counts as not live until the next poll, which then comes earlier.
+// heldNow returns the GPUs that units hold, and the time at which they were read. When the last
+// known process of a unit has ended, it counts as not live until the next poll, which then comes
+// earlier.
 func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	m.mu.Lock()
 	held, of, asked := m.held, m.processes, m.asked
@@ -303,9 +305,10 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	return list, asked
 }
 
-// Allocations adds the GPUs that units hold to the allocations of pods, known or not. While the live
-// pods are known instead, it adds the live units to them. Before the first poll of units neither is
-// known. Where prologs write files, a process outside the unit that holds its GPU is reported.
+// Allocations adds the GPUs that units hold to the allocations of pods, even if those are unknown.
+// While only the live pods are known, it adds the live units to them. Before the first poll of
+// units, both are unknown. Where prologs write files, use of a GPU by a process outside the unit
+// that holds it is reported.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if asked == 0 && m.cfg.required() {

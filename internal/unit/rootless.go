@@ -15,8 +15,8 @@ const maxRootlessFile = 64 << 10
 // containerName is the form of names in Docker and Podman. It contains no @.
 var containerName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
-// key returns the key of a container in the maps of a Mapper. Users choose the names of cgroups below their slice, so the id of a
-// container of root, or of another user, has another key there.
+// key returns the key of a container in the maps of a Mapper. Users choose the names of cgroups
+// below their slice, so an id has a different key for each user.
 func (m match) key() string {
 	if m.account == "" {
 		return m.id
@@ -27,8 +27,9 @@ func (m match) key() string {
 // idOf returns the container id in a key.
 func idOf(key string) string { return key[strings.LastIndex(key, "/")+1:] }
 
-// qualify returns the name of a container for its unit. The name of a user's container ends with the user: a user who names a
-// container as another one gets no part of its account. If pages contain nothing about users, these names are ids.
+// qualify returns the name of a container for its unit. The name of a user's container ends with
+// the user, so that a user who copies the name of another container does not share its account. If
+// pages must not contain data about users, ids are used as names.
 func (m *Mapper) qualify(c match, name string) string {
 	if c.account == "" || m.cfg.Users == UsersNone {
 		return name
@@ -36,7 +37,7 @@ func (m *Mapper) qualify(c match, name string) string {
 	return name + "@" + c.account
 }
 
-// newRootless returns the live containers of users without a known name, by uid.
+// newRootless returns the live containers of users that have no known name, by uid.
 func (m *Mapper) newRootless(found live) map[string][]match {
 	users := make(map[string][]match)
 	for u := range found.units {
@@ -47,8 +48,9 @@ func (m *Mapper) newRootless(found live) map[string][]match {
 	return users
 }
 
-// readRootless returns containers of users by key, from <dir>/<uid>, which the user's helper writes. Only the user's own file names
-// them. A missing or bad file is no error: no user can put a stage down.
+// readRootless returns containers of users by key, from <dir>/<uid>, which the user's helper
+// writes. Only the file of a user can name the containers of this user. A missing or invalid file
+// is not an error, so that a user cannot make a stage fail.
 func (m *Mapper) readRootless(users map[string][]match) map[string]container {
 	all := make(map[string]container)
 	if m.cfg.RootlessDir == "" || m.cfg.Users == UsersNone {
@@ -74,8 +76,8 @@ func (m *Mapper) readRootless(users map[string][]match) map[string]container {
 	return all
 }
 
-// parseRootless parses lines of an id, names separated by commas, and an image. The first line of an id counts. An incomplete line is
-// just being written.
+// parseRootless parses lines with an id, names separated by commas, and an image. The first line of
+// an id counts. An incomplete last line is ignored, because it is just being written.
 func parseRootless(text string) map[string]container {
 	all := make(map[string]container)
 	for line := range strings.Lines(text) {

@@ -17,12 +17,13 @@ import (
 // a process outside the unit and move it there.
 const settleTime = 5 * time.Second
 
-// scan finds the units that have a process. A cgroup can outlive its processes, so it proves
-// nothing. An unchanged process is not read again. It is not safe for concurrent use.
+// scan finds the units that have a process. An existing cgroup is no evidence, because it can
+// outlive its processes. An unchanged process is not read again. It is not safe for concurrent use.
 type scan struct {
 	tree   proc.Tree
 	parser *parser
-	// parented returns the id of a container that the process belongs to if an engine has it, see [Mapper.ofEngine].
+	// parented returns the id of the container to which the process belongs if an engine lists this
+	// id, see [Mapper.ofEngine].
 	parented func(m match, isUnit bool, cgroup string) string
 	services bool // they are units
 	seen     map[gpu.ProcessID]scanned
@@ -31,22 +32,23 @@ type scan struct {
 type scanned struct {
 	match
 	isUnit bool
-	// parented is the id of a container if an engine has it.
+	// parented is the id of a container if an engine lists it.
 	parented string
 	// hidden is a service whose owner is unknown, see [hiddenService].
 	hidden string
 	job    string        // of a daemon of Slurm
-	first  time.Duration // when it was first seen, on the boot clock
+	first  time.Duration // time at which it was first seen, on the boot clock
 	final  bool
 }
 
-// live are the units that have a process.
+// live contains the units that have a process.
 type live struct {
 	// units contains some of the processes of each unit, oldest first.
 	units map[match][]gpu.ProcessID
 	// jobs contains the job ids by SLUID.
 	jobs map[string]string
-	// parented contains some of the processes below cgroups that are a container's if an engine has its id.
+	// parented contains some of the processes in cgroups that belong to a container if an engine
+	// lists its id.
 	parented map[string][]gpu.ProcessID
 }
 
@@ -112,7 +114,7 @@ func anyAlive(tree proc.Tree, list []gpu.ProcessID) bool {
 	})
 }
 
-// unit returns the match without the properties of the process.
+// unit returns the match without the fields that describe only the process.
 func (s scanned) unit() match {
 	m := s.match
 	m.daemon, m.uid = false, ""

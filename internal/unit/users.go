@@ -13,7 +13,7 @@ type Users int
 const (
 	UsersUID  Users = iota // uids
 	UsersName              // uids and names
-	UsersNone              // neither: processes of users' sessions belong to the host
+	UsersNone              // neither uid nor name: processes of users' sessions belong to the host
 )
 
 var users = []string{"uid", "name", "none"}
@@ -35,7 +35,7 @@ func (u *Users) UnmarshalText(text []byte) error {
 const maxPasswd = 4 << 20
 
 // readUsers returns the names of users by uid from a file such as /etc/passwd. Users of a directory
-// service are not in it.
+// service are not in this file.
 func readUsers(path string) (map[string]string, error) {
 	data, _, err := readTrusted(path, maxPasswd)
 	if err != nil {
