@@ -21,15 +21,15 @@ import (
 )
 
 func main() {
-	// The child is killed when the thread that started it ends (PR_SET_PDEATHSIG), so that thread
-	// must exist as long as the program.
+	// The kernel kills the child when the thread that started it ends (PR_SET_PDEATHSIG), so that
+	// thread must run as long as the program.
 	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(status(run(ctx, os.Args[1:], output{os.Stdout, os.Stderr})))
 }
 
-// errUsage is an error in the flags that was already printed.
+// errUsage means that the flags are invalid and that the error was already printed.
 var errUsage = errors.New("invalid flags")
 
 // status returns the exit status for an error.

@@ -19,7 +19,7 @@ type sums struct {
 	id         gpu.ProcessID
 	samples    int
 	sm, memory int           // sums of percent
-	last       time.Duration // when the process was last present, since the start
+	last       time.Duration // time since the start at which the process was last present
 }
 
 // accountingPeriod is the interval of updates. accountingSpan is the time for which an account is

@@ -3,19 +3,20 @@ package simnode
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
 // Activity is the activity of one process on a GPU, or on an instance of it, during one step. The
-// driver only samples it. A container that holds a GPU has one Activity without a process for each
-// replica or instance.
+// driver reports only samples of it. A container that holds a GPU has one Activity without a
+// process for each replica or instance.
 type Activity struct {
 	GPU      string // UUID
 	Instance int    // position in the GPU's instances
 	Process  gpu.ProcessID
 	gpu.Owner
 	Percent int
-	// Holds is set for an allocation.
+	// Holds is set if the Activity stands for an allocation.
 	Holds bool
 }
 
-// activity returns the contexts on all GPUs in the last step, busy or not, and the holders.
+// activity returns the contexts on all GPUs in the last step, busy or not, and the containers that
+// held GPUs.
 func (w *world) activity() []Activity {
 	var out []Activity
 	holders := w.holders()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// AMD has the properties of an AMD GPU, which the driver amdgpu shows in files. Its UUID is the
+// AMD contains the properties of an AMD GPU that the driver amdgpu shows in files. Its UUID is the
 // driver's unique_id of 16 hex digits, and its MIG instances are compute partitions.
 type AMD struct {
 	Device, Class string // on the PCI bus, in the format of sysfs
@@ -18,7 +18,7 @@ type AMD struct {
 	Units   int // compute units
 	// Dies is the number of compute dies (XCC) into which the GPU can be divided; 1 if it cannot.
 	Dies int
-	// Hive is the id of its XGMI hive in 16 hex digits, empty without one.
+	// Hive is the id of its XGMI hive in 16 hex digits, empty if it has none.
 	Hive string
 	// MemoryErrors is the interval of correctable errors of its memory, 0 for none.
 	MemoryErrors time.Duration
@@ -57,8 +57,9 @@ func (g *GPU) amdResource() string {
 // drmDevice is a device of the kernel's graphics system with its two nodes.
 type drmDevice struct {
 	card, minor int
-	// name is the PCI address of a GPU, or the name of a platform device. The driver has one for
-	// each part into which a GPU can be divided, except for the first, whether it is divided or not.
+	// name is the PCI address of a GPU, or the name of a platform device. The driver always has a
+	// platform device for each part, except the first, into which a GPU can be divided, even if it
+	// is not divided.
 	name string
 }
 
@@ -115,7 +116,7 @@ func (g *GPU) unitsOf(part int) int {
 	return g.AMD.Units * g.MIG.Instances[part].Slices / g.MIG.Slices
 }
 
-// errorCounts returns the files of the counts of errors after some time since the driver was loaded.
+// errorCounts returns the files with the error counts at a time after the driver was loaded.
 func (a *AMD) errorCounts(elapsed time.Duration) map[string]string {
 	var n time.Duration
 	if a.MemoryErrors > 0 {

@@ -66,7 +66,7 @@ func writeAMDGPU(dir string, sc *Scenario, position int) error {
 	return nil
 }
 
-// writeDRM adds nodes of a device in the kernel's graphics system.
+// writeDRM adds the nodes of a device in the kernel's graphics system.
 func writeDRM(dir, folder string, nodes ...string) error {
 	for _, node := range nodes {
 		path := filepath.Join(folder, "drm", node)
@@ -144,7 +144,7 @@ type kfdNode struct{ id, properties string }
 func (sc *Scenario) kfdNodes(position int) []kfdNode {
 	g := &sc.GPUs[position]
 	var domain, bus int
-	// The address has the kernel's format.
+	// The address is in the kernel's format.
 	_, _ = fmt.Sscanf(sysfsAddress(g.Bus), "%x:%x:", &domain, &bus)
 	var nodes []kfdNode
 	for part := range g.partCount() {
@@ -157,7 +157,7 @@ func (sc *Scenario) kfdNodes(position int) []kfdNode {
 	return nodes
 }
 
-// decimal converts a hexadecimal number to decimal; an empty one to 0.
+// decimal converts a hexadecimal number to decimal; an empty text is 0.
 func decimal(hex string) string {
 	n, _ := strconv.ParseUint(strings.TrimPrefix(hex, "0x"), 16, 64)
 	return strconv.FormatUint(n, 10)

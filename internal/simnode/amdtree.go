@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// amdTree contains the files of amdgpu and amdkfd that change. They are replaced, since a reader of the
-// kernel's files gets a whole value each time that it opens one. In real time they are as late as the
-// step, see [maxLate].
+// amdTree contains the files of amdgpu and amdkfd that change. They are replaced and not rewritten,
+// because a reader of the kernel's files gets a complete value each time that it opens a file. In
+// real time they can be as late as the step, see [maxLate].
 type amdTree struct {
 	sys string
 	kfd kfdTree
-	// hung contains the paths of the files that are FIFOs, written the content of the others.
+	// hung contains the paths of the files that are FIFOs, written the contents of the other files.
 	hung    map[string]bool
 	written map[string]string
 }
@@ -26,8 +26,8 @@ func newAMDTree(dir string) amdTree {
 	}
 }
 
-// update writes the state of the world. A fault names a file of a GPU's folder instead of a call. It
-// can hang, drop the file, or blank it by only ones.
+// update writes the state of the world. A fault names a file of a GPU's folder instead of a call.
+// It can make the file hang, drop it, or fill it with all ones.
 func (t *amdTree) update(w *world, faults []Fault) error {
 	for i, b := range w.boards {
 		if b.AMD == nil {
@@ -48,7 +48,7 @@ func (t *amdTree) update(w *world, faults []Fault) error {
 	return t.kfd.update(w)
 }
 
-// set replaces a file, or injects a fault. A file that hangs is a FIFO, on which a reader waits.
+// set replaces a file, or injects a fault. A file that hangs is a FIFO, so that readers wait.
 func (t *amdTree) set(path string, content []byte, fault string) error {
 	switch {
 	case fault == "hang" && t.hung[path]:

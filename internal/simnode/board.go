@@ -20,11 +20,11 @@ type board struct {
 	GPU
 	index int  // the driver's index and minor number
 	lost  bool // fell off the bus
-	gone  bool // lost, and the driver was reloaded since
+	gone  bool // lost, and the driver was reloaded since then
 
 	energy, idle, retired gpu.Millijoules // since the start
 	containers, processes tally
-	// base is the counter's value at the time at which energy was loadedAt.
+	// base is the counter's value when energy was loadedAt.
 	base, loadedAt gpu.Millijoules
 
 	// busyTime is the busy time of each instance, by position, or of the whole board.
@@ -76,7 +76,7 @@ type part struct {
 // counter returns the GPU's own energy counter.
 func (b *board) counter() gpu.Millijoules { return b.base + b.energy - b.loadedAt }
 
-// draw adds the energy of one step: to each load its own, and to each part the floor of its
+// draw adds the energy of one step: to each load its own energy, and to each part the floor of its
 // slices.
 func (b *board) draw(now int64, parts []part) {
 	total := 0
@@ -183,7 +183,7 @@ func (b *board) chargeHolder(now int64, h holder, loads []load, e gpu.Millijoule
 // tally contains the accounts of a board's containers or processes in order of creation.
 type tally struct {
 	list []*account
-	// byKey indexes the accounts: a storm has a thousand.
+	// byKey indexes the accounts, because the scenario storm has a thousand.
 	byKey map[accountKey]*account
 }
 

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// The driver's buffers of power and utilisation samples (nvmlDeviceGetSamples): powerBuffer samples of
-// power, one in each powerEvery, and busyBuffer of utilisation, at the times of the ring.
+// The sizes of the driver's buffers of samples (nvmlDeviceGetSamples): powerBuffer samples of
+// power, one every powerEvery, and busyBuffer samples of utilisation, taken at the times of the
+// ring's samples.
 const (
 	powerBuffer = 120
 	powerEvery  = 20 * time.Millisecond
@@ -24,14 +25,15 @@ type buffers struct {
 	random *rand.Rand
 	// watts and percents are the samples, oldest first.
 	watts, percents []point
-	// means contains the power over the last second and this step, by step, in mW.
+	// means contains the power in each step of the last second and in this step, in mW.
 	means []int
-	// worked is the busy time up to this step, since its part at the last sample, taken at sampledAt.
+	// worked is the busy time up to this step, and since the busy time up to the last sample, which
+	// was taken at sampledAt.
 	worked, since, sampledAt time.Duration
 }
 
-// buffer adds the samples of a step that starts at a time, after the board drew its power. taken are the
-// samples of the ring.
+// buffer adds the samples of the step that starts at a time. It is called after the energy of the
+// step was added. taken contains the samples of the ring.
 func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []sample) {
 	if how.Power == 0 {
 		return
@@ -56,8 +58,8 @@ func (b *board) buffer(how Sampling, from time.Duration, loads []load, taken []s
 	b.worked += step * time.Duration(b.busy) / 100
 }
 
-// averaged returns the power in mW, averaged over a time up to a moment of this step. In less than a
-// step one load runs, or none.
+// averaged returns the power in mW, averaged over a time up to a moment of this step. If the time
+// is shorter than a step, the power depends on whether a load runs at the moment.
 func (b *board) averaged(over, moment time.Duration, loads []load) int {
 	if over < step {
 		watts, at := b.Floor, b.random.IntN(100)

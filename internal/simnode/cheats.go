@@ -12,19 +12,21 @@ func cheats() Scenario {
 	return cheating
 }
 
-// Cheats returns a machine on which a tenant tries one trick on each GPU to be charged less, or
-// a user of the host tries to have other owners charged. It also returns the same machine with
-// the same work and without the tricks, and the names of the tricks in the order of the GPUs.
+// Cheats returns a machine on which a tenant tries one trick on each GPU to be charged less, or a
+// user of the host tries to cause charges for other owners. It also returns the same machine with
+// the same work but without the tricks, and the names of the tricks in the order of the GPUs.
 func Cheats() (cheating, honest Scenario, names []string) {
 	return playing("cheats", tricks)
 }
 
-// HostCheats is [Cheats] by users of the host. Their cgroups have the names of a pod's cgroups.
+// HostCheats is a variant of [Cheats] with users of the host. Their cgroups have the names of a
+// pod's cgroups.
 func HostCheats() (cheating, honest Scenario, names []string) {
 	return playing("host-cheats", hostTricks)
 }
 
-// FleetingCheats is [Cheats] by processes that end before they can be identified, on shared GPUs.
+// FleetingCheats is a variant of [Cheats] on shared GPUs, with processes that end before they can
+// be identified.
 func FleetingCheats() (cheating, honest Scenario, names []string) {
 	return playing("fleeting-cheats", fleetingTricks)
 }

@@ -13,8 +13,8 @@ type MIG struct {
 	Instances []Instance
 }
 
-// Instance is a GPU instance with one compute instance that fills it. Another instance can have
-// its id at another time.
+// Instance is a GPU instance with one compute instance that fills it. At another time, another
+// instance can have the same id.
 type Instance struct {
 	ID      int    // the driver's id of the GPU instance
 	Profile string // such as 3g.40gb
@@ -104,7 +104,7 @@ func (g *GPU) resource(part int) string {
 	}
 }
 
-// deviceID returns the id of a device by the vendor's device plugin.
+// deviceID returns the id that the vendor's device plugin gives a device.
 func (sc *Scenario) deviceID(d Device) string {
 	g, part := &sc.GPUs[d.GPU], d.Part
 	switch {
@@ -119,8 +119,8 @@ func (sc *Scenario) deviceID(d Device) string {
 	}
 }
 
-// nodeID returns the id of a part by Google's device plugin on GKE, which uses device nodes and
-// offers all parts as nvidia.com/gpu.
+// nodeID returns the id that Google's device plugin on GKE gives a part. This plugin uses device
+// nodes and offers all parts as nvidia.com/gpu.
 func (g *GPU) nodeID(minor, part int) string {
 	id := "nvidia" + strconv.Itoa(minor)
 	switch {

@@ -13,7 +13,7 @@ import (
 // file that it opens.
 func (n *Node) Devices() string { return filepath.Join(n.dir, "dev") }
 
-// control is the device file that every process opens.
+// control is the device file that every process with a GPU opens.
 const control = "nvidiactl"
 
 func deviceFile(minor int) string { return fmt.Sprintf("nvidia%d", minor) }
@@ -29,7 +29,7 @@ func (n *Node) writeDevices() error {
 	return writeFiles(n.Devices(), files)
 }
 
-// ErrInUse is the error of an operation on a driver or a GPU that a process has opened.
+// ErrInUse is the error for an operation on a driver or a GPU that a process has opened.
 var ErrInUse = errors.New("in use by another client")
 
 // Unload unloads NVIDIA's driver, unless a process has opened it.

@@ -145,8 +145,8 @@ func noHostPID() Scenario {
 	return sc
 }
 
-// hgxH100 is a machine of up to eight H100 without pods. Its GPUs report no chassis and no
-// place. The serial numbers are invented.
+// hgxH100 is a machine of up to eight H100 without pods. Its GPUs report no chassis and no position
+// in it. The serial numbers are invented.
 func hgxH100(name string, gpus int) Scenario {
 	bus := []string{"1B", "43", "52", "61", "9D", "C3", "D1", "DF"}
 	sc := Scenario{

@@ -10,17 +10,17 @@ import (
 // Fault is an injected fault of the driver library.
 type Fault struct {
 	GPU string // a UUID, or * for every GPU
-	// Call is a function of NVML or DCGM without its version suffix, such as
-	// nvmlDeviceGetSerial, or *. For AMD it is a file of the GPU's directory in /sys that changes,
+	// Call is a function of NVML or DCGM without its version suffix, such as nvmlDeviceGetSerial,
+	// or *. For an AMD GPU, Call is the name of a changing file in the GPU's directory in /sys,
 	// such as gpu_metrics.
 	Call string
-	// Do is fail:<return code>, delay:<ms>, hang (until the fault is cleared),
-	// drop, blank, glitch-low (half the energy) or glitch-high (10^12 mJ more). A file of AMD can
+	// Do is fail:<return code>, delay:<ms>, hang (until the fault is cleared), drop, blank,
+	// glitch-low (half the energy) or glitch-high (10^12 mJ more). For a file of an AMD GPU, Do is
 	// hang, drop or blank.
 	Do string
 }
 
-// Engine is the DCGM host engine of a node. The zero Engine has the version of the library.
+// Engine is the DCGM host engine of a node. By default the engine has the version of the library.
 type Engine struct {
 	Down    bool
 	Version string // such as 4.6.1
@@ -44,7 +44,7 @@ func (r *record) line(name string, fields ...any) {
 	r.WriteByte('\n')
 }
 
-// driverState renders the driver's state of the world.
+// driverState renders the state of the driver in the world.
 func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 	var r record
 	var until any
@@ -204,7 +204,7 @@ func counters(w *world, b *board) []any {
 func (b *board) temperature() int       { return 29 + b.power/16_000 }
 func (b *board) memoryTemperature() int { return 34 + b.power/14_000 }
 
-// memoryReserved is the driver's own memory in bytes, as on an A10.
+// memoryReserved is the memory that the driver reserves, in bytes, as on an A10.
 const memoryReserved = 490 << 20
 
 // memoryClock is in MHz.

@@ -14,8 +14,8 @@ import (
 // firstFile is the number of the first open file of a process.
 const firstFile = 8
 
-// addFiles adds the open files of a process: one for each AMD GPU, and a duplicate of it in the
-// next place.
+// addFiles adds the open files of a process: two for each AMD GPU, of which the second one is a
+// duplicate.
 func (sc *Scenario) addFiles(dir string, p *process) error {
 	for i, k := range p.work {
 		if sc.GPUs[k.GPU].AMD == nil {
@@ -70,7 +70,7 @@ func (t procTree) updateFiles(w *world) error {
 	return nil
 }
 
-// render adds the busy time of one step to the graphics on an AMD GPU, by its position.
+// render adds the busy time of one step to the graphics processes on the AMD GPU at a position.
 func render(gpu int, loads []load) {
 	for _, l := range loads {
 		if l.context != Graphics || l.percent == 0 {

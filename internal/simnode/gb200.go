@@ -16,8 +16,8 @@ func gb200() Scenario {
 }
 
 // gb200Module is the same tray with a driver that counts whole modules: both GPUs of a module
-// report the energy of both. Its pods hold whole modules, so that the larger reading of a board
-// is its pod's use.
+// report the energy of both. Its pods hold whole modules, so that the larger of a board's two
+// readings is the use of its pod.
 func gb200Module() Scenario {
 	sc := gb200Tray("gb200-module", CountsModule)
 	sc.Description = "the same tray; each GPU shows the energy of its whole module"

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// blob is the content of a gpu_metrics file (Linux, kgd_pp_interface.h). Fields that are not set
-// have only ones, which means that the GPU does not report them.
+// blob is the content of a gpu_metrics file (Linux, kgd_pp_interface.h). All bits of a field that
+// is not set are ones, which means that the GPU does not report it.
 type blob []byte
 
 // newBlob returns a blob with a header: u16 size, u8 format, u8 content.
@@ -38,7 +38,7 @@ func metrics(w *world, b *board) blob {
 	return metrics17(w, b)
 }
 
-// metrics13 is the revision of MI200: gpu_metrics_v1_3.
+// metrics13 returns the file in the revision of MI200: gpu_metrics_v1_3.
 func metrics13(w *world, b *board) blob {
 	m := newBlob(120, 1, 3)
 	m.u16(4, b.temperature()) // edge
@@ -55,7 +55,7 @@ func metrics13(w *world, b *board) blob {
 	return m
 }
 
-// metrics17 is a revision of MI300: gpu_metrics_v1_7.
+// metrics17 returns the file in a revision of MI300: gpu_metrics_v1_7.
 func metrics17(w *world, b *board) blob {
 	m := newBlob(2208, 1, 7)
 	m.u16(4, b.temperature()+4) // hotspot

@@ -44,7 +44,7 @@ func (k *kubelet) setRunning(up bool) error {
 	return nil
 }
 
-// open serves pod-resources, and the Pods API if the scenario has it.
+// open serves pod-resources, and the Pods API if the scenario includes it.
 func (k *kubelet) open() error {
 	err := k.serve(podResourcesSocket(k.dir), func(r grpc.ServiceRegistrar) {
 		podresources.RegisterPodResourcesListerServer(r, &podResources{kubelet: k})

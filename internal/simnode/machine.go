@@ -11,8 +11,8 @@ import (
 // A Machine is one of several machines with the same scenario, to simulate a fleet. The zero
 // Machine is the unchanged scenario.
 type Machine struct {
-	// Number distinguishes the machines of a scenario in every identity: the node's name,
-	// serials, UUIDs, pods. Trays of one chassis stay in it, one above the other.
+	// Number changes every identity of the scenario: the node's name, serial numbers, UUIDs, pods.
+	// Trays of one chassis stay in this chassis, one above the other.
 	Number int
 	// Boot counts the earlier boots. A node is drained before it is powered off, so that other
 	// pods run after it.
@@ -48,8 +48,8 @@ func (sc Scenario) On(m Machine) (Scenario, error) {
 	return sc, nil
 }
 
-// boards returns the GPUs of a machine. A moved board keeps its identity and takes the place of
-// its new machine.
+// boards returns the GPUs of a machine. A moved board keeps its identity and gets its place in the
+// new machine.
 func (sc *Scenario) boards(m Machine) ([]GPU, error) {
 	for position, b := range m.Boards {
 		for _, p := range []int{position, b.Position} {
@@ -111,7 +111,7 @@ func (sc *Scenario) dmi(n int) map[string]string {
 // lastNumber matches the number at the end of a name.
 var lastNumber = regexp.MustCompile(`\d+$`)
 
-// addToNumber adds to the number at the end of a name and keeps at least its digits.
+// addToNumber adds to the number at the end of a name and keeps its leading zeros.
 func addToNumber(name string, by int) string {
 	return lastNumber.ReplaceAllStringFunc(name, func(digits string) string {
 		n, _ := strconv.ParseInt(digits, 10, 64)

@@ -87,8 +87,8 @@ func mixed() Scenario {
 	return sc
 }
 
-// vulkan is a machine with an AMD GPU that graphics and a program of ROCm share. Their pods were not
-// given it: they mount its device nodes.
+// vulkan is a machine with an AMD GPU that graphics and a program of ROCm share. The GPU is not
+// allocated to their pods, which mount its device nodes.
 func vulkan() Scenario {
 	sc := withoutNVIDIA("vulkan")
 	sc.Description = "1 MI210 that no pod holds; graphics in one pod, and a program of ROCm in another one"

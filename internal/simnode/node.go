@@ -28,7 +28,7 @@ type Node struct {
 	live    bool
 	faults  []Fault
 	engine  Engine
-	module  string // version of NVIDIA's kernel module in /sys, empty without one
+	module  string // version of NVIDIA's kernel module in /sys, empty if it is not loaded
 }
 
 // Open creates a node in a directory, which must be empty or not exist, and serves the kubelet's
@@ -139,13 +139,15 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// maxLate is the maximum delay of a step in real time. If it is later, the driver's calls about a
-// GPU wait for it: no real board's counter stands still and then jumps. The files of AMD GPUs cannot
-// make a reader wait, so they do that on a busy machine. Each file is complete, but two files of a GPU
-// may belong to different steps. A test in real time compares such counters by value, not by time.
+// maxLate is the maximum delay of a step in real time. If a step is later, calls of the driver
+// about a GPU wait for it, because the counter of a real board never stops and then jumps. The
+// files of AMD GPUs cannot make a reader wait, so on a busy machine their counters can stop and
+// jump. Each file is complete, but two files of a GPU may belong to different steps. A test in real
+// time compares such counters by value, not by time.
 const maxLate = 150 * time.Millisecond
 
-// RunLive steps the node in real time, by the clock that gave its start, until the context ends.
+// RunLive steps the node in real time until the context ends. clock must be the clock from which
+// the start of the node was taken.
 func (n *Node) RunLive(ctx context.Context, clock gpu.Clock) error {
 	if err := n.setLive(true); err != nil {
 		return err
@@ -250,8 +252,8 @@ func (n *Node) end(p *pod) error {
 }
 
 // publish updates the kubelet's pods, stops or starts the kubelet, and writes the truth and then
-// the driver's state. In this order every counter that is read through the driver has its row in
-// the truth.
+// the driver's state. In this order the truth already contains the row of every counter that is
+// read through the driver.
 func (n *Node) publish() error {
 	n.kubelet.set(n.world.pods, n.world.at)
 	if err := n.kubelet.setRunning(n.world.kubelet); err != nil {

@@ -67,7 +67,7 @@ func (k *podResources) resources(p *pod) *v1.PodResources {
 	return r
 }
 
-// devices returns the entries of the device plugin's devices.
+// devices returns the entries for the devices of the device plugin.
 func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 	var out []*v1.ContainerDevices
 	for _, d := range devices {
@@ -83,7 +83,7 @@ func (k *podResources) devices(devices []Device) []*v1.ContainerDevices {
 }
 
 // claim returns the entry of a resource claim. It does not show admin access. As in the kubelet
-// (GetDynamicResources of its container manager), each device also has the CDI devices of the
+// (GetDynamicResources of its container manager), each device also lists the CDI devices of the
 // devices before it.
 func (k *podResources) claim(c *Claim) *v1.DynamicResource {
 	out := &v1.DynamicResource{ClaimName: c.Name, ClaimNamespace: c.Namespace}

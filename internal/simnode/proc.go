@@ -44,8 +44,8 @@ func (t procTree) write(boot string, start gpu.Instant) error {
 			"btime %d\nprocesses 26442\nprocs_running 1\nprocs_blocked 0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0", btime)})
 }
 
-// view returns a process as the tree shows it, and whether it does. In its own PID namespace the
-// exporter is PID 1, in the root of its cgroup namespace.
+// view returns a process as the tree shows it, and reports whether the tree shows it. In its own
+// PID namespace the exporter is PID 1, in the root of its cgroup namespace.
 func (t procTree) view(p *process) (shown *process, ok bool) {
 	if !t.private {
 		return p, true

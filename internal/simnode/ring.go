@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Sampling configures the driver's utilisation samples. The zero value is the most
-// favourable one for rules that use samples, at the rate of NVIDIA's ring: 72 samples in
-// 10 seconds (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
+// Sampling configures the driver's utilisation samples. The zero value is the most favourable one
+// for rules that use samples. Its rate is the rate of NVIDIA's ring: 72 samples in 10 seconds
+// (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
 type Sampling struct {
 	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents 1 to 6 Hz by
 	// product.
 	PerSecond float64
-	// Even names each process in proportion to how busy it is, without the noise of random
-	// samples.
+	// Even distributes the samples over processes exactly in proportion to their activity, without
+	// the noise of random samples.
 	Even bool
 	// Idle selects the process that a sample names on an idle GPU.
 	Idle Names
@@ -52,7 +52,7 @@ type sample struct {
 	busy, memory int           // percent
 }
 
-// at returns the time of the k-th sample since the start.
+// at returns the time, since the start, of the k-th sample.
 func (s Sampling) at(k int64) time.Duration {
 	if s.PerSecond == 0 {
 		const ringLength = 72

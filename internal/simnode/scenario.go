@@ -39,8 +39,8 @@ type Scenario struct {
 	Events []Event
 	// Sampling configures the driver's utilisation samples.
 	Sampling Sampling
-	// NoTruth writes only the first row of the truth. With thousands of short processes the rows
-	// would be long.
+	// NoTruth writes only the first row of the truth. With thousands of short-lived processes the
+	// rows would be long.
 	NoTruth bool
 }
 
@@ -52,7 +52,7 @@ type GPU struct {
 	UUID   string // for AMD, the driver's unique_id of 16 hex digits
 	Bus    string // in NVML's format: 00000000:1B:00.0
 	Model  string
-	Serial string // of the board; two GPUs may share one
+	Serial string // serial number of the board; two GPUs may share a board
 	Part   string
 	VBIOS  string
 	Place  *Place  // nil if the GPU has no platform info
@@ -169,7 +169,7 @@ type Pod struct {
 	// with the same GPUs and another name, UID and processes.
 	Lifetime, Pause time.Duration
 	Span
-	Unit *Unit // if it stands for a unit
+	Unit *Unit // set if the pod stands for a unit
 }
 
 // Span is the time in which something exists, since the start. The zero Span has no end.
@@ -194,7 +194,7 @@ type Event struct {
 	At  time.Duration // since the start
 	Do  Action
 	GPU int // position in the scenario's GPUs, for FallOff and ResetGPU
-	// Driver is the driver to load, for LoadDriver; nil for the same.
+	// Driver is the driver to load, for LoadDriver; nil loads the same driver again.
 	Driver *Driver
 }
 

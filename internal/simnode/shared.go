@@ -2,8 +2,8 @@ package simnode
 
 import "time"
 
-// timeslice is a machine whose device plugin offers every GPU six times. On the first GPU the
-// pods differ in activity and power, on the second they are equal.
+// timeslice is a machine whose device plugin offers every GPU six times. On the first GPU the pods
+// differ in activity and power, on the second GPU they are equal.
 func timeslice() Scenario {
 	sc := hgxH100("timeslice", 2)
 	sc.Description = "2 H100 shared by time-slicing; 4 different pods on one, 2 equal pods on the other"
@@ -23,7 +23,7 @@ func timeslice() Scenario {
 	return sc
 }
 
-// accounted is timeslice with a newer driver and accounting mode.
+// accounted is the machine timeslice with a newer driver and accounting mode.
 func accounted() Scenario {
 	sc := timeslice()
 	sc.Name, sc.Node = "accounting", "accounting-0"

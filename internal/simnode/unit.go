@@ -25,8 +25,8 @@ type Unit struct {
 	Span
 }
 
-// withUnits returns the scenario with its units as pods, so that they live and are charged in the
-// same way.
+// withUnits returns the scenario with its units as pods, so that they start, end and are charged in
+// the same way.
 func (sc Scenario) withUnits() Scenario {
 	sc.Pods = append([]Pod(nil), sc.Pods...)
 	for i := range sc.Units {

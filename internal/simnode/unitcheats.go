@@ -8,11 +8,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// UnitCheats is [Cheats] on a machine without Kubernetes: on each GPU a job, container or user tries
-// to be charged less, or to have a job charged that shares the GPU.
+// UnitCheats is a variant of [Cheats] on a machine without Kubernetes: on each GPU a job, container
+// or user tries to be charged less, or to cause charges for a job that shares the GPU.
 func UnitCheats() (cheating, honest Scenario, names []string) { return playTricks(unitTricks) }
 
-// ManagerCheats is [UnitCheats] with tricks of owners who imitate units of other managers.
+// ManagerCheats is a variant of [UnitCheats] in which owners imitate units of other managers.
 func ManagerCheats() (cheating, honest Scenario, names []string) { return playTricks(managerTricks) }
 
 // playTricks returns a machine with tricks, the same machine without them, and their names.
@@ -37,12 +37,12 @@ func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) 
 	return cheating, honest, names
 }
 
-// A unitTrick is a way of a unit to be charged less.
+// A unitTrick is a way in which a unit can try to be charged less.
 type unitTrick struct {
 	name string
 	unit func(gpu int) Unit
 	play func(mallory, victim *Unit)
-	// exclusive is set if the GPU has no other job.
+	// exclusive is set if no other job uses the GPU.
 	exclusive bool
 }
 

@@ -13,7 +13,7 @@ type world struct {
 	scenario Scenario
 	start    gpu.Instant
 	steps    int64         // taken since the start
-	at       time.Duration // when the last step began, since the start
+	at       time.Duration // time since the start at which the last step began
 	random   *rand.Rand
 
 	boards  []*board
@@ -77,7 +77,7 @@ func (w *world) beforeStart(d time.Duration) time.Duration { return max(w.start.
 func (w *world) elapsed() time.Duration { return time.Duration(w.steps) * step }
 
 // change is the result of one step: the pods that ended and started, and the processes of the
-// remaining pods that did.
+// remaining pods that ended and started.
 type change struct {
 	endedPods, startedPods           []*pod
 	endedProcesses, startedProcesses []*process
@@ -222,7 +222,7 @@ func (b *board) restart() {
 	b.base, b.loadedAt, b.ring.samples, b.accounts = 0, b.energy, nil, accounting{}
 }
 
-// number numbers the GPUs of NVIDIA's driver and returns how many there are.
+// number numbers the GPUs of NVIDIA's driver and returns their count.
 func (w *world) number() int {
 	next := 0
 	for _, b := range w.boards {

@@ -25,7 +25,7 @@ import (
 var sources embed.FS
 
 type library struct {
-	name    string // its soname, and the name of its file
+	name    string // its soname, which is also the name of its file
 	source  string
 	binding string // the module whose headers it is compiled against; empty if there is none
 	headers string // their folder in the module
@@ -55,9 +55,10 @@ func CompileCUDA(dir string) (path string, err error) {
 	return cuda.compile(dir)
 }
 
-// Without copies a compiled library into another directory and returns the path of the copy, which
-// lacks some functions, like an older driver: they have another name. The loader finds a symbol by a
-// hash of its name, which no longer fits.
+// Without copies a compiled library into another directory and returns the path of the copy. The
+// copy lacks the given functions, like the library of an older driver. Without renames the
+// functions; the loader does not find the new names either, because it looks up symbols by a hash
+// of the name.
 func Without(library, dir string, functions ...string) (path string, err error) {
 	content, err := os.ReadFile(library)
 	if err != nil {
@@ -70,8 +71,8 @@ func Without(library, dir string, functions ...string) (path string, err error) 
 	return path, os.WriteFile(path, content, 0o755)
 }
 
-// OfVersion copies a compiled driver library to a path. The copy belongs to one version of the driver, and
-// fails with any other.
+// OfVersion copies a compiled driver library to a path. The copy belongs to one version of the
+// driver, and fails with every other version.
 func OfVersion(library, path, version string) error {
 	content, err := os.ReadFile(library)
 	if err != nil {

@@ -5,7 +5,7 @@
  * files that the fake libcuda.so.1 (cuda.c) writes, at the time of each call. The times are exact
  * even if a busy machine delays the caller.
  *
- * A state file with this record is such a GPU; its gpu record has only the constant keys:
+ * A state file with this record describes such a GPU; its gpu record has only the constant keys:
  *
  *   live     gpu dir             UUID; the directory of the programs' files
  *            floor context busy  mW: always; while a context is open; while a kernel runs
@@ -22,7 +22,7 @@
  *            favour=1            samples of work name the first of the open programs that ever worked
  *            clients=1           samples name MPS clients instead of their server
  *
- * A program's file is named by its PID. Its lines, with times in ns since 1970: "context TIME",
+ * A program's file is named after its PID. Its lines, with times in ns since 1970: "context TIME",
  * "mps TIME" (the context of an MPS client), "server TIME" (of the MPS server), "run FROM TO" (a
  * kernel; kernels do not overlap) and "end TIME".
  */
