@@ -11,10 +11,11 @@ import (
 )
 
 // correct replaces declared allocations that contradict the use of a GPU, and drops declared
-// allocations without an owner. If the files of a GPU do not name an owner that uses it, the users
-// hold the GPU, and a named owner that does not use it holds nothing. An owner that is newer than the
-// list proves nothing. An owner that held the GPU holds it while it uses it, also without a file: an epilog
-// removes the file after the last process. The stage of the units reports the first contradiction.
+// allocations without an owner. If an owner uses a GPU and the GPU's files do not name it, the
+// users count as holders, and a named owner that does not use the GPU holds nothing. An owner that
+// is newer than the list is not taken as a contradiction. An owner that held the GPU continues to
+// hold it while it uses it, even if its file is missing: the epilog removes a file only after the
+// last process. The stage of the units reports the first contradiction.
 func (s *Sampler) correct(v view) {
 	var wrong error
 	anyDeclared := false
@@ -60,7 +61,8 @@ func (v view) used() map[gpu.Owner][]string {
 	return by
 }
 
-// remember keeps the declared allocations of a GPU for the next tick. Without a list of its processes, the last ones stay.
+// remember keeps the declared allocations of a GPU for the next tick. If the GPU's processes are
+// unknown, the last allocations are kept.
 func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	known := slices.ContainsFunc(v.report.Readings, func(r gpu.Reading) bool { return r.UUID == uuid && r.ContextsKnown })
 	if !known {
@@ -72,8 +74,8 @@ func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	}
 }
 
-// unnamed returns one process of each owner that uses a place that is declared for others only, or for no owner although
-// the owner held it before.
+// unnamed returns one process of each owner that uses a place without being named for it: the place
+// is declared only for others, or for no owner although this owner held it before.
 func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {
 		same := func(h gpuProcess) bool { return h.Owner == g.Owner && h.GPUInstance == g.GPUInstance }
@@ -87,19 +89,21 @@ func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocatio
 	return list
 }
 
-// isBeside reports whether a declared allocation is for the place of a process, and for an owner of
-// the same kind.
+// isBeside reports whether a declared allocation is for the place that a process uses, and for an
+// owner of the same kind.
 func (g gpuProcess) isBeside(a gpu.Allocation) bool {
 	return a.Owner.Kind == g.Owner.Kind && a.Owner.Scope == g.Owner.Scope && (a.GPUInstance == g.GPUInstance || a.GPUInstance == "")
 }
 
-// contradicted reports whether other owners use the place of an allocation, and its own does not.
+// contradicted reports whether other owners use the place of an allocation and its own owner does
+// not.
 func contradicted(a gpu.Allocation, unnamed, present []gpuProcess) bool {
 	return slices.ContainsFunc(unnamed, func(g gpuProcess) bool { return g.isBeside(a) }) &&
 		!slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
 }
 
-// byUse returns allocations of owners that use a GPU. Each shares its place with the other users and holders there.
+// byUse returns allocations for the owners that use a GPU. An allocation counts as shared if there
+// are other users or holders in the same place.
 func byUse(uuid string, users []gpuProcess, holders []gpu.Allocation) (list []gpu.Allocation) {
 	for _, g := range users {
 		beside := func(owner gpu.Owner, instance string) bool {

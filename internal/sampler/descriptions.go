@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A descriptionRow describes a unit for the next exporter: an epilog removes the job's files, but the job's series remain for a while.
-// It has no user.
+// A descriptionRow saves the description of a unit for the next exporter process. An epilog removes
+// the job's files, but the job's series remain for a while. It does not contain the user.
 type descriptionRow struct {
 	Manager   string `json:"manager"`
 	Unit      string `json:"unit"`
@@ -26,22 +26,23 @@ type descriptionRow struct {
 
 func (r descriptionRow) unit() gpu.Unit { return gpu.Unit{Manager: r.Manager, Name: r.Unit} }
 
-// descriptions are the descriptions of units by an earlier exporter, and the saved ones of this one.
+// descriptions contains the descriptions of units that an earlier exporter saved, and the ones
+// saved by this exporter.
 type descriptions struct {
 	stored, saved []descriptionRow
-	due           time.Duration // of the next save, boot clock
+	due           time.Duration // time of the next save, boot clock
 	failed        bool          // the last save
 }
 
 const (
-	// describeEvery is the least time between two saves.
+	// describeEvery is the minimum time between two saves.
 	describeEvery = 5 * time.Second
-	// maxDescriptions limits the rows, maxDescription the bytes of a text in them.
+	// maxDescriptions limits the number of rows, maxDescription the bytes of a text in a row.
 	maxDescriptions = 4096
 	maxDescription  = 255
 )
 
-// check rejects rows that no exporter writes.
+// check rejects rows that an exporter never writes.
 func (d *descriptions) check() error {
 	if len(d.stored) > maxDescriptions {
 		return fmt.Errorf("%d rows, the limit is %d", len(d.stored), maxDescriptions)
@@ -120,7 +121,7 @@ func (d *descriptions) update(now time.Duration, units map[gpu.Unit]gpu.UnitInfo
 	return rows
 }
 
-// restoreJobs continues the descriptions of jobs. A table that cannot be read is ignored.
+// restoreJobs restores the descriptions of jobs. It ignores a table that cannot be read.
 func (s *store) restoreJobs(table descriptions, err error) {
 	if err != nil {
 		table = descriptions{}

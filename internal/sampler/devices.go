@@ -17,7 +17,7 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	for _, a := range ds.expand(list) {
 		a.UUID, a.GPUInstance = ds.find(a.Device)
 		if a.GPUInstance != "" && a.Sharing == gpu.SharingExclusive {
-			a.Sharing = gpu.SharingMIG // the address of a GPU that is divided
+			a.Sharing = gpu.SharingMIG // the device name is the PCI address of a divided GPU
 		}
 		h := holdingKey{a.UUID, a.GPUInstance, a.Owner}
 		if i, twice := at[h]; twice {
@@ -30,7 +30,7 @@ func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// expand replaces an allocation of all GPUs by one for each GPU.
+// expand replaces an allocation of all GPUs by one allocation for each GPU.
 func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	if !slices.ContainsFunc(list, func(a gpu.Allocation) bool { return a.Device.All }) {
 		return list
@@ -49,7 +49,7 @@ func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// holdingKey is an allocation of one owner. Two claims of the same device count once.
+// holdingKey identifies an allocation of one owner. Two claims of the same device count once.
 type holdingKey struct {
 	uuid, instance string
 	owner          gpu.Owner
@@ -100,7 +100,7 @@ func (ds devices) at(position int) (uuid, instance string) {
 }
 
 // owned returns a function that matches the partition with a device of that name. The address of a
-// divided GPU is the one of its first partition.
+// divided GPU names its first partition.
 func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	return func(i gpu.Partition) bool {
 		return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool {
@@ -130,7 +130,7 @@ func (ds devices) findInstance(meant func(gpu.Partition) bool) (uuid, instance s
 	return "", ""
 }
 
-// meant returns a function that matches the instance of a partition name.
+// meant returns a function that matches the instance that a partition name refers to.
 func meant(name *gpu.PartitionName) func(gpu.Partition) bool {
 	switch {
 	case name.Ordinal != nil:

@@ -9,11 +9,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A gpuList has every GPU seen since the boot. A lost GPU keeps its identity, because its operator
-// needs the serial number.
+// A gpuList contains every GPU seen since the boot. A lost GPU keeps its identity, because its
+// operator needs the serial number.
 type gpuList struct {
 	entries map[string]entry // by UUID
-	// keep is the time that the book of a lost GPU is shown.
+	// keep is the time for which the book of a lost GPU is shown.
 	keep time.Duration
 	// unplaced are errors in the kernel's log of GPUs that are not in the list.
 	unplaced []gpu.KernelError
@@ -25,7 +25,7 @@ type entry struct {
 	Present bool `json:"present"`
 	// Lost is the boot clock at which the GPU was lost, 0 if it is present.
 	Lost time.Duration `json:"lost,omitempty"`
-	// Replaced is set once another GPU is at this one's PCI address.
+	// Replaced is set once another GPU is at the PCI address of this GPU.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
 	// Renamed is the time at which the serial number became known or changed; zero if it was known
@@ -40,8 +40,8 @@ func newGPUList(keep time.Duration) gpuList {
 	return gpuList{entries: make(map[string]entry), keep: keep}
 }
 
-// restore adds the GPUs that an earlier exporter saw since the boot, and the errors that it counted
-// for the others.
+// restore adds the GPUs that an earlier exporter saw since the boot, and for the other GPUs the
+// errors that it counted.
 func (r *gpuList) restore(saved map[string]entry) {
 	for uuid, old := range saved {
 		e, known := r.entries[uuid]
@@ -90,7 +90,8 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	}
 }
 
-// addKernel counts errors in the kernel's log. Errors of a GPU that no driver has listed wait for it.
+// addKernel counts errors in the kernel's log. Errors of a GPU that no driver has listed wait until
+// it is listed.
 func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	waiting := append(r.unplaced, errors...)
 	r.unplaced = nil
@@ -103,7 +104,7 @@ func (r *gpuList) addKernel(errors []gpu.KernelError) {
 	}
 }
 
-// maxUnplaced is the number of errors that wait for their GPU.
+// maxUnplaced is the maximum number of errors that wait for their GPU.
 const maxUnplaced = 1024
 
 // at returns the GPU at an address of the PCI bus without a function. A GPU that was replaced is
@@ -128,14 +129,14 @@ func (r *gpuList) reset(uuid string, resets uint64, now gpu.Instant) {
 	})
 }
 
-// answers reports whether the driver of a vendor is in the list.
+// answers reports whether the driver of a vendor responded.
 func answers(drivers []gpu.Driver, vendor string) bool {
 	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
 }
 
 // remember fills in serial numbers that were known before and could not be read this time: a driver
-// that was just loaded may not report them. They belong to the board and the chassis, and label
-// counters.
+// that was just loaded may not report them. The serial numbers belong to the board and the chassis,
+// and are labels of counters.
 func (e *entry) remember(d *gpu.Device) {
 	if gpu.Identity(d.Serial) == "" {
 		d.Serial = e.Serial
@@ -173,8 +174,8 @@ func (r *gpuList) edit(uuid string, change func(*entry)) {
 	}
 }
 
-// devices returns all GPUs, present ones first: another GPU may have the index or minor number of a
-// lost one.
+// devices returns all GPUs, present ones first, because a present GPU may have the index or minor
+// number of a lost GPU.
 func (r *gpuList) devices() devices {
 	var present, lost devices
 	for _, uuid := range slices.Sorted(maps.Keys(r.entries)) {

@@ -12,7 +12,8 @@ import (
 type usage struct {
 	held  []gpu.Allocation // live
 	users []gpuProcess     // processes of owners with accounts
-	// known is set while allocations are known, required if owners use GPUs only with one.
+	// known is set while allocations are known, required if owners can use GPUs only with an
+	// allocation.
 	known, required bool
 	// reserved is set if unknown pods hold the GPU.
 	reserved bool
@@ -22,7 +23,7 @@ type usage struct {
 	unplaced []gpu.Allocation
 }
 
-// uses reports whether a container's process uses an allocation of its pod.
+// uses reports whether a container's process uses the given allocation of its pod.
 func (g gpuProcess) uses(a gpu.Allocation) bool {
 	return g.Owner.UID == a.Owner.UID && (g.GPUInstance == a.GPUInstance || a.GPUInstance == "")
 }
@@ -72,8 +73,8 @@ type ownersSeen map[gpu.Owner]seenSpan
 
 type seenSpan struct{ first, last time.Duration }
 
-// rememberOwners is the time that an owner without a GPU is kept, so that an owner that returns is
-// not new.
+// rememberOwners is the time for which an owner without a GPU is remembered, so that it does not
+// count as new when it returns.
 const rememberOwners = 10 * time.Minute
 
 // update records first and last use per owner and expires old entries.
@@ -93,7 +94,7 @@ func (t ownersSeen) update(on map[string]processUsage, now time.Duration) {
 	maps.DeleteFunc(t, func(_ gpu.Owner, seen seenSpan) bool { return now-seen.last > rememberOwners })
 }
 
-// byGPU returns the allocations of each GPU; those of unknown GPUs are under "".
+// byGPU returns the allocations of each GPU. Allocations of unknown GPUs have the key "".
 func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	out := make(map[string][]gpu.Allocation)
 	for _, a := range list {
@@ -102,9 +103,9 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	return out
 }
 
-// holders returns the holders of the GPU and its other users. A user shares the
-// allocation of another container of its pod, if there is one: the kubelet may not list allocations
-// of init containers. A pod with an unknown container is not listed beside its allocation.
+// holders returns the holders of the GPU and its other users. If another container of a user's pod
+// holds an allocation, the user shares it, because the kubelet may not list allocations of init
+// containers. A pod with an unknown container is not listed in addition to its allocation.
 func (u *usage) holders() []gpu.Holder {
 	var out []gpu.Holder
 	listed := func(k gpu.AccountKey) bool {
@@ -138,8 +139,8 @@ func (u *usage) heldByPod(t gpuProcess) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
-// mayHold reports whether the process's pod has an allocation that may be the GPU, or may have got
-// one since the last request to the kubelet.
+// mayHold reports whether the process's pod has an allocation that may be of this GPU, or may have
+// got one since the last request to the kubelet.
 func (u *usage) mayHold(t gpuProcess) bool {
 	return u.reserved || u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }

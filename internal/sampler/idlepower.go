@@ -31,26 +31,27 @@ type idleRow struct {
 	Power gpu.Watts `json:"idle_power_watts"`
 }
 
-// idlePowers contains the measured idle powers by kind. They are kept in the state directory over boots.
+// idlePowers contains the measured idle powers by kind. They are kept in the state directory across
+// boots.
 type idlePowers struct {
 	// stored are the rows of earlier exporters, the oldest first. They never change, so that a GPU's
 	// estimate depends on earlier measurements only.
 	stored []idleRow
-	// now are the rows to save, saved the rows of the last good save.
+	// now contains the rows to save, saved the rows of the last successful save.
 	now, saved []idleRow
-	due        time.Duration // of the next look, boot clock
+	due        time.Duration // time of the next update, boot clock
 }
 
 const (
 	// idleEvery is the time between two saves of the table, and the time before the first one.
 	idleEvery = 10 * time.Minute
-	// maxIdleRows limits the table. The rows that were not measured for longest are dropped.
+	// maxIdleRows limits the table. The rows with the oldest measurements are dropped.
 	maxIdleRows = 64
-	// idleMoved is the relative change from which the table is saved again.
+	// idleMoved is the relative change of a power from which the table is saved again.
 	idleMoved = 0.01
 )
 
-// check rejects rows that no exporter writes.
+// check rejects rows that an exporter never writes.
 func (t *idlePowers) check() error {
 	if len(t.stored) > maxIdleRows {
 		return fmt.Errorf("%d rows, the limit is %d", len(t.stored), maxIdleRows)
@@ -71,7 +72,8 @@ func (t *idlePowers) of(k idleKind) gpu.Watts {
 	return 0
 }
 
-// update returns the table if it must be saved now, else nil. Each kind has the median of its GPUs.
+// update returns the table if it must be saved now, else nil. The power of a kind is the median
+// over its GPUs.
 func (t *idlePowers) update(now time.Duration, gpus map[string]entry, drivers []gpu.Driver, books ledger.State) []idleRow {
 	if t.due == 0 {
 		t.due = now + idleEvery
@@ -119,7 +121,7 @@ func kindOf(d gpu.Device, drivers []gpu.Driver) idleKind {
 	return k
 }
 
-// restoreIdle continues the table of idle powers. A table that cannot be read is ignored.
+// restoreIdle restores the table of idle powers. It ignores a table that cannot be read.
 func (s *store) restoreIdle(table idlePowers, err error) {
 	if err != nil {
 		table.stored = nil

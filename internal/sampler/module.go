@@ -12,7 +12,7 @@ type modules struct {
 // divide sets ModuleShare of each reading of a module's counter and marks the GPU's source as
 // divided. If the driver reports both powers, the share is GPU power over module power, and the
 // remainder is the CPU's share. Else the GPUs of the board share the energy by power, or equally.
-// A single GPU without power by scope keeps the module's energy.
+// If the driver does not report both powers for a single GPU, the GPU keeps the module's energy.
 func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 	boards := make(map[string][]*gpu.Reading) // by serial
 	for i := range readings {
@@ -57,7 +57,7 @@ func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 }
 
 // countModule counts the present GPUs of a board that report its module's energy. On an MI250 only
-// the first one does, and has all of it.
+// the first GPU does, and it reports all of the energy.
 func (r *gpuList) countModule(serial string) int {
 	n := 0
 	for _, e := range r.entries {

@@ -9,11 +9,11 @@ import (
 )
 
 // mpsServer is the kernel's truncated name of nvidia-cuda-mps-server, which runs the work of MPS
-// clients. Samples may have the server instead of the clients.
+// clients. Samples may name the server instead of the clients.
 const mpsServer = "nvidia-cuda-mps"
 
-// passOn moves the work of MPS servers to their clients, and removes servers with clients. holds
-// reports whether a pod holds a GPU.
+// passOn assigns the work of MPS servers to their clients, and removes the servers that have
+// clients. holds reports whether a pod holds a GPU.
 func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 	clients := slices.DeleteFunc(slices.Clone(who.present), func(g gpuProcess) bool { return !g.MPS })
 	if len(clients) == 0 {
@@ -52,8 +52,9 @@ func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) 
 	return nil
 }
 
-// shareOut divides the work of a server equally over its clients. For clients of several pods the
-// ledger divides it by their allocations. Work without clients belongs to the process.
+// shareOut divides the work of a server equally over its clients. If the clients belong to several
+// pods, the ledger divides the work by their allocations. The work of a process without clients is
+// its own.
 func shareOut(a ledger.Activity, clients []gpuProcess) []ledger.Activity {
 	n := time.Duration(len(clients))
 	if n == 0 {

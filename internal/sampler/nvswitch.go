@@ -8,7 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// nvSwitches counts the SXID errors in the kernel's log. They need no driver that responds.
+// nvSwitches counts the SXID errors in the kernel's log. Counting them does not require that a
+// driver responds.
 type nvSwitches map[switchError]gpu.NVSwitchErrors
 
 type switchError struct {
@@ -17,10 +18,11 @@ type switchError struct {
 	severity gpu.Severity
 }
 
-// maxSwitchErrors is the number of different errors. It is larger than the number on any machine.
+// maxSwitchErrors is the maximum number of different errors. No machine has that many.
 const maxSwitchErrors = 1000
 
-// add counts the errors of NVSwitches, unless their records were counted before, and returns those of GPUs.
+// add counts the errors of NVSwitches, unless their records were counted before, and returns the
+// errors of GPUs.
 func (n nvSwitches) add(errors []gpu.KernelError) (ofGPUs []gpu.KernelError) {
 	for _, e := range errors {
 		if e.Severity == "" {

@@ -30,7 +30,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	return o
 }
 
-// holding returns the allocations that are not only reservations.
+// holding returns the allocations without mere reservations.
 func holding(list []gpu.Allocation) []gpu.Allocation {
 	isReserved := func(a gpu.Allocation) bool { return a.Reserved }
 	if !slices.ContainsFunc(list, isReserved) {
@@ -39,8 +39,9 @@ func holding(list []gpu.Allocation) []gpu.Allocation {
 	return slices.DeleteFunc(slices.Clone(list), isReserved)
 }
 
-// revived returns the allocations, live if their pod had a process on the GPU. They may be seconds newer than the
-// reading, if another GPU hangs, and the pod may have ended since.
+// revived returns the allocations, and marks an allocation as live if its pod had a process on the
+// GPU at the reading. If another GPU hangs, the allocations may be seconds newer than the reading,
+// and the pod may have ended since.
 func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 	ended := func(a gpu.Allocation) bool {
 		return !a.Live && a.Owner.UID != "" && slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
@@ -55,8 +56,8 @@ func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 	return list
 }
 
-// counter returns the name of the counter that a GPU's energy is read from: a sum of power, the
-// GPU's own counter, or the board's counter, with or without a known scope.
+// counter returns the name of the counter from which a GPU's energy is read: an integral of power,
+// the GPU's own counter, or the board's counter, with or without a known scope.
 func counter(d gpu.Device) string {
 	switch {
 	case d.EnergySource != gpu.EnergyCounter:
@@ -76,8 +77,9 @@ func instances(r gpu.Reading) map[string]time.Duration {
 	return busy
 }
 
-// maxPower returns the maximum power of the scope of a GPU's counter. A counter that is not the
-// GPU's alone may include a second die and a CPU: three times the GPU's limit.
+// maxPower returns the maximum power of the hardware that a GPU's counter covers. If the counter
+// covers more than the GPU, it may include a second die and a CPU, so the maximum is three times
+// the GPU's limit.
 func maxPower(d gpu.Device) gpu.Watts {
 	if d.EnergyScope == gpu.ScopeGPU {
 		return d.MaxPower

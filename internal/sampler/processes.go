@@ -8,7 +8,7 @@ import (
 )
 
 // processes resolves the driver's PIDs. The driver may list a PID that has ended, so recent
-// processes are kept. There may be thousands, so all users share the pointers.
+// processes are kept. There may be thousands, so all readers share the pointers.
 type processes struct {
 	owners Owners
 	seen   map[uint32]remembered
@@ -20,11 +20,11 @@ type remembered struct {
 }
 
 const (
-	// memory is the time that a process is kept, much longer than the driver's ring of utilisation
-	// samples.
+	// memory is the time for which a process is kept. It is much longer than the driver's ring of
+	// utilisation samples.
 	memory = 30 * time.Second
-	// lately is the maximum time between a sample and the last list with its process: the validity
-	// of an outdated list.
+	// lately is the maximum time between a sample and the last list with its process. It is equal
+	// to the time for which an outdated list is valid.
 	lately = 10 * time.Second
 )
 
@@ -109,8 +109,8 @@ func (p *processes) forget(now gpu.Instant) {
 	}
 }
 
-// liveProcesses returns the processes on a GPU with their utilisation, which is unknown for samples
-// of zero length and for weights.
+// liveProcesses returns the processes on a GPU with their utilisation. The utilisation is unknown
+// if the samples have length zero or are only weights.
 func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
@@ -126,8 +126,9 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 	return out
 }
 
-// utilization returns a process's utilisation; 0 without a sample. The driver returns one row per
-// process, averaged over the time since the last reading; of several rows the newest counts.
+// utilization returns a process's utilisation, 0 if there is no sample. The driver returns one row
+// per process, averaged over the time since the last reading; if there are several rows, the newest
+// one counts.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
 	for i := range samples {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Source reads the GPUs. An error means that no driver responds; the report then has a field page
-// at most. A GPU that does not respond is missing from the report.
+// Source reads the GPUs. An error means that no driver responds; the report then contains at most a
+// field page. A GPU that does not respond is missing from the report.
 type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
@@ -36,7 +36,7 @@ type Mapper interface {
 	SeesHost() bool
 	// Units describes the known units. The result must not change.
 	Units() map[gpu.Unit]gpu.UnitInfo
-	// Used reports which GPUs each owner uses (UUIDs): files may name others.
+	// Used passes on which GPUs each owner uses (UUIDs), because files may name other owners.
 	Used(devices []gpu.Device, by map[gpu.Owner][]string)
 }
 
@@ -76,13 +76,13 @@ type Sampler struct {
 
 	node    gpu.Node
 	pciGPUs *int
-	hostAt  gpu.Instant // when the two were last read
+	hostAt  gpu.Instant // time at which node and pciGPUs were last read
 
 	// given contains the last allocations by UUID, and the boot clock of the request to the kubelet.
 	given map[string][]gpu.Allocation
 	asked time.Duration
 	seen  ownersSeen
-	// declared contains the allocations by UUID that files or use declared at the last tick.
+	// declared contains, by UUID, the allocations that followed from files or use at the last tick.
 	declared map[string][]gpu.Allocation
 
 	latest atomic.Pointer[gpu.Snapshot]
@@ -135,7 +135,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		s.gpus.update(report, now)
 		s.modules.divide(&s.gpus, report.Readings)
 	}
-	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the file contains which errors were counted before
+	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the state file records which errors were counted before
 		s.gpus.addKernel(s.store.switches.add(s.cfg.KernelLog()))
 	}
 	if !s.cfg.Mapper.SeesHost() {
@@ -170,8 +170,8 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.latest.Store(s.snapshot(v, books))
 }
 
-// blind removes the driver's process lists. In a PID namespace of our own they lack the processes
-// of other pods, so no process can count as alone on a GPU.
+// blind removes the driver's process lists. In our own PID namespace they lack the processes of
+// other pods, so no process can be assumed to be alone on a GPU.
 func blind(readings []gpu.Reading) {
 	for i := range readings {
 		r := &readings[i]
@@ -186,8 +186,8 @@ type view struct {
 	down             bool                        // no driver responds
 	allocations      map[string][]gpu.Allocation // by UUID, see [byGPU]
 	allocationsKnown bool
-	alive            map[string]bool         // UIDs of live groups while allocations are not known
-	required         bool                    // allocations are known, and GPUs are used only with one
+	alive            map[string]bool         // UIDs of live groups, while allocations are unknown
+	required         bool                    // allocations are known, and are required to use a GPU
 	processes        map[string]processUsage // by UUID
 	units            map[gpu.Unit]gpu.UnitInfo
 }
@@ -272,9 +272,9 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 }
 
 // keepBooks adds the books to a snapshot. While the state can be neither saved nor removed, or its
-// file system hangs, a restart would continue from an older state. Then the books and errors stay
-// as last shown, or are omitted. They are also omitted until the file was read, and while another
-// exporter keeps the books, because the file may contain older ones.
+// file system hangs, a restart would continue from an older state. The books and errors are then
+// shown unchanged, or are omitted. They are also omitted until the file was read, and while another
+// exporter keeps the books.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	switch {

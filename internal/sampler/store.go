@@ -23,13 +23,14 @@ type store struct {
 	opening lane.Lane[opened]
 	saving  lane.Lane[saved]
 	dir     *state.Dir // nil while the directory is not held
-	// failures counts the failed attempts to open the directory before the books started.
+	// failures counts the failed attempts to open the directory since the start, until the books
+	// start.
 	failures int
-	// ledger is nil while another exporter keeps the books of this node, and before the directory
-	// was tried.
+	// ledger is nil while another exporter keeps the books of this node, and before the first
+	// attempt to open the directory.
 	ledger *ledger.Ledger
-	// stale is set while the file has or may have an older state than the books: a restart would
-	// continue from it.
+	// stale is set while the file contains, or may contain, an older state than the books. A
+	// restart would continue from this older state.
 	stale bool
 	idle  idlePowers
 	jobs  descriptions
@@ -46,9 +47,10 @@ type saved struct {
 }
 
 const (
-	// answerTimeout is the time that a tick waits for the file system. Later ticks do not wait.
+	// answerTimeout is the time for which a tick waits for the file system. Later ticks do not
+	// wait.
 	answerTimeout = 2 * time.Second
-	// closeTimeout is the same for the end of the program.
+	// closeTimeout is the time for which the end of the program waits for the file system.
 	closeTimeout = 250 * time.Millisecond
 )
 
@@ -112,7 +114,7 @@ func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.
 }
 
 // openAttempts is the number of attempts to open the directory before the books start without it,
-// so that a file that is late is still continued.
+// so that the books are continued even if the file becomes available late.
 const openAttempts = 3
 
 // opened is an opened state directory with the content of its file.
@@ -122,13 +124,13 @@ type opened struct {
 	content content
 	unread  error // of the file
 	idle    idlePowers
-	ignored error // of the table of idle powers
+	ignored error // error of the table of idle powers
 	jobs    descriptions
 	noJobs  error // of the table of descriptions
 }
 
-// errNoBoot is the error of an unknown boot id. The file may be of this boot, so no books start
-// without it.
+// errNoBoot means that the boot id is unknown. The file may belong to this boot, so books do not
+// start until the boot id is known.
 var errNoBoot = errors.New("not charging energy until the boot is known")
 
 // open opens the state directory and, if read is set, reads its file. It runs in a lane.
@@ -147,7 +149,7 @@ func open(cfg Config, read bool) (o opened) {
 }
 
 // acquire opens the state directory if it is free. It returns the GPUs of an earlier exporter, if
-// it has just continued its books.
+// this call continued the books of that exporter.
 //
 // If another exporter holds the directory, or if it hangs and its file may be valid, this exporter
 // charges nothing. If the
@@ -182,7 +184,7 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 		}
 		return nil
 	case s.ledger != nil: // the books started without the file, and their values are already shown
-		s.idle.saved, s.jobs.saved = nil, nil // the directory may be a new one
+		s.idle.saved, s.jobs.saved = nil, nil // the directory may be new, so save the tables again
 		return nil
 	}
 	s.restoreIdle(o.idle, o.ignored)
@@ -190,7 +192,7 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 	return s.restore(began, o.content, o.unread)
 }
 
-// take waits for the result of a lane, at most the time of a tick.
+// take waits for the result of a lane, for at most answerTimeout.
 func take[T any](ctx context.Context, l *lane.Lane[T]) (T, bool) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -214,8 +216,8 @@ func (s *store) late(ctx context.Context, began gpu.Instant) {
 	}
 }
 
-// restore continues the books of an earlier exporter. An invalid file leads to empty books, never
-// to invented energy. The identity of GPUs is kept even if the books are invalid.
+// restore continues the books of an earlier exporter. If the file is invalid the books are empty,
+// so that energy is never invented. The identity of GPUs is kept even if the books are invalid.
 func (s *store) restore(began gpu.Instant, c content, err error) map[string]entry {
 	s.ledger = ledger.New(s.cfg.Ledger)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -315,7 +317,8 @@ func copied(gpus map[string]entry) map[string]entry {
 	return gpus
 }
 
-// close releases the directory. A call that hangs is abandoned; its lock ends with the process.
+// close releases the directory. A call that hangs is abandoned; the lock of the directory ends with
+// the process.
 func (s *store) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// pod2 contains the fields that name a container of a pod in files of version 2. Version 3 has owners of
-// all kinds.
+// pod2 contains the fields that name a container of a pod in files of version 2. Version 3 supports
+// owners of all kinds.
 type pod2 struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
