@@ -1,5 +1,6 @@
-// Package health derives advice about each GPU and the node from a snapshot: which needs a reset, and which board is to be
-// returned. The exporter serves it on /health.json; the status page and the reconciler use it.
+// Package health derives advice about each GPU and the node from a snapshot: which GPU needs a
+// reset, and which board must be returned. The exporter serves it on /health.json; the status page
+// and the reconciler use it.
 package health
 
 import (
@@ -18,13 +19,14 @@ const Version = 1
 // Path is the path of the page.
 const Path = "/health.json"
 
-// silence is the age of a reading from which a GPU counts as not answering, and a snapshot as not read.
+// silence is the age from which a GPU's last reading means that the GPU does not answer, and from
+// which a snapshot counts as missing.
 const silence = 5 * time.Minute
 
 // Page is the health of a node. Unknown values are absent.
 type Page struct {
 	Version int `json:"version"`
-	// Time is the time of the reading, AgeSeconds its age at the response.
+	// Time is the time of the reading, AgeSeconds its age when the page was served.
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`
@@ -49,7 +51,8 @@ type GPU struct {
 
 	Advice   Advice     `json:"advice"`
 	Evidence []Evidence `json:"evidence,omitempty"`
-	// NotReported lists the evidence that the GPU cannot give: xid, row_remap. Without it, ok proves less.
+	// NotReported lists the evidence that the GPU cannot report: xid, row_remap. Without this
+	// evidence the advice ok is less certain.
 	NotReported []string `json:"not_reported,omitempty"`
 }
 
@@ -58,9 +61,11 @@ type Evidence struct {
 	Code    string `json:"code"`
 	Advice  Advice `json:"advice"`
 	Meaning string `json:"meaning"`
-	// Detail is the part that is concerned, such as a problem of the fabric or a block of the GPU.
+	// Detail is the part that the finding concerns, such as a problem of the fabric or a block of
+	// the GPU.
 	Detail string `json:"detail,omitempty"`
-	// Count is the number of events since Since, First and Last their times. A condition has none of them.
+	// Count is the number of events since Since, First and Last their times. They are absent for a
+	// condition.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 	First *time.Time `json:"first,omitempty"`
@@ -111,7 +116,8 @@ func worst(findings []Evidence) Advice {
 	return v
 }
 
-// ofNode returns the findings about the node itself. A GPU that was lost is missing with its own evidence.
+// ofNode returns the findings about the node itself. It does not report a missing GPU if that GPU
+// was lost, because the lost GPU has its own finding.
 func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	if now.Sub(s.At) > silence {
 		return []Evidence{condition(notRead, "")}
@@ -224,7 +230,7 @@ func problemsOf(f *gpu.Fabric) string {
 	return strings.Join(list, ", ")
 }
 
-// losses returns the losses of a GPU. A GPU that is back has been reset.
+// losses returns the losses of a GPU. A GPU that returned was reset.
 func losses(x *gpu.DriverEvents, present bool) []Evidence {
 	if present && x.Losses == 0 {
 		return nil

@@ -15,7 +15,8 @@ const (
 
 var order = []Advice{OK, Watch, Reset, Return}
 
-// Worse returns the worse of two values. An unknown advice, which a newer exporter may have, is the worst.
+// Worse returns the worse of two values. Unknown advice, which a newer exporter may return, is the
+// worst.
 func Worse(a, b Advice) Advice {
 	rank := func(v Advice) uint { return uint(slices.Index(order, v)) }
 	if rank(b) > rank(a) {
@@ -24,12 +25,13 @@ func Worse(a, b Advice) Advice {
 	return a
 }
 
-// Rule leads from a finding to advice.
+// Rule maps a finding to advice.
 type Rule struct {
 	// Code names the finding. XID errors have the code xid_<number>.
 	Code string
 	XID  uint64 // 0 for other findings
-	// Advice is the advice of a first finding, Again of a finding that recurs after a reset, empty if it is the same.
+	// Advice is the advice for a first finding. Again is the advice for a finding that recurs after
+	// a reset, empty if it is the same.
 	Advice, Again Advice
 	Meaning       string
 	Source        Source
@@ -93,7 +95,7 @@ var Rules = []Rule{
 	xid(148, Watch, "", "NVLink error: NVLPW_CTRL"),
 	xid(149, Watch, "", "NVLink error: NETIR"),
 	xid(150, Watch, "", "NVLink error: MSE"),
-	xid(154, Watch, "", "the required recovery changed; the kernel log has the action"),
+	xid(154, Watch, "", "the required recovery changed; see the kernel log for the action"),
 	xid(158, Reset, Return, "a fatal timeout of the GPU"),
 	{Code: rowRemapFailure, Advice: Return, Meaning: "no spare row is left for a faulty memory row", Source: memory, Alert: "GPULedgerRowRemapFailure"},
 	{Code: rowRemapPending, Advice: Reset, Meaning: "a row remap is pending until the next reset", Source: memory, Alert: "GPULedgerRowRemapPending"},

@@ -13,8 +13,8 @@ func cached(revision func() uint64, handler http.Handler) http.Handler {
 	var of uint64
 	var size int // of the last response
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Read the revision before rendering: a page that is newer than its revision is
-		// rendered once too often, never too rarely.
+		// The revision is read before rendering. If the page changes in between, it is rendered
+		// again although this is unnecessary, but an old page is never kept.
 		now := revision()
 		if now != of || len(answers) == maxCached {
 			clear(answers)

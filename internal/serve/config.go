@@ -26,7 +26,7 @@ type Config struct {
 	MaxRequests    int
 }
 
-// Register adds the flags with their defaults. The program serves on an address by default.
+// Register adds the flags with their defaults. address is the default address.
 func (c *Config) Register(fs *flag.FlagSet, address string) {
 	c.ListenAddresses = []string{address}
 	fs.Var(&addresses{list: &c.ListenAddresses}, "web.listen-address", "`address` to serve on, host:port; repeatable")
@@ -62,8 +62,8 @@ type Web struct {
 // VerifiesClients reports whether a connection requires a verified certificate of the client.
 func (w *Web) VerifiesClients() bool { return w.TLS.ClientAuth == "RequireAndVerifyClientCert" }
 
-// Web reads --web.config.file. It is empty if there is no file; [Config.Validate] has the errors of an
-// invalid one.
+// Web reads --web.config.file. It is empty if there is no file. [Config.Validate] returns the
+// errors of an invalid file.
 func (c *Config) Web() (web Web) {
 	if c.WebConfigFile == "" {
 		return web

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// connections limits the open connections of a server, and one client address to half of them.
-// At a limit, a new connection replaces a connection that waits for its client: an idle one, or one
-// without a request so far. It belongs to the address with the most connections, so that many
-// connections from elsewhere cannot displace a scraper. If no connection can be closed, the new
-// one is refused.
+// connections limits the open connections of a server, and one client address to half of them. At a
+// limit, a new connection replaces a connection that waits for its client: an idle one, or one
+// without a request so far. The replaced connection belongs to the address with the most
+// connections, so that many connections from another address cannot displace a scraper. If no
+// connection can be closed, the new one is refused.
 type connections struct {
 	max      int
 	overload *overload
@@ -51,7 +51,7 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit adds a connection, and reports whether there is room for it.
+// admit adds a connection. It reports whether there was room for it.
 func (cs *connections) admit(c *connection) bool {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -73,9 +73,9 @@ func (cs *connections) admit(c *connection) bool {
 	return true
 }
 
-// toClose returns the connection to close for a new one from an address, or nil: the oldest
-// waiting connection of the address with the most connections. On a tie this is the address of
-// the new connection.
+// toClose returns the connection to close for a new one from an address, or nil: the oldest waiting
+// connection of the address with the most connections. On a tie it prefers the address of the new
+// connection.
 func (cs *connections) toClose(address string, of map[string]int) *connection {
 	var found *connection
 	for o := range cs.open {

@@ -10,13 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets is the environment variable with the file descriptors of the listening sockets of a program
-// that executes itself again, in the order of its addresses. The convention of systemd, LISTEN_FDS,
-// has fixed numbers, which Go's runtime may use.
+// sockets is the environment variable with the file descriptors of the listening sockets of a
+// program that executes itself again, in the order of its addresses. The convention of systemd,
+// LISTEN_FDS, uses fixed numbers, which Go's runtime may already use.
 const sockets = "GPULEDGER_SOCKETS"
 
-// Bequeath keeps the listening sockets open in the image that this process executes next, which
-// gets the returned environment and calls Inherit. Clients that connect until then wait for it.
+// Bequeath keeps the listening sockets open in the image that this process executes next. That
+// image must get the returned environment and call Inherit. Clients that connect in the meantime
+// wait for it.
 func (s *Server) Bequeath() (environment []string, err error) {
 	listeners := s.listening.Load()
 	if listeners == nil {

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The limits of one connection, in time and memory. The number of connections is limited too
-// (see [connections]), and so is the total.
+// The limits of one connection, in time and memory. The number of connections is also limited (see
+// [connections]), and thereby the total.
 const (
 	// readHeaderTime limits the TLS handshake and the header. readTime limits a request; few
 	// handlers read a body, and these set another limit.
 	readHeaderTime = 5 * time.Second
 	readTime       = 10 * time.Second
-	// writeTime limits the response: queueTime, and ten seconds to read it, the default scrape
-	// timeout of Prometheus.
+	// writeTime limits the time for a response: queueTime, plus ten seconds to read it, which is
+	// the default scrape timeout of Prometheus.
 	writeTime = queueTime + 10*time.Second
 	// idleTime is longer than the usual scrape intervals, so that a scraper keeps its
 	// connection.
@@ -37,8 +37,8 @@ const (
 // newServer returns a server for one listener.
 //
 // It supports only HTTP/1.1. An HTTP/2 client can hold eight or more responses per connection
-// without reading them, before it is authenticated; the limits above would need a second set
-// for streams, which do not help a scraper.
+// without reading them, before it is authenticated; a second set of limits would be needed for
+// streams, and a scraper does not benefit from streams.
 func (s *Server) newServer(handler http.Handler) *http.Server {
 	server := &http.Server{
 		Handler:           handler,

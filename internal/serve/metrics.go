@@ -12,8 +12,8 @@ import (
 type Metrics struct {
 	registry *prometheus.Registry
 	log      *slog.Logger
-	// making has room for one response, so the memory for rendering and compressing is needed
-	// once, also while several pages are requested.
+	// making admits one response at a time, so the memory for rendering and compressing is needed
+	// only once, even if several pages are requested at the same time.
 	making chan struct{}
 }
 
@@ -29,8 +29,8 @@ func (m *Metrics) Main(more ...prometheus.TransactionalGatherer) http.Handler {
 	return m.Page(prometheus.NewMultiTRegistry(all...))
 }
 
-// Page serves a gatherer on a page of its own, without additional metrics: failed scrapes are
-// counted on the main page.
+// Page serves a gatherer on a separate page, without additional metrics: failed scrapes are counted
+// on the main page.
 func (m *Metrics) Page(gatherer prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, m.handler(gatherer))
 }

@@ -58,8 +58,8 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 	})
 }
 
-// keep returns the headers that a handler reads. The others may take 300 KiB while the request
-// lasts.
+// keep returns the headers that a handler reads. All headers together may take 300 KiB while the
+// request lasts.
 func keep(header http.Header) http.Header {
 	kept := make(http.Header, len(keptHeaders))
 	for _, name := range keptHeaders {
@@ -80,7 +80,7 @@ type queue struct {
 	addresses map[string]*share
 }
 
-// share is the use of a queue by one address.
+// share is the part of a queue that one address uses.
 type share struct {
 	*semaphore.Weighted
 	requests int // answered and waiting
@@ -90,7 +90,7 @@ func newQueue(limit int) *queue {
 	return &queue{max: limit, all: semaphore.NewWeighted(int64(limit)), addresses: make(map[string]*share)}
 }
 
-// enter waits for a request's turn, for at most queueTime. After nil, the caller must call
+// enter waits for a request's turn, for at most queueTime. If it returns nil, the caller must call
 // leave.
 func (q *queue) enter(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, queueTime)

@@ -67,8 +67,9 @@ func New(cfg Config, log *slog.Logger) *Server {
 // its connections. It is called before Run.
 func (s *Server) Receive(path string) { s.receiving[path] = true }
 
-// Serving sets a function that is called once all addresses are served. It may prevent that the
-// program opens them again, so that Run returns later errors. It is called before Run.
+// Serving sets a function that is called once all addresses are served. The function may prevent
+// the program from opening addresses again; Run then returns later errors. Serving is called before
+// Run.
 func (s *Server) Serving(do func()) { s.serving = do }
 
 // Collector returns the metric of the server.
@@ -126,9 +127,9 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 	var begun atomic.Int32
 	for _, l := range listeners {
 		server := s.newServer(handler)
-		// The toolkit puts basic auth around the handler when it starts to serve, and wraps it
-		// again for each listener that shares a server. The server requests its base
-		// context after that and before the first connection.
+		// The toolkit puts basic auth around the handler when it starts to serve, and would wrap it
+		// again for each listener that shares a server. The server requests its base context after
+		// that and before the first connection.
 		server.BaseContext = func(net.Listener) context.Context {
 			server.Handler = s.guard(server.Handler)
 			if int(begun.Add(1)) == len(listeners) && s.serving != nil {

@@ -14,9 +14,9 @@ import (
 // maxSpare limits the memory that is kept for the next response.
 const maxSpare = 8 << 20
 
-// shared renders one response at a time; identical requests that arrive meanwhile share it.
-// Many scrapers cost little more than one, and a response is complete before it is sent, so a
-// slow reader delays no other.
+// shared renders one response at a time; identical requests that arrive meanwhile share it. Many
+// scrapers cost little more than one. A response is complete before it is sent, so a slow reader
+// does not delay other readers.
 //
 // [promhttp.HandlerOpts.CoalesceGather] does not fit: requests join an earlier one while any of
 // its responses is still being read, so overlapping scrapes would see an old page.
@@ -61,22 +61,22 @@ func keyOf(r *http.Request) string {
 	}, "\n")
 }
 
-// made is the size of a response.
+// made is the key and the size of a response.
 type made struct {
 	key  string
 	size int // in bytes
 }
 
 // answer is a response in memory. It has the methods of a buffer, which the encoder detects;
-// otherwise the encoder would add a small buffer of its own.
+// otherwise the encoder would add another small buffer.
 type answer struct {
 	bytes.Buffer
 	header http.Header
 	status int
 }
 
-// newAnswer returns an answer with room for a few more bytes than given: a buffer without room
-// would double repeatedly, and so would a buffer that is grown.
+// newAnswer returns an answer with a little more room than given. Without enough room, the buffer
+// would double when it grows.
 func newAnswer(room int) *answer {
 	return &answer{Buffer: *bytes.NewBuffer(make([]byte, 0, room+room/16))}
 }

@@ -1,7 +1,7 @@
-// Package stage records the health of the exporter's dependencies: the driver, the kubelet,
-// /proc and others. A failure is logged once, and again if the reason changes; the
-// gpuledger_stage_* metrics show it while it lasts. A stage that flaps is logged as up only
-// after it stayed up. No failure stops the exporter.
+// Package stage records the health of the exporter's dependencies: the driver, the kubelet, /proc
+// and others. A failure is logged once, and again if the reason changes; the gpuledger_stage_*
+// metrics show it while it lasts. A stage that flaps is logged as up only after it stayed up for a
+// while. No failure stops the exporter.
 package stage
 
 import (
@@ -79,16 +79,16 @@ type health struct {
 	loggedAt time.Duration
 	// unstable is set if the stage failed soon after it was logged as up again.
 	unstable bool
-	up       time.Duration // time of the first success after the last failure
+	up       time.Duration // time of the first success after the latest failure
 	upLogged time.Duration // time of the last "up again" message; 0 for none
 }
 
-// ErrOversized is wrapped by the error of an input that exceeds a limit of the exporter; the
-// limits bound its memory.
+// ErrOversized is wrapped by the error for an input that exceeds a limit of the exporter. The
+// limits bound the memory of the exporter.
 var ErrOversized = errors.New("exceeds a limit of the exporter")
 
-// logEvery is the least interval between two log messages about one outage, and the time that
-// an unstable stage must stay up to be logged as up.
+// logEvery is the minimum interval between two log messages about one outage, and the time for
+// which an unstable stage must stay up before it is logged as up.
 const logEvery = time.Minute
 
 // maxLogged is the number of logged reasons that are remembered for an outage.

@@ -11,7 +11,7 @@ import (
 
 // A Part is one component of a GPU's energy.
 type Part struct {
-	// Name is the label value and the CSS class, About its meaning.
+	// Name is the label value and the CSS class, About describes its meaning.
 	Name, About string
 	Joules      float64
 }
@@ -56,7 +56,7 @@ func terms() []term {
 	return out
 }
 
-// Charge names the device that the energy belongs to.
+// Charge names the hardware to which the energy belongs.
 func (g *GPU) Charge() string {
 	if g.wholeModule() {
 		return "the whole module"
@@ -95,7 +95,7 @@ func (p *Page) NoEnergy(g *GPU) string {
 	return "No energy is charged yet."
 }
 
-// span returns the time that a book covers.
+// span describes the time that a book covers.
 func (e *Energy) span() string {
 	from, to := e.From.UTC(), e.To.UTC()
 	layout := time.DateTime

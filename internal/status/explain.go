@@ -32,14 +32,15 @@ type Explanation struct {
 	Causes []Cause `json:"causes"`
 	// Estimated is the part of the charge that was divided with an estimated idle power, by its source.
 	Estimated map[string]gpu.Millijoules `json:"estimated_millijoules"`
-	// Late is the part of a counter that stood still, Unsampled the part of intervals with an unknown busy
-	// share.
+	// Late is the part of the charge that was counted late, because the counter had not changed.
+	// Unsampled is the part from intervals with an unknown busy share.
 	Late      gpu.Millijoules `json:"late_millijoules"`
 	Unsampled gpu.Millijoules `json:"unsampled_millijoules"`
 	// Others is the energy charged to other owners, Unattributed the energy charged to none, by reason.
 	Others       gpu.Millijoules            `json:"others_millijoules"`
 	Unattributed map[string]gpu.Millijoules `json:"unattributed_millijoules"`
-	// Times are the intervals, or longer spans that they are summed to. They sum to the total.
+	// Times contains the intervals, or longer spans of several intervals. Their charges sum to the
+	// total.
 	Times []ExplainedTime `json:"times"`
 }
 
@@ -72,7 +73,7 @@ type ExplainedTime struct {
 	// Activity is the owner's sampled busy time, AllActivity is the sum over all owners.
 	Activity    float64 `json:"activity_seconds"`
 	AllActivity float64 `json:"all_activity_seconds"`
-	// Charged is the owner's charge, of which OwnIdle is its share of the idle part.
+	// Charged is the owner's charge. OwnIdle is the part of Charged that comes from the idle part.
 	Charged ChargedExactly  `json:"charged"`
 	OwnIdle gpu.Millijoules `json:"own_idle_millijoules"`
 
@@ -114,16 +115,16 @@ const (
 	CauseVanished CauseKind = "vanished"
 )
 
-// Cause is a part of a charge by one rule.
+// Cause is the part of a charge that one rule causes.
 type Cause struct {
 	Kind CauseKind `json:"kind"`
-	// Share is own divided by all: replicas, contexts or seconds of activity. Held is set for
-	// replicas. All is 0 if the shares differ between intervals.
+	// The owner's share is Own divided by All, both in replicas, contexts or seconds of activity.
+	// Held is set for replicas. All is 0 if the shares differ between intervals.
 	Own  float64 `json:"own,omitempty"`
 	All  float64 `json:"all,omitempty"`
 	Held bool    `json:"held,omitempty"`
-	// Seconds is the time of the intervals, Divided the energy that was divided, Charged the owner's
-	// share of it.
+	// Seconds is the time of the intervals. Divided is the energy that was divided, and Charged the
+	// owner's share of it.
 	Seconds float64         `json:"seconds"`
 	Divided gpu.Millijoules `json:"divided_millijoules"`
 	Charged gpu.Millijoules `json:"charged_millijoules"`

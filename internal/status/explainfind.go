@@ -16,10 +16,10 @@ type Query struct {
 	// GPU is an index, a UUID or the beginning of one, a serial number or a PCI address. It may be
 	// empty if the node has one GPU.
 	GPU string
-	// Owner is namespace/pod, namespace/pod/container, manager/unit, a UID, or the name of a pod or unit
-	// if only one has it, also as the page names a unit: job 4711.
+	// Owner is namespace/pod, namespace/pod/container, manager/unit, a UID, or a unique name of a
+	// pod or unit. A unit can also be named as on the page: job 4711.
 	Owner string
-	// Since is the time before the end of the book.
+	// Since is the length of the explained time, which ends at the end of the book.
 	Since time.Duration
 }
 
@@ -39,7 +39,8 @@ func ParseQuery(v url.Values) (Query, error) {
 	return q, nil
 }
 
-// queryError names a flag of the command, which is also a parameter of the path.
+// queryError returns an error that names a flag of the command. Each of these flags is also a
+// parameter of the path.
 func queryError(format string, args ...any) error {
 	return QueryError(fmt.Sprintf(format, args...))
 }
@@ -49,7 +50,7 @@ func (q Query) Values() url.Values {
 	return url.Values{"gpu": {q.GPU}, "owner": {q.Owner}, "since": {q.Since.String()}}
 }
 
-// findGPU returns the selected GPU, which has intervals.
+// findGPU returns the selected GPU. It is an error if the GPU has no intervals.
 func (q Query) findGPU(s *gpu.Snapshot) (*gpu.GPU, error) {
 	var found []*gpu.GPU
 	for _, match := range []func(*gpu.GPU) bool{q.isGPU, q.beginsGPU} {
@@ -167,7 +168,7 @@ func fullName(o gpu.Owner) string {
 // maxSuggestions limits the owners in an error.
 const maxSuggestions = 8
 
-// suggest lists owners, those with a similar name first.
+// suggest lists owners, with similar names first.
 func suggest(owners []gpu.Owner, like string) string {
 	var similar, others []string
 	for _, o := range owners {

@@ -10,7 +10,8 @@ import (
 const (
 	// maxTimes limits the rows of an explanation.
 	maxTimes = 120
-	// maxCauses limits the idle causes with different shares; further ones are one cause.
+	// maxCauses limits the number of idle causes with different shares; further causes are combined
+	// into one.
 	maxCauses = 8
 )
 
@@ -56,7 +57,8 @@ func newBoard(g *gpu.GPU) Board {
 	return b
 }
 
-// steps returns the least length of a row so that there are at most maxTimes rows; 0 is one interval.
+// steps returns the shortest length of a row with which there are at most maxTimes rows; 0 means
+// one row for each interval.
 func steps(g *gpu.GPU, since time.Duration) time.Duration {
 	n, first, last := 0, time.Duration(0), time.Duration(0)
 	for iv := range g.Intervals {
@@ -201,7 +203,8 @@ func (c Cause) shared(own, all float64, held bool) Cause {
 	return c
 }
 
-// cause adds a cause to the causes of the same kind. Causes by holding stay separate if their shares differ.
+// cause adds a cause to the causes of the same kind. Causes with shares by holding stay separate if
+// their shares differ.
 func (e *Explanation) cause(c Cause) {
 	if c.Charged == 0 {
 		return

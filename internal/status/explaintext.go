@@ -41,7 +41,7 @@ func (e *Explanation) Title() string {
 	return fmt.Sprintf("%s on %s of %s (%s, serial %s)", labelvalue.Printable(e.Owner), name, or(e.Node), or(e.GPU.Model), or(e.GPU.Serial))
 }
 
-// Span describes the time that is explained.
+// Span describes the explained time.
 func (e *Explanation) Span() string {
 	if e.Total.Intervals == 0 {
 		return "No interval was settled since " + moment(e.Since) + "."
@@ -77,11 +77,11 @@ func (e *Explanation) Sentences() []string {
 		add(e.Estimated[s.String()], "was divided with an idle power "+idleSources[s]+".")
 	}
 	add(e.Unsampled, "was divided without a known busy share, so it has no idle part.")
-	add(e.Late, "was counted late: the counter had stood still.")
+	add(e.Late, "was counted late, because the counter had not changed.")
 	return out
 }
 
-// idleSources complete "an idle power …".
+// idleSources contains the ends of a phrase that begins with "an idle power".
 var idleSources = [gpu.NumIdleSources]string{
 	gpu.IdleMeasured:   "that was measured on this GPU",
 	gpu.IdleConfigured: "that --idle-power sets for the model",
@@ -90,7 +90,7 @@ var idleSources = [gpu.NumIdleSources]string{
 	gpu.IdleLimit:      "that is estimated by the power limit",
 }
 
-// About states the rule of a cause, with its share.
+// About describes the rule of a cause, with the share.
 func (c *Cause) About() string {
 	switch c.Kind {
 	case CauseSole:
@@ -103,7 +103,7 @@ func (c *Cause) About() string {
 		}
 		return fmt.Sprintf("busy part, by activity: %s of %s s busy", seconds(c.Own), seconds(c.All))
 	case CauseHolding:
-		return "busy part without sampled activity, for holding: " + c.share()
+		return "busy part without sampled activity, by holding: " + c.share()
 	case CauseService:
 		return "work of an MPS server for several owners, by their replicas"
 	case CauseVanished:
@@ -150,7 +150,7 @@ type Amount struct {
 	Amount gpu.Millijoules
 }
 
-// Amounts are the parts of the GPU's energy, which sum to the last one.
+// Amounts returns the parts of the GPU's energy. The last one is their sum.
 func (e *Explanation) Amounts() []Amount {
 	c := e.Total.Charged
 	out := []Amount{

@@ -14,7 +14,7 @@ var frameHTML string
 //go:embed page.css
 var pageCSS string
 
-// SecurityPolicy is the Content-Security-Policy of all pages: it allows their style sheet only.
+// SecurityPolicy is the Content-Security-Policy of all pages. It allows only their style sheet.
 var SecurityPolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", hash(pageCSS))
 
 func hash(s string) string {
@@ -22,7 +22,7 @@ func hash(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// frame defines the templates head and version, the begin and the end of each page.
+// frame defines the templates head and version, which begin and end each page.
 var frame = template.Must(template.New("frame").Funcs(template.FuncMap{
 	"css": func() template.CSS { return template.CSS(pageCSS) }, //nolint:gosec // the file page.css
 }).Parse(frameHTML))

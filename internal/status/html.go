@@ -12,8 +12,8 @@ import (
 //go:embed page.html
 var pageHTML string
 
-// A Link is shown at the end of the page. It is relative, so that it works through a proxy with
-// another path.
+// A Link is a link at the end of the page. Its URL is relative, so that it also works behind a
+// proxy with another path.
 type Link struct{ Path, Text, About string }
 
 var pageTemplate = framed(pageHTML, template.FuncMap{"or": or, "printable": labelvalue.Printable})
@@ -73,8 +73,8 @@ func newCard(p *Page, g *GPU, u unit) card {
 	return c
 }
 
-// class is the CSS class of a card, empty for a healthy GPU. The text shows its meaning as
-// well.
+// class is the CSS class of a card, empty for a healthy GPU. The text of the card also shows the
+// meaning.
 func class(g *GPU) string {
 	switch {
 	case !g.Present:

@@ -10,19 +10,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxOwners is the number of containers with a colour of their own.
+// maxOwners is the maximum number of containers with their own colour.
 const maxOwners = 6
 
-// owner is a row of the table of owners, and a segment of the bar above it: a container, or
-// energy that is charged to none.
+// owner is a row of the table of owners, and a segment of the bar above it: a container, or energy
+// that is charged to no container.
 type owner struct {
 	Name, Container, How string
-	// Stray is set for use without an allocation.
+	// Stray is set for an owner that uses the GPU without an allocation.
 	Stray         bool
 	Energy, Share string
 	// Why is the link to the explanation of the charge; may be empty.
 	Why string
-	// Class is the colour in the style sheet, empty without energy.
+	// Class is the class of the colour in the style sheet, empty if there is no energy.
 	Class string
 	// amounts are the joules by pattern; the plain pattern is empty.
 	amounts []patterned
@@ -87,7 +87,8 @@ func (e *Energy) unattributedRows() (rows []owner) {
 // byEnergy orders rows by energy, the largest first.
 func byEnergy(a, b owner) int { return cmp.Compare(b.joules(), a.joules()) }
 
-// paint gives colours to the containers with the most energy, and a common one to the others.
+// paint gives different colours to the containers with the most energy, and a common colour to the
+// others.
 func paint(containers []*owner) []*owner {
 	charged := slices.DeleteFunc(slices.Clone(containers), func(o *owner) bool { return o.joules() == 0 })
 	slices.SortStableFunc(charged, func(a, b *owner) int { return byEnergy(*a, *b) })
@@ -100,8 +101,8 @@ func paint(containers []*owner) []*owner {
 	return charged
 }
 
-// bar returns the segments of the rows in their order. Rows with one colour are one segment
-// for each pattern.
+// bar returns the segments of the rows in their order. Rows with the same colour are combined into
+// one segment for each pattern.
 func bar(rows []*owner, total float64) (segments []segment) {
 	x := 0.0
 	add := func(class, pattern string, joules float64) {

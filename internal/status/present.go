@@ -197,7 +197,8 @@ func (g *GPU) Others() string {
 	return strings.Join(others, "; ")
 }
 
-// holders returns the containers that hold or use the GPU, and the containers that did.
+// holders returns the containers that hold or use the GPU, and the containers that held or used it
+// before.
 func (g *GPU) holders() (holders, ended []Container) {
 	for _, c := range g.Containers {
 		if c.Holds {
@@ -262,7 +263,7 @@ func (c *Container) Who() string {
 	return c.PodName() + " (" + strings.Join(known, ", ") + ")"
 }
 
-// several formats a number of owners: containers, or owners if one of the list is a unit.
+// several formats a number of owners: as containers, or as owners if the list contains a unit.
 func several(list []Container, n int) string {
 	if slices.ContainsFunc(list, func(c Container) bool { return c.Unit != "" }) {
 		return plural(n, "owner", "owners")
@@ -278,8 +279,8 @@ func (c *Container) part() string {
 	return or(c.Container)
 }
 
-// How describes the allocation of a container. It avoids the words of the charging methods: the
-// owner of a whole GPU may be charged only a part of its energy.
+// How describes the allocation of a container. It does not use the words of the charging methods,
+// because the owner of a whole GPU may be charged only a part of the GPU's energy.
 func (g *GPU) How(c Container) string {
 	what := "the GPU"
 	if c.GPUInstance != "" {
@@ -300,7 +301,7 @@ func formerly(c Container) string {
 	return "instance " + labelvalue.Printable(c.GPUInstance)
 }
 
-// how describes an allocation of a device. It does not distinguish time-slicing from MPS, as
+// how describes an allocation of a device. It does not distinguish time-slicing from MPS, because
 // the kubelet does not.
 func how(c Container, what string) string {
 	switch {

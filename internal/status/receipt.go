@@ -49,5 +49,5 @@ func (g *GPU) board() string {
 	return labelvalue.Printable(g.Serial)
 }
 
-// amountIn formats an amount in the unit that suits it.
+// amountIn formats an amount in a suitable unit.
 func amountIn(joules float64) string { return unitOf(joules).amount(joules) }

@@ -23,7 +23,7 @@ func New(s *gpu.Snapshot, now gpu.Instant) Page {
 		if t.IsZero() {
 			return nil, nil
 		}
-		// The age would be negative after the wall clock was set back.
+		// Without the limit, the age would be negative after the wall clock was set back.
 		return new(t.UTC()), new(max(0, s.At.Wall.Sub(t)+age).Seconds())
 	}
 	for i := range s.GPUs {
@@ -175,7 +175,8 @@ func newContainer(k gpu.AccountKey) Container {
 	}
 }
 
-// shown returns a string as labels show it: valid and limited in length. The output escapes it.
+// shown returns a string as it is shown in labels: valid UTF-8 of limited length. Escaping is left
+// to the output.
 func shown(s string) string { return labelvalue.Valid(s) }
 
 func identity(s string) string { return shown(gpu.Identity(s)) }

@@ -20,8 +20,8 @@ const Path = "/status"
 // Page is the state of a node. Unknown values are absent, never 0.
 type Page struct {
 	Version int `json:"version"`
-	// Time is the time of the reading, AgeSeconds its age at the response on the exporter's
-	// clock.
+	// Time is the time of the reading. AgeSeconds is the age of the reading when the page was
+	// served, by the exporter's clock.
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`
@@ -29,7 +29,7 @@ type Page struct {
 	// reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
-	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs the ones the driver lists.
+	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs the GPUs that the driver lists.
 	PCIGPUs    *int `json:"pci_gpus,omitempty"`
 	DriverGPUs *int `json:"driver_gpus,omitempty"`
 	// GPUs are all GPUs seen since the node booted, present or lost, by PCI address.
@@ -75,7 +75,7 @@ type GPU struct {
 
 	// XIDErrors counts the XID errors in this boot; nil where the driver does not report them.
 	XIDErrors *uint64 `json:"xid_errors,omitempty"`
-	// LastXID is the code of the last one.
+	// LastXID is the code of the last XID error.
 	LastXID     *uint64    `json:"last_xid,omitempty"`
 	LastXIDTime *time.Time `json:"last_xid_time,omitempty"`
 
@@ -96,14 +96,14 @@ type GPU struct {
 	// Containers are the containers that hold or use the GPU, and ended containers with
 	// counters.
 	Containers []Container `json:"containers"`
-	// HostProcesses counts processes outside all pods and units, UnmappedProcesses those with an unknown
-	// container.
+	// HostProcesses counts processes outside all pods and units, UnmappedProcesses counts processes
+	// with an unknown container.
 	HostProcesses     int `json:"host_processes"`
 	UnmappedProcesses int `json:"unmapped_processes"`
 
 	// Energy is nil while no energy is charged, or after the book of a lost GPU was closed.
 	Energy *Energy `json:"energy,omitempty"`
-	// Explained is set if intervals are kept that explain charges.
+	// Explained is set if the exporter keeps intervals that explain the charges.
 	Explained bool `json:"explained,omitempty"`
 	// EnergySource is empty if the GPU reports neither energy nor power.
 	EnergySource gpu.EnergySource `json:"energy_source"`
@@ -146,7 +146,8 @@ type Container struct {
 	Resource string      `json:"resource,omitempty"`
 	Claim    string      `json:"claim,omitempty"`
 	Replicas int         `json:"replicas,omitempty"`
-	// Energy is the energy charged to the container on this GPU, nil without an account.
+	// Energy is the energy charged to the container on this GPU, nil if the container has no
+	// account.
 	Energy *Charged `json:"energy,omitempty"`
 }
 
@@ -155,7 +156,8 @@ type Charged struct {
 	Exclusive float64 `json:"exclusive_joules"`
 	Shared    float64 `json:"shared_joules"`
 	Allocated float64 `json:"allocated_joules"`
-	// Idle is the owner's share of the GPU's idle energy, a part of the sum, in joules. It is absent from sums.
+	// Idle is the owner's share of the GPU's idle energy, in joules. It is included in the amounts
+	// by method, so it must not be added to their sum.
 	Idle float64 `json:"idle_joules,omitempty"`
 }
 

@@ -77,7 +77,7 @@ func gpuTable(p *Page) *table {
 	return t
 }
 
-// what describes model and place of the GPU.
+// what describes the model and the place of the GPU.
 func (g *GPU) what() string {
 	parts := []string{or(g.Model)}
 	if g.Serial == "" {
@@ -103,7 +103,7 @@ func (g *GPU) load() string {
 	return strings.Join(parts, ", ")
 }
 
-// profiles counts the instances by profile: a full list does not fit on a line.
+// profiles counts the instances by profile, because a full list does not fit on a line.
 func (g *GPU) profiles() string {
 	counts := make(map[string]int)
 	for _, i := range *g.MIG {
@@ -208,14 +208,14 @@ func newTable(headings ...string) *table {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// note adds a line that is not aligned.
+// note adds a line that is not aligned with the columns.
 func (t *table) note(s string) { t.add(indent + s) }
 
 // indent precedes lines that belong to the row above.
 const indent = "  "
 
-// widest is the longest cell that widens its column: one long name would move all numbers off
-// the screen.
+// widest is the length of the longest cell that widens its column. Longer cells do not, because one
+// long name would move all numbers off the screen.
 const widest = 42
 
 func (t *table) write(b *strings.Builder) {
@@ -232,7 +232,7 @@ func (t *table) write(b *strings.Builder) {
 		for i, cell := range row {
 			width := widths[i]
 			if !t.right[i] {
-				width = -width // the padding is on the right
+				width = -width // padding is on the right
 			}
 			fmt.Fprintf(&line, "%*s  ", width, cell)
 		}

@@ -12,7 +12,8 @@ import (
 // none replaces an unknown value.
 const none = "–"
 
-// stale is the age from which a state is old: far more than a tick with its timeouts.
+// stale is the age from which a state counts as old. It is far longer than a tick with its
+// timeouts.
 const stale = 15 * time.Second
 
 // or returns a printable string, or a dash if it is empty.
@@ -30,7 +31,7 @@ var nouns = map[string]string{
 	"libvirt": "virtual machine", "systemd": "service", "user": "user",
 }
 
-// unitName names a unit in the words of people, such as job 4711.
+// unitName names a unit for people, such as job 4711.
 func unitName(manager, name string) string {
 	if noun := nouns[manager]; noun != "" {
 		return noun + " " + or(name)
@@ -66,14 +67,15 @@ func watts(w *float64) string {
 	return fmt.Sprintf("%.0f W", *w)
 }
 
-// unit is a unit of energy. A page has one unit, since mixed joules and megajoules are misread.
+// unit is a unit of energy. All amounts of a page have the same unit, because a mix of joules and
+// megajoules is easily misread.
 type unit struct {
 	Name   string
 	joules float64
 }
 
-// unitFor returns the unit in which the largest amount of a page has at most four digits
-// before the point.
+// unitFor returns the unit in which the largest amount of a page has at most four digits before the
+// decimal point.
 func unitFor(p Page) unit {
 	var largest float64
 	for i := range p.GPUs {
@@ -84,7 +86,7 @@ func unitFor(p Page) unit {
 	return unitOf(largest)
 }
 
-// unitOf returns the unit in which an amount has at most four digits before the point.
+// unitOf returns the unit in which an amount has at most four digits before the decimal point.
 func unitOf(largest float64) unit {
 	for _, u := range []unit{{"J", 1}, {"kJ", 1e3}, {"MJ", 1e6}} {
 		if largest < 1e4*u.joules {
@@ -111,12 +113,12 @@ func (u unit) amount(joules float64) string { return u.format(joules) + "\u00a0"
 
 const joulesPerKWh = 3.6e6
 
-// kilowattHours formats an amount in the unit of bills.
+// kilowattHours formats an amount in kilowatt-hours, the unit of bills.
 func kilowattHours(joules float64) string {
 	return unit{"kWh", joulesPerKWh}.amount(joules)
 }
 
-// percent formats a part of a whole. Only zero is 0 %, and only the whole 100 %.
+// percent formats a part of a whole. Only zero is shown as 0 %, and only the whole as 100 %.
 func percent(part, whole float64) string {
 	v := 100 * part / whole
 	switch {
