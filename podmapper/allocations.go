@@ -66,8 +66,8 @@ func (m *Mapper) fresh() bool {
 	return m.requested != nil && m.cfg.Now().Boot-*m.requested <= freshPolls*m.cfg.Poll
 }
 
-// deadPods returns the UIDs of the pods whose known processes have all ended. While processes cannot be
-// seen, none has.
+// deadPods returns the UIDs of the pods whose known processes have all ended. While processes
+// cannot be seen, it returns none.
 func (m *Mapper) deadPods(of podProcesses) map[string]bool {
 	deadPods := make(map[string]bool)
 	if m.sight.Blind() {

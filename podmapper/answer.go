@@ -15,10 +15,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// Limits of one response of the kubelet. A few bytes of it can become hundreds of bytes in
-// memory, so its parts are counted as well. A kubelet with 500 pods and 1,000 devices stays
-// below a tenth of each limit. A response that exceeds a limit is rejected as a whole, because
-// pods missing from a partial list would count as ended.
+// Limits of one response of the kubelet. A few bytes of it can become hundreds of bytes in memory,
+// so its parts are counted as well. The response of a kubelet with 500 pods and 1,000 devices stays
+// below a tenth of each limit. A response that exceeds a limit is rejected as a whole, because pods
+// missing from a partial list would count as ended.
 const (
 	maxAnswer = 16 << 20 // bytes of a response
 	// maxPod is the limit for one pod of the Pods API, in bytes. etcd stores no larger object.
@@ -52,7 +52,7 @@ type codec struct {
 	encoding.CodecV2
 	limit uint64 // bytes of a pod
 	visit func(pod []byte) error
-	err   error // of Unmarshal; gRPC does not wrap it
+	err   error // error of Unmarshal, which gRPC does not wrap
 }
 
 // Unmarshal decodes a ListPodResourcesResponse or a ListPodsResponse: pods = 1. An unreadable

@@ -13,8 +13,8 @@ import (
 // cgroup is the parsed content of /proc/<pid>/cgroup. Its zero value is a process that belongs,
 // or may belong, to a pod that cannot be identified.
 type cgroup struct {
-	// podUID is empty for another container of the exporter's own pod seen from a private cgroup
-	// namespace, because its path does not include the pod.
+	// podUID is empty for another container of the exporter's own pod if the exporter has a private
+	// cgroup namespace, because the path then does not include the pod.
 	podUID string
 	// containerID is empty for a process of a pod outside its containers. A host process has a
 	// container id if a container engine started it.
@@ -38,8 +38,8 @@ func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Han
 
 // parseCgroup parses the lines of the file. A line that names a pod decides, because the kubelet
 // need not use every hierarchy. Lines that name different containers are an error. A line that
-// cannot be parsed may have named a pod, so the other lines do not prove a host process. The
-// result refers to the text of the file; unique.Make copies it.
+// cannot be parsed may have named a pod, so the other lines do not prove a host process. The result
+// shares memory with the text of the file; unique.Make copies it.
 func parseCgroup(file string) (cgroup, error) {
 	var pod, host cgroup
 	var unreadable error

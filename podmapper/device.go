@@ -16,10 +16,10 @@ const (
 
 // parseDeviceID parses the id of a device as a device plugin registers it with the kubelet.
 // NVIDIA's ids are GPU-<uuid>, MIG-<uuid> or, with drivers before R470, MIG-GPU-<uuid>/<GPU
-// instance>/<compute instance>; with the index strategy <GPU> or <GPU>:<n-th MIG device>.
-// Google's plugin on GKE uses device nodes: nvidia<minor> or nvidia<minor>/gi<GPU instance>.
-// AMD's plugin uses the kernel's names: the PCI address, and amdgpu_xcp_<n> for a partition. Ids of
-// other vendors are PCI addresses or passed on unchanged. The name of a device with an invalid id is
+// instance>/<compute instance>; with the index strategy they are <GPU> or <GPU>:<n-th MIG device>.
+// Google's plugin on GKE uses device nodes: nvidia<minor> or nvidia<minor>/gi<GPU instance>. AMD's
+// plugin uses the kernel's names: the PCI address, and amdgpu_xcp_<n> for a partition. Ids of other
+// vendors are PCI addresses or passed on unchanged. The name of a device with an invalid id is
 // empty.
 func parseDeviceID(resource, id string) device {
 	plain, replica := splitReplica(id)
@@ -99,7 +99,7 @@ func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
 // parseAMD parses the name of a device in sysfs, as AMD's device plugin does: a PCI address or
 // amdgpu_xcp_<n>. The address of a divided GPU names its first partition. Numbers of IOMMU groups,
-// of GPUs that are passed through to virtual machines, are invalid.
+// which stand for GPUs that are passed through to virtual machines, are invalid.
 func parseAMD(id string) (gpu.DeviceName, bool) {
 	number, isPartition := strings.CutPrefix(id, "amdgpu_xcp_")
 	if !isPartition {
@@ -149,7 +149,7 @@ func isMIG(name gpu.DeviceName) bool {
 // length of a name in Kubernetes.
 const maxOpaque = 253
 
-// parseOpaque accepts any other id of another vendor's device.
+// parseOpaque accepts any other id of a device of another vendor.
 func parseOpaque(id string) (gpu.DeviceName, bool) {
 	const separators = "-_.:/"
 	const legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" + separators

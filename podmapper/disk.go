@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
-// tickTimeout is the time that a tick waits for the disk. The result of a slower read is available
-// at a later tick.
+// tickTimeout is the time for which a tick waits for the disk. The result of a slower read is
+// available at a later tick.
 const tickTimeout = 250 * time.Millisecond
 
 // A disk is locked while it contains an element. It serialises the reads of the log directories.

@@ -35,8 +35,8 @@ func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, i
 	return name, r.GetDeviceName(), ok
 }
 
-// ownCDI returns a device's own CDI devices. The kubelet puts those of the driver's earlier
-// devices before them.
+// ownCDI returns a device's own CDI devices. In the kubelet's list they follow the CDI devices of
+// the driver's earlier devices.
 func ownCDI(all, before []*podresources.CDIDevice) []*podresources.CDIDevice {
 	same := func(a, b *podresources.CDIDevice) bool { return a.GetName() == b.GetName() }
 	if len(all) < len(before) || !slices.EqualFunc(all[:len(before)], before, same) {
@@ -75,8 +75,8 @@ func parseDRAName(s string) (gpu.DeviceName, bool) {
 	return gpu.DeviceName{Node: node(minor), Partition: mig}, true
 }
 
-// parseAMDName parses the name of a device as AMD's DRA driver publishes it: gpu-<card>-<minor number
-// of the render node>. A partition has a render node of its own.
+// parseAMDName parses the name of a device as AMD's DRA driver publishes it: gpu-<card>-<minor
+// number of the render node>. A partition has its own render node.
 func parseAMDName(s string) (gpu.DeviceName, bool) {
 	part := strings.Split(s, "-")
 	if len(part) != 3 || part[0] != "gpu" {

@@ -39,8 +39,8 @@ func (m *Mapper) observeHostPIDs() bool {
 	return err == nil
 }
 
-// checkHostPIDs returns an error unless the tree shows the processes of the host in the
-// exporter's own PID namespace, and those of all users.
+// checkHostPIDs returns an error unless the tree shows the host's processes of all users, with the
+// PIDs of the exporter's own PID namespace.
 func checkHostPIDs(t proc.Tree) error {
 	namespace, err := os.Readlink(filepath.Join(t.Root, "self", "ns", "pid"))
 	if err != nil {
@@ -54,8 +54,8 @@ func checkHostPIDs(t proc.Tree) error {
 }
 
 // isOwnNamespace reports whether the tree belongs to the exporter's own PID namespace. If it
-// belongs to the host's and the exporter runs in another one, the exporter's status has a second
-// NSpid (proc_pid_status(5)). Kernels before 4.1 have no NSpid.
+// belongs to the host's namespace and the exporter runs in another one, the exporter's status has a
+// second NSpid (proc_pid_status(5)). Kernels before 4.1 have no NSpid.
 func isOwnNamespace(t proc.Tree) bool {
 	status, err := os.ReadFile(filepath.Join(t.Root, "self", "status"))
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 // devices with which a pod was identified are therefore stored: a pod keeps its devices until it
 // ends, so other devices under its name belong to another pod.
 //
-// Pod-resources has limits. A pod without a log link is not distinguishable from a predecessor
-// with the same devices, or from a predecessor that was never identified. The UID of a static
-// pod, which can restart under the same UID, is no longer found if the pod comes back with other
-// devices. The kubelet's Pods API has none of these limits.
+// With the pod-resources API this has limits. A pod without a log link is not distinguishable from
+// a predecessor with the same devices, or from a predecessor that was never identified. The UID of
+// a static pod, which can restart under the same UID, is no longer found if the pod comes back with
+// other devices. The kubelet's Pods API has none of these limits.
 type identities map[identity]devices // nil for a pod that has lost its name
 
 // identity is a pod that has or had a name.
@@ -27,7 +27,8 @@ type candidates map[podName][]candidate
 
 type candidate struct {
 	uid string
-	// logs is set if the pod has links or a log directory now. Otherwise it had links earlier.
+	// logs is set if the pod has links or a log directory now. If it is not set, the pod had links
+	// earlier.
 	logs bool
 }
 
@@ -78,8 +79,8 @@ func (held devices) equal(others devices) bool {
 	return slices.EqualFunc(held, others, device.same)
 }
 
-// podUID returns the UID of the candidate that is alive, otherwise of the candidate that still
-// has logs. With none, or with several, the pod is ambiguous.
+// podUID returns the UID of the candidate that is alive, otherwise of the candidate that still has
+// logs. If there is no such candidate, or several, the pod is ambiguous.
 func podUID(known []candidate, live map[string]bool) (string, bool) {
 	var alive, linked []string
 	for _, p := range known {

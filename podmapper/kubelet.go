@@ -30,8 +30,8 @@ type socket struct {
 	timeout time.Duration
 }
 
-// list calls a method that returns a list of pods, and passes the pods to visit one by one. A
-// pod has at most limit bytes. Visit must not keep the bytes.
+// list calls a method that returns a list of pods, and passes the pods to visit one by one. A pod
+// may have at most limit bytes. visit must not keep the bytes.
 func (s socket) list(ctx context.Context, method string, request any, limit uint64, visit func(pod []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

@@ -116,7 +116,7 @@ func (held devices) asSet() devices {
 	return slices.CompactFunc(held, device.same)
 }
 
-// compareDevices compares everything except the container.
+// compareDevices orders devices by everything except the container.
 func compareDevices(a, b device) int {
 	return cmp.Or(
 		cmp.Compare(a.id, b.id),
@@ -126,7 +126,7 @@ func compareDevices(a, b device) int {
 	)
 }
 
-// same reports whether two devices are the same and held by the same container.
+// same reports whether two entries name the same device, held by the same container.
 func (d device) same(other device) bool {
 	return d.container == other.container && compareDevices(d, other) == 0
 }
@@ -197,8 +197,8 @@ func (l listing) holdings() []holding {
 	return list
 }
 
-// addHoldings adds a pod's devices and counts the replicas of each. The device itself precedes
-// its replicas; its holder holds all of them.
+// addHoldings adds a pod's devices and counts the replicas of each. The device itself precedes its
+// replicas. A container that holds the device holds all of its replicas.
 func (held devices) addHoldings(list []holding, pod podName) []holding {
 	first := len(list)
 	for _, d := range held {
@@ -262,7 +262,7 @@ func (h holding) sharing(holders int) gpu.Sharing {
 	return gpu.SharingExclusive
 }
 
-// compareHoldings compares the device, then the container, then the resource and the claim.
+// compareHoldings orders holdings by device, then by container, then by resource and claim.
 func compareHoldings(a, b holding) int {
 	return cmp.Or(
 		cmp.Compare(a.id, b.id),

@@ -22,8 +22,9 @@ const settleTime = 5 * time.Second
 // alive.
 const maxPodProcesses = 8
 
-// podProcesses are processes by the UID of their pod, oldest first. A pod is alive while one of
-// them is. The first is the pause process, if there is one, which exists as long as its pod.
+// podProcesses contains processes by the UID of their pod, oldest first. A pod is alive while one
+// of its processes is. The first is the pause process, if there is one, which exists as long as its
+// pod.
 type podProcesses map[string][]gpu.ProcessID
 
 // podScan finds the pods that are alive: those named by the cgroup of a process, including the
@@ -38,7 +39,7 @@ type podScan struct {
 type scanned struct {
 	gpu.ProcessID
 	cgroup unique.Handle[cgroup]
-	first  time.Duration // when it was first seen, on the boot clock
+	first  time.Duration // time at which it was first seen, on the boot clock
 	final  bool          // its cgroup will not change
 }
 

@@ -19,8 +19,8 @@ import (
 
 const (
 	defaultPoll = 10 * time.Second
-	// extraPoll is the shortest interval between two polls that new containers cause. The
-	// kubelet answers 100 calls a second, for all its clients together.
+	// extraPoll is the shortest interval between two polls that new containers cause. The kubelet
+	// answers at most 100 calls a second, for all clients together.
 	extraPoll = 2 * time.Second
 	// callTimeout is the timeout of one call to the kubelet, and of reading the log directories.
 	// Both usually take milliseconds.
@@ -59,14 +59,14 @@ type Mapper struct {
 	// extra requests a poll from Run before the next tick.
 	extra chan struct{}
 
-	// refresh is held during a poll, so that the mapper has at most one call in flight. It guards
+	// refresh is locked during a poll, so that the mapper has at most one call in flight. It guards
 	// the fields up to pods.
 	refresh     sync.Mutex
 	skippedLast bool // the last response of the kubelet was ignored
 	kubelet     kubelet
 	podsAPI     podsAPI
 	scan        podScan
-	found       podProcesses    // of the last scan that was not blind
+	found       podProcesses    // processes of the last scan that was not blind
 	ended       map[string]bool // UIDs of the listed pods whose processes had ended by then
 	identities  identities
 	listed      listing            // the last accepted response of pod-resources

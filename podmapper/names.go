@@ -46,7 +46,7 @@ type names struct {
 	// single contains the container of each pod that has only one: by UID from the Pods API, and
 	// by name from the pod-resources API.
 	single       map[string]gpu.Owner
-	singleAsked  time.Duration // when the Pods API was read, on the boot clock
+	singleAsked  time.Duration // time at which the Pods API was read, on the boot clock
 	singleByName map[podName]string
 	// listing counts the successful reads of the directory of links.
 	listing uint64
@@ -56,7 +56,7 @@ type names struct {
 type link struct {
 	logLink
 	listing uint64        // the last listing that contained it
-	used    time.Duration // when it was last listed or looked up, on the boot clock
+	used    time.Duration // time at which it was last listed or looked up, on the boot clock
 }
 
 func newNames(cfg Config) *names {
@@ -152,11 +152,11 @@ func (n *names) learnSingle(containers map[podName]string) {
 	n.singleByName = containers
 }
 
-// lookup returns the container with the given id, of the pod with the given UID unless that is
-// empty. If the container is unknown, as it is immediately after its start, the directory is
-// read again. A process of a sandbox (gVisor) has an id of no container. It belongs to the
-// container of its pod if the pod has only one and had no other since the process was first
-// seen.
+// lookup returns the container with the given id. If uid is not empty, the container must belong to
+// this pod. If the container is unknown, as it is immediately after its start, the directory is
+// read again. The id of a process in a sandbox (gVisor) is not the id of a container. Such a
+// process belongs to the only container of its pod, if the pod had no other container since the
+// process was first seen.
 func (n *names) lookup(podUID, id string, seen time.Duration) (gpu.Owner, bool) {
 	now := n.now()
 	c, ok := n.indexed(podUID, id, now.Boot)

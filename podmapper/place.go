@@ -7,11 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// begin returns the index of the segment at which the part of the kubelet or of its runtime begins,
-// or -1 if the path has none. Only root can create cgroups above that part: levels above the
-// exporter's cgroup namespace, slices of systemd except those of users, the kubelet's root cgroup,
-// and one container of a container engine, which is a node of kind. A system service, a container of
-// LXC or a machine may give its cgroup to another user, who can name cgroups below it like a pod.
+// begin returns the index of the segment at which the part of the path that the kubelet or its
+// runtime creates begins, or -1 if there is no such part. Only root can create cgroups above that
+// part: levels above the exporter's cgroup namespace, slices of systemd except those of users, the
+// kubelet's root cgroup, and one container of a container engine, which is a node of kind. A system
+// service, a container of LXC or a machine may give its cgroup to another user, who can name
+// cgroups below it like a pod.
 func begin(segments []string) int {
 	inContainer := false
 	for i := 0; i < len(segments); i++ {
@@ -46,8 +47,8 @@ func isKubepods(slice string) bool {
 	return slices.Contains(strings.Split(slice, "-"), "kubepods")
 }
 
-// isNestedIn reports whether a slice or the kubelet's part can be in a parent. The name of a slice
-// in another slice begins with the other's name.
+// isNestedIn reports whether a slice, or the kubelet's part, can be inside a parent. The name of a
+// slice inside another slice begins with the name of the other slice.
 func isNestedIn(segment, parent string) bool {
 	if strings.HasSuffix(parent, ".service") {
 		return slices.Contains(runtimeServices, parent) && strings.Contains(segment, ":")
@@ -74,7 +75,7 @@ func isParent(segment string, above []string) bool {
 }
 
 // engineContainer returns the number of segments of a container of Docker, Podman or nerdctl at the
-// begin of a path, or 0.
+// beginning of a path, or 0.
 func engineContainer(segments []string) int {
 	first, below := segments[0], segments[1:]
 	if (first == "docker" || first == "libpod_parent" || first == "default") && len(below) > 0 {

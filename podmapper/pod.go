@@ -22,7 +22,7 @@ type pod struct {
 	// containers contains the names of all containers, of all three kinds.
 	containers []string
 	statuses   []containerStatus
-	// extended are the resources that the claim stands for.
+	// extended contains the resources that the claim for extended resources stands for.
 	extended []extendedResource
 	claim    string           // the claim for the extended resources
 	groups   []string         // the groups of pods with which it shares GPUs
@@ -123,9 +123,9 @@ func (p *pod) parseMetadata(data []byte) error {
 	})
 }
 
-// parseSpec reads a PodSpec: containers = 2, initContainers = 20, ephemeralContainers = 34. The
-// first two have their name in field 1. The last has in field 1 a message with the name in field
-// 1.
+// parseSpec reads a PodSpec: containers = 2, initContainers = 20, ephemeralContainers = 34. In the
+// first two, field 1 is the name. In the last, field 1 is a message that contains the name in its
+// own field 1.
 func (p *pod) parseSpec(data []byte) error {
 	return eachField(data, func(n protowire.Number, value []byte) error {
 		var name string

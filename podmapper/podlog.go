@@ -14,8 +14,8 @@ import (
 )
 
 // podLogs is the content of the kubelet's log directories, <namespace>_<pod>_<uid>/<container>.
-// They also list pods whose runtime writes no log files, so that there are no links, but they
-// contain no container ids. A podLogs is immutable.
+// Unlike the links, they also list pods with a runtime that writes no log files, but they contain
+// no container ids. A podLogs is immutable.
 type podLogs struct {
 	root string
 	pods map[string]podName // by UID
@@ -40,9 +40,10 @@ func readPodLogs(root string, limit int) (podLogs, error) {
 }
 
 // single returns the container of a process of the given pod if it is unambiguous: the only
-// container with logs and, by the kubelet's list, the only one of its pod. Otherwise it returns
-// no owner. The kubelet creates a container's directory before the container, so the directory
-// of an observed process exists. The directory of an init container remains after it ended.
+// container with logs and, according to the kubelet's list, the only one of its pod. Otherwise it
+// returns no owner. The kubelet creates a container's directory before the container, so the
+// directory of an observed process exists. The directory of an init container remains after the
+// container has ended.
 func (l podLogs) single(uid string, single map[podName]string) gpu.Owner {
 	name, ok := l.pods[uid]
 	if !ok || single[name] == "" {

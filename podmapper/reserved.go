@@ -13,23 +13,23 @@ import (
 var DefaultReservations = []string{"kai-resource-reservation", "runai-reservation"}
 
 const (
-	// groupLabel is the label that the reservation of a GPU and the pods that share it have in common:
-	// runai-gpu-group, or runai-gpu-group/<group> for a pod with several groups.
+	// groupLabel is the label with the same value on the reservation of a GPU and on the pods that
+	// share the GPU: runai-gpu-group, or runai-gpu-group/<group> for a pod with several groups.
 	groupLabel = "runai-gpu-group"
-	// vgpuAnnotation contains the devices that HAMi's scheduler chose, <UUID>,<type>,<memory>,<cores> each,
-	// separated by colons in a container and by semicolons between containers. The ids of the kubelet's
-	// list need not be those in use.
+	// vgpuAnnotation contains the devices that HAMi's scheduler chose, each as
+	// <UUID>,<type>,<memory>,<cores>. Devices of a container are separated by colons, containers by
+	// semicolons. With HAMi, the ids in the kubelet's list may differ from the devices in use.
 	vgpuAnnotation = "hami.io/vgpu-devices-allocated"
 )
 
-// addLabel keeps the labels of a pod that are used.
+// addLabel keeps a label of a pod if it is used.
 func (p *pod) addLabel(name, value string) {
 	if name == groupLabel || strings.HasPrefix(name, groupLabel+"/") {
 		p.groups = append(p.groups, value)
 	}
 }
 
-// addAnnotation keeps the annotations of a pod that are used.
+// addAnnotation keeps an annotation of a pod if it is used.
 func (p *pod) addAnnotation(name, value string) {
 	if name != vgpuAnnotation {
 		return
@@ -74,9 +74,9 @@ func (ps *pods) chosen(uid string) []gpu.DeviceName {
 	return ps.byUID[uid].vgpus
 }
 
-// toUsers replaces the allocations of reservations by allocations of the pods that share them, and
-// allocations whose ids are not the devices in use by the devices of the pod's annotation. A
-// reservation with unknown pods is kept and marked.
+// toUsers replaces each allocation of a reservation by allocations of the pods that share it. For
+// pods with HAMi's annotation it replaces the ids of the list by the devices of the annotation. A
+// reservation with unknown pods is kept and marked as reserved.
 func toUsers(list []gpu.Allocation, ps *pods, reservations []string) []gpu.Allocation {
 	out := make([]gpu.Allocation, 0, len(list))
 	var placed []string

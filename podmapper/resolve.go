@@ -8,8 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/owner"
 )
 
-// podAfter is the time that a process waits for its container's name before it is attributed to its
-// pod. It is shorter than the time that an interval waits for its settlement.
+// podAfter is the time for which a process waits for the name of its container before it is
+// attributed to its pod. It is shorter than the time for which an interval waits for its
+// settlement.
 const podAfter = 5 * time.Second
 
 // process is a process of a pod, or of a pod that cannot be identified.
@@ -22,7 +23,7 @@ type process struct {
 
 // Resolve implements [owner.Resolver] for the processes of pods.
 func (m *Mapper) Resolve(p owner.Process) func() owner.Answer {
-	c, _ := parseCgroup(p.Cgroup) // with an error it is the zero cgroup: a pod that cannot be identified
+	c, _ := parseCgroup(p.Cgroup) // after an error it is the zero cgroup: a pod that cannot be identified
 	if c.host {
 		return nil
 	}
