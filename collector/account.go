@@ -2,7 +2,7 @@ package collector
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// accountMetrics are the labels and the metrics of the accounts of a kind of owner.
+// accountMetrics contains the labels and the metrics of the accounts of one kind of owner.
 type accountMetrics struct {
 	labels                                func(p *page, uuid string, k gpu.AccountKey) *labelSet
 	energy, idle, allocated, active, busy metricID
@@ -56,7 +56,7 @@ func (p *page) accounts(g *gpu.GPU) {
 	}
 }
 
-// charged renders one account, with all methods.
+// charged renders one account with the energy charged by each method.
 func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
 	for m, e := range a.Energy {
 		p.counter(metrics.energy, e.Joules(), a.Opened, p.with(key, "method", gpu.Method(m).String()))

@@ -94,7 +94,8 @@ const (
 	unitProcessMemoryUsed
 	unitProcessStart
 
-	// firstGauge is the first of [gpu.GaugeInfos], which follow in their order.
+	// firstGauge is the first of the metrics of [gpu.GaugeInfos]; the others follow in the same
+	// order.
 	firstGauge
 )
 
@@ -158,8 +159,8 @@ const (
 	numMetrics
 )
 
-// The labels that key the series of a GPU, of a container or unit on a GPU, and of a
-// process of either.
+// The labels that identify the series of a GPU, of a container or unit on a GPU, and of a process
+// of a container or unit.
 var (
 	ofGPU         = []string{"UUID"}
 	ofContainer   = []string{"UUID", "GPU_I_ID", "namespace", "pod", "pod_uid", "container"}

@@ -6,9 +6,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// mustRender panics unless the page of full snapshots has every metric of the catalogue with its
-// labels. A mistake in this package thus ends the program at its start, and not the scrapes of the
-// nodes that have the metric.
+// mustRender panics unless the pages of full snapshots contain every metric of the catalogue with
+// its labels. So a mistake in this package ends the program at its start, before it can fail a
+// scrape.
 func (c *Collector) mustRender() {
 	missing := make(map[string]bool)
 	for _, m := range catalogue {

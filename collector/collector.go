@@ -24,8 +24,8 @@ func (o Options) hides(m metric.Metric) bool {
 	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagHealth && !o.Health || m.Flag == FlagProcess && o.Process == ProcessNever
 }
 
-// Collector renders one page of the latest snapshot. It is safe for concurrent use if its
-// function is.
+// Collector renders one page of the latest snapshot. It is safe for concurrent use if the function
+// that returns the snapshot is.
 //
 // It is a [prometheus.Collector], which can be registered, and a
 // [prometheus.TransactionalGatherer], which is much faster: a registry creates, checks and
@@ -48,8 +48,8 @@ func New(latest func() *gpu.Snapshot, opts Options) *Collector {
 	return newCollector(&Collector{latest: latest, opts: opts, on: MainPage, render: (*page).main})
 }
 
-// NewRecord returns a collector for the record. It has no options: a statement over years needs
-// every metric.
+// NewRecord returns a collector for the record. It takes no options, because a statement over years
+// needs every metric.
 func NewRecord(latest func() *gpu.Snapshot) *Collector {
 	return newCollector(&Collector{latest: latest, on: RecordPage, render: (*page).record})
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// energy renders the book of a GPU without its accounts, with all reasons.
+// energy renders the book of a GPU without its accounts: the energy of the board, and the
+// unattributed energy by reason.
 func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	b := g.Book
 	if g.EnergySource != gpu.EnergyNone {
@@ -31,7 +32,7 @@ func (p *page) energy(g *gpu.GPU, uuid *labelSet) {
 	}
 }
 
-// throttled renders the throttled part of an amount, for each cause that was seen.
+// throttled renders the throttled part of an amount for each throttle cause that was seen.
 func (p *page) throttled(t gpu.ByThrottle, since time.Time, energy, seconds metricID, key *labelSet) {
 	for cause, part := range t {
 		if part.Time > 0 {

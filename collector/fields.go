@@ -16,7 +16,8 @@ import (
 // page counts twice.
 const FieldsPath = "/gpu/metrics"
 
-// The node label of the field page: as in dcgm-exporter up to 4.8.2, and as in later releases.
+// The names of the node label on the field page: the name in dcgm-exporter up to 4.8.2, and the
+// name in later releases.
 const (
 	Hostname      = "Hostname"
 	HostnameLower = "hostname"
@@ -79,7 +80,7 @@ func (c *Fields) Gather() ([]*dto.MetricFamily, func(), error) {
 	return families, func() {}, nil
 }
 
-// newFieldFamily returns the series of a field, which is the i-th in each row.
+// newFieldFamily returns the series of the i-th field of each row.
 func newFieldFamily(field *gpu.PageField, i int, rows []fieldRow) *dto.MetricFamily {
 	f := &dto.MetricFamily{Name: &field.Name, Help: &field.Help, Type: gauge.ToDTO()}
 	if field.Counter {
@@ -98,7 +99,7 @@ func newFieldFamily(field *gpu.PageField, i int, rows []fieldRow) *dto.MetricFam
 	return f
 }
 
-// read returns the latest page, and its rows for GPUs that are present.
+// read returns the latest page, and the rows of the GPUs that are present.
 func (c *Fields) read() (page *gpu.FieldPage, rows []fieldRow) {
 	s := c.latest()
 	if s == nil || s.Fields == nil {

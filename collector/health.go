@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// health renders the health of a GPU. Everything but the reading remains after the GPU is lost.
+// health renders the health of a GPU. After the GPU is lost, all series remain except the reading.
 // XID errors are absent where the driver does not report them: 0 would look like a healthy GPU.
 func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 	if g.ReportsEvents || g.Events.Count > 0 {

@@ -9,7 +9,7 @@ import (
 // lists them.
 var labelCatalogue = []metric.Label{
 	{Name: "UUID", Help: "UUID of the GPU, spelled as by dcgm-exporter. It is the key of every series of a GPU."},
-	{Name: "gpu", Help: "Index of the GPU by the driver. It changes when a GPU is lost: display it, but never join on it."},
+	{Name: "gpu", Help: "Index of the GPU in the driver's order. It changes when a GPU is lost: display it, but never join on it."},
 	{Name: "pci_bus_id", Help: "PCI address in the driver's format."},
 	{Name: "device", Help: "Name under `/dev`, such as `nvidia0`. It changes like the index."},
 	{Name: "model", Help: "Product name."},
@@ -22,14 +22,14 @@ var labelCatalogue = []metric.Label{
 	{Name: "tray_index", Help: "Compute tray in the chassis, not counting switch trays."},
 	{Name: "host_id", Help: "Host within its compute tray."},
 	{Name: "module_id", Help: "Module within the node. It does not follow PCI order."},
-	{Name: "cluster_uuid", Help: "NVLink domain, or XGMI hive of AMD's GPUs, which is within one machine."},
+	{Name: "cluster_uuid", Help: "NVLink domain, or XGMI hive of AMD GPUs. A hive is within one machine."},
 	{Name: "clique_id", Help: "Clique in the NVLink domain. GPUs with equal `cluster_uuid` and `clique_id` are connected."},
 	{Name: "state", Help: "Registration of the GPU with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed", "failed"}},
 	{
 		Name: "problem", Help: "Problem of the GPU's NVLink fabric. Recoveries are in progress.",
 		Values: []string{"degraded_bandwidth", "route_recovery", "route_unhealthy", "access_timeout_recovery", "incorrect_configuration"},
 	},
-	{Name: "cause", Help: "Wrong part of an incorrect configuration, such as `no_partition`; otherwise empty."},
+	{Name: "cause", Help: "Part of the fabric configuration that is incorrect, such as `no_partition`; otherwise empty."},
 	{Name: "action", Help: "What the driver requires to recover the GPU: `none`, or an action of nvml.h; a newer action by its number.", Values: gpu.Recoveries},
 	{Name: "mig_uuid", Help: "UUID of the MIG device."},
 	{Name: "GPU_I_PROFILE", Help: "Profile of the MIG instance, such as `3g.40gb`."},
@@ -93,7 +93,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "xid", Help: "XID code."},
 	{Name: "sxid", Help: "SXID code."},
 	{
-		Name: "severity", Help: "Severity of the error by NVIDIA's driver.",
+		Name: "severity", Help: "Severity of the error according to NVIDIA's driver.",
 		Values: []string{string(gpu.SeverityFatal), string(gpu.SeverityNonFatal)},
 	},
 	{Name: "error", Help: "Kind of memory error.", Values: []string{"correctable", "uncorrectable"}, Complete: true},
@@ -122,8 +122,8 @@ var labelCatalogue = []metric.Label{
 			"hardware_thermal", "power_brake",
 		}, Complete: true,
 	},
-	{Name: "power_limit", Help: "Which limit: `enforced` is the present one.", Values: []string{"max", "default", "enforced"}, Complete: true},
-	{Name: "block", Help: "Block of the GPU, by AMD's driver: `umc` is its memory, `gfx` its compute units."},
+	{Name: "power_limit", Help: "Which power limit: `enforced` is the one now in force.", Values: []string{"max", "default", "enforced"}, Complete: true},
+	{Name: "block", Help: "Block of the GPU, as AMD's driver names it: `umc` is its memory, `gfx` its compute units."},
 	{
 		Name: "type", Help: "Type of error: `deferred` is an uncorrectable error in data that was not used yet.",
 		Values: []string{string(gpu.RASCorrectable), string(gpu.RASDeferred), string(gpu.RASUncorrectable)}, Complete: true,

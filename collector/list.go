@@ -2,15 +2,15 @@ package collector
 
 import "slices"
 
-// list is overwritten from its start. Its items never move, even if the list grows, so pointers
-// to them remain valid while they exist.
+// list is overwritten from its start. Its items never move, even if the list grows, so a pointer to
+// an item remains valid while the item exists.
 type list[T any] struct {
 	blocks [][]T
 	len    int // number of items, including those of the previous pass behind next
 	next   int // position of the next item
 }
 
-// blockLen makes a block of series fill an allocation size class.
+// blockLen is chosen so that a block of series fills a size class of Go's allocator.
 const blockLen = 240
 
 func (l *list[T]) at(i int) *T { return &l.blocks[i/blockLen][i%blockLen] }

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// The pages of metrics. RecordPage has the series that are kept for years.
+// The pages of metrics. RecordPage contains the series that are kept for years.
 const (
 	MainPage               = metric.MainPage
 	RecordPage metric.Page = "/metrics/record"
@@ -25,7 +25,8 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
-// perLabels contains the kind of object that labels key, the most specific ones first.
+// perLabels contains the kind of object that a set of labels identifies, the most specific sets
+// first.
 var perLabels = []struct {
 	labels []string
 	per    string
@@ -62,7 +63,7 @@ func Per(m metric.Metric) string {
 	return "node"
 }
 
-// Series returns the number of series that a metric has at most for each object of [Per].
+// Series returns the maximum number of series of a metric for each object of [Per].
 func Series(m metric.Metric) int {
 	n := 1
 	for _, l := range labelCatalogue {

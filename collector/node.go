@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// node renders the machine and the driver. A machine of which nothing is known has
-// no series.
+// node renders the machine and the driver. It writes no series for a machine without known
+// attributes.
 func (p *page) node(s *gpu.Snapshot) {
 	if s.Node != (gpu.Node{}) {
 		p.machine(s.Node)

@@ -40,8 +40,8 @@ func (p *page) begin() {
 	p.sets.next, p.asked.next, p.series.next = 0, 0, 0
 }
 
-// end adds the labels to new series, and reports whether the set of series changed. The error
-// is that of label.
+// end adds the labels to new series, and reports whether the set of series changed. It returns the
+// error of label.
 func (p *page) end() (changed bool, err error) {
 	if p.same && p.series.next == p.series.len {
 		return false, nil
@@ -80,8 +80,8 @@ func (p *page) with(base *labelSet, given ...string) *labelSet {
 	return l
 }
 
-// first reports whether these labels are new on the page. A duplicate would fail the whole
-// scrape, and different strings can become equal when they are made valid; the caller drops all
+// first reports whether these labels are new on the page. Different strings can become equal when
+// they are made valid UTF-8, and a duplicate would fail the whole scrape, so the caller drops all
 // but the first.
 func (p *page) first(m metricID, l *labelSet) bool {
 	if old := p.asked.old(); p.same && old != nil && old.metric == m && old.labels == l {
@@ -105,8 +105,8 @@ func (p *page) info(m metricID, l *labelSet) { p.gauge(m, 1, l) }
 
 func (p *page) gauge(m metricID, v float64, l *labelSet) { p.counter(m, v, time.Time{}, l) }
 
-// counter writes a counter with its created timestamp, if that is known. It lets Prometheus
-// count the increase before its first scrape.
+// counter writes a counter, with its created timestamp if that is known. The timestamp lets
+// Prometheus count the increase before the first scrape.
 func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	if old := p.series.old(); p.same && old != nil && old.matches(m, since, l) {
 		old.value = v
@@ -118,8 +118,8 @@ func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 	p.series.add().write(m, v, created, l)
 }
 
-// created returns the timestamp of a moment, nil for none. It caches one, since successive
-// counters mostly share theirs.
+// created returns the timestamp of a moment, or nil if there is none. It caches the last one,
+// because successive counters mostly have the same.
 func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	if since.IsZero() {
 		return nil

@@ -40,8 +40,8 @@ func (p *page) processes(a *gpu.Account, who *labelSet, live map[gpu.ProcessID]*
 	}
 }
 
-// process renders a process. live is nil after it left the GPU; its account then remains for
-// the retention time, without gauges.
+// process renders a process. live is nil after the process left the GPU; its account then remains
+// for the retention time, without gauges.
 func (p *page) process(q *gpu.ProcessAccount, which *labelSet, live *gpu.LiveProcess, shown processMetrics) {
 	p.info(shown.info, p.with(which, "container_id", q.ContainerID))
 	p.moment(shown.start, q.StartTime, which)

@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// ProcessMode selects the processes with series of their own. It is a value of [flag.TextVar].
+// ProcessMode selects the processes that get their own series. It is a value of [flag.TextVar].
 type ProcessMode int
 
 // The process modes.

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// series is a series with its value. There are thousands, so neighbours share equal parts.
+// series is a time series with its value. There are thousands, so neighbouring series share their
+// equal parts.
 type series struct {
 	dto.Metric
 	labels *labelSet
@@ -21,7 +22,7 @@ type series struct {
 	metric metricID
 }
 
-// write overwrites a series. It has no label pairs yet.
+// write overwrites a series. The series has no label pairs until label adds them.
 func (s *series) write(m metricID, v float64, created *timestamppb.Timestamp, l *labelSet) {
 	s.metric, s.value, s.labels, s.Label = m, v, l, nil
 	if catalogue[m].Type != counter {
@@ -43,7 +44,7 @@ func (s *series) matches(m metricID, since time.Time, l *labelSet) bool {
 	return s.metric == m && s.labels == l && s.began(since)
 }
 
-// began reports whether a counter has this created timestamp; zero means none.
+// began reports whether a counter has this created timestamp; zero means no timestamp.
 func (s *series) began(since time.Time) bool {
 	created := s.GetCounter().GetCreatedTimestamp()
 	if created == nil || since.IsZero() {

@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	// driverGrace is the time that driver calls in flight get at shutdown. It is short because
-	// a driver upgrade waits for this pod.
+	// driverGrace is the time in which driver calls in flight may finish at shutdown. It is short
+	// because a driver upgrade waits for this pod.
 	driverGrace = 500 * time.Millisecond
 	// firstPoll is the time that the first tick waits for the kubelet, so that the first
 	// snapshot has the allocations.
@@ -87,8 +87,8 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 	})}
 }
 
-// Run executes the command. Without a command it serves until the context ends; a missing
-// dependency on the node never ends it, but a driver that was replaced does ([Restart], [nvml.Replaced]).
+// Run executes the command. Without a command it serves until the context ends. A missing
+// dependency on the node never ends it; a replaced driver does ([Restart], [nvml.Replaced]).
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	switch cfg.Command {
 	case Cleanup: // of a file system that may hang
@@ -147,7 +147,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return errors.Join(err, node.Sampler.Close())
 }
 
-// awaitPolls waits for the first poll of each mapper, for at most firstPoll together.
+// awaitPolls waits until each mapper has polled once, but at most firstPoll in total.
 func awaitPolls(ctx context.Context, mappers ...interface{ Polled() <-chan struct{} }) {
 	timer := time.NewTimer(firstPoll)
 	defer timer.Stop()

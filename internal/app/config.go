@@ -54,23 +54,23 @@ type Config struct {
 	// Sandbox enables the restrictions of [Config.SandboxRules], and with Seccomp those of
 	// [Config.FilterRules].
 	Sandbox, Seccomp bool
-	// Serving is called once the exporter serves all its addresses, which it then need not open again.
-	// It may be nil.
+	// Serving is called once the exporter serves all its addresses, because no address is opened
+	// later. It may be nil.
 	Serving func()
-	// replaced returns an error while the driver was replaced.
+	// replaced returns an error if the loaded driver library was replaced.
 	replaced func() error
 
 	// Command is one of the commands, or empty to serve.
 	Command string
 	Status  StatusConfig
-	// Inspect is of [UnitsCommand] and [DoctorCommand].
+	// Inspect configures [UnitsCommand] and [DoctorCommand].
 	Inspect UnitsConfig
 	Charge  ExplainConfig
 	Release ReleaseConfig
 	Version bool
 }
 
-// The texts of flags that commands share with the exporter.
+// The help texts of flags that commands share with the exporter.
 const (
 	procFSUsage       = "`directory` where procfs is mounted"
 	podResourcesUsage = "`socket` of the kubelet's pod-resources API; empty disables everything that needs Kubernetes; auto is " + kubeletSocket + " in a pod and where " + kubelet + " exists, else empty"
@@ -192,10 +192,11 @@ func (c *Config) validate() error {
 	if c.KernelLog != "" {
 		absolute("xid.kernel-log", c.KernelLog)
 	}
-	// The board refreshes its counter every 100 ms; with shorter ticks it would appear to stand
-	// still.
+	// The board refreshes its counter every 100 ms; with shorter ticks it would appear not to
+	// change.
 	atLeast("tick", 200*time.Millisecond, c.Tick)
-	// A process that ended is remembered for half a minute, and must be found by the next tick.
+	// A process that ended is remembered for half a minute, and the next tick must find it within
+	// that time.
 	if c.Tick > 30*time.Second {
 		errs = append(errs, fmt.Errorf("--tick=%v: must be at most 30s", c.Tick))
 	}

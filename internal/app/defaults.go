@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// auto makes the value of a flag depend on the machine: see [Config.Adapt].
+// auto is the value of flags with a default that depends on the machine: see [Config.Adapt].
 const auto = "auto"
 
 // The paths of the kubelet and of the books.

@@ -1,3 +1,3 @@
-// Package app assembles the exporter from its flags: sources, mapper, sampler, collector and
-// HTTP server. Every part that runs is a Run(ctx) error in one group.
+// Package app assembles the exporter from its flags: sources, mapper, sampler, collector and HTTP
+// server. Every part with a goroutine is a method Run(ctx) error, and all run in one group.
 package app

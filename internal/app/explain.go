@@ -65,8 +65,8 @@ func explanationJSON(latest func() *gpu.Snapshot, log *slog.Logger) http.Handler
 	}, func(w http.ResponseWriter, e status.QueryError) { e.Respond(w) })
 }
 
-// explanations passes an explanation to show, or an error in the query to refuse. Intervals are decoded
-// for one response at a time, so clients cannot take more than one processor from the sampler.
+// explanations passes an explanation to show, or an error in the query to refuse. Intervals are
+// decoded for one response at a time, so clients occupy at most one processor.
 func explanations(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *status.Explanation), refuse func(http.ResponseWriter, status.QueryError)) http.Handler {
 	return serve.OneAtATime(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {

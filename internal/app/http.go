@@ -53,7 +53,7 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 	return mux
 }
 
-// The content types of the state of the node.
+// The content types in which the state of the node is served.
 const (
 	htmlType = "text/html; charset=utf-8"
 	jsonType = "application/json"
@@ -62,7 +62,7 @@ const (
 // nothingYet is the response before the first tick.
 const nothingYet = "no reading yet"
 
-// withSnapshot responds with show of the latest snapshot, once there is one.
+// withSnapshot calls show with the latest snapshot, and responds with 503 until there is one.
 func withSnapshot(latest func() *gpu.Snapshot, show func(http.ResponseWriter, *gpu.Snapshot)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s := latest()

@@ -12,9 +12,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// members returns the sources that the flags select. With auto, a vendor without a GPU on the PCI bus
-// is not read. NVIDIA is read if no other vendor is: its GPUs may be invisible on the bus. A node
-// without a GPU then has the status of a driver that does not respond.
+// members returns the sources that the flags select. With auto, a vendor without a GPU on the PCI
+// bus is not read. If no other vendor is read, NVIDIA is, because its GPUs may be invisible on the
+// bus. A node without a GPU therefore shows a driver that does not respond.
 func (c *Config) members(library *nvml.Source, machine host.Host, now gpu.Clock, log *slog.Logger) []source.Member {
 	nvidia := source.Member{Stage: stage.Driver, Source: library}
 	other := source.Member{Stage: stage.AMDGPU, Source: amd.New(amd.Config{
@@ -43,7 +43,7 @@ func (c *Config) pciClasses() (classes []gpu.PCIClass) {
 	return classes
 }
 
-// busAge is the time that a count of the PCI bus is valid.
+// busAge is the time for which a count of the PCI bus is valid.
 const busAge = 10 * time.Second
 
 // bus counts the GPUs of each vendor on the PCI bus.

@@ -25,8 +25,8 @@ var links = []status.Link{
 	{Path: "/-/ready", Text: "Ready", About: "after the first reading"},
 }
 
-// withStatus responds with show of the state of the node. The response is complete before it is
-// sent.
+// withStatus responds with the state of the node, as written by show. The response is complete
+// before it is sent.
 func withStatus(latest func() *gpu.Snapshot, now gpu.Clock, log *slog.Logger, contentType string, show func(*bytes.Buffer, *status.Page) error) http.Handler {
 	return withSnapshot(latest, func(w http.ResponseWriter, s *gpu.Snapshot) {
 		respond(w, log, http.StatusOK, contentType, func(body *bytes.Buffer) error { return show(body, new(status.New(s, now()))) })

@@ -24,11 +24,11 @@ type ReleaseConfig struct {
 }
 
 const (
-	// maxRelease is the longest time of a release.
+	// maxRelease is the maximum duration of a release.
 	maxRelease = 24 * time.Hour
-	// releaseTimeout is the time that the command waits for the exporter.
+	// releaseTimeout is the time for which the command waits for the exporter.
 	releaseTimeout = 20 * time.Second
-	// releasePoll is the interval between two looks at the file.
+	// releasePoll is the interval at which the command reads the file.
 	releasePoll = 200 * time.Millisecond
 )
 
@@ -69,7 +69,8 @@ type release struct {
 	Error string `json:"error,omitempty"`
 }
 
-// check rejects a release of the far future, and names that are no words.
+// check rejects a release with an end too far in the future, and names that are too long or contain
+// characters that need quoting.
 func (r *release) check() error {
 	for _, text := range []string{r.GPU, r.By} {
 		if len(text) > 100 || strconv.Quote(text) != `"`+text+`"` {
@@ -82,14 +83,14 @@ func (r *release) check() error {
 	return nil
 }
 
-// isIn reports whether the file still has the same request.
+// isIn reports whether the file in dir still contains this request.
 func (r *release) isIn(dir *state.Dir) bool {
 	var now release
 	return dir.LoadTable(state.Release, &now, now.check) == nil && now.GPU == r.GPU && now.Until.Equal(r.Until)
 }
 
-// ReleaseDriver asks the exporter that keeps the books in a directory to release the driver, and waits until it
-// has done so.
+// ReleaseDriver asks the exporter that keeps the books in a directory to release the driver, and
+// waits until the driver is released.
 func ReleaseDriver(ctx context.Context, cfg Config, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 // releaseEvery is the interval at which the exporter looks for a release.
 const releaseEvery = time.Second
 
-// releases performs the releases that the command [ReleaseCommand] requests.
+// releases executes the requests of [ReleaseCommand].
 type releases struct {
 	path    string // of the state directory
 	source  *nvml.Source
@@ -27,7 +27,7 @@ type releases struct {
 	last    nvml.Release // request
 	inForce bool
 	logged  string              // last error of the file
-	looking lane.Lane[struct{}] // at a file system that may hang
+	looking lane.Lane[struct{}] // reads a file system that may hang
 }
 
 // Run looks for releases until ctx ends.
@@ -42,7 +42,7 @@ func (r *releases) Run(ctx context.Context) error {
 	return nil
 }
 
-// look looks for a release once.
+// look reads the file once.
 func (r *releases) look(ctx context.Context) {
 	if !r.looking.Busy() {
 		r.looking.Begin(func() struct{} { r.apply(); return struct{}{} })
@@ -56,7 +56,7 @@ func (r *releases) look(ctx context.Context) {
 func (r *releases) apply() {
 	dir, err := state.Share(r.path)
 	if err != nil {
-		return // the stage state has the reason
+		return // the stage state reports the reason
 	}
 	defer dir.Close()
 	began := r.now()
@@ -80,11 +80,11 @@ func (r *releases) apply() {
 		r.stages.Observe(stage.Release, began, request)
 	}
 	if answer != file && file.isIn(dir) {
-		_ = dir.SaveTable(state.Release, &answer) // the command reports that there is no answer
+		_ = dir.SaveTable(state.Release, &answer) // on an error the command times out and reports that
 	}
 }
 
-// request returns the request of a file. Its end does not move when the clock is set.
+// request returns the request of a file. Setting the clock does not move its end.
 func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 	if r.last.GPU != file.GPU || r.last.By != file.By || !r.last.Until.Equal(file.Until) {
 		r.last = nvml.Release{GPU: file.GPU, Until: file.Until, By: file.By, Ends: now.Boot + file.Until.Sub(now.Wall)}
@@ -92,7 +92,7 @@ func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 	return r.last
 }
 
-// errEnded is the error of a file whose time is over.
+// errEnded is the error for a request that has expired.
 var errEnded = errors.New("the time of the release is over")
 
 // end ends a release.

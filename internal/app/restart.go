@@ -18,7 +18,7 @@ type Restart struct {
 
 func (r Restart) Error() string { return r.Cause.Error() }
 
-// firstReading is the time that the clients of an earlier image wait for readings.
+// firstReading is the time for which clients that connected before a restart wait for readings.
 const firstReading = 5 * time.Second
 
 // runNVML collects the driver's events. If the driver was replaced it returns how to continue: a

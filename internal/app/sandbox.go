@@ -2,7 +2,7 @@ package app
 
 import "github.com/gpuledger/gpuledger/internal/sandbox"
 
-// dns is the port of name servers, which use TCP for responses that are too long for UDP.
+// dns is the port of name servers. They use TCP for responses that are too long for UDP.
 const dns = 53
 
 // SandboxRules returns the permissions of the exporter beyond reading files.

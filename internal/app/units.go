@@ -36,7 +36,7 @@ type Units struct {
 	Known []unit.Manager
 }
 
-// The values of --units that stand for a list.
+// The values of --units that abbreviate a list.
 const (
 	unitsAuto = auto
 	unitsNone = "none"
@@ -128,7 +128,7 @@ func (c *Config) units(pods *podmapper.Mapper, now gpu.Clock, log *slog.Logger, 
 	return u
 }
 
-// allocations are the devices that containers of pods and units hold.
+// allocations returns the devices that containers of pods and units hold.
 type allocations struct {
 	*podmapper.Mapper
 	units *unit.Mapper

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// maxShared limits the pairs that are kept to be shared: nodes come and go, and pods can have
-// owners of any kind.
+// maxShared limits the number of shared pairs that are kept. Without a limit it would grow, because
+// nodes are replaced and pods can have owners of any kind.
 const maxShared = 20_000
 
 // Pairs creates label pairs. Large pages have many equal pairs; a shared pair is in memory only
@@ -74,7 +74,7 @@ func (m *Metric) Check(labels []*dto.LabelPair) error {
 }
 
 // Constant returns a series of the metric for a registry, with labels given as names and values. A
-// mistake fails the scrape. A program finds it at its start by MustHave.
+// wrong list of labels fails the scrape. MustHave finds such mistakes when the program starts.
 func (m *Metric) Constant(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
 	values, err := m.values(labels)
 	if err != nil {

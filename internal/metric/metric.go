@@ -1,5 +1,5 @@
-// Package metric describes metrics and labels and creates series. Both programs use it with
-// catalogues of their own.
+// Package metric describes metrics and labels and creates series. Each program uses it with its own
+// catalogue.
 package metric
 
 import (
