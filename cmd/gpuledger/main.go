@@ -61,7 +61,7 @@ func main() {
 	}
 }
 
-// question returns the function of a command that prints an answer, else nil.
+// question returns the function that answers the command, nil if the command is not a question.
 func question(cfg app.Config) func(context.Context, io.Writer) error {
 	switch cfg.Command {
 	case app.Status:
@@ -78,7 +78,7 @@ func question(cfg app.Config) func(context.Context, io.Writer) error {
 	return nil
 }
 
-// enterSandbox executes the program again, so it comes before signals are caught.
+// enterSandbox executes the program again, so it must run before signals are caught.
 func enterSandbox(cfg *app.Config, log *slog.Logger) {
 	abi, err := sandbox.Enter(cfg.SandboxRules())
 	if err != nil {
@@ -90,8 +90,9 @@ func enterSandbox(cfg *app.Config, log *slog.Logger) {
 	}
 }
 
-// filter installs the system call filters, the second one when all addresses are served. A restart is
-// possible where Landlock allows no other program.
+// filter installs the first system call filter now and the second one when all addresses are
+// served. With Landlock the filter allows the program to execute itself again, because Landlock
+// allows no other program.
 func filter(cfg *app.Config, landlock bool, log *slog.Logger) bool {
 	const without = "running without the system call filter (--sandbox.seccomp=false disables this warning)"
 	rules := cfg.FilterRules()

@@ -13,19 +13,19 @@ const (
 	// milliseconds, and the garbage of a page with ten thousand series would otherwise double
 	// it.
 	ExporterGrowth = 15
-	// ReconcilerGrowth is the growth of the reconciler, which holds a large cluster in memory
-	// and makes little garbage: half of Go's default saves a quarter of the memory at almost no
-	// cost.
+	// ReconcilerGrowth is the growth of the reconciler, which holds the data of a large cluster in
+	// memory and produces little garbage. Half of Go's default saves a quarter of the memory at
+	// almost no cost.
 	ReconcilerGrowth = 50
 )
 
-// processors is the number of threads that run Go code at once. By default all processors of
-// the machine would: each has its own memory, 8 of the 34 MiB of an idle exporter on a GPU node
+// processors is the number of threads that run Go code at once. By default Go uses all processors
+// of the machine. Each needs memory, in total 8 of the 34 MiB of an idle exporter on a GPU node
 // with 224 processors, and each would collect garbage and delay the workload.
 const processors = 2
 
-// LimitFootprint reduces the memory and processors of a program on a node that belongs to
-// others. It sets the heap growth and GOMAXPROCS unless $GOGC and $GOMAXPROCS are set.
+// LimitFootprint reduces the memory and the processors that a program uses on a node that exists
+// for other workloads. It sets the heap growth and GOMAXPROCS unless $GOGC and $GOMAXPROCS are set.
 func LimitFootprint(growth int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(growth)

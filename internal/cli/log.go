@@ -25,7 +25,7 @@ func (c *LogConfig) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Format, "log.format", "auto", "`format` of the log: json, text, or auto for text on a terminal")
 }
 
-// Validate checks what the flag package cannot.
+// Validate makes the checks that the flag package cannot make.
 func (c *LogConfig) Validate() error {
 	switch c.Format {
 	case "auto", "json", "text":
@@ -38,7 +38,7 @@ func (c *LogConfig) Validate() error {
 // NewLogger returns a logger that writes to stderr: text on a terminal, JSON elsewhere.
 func NewLogger(c LogConfig) *slog.Logger { return NewLoggerTo(os.Stderr, c) }
 
-// NewLoggerTo is NewLogger with a writer to stderr.
+// NewLoggerTo is NewLogger with another writer, which must write to stderr.
 func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	terminal := isTerminal(os.Stderr)
 	if c.Format == "text" || c.Format == "auto" && terminal {
@@ -47,7 +47,8 @@ func NewLoggerTo(w io.Writer, c LogConfig) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.Level}))
 }
 
-// printable escapes control characters of labels in a text, which a terminal would obey.
+// printable escapes control characters in a text, because a terminal would interpret control
+// characters of labels.
 func printable(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString, slog.KindAny:

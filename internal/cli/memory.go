@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// MemoryLimit returns the memory limit of the program in bytes: the lower one of $GOMEMLIMIT and the
-// limits of its cgroup and the groups above it, 0 for none.
+// MemoryLimit returns the memory limit of the program in bytes, 0 for none. It is the lowest of
+// $GOMEMLIMIT and the limits of the program's cgroup and its parents.
 func MemoryLimit() int64 {
 	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
 	if soft := debug.SetMemoryLimit(-1); soft < math.MaxInt64 && (limit == 0 || soft < limit) {
@@ -23,8 +23,8 @@ func MemoryLimit() int64 {
 	return limit
 }
 
-// GroupLimit returns the lowest memory limit of the program's cgroups in mounts of procfs and of cgroups, 0
-// for none. In a container, groups above its own are not mounted.
+// GroupLimit returns the lowest memory limit of the program's cgroups, 0 for none. It reads them in
+// mounts of procfs and of cgroups. In a container the parents of its own cgroup are not mounted.
 func GroupLimit(proc, mount string) (limit int64) {
 	groups, err := cgroups(proc)
 	if err != nil {
@@ -64,7 +64,8 @@ func cgroups(proc string) ([]procfs.Cgroup, error) {
 	return self.Cgroups()
 }
 
-// unlimited is the size from which a limit is none: version 1 has a number of pages near 2^63.
+// unlimited is the size from which a limit counts as none: without a limit, version 1 of cgroups
+// shows a number near 2^63.
 const unlimited = 1 << 60
 
 // readLimit returns a limit, 0 for none.

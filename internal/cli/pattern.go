@@ -8,7 +8,7 @@ import (
 // Pattern is a flag that holds a regular expression.
 type Pattern struct{ *regexp.Regexp }
 
-// MustPattern returns the pattern of a valid expression and panics on others.
+// MustPattern returns the pattern of an expression and panics if the expression is invalid.
 func MustPattern(expr string) *Pattern { return &Pattern{regexp.MustCompile(expr)} }
 
 // MarshalText implements [encoding.TextMarshaler].

@@ -36,14 +36,14 @@ func ReadSecret(path string) ([]byte, error) {
 }
 
 // CheckSecret returns an error that names the flag if other users may read or change its file. A
-// missing file is none: a Secret may be created later.
+// missing file is not an error, because a Secret may be created later.
 func CheckSecret(flag, path string) error {
 	if path == "" {
 		return nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil // the reader of the file has the error
+		return nil // reading the file will return the error
 	}
 	if err := checkMode(path, info.Mode()); err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)
@@ -51,8 +51,8 @@ func CheckSecret(flag, path string) error {
 	return nil
 }
 
-// checkMode looks at the mode and not at access, which root always has. Only regular files have a
-// content that another user could read.
+// checkMode checks the mode and does not test access, because root always has access. It checks
+// only regular files, because others have no content that another user could read.
 func checkMode(path string, mode fs.FileMode) error {
 	rights := "read"
 	switch perm := mode.Perm(); {
@@ -67,8 +67,8 @@ func checkMode(path string, mode fs.FileMode) error {
 }
 
 // inVolume reports whether a file is in a Secret volume. Its files have the mode 0644 by default,
-// and a program without fsGroup needs it, but only the pod has the volume. The kubelet's files are links
-// into a folder such as ..2026_11_01_12_00_00.123456789.
+// which a program without fsGroup needs, but only the pod can read the volume. The kubelet's files
+// are links into a folder such as ..2026_11_01_12_00_00.123456789.
 func inVolume(path string) bool {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// StatusLine is a line at the bottom of a terminal, which changes while other text is written above
+// StatusLine is a line at the bottom of a terminal that changes while other text is written above
 // it.
 type StatusLine struct {
 	w io.Writer

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// ErrInvalid is the error of a line that is not an event.
+// ErrInvalid is the error for a line that is not an event.
 var ErrInvalid = errors.New("invalid event")
 
-// logFields are fields of a line in a log. They are ignored, so a log can be sent, too.
+// logFields contains the fields that the logger adds to a line. They are ignored, so that lines of
+// a log can also be sent.
 var logFields = []string{"time", "level", "msg"}
 
 // Decode returns the events in a text of lines, up to the first error. It ignores empty lines. Times
@@ -52,7 +53,8 @@ func Decode(r io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-// source keeps the error of a reader, other than its end. A scanner returns the line before first.
+// source keeps the error of a reader, except the end of the file. A scanner first returns the line
+// that was read before the error.
 type source struct {
 	io.Reader
 	err error
@@ -69,7 +71,7 @@ func (s *source) Read(b []byte) (n int, err error) {
 // decode returns the event of a line. Characters that the sinks of the archive cannot keep are replaced.
 func decode(line []byte) (e Event, err error) {
 	in := json.NewDecoder(bytes.NewReader(line))
-	in.UseNumber() // numbers are kept as they are
+	in.UseNumber() // numbers keep their text
 	var all map[string]any
 	if err := in.Decode(&all); err != nil {
 		return e, err
@@ -133,7 +135,7 @@ func take(from map[string]any, name string) (string, error) {
 // program can read, and values at a greater depth than maxDepth, are errors.
 func clean(value any, depth int) (_ any, err error) {
 	if depth > maxDepth {
-		return nil, fmt.Errorf("more than %d objects within each other", maxDepth)
+		return nil, fmt.Errorf("more than %d levels of nested objects", maxDepth)
 	}
 	switch v := value.(type) {
 	case string:

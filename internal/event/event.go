@@ -13,12 +13,12 @@ import (
 )
 
 // Path is the path on which the archive receives events, as the body of a POST request. The query
-// parameter [ClusterParameter] has the name of their cluster.
+// parameter [ClusterParameter] contains the name of their cluster.
 const (
 	Path             = "/api/v1/events"
 	ClusterParameter = "cluster"
-	// RepeatHeader is "true" in a response that asks the sender to repeat the current state, because
-	// a sink may have lost events.
+	// RepeatHeader is "true" in a response that requests the current state from the sender again,
+	// because a sink may have lost events.
 	RepeatHeader = "Gpuledger-Repeat"
 )
 
@@ -27,13 +27,14 @@ const Snapshot = "snapshot"
 
 // The limits of an event, in bytes.
 const (
-	// MaxLine limits a line. A pod has at most 1.5 MiB in the API server, in a shorter encoding.
+	// MaxLine limits a line. In the API server a pod has at most 1.5 MiB, in a more compact
+	// encoding.
 	MaxLine = 4 << 20
-	// MaxID limits an id, so that every database can have an index of them.
+	// MaxID limits an id, so that every database can index ids.
 	MaxID = 255
 	// MaxText limits the other texts, without details and object.
 	MaxText = 1024
-	// maxDetails limits the details: people query them in a column.
+	// maxDetails limits the details, because people query them in a column.
 	maxDetails = 256 << 10
 	// maxNumber limits the text of a number. maxDepth limits the levels of nested objects and lists: a pod has about
 	// ten, and some databases cannot read JSON with more than a hundred.
@@ -80,8 +81,8 @@ func ID(parts ...string) string {
 	return strings.ToValidUTF8(id[:MaxID-len(suffix)], "") + suffix
 }
 
-// Append appends the line of an event, with its end. Details must not have the name of another
-// field.
+// Append appends the line of an event, with the line break. Details must not contain the name of
+// another field.
 func (e *Event) Append(b []byte) ([]byte, error) {
 	if err := e.checkDetails(); err != nil {
 		return b, fmt.Errorf("encode event %s: %w", e.ID, err)

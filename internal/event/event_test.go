@@ -62,7 +62,7 @@ func TestInvalid(t *testing.T) {
 		{"a large number", `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z","n":1e999999}`, "number"},
 		{"a long number", `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z","n":0.` + strings.Repeat("1", 1000) + `}`, "number"},
 		{"a large number in an object", `{"event":"snapshot","id":"u","at":"2026-03-01T12:00:00Z","object":{"n":[-1e400]}}`, "number"},
-		{"nested lists", `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z","x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, "within each other"},
+		{"nested lists", `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z","x":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`, "levels of nested objects"},
 		{"long details", `{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z","x":"` + strings.Repeat("x", 256<<10) + `"}`, "details have"},
 		{"a long line", `{"event":"phase","id":"u","x":"` + strings.Repeat("x", event.MaxLine) + `"}`, "more than"},
 	}

@@ -40,11 +40,11 @@ type Book struct {
 	// IdlePower is the measured power of the GPU with open contexts and no work; 0 until it
 	// is known.
 	IdlePower Watts `json:"idle_power_watts,omitempty"`
-	// Floor is the idle power that energy is divided with now: IdlePower or an estimate. It is not
-	// saved.
+	// Floor is the idle power with which energy is currently divided: IdlePower or an estimate. It
+	// is not saved.
 	Floor IdlePower `json:"-"`
 
-	// Accounts are saved one by one, and so are the processes in them.
+	// Accounts, and the processes in them, are saved one by one.
 	Accounts []Account `json:"-"`
 }
 
@@ -60,8 +60,8 @@ func (b *Book) Sum() Millijoules {
 	return sum
 }
 
-// GroupAccount is the sum over the accounts of a group of owners on one GPU, such as those
-// of a pod. They retire together, so the sum never falls while the group has any.
+// GroupAccount is the sum over the accounts of a group of owners on one GPU, such as those of a
+// pod. They retire together, so the sum never falls while the group has accounts.
 type GroupAccount struct {
 	Owner // without its part
 	// Opened is the earliest opening time of the accounts.
@@ -69,9 +69,11 @@ type GroupAccount struct {
 	Energy Millijoules
 	// Exclusive, Idle and Estimated are parts of Energy, as in [Account].
 	Exclusive, Idle, Estimated Millijoules
-	// Throttled is a part of Energy and time, as in [Account]. Time adds up over parts and MIG instances that work at once.
+	// Throttled is a part of Energy and time, as in [Account]. The time is summed over parts and
+	// MIG instances, which can work at the same time.
 	Throttled ByThrottle
-	// Allocated, Active and Busy add up over parts and MIG instances that are held at once.
+	// Allocated, Active and Busy are summed over parts and MIG instances, which can be held at the
+	// same time.
 	Allocated, Active, Busy time.Duration
 	// GPUTime is Allocated weighted by the share of the GPU.
 	GPUTime time.Duration
@@ -139,7 +141,7 @@ type Account struct {
 	AccountKey
 	Opened time.Time `json:"opened"`
 	Energy ByMethod  `json:"energy"`
-	// Idle is the owner's share of the GPU's idle energy, which is part of Energy.
+	// Idle is the part of Energy that is the owner's share of the GPU's idle energy.
 	Idle Millijoules `json:"idle"`
 	// Estimated is the part of Energy that was divided with an estimated idle power of the GPU.
 	Estimated Millijoules `json:"estimated,omitempty"`

@@ -1,7 +1,7 @@
 package gpu
 
 // Device is the identity and the place of one physical GPU. It is read when the driver is opened
-// and when the set of GPUs changes, not on every tick. Strings are the driver's own, not
+// and when the set of GPUs changes, not on every tick. Strings are as the driver returns them, not
 // normalised.
 type Device struct {
 	// UUID is the key of the GPU everywhere (NVML nvmlDeviceGetUUID, DCGM field 54).
@@ -10,8 +10,9 @@ type Device struct {
 	// is never used as a key.
 	Index int `json:"index"`
 	// Position is the position of the GPU, or of its first partition, among all GPUs and partitions
-	// of its driver, by device node; nil for NVIDIA. The partitions of a GPU follow each other. It
-	// shifts like the index. It is not saved: a lost GPU has none after a restart.
+	// of its driver, by device node; nil for NVIDIA. The partitions of a GPU have consecutive
+	// positions. The position shifts like the index. It is not saved, so after a restart a lost GPU
+	// has none.
 	Position *int `json:"-"`
 	// DeviceNode is the path of the device node below /dev, such as nvidia0 (minor number);
 	// empty if unknown. It shifts like the index.
@@ -43,8 +44,8 @@ type Device struct {
 	ReportsEvents bool `json:"xid_events"`
 }
 
-// indexed is the vendor of GPUs that a device plugin can name by index. GPUs of other vendors may
-// have the same index.
+// indexed is the vendor of the GPUs that a device plugin can name by index. GPUs of other vendors
+// may have the same index.
 const indexed = "NVIDIA"
 
 // Named reports whether a name names the GPU, and not a partition of it.
@@ -94,7 +95,7 @@ type Fabric struct {
 type FabricProblem struct {
 	Name    string `json:"name"`
 	Present bool   `json:"present"`
-	// Cause is the wrong part of an incorrect configuration, such as no_partition.
+	// Cause is the part of the configuration that is incorrect, such as no_partition.
 	Cause string `json:"cause,omitempty"`
 }
 
@@ -162,7 +163,7 @@ type Driver struct {
 	Name    string `json:"name"`   // "nvml"
 	Version string `json:"version"`
 	// Details are the versions of libraries and engines, by label of gpuledger_driver_info:
-	// nvml_version, dcgm_version, dcgm_library_version. The map is immutable once it was
+	// nvml_version, dcgm_version, dcgm_library_version. The map must not change after it was
 	// reported.
 	Details map[string]string `json:"details,omitempty"`
 }
@@ -172,10 +173,10 @@ type PCIClass struct {
 	Vendor string // such as 0x10de
 	Class  string // prefix of the class, such as 0x0302
 	// Driver is the kernel driver (/sys/bus/pci/devices/*/driver) that makes the GPU usable by
-	// processes of this machine, and that the source lists the GPU through.
+	// processes of this machine, and through which the source lists the GPU.
 	Driver string
-	// Attribute is the file of a device that must have a value other than zeros, such as unique_id;
-	// empty for none.
+	// Attribute is a file of the device, such as unique_id, that must contain a value other than
+	// zeros; empty for no such condition.
 	Attribute string
 }
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Full returns a value with something in every field, such as a snapshot: pages are checked with
-// it. Lists have one element, and all conditions have the given value.
+// Full returns a value, such as a snapshot, with content in every field. Pages are checked with it.
+// Lists have one element, and all booleans have the given value.
 func Full[T any](conditions bool) *T {
 	full := new(T)
 	fill(reflect.ValueOf(full).Elem(), conditions)

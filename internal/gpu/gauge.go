@@ -43,7 +43,7 @@ var GaugeInfos = [NumGauges]GaugeInfo{
 	},
 	MemoryUsed: {
 		Name: "memory_used", Unit: "bytes", Call: "nvmlDeviceGetMemoryInfo",
-		Help: "GPU memory in use, without the driver's reserve unless the driver only reports their sum.",
+		Help: "GPU memory in use. It excludes the memory that the driver reserves, unless the driver reports only the sum.",
 	},
 	MemoryReserved: {
 		Name: "memory_reserved", Unit: "bytes", Call: "nvmlDeviceGetMemoryInfo",

@@ -18,7 +18,7 @@ func Identity(s string) string {
 	return s
 }
 
-// placeholder reports whether s, in lower case, has the shape of a value for "unknown".
+// placeholder reports whether s, in lower case, looks like a placeholder for an unknown value.
 func placeholder(s string) bool {
 	if strings.Trim(s, "0-._*x \ufffd") == "" { // zeros, dashes, dots, also 0x0000; a 0xff byte reads as \ufffd
 		return true
@@ -35,27 +35,29 @@ func placeholder(s string) bool {
 	return repeats(plain) || counts(plain) || counts(strings.TrimLeft(plain, "abcdefghijklmnopqrstuvwxyz"))
 }
 
-// kitUUIDs are the examples of firmware kits.
+// kitUUIDs contains the example UUIDs of firmware development kits.
 var kitUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc"}
 
-// brackets enclose a text in place of a value.
+// brackets contains the characters that enclose a placeholder.
 var brackets = [][2]string{{"(", ")"}, {"$(", ")"}, {"${", "}"}, {"<", ">"}, {"[", "]"}, {"%", "%"}}
 
-// template reports whether s is a text in place of a value: $(DEFAULT_STRING), <<<NULL>>>, [N/A], (none). Each scrape asks for
-// every identity, so there are no regular expressions, which allocate.
+// template reports whether s is a placeholder in brackets: $(DEFAULT_STRING), <<<NULL>>>, [N/A],
+// (none). Each scrape checks every identity, so regular expressions, which allocate memory, are not
+// used.
 func template(s string) bool {
 	return slices.ContainsFunc(brackets, func(b [2]string) bool {
 		return len(s) >= len(b[0])+len(b[1]) && strings.HasPrefix(s, b[0]) && strings.HasSuffix(s, b[1])
 	})
 }
 
-// typeNumber reports whether s is the number of a type of SMBIOS, as in Type2 - Board Serial Number.
+// typeNumber reports whether s is the number of an SMBIOS type, as in "Type2 - Board Serial
+// Number".
 func typeNumber(s string) bool {
 	number, found := strings.CutPrefix(s, "type")
 	return found && (len(number) == 1 || len(number) == 2) && strings.Trim(number, "0123456789") == ""
 }
 
-// words are the words of texts that describe a value or its absence, also N/A and O.E.M.
+// words contains the words of texts that describe a value or its absence, including N/A and O.E.M.
 var words = setOf(strings.Fields(`
 	n a o e m na oem no not none null nil unknown unspecified undefined invalid empty default tbd
 	to be filled by set specified applicable available provided present settable supported
@@ -70,7 +72,7 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
-// onlyWords reports whether s consists of such words.
+// onlyWords reports whether s consists only of these words.
 func onlyWords(s string) bool {
 	found := false
 	for word := range strings.FieldsFuncSeq(s, separates) {
@@ -84,13 +86,12 @@ func onlyWords(s string) bool {
 
 func separates(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// repeats reports whether s repeats one character or two.
+// repeats reports whether s repeats one character or a pair of characters.
 func repeats(s string) bool {
 	return len(s) >= 6 && strings.Trim(s, s[:1]) == "" || len(s) >= 8 && s[2:] == s[:len(s)-2]
 }
 
-// counts reports whether each character of s follows the one before, as in 0123456789ABCDEF and
-// 1234567890123.
+// counts reports whether the characters of s count up, as in 0123456789ABCDEF and 1234567890123.
 func counts(s string) bool {
 	if len(s) < 8 {
 		return false

@@ -5,18 +5,19 @@ import "time"
 // MaxMilliwatts exceeds the power of any board.
 const MaxMilliwatts = 100_000_000
 
-// maxInterval is the longest time between two power readings that is integrated; power in a longer
-// one is unknown.
+// maxInterval is the longest time between two power readings that is integrated; the power in a
+// longer interval is unknown.
 const maxInterval = 10 * time.Second
 
 // PowerIntegral is an energy counter made from power readings by the trapezoid rule, for boards
-// without a counter of their own. It never rounds. The zero integral is ready for use.
+// without a counter of their own. It does not accumulate rounding errors. The zero value is ready
+// for use.
 type PowerIntegral struct {
 	energy Millijoules
-	rest   int64 // not yet a millijoule, in half milliwatt-nanoseconds
+	rest   int64 // remainder of less than a millijoule, in half milliwatt-nanoseconds
 	begun  bool
 	power  uint32        // mW, at the last reading
-	at     time.Duration // of the last reading, boot clock
+	at     time.Duration // time of the last reading, boot clock
 }
 
 // halfUnits is the number of half milliwatt-nanoseconds in one millijoule.
@@ -26,7 +27,7 @@ const halfUnits = 2 * int64(time.Second)
 // first reading.
 func (i *PowerIntegral) Add(mw uint32, at time.Duration) Millijoules {
 	if dt := at - i.at; i.begun && dt > 0 && dt <= maxInterval {
-		// At most 2·2³²·10¹⁰, which could overflow.
+		// Without the limits, the product could reach 2·2³²·10¹⁰, which overflows.
 		i.rest += (int64(min(i.power, MaxMilliwatts)) + int64(min(mw, MaxMilliwatts))) * int64(dt)
 		i.energy += Millijoules(i.rest / halfUnits)
 		i.rest %= halfUnits

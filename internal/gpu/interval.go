@@ -2,7 +2,8 @@ package gpu
 
 import "time"
 
-// Interval is one settled interval of a GPU, with its charges and what they were computed from.
+// Interval is one settled interval of a GPU, with its charges and the values from which they were
+// computed.
 //
 //	Energy = Σ Charges of owners with accounts + Σ Unattributed
 //
@@ -10,8 +11,8 @@ import "time"
 type Interval struct {
 	From, To Instant
 	Energy   Millijoules
-	// Late is set if the counter had stood still: the energy was used since From, and the time belongs
-	// to other intervals.
+	// Late is set if the counter had not changed before. The energy was then used since From, but
+	// the time belongs to earlier intervals.
 	Late bool
 	// Gap is set if no readings were taken within the interval.
 	Gap bool
@@ -21,8 +22,8 @@ type Interval struct {
 	// Busy is the busy share of the time, 0 to 1. It is 0 if its source is BusyUnknown.
 	Busy       float64
 	BusySource BusySource
-	// IdlePower divides Energy into the idle parts and the busy parts. AtRest is set if all energy was idle
-	// because no work was sampled in this interval and the one before.
+	// IdlePower divides Energy into the idle parts and the busy parts. AtRest is set if all energy
+	// was idle energy, because no work was sampled in this interval and in the previous one.
 	IdlePower IdlePower
 	AtRest    bool
 
@@ -43,8 +44,8 @@ type IntervalPart struct {
 	// BusyInstances.
 	Active     time.Duration
 	Idle, Busy Millijoules
-	// Held is set if the idle part was divided over holders by replicas, and not over owners of
-	// contexts.
+	// Held is set if the idle part was divided over holders by replicas. Otherwise it was divided
+	// over owners of contexts.
 	Held bool
 }
 
@@ -56,13 +57,13 @@ type Charge struct {
 	// Holding is the weight by which the owner pays for holding: its replicas if the part is held,
 	// else 1 for each owner of a context.
 	Holding float64
-	// Activity is the busy time of its processes. Served is the part of it that was done by an MPS
-	// server for several owners.
+	// Activity is the busy time of the owner's processes. Served is the part of Activity that an
+	// MPS server executed for several owners.
 	Activity, Served time.Duration
 	Energy           ByMethod
-	// Idle is the part of Energy that is a share of the idle part.
+	// Idle is the part of Energy that comes from the idle part.
 	Idle Millijoules
-	// Vanished is set for the work of processes that ended before they were identified.
+	// Vanished is set if the charge is for processes that ended before they were identified.
 	Vanished bool
 }
 

@@ -4,15 +4,16 @@ import "time"
 
 // KernelError is an error in the kernel's log: an XID error of a GPU, or an SXID error of an NVSwitch.
 type KernelError struct {
-	// Address is the address on the PCI bus: of a GPU without the function, such as 0000:3b:00, of an NVSwitch with it.
+	// Address is the address on the PCI bus: of a GPU without the function number, such as
+	// 0000:3b:00, of an NVSwitch with it.
 	Address  string
 	Code     uint64
 	Severity Severity // empty for a GPU
-	Sequence uint64   // of the record, which increases in a boot
+	Sequence uint64   // sequence number of the record, which increases during a boot
 	At       time.Time
 }
 
-// Severity is the severity of an SXID error by NVIDIA's driver.
+// Severity is the severity of an SXID error according to NVIDIA's driver.
 type Severity string
 
 // The severities.

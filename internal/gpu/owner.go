@@ -105,8 +105,8 @@ func (o Owner) Unit() Unit {
 	return Unit{o.Scope, o.Name}
 }
 
-// UnitInfo describes a unit. Unknown values are empty. A value may become known late, so none is
-// part of the owner.
+// UnitInfo describes a unit. Unknown values are empty. Values may become known late, so they are
+// not part of the owner.
 type UnitInfo struct {
 	SLUID     string // id of this run of a Slurm job, from Slurm 26.05 on
 	User      string
@@ -138,8 +138,8 @@ const (
 // ownerKinds contains a row for each kind.
 var ownerKinds = [numOwnerKinds]struct {
 	name string
-	// reason is the reason why energy of such an owner is charged to no account, NumReasons if it
-	// is charged to one.
+	// reason is the reason why energy of such an owner is charged to no account, or NumReasons if
+	// the owner has an account.
 	reason Reason
 }{
 	OwnerPending:  {"pending", Unmapped},
@@ -217,8 +217,8 @@ type Allocation struct {
 	Replicas int `json:",omitempty"`
 	// Live is set while the owner's group is known to be alive.
 	Live bool `json:",omitempty"`
-	// Declared is set if a file names the owner, and not the program that allocates devices. The
-	// owner has no UID if the file names none that is alive.
+	// Declared is set if a file names the owner, not the program that allocates devices. The owner
+	// has no UID if the file names no live owner.
 	Declared bool `json:",omitempty"`
 	// Reserved is set if the owner only reserves the device for other pods, which are unknown. Such
 	// an allocation holds nothing.
@@ -228,11 +228,11 @@ type Allocation struct {
 // DeviceName names a GPU or a partition of one, in one of the forms that device plugins and DRA
 // drivers use.
 type DeviceName struct {
-	// UUID is the UUID of a GPU or of a partition's device, such as GPU-… or MIG-…. If it is
-	// empty, another field names the GPU: Index is the position in the driver's order, Node the
-	// path of the device node below /dev, PCIBusID the address in the driver's format. A node or an
-	// address that is also the one of a partition names the partition. Position is a
-	// [Device.Position], also of a partition.
+	// UUID is the UUID of a GPU or of a partition's device, such as GPU-… or MIG-…. If it is empty,
+	// another field names the GPU: Index is the position in the driver's order, Node the path of
+	// the device node below /dev, PCIBusID the address in the driver's format. If a node or an
+	// address belongs to a partition, it names the partition. Position is a [Device.Position], also
+	// of a partition.
 	UUID     string `json:",omitempty"`
 	Index    *int   `json:",omitempty"`
 	Position *int   `json:",omitempty"`
@@ -246,7 +246,7 @@ type DeviceName struct {
 
 // PartitionName names a partition of a GPU in one of four forms.
 type PartitionName struct {
-	Device           string // the name of its device; unique on the node, so the GPU has no name
+	Device           string // the name of its device; it is unique on the node, so the GPU is not named
 	Ordinal          *int   // the driver's index of the partition
 	Instance         string // its GPU instance id
 	ProfileID, Start *int   // the number of its profile and its first memory slice

@@ -7,8 +7,8 @@ import (
 
 // Report is the result of reading all sources at one tick.
 type Report struct {
-	// Drivers has one entry for each source that responded. Partial is set if a source did not:
-	// the report then has no device of its vendor.
+	// Drivers has one entry for each source that responded. Partial is set if a source did not
+	// respond: the report then contains no device of its vendor.
 	Drivers []Driver
 	Partial bool
 	// Devices are the GPUs that the driver lists, including those whose call is late. A GPU that
@@ -47,7 +47,8 @@ type Reading struct {
 	QuietPower   Watts
 	QuietSampled bool
 
-	// Throttled are counters of the time for which the GPU was throttled, since the exporter started; nil if unknown.
+	// Throttled contains counters of the time for which the GPU was throttled since the exporter
+	// started; nil if unknown.
 	Throttled *ThrottledTimes
 
 	Gauges     Gauges
@@ -56,13 +57,14 @@ type Reading struct {
 	SharesMemory bool
 	// RowRemap is nil if the GPU cannot remap rows of its memory, and in MIG mode.
 	RowRemap *RowRemap
-	// Recovery is the action that the driver requires to recover the GPU (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION), or RecoveryNone; empty
-	// if the driver does not report it. An action that is newer than this program is its number.
+	// Recovery is the action that the driver requires to recover the GPU
+	// (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION), or RecoveryNone; empty if the driver does not report
+	// it. An action that this program does not support is given as its number.
 	Recovery string
-	// Health are values of health that are read every ten seconds; a value that the GPU does not report is missing. The list is not
-	// changed.
+	// Health contains the health values that are read every ten seconds; a value that the GPU does
+	// not report is missing. The slice is never modified.
 	Health []HealthValue
-	// RASErrors are the errors that an AMD GPU counted, by block and type. A count that is unknown is
+	// RASErrors are the errors that an AMD GPU counted, by block and type. Unknown counts are
 	// missing.
 	RASErrors []RASErrors
 
@@ -77,8 +79,8 @@ type Reading struct {
 	Sampled      Span
 	SamplesKnown bool
 	// WeightedSamples is set if the samples divide the GPU's activity between its processes by an
-	// estimate. They are good for shares of energy over a minute or more, and not the utilisation
-	// by a process.
+	// estimate. They are suitable for shares of energy over a minute or more, but not as the
+	// utilisation by a process.
 	WeightedSamples bool
 	// Instances are the activity of the MIG instances. They are valid only if InstancesKnown is
 	// set. Every instance then has an entry.

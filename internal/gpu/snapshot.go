@@ -31,8 +31,8 @@ type Snapshot struct {
 type GPU struct {
 	Device
 	Present bool
-	// Renamed is the time at which a serial number of the GPU was first reported or changed after
-	// the GPU was first found in this boot. Usually it is zero.
+	// Renamed is the time at which a serial number of the GPU became known or changed after the GPU
+	// was first found in this boot. Usually it is zero.
 	Renamed time.Time
 	// Reading is the latest reading, nil while the GPU does not respond. Its lists are empty:
 	// their content is in Processes and in the book.
@@ -46,11 +46,11 @@ type GPU struct {
 	HoldersKnown bool
 	// Processes are the processes that are currently on the GPU.
 	Processes []LiveProcess
-	// Strays counts the processes on the GPU whose group has no allocation of it. Unused counts the
-	// allocations of the GPU without a process. Both are nil while unknown, and on a machine
+	// Strays counts the processes on the GPU of groups that have no allocation of it. Unused counts
+	// the allocations of the GPU without a process. Both are nil while unknown, and on a machine
 	// that uses GPUs without allocations.
 	Strays, Unused *int
-	// Book is nil while nothing may be charged, and after the book of a lost GPU was closed.
+	// Book is nil while energy must not be charged, and after the book of a lost GPU was closed.
 	Book *Book
 	// Intervals are the recent intervals of the book, oldest first. They do not change. The field is
 	// nil if none are kept.
@@ -97,8 +97,8 @@ func (x *DriverEvents) Add(e DriverEvent) {
 }
 
 // AddKernel counts an error in the kernel's log, unless its record was counted before, or the
-// driver's events contain it. A count, unlike a comparison of times, is right however late an
-// event is received.
+// driver's events contain it. A comparison of counts, unlike a comparison of times, is correct even
+// if an event is received late.
 func (x *DriverEvents) AddKernel(e KernelError) {
 	if e.Sequence < x.Records {
 		return

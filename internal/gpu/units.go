@@ -13,8 +13,8 @@ func (m Millijoules) Joules() float64 { return float64(m) / 1000 }
 type Watts float64
 
 // Instant is one moment on two clocks. Wall is for people and for timestamps on the page. Boot is
-// CLOCK_BOOTTIME: it never steps, it counts suspended time, and it is the only clock that the
-// ledger calculates with.
+// CLOCK_BOOTTIME: it never steps, it includes suspended time, and it is the only clock that the
+// ledger uses for calculations.
 type Instant struct {
 	Wall time.Time     `json:"wall"`
 	Boot time.Duration `json:"boot"`

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Now returns the present moment: the wall clock, and CLOCK_BOOTTIME, which includes suspended
-// time and never steps.
+// Now returns the current time on two clocks: the wall clock, and CLOCK_BOOTTIME, which includes
+// suspended time and never steps.
 func Now() gpu.Instant {
 	var ts unix.Timespec
 	// This call cannot fail on Linux 2.6.39 and newer.
@@ -99,9 +99,10 @@ func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 
 // served reports whether a driver serves a device or should do so. A GPU that fell off the bus
 // remains bound to its driver, and a GPU without a driver could not be initialised. A device with
-// another driver is used by a virtual machine (vfio-pci and its variants, pciback) or for a
-// display (nouveau); driver_override reserves it for that before it is bound. A virtual function
-// of SR-IOV has a link to its GPU, except in the virtual machine that uses it.
+// another driver is used by a virtual machine (vfio-pci and its variants, pciback) or for a display
+// (nouveau); driver_override reserves the device for such use before it is bound. A virtual
+// function of SR-IOV has a link to its GPU in /sys, except in the virtual machine that uses the
+// function.
 func served(dir, device, driver string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, device, "physfn")); err == nil {
 		return false
@@ -114,8 +115,8 @@ func served(dir, device, driver string) bool {
 	return reserved == "" || reserved == "(null)" || reserved == driver
 }
 
-// attribute returns a device's attribute, or an empty string if it is unreadable: the device
-// may have been removed.
+// attribute returns a device's attribute, or an empty string if it is unreadable, for example
+// because the device was removed.
 func attribute(dir, device, name string) string {
 	data, err := os.ReadFile(filepath.Join(dir, device, name))
 	if err != nil {

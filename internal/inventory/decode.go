@@ -8,15 +8,15 @@ import (
 	"io"
 )
 
-// ErrVersion is the error for a page of another version, whose fields may have another meaning.
+// ErrVersion is the error for a page of another version, in which fields may have another meaning.
 var ErrVersion = errors.New("unknown version")
 
 // maxGPUs exceeds the GPUs of any machine. Pages with more are rejected.
 const maxGPUs = 64
 
-// Decode reads one page and rejects trailing data. It omits the partitions of the GPUs (MIG),
-// which are not identity. The caller limits the length of r; the result takes little more
-// memory than that, independent of the content.
+// Decode reads one page and rejects trailing data. It omits the partitions of the GPUs (MIG), which
+// are not identity. The caller limits the length of r; the result needs little more memory than r,
+// independent of the content.
 func Decode(r io.Reader) (Page, error) {
 	var p struct {
 		Page
@@ -39,8 +39,8 @@ func Decode(r io.Reader) (Page, error) {
 	return p.Page, nil
 }
 
-// gpus is a list of GPUs that stops decoding at the limit: a few megabytes of empty GPUs would
-// take a hundred times their size.
+// gpus is a list of GPUs that stops decoding at the limit, because a few megabytes of empty GPUs
+// would need a hundred times their size in memory.
 type gpus []GPU
 
 func (l *gpus) UnmarshalJSON(text []byte) error {
@@ -65,7 +65,7 @@ func (l *gpus) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Contradiction returns an error for a page that cannot be true. Two GPUs with one serial
+// Contradiction returns an error for a page that cannot be true. Two GPUs with the same serial
 // number are valid: they are two dies of one board.
 func (p *Page) Contradiction() error {
 	uuids, addresses := make(map[string]bool), make(map[string]bool)

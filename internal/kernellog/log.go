@@ -19,7 +19,7 @@ import (
 const (
 	// maxRecord is larger than any record (CONSOLE_EXT_LOG_MAX is 8 KiB).
 	maxRecord = 16 << 10
-	// maxWaiting is the number of errors that wait for the sampler.
+	// maxWaiting is the maximum number of errors that wait for the sampler.
 	maxWaiting = 4096
 	// retry is the pause before the log is opened again.
 	retry = 10 * time.Second
@@ -35,7 +35,8 @@ type Log struct {
 	waiting []gpu.KernelError
 }
 
-// Take returns the errors since the last call. Those of an earlier reading of the log are repeated.
+// Take returns the errors since the last call. If the log was opened again, errors of the earlier
+// reading are repeated.
 func (l *Log) Take() []gpu.KernelError {
 	if l == nil {
 		return nil
@@ -47,7 +48,7 @@ func (l *Log) Take() []gpu.KernelError {
 	return taken
 }
 
-// Run reads the log until ctx ends. A log that cannot be read is tried again.
+// Run reads the log until ctx ends. If the log cannot be read it retries.
 func (l *Log) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		began := l.Now()
@@ -70,7 +71,7 @@ func (l *Log) read(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w (it needs CAP_SYSLOG)", l.Path, err)
 	}
-	file := os.NewFile(uintptr(fd), l.Path) // it is polled, so that Close ends a read
+	file := os.NewFile(uintptr(fd), l.Path) // non-blocking, so that Close ends a read
 	defer context.AfterFunc(ctx, func() { _ = file.Close() })()
 	defer func() { _ = file.Close() }()
 	l.Stages.Observe(stage.KernelLog, began, nil)
@@ -78,7 +79,7 @@ func (l *Log) read(ctx context.Context) error {
 }
 
 // records reads records, one with each read, until an error. EPIPE means that records were
-// overwritten before they were read; the next read returns the oldest that is left.
+// overwritten before they were read; the next read returns the oldest remaining record.
 func (l *Log) records(r io.Reader) error {
 	buffer := make([]byte, maxRecord)
 	for {

@@ -20,16 +20,16 @@ var xid = regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F
 //
 //	nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)
 //
-// The lines with details that follow it have no severity in words.
+// The lines with details that follow it contain no severity as a word.
 var sxid = regexp.MustCompile(`^nvidia-nvswitch[0-9]{1,3}: SXid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\): ([0-9]{1,9}), (Non-fatal|Fatal)\b`)
 
-// severities are the severities by the driver's words.
+// severities maps the driver's words to severities.
 var severities = map[string]gpu.Severity{"Fatal": gpu.SeverityFatal, "Non-fatal": gpu.SeverityNonFatal}
 
 // Parse returns the error of a record of /dev/kmsg and its time on the boot clock. A record has
 // comma-separated numbers (priority, sequence number, microseconds), a semicolon and the message
-// (Documentation/ABI/testing/dev-kmsg). Priorities from 8 on are of user programs: the kernel gives them to all that is
-// written to /dev/kmsg, so that a program cannot invent an error.
+// (Documentation/ABI/testing/dev-kmsg). Priorities from 8 on belong to user programs. The kernel
+// assigns them to everything that is written to /dev/kmsg, so that a program cannot forge an error.
 func Parse(record []byte) (x gpu.KernelError, at time.Duration, ok bool) {
 	head, message, _ := bytes.Cut(record, []byte(";"))
 	match := xid.FindSubmatch(message)

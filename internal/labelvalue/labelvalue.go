@@ -1,4 +1,5 @@
-// Package labelvalue makes any string a valid label value, and any label value a text for a terminal.
+// Package labelvalue converts any string to a valid label value, and any label value to a text that
+// is safe for a terminal.
 package labelvalue
 
 import (
@@ -32,8 +33,8 @@ func cut(s string) string {
 	return s[:end]
 }
 
-// Printable escapes characters that would move the cursor, change colours or turn the direction of
-// writing. The result has one line and is valid UTF-8.
+// Printable escapes characters that would move the cursor, change colours or reverse the direction
+// of text. The result has one line and is valid UTF-8.
 func Printable(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if strings.IndexFunc(s, hidden) < 0 {

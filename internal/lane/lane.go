@@ -3,22 +3,21 @@ package lane
 
 import "context"
 
-// A Lane runs one piece of work at a time in a goroutine of its own. Work that hangs in the
-// driver keeps only its lane busy. A lane is used by one goroutine; the zero lane is idle.
+// A Lane runs one piece of work at a time in a separate goroutine. Work that hangs in the driver
+// keeps only its lane busy. A lane is used by one goroutine; the zero lane is idle.
 type Lane[T any] struct {
 	answer chan T // nil while idle
 	late   bool
 }
 
-// Run does work in a goroutine of its own, and returns its result if it arrives before ctx
-// ends.
+// Run does work in a separate goroutine, and returns the result if it arrives before ctx ends.
 func Run[T any](ctx context.Context, work func() T) (v T, ok bool) {
 	var l Lane[T]
 	l.Begin(work)
 	return l.Wait(ctx)
 }
 
-// Busy reports whether there is work whose result was not taken yet.
+// Busy reports whether there is work with a result that was not taken yet.
 func (l *Lane[T]) Busy() bool { return l.answer != nil }
 
 // Late reports whether a Wait timed out on the current work, which may have ended since.
@@ -26,7 +25,7 @@ func (l *Lane[T]) Late() bool { return l.late }
 
 // Begin starts work on an idle lane.
 func (l *Lane[T]) Begin(work func() T) {
-	answer := make(chan T, 1) // the goroutine ends even if the result is never taken
+	answer := make(chan T, 1) // buffered, so the goroutine ends even if the result is never taken
 	l.answer, l.late = answer, false
 	go func() { answer <- work() }()
 }
@@ -57,8 +56,8 @@ func (l *Lane[T]) Wait(ctx context.Context) (v T, ok bool) {
 	}
 }
 
-// Take is Wait for a tick: an idle lane has no result, and a lane that was late once is only
-// polled, so that it delays no later tick.
+// Take is a variant of Wait for ticks. An idle lane has no result. A lane that was late is only
+// polled, so that it does not delay later ticks.
 func (l *Lane[T]) Take(ctx context.Context) (v T, ok bool) {
 	if !l.Busy() {
 		return v, false

@@ -1,6 +1,6 @@
 // Package nfd writes the labels of a node as a feature file of Node Feature Discovery, whose worker
-// applies them. So the Node gets its labels without any right at the API server. The file is
-// described in Node Feature Discovery's documentation of its local feature source.
+// applies them. So the Node gets its labels although the exporter has no rights at the API server.
+// The file is described in Node Feature Discovery's documentation of its local feature source.
 package nfd
 
 import (
@@ -22,7 +22,7 @@ import (
 const (
 	// name is the name of the file.
 	name = "gpuledger"
-	// period is the time between two readings. Two equal readings change the labels.
+	// period is the time between two readings. A change of labels requires two equal readings.
 	period = time.Minute
 	// validity is the time after which Node Feature Discovery ignores a file that is no longer
 	// written, because the exporter was removed.
@@ -39,7 +39,7 @@ type File struct {
 	Latest func() *gpu.Snapshot
 	Log    *slog.Logger
 
-	read, written map[string]string // the labels of the last reading, and those in the file
+	read, written map[string]string // the labels of the last reading, and the labels in the file
 	at            time.Time         // the time of the last write
 	failed        bool              // whether the last write failed
 }
@@ -62,8 +62,8 @@ func (f *File) Run(ctx context.Context) error {
 	}
 }
 
-// update writes the file if two equal readings have other labels, or if it will expire. While the
-// driver does not respond, the labels stay.
+// update writes the file if two equal readings result in other labels than the file, or if the file
+// will expire. While the driver does not respond, the labels are kept.
 func (f *File) update(now time.Time) error {
 	labels, want := f.labels(), f.written
 	if labels != nil {

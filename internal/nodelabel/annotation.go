@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxAnnotation is less than 4 kB: every program that watches Nodes holds the
-	// annotation of every Node in memory.
+	// maxAnnotation is the maximum size of the annotation. It is less than 4 kB, because every
+	// program that watches Nodes holds the annotation of every Node in memory.
 	maxAnnotation = 4000
 	// maxRaw bounds one string of the driver; NVML's longest serial number has 30
 	// bytes, its longest UUID 96.
 	maxRaw = 96
 )
 
-// record is the annotation: the source of the labels, as driver and firmware spelled it. It has
-// nothing that changes while the GPUs stay the same.
+// record is the content of the annotation: the values from which the labels are made, as the driver
+// and the firmware spell them. It contains nothing that changes while the GPUs stay the same.
 type record struct {
 	Version int           `json:"v"`
 	Chassis string        `json:"chassis,omitempty"`
@@ -79,7 +79,7 @@ func same(gpus []inventory.GPU) bool {
 	return true
 }
 
-// raw cuts a string that is too long for a string of the driver.
+// raw cuts a string that is longer than any valid string of the driver.
 func raw(s string) string {
 	if len(s) > maxRaw {
 		s = s[:maxRaw]

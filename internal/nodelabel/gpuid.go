@@ -9,13 +9,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// unknown is the value that nvidia-smi prints, and gpuid therefore uses, where NVML returns an
-// error and the inventory has an empty string.
+// unknown is the value that gpuid uses for an empty string of the inventory. nvidia-smi, which
+// gpuid calls, prints it where NVML returns an error.
 const unknown = "N/A"
 
 // gpuid returns the labels of mchmarny/gpuid without prefix. Boards are numbered by sorted serial
 // number, so a replaced board changes the numbers of others. Boards are counted, not GPUs, and only
-// GPUs that respond have labels. Zeros in place of a serial number are kept.
+// GPUs that respond have labels. Serial numbers that consist of zeros are kept.
 func gpuid(gpus []inventory.GPU) map[string]string {
 	boards := make(map[string]map[string]bool) // chassis → serials of its boards
 	for _, g := range gpus {
@@ -24,7 +24,7 @@ func gpuid(gpus []inventory.GPU) map[string]string {
 		}
 		c := cmp.Or(g.Platform.ChassisSerial, unknown)
 		if orNA(c) == "na" {
-			c = unknown // one group: gpuid has several, which overwrite each other
+			c = unknown // only one group; gpuid has several, which overwrite each other
 		}
 		if boards[c] == nil {
 			boards[c] = make(map[string]bool)

@@ -37,8 +37,8 @@ type Rules struct {
 	// {node} replaced by the Node's name; empty for no label. Kueue ignores a Node that lacks
 	// the label of any level of its topology.
 	ChassisFallback string
-	// DMIChassis adds the chassis serial of the machine's firmware under a separate key: for a
-	// tray it often differs from the one of its GPUs.
+	// DMIChassis adds the chassis serial of the machine's firmware under a separate key: for a tray
+	// it often differs from the chassis serial of its GPUs.
 	DMIChassis bool
 }
 
@@ -57,8 +57,8 @@ func (d Desired) Equal(o Desired) bool {
 	return maps.Equal(d.Labels, o.Labels) && maps.Equal(d.Annotations, o.Annotations)
 }
 
-// InventoryKey is the key of the annotation. It keeps our prefix in the scheme of gpuid, which
-// has no annotation.
+// InventoryKey is the key of the annotation. In the scheme of gpuid it also has our prefix, because
+// gpuid has no annotation.
 func (r Rules) InventoryKey() string {
 	if r.Scheme == GPUID {
 		return OwnPrefix + "/inventory"

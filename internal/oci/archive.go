@@ -27,7 +27,7 @@ const (
 // Image is the image of one architecture.
 type Image struct {
 	Architecture string // as Go names it
-	// Path returns the path on this machine of a file or folder that a stage copies.
+	// Path returns the path, on this machine, of a file or folder that a stage copies.
 	Path func(Copy) string
 }
 
@@ -78,8 +78,8 @@ type root struct {
 }
 
 // WriteArchive writes the images of a stage as an OCI archive: a tar of an image layout with one
-// index of all architectures, named by tag. The same input gives the same bytes; files have the
-// time of the creation.
+// index of all architectures, named by tag. The same input gives the same bytes. The time of all
+// files is the creation time of the image.
 func WriteArchive(w io.Writer, s *Stage, images []Image, tag string, created time.Time) error {
 	a := archive{tar: tar.NewWriter(w), time: created.UTC().Truncate(time.Second)}
 	a.write("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
@@ -263,7 +263,8 @@ func (a *archive) tree(w *tar.Writer, from, to string, made map[string]bool) err
 
 // Source returns a function that finds the files of the Dockerfile's builder on this machine: /src
 // is the repository, /src/bin the folder with the programs of an architecture, and /root-filesystem
-// a folder beside them. Other files, such as Debian's certificate authorities, are this machine's own.
+// a folder beside them. Other files, such as Debian's certificate authorities, are files of this
+// machine.
 func Source(repository, programs string) func(Copy) string {
 	return func(c Copy) string {
 		if program, ok := strings.CutPrefix(c.From, "/src/bin/"); ok {

@@ -20,7 +20,7 @@ type Resolver interface {
 	Resolve(p Process) func() Answer
 }
 
-// A Process is a process as resolvers see it.
+// A Process contains the data of a process that resolvers use.
 type Process struct {
 	gpu.ProcessID
 	// First is the time at which the process was first seen, on the boot clock.
@@ -91,9 +91,9 @@ func (c *Chain) Process(pid uint32) (gpu.Process, bool) {
 	return p.Process, true
 }
 
-// Owner returns the owner of a process that Process has returned. It is available for a minute
-// after the last request. The owner is pending while it is not known yet, and unmapped if Process
-// never returned the process. It has no part until that is known.
+// Owner returns the owner of a process that Process has returned before. The owner is available for
+// a minute after the last request. The owner is pending while it is not known yet, and unmapped if
+// Process never returned the process. The owner has no part until the part is known.
 func (c *Chain) Owner(id gpu.ProcessID) gpu.Owner {
 	c.forget(c.now().Boot)
 	p := c.processes[id]

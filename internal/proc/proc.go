@@ -45,7 +45,7 @@ type Tree struct{ Root string }
 type Stat struct {
 	Name    string // field 2, the same bytes as in /proc/<pid>/comm
 	Exiting bool   // from field 9
-	Kernel  bool   // from field 9: a thread of the kernel, not a program
+	Kernel  bool   // from field 9; set for a thread of the kernel
 	Start   uint64 // field 22, in ticks since boot
 }
 
@@ -101,10 +101,11 @@ func readStat(file string) (Stat, error) {
 	return s, nil
 }
 
-// Cgroup returns the content of /proc/<pid>/cgroup of the process whose stat was just read, and
-// the stat of the process that the content belongs to: if the PID was reused in between, that is
-// the new process. The stat is also valid with an error other than ErrGone. For a kernel thread
-// the content is empty: its cgroup, the root, has no name in a private cgroup namespace.
+// Cgroup returns the content of /proc/<pid>/cgroup of the process whose stat was just read, and the
+// stat of the process that the content belongs to: if the PID was reused in between, that is the
+// new process. The stat is also valid with an error other than ErrGone. For a kernel thread the
+// content is empty, because it belongs to the root cgroup, which has no name in a private cgroup
+// namespace.
 func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	if before.Kernel {
 		return before, "", nil
@@ -200,7 +201,7 @@ func readFile(name string, buf []byte) ([]byte, error) {
 	}
 }
 
-// uninterrupted repeats a system call that a signal interrupts.
+// uninterrupted repeats a system call that was interrupted by a signal.
 func uninterrupted(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {
@@ -209,7 +210,7 @@ func uninterrupted(call func() (int, error)) (int, error) {
 	}
 }
 
-// goneOr maps the errors for a process that ended before or during a read to ErrGone.
+// goneOr converts the errors that a process returns if it ended before or during a read to ErrGone.
 func goneOr(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return ErrGone

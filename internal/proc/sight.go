@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// ErrBlind is the error of a scan while a tree does not list the machine's processes.
+// ErrBlind is the error of a scan while the tree does not list the processes of the machine.
 var ErrBlind = errors.New("the proc file system is missing or does not list process 1")
 
-// A Sight shows whether a tree lists the machine's processes. While it does not, because the proc file
-// system is empty, hidden or not mounted, the processes that it lacks may still run.
+// A Sight shows whether a tree lists the machine's processes. If the proc file system is empty,
+// hidden or not mounted, processes that are missing in the tree may still run.
 type Sight struct {
 	Tree
 	sawFirst atomic.Bool

@@ -1,4 +1,4 @@
-// Package record has the rows of the record that is kept for years: the placement of each GPU,
+// Package record defines the rows of the record that is kept for years: the placement of each GPU,
 // and the pods that used it with their energy. Each row includes the board serial, so that an
 // archive needs no joins. The exporter serves them on /metrics/record.
 package record
@@ -20,7 +20,7 @@ type Placement struct {
 type Board struct {
 	Node, UUID, Serial string
 	Energy             gpu.Millijoules
-	// Unattributed is the part of Energy that no container is charged for
+	// Unattributed is the part of Energy for which no container is charged
 	// (gpuledger_board_unattributed_energy_joules_total).
 	Unattributed [gpu.NumReasons]gpu.Millijoules
 	// Resets counts the resets of the energy counter (gpuledger_board_energy_resets_total).
@@ -73,7 +73,7 @@ type UnitPart struct {
 	Since  time.Time // as in Board
 }
 
-// Amounts are what an owner is charged for a part of a GPU. All are counters.
+// Amounts contains the amounts that an owner is charged for a part of a GPU. All are counters.
 type Amounts struct {
 	// Energy is the energy that the owner is charged (gpuledger_allocation_energy_joules_total).
 	// Exclusive, Idle and Estimated are parts of it: the energy measured while no other owner held or
@@ -81,12 +81,13 @@ type Amounts struct {
 	// (gpuledger_allocation_idle_energy_joules_total), and the energy divided with an estimated idle
 	// power (gpuledger_allocation_estimated_energy_joules_total).
 	Energy, Exclusive, Idle, Estimated gpu.Millijoules
-	// Held is the time that the owner held the GPU (gpuledger_allocation_seconds_total), Active
-	// the time that it worked on it (gpuledger_allocation_active_seconds_total), and Busy its sampled
-	// busy time (gpuledger_allocation_busy_seconds_total).
+	// Held is the time for which the owner held the GPU (gpuledger_allocation_seconds_total),
+	// Active the time for which it worked on the GPU (gpuledger_allocation_active_seconds_total),
+	// and Busy its sampled busy time (gpuledger_allocation_busy_seconds_total).
 	Held, Active, Busy time.Duration
-	// Throttled is the part of Energy that was used while the GPU was throttled, and that time
-	// (gpuledger_allocation_throttled_joules_total, gpuledger_allocation_throttled_seconds_total).
+	// Throttled is the part of Energy that was used while the GPU was throttled, and the throttled
+	// time (gpuledger_allocation_throttled_joules_total,
+	// gpuledger_allocation_throttled_seconds_total).
 	Throttled gpu.ByThrottle
 	// GPUTime is Held weighted by the share of the GPU (gpuledger_allocation_gpu_seconds_total).
 	GPUTime time.Duration
@@ -158,7 +159,8 @@ func health(node, serial string, g *gpu.GPU) Health {
 }
 
 // began returns the time when a counter labelled with the serial numbers of a GPU was 0. It is zero
-// if the counter continues one with older labels, whose amount would otherwise count twice.
+// if the counter continues a counter with older labels, because its amount would otherwise be
+// counted twice.
 func began(g *gpu.GPU, opened time.Time) time.Time {
 	if g.Renamed.After(opened) {
 		return time.Time{}

@@ -2,8 +2,8 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// filter is a program of classic BPF that decides about system calls (seccomp(2)). After each of its
-// parts the number of the call is loaded.
+// filter is a program of classic BPF that decides about system calls (seccomp(2)). At the end of
+// each part of the program the number of the call is loaded.
 type filter []unix.SockFilter
 
 // The results of a filter.
@@ -19,11 +19,11 @@ const (
 	sizeArgument                     = 8
 )
 
-// x32 is the bit in the number of a call of the x32 ABI of amd64.
+// x32 is the bit that marks the numbers of calls of amd64's x32 ABI.
 const x32 = 0x40000000
 
-// newFilter returns the begin of a filter. It refuses the calls of other architectures, which have
-// other numbers.
+// newFilter returns the beginning of a filter. It refuses calls of other architectures, because
+// they have other numbers.
 func newFilter() filter {
 	return filter{
 		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offArch),
@@ -46,7 +46,7 @@ func (f filter) deny(calls ...uint32) filter {
 	return f
 }
 
-// fail lets a call fail with an error.
+// fail makes a call fail with an error.
 func (f filter) fail(call uint32, errno unix.Errno) filter {
 	return f.jump(call, ret(unix.SECCOMP_RET_ERRNO|uint32(errno)))
 }
@@ -69,8 +69,8 @@ func (f filter) argument(call, argument, equal, other uint32, values []uint32) f
 	return f.jump(call, append(body, ret(other))...)
 }
 
-// jump executes instructions for one call. They end with a result. The distance of a jump is a
-// byte.
+// jump executes instructions for one call. The instructions must end with a result. There can be at
+// most 255, because the distance of a jump is a byte.
 func (f filter) jump(call uint32, body ...unix.SockFilter) filter {
 	return append(append(f, compare(unix.BPF_JEQ, call, 0, uint8(len(body)))), body...)
 }

@@ -14,8 +14,8 @@ import (
 type FilterRules struct {
 	// VSOCK allows connections to a hypervisor.
 	VSOCK bool
-	// Execute allows executing files. It is for a program that Landlock confines to itself and its
-	// loader. The new image keeps all restrictions.
+	// Execute allows executing files. It is intended for a program that Landlock restricts to
+	// executing itself and its loader. The new image keeps all restrictions.
 	Execute bool
 }
 
@@ -23,9 +23,9 @@ type FilterRules struct {
 // return EPERM, as they do without a capability.
 //
 // It is a list of denied calls. A list of allowed calls would have to follow every version of the
-// driver's library, of libdcgm and of the C library, and cannot be tested on all GPUs; a missing call
-// would stop the readings of a node. The denied calls act on other processes, on the kernel or on the
-// node, or pass by the filter (io_uring). Reading GPUs needs none of them.
+// driver's library, of libdcgm and of the C library, and cannot be tested on all GPUs; a missing
+// call would stop the readings of a node. The denied calls act on other processes, on the kernel or
+// on the node, or bypass the filter (io_uring). Reading GPUs needs none of them.
 func Filter(r FilterRules) error {
 	if current.filtered {
 		return nil
@@ -34,7 +34,7 @@ func Filter(r FilterRules) error {
 }
 
 // FilterListening installs another filter, which denies binding sockets and listening on them. It
-// comes after the program listens.
+// must be called after the program listens.
 func FilterListening() error {
 	if current.filtered {
 		return nil
@@ -48,7 +48,7 @@ func FilterListening() error {
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// fioSetOwn is FIOSETOWN of asm-generic/sockios.h, which x/sys does not have.
+// fioSetOwn is FIOSETOWN of asm-generic/sockios.h, which x/sys does not define.
 const fioSetOwn = 0x8901
 
 // program returns the filter of a process.
@@ -63,21 +63,22 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 	}
 	f = f.deny(deniedCalls...).
 		deny(deniedHere...).
-		// The C library uses clone without it.
+		// If clone3 is missing, the C library uses clone.
 		fail(unix.SYS_CLONE3, unix.ENOSYS).
-		// Threads need clone, and there are no children.
+		// Threads need clone. Child processes are not needed.
 		jump(unix.SYS_CLONE, slices.Concat([]unix.SockFilter{load(0)}, set(namespaces, refuse), set(unix.CLONE_THREAD, accept), []unix.SockFilter{ret(refuse)})...).
-		// Go preempts its threads by signals, and reads its limits.
+		// Go sends signals to its threads to preempt them, and reads its resource limits.
 		only(unix.SYS_KILL, uint32(pid)).
 		only(unix.SYS_TGKILL, uint32(pid)).
 		only(unix.SYS_PRLIMIT64, 0, uint32(pid)).
 		only(unix.SYS_SOCKET, families...).
-		// A thread may change itself. These are for any other one of the same user.
+		// A thread may change its own scheduling, but these calls could also change other processes
+		// of the same user.
 		only(unix.SYS_SCHED_SETSCHEDULER, 0).
 		only(unix.SYS_SCHED_SETPARAM, 0).
 		only(unix.SYS_SCHED_SETATTR, 0).
 		only(unix.SYS_SCHED_SETAFFINITY, 0).
-		// The owner of a file gets signals.
+		// These calls set the owner of a file, to which the kernel sends signals.
 		never(unix.SYS_FCNTL, 1, unix.F_SETOWN, unix.F_SETOWN_EX).
 		never(unix.SYS_IOCTL, 1, fioSetOwn, unix.SIOCSPGRP)
 	return f.allowed()
@@ -101,7 +102,7 @@ var deniedCalls = []uint32{
 	unix.SYS_REBOOT, unix.SYS_BPF, unix.SYS_USERFAULTFD, unix.SYS_FANOTIFY_INIT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT,
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
 	unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
-	// Its operations are no system calls, and so no filter sees them.
+	// The operations of io_uring are not system calls, so a filter cannot check them.
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 

@@ -99,11 +99,11 @@ func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
 	return nil
 }
 
-// allow adds a rule for a file, or for a directory and everything below it. A path that is
-// missing or unreachable gets no rule: nothing is allowed there.
+// allow adds a rule for a file, or for a directory and everything below it. A path that is missing
+// or unreachable gets no rule, so nothing is allowed there.
 func allow(ruleset int, path string, rights uint64) error {
 	flags := unix.O_PATH | unix.O_CLOEXEC
-	if rights&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 { // no file can have this right
+	if rights&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 { // this right does not apply to files
 		flags |= unix.O_DIRECTORY
 	}
 	fd, err := unix.Open(path, flags, 0)
@@ -118,8 +118,8 @@ func allow(ruleset int, path string, rights uint64) error {
 	return addRule(ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(&beneath), path)
 }
 
-// netPort is LANDLOCK_RULE_NET_PORT and portRule its landlock_net_port_attr, which x/sys
-// does not have.
+// netPort is LANDLOCK_RULE_NET_PORT and portRule its landlock_net_port_attr, which x/sys does not
+// define.
 const netPort = 2
 
 type portRule struct {

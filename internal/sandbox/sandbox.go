@@ -40,8 +40,8 @@ type Rules struct {
 // marker is the environment variable that passes the restrictions to the new image.
 const marker = "GPULEDGER_SANDBOX"
 
-// restrictions are those of this program: the Landlock ABI, 0 without Landlock, and whether both
-// system call filters are installed.
+// restrictions are the current restrictions of this program: the Landlock ABI, 0 without Landlock,
+// and whether both system call filters are installed.
 type restrictions struct {
 	abi      int
 	filtered bool
@@ -49,7 +49,7 @@ type restrictions struct {
 
 var current restrictions
 
-// environment returns the environment of an image with these restrictions.
+// environment returns the environment variables that pass these restrictions to a new image.
 func (r restrictions) environment() []string {
 	if r.abi == 0 {
 		return os.Environ()
@@ -57,7 +57,7 @@ func (r restrictions) environment() []string {
 	return append(os.Environ(), marker+"="+fmt.Sprint(r.abi, r.filtered))
 }
 
-// openTimeout is the timeout for the directories of the rules, whose file system may hang.
+// openTimeout is the timeout for opening the directories of the rules. Their file system may hang.
 const openTimeout = 2 * time.Second
 
 // Enter restricts the program and returns the kernel's Landlock ABI, which determines the
@@ -80,7 +80,7 @@ func Enter(r Rules) (abi int, err error) {
 	defer func() { _ = unix.Close(ruleset) }()
 	failed := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: a restricted thread ends with this goroutine
+		runtime.LockOSThread() // never unlocked, so that the restricted thread ends with this goroutine
 		failed <- execute(ruleset, abi)
 	}()
 	return 0, <-failed
@@ -111,8 +111,9 @@ func replace(environment []string) error {
 }
 
 // Restart executes the program again in the same process, with more environment variables. The
-// restrictions remain, and the new image adds none. It returns only on errors. [FilterRules] must allow
-// it. Landlock allows it only for the file of this program, not for its successor in an upgrade.
+// restrictions remain in force, and the new image does not add any. It returns only on errors.
+// [FilterRules] must allow it. Landlock allows it only for the file of this program, not for its
+// successor in an upgrade.
 func Restart(environment ...string) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// Remove removes a directory that Open created, with the files of this package. A missing
-// directory is not an error. The error wraps [ErrLocked] while another process holds the
-// directory. Other files, and then the directory, remain.
+// Remove removes a directory that Open created, with the files of this package. A missing directory
+// is not an error. The error wraps [ErrLocked] while another process holds the directory. If the
+// directory contains other files, these and the directory remain.
 func Remove(path string) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil

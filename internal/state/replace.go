@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is the unit of the size of a file, in bytes. A file is padded with empty lines, which a reader
-// skips, so that its successor can grow while the file system is full.
+// room is the unit of the size of a file, in bytes. Files are padded with empty lines, which a
+// reader skips, so that the next file can be a little larger even if the file system is full.
 const room = 64 << 10
 
-// replace writes the records into the space of the file before the last one. Then this file and the
-// last one exchange their names.
+// replace writes the records into the space of the second last file, and then exchanges the names
+// of this file and the last one.
 func (d *Dir) replace(records iter.Seq[any]) error {
 	next, err := d.create()
 	if err != nil {
@@ -37,8 +37,8 @@ func (d *Dir) replace(records iter.Seq[any]) error {
 	return d.exchange()
 }
 
-// create opens the next file for writing without releasing its space. If a link, pipe or directory has
-// its name, create fails and does not remove it.
+// create opens the next file for writing without releasing its space. If there is a link, pipe or
+// directory of this name, create fails and does not remove it.
 func (d *Dir) create() (*os.File, error) {
 	info, err := d.root.Lstat(nextFile)
 	switch {
@@ -57,14 +57,14 @@ func (d *Dir) create() (*os.File, error) {
 	return d.root.OpenFile(nextFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// private reports whether a file belongs to this user alone and has no other hard link.
+// private reports whether a file belongs to this user only, and has no other hard link.
 func private(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stat.Nlink == 1 && int(stat.Uid) == os.Geteuid() && info.Mode().Perm() == 0o600
 }
 
-// fill pads a file after the last record with empty lines, and removes older content behind them. If the
-// file system is full, the file ends with the last record.
+// fill pads a file with empty lines after the last record, and removes the older content after
+// them. If the file system is full, the file ends with the last record.
 func fill(file *os.File) error {
 	end, err := file.Seek(0, io.SeekCurrent)
 	if err != nil {

@@ -25,7 +25,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// version is the record format that is written. Files from the oldest version on are read.
+// version is the version of the record format that is written. Files of oldestVersion and newer can
+// be read.
 const (
 	version = 3
 	oldest  = 2
@@ -38,12 +39,12 @@ var ErrLocked = errors.New("locked by another gpuledger on this node")
 // the lock worthless. The caller closes it and opens it again.
 var ErrGone = errors.New("the state directory was removed or replaced")
 
-// ErrStale is wrapped by the error of Save if an older file could not be removed. A restart
-// would continue from it, so nothing newer may be shown.
+// ErrStale is wrapped by the error of Save if an older file could not be removed. A restart would
+// continue from this file, so newer values must not be shown.
 var ErrStale = errors.New("an older state file remains")
 
-// ErrUnusable is wrapped by the errors of Load for a file that exists but cannot be continued:
-// corrupt, or of another boot or version. The file of a newer version is kept beside.
+// ErrUnusable is wrapped by the errors of Load for a file that exists but cannot be continued: it
+// is corrupt, or of another boot or version. A file of a newer version is kept under another name.
 var ErrUnusable = errors.New("unusable")
 
 // ErrOversized is wrapped by the errors of Load and Save for a file or a record that exceeds
@@ -65,8 +66,8 @@ type header struct {
 }
 
 // Limits in bytes. The first two exceed any header and any record. The state of a thousand
-// processes takes half a MiB; a file of the last size is read within half of the container's
-// memory limit.
+// processes takes half a MiB; a file of the last limit's size can be read within half of the
+// container's memory limit.
 const (
 	maxHeader = 4 << 10
 	maxRecord = 256 << 10
@@ -105,8 +106,8 @@ func Open(path, bootID string) (*Dir, error) {
 	return &Dir{path: path, boot: bootID, root: root, lock: lock}, nil
 }
 
-// Share opens a directory for its tables and leaves it unlocked. It rejects the same directories as Open, and a
-// missing one.
+// Share opens a directory without locking it, to use its tables. It rejects the same directories as
+// Open, and a missing directory.
 func Share(path string) (*Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
@@ -138,7 +139,8 @@ func lockRoot(root *os.Root) (*os.File, error) {
 	}
 	lock, err := root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, 0o600)
 	if errors.Is(err, unix.EROFS) {
-		// Its books must be continued: an exporter that finds it writable again continues them.
+		// The directory is accepted, because its books must be continued, and an exporter that
+		// finds it writable again continues them.
 		if file, missing := root.OpenFile(lockFile, os.O_RDONLY|unix.O_NONBLOCK, 0); missing == nil {
 			lock, err = file, nil
 		}
@@ -189,7 +191,7 @@ func (d *Dir) file() string { return filepath.Join(d.path, ledgerFile) }
 // version of the file. A missing file is fs.ErrNotExist; a file that cannot be continued, or an
 // error of add, is ErrUnusable. After an error the caller discards everything that was added.
 func (d *Dir) Load(add func(version int, record json.RawMessage) error) error {
-	// Opening a named pipe must not wait for its writer.
+	// Opening a named pipe must not wait until a writer opens it.
 	file, err := d.root.OpenFile(ledgerFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("load state: %w", err)
@@ -273,7 +275,7 @@ func (d *Dir) read(file io.Reader, add func(int, json.RawMessage) error) error {
 	}
 }
 
-// keep renames the file of a newer version, which the next save would replace.
+// keep renames a file of a newer version, because the next save would replace it.
 func (d *Dir) keep(newer int) error {
 	err := fmt.Errorf("version %d is of a newer gpuledger, this program reads %d to %d", newer, oldest, version)
 	if mv := d.root.Rename(ledgerFile, keptFile); mv != nil {
@@ -294,10 +296,10 @@ func checkEnd(line json.RawMessage, records int) error {
 	return nil
 }
 
-// Save replaces the file with the given records, which are written one by one. If that fails,
-// the old file is removed: it no longer matches what was shown, and counters must not fall back
-// to it. If the file system was full, Save then tries again in the space of the old file. Unless the
-// error is ErrStale or ErrGone, the caller may show what it tried to save.
+// Save replaces the file with the given records, which are written one by one. If that fails, the
+// old file is removed, because counters that were shown must not fall back to its values. If the
+// file system was full, Save then tries again in the space of the old file. Unless the error is
+// ErrStale or ErrGone, the caller may show the values that it tried to save.
 func (d *Dir) Save(records iter.Seq[any]) error {
 	if !d.ours() {
 		return fmt.Errorf("save state: %w", ErrGone)
@@ -316,7 +318,7 @@ func (d *Dir) Save(records iter.Seq[any]) error {
 	return err
 }
 
-// remains reports whether the file may be continued after a restart.
+// remains reports whether the old file still exists, so that a restart could continue from it.
 func (d *Dir) remains() bool {
 	file, err := d.root.OpenFile(ledgerFile, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -328,7 +330,7 @@ func (d *Dir) remains() bool {
 	return err != nil || h.BootID == d.boot
 }
 
-// ours reports whether the locked file is still at its path.
+// ours reports whether the locked file is still at its path, so that the lock is effective.
 func (d *Dir) ours() bool {
 	locked, err := d.lock.Stat()
 	if err != nil {

@@ -51,9 +51,9 @@ func Value(g gpu.Gauge, i int) float64 {
 	return n
 }
 
-// Divided returns GPU i in MIG mode, without utilisation and without remapped rows. It has an
-// instance with two compute instances, and one whose profile number and position are not
-// reported.
+// Divided returns GPU i in MIG mode, without utilisation and without remapped rows. It has one
+// instance with two compute instances, and one instance without a reported profile number and
+// position.
 func Divided(i int) GPU {
 	g := Full(i)
 	g.Device.Partitions = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{

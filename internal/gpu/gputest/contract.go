@@ -146,9 +146,9 @@ func testMIG(t *testing.T, c contract) {
 	}
 }
 
-// testInstances checks the activity of instances. It is unknown in a first reading, in a reading
-// that follows immediately, and for an instance that is new. Each reading covers the time from
-// the end of the last one.
+// testInstances checks the activity of instances. It is unknown in the first reading, in a reading
+// that follows immediately, and for a new instance. Each reading covers the time from the end of
+// the last one.
 func testInstances(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Busy(0), Full(1), Divided(2)}}
@@ -259,7 +259,7 @@ func testDown(t *testing.T, c contract) {
 	s, change := c.open(t, n, clock.Now)
 	for range 2 {
 		if report, err := s.Read(t.Context()); err == nil {
-			t.Fatalf("no driver, and yet the report %+v", report)
+			t.Fatalf("no driver, but the report %+v", report)
 		}
 		n.Down, n.Loads = false, n.Loads+1
 		change(n)
@@ -271,7 +271,7 @@ func testDown(t *testing.T, c contract) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if report, err := s.Read(ended); err == nil {
-		t.Errorf("the context has ended, and yet the report %s", cmp.Diff(gpu.Report{}, report))
+		t.Errorf("the context has ended, but the report %s", cmp.Diff(gpu.Report{}, report))
 	}
 }
 

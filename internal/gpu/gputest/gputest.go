@@ -43,10 +43,10 @@ type GPU struct {
 	// Reading is the current reading, except for its UUID and time. Instances are the constant
 	// activity of the instances; a source may need several readings to measure it.
 	Reading gpu.Reading
-	// SampledAt is the time at which the driver took the samples of the reading. The time that a
-	// source reports for them is not described, but checked.
+	// SampledAt is the time at which the driver took the samples of the reading. The test does not
+	// prescribe the time that a source reports for them, but checks that it is plausible.
 	SampledAt time.Time
-	// Lost is set once the GPU fell off the bus.
+	// Lost is set after the GPU fell off the bus.
 	Lost bool
 	// Stuck is set while no call on the GPU returns.
 	Stuck bool
@@ -55,10 +55,10 @@ type GPU struct {
 // Run runs the whole contract.
 func Run(t *testing.T, open Open) { Limits{}.Run(t, open) }
 
-// Limits adapts the contract to a vendor. Its GPUs may report less than the described ones.
+// Limits adapts the contract to a vendor with GPUs that report less than the described GPUs.
 type Limits struct {
-	// GPU changes a described GPU to what a GPU of the vendor reports. It must not change what the
-	// GPU refers to. Nil changes nothing.
+	// GPU reduces a described GPU to the values that a GPU of the vendor reports. It must not
+	// change values that the GPU points to. If GPU is nil, nothing is changed.
 	GPU func(*GPU)
 	// Without contains the tests that do not apply, with the reason.
 	Without map[string]string
@@ -266,7 +266,7 @@ func Read(t *testing.T, s Source) gpu.Report {
 const HangTimeout = 5 * time.Minute
 
 // Hasty returns a source that does not wait for calls that hang: the first Read has a short
-// timeout, and each further one doubles it. On a busy machine other calls may time out too, so
+// timeout, and each further Read doubles it. On a busy machine other calls may time out too, so
 // tests wait with [Eventually] for their readings.
 func Hasty(s Source) Source { return &hasty{s, 20 * time.Millisecond} }
 

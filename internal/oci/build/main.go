@@ -3,7 +3,8 @@
 //	build TARGET TAG REVISION FILE ARCH=PROGRAMS...
 //
 // It runs in the root of the repository. PROGRAMS is the folder with the programs of an
-// architecture and, for the exporter, root-filesystem: the output of tools/image/libc. The image has the time SOURCE_DATE_EPOCH.
+// architecture and, for the exporter, root-filesystem: the output of tools/image/libc. The creation
+// time of the image is SOURCE_DATE_EPOCH.
 package main
 
 import (
