@@ -41,9 +41,9 @@ var (
 )
 
 // Parse reads a comma-separated list whose first line names the columns. It returns the valid
-// boards, and an error for each invalid line with its number. It rejects a whole list with err
-// if the loss is unknown: a list without lines or required columns, or with an unclosed
-// quotation mark that hides lines.
+// boards, and an error for each invalid line with its number. It rejects a whole list with err if
+// the number of lost lines is unknown: a list without lines or required columns, or with an
+// unclosed quotation mark that hides lines.
 func Parse(text []byte) (boards []Board, wrong []error, err error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	r.Comment, r.TrimLeadingSpace, r.FieldsPerRecord, r.ReuseRecord = '#', true, -1, true

@@ -142,8 +142,8 @@ func summary(errs []error) error {
 	return errors.New(strings.Join(words, "; "))
 }
 
-// load reads all files of the list. If one file is unreadable or incomplete, the list is: half
-// a list would make the boards of the other half unexpected.
+// load reads all files of the list. If one file is unreadable or incomplete, it rejects the whole
+// list, because the boards in the missing part would be unexpected.
 func load(path string) (boards []Board, readable bool, errs []error) {
 	names, err := files(path)
 	if err != nil {

@@ -154,7 +154,7 @@ func (n *node) carries(identity string) bool {
 	return false
 }
 
-// identity is the content of the annotation.
+// identity is the content of the Node's annotation.
 func (t *term) identity(d nodelabel.Desired) string {
 	return d.Annotations[t.opts.Rules.InventoryKey()]
 }
@@ -183,8 +183,8 @@ func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta,
 // errNothing is returned if there is nothing to take over.
 var errNothing = errors.New("nothing to take over")
 
-// takeOver takes over the fields of the manager that we replace. After that, an apply removes
-// stale ones.
+// takeOver takes over the fields of the manager that we replace. After that, an apply removes stale
+// fields.
 func (t *term) takeOver(ctx context.Context, name string) error {
 	n, err := t.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// The number of Nodes that may change their identity in an hour: one in a hundred, or a few in
-// a small fleet. It is far more than the number of board replacements, and far less than a bad
-// driver release would change. A Node that changes repeatedly takes no budget from others and
-// is stopped as well.
+// The number of Nodes that may change their identity in an hour: one in a hundred, or a few in a
+// small fleet. It is far more than the number of board replacements, and far less than a bad driver
+// release would change. A Node that changes repeatedly uses no budget of other Nodes and is stopped
+// as well.
 const (
 	budgetWindow  = time.Hour
 	budgetLeast   = 10
@@ -30,7 +30,7 @@ type Budget struct {
 	granted  map[string]spending
 }
 
-// spending contains the changes of one Node since its first one.
+// spending contains the changes of one Node since its first change.
 type spending struct {
 	Since   int64  `json:"since"` // Unix time
 	Changes int    `json:"changes"`

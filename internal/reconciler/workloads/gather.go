@@ -22,7 +22,7 @@ func (w *Workloads) Gather() (families []*dto.MetricFamily, done func(), err err
 }
 
 // mustRender panics unless a book with everything has every gauge of the catalogue with its labels.
-// Those of the allow-lists are checked without the listed ones.
+// Gauges with labels of the allow-lists are checked without these labels.
 func mustRender() {
 	r := newRenderer(Options{})
 	chain := &ownerChain{levels: make([]reference, 1), stopped: failed}

@@ -40,7 +40,7 @@ func (b *book) begin(l *ownerChain) {
 	}
 }
 
-// end records that an owner chain is no longer used since a time. The last chain of a workload
+// end records the time since which an owner chain is no longer used. The last chain of a workload
 // is its end.
 func (b *book) end(l *ownerChain, at time.Time) {
 	for i, of := range l.levels {

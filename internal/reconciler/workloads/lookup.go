@@ -78,7 +78,7 @@ func (l *lookup) controllerOf(ctx context.Context, of reference) answer {
 		return a
 	}
 	v, _, _ := l.flights.Do(of.flight(), func() (any, error) {
-		// Another request may have ended since.
+		// Another request may have ended in the meantime.
 		if a, ok := l.recall(of); ok {
 			return a, nil
 		}
