@@ -5,7 +5,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// annotated is a dashboard with annotations. Those of the SDK lack the fields of Prometheus.
+// annotated is a dashboard with annotations. The annotations of the SDK lack the fields of
+// Prometheus.
 type annotated struct {
 	dashboard.Dashboard
 	Annotations annotations `json:"annotations"`
@@ -15,7 +16,8 @@ type annotations struct {
 	List []annotation `json:"list"`
 }
 
-// annotation marks the samples of a query on all panels with a time axis. Grafana asks it at each step, which is $__interval.
+// annotation marks the samples of a query on all panels with a time axis. Grafana evaluates the
+// query at each step, which is $__interval.
 type annotation struct {
 	Name        string               `json:"name"`
 	Datasource  common.DataSourceRef `json:"datasource"`
@@ -31,7 +33,8 @@ type annotation struct {
 // events returns the annotations of a dashboard: boards that moved or were lost, of the boards that it shows. Each event is
 // one sample, at the first step after it.
 func events(name string) annotations {
-	// A board moved if it is in a node now and was in none a step ago, but in another than this one before.
+	// A board moved if it is in a node now, was not in this node a step ago, and was in another
+	// node before.
 	const (
 		moved = `group by (cluster, node, serial) (
   gpuledger_placement_info{cluster=~"$cluster"SELECTED}
@@ -39,10 +42,12 @@ func events(name string) annotations {
   unless on (cluster, node, UUID) HERE
   and on (UUID) SEEN
 )`
-		// Of the whole fleet: the places of the day before. A move back within a day is not marked.
+		// For the whole fleet the query reads the places of the day before. A move back within a
+		// day is not marked.
 		day = `last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)`
-		// Of some boards: the hours of their places, of which the last one counts, as in the alert GPULedgerGPUMoved. A board that
-		// is back after two hours or less may be unmarked.
+		// For selected boards the query reads the hours of their places, of which the last one
+		// counts, as in the alert GPULedgerGPUMoved. A board that is back after two hours or less
+		// may not be marked.
 		hours = `max_over_time(timestamp(last_over_time(gpuledger:placement_info:present1h[1h]))[1d:1h] offset $__interval)`
 		last  = `(` + hours + ` == on (UUID) group_left () max by (UUID) (` + hours + `))`
 		lost  = `group by (cluster, node, serial) (

@@ -5,8 +5,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// housed selects the GPUs of the chassis. For a GPU that reports no chassis, it is the machine's chassis. A link from an
-// empty cell selects all GPUs of a machine that report none.
+// housed selects the GPUs of the chassis. If a GPU reports no chassis, the chassis of its machine
+// counts. A link from an empty cell selects all GPUs of a machine that report no chassis.
 var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) (last_over_time(gpuledger_node_info{cluster=~"$cluster", chassis_serial="$chassis_serial"}[1h]) or NAMED)))`,
 	"IN", remembered(inCluster+`, chassis_serial="$chassis_serial"`), "OUT", remembered(inCluster+`, chassis_serial=""`), "NAMED", linked))
 
@@ -14,7 +14,8 @@ var housed = unlessGone(fill(`(IN or (OUT and on (cluster, node) (last_over_time
 var linked = fill(`(last_over_time(gpuledger_gpu_info{cluster=~"$cluster", node="$machine"}[1h])
     and on () (label_replace(vector(1), "chassis", "$chassis_serial", "", "") and on (chassis) label_replace(vector(1), "chassis", "NONE", "", "")))`, "NONE", emptyCell)
 
-// housings returns the values of the chassis variable, with that of an empty cell if a link has set the machine.
+// housings returns the values of the chassis variable. They include the value of an empty cell if a
+// link has set the machine.
 var housings = fill(`query_result(group by (chassis_serial) (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial!=""})
   or group by (chassis_serial) (gpuledger_node_info{cluster=~"$cluster", chassis_serial!=""} and on (cluster, node) gpuledger_gpu_info{cluster=~"$cluster", chassis_serial=""})
   or label_replace(group (gpuledger_gpu_info{cluster=~"$cluster", chassis_serial="", node="$machine"}), "chassis_serial", "NONE", "", ""))`, "NONE", emptyCell)

@@ -5,15 +5,15 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// sumOfHours adds up the full hours that ended in the time range. The offset is there because
-// the joules of an hour are known in the next one; it is a minute longer because Grafana's
-// time ranges of full hours end a millisecond early.
+// sumOfHours adds up the full hours that ended in the time range. The offset is needed because the
+// joules of an hour are known in the next hour. It is a minute longer, because Grafana's time
+// ranges of full hours end a millisecond early.
 func sumOfHours(rule string) string {
 	return fill(`sum_over_time(HOUR[$__range:1h] offset -61m)`, "HOUR", hour(rule))
 }
 
-// hour returns, at a full hour, the value that a rule had in the hour before: that of the hour before
-// that.
+// hour returns, at a full hour, the value that a rule had during the previous hour. This value
+// describes the hour before that one.
 func hour(rule string) string { return fill(`last_over_time(RULE[59m])`, "RULE", rule) }
 
 // cost converts kilowatt-hours to money, with the price of a kilowatt-hour and the PUE.
@@ -38,15 +38,15 @@ func energy() *dashboard.DashboardBuilder {
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Cost of the pods, full hours", "Charged energy × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
-		WithPanel(number(words{"Hours counted", "Full hours of the time range that the rules have; of several clusters, the lowest. If it is less than the time range, hours are missing from all panels except Pods: see GPULedgerEnergyHourMissing.", noRules}, quarter, "none",
+		WithPanel(number(words{"Hours counted", "Full hours of the time range that the rules have recorded, for the cluster with the fewest hours. If it is less than the time range, hours are missing from all panels except Pods: see GPULedgerEnergyHourMissing.", noRules}, quarter, "none",
 			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
 		WithPanel(number(words{"Power", "Power of all GPUs at the end of the time range.", "no energy readings"}, third, "watt",
 			`sum(rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).Thresholds(from("text"))).
-		WithPanel(number(words{"Held and idle", "Share of that power that is idle power of GPUs held by pods of the selected namespaces.", "no pod holds a GPU"}, third, "percentunit",
+		WithPanel(number(words{"Held and idle", "Share of the power of all GPUs that is idle power of GPUs held by pods of the selected namespaces.", "no pod holds a GPU"}, third, "percentunit",
 			`sum(rate(gpuledger_allocation_idle_energy_joules_total{cluster=~"$cluster", namespace=~"$namespace"}[$__rate_interval])) / sum(rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1)).
-		WithPanel(number(words{"Free", "Share of that power that GPUs without holder or user draw.", "no energy readings"}, third, "percentunit",
+		WithPanel(number(words{"Free", "Share of the power of all GPUs that is drawn by GPUs without a holder or user.", "no energy readings"}, third, "percentunit",
 			`sum(rate(gpuledger_board_unattributed_energy_joules_total{cluster=~"$cluster", reason="idle"}[$__rate_interval])) / sum(rate(gpuledger_board_energy_joules_total{cluster=~"$cluster"}[$__rate_interval]))`).
 			Thresholds(from("green", step(0.1, "orange"), step(0.3, "red"))).Decimals(1))
 	return energyWhose(b)

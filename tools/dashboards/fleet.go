@@ -36,7 +36,8 @@ func fleet() *dashboard.DashboardBuilder {
 	byModel := func(expr string) string {
 		return fill(`sum by (model) (topk by (cluster, UUID) (1, GPUS) * on (cluster, UUID) group_left () (EXPR)) or 0 * count by (model) (GPUS)`, "EXPR", expr, "GPUS", gpus)
 	}
-	// A lost GPU has its place in the record of the past, and in the exporter's memory until the next boot.
+	// The place of a lost GPU is in the earlier record, and in the exporter's memory until the next
+	// boot.
 	failed := func(failure, by, labels string) string {
 		return fill(`sum by (BY) (group by (cluster, node, UUID) (ROSE)
   * on (cluster, node, UUID) group_left (LABELS) topk by (cluster, node, UUID) (1, group by (cluster, node, UUID, LABELS) (
@@ -47,7 +48,7 @@ func fleet() *dashboard.DashboardBuilder {
 	failedSlot := func(failure string) string {
 		return named(failed(failure, "cluster, node, chassis_serial, chassis_slot", "chassis_serial, chassis_slot"), "chassis_serial", "chassis_slot")
 	}
-	return board(uidFleet, "gpuledger / Fleet", "Capacity and condition of all GPUs, for planning: what is there, allocated, free, failing and to be returned.", "now-90d").
+	return board(uidFleet, "gpuledger / Fleet", "Capacity and condition of all GPUs, for planning: GPUs that are present, allocated, free, failing and to be returned.", "now-90d").
 		Refresh("15m").
 		WithVariable(variable("model", "Model", `label_values(gpuledger_placement_info{cluster=~"$cluster"}, model)`)).
 		WithPanel(number(words{"GPUs present", "GPUs that a driver lists now.", noGPU}, sixth, "short", present).Thresholds(from("text"))).
@@ -55,7 +56,7 @@ func fleet() *dashboard.DashboardBuilder {
 			allocated).Thresholds(from("text"))).
 		WithPanel(number(words{"GPUs free", "GPUs present less GPUs allocated: no pod and no unit holds a part of them.", noGPU}, sixth, "short",
 			present+` - `+allocated).Thresholds(from("text"))).
-		WithPanel(number(words{"GPUs free at the peak", "GPUs of which no pod and no unit held a part at any time of the busiest full hour of the time range.", noRules}, sixth, "short",
+		WithPanel(number(words{"GPUs free at the peak", "GPUs that no pod or unit held, not even in part, at any time of the busiest full hour in the time range.", noRules}, sixth, "short",
 			fill(`min_over_time(FREE[$__range:1h])`, "FREE", modelHour("gpuledger:fleet_gpus:free1h"))).Thresholds(from("text"))).
 		WithPanel(number(words{"Allocated share", "GPU hours that pods and units held in the full hours of the time range, of the GPU hours that were present. A shared GPU counts by the share that is held.", noRules}, sixth, "percentunit",
 			fill(`clamp_max(sum_over_time(HELD[$__range:1h]) / 3600 / sum_over_time(GPUS[$__range:1h]), 1)`, "GPUS", hourlyGPUs, "HELD", hourlyHeld)).

@@ -18,10 +18,10 @@ func health() *dashboard.DashboardBuilder {
 			Thresholds(from("green", step(1, "red"))).ColorMode(common.BigValueColorModeBackground)).
 		WithPanel(number(words{"Exporters", "Exporters that are scraped.", "none"}, sixth, "short",
 			`sum(up{cluster=~"$cluster", node=~"$node", job="gpuledger"})`).Thresholds(from("text"))).
-		WithPanel(number(words{"Nodes without exporter", "Nodes that should have an exporter according to the reconciler, but none is scraped.", noReconciler}, sixth, "short",
+		WithPanel(number(words{"Nodes without exporter", "Nodes that should have an exporter according to the reconciler, but have no scraped exporter.", noReconciler}, sixth, "short",
 			`count(group by (cluster, node) (gpuledger_node_expected{cluster=~"$cluster", node=~"$node"}) unless on (cluster, node) (up{job="gpuledger"} == 1)) or 0 * count(gpuledger_node_expected{cluster=~"$cluster", node=~"$node"})`).
 			Thresholds(from("green", step(1, "red")))).
-		WithPanel(number(words{"Books balance", "Share of a GPU's energy that is in accounts; the GPU with the lowest. It must be 100 %.", "the rules are not loaded"}, sixth, "percentunit",
+		WithPanel(number(words{"Books balance", "Share of a GPU's energy that is in accounts, for the GPU with the lowest share. It must be 100 %.", "the rules are not loaded"}, sixth, "percentunit",
 			`min(gpuledger:books_coverage:ratio{cluster=~"$cluster", node=~"$node"})`).
 			Thresholds(from("red", step(0.9999, "green"))).Decimals(2)).
 		WithPanel(number(words{"Unmapped processes", "Processes on GPUs with an unknown owner. Their energy is unattributed.", "not exported"}, sixth, "short",
@@ -55,9 +55,9 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			`3600 * sum(rate(gpuledger_gpu_readings_rejected_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval]))`, "readings rejected").
 			WithTarget(over("B", `3600 * sum by (stage) (rate(gpuledger_stage_failures_total{cluster=~"$cluster", node=~"$node"}[$__rate_interval]))
   and on (stage) sum by (stage) (increase(gpuledger_stage_failures_total{cluster=~"$cluster", node=~"$node"}[$__range] @ end())) > 0`, "{{stage}} failed")).AxisSoftMax(10)).
-		WithPanel(lines(words{"Series of the largest page", "Series of a scrape; the node with the most. The shipped limit is 20,000: larger pages are rejected.", "no exporter is scraped"}, third, "short",
+		WithPanel(lines(words{"Series of the largest page", "Series of a scrape, for the node with the most. The shipped limit is 20,000: larger pages are rejected.", "no exporter is scraped"}, third, "short",
 			`max by (job) (scrape_samples_scraped{cluster=~"$cluster", node=~"$node", job=~"gpuledger.*"})`, "{{job}}")).
-		WithPanel(lines(words{"Longest scrape", "Duration of a scrape; the slowest node.", "no exporter is scraped"}, third, "s",
+		WithPanel(lines(words{"Longest scrape", "Duration of a scrape, for the slowest node.", "no exporter is scraped"}, third, "s",
 			`max by (job) (scrape_duration_seconds{cluster=~"$cluster", node=~"$node", job=~"gpuledger.*"})`, "{{job}}")).
 		WithPanel(rows(words{"Versions", "Versions of exporters and drivers, with the number of nodes.", "no exporter is scraped"}, third, []column{
 			{field: "version", title: "gpuledger"},
@@ -70,11 +70,11 @@ func healthParts(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			{field: "Value", title: "Nodes"},
 		}, `sum by (state) (gpuledger_reconciler_nodes{cluster=~"$cluster"}) > 0`).
 			Height(6)).
-		WithPanel(lines(words{"Writes of node labels per hour", "Rate of Node writes and of failed ones. Without changes there are none.", noReconciler}, half, "short",
+		WithPanel(lines(words{"Writes of node labels per hour", "Rate of Node writes and of failed writes. Without changes there are no writes.", noReconciler}, half, "short",
 			`3600 * sum by (kind) (rate(gpuledger_reconciler_node_writes_total{cluster=~"$cluster"}[$__rate_interval]))`, "{{kind}}").
 			WithTarget(over("B", `3600 * sum by (failure) (rate(gpuledger_reconciler_node_write_failures_total{cluster=~"$cluster"}[$__rate_interval]))`, "failed: {{failure}}")).
 			Height(6)).
-		WithPanel(lines(words{"Hours behind in the archive", "Hours that are over and not yet filed, by sink; the best replica. A back-fill begins with many.", noArchive}, half, "short",
+		WithPanel(lines(words{"Hours behind in the archive", "Hours that are over and not yet filed, by sink, for the best replica. A back-fill begins with many hours.", noArchive}, half, "short",
 			`min by (sink) (gpuledger_archive_hours_behind{cluster=~"$cluster"})`, "{{sink}}").AxisSoftMax(10).
 			Height(6)).
 		WithPanel(rows(words{"Hours refused by the archive", "Hours that are not filed because their samples may be incomplete, by cluster and reason (docs/archive.md).", "none, or no archive is scraped"}, half, []column{

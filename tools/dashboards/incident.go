@@ -7,14 +7,14 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// picked selects the identity of the GPUs by the variables: node, board, GPU, or a pod that
-// holds them or held them in the last hour.
+// picked selects the GPUs by the variables: node, board, GPU, or a pod that holds the GPU or held
+// it in the last hour. It returns the series with their identity.
 var picked = fill(`(GPUS
   and on (cluster, node, UUID) (last_over_time(gpuledger_gpu_info{NODE, POD}[1h]) or last_over_time(gpuledger_container_gpu_info{NODE, POD}[1h])))`,
 	"GPUS", remembered(onNode+`, serial=~"$serial", UUID=~"$UUID"`), "NODE", onNode, "POD", inPod)
 
-// nearby selects the GPUs beside the picked ones, each once. The label beside is the nearest
-// object that they share.
+// nearby selects the GPUs that share a board, node or chassis with a picked GPU, each once. The
+// label beside names the nearest object that they share.
 var nearby = fill(`((label_replace(gpuledger_gpu_info{CLUSTER, serial!=""} and on (cluster, serial) PICKED, "beside", "1: same board", "", "")
   or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER} and on (cluster, node) PICKED, "beside", "2: same node", "", "")
   or on (cluster, node, UUID) label_replace(gpuledger_gpu_info{CLUSTER, chassis_serial!=""} and on (cluster, chassis_serial) PICKED, "beside", "3: same chassis", "", ""))
@@ -117,7 +117,7 @@ func incidentAround(b *dashboard.DashboardBuilder) *dashboard.DashboardBuilder {
 			"NODE", onNode, "CLUSTER", inCluster, "PICKED", picked), "{{node}} {{pci_bus_id}}")).
 		WithPanel(rows(words{
 			"GPUs beside them", "Other GPUs of the same board, node and chassis, at most 200, with the pods that a repair would affect.",
-			"nothing is beside them, or no GPU was picked",
+			"no GPU is beside them, or no GPU was picked",
 		}, full, append([]column{{field: "beside", title: "Beside", width: 130}}, slices.DeleteFunc(place(), func(c column) bool { return c.field == "chassis_serial" })...),
 			fill(`bottomk(200, STATES * on (cluster, node, UUID) group_left (holder) HOLDERS)`, "STATES", states(nearby), "HOLDERS", holders(inCluster))).
 			SortBy(ascending("Beside")).Height(7)).

@@ -15,7 +15,7 @@ import (
 // The grid is 24 wide.
 const full, half, third, quarter, sixth = 24, 12, 8, 6, 4
 
-// words are the texts of a panel.
+// words contains the texts of a panel.
 type words struct {
 	title string
 	// about is the description.
@@ -103,7 +103,8 @@ func query(id, expr string) *prometheus.DataqueryBuilder {
 	return q
 }
 
-// from colours values: base below the first step, then the colour of each step.
+// from sets the colours of values: base for values below the first step, then the colour of each
+// step.
 func from(base string, steps ...dashboard.Threshold) cog.Builder[dashboard.ThresholdsConfig] {
 	return dashboard.NewThresholdsConfigBuilder().
 		Mode(dashboard.ThresholdsModeAbsolute).

@@ -18,14 +18,15 @@ func remembered(selector string) string {
   or on (cluster, node, UUID) topk by (cluster, node, UUID) (1, last_over_time(gpuledger_gpu_info{SELECTOR}[1h])))`, "SELECTOR", selector)
 }
 
-// unlessGone omits GPUs that a scraped node no longer has.
+// unlessGone omits GPUs that are missing in a node that is still scraped.
 func unlessGone(gpus string) string {
 	return fill(`(GPUS unless on (cluster, node, UUID)
     (GPUS and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"} unless on (cluster, node, UUID) gpuledger_gpu_present{cluster=~"$cluster"}))`, "GPUS", gpus)
 }
 
-// states has the labels of the GPUs' identity. It is 1 for a present GPU, 0 for a lost one, -1
-// if its node is not scraped, and -2 if its node is scraped without it: the board was removed.
+// states has the labels of the GPUs' identity. The value is 1 for a present GPU, 0 for a lost GPU,
+// -1 if the node is not scraped, and -2 if the node is scraped without the GPU, because the board
+// was removed.
 func states(gpus string) string {
 	return fill(`((gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_right () GPUS)
   or on (cluster, node, UUID) (0 * GPUS - 2 and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"})
@@ -33,7 +34,8 @@ func states(gpus string) string {
 }
 
 // holders has one series for every selected GPU. Its label holder is the pod or unit that holds or
-// uses the GPU, "several", "free", "none" if the GPU is lost, or "unknown" without a scrape.
+// uses the GPU, "several", "free", "none" if the GPU is lost, or "unknown" if the node is not
+// scraped.
 func holders(selector string) string {
 	owners := `group by (cluster, node, UUID, namespace, pod) (gpuledger_container_gpu_info{SELECTOR}
     or label_replace(label_replace(gpuledger_unit_gpu_info{SELECTOR}, "namespace", "$1", "manager", "(.+)"), "pod", "$1", "unit", "(.+)"))`
@@ -115,7 +117,8 @@ func reported(gpus string) string {
   or 0 * count(gpuledger_gpu_xid_errors_total{cluster=~"$cluster"} and on (cluster, node, UUID) GPUS)`, "GPUS", gpus)
 }
 
-// named gives empty labels the value of an empty cell. Grafana merges a row whose label is empty into all other rows.
+// named sets empty labels to the value of an empty cell, because Grafana merges a row with an empty
+// label into all other rows.
 func named(expr string, labels ...string) string {
 	for _, label := range labels {
 		expr = fill(`label_replace(EXPR, "LABEL", "EMPTY", "LABEL", "")`, "EMPTY", emptyCell, "LABEL", label, "EXPR", expr)
@@ -123,9 +126,10 @@ func named(expr string, labels ...string) string {
 	return expr
 }
 
-// rose has the series of a counter of the record that counted a failure in the time range, until now. Results of the hourly
-// rule add failures whose counter was above 0 for less than a step. The last two hours are read from all samples, because no
-// rule has them yet. Such a counter is far more often 0 than not, so long ranges are cheap.
+// rose selects the series of a counter of the record that counted a failure in the time range,
+// until now. Results of the hourly rule add failures for which the counter was above 0 for less
+// than a step. The last two hours are read from all samples, because no rule has recorded them yet.
+// Such a counter is mostly 0, so long ranges are cheap.
 func rose(counter, hours string) string {
 	return fill(`((NOW > BEFORE) or (NOW unless BEFORE) or present_over_time(HOURS{cluster=~"$cluster"}[$__range]) or increase(COUNTER{cluster=~"$cluster"}[2h]) > 0 or (LATE unless EARLY))`,
 		"LATE", `last_over_time(COUNTER{cluster=~"$cluster"}[2h]) > 0`, "EARLY", `last_over_time(COUNTER{cluster=~"$cluster"}[1d] offset 2h)`,

@@ -30,13 +30,15 @@ func ofUser(amount string) string {
 	return fill(`sum by (cluster, manager, account, user) (HOURS)`, "HOURS", sumOfHours(`gpuledger:user_`+amount+`:increase1h{cluster=~"$cluster", manager=~"$manager", user=~"$user"}`))
 }
 
-// amounts are the energy and its idle part in kilowatt-hours, the GPU hours, the active GPU hours, and the cost of each group.
+// amounts contains the energy and its idle part in kilowatt-hours, the GPU hours, the active GPU
+// hours, and the cost of each group.
 func amounts(of func(amount string) string) []string {
 	energy := `(` + of("energy_joules") + `) / ` + kWh
 	return []string{energy, `(` + of("idle_energy_joules") + `) / ` + kWh, `(` + of("gpu_seconds") + `) / 3600`, `(` + of("active_seconds") + `) / 3600`, cost(energy)}
 }
 
-// statement is a month by team and namespace, whose command is gpuledger-archive statement.
+// statement is the dashboard of a month by team and namespace. The command for the same question is
+// gpuledger-archive statement.
 func statement() *dashboard.DashboardBuilder {
 	boards := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
 	pods := fill(`sum(HOURS) / KWH`, "HOURS", sumOfHours(`gpuledger:namespace_energy_joules:increase1h{cluster=~"$cluster"}`), "KWH", kWh)
@@ -53,11 +55,11 @@ func statement() *dashboard.DashboardBuilder {
 		WithVariable(text("pue", "PUE", "1.3")).
 		WithPanel(number(words{"Energy of all boards", "Energy of all boards in the full hours of the month: the total of the statement.", noRules}, quarter, "kwatth", boards).
 			Thresholds(from("text")).Decimals(1)).
-		WithPanel(number(words{"Unattributed", "Energy of all boards that no pod or unit is charged for: the line (unattributed) of the statement.", noRules}, quarter, "kwatth", boards+` - `+charged).
+		WithPanel(number(words{"Unattributed", "Energy of all boards for which no pod or unit is charged: the line (unattributed) of the statement.", noRules}, quarter, "kwatth", boards+` - `+charged).
 			Thresholds(from("text")).Decimals(1)).
 		WithPanel(number(words{"Cost of pods and units", "Energy charged to all pods and units × price × PUE, in the currency of the price.", noRules}, quarter, "none", cost(charged)).
 			Thresholds(from("text")).Decimals(2)).
-		WithPanel(number(words{"Hours counted", "Full hours of the month that the rules have; of several clusters, the lowest. If it is less than the month, the statement is not complete.", noRules}, quarter, "none",
+		WithPanel(number(words{"Hours counted", "Full hours of the month that the rules have recorded, for the cluster with the fewest hours. If it is less than the month, the statement is not complete.", noRules}, quarter, "none",
 			fill(`min(count_over_time(group by (cluster) (HOUR)[$__range:1h] offset -61m))`, "HOUR", hour(`gpuledger:fleet_energy_joules:increase1h{cluster=~"$cluster"}`))).
 			Thresholds(from("text"))).
 		WithPanel(rows(words{"Teams", "Energy, its idle part, GPU hours and cost of each team: the label team of namespaces (kube-state-metrics), or the account of Slurm jobs.", noRules}, full, billed([]column{
