@@ -5,12 +5,12 @@
 #   docker build --target gpuledger-reconciler .  the reconciler
 #   docker build --target gpuledger-archive .     the archive
 #
-# Everything is cross-compiled, so no stage runs programs of another architecture. The only
-# base is Debian with the Go version of go.mod's toolchain line. The images contain programs
-# built in it and files from Debian's signed packages.
+# Everything is cross-compiled, so no stage runs programs of another architecture. The only base is
+# Debian with the Go version of go.mod's toolchain line. The images contain programs that are built
+# in it, and files from Debian's signed packages.
 #
-# The digest is the one of the index of all architectures; dependabot updates it. A release
-# without a digest fails. To compare it with the digest of the tag:
+# The digest belongs to the index of all architectures; dependabot updates it. A release without a
+# digest fails. To compare it with the digest of the tag:
 #
 #   docker buildx imagetools inspect golang:1.26.8-bookworm
 FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26.8-bookworm@sha256:a688600ca24f8a4d3ca77f95b0dd40704a9fc787c826660eb7ba0b641b8b175d AS source

@@ -34,7 +34,7 @@ export CGO_CFLAGS
 LAZY := -extldflags=-Wl,-z,lazy
 
 # The exporter is linked with tools/floor, for systems with an older C library. Go's own resolver is
-# used, because the C library's has newer symbols.
+# used, because the C library's resolver needs newer symbols.
 
 # Tests are linked without debug information, which takes half of the linker's time. Their packages are
 # compiled without paths, so that a clone in another folder finds them in the build cache.
@@ -50,7 +50,8 @@ LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 # The packages with the longest tests start first, so that none of them runs alone at the end.
 LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app ./internal/archive
 
-# SQLite is translated from C. Its driver gives it the address of a pinned Go variable, where the check of pointers allows none.
+# SQLite is translated from C. Its driver returns the address of a pinned Go variable, which the
+# check of pointers does not allow.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-d=checkptr=0
 
 # The linters also check files with the build tags e2e and realtime.
@@ -117,8 +118,8 @@ IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
 E2EARGS       = -tags e2e -trimpath -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
 E2E           = go test $(E2EARGS)
 
-# The temporary files of these targets are in memory, if there is enough of it. Those of e2e are not:
-# Prometheus reserves space in its files, which memory has to fill.
+# The temporary files of these targets are in memory, if there is enough of it. Those of e2e are
+# not: Prometheus reserves space in its files, which then takes memory.
 IN_MEMORY := test test-realtime check rendered race real fuzz bench-blindness
 $(IN_MEMORY): export TMPDIR := $(if $(wildcard tools/tempdir),$(shell tools/tempdir))
 
@@ -219,8 +220,8 @@ e2e-suites: build chart
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_BIN) $(GOTESTSUM) $(E2EARGS) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
 		deploy reconciler rulers archive rules history dashboards queries cluster) ./test/alerts ./test/demo
 
-# The tests that install and remove everything have a cluster of their own: they wait dozens of times
-# until namespaces are deleted.
+# The tests that install and remove everything have their own cluster, because they wait dozens of
+# times until namespaces are deleted.
 INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|Readme|Flux|ArgoCD)$$
 
 .PHONY: e2e-installs

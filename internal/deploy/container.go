@@ -11,8 +11,8 @@ import (
 // with such names already has the container.
 const Name = "gpuledger"
 
-// partOf are the labels of every generated object. They are used to find all objects for their
-// removal.
+// partOf contains the labels of every generated object, by which all objects can be found and
+// removed.
 var partOf = map[string]string{"app.kubernetes.io/part-of": Name}
 
 // Image is the exporter's image without a tag. The manifests name it by version, because the
@@ -145,8 +145,8 @@ const (
 // injectedBy is the annotation that names the origin of an added container.
 const injectedBy = "gpuledger.io/injected-by"
 
-// Annotations returns the annotations of a pod with the container; origin is what added it, or
-// empty.
+// Annotations returns the annotations of a pod with the container. origin names the mechanism that
+// added the container, or is empty.
 func Annotations(origin string) map[string]string {
 	annotations := map[string]string{nriAnnotation: nriGPUs}
 	if origin != "" {

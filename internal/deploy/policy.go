@@ -94,7 +94,7 @@ func matchConditions() []admissionv1.MatchCondition {
 		// Windows has no hostPID, and its containers have no uid.
 		{Name: "runs-linux", Expression: "object.spec.?os.name.orValue('linux') == 'linux' && " +
 			"object.spec.?nodeSelector[?'" + corev1.LabelOSStable + "'].orValue('linux') == 'linux'"},
-		// Invalid together with the host's PIDs.
+		// shareProcessNamespace is invalid together with the host's PIDs.
 		{Name: "shares-no-processes", Expression: "!object.spec.?shareProcessNamespace.orValue(false)"},
 		// In the host's network the exporter's port would be a port of the node. A pod that already
 		// uses it, such as the replaced pod, would keep the device plugin from being scheduled.
@@ -110,7 +110,8 @@ func matchConditions() []admissionv1.MatchCondition {
 		// optional Secret may be missing, but its name must be valid.
 		{Name: "names-secrets", Expression: trimmed("webSecret") + ".matches('^(" + secretName + ")?$') && " +
 			words("pullSecrets") + ".all(s, s.matches('^" + secretName + "$'))"},
-		// Without the parameter no node is selected, so that a lost setting never extends a roll-out.
+		// Without the parameter no node is selected, so that a lost setting never extends a
+		// roll-out to more nodes.
 		{Name: "is-on-a-chosen-node", Expression: "'*' in " + words("nodes") + " || " +
 			"object.spec.?affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms.orValue([])" +
 			".exists(t, t.?matchFields.orValue([]).exists(f, f.key == 'metadata.name' && " +
@@ -190,7 +191,8 @@ func annotate(key, value string) operation {
 	return operation{"'/metadata/annotations/' + jsonpatch.escapeKey(" + celString(key) + ")", celString(value)}
 }
 
-// forNVIDIA returns what [Container] has in addition to [PlainContainer], and the annotation.
+// forNVIDIA returns the operations that add the annotation, and the differences between [Container]
+// and [PlainContainer].
 func forNVIDIA() []operation {
 	operations := []operation{annotate(nriAnnotation, nriGPUs)}
 	for i, env := range nvidiaEnv {

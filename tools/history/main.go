@@ -1,10 +1,11 @@
 // History writes the record of a fleet as Prometheus blocks, for measurements. Every GPU is scraped
-// every minute, each node runs one pod a day on all its GPUs, and one board in a hundred swaps places
-// with another. The blocks have the final size of a Prometheus with this retention, a tenth of it.
+// every minute, each node runs one pod a day on all its GPUs, and one board in a hundred swaps
+// places with another. The blocks have the final size of blocks in a Prometheus with this
+// retention: a tenth of the retention.
 //
 // Placements, pods and results of rules cover the whole time. Counters cover the whole fleet in the
-// last three days, and one node in ten before that: queries of more than a day of them are about a
-// board or a chassis.
+// last three days, and one node in ten before that: queries that read them for more than a day are
+// about a board or a chassis.
 package main
 
 import (
@@ -83,8 +84,8 @@ func (f *fleet) at(minute int) int64 {
 // block is a block that is being written.
 type block struct {
 	*fleet
-	first, last int                     // days, the last one not included
-	shared      map[shape][]chunks.Meta // what series of a shape have in common
+	first, last int                     // days, excluding the last one
+	shared      map[shape][]chunks.Meta // data that series of a shape have in common
 	series      []series
 	samples     uint64
 	sizes       map[string]size // by metric
@@ -100,10 +101,10 @@ type series struct {
 type shape struct {
 	kind            string
 	curve           int
-	from, to, every int // minutes, the last one not included
+	from, to, every int // minutes, excluding the last one
 }
 
-// block writes the block of some days and returns the number of its samples.
+// block writes the block of consecutive days and returns the number of its samples.
 func (f *fleet) block(out string, first, last int, sizes map[string]size) (samples uint64, err error) {
 	id := ulid.MustNew(uint64(f.at(first*day)), rand.NewChaCha8([32]byte{byte(first)}))
 	dir := filepath.Join(out, id.String())

@@ -8,8 +8,8 @@ import (
 // place is the place of a GPU.
 type place struct{ node, slot int }
 
-// places returns the places of a GPU before and after the day on which it is moved. One in a
-// hundred swaps places with the one half a fleet away; the others are never moved.
+// places returns the places of a GPU before and after the day on which it is moved. One GPU in a
+// hundred swaps places with the GPU half a fleet away; the others are never moved.
 func (f *fleet) places(gpu int) (before, after place, moved int) {
 	at := func(g int) place { return place{g / gpusPerNode, g % gpusPerNode} }
 	before, after, moved = at(gpu), at(gpu), f.days
@@ -31,14 +31,15 @@ func uuid(gpu int) string {
 	return fmt.Sprintf("GPU-%08x-4c1f-41ef-9d0a-a088c2aa0117", gpu*2654435761%(1<<32))
 }
 
-// namespace and workload are those of the pod that a node runs on a day.
+// namespace and workload return the namespace and the workload of the pod that a node runs on a
+// day.
 func namespace(node int) string     { return "team-" + strconv.Itoa(node%40) }
 func workload(node, day int) string { return "train-" + strconv.Itoa((node*7+day)%10) }
 func podUID(node, day int) string {
 	return fmt.Sprintf("%08x-%04x-4000-a000-%012x", node*40503+day, day, node)
 }
 
-// counted returns the first day with counters of a node.
+// counted returns the first day on which a node has counters.
 func (f *fleet) counted(node int) int {
 	if node%10 == 0 {
 		return 0
@@ -127,7 +128,7 @@ func (b *block) addHours(gpu, node, d int) {
 	}
 }
 
-// hourly lists the amounts for which rules have hours.
+// hourly contains the amounts for which rules record hours.
 var hourly = []string{"energy_joules", "idle_energy_joules", "exclusive_energy_joules", "gpu_seconds", "active_seconds"}
 
 // model is the model of all GPUs.

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Names of rootless containers for gpuledger, run by their user as long as the session lasts: writes the id, name and image of each
-# running container into the file that root made for the user, at the start of this script and of each container.
+# Names of rootless containers for gpuledger, run by their user as long as the session lasts: writes
+# the id, name and image of each running container into the file that root created for the user. It
+# writes when this script starts and when a container starts.
 set -f
 file=${GPULEDGER_NAMES:-/run/gpuledger-names/$(id -u)} format='{{.ID}} {{.Names}} {{.Image}}'
 # Without DOCKER_HOST, docker could list the containers of root.

@@ -1,9 +1,9 @@
 // Backfill writes a history of series, and the results of recording rules for it, as Prometheus
 // blocks. The demo begins with them.
 //
-// It reads a JSON object for each series on standard input: labels, and knots of a minute since 1970
-// and a value in thousandths. Between two knots the value is on a line, so that a counter needs few
-// knots. Several objects with the same labels must not overlap.
+// It reads a JSON object for each series on standard input: labels, and knots, each with a minute
+// since 1970 and a value in thousandths. Between two knots the value is on a line, so that a
+// counter needs few knots. Several objects with the same labels must not overlap.
 package main
 
 import (
@@ -31,8 +31,8 @@ import (
 const (
 	// phase is the second of a minute in which all series are scraped.
 	phase = 7
-	// every is the distance of samples in minutes before the last recent minutes, which have all. It is the
-	// largest gap that the archive accepts.
+	// every is the distance of samples in minutes. Only the last recent minutes have a sample in
+	// each minute. It is the largest gap that the archive accepts.
 	every, recent = 3, 3 * 24 * 60
 	// block is the length of a block.
 	block = 10 * 24 * time.Hour
@@ -41,7 +41,7 @@ const (
 func main() {
 	out := flag.String("out", "", "`folder` to which blocks are added")
 	rules := flag.String("rules", "", "glob `pattern` of the rule files")
-	now := flag.Int64("now", time.Now().Unix()/60, "`minute` since 1970 after the last one")
+	now := flag.Int64("now", time.Now().Unix()/60, "`minute` since 1970 that follows the last sample")
 	flag.Parse()
 	if err := run(context.Background(), os.Stdin, *out, *rules, *now); err != nil {
 		fmt.Fprintln(os.Stderr, "backfill:", err)
@@ -57,7 +57,7 @@ func run(ctx context.Context, in io.Reader, out, rules string, now int64) (err e
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	opts := tsdb.DefaultHeadOptions()
-	// Samples may be older than those of other series by half of this.
+	// Samples may be older than samples of other series by half of this time.
 	opts.ChunkRange, opts.ChunkDirRoot = (10 * 365 * 24 * time.Hour).Milliseconds(), scratch
 	head, err := tsdb.NewHead(nil, slog.New(slog.DiscardHandler), nil, nil, opts, tsdb.NewHeadStats())
 	if err != nil {
@@ -151,7 +151,7 @@ func write(ctx context.Context, head *tsdb.Head, out string) error {
 	for from := head.MinTime(); from < end; from += block.Milliseconds() {
 		until := min(from+block.Milliseconds(), end)
 		group.Go(func() error {
-			// A range includes its end, a block does not.
+			// A range includes its end, but a block does not.
 			_, err := compactor.Write(out, tsdb.NewRangeHead(head, from, until-1), from, until, nil)
 			return err
 		})

@@ -22,17 +22,20 @@ import (
 )
 
 const (
-	// slow is the least interval of the groups that are evaluated. Results of others have no use in the past.
+	// slow is the minimum interval of the groups that are evaluated. Results of faster groups are
+	// not used for the past.
 	slow = 15 * time.Minute
 	// step and offset are the times of evaluation: results of an hour are known early in the next one, and sums of
 	// such results from its 32nd minute on.
 	step, offset = 30 * time.Minute, 7 * time.Minute
-	// part is the time that one query covers. The last query covers more time, at the interval of the rules: dashboards
-	// read a sum for 59 minutes, and one evaluation an hour would leave a gap until the server evaluates the rules.
+	// part is the length of time that one query covers. The last query covers more time, at the
+	// interval of the rules: dashboards read a sum for 59 minutes, and one evaluation an hour would
+	// leave a gap until the server evaluates the rules.
 	part = 4 * 24 * time.Hour
 )
 
-// evaluate adds the results of the recording rules of slow groups, file by file in the order of their names.
+// evaluate adds the results of the recording rules of slow groups. It processes the files in the
+// order of their names.
 func evaluate(ctx context.Context, head *tsdb.Head, pattern string) error {
 	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
@@ -114,7 +117,7 @@ func query(ctx context.Context, engine *promql.Engine, head *tsdb.Head, expr str
 	matrix, err := q.Exec(ctx).Matrix()
 	matrix = slices.Clone(matrix)
 	for i := range matrix {
-		matrix[i].Floats = slices.Clone(matrix[i].Floats) // Close recycles those of the query
+		matrix[i].Floats = slices.Clone(matrix[i].Floats) // copied, because Close recycles the points of the query
 	}
 	return matrix, err
 }
