@@ -74,7 +74,7 @@ func sinkTable(out *bytes.Buffer) {
 	}
 }
 
-// rows returns the rows of all flags, sorted by name.
+// rows returns the table rows of all flags, sorted by name.
 func rows(flags *flag.FlagSet) []string {
 	var all []string
 	flags.VisitAll(func(f *flag.Flag) { all = append(all, row(f)) })

@@ -18,8 +18,8 @@ import (
 //go:embed metrics.md.tmpl
 var metricsTemplate string
 
-// family is a table of metrics. Labels and a flag that all its metrics share are above the table
-// and not in each row.
+// family is a table of metrics. Labels that all its metrics share, and a shared flag, are written
+// above the table and not in each row.
 type family struct {
 	Name    string
 	Labels  []string
@@ -31,7 +31,7 @@ type family struct {
 type cost struct {
 	Per    string
 	Series int
-	// Hidden are the numbers of them that a flag can hide.
+	// Hidden contains, by flag, how many of these series the flag can hide.
 	Hidden []hidden
 }
 
