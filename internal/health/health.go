@@ -173,10 +173,16 @@ func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
 			add(fabricProblem, problems)
 		}
 	}
-	if g.Reading == nil {
-		return found
+	if g.Reading != nil {
+		found = append(found, readConditions(g.Reading)...)
 	}
-	if rows := g.Reading.RowRemap; rows != nil {
+	return found
+}
+
+// readConditions returns the states in the last reading.
+func readConditions(r *gpu.Reading) (found []Evidence) {
+	add := func(code, detail string) { found = append(found, condition(code, labelvalue.Valid(detail))) }
+	if rows := r.RowRemap; rows != nil {
 		if rows.Failed {
 			add(rowRemapFailure, "")
 		}
@@ -184,21 +190,21 @@ func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
 			add(rowRemapPending, "")
 		}
 	}
-	if exceeded := value(g, gpu.SRAMThresholdExceeded); exceeded != nil && *exceeded > 0 {
+	if exceeded := value(r, gpu.SRAMThresholdExceeded); exceeded != nil && *exceeded > 0 {
 		add(sramThreshold, "")
 	}
-	width, most := value(g, gpu.PCIeLinkWidth), value(g, gpu.PCIeLinkWidthMax)
+	width, most := value(r, gpu.PCIeLinkWidth), value(r, gpu.PCIeLinkWidthMax)
 	if width != nil && most != nil && *width < *most {
 		add(pcieNarrow, fmt.Sprintf("x%.0f of x%.0f", *width, *most))
 	}
-	switch action := g.Reading.Recovery; action {
+	switch action := r.Recovery; action {
 	case "", gpu.RecoveryNone:
 	case gpu.RecoveryReset, gpu.RecoveryReboot, gpu.RecoveryDrainAndReset, gpu.RecoveryBusReset, gpu.RecoverySystemReboot:
 		add(recoveryReset, action)
 	default: // also an action of a newer driver
 		add(recoveryOther, action)
 	}
-	for _, e := range g.Reading.RASErrors {
+	for _, e := range r.RASErrors {
 		if e.Type == gpu.RASUncorrectable && e.Count > 0 {
 			add(rasUncorrectable, e.Block)
 			found[len(found)-1].Count = e.Count
@@ -208,12 +214,12 @@ func conditions(g *gpu.GPU, silent bool) (found []Evidence) {
 }
 
 // value returns the value of a metric without labels, nil if the GPU does not report it.
-func value(g *gpu.GPU, m gpu.HealthMetric) *float64 {
-	i := slices.IndexFunc(g.Reading.Health, func(v gpu.HealthValue) bool { return v.Metric == m })
+func value(r *gpu.Reading, m gpu.HealthMetric) *float64 {
+	i := slices.IndexFunc(r.Health, func(v gpu.HealthValue) bool { return v.Metric == m })
 	if i < 0 {
 		return nil
 	}
-	return &g.Reading.Health[i].Value
+	return &r.Health[i].Value
 }
 
 // problemsOf lists the present problems of a fabric.

@@ -60,7 +60,7 @@ func driverState(w *world, e Engine, faults []Fault, live bool) []byte {
 		}
 		writeProcesses(&r, w, i)
 		writeGPU(&r, w, b, w.memoryUsed(i))
-		writeHealth(&r, w, b)
+		writeHealth(&r, b)
 		if b.MIG != nil {
 			for _, i := range b.offered(w.at) {
 				writeInstance(&r, b, i)

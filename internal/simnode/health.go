@@ -10,7 +10,7 @@ const links = 18
 var zeroHealth = []int{11, 12, 22, 23, 29, 30, 31, 38, 45, 52, 59, 76, 77, 78, 79, 94, 169, 173, 174, 175, 176, 177, 178, 179, 180, 181, 182, 183}
 
 // writeHealth adds the values of a board's health: those of a Hopper GPU without errors.
-func writeHealth(r *record, w *world, b *board) {
+func writeHealth(r *record, b *board) {
 	fields := []any{"gpu", b.UUID}
 	field := func(id int, value any) { fields = append(fields, fmt.Sprintf("field%d", id), value) }
 	field(1, 1)
