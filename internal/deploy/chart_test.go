@@ -252,7 +252,10 @@ func TestChartKubernetes(t *testing.T) {
 		{[]string{"--kube-version=1.30.0"}, ""},
 		{[]string{"--kube-version=1.29.9"}, "1.30"},
 		{[]string{"--kube-version=1.36.2", valuesOf("operator")}, ""},
-		{[]string{"--kube-version=1.35.0", valuesOf("operator")}, "exporter.mode=daemonset"},
+		{[]string{"--kube-version=1.35.0", valuesOf("operator")}, ""},
+		{[]string{"--kube-version=1.35.0", valuesOf("operator"), "--set=sidecar.injector=policy"}, "sidecar.injector=webhook"},
+		{[]string{valuesOf("webhook"), "--set=reconciler.enabled=false"}, "needs reconciler.enabled"},
+		{[]string{valuesOf("operator"), "--set=sidecar.webhook.existingSecret=x"}, "no effect with an admission policy"},
 		{[]string{"--kube-version=1.35.0", "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy", valuesOf("operator")}, ""},
 		{[]string{"--set=exporter.mode=sidecar"}, "needs devicePlugin.namespace"},
 		{[]string{"--set=exporter.mode=sidecar,devicePlugin.namespace=nvidia"}, ""},
@@ -289,6 +292,47 @@ func TestChartOwners(t *testing.T) {
 		if _, err := template(t, "--set-json=reconciler.owners="+wrong); err == nil || !strings.Contains(err.Error(), "reconciler.owners") {
 			t.Errorf("%s: %v, want an error that names the value", wrong, err)
 		}
+	}
+}
+
+// TestChartInjector checks for Kubernetes versions and APIs which kind of admission adds the sidecar, and that the
+// values of the webhook have an effect.
+func TestChartInjector(t *testing.T) {
+	const policy, webhook = "MutatingAdmissionPolicygpuledger", "MutatingWebhookConfigurationgpuledger"
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--kube-version=1.36.0"}, policy},
+		{[]string{"--kube-version=1.35.9"}, webhook},
+		{[]string{"--kube-version=1.30.0"}, webhook},
+		{[]string{"--kube-version=1.34.0", "--api-versions=admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy"}, policy},
+		{[]string{"--kube-version=1.36.0", "--set=sidecar.injector=webhook"}, webhook},
+	}
+	for _, tt := range tests {
+		text, err := template(t, append(tt.args, valuesOf("operator"))...)
+		check(t, err)
+		got := ""
+		for key := range objects(t, text) {
+			for _, kind := range []string{policy, webhook} {
+				if strings.ReplaceAll(key, "<nil>", "") == kind {
+					got += kind
+				}
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.args, got, tt.want)
+		}
+	}
+	text, err := template(t, valuesOf("webhook"), "--set=sidecar.webhook.existingSecret=mine,sidecar.webhook.annotations.a=b,namespaceOverride=elsewhere")
+	check(t, err)
+	for _, part := range []string{"--webhook.certificates=/etc/gpuledger/webhook", "secretName: mine", "a: b", "namespace: elsewhere"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the objects do not contain %q", part)
+		}
+	}
+	if strings.Contains(text, "kind: Secret") || strings.Contains(text, "namespace: gpuledger\n") || strings.Contains(text, "serviceaccount:gpuledger:") {
+		t.Error("the objects contain the Secret of the reconciler's certificates, or the default namespace")
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
 // DaemonSet returns the exporter's own DaemonSet, for clusters without a device plugin to add it
@@ -28,7 +30,7 @@ func DaemonSet() *appsv1.DaemonSet {
 				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: new(intstr.FromString("10%"))},
 			},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: Annotations("")},
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: sidecar.Annotations("")},
 				Spec: corev1.PodSpec{
 					ServiceAccountName:           "gpuledger-exporter",
 					AutomountServiceAccountToken: new(false),
@@ -42,8 +44,8 @@ func DaemonSet() *appsv1.DaemonSet {
 						{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 						{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists},
 					},
-					Containers: []corev1.Container{Container(Image + Tag)},
-					Volumes:    Volumes(),
+					Containers: []corev1.Container{sidecar.Container(Image + Tag)},
+					Volumes:    sidecar.Volumes(),
 				},
 			},
 		},

@@ -14,6 +14,7 @@ import (
 	syaml "sigs.k8s.io/yaml"
 
 	"github.com/gpuledger/gpuledger/internal/deploy"
+	"github.com/gpuledger/gpuledger/internal/sidecar"
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
@@ -39,8 +40,8 @@ func TestParameters(t *testing.T) {
 	check(t, err)
 	parameters := &corev1.ConfigMap{}
 	check(t, syaml.UnmarshalStrict(text, parameters))
-	if parameters.Namespace != deploy.ParametersNamespace || parameters.Name != deploy.ParametersName {
-		t.Errorf("the policy reads %s/%s, want the name of the shipped ConfigMap", deploy.ParametersNamespace, deploy.ParametersName)
+	if parameters.Namespace != deploy.ParametersNamespace || parameters.Name != sidecar.ParametersName {
+		t.Errorf("the policy reads %s/%s, want the name of the shipped ConfigMap", deploy.ParametersNamespace, sidecar.ParametersName)
 	}
 	if diff := cmp.Diff(map[string]string{"image": deploy.Image + deploy.Tag}, parameters.Data); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -148,7 +149,7 @@ func TestKubeletRoot(t *testing.T) {
 	patch := &appsv1.DaemonSet{}
 	check(t, syaml.UnmarshalStrict([]byte(component.Patches[0].Patch), patch))
 	var want []corev1.Volume
-	for _, v := range deploy.Volumes() {
+	for _, v := range sidecar.Volumes() {
 		if v.HostPath == nil {
 			continue
 		}

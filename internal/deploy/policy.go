@@ -2,26 +2,22 @@ package deploy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
-// ParametersNamespace and ParametersName name the ConfigMap with the policy's parameters:
-// the image, the nodes and other settings of a cluster. Without the ConfigMap, the image or the
-// nodes, nothing is injected.
-const (
-	ParametersNamespace = "gpuledger"
-	ParametersName      = "gpuledger-sidecar"
-)
+// ParametersNamespace is the namespace of the ConfigMap with the policy's parameters.
+const ParametersNamespace = "gpuledger"
 
 // pluginContainers are the names of the device plugin's container in the static manifest and the
 // Helm chart, and in the GPU Operator, and of AMD's device plugin.
-var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin", amdContainer}
-
-const amdContainer = "amdgpu-dp-cntr"
+var pluginContainers = slices.Concat([]string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}, sidecar.AMDContainers)
 
 // creators are the users of the DaemonSet controller: its own account, and the account of the
 // controller manager.
@@ -41,7 +37,7 @@ func Policy() *admissionv1.MutatingAdmissionPolicy {
 			ReinvocationPolicy: admissionv1.IfNeededReinvocationPolicy,
 			ParamKind:          &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
 			MatchConstraints:   matchConstraints(),
-			MatchConditions:    matchConditions(),
+			MatchConditions:    slices.Concat(matchConditions(), parameterConditions()),
 			Variables:          variables(),
 			Mutations: []admissionv1.Mutation{{
 				PatchType: admissionv1.PatchTypeJSONPatch,
@@ -59,7 +55,7 @@ func Binding() *admissionv1.MutatingAdmissionPolicyBinding {
 		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
 			PolicyName: Name,
 			ParamRef: &admissionv1.ParamRef{
-				Namespace: ParametersNamespace, Name: ParametersName,
+				Namespace: ParametersNamespace, Name: sidecar.ParametersName,
 				ParameterNotFoundAction: new(admissionv1.AllowAction),
 			},
 		},
@@ -83,14 +79,18 @@ func matchConstraints() *admissionv1.MatchResources {
 	}
 }
 
-// matchConditions selects the pods that get the container. All conditions must hold.
+// pluginCondition is the name of the condition that selects the device plugin's pods.
+const pluginCondition = "is-a-device-plugin"
+
+// matchConditions select the pods that get the container, together with [parameterConditions]. All
+// conditions must hold.
 func matchConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
 		// The policy grants the host's PIDs. A user who can create pods must not get them by
 		// naming a container like the device plugin's container.
 		{Name: "created-by-the-daemonset-controller", Expression: "request.userInfo.username in " + literal("", creators)},
 		{Name: "owned-by-a-daemonset", Expression: "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))"},
-		{Name: "is-a-device-plugin", Expression: "object.spec.containers.exists(c, c.name in " + literal("", pluginContainers) + ")"},
+		{Name: pluginCondition, Expression: "object.spec.containers.exists(c, c.name in " + literal("", pluginContainers) + ")"},
 		// Windows has no hostPID, and its containers have no uid.
 		{Name: "runs-linux", Expression: "object.spec.?os.name.orValue('linux') == 'linux' && " +
 			"object.spec.?nodeSelector[?'" + corev1.LabelOSStable + "'].orValue('linux') == 'linux'"},
@@ -104,12 +104,19 @@ func matchConditions() []admissionv1.MatchCondition {
 		{Name: "has-no-resources-of-its-own", Expression: "!has(object.spec.resources)"},
 		{Name: "not-yet", Expression: "!(object.spec.containers + object.spec.?initContainers.orValue([])).exists(c, c.name == 'gpuledger') && " +
 			"!object.spec.?volumes.orValue([]).exists(v, v.name.startsWith('gpuledger-'))"},
+	}
+}
+
+// parameterConditions are the conditions on the parameters. A webhook's match conditions cannot read
+// them; [sidecar.Parameters.Refuse] has the same rules.
+func parameterConditions() []admissionv1.MatchCondition {
+	return []admissionv1.MatchCondition{
 		// A container without an image, or with a space in its name, would make the pod invalid.
 		{Name: "has-an-image", Expression: trimmed("image") + ".matches('^[!-~]+$')"},
 		// The kubelet cannot read a Secret with an invalid name and does not start the pod. An
 		// optional Secret may be missing, but its name must be valid.
-		{Name: "names-secrets", Expression: trimmed("webSecret") + ".matches('^(" + secretName + ")?$') && " +
-			words("pullSecrets") + ".all(s, s.matches('^" + secretName + "$'))"},
+		{Name: "names-secrets", Expression: trimmed("webSecret") + ".matches('^(" + sidecar.SecretName + ")?$') && " +
+			words("pullSecrets") + ".all(s, s.matches('^" + sidecar.SecretName + "$'))"},
 		// Without the parameter no node is selected, so that a lost setting never extends a
 		// roll-out to more nodes.
 		{Name: "is-on-a-chosen-node", Expression: "'*' in " + words("nodes") + " || " +
@@ -118,9 +125,6 @@ func matchConditions() []admissionv1.MatchCondition {
 			"f.?values.orValue([]).exists(n, n in " + words("nodes") + ")))"},
 	}
 }
-
-// secretName matches valid names of a Secret.
-const secretName = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 
 // parameter returns the expression of a parameter's value, which is empty if it is missing.
 func parameter(key string) string { return fmt.Sprintf("params.?data.?%s.orValue('')", key) }
@@ -141,7 +145,7 @@ func variables() []admissionv1.Variable {
 		{Name: "pullSecrets", Expression: words("pullSecrets")},
 		{Name: "webSecret", Expression: trimmed("webSecret")},
 		{Name: "selinuxType", Expression: trimmed("selinuxType")},
-		{Name: "amd", Expression: "object.spec.containers.exists(c, c.name == " + celString(amdContainer) + ")"},
+		{Name: "amd", Expression: "object.spec.containers.exists(c, c.name in " + literal("", sidecar.AMDContainers) + ")"},
 		// The path of the container after it is appended.
 		{Name: "container", Expression: "'/spec/containers/' + string(size(object.spec.containers))"},
 	}
@@ -158,13 +162,13 @@ func (o operation) String() string {
 // empty for some pods.
 func mutation() string {
 	always := []operation{
-		annotate(injectedBy, "MutatingAdmissionPolicy "+Name),
+		annotate(sidecar.InjectedBy, "MutatingAdmissionPolicy "+Name),
 		{"'/spec/hostPID'", "true"},
 	}
-	for _, volume := range Volumes() {
+	for _, volume := range sidecar.Volumes() {
 		always = append(always, addVolume(volume))
 	}
-	always = append(always, operation{"'/spec/containers/-'", literal("Object.spec.containers", PlainContainer("${image}"))})
+	always = append(always, operation{"'/spec/containers/-'", literal("Object.spec.containers", sidecar.PlainContainer("${image}"))})
 
 	return strings.Join([]string{
 		when("!has(object.metadata.annotations)", operation{"'/metadata/annotations'", "{}"}),
@@ -176,9 +180,9 @@ func mutation() string {
 			literal("Object.spec.containers.securityContext.seLinuxOptions", corev1.SELinuxOptions{Type: "${selinuxType}"}),
 		}),
 		when("variables.webSecret != ''",
-			addVolume(webVolume("${webSecret}")),
-			operation{"variables.container + '/volumeMounts/-'", literal("Object.spec.containers.volumeMounts", webMount())},
-			operation{"variables.container + '/args/-'", celString(webArg)}),
+			addVolume(sidecar.WebVolume("${webSecret}")),
+			operation{"variables.container + '/volumeMounts/-'", literal("Object.spec.containers.volumeMounts", sidecar.WebMount())},
+			operation{"variables.container + '/args/-'", celString(sidecar.WebArg)}),
 		"variables.arguments.map(a, " + operation{"variables.container + '/args/-'", "a"}.String() + ")",
 		when("size(variables.pullSecrets) > 0 && !has(object.spec.imagePullSecrets)", operation{"'/spec/imagePullSecrets'", "[]"}),
 		"variables.pullSecrets.filter(s, !object.spec.?imagePullSecrets.orValue([]).exists(p, p.?name.orValue('') == s)).map(s, " + operation{
@@ -191,12 +195,12 @@ func annotate(key, value string) operation {
 	return operation{"'/metadata/annotations/' + jsonpatch.escapeKey(" + celString(key) + ")", celString(value)}
 }
 
-// forNVIDIA returns the operations that add the annotation, and the differences between [Container]
-// and [PlainContainer].
+// forNVIDIA returns the operations that add the annotation, and the differences between [sidecar.Container]
+// and [sidecar.PlainContainer].
 func forNVIDIA() []operation {
-	operations := []operation{annotate(nriAnnotation, nriGPUs)}
-	for i, env := range nvidiaEnv {
-		path := fmt.Sprintf("variables.container + '/env/%d'", nvidiaEnvAt+i)
+	operations := []operation{annotate(sidecar.NRIAnnotation, sidecar.NRIGPUs)}
+	for i, env := range sidecar.NVIDIAEnv {
+		path := fmt.Sprintf("variables.container + '/env/%d'", sidecar.NVIDIAEnvAt+i)
 		operations = append(operations, operation{path, literal("Object.spec.containers.env", env)})
 	}
 	return operations

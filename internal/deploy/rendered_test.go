@@ -25,6 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive"
 	"github.com/gpuledger/gpuledger/internal/deploy"
 	"github.com/gpuledger/gpuledger/internal/reconciler"
+	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
 // rendering is the output folder of make manifests.
@@ -310,7 +311,7 @@ func TestOneImage(t *testing.T) {
 		switch w.Kind + " " + w.Name {
 		case "DaemonSet gpuledger-prepull":
 			pulled = w.Spec.Template.Spec.Containers[0].Image
-		case "ConfigMap " + deploy.ParametersName:
+		case "ConfigMap " + sidecar.ParametersName:
 			check(t, yaml.Unmarshal(document, parameters))
 			added = parameters.Data["image"]
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
+	"github.com/gpuledger/gpuledger/internal/reconciler/injector"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
 	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
@@ -32,6 +33,7 @@ func Catalogue() []Section {
 		{Metrics: nodes.Catalogue(), Labels: nodes.Labels()},
 		{Metrics: workloads.Catalogue(), Labels: workloads.Labels()},
 		{Metrics: outbox.Catalogue(), Labels: outbox.Labels()},
+		{Metrics: injector.Catalogue(), Labels: injector.Labels()},
 		{Metrics: expected.Catalogue(), Labels: expected.Labels()},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/cli"
+	"github.com/gpuledger/gpuledger/internal/reconciler/injector"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
 	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
@@ -35,6 +36,7 @@ type Config struct {
 	Labels    nodes.Options
 	Workloads workloads.Options
 	Events    outbox.Options
+	Webhook   injector.Options
 	// Expected is the path of the expected inventory, empty for none.
 	Expected string
 
@@ -57,6 +59,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c.Labels.Register(fs)
 	c.Workloads.Register(fs)
 	c.Events.Register(fs)
+	c.Webhook.Register(fs)
 	fs.StringVar(&c.Expected, "expected-inventory", "", "CSV `file` with the expected inventory, or a directory of such files; see docs/runbooks/rma.md")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
@@ -76,6 +79,7 @@ func Parse(args []string, getenv func(string) string) (Config, error) {
 		return Config{}, fmt.Errorf("unexpected argument %q: flags are given as --name=value", fs.Arg(0))
 	}
 	err := c.validate()
+	c.Webhook.Namespace = c.Lease.Namespace
 	c.Labels.Resources = c.Workloads.Resources.Regexp
 	return *c, err
 }
@@ -90,7 +94,7 @@ func (c *Config) validate() error {
 			errs = append(errs, fmt.Errorf("--enable: %q is not a part; must be labels, workloads or both", part))
 		}
 	}
-	return errors.Join(append(errs, c.Log.Validate(), c.Serve.Validate(), c.Serve.ValidateKey(), c.Lease.validate(), c.Labels.Validate(), c.Workloads.Validate(), c.validateEvents())...)
+	return errors.Join(append(errs, c.Log.Validate(), c.Serve.Validate(), c.Serve.ValidateKey(), c.Lease.validate(), c.Labels.Validate(), c.Workloads.Validate(), c.validateEvents(), c.Webhook.Validate())...)
 }
 
 func (c *Config) validateEvents() error {

@@ -27,6 +27,9 @@ func (p *program) handler(server prometheus.Collector) (http.Handler, error) {
 	if p.outbox != nil {
 		registry.MustRegister(p.outbox)
 	}
+	if p.injector != nil {
+		registry.MustRegister(p.injector)
+	}
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger-reconciler",
 		Description: "Node labels with the identity of GPUs, and the workloads of GPU pods",
@@ -47,6 +50,9 @@ func (p *program) handler(server prometheus.Collector) (http.Handler, error) {
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
 		if !p.election.settled.Load() {
 			return "no leader elected yet"
+		}
+		if p.injector != nil {
+			return p.injector.NotReady()
 		}
 		return ""
 	}))

@@ -10,11 +10,13 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/expected"
+	"github.com/gpuledger/gpuledger/internal/reconciler/injector"
 	"github.com/gpuledger/gpuledger/internal/reconciler/nodes"
 	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
 	"github.com/gpuledger/gpuledger/internal/reconciler/workloads"
 	"github.com/gpuledger/gpuledger/internal/serve"
+	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
 // program is one replica.
@@ -27,6 +29,7 @@ type program struct {
 	workloads *workloads.Workloads
 	expected  *expected.Inventory // nil without an expected inventory
 	outbox    *outbox.Outbox      // nil without an archive
+	injector  *injector.Injector  // nil without a webhook
 }
 
 // Run serves until the context ends, or cleans up for the command cleanup.
@@ -58,6 +61,9 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		cfg.Labels.Listed = p.expected.Lists
 	}
 	p.nodes = nodes.New(cfg.Labels, log)
+	if cfg.Webhook.Address != "" {
+		p.injector = injector.New(cfg.Webhook, log)
+	}
 	server := serve.New(cfg.Serve, log)
 	handler, err := p.handler(server.Collector())
 	if err != nil {
@@ -71,14 +77,28 @@ func run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if p.outbox != nil {
 		g.Go(func() error { return p.outbox.Run(ctx) })
 	}
+	if p.injector != nil {
+		webhook := p.webhook(server)
+		g.Go(func() error { return webhook.Run(ctx, p.injector.Handler()) })
+	}
 	g.Go(func() error {
 		c, err := connect(ctx, cfg.Kubeconfig, log)
 		if err != nil {
 			return nil // the context has ended
 		}
+		if p.injector != nil {
+			g.Go(func() error { p.injector.Run(ctx, c.watches, p.failures); return nil })
+		}
 		return p.election.Run(ctx, c.kube, func(ctx context.Context) error { return p.lead(ctx, c) })
 	})
 	return g.Wait()
+}
+
+// webhook returns the server of the webhook, which has the limits of the program's server.
+func (p *program) webhook(beside *serve.Server) *serve.Server {
+	webhook := beside.Beside(p.cfg.Webhook.Address, serve.TLS{Certificate: p.injector.Certificate().Get, Rejected: p.injector.Rejected})
+	webhook.Receive(sidecar.Path)
+	return webhook
 }
 
 // lead runs the enabled parts for one term. An informer cannot be run twice, so each term has
@@ -95,6 +115,9 @@ func (p *program) lead(ctx context.Context, c cluster) error {
 		g.Go(func() error {
 			return p.workloads.Run(ctx, workloads.Cluster{Watches: c.watches, Kube: c.kube, Metadata: c.metadata, Pods: pods[0], Failures: p.failures})
 		})
+	}
+	if p.injector != nil {
+		g.Go(func() error { p.injector.Lead(ctx, c.watches, c.kube, p.failures); return nil })
 	}
 	for _, informer := range pods {
 		g.Go(func() error { informer.RunWithContext(ctx); return nil })

@@ -46,6 +46,7 @@ type Server struct {
 	pages, probes *queue
 	receiving     map[string]bool // paths
 	serving       func()
+	tls           *TLS        // nil for the web configuration
 	served        atomic.Bool // serving was called
 	inherited     []net.Listener
 	listening     atomic.Pointer[[]net.Listener] // nil while the server does not listen
@@ -139,6 +140,9 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []ne
 			return context.WithoutCancel(ctx)
 		}
 		g.Go(func() error {
+			if s.tls != nil {
+				return s.serveTLS(listener{l, s.connections}, server)
+			}
 			return web.Serve(listener{l, s.connections}, server, &web.FlagConfig{WebConfigFile: &s.cfg.WebConfigFile}, log)
 		})
 		g.Go(func() error {

@@ -7,7 +7,7 @@
 {{- range .object.subjects }}{{ if eq .namespace "gpuledger" }}{{ $_ := set . "namespace" $namespace }}{{ end }}{{ end }}
 {{- $change := printf "gpuledger.change.%s" .object.kind }}
 {{- if hasSuffix "AdmissionPolicy" $change }}{{ $change = "gpuledger.change.Policy" }}{{ end }}
-{{- $kinds := list "ConfigMap" "DaemonSet" "Deployment" "MutatingAdmissionPolicyBinding" "NetworkPolicy" "PodMonitor" "Policy" "PrometheusRule" }}
+{{- $kinds := list "ConfigMap" "DaemonSet" "Deployment" "MutatingAdmissionPolicyBinding" "MutatingWebhookConfiguration" "NetworkPolicy" "PodMonitor" "Policy" "PrometheusRule" }}
 {{- if has (trimPrefix "gpuledger.change." $change) $kinds }}{{ include $change . }}{{ end }}
 {{- end }}
 
@@ -118,6 +118,9 @@
 {{- $_ := set $.container "volumeMounts" (concat $mounts (default list $.container.volumeMounts)) }}
 {{- $_ := set $.pod "volumes" (concat $volumes (default list $.pod.volumes)) }}
 {{- $args = append $args (printf "--expected-inventory=%s" $folder) }}
+{{- end }}
+{{- if and (eq .root.Values.exporter.mode "sidecar") (eq (include "gpuledger.injector" .root) "webhook") }}
+{{- $args = concat $args (include "gpuledger.webhookArgs" . | fromYamlArray) }}
 {{- end }}
 {{- $_ := set .container "env" $env }}
 {{- $_ := set .container "args" (concat $args $v.extraArgs) }}
@@ -260,13 +263,47 @@ same pods, with one more label.
 {{- $_ := set .object "apiVersion" (include "gpuledger.policyVersion" .root) }}
 {{- $selector := first .object.spec.matchConstraints.namespaceSelector.matchExpressions }}
 {{- $_ := set $selector "values" (list (include "gpuledger.devicePlugin" .root | fromYaml).namespace) }}
+{{- include "gpuledger.changeHost" (dict "root" .root "conditions" .object.spec.matchConditions) }}
 {{- else }}
 {{- $condition := first .object.spec.matchConditions }}
 {{- $_ := set $condition "expression" ($condition.expression | replace "serviceaccount:gpuledger:" (printf "serviceaccount:%s:" (include "gpuledger.namespace" .root))) }}
-{{- if eq $v.reconciler.labels.scheme "gpuid" }}
+{{- if and (eq $v.reconciler.labels.scheme "gpuid") (eq .object.metadata.name "gpuledger-reconciler") }}
 {{- $prefixes := first .object.spec.variables }}
 {{- $_ := set $prefixes "expression" "['gpuledger.io/', 'gpuid.github.com/']" }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The pods that get the sidecar. Arguments: root, conditions. */}}
+{{- define "gpuledger.changeHost" -}}
+{{- with .root.Values.sidecar.host }}
+{{- $patch := $.root.Files.Get (printf "files/hosts/%s.yaml" .) | fromYamlArray }}
+{{- $condition := index $.conditions 2 }}
+{{- range $name, $value := (index $patch 1).value }}{{ $_ := set $condition $name $value }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "gpuledger.change.MutatingWebhookConfiguration" -}}
+{{- $webhook := first .object.webhooks }}
+{{- $_ := set $webhook.clientConfig.service "namespace" (include "gpuledger.namespace" .root) }}
+{{- $selector := first $webhook.namespaceSelector.matchExpressions }}
+{{- $_ := set $selector "values" (list (include "gpuledger.devicePlugin" .root | fromYaml).namespace) }}
+{{- include "gpuledger.changeHost" (dict "root" .root "conditions" $webhook.matchConditions) }}
+{{- with .root.Values.sidecar.webhook.annotations }}{{ $_ := set $.object.metadata "annotations" . }}{{ end }}
+{{- end }}
+
+{{/* The reconciler's webhook. Arguments: root, pod, container, args. */}}
+{{- define "gpuledger.webhookArgs" -}}
+{{- $_ := set .container "ports" (append .container.ports (dict "name" "webhook" "containerPort" 9843)) }}
+{{- $_ := set .container "lifecycle" (dict "preStop" (dict "sleep" (dict "seconds" 5))) }}
+- --webhook.listen-address=:9843
+{{- with .root.Values.sidecar.webhook.existingSecret }}
+{{- $_ := set $.pod.securityContext "fsGroup" $.pod.securityContext.runAsGroup }}
+{{- $volume := dict "name" "webhook" "secret" (dict "secretName" . "defaultMode" 288 "optional" true) }}
+{{- $_ := set $.pod "volumes" (append (default list $.pod.volumes) $volume) }}
+{{- $mount := dict "name" "webhook" "mountPath" "/etc/gpuledger/webhook" "readOnly" true }}
+{{- $_ := set $.container "volumeMounts" (append (default list $.container.volumeMounts) $mount) }}
+- --webhook.certificates=/etc/gpuledger/webhook
 {{- end }}
 {{- end }}
 

@@ -11,8 +11,17 @@
 {{- range $name, $set := $useless }}{{ if $set }}
 {{- fail (printf "%s has no effect with exporter.mode=sidecar, where the exporter is in the device plugin's pods: remove it, or use exporter.mode=daemonset" $name) }}
 {{- end }}{{ end }}
+{{- if ne (include "gpuledger.injector" .) "webhook" }}{{ range $name, $set := $v.sidecar.webhook }}{{ if $set }}
+{{- fail (printf "sidecar.webhook.%s has no effect with an admission policy: remove it, or use sidecar.injector=webhook" $name) }}
+{{- end }}{{ end }}
+{{- else if not $v.reconciler.enabled }}
+{{- fail "sidecar.injector=webhook needs reconciler.enabled: the reconciler serves the webhook" }}
+{{- end }}
 {{- else }}
-{{- range $section := list "devicePlugin" "sidecar" }}{{ range $name, $set := get $v $section }}{{ if $set }}
+{{- range $name, $set := $v.sidecar.webhook }}{{ if $set }}
+{{- fail (printf "sidecar.webhook.%s has no effect with exporter.mode=daemonset: remove it, or use exporter.mode=sidecar" $name) }}
+{{- end }}{{ end }}
+{{- range $section := list "devicePlugin" "sidecar" }}{{ range $name, $set := omit (get $v $section) "webhook" }}{{ if $set }}
 {{- fail (printf "%s.%s has no effect with exporter.mode=daemonset: remove it, or use exporter.mode=sidecar" $section $name) }}
 {{- end }}{{ end }}{{ end }}
 {{- end }}
@@ -29,6 +38,7 @@
 {{- $overlay = "operator-standalone" }}
 {{- end }}
 {{- $files := list (printf "overlays/%s.yaml" $overlay) }}
+{{- if and (eq .Values.exporter.mode "sidecar") (eq (include "gpuledger.injector" .) "webhook") }}{{ $files = append $files "components/webhook.yaml" }}{{ end }}
 {{- if and .Values.reconciler.enabled .Values.reconciler.labels.enabled }}{{ $files = append $files "components/labels.yaml" }}{{ end }}
 {{- if and .Values.reconciler.enabled .Values.reconciler.nodeCondition.enabled }}{{ $files = append $files "components/node-condition.yaml" }}{{ end }}
 {{- if .Values.archive.enabled }}{{ $files = append $files "components/archive.yaml" }}{{ end }}
@@ -40,7 +50,7 @@
 {{- if .Values.clusterPodMonitoring.enabled }}{{ $files = append $files "components/clusterpodmonitoring.yaml" }}{{ end }}
 {{- if .Values.networkPolicy.enabled }}
 {{- $files = append $files "components/isolation.yaml" }}
-{{- if eq .Values.exporter.mode "sidecar" }}{{ $files = append $files "components/isolation-sidecar.yaml" }}{{ end }}
+{{- if and (eq .Values.exporter.mode "sidecar") (not .Values.sidecar.host) }}{{ $files = append $files "components/isolation-sidecar.yaml" }}{{ end }}
 {{- if .Values.dcgm.enabled }}{{ $files = append $files "components/dcgm.yaml" }}{{ end }}
 {{- end }}
 {{- if .Values.prepull.enabled }}{{ $files = append $files "components/prepull.yaml" }}{{ end }}
@@ -62,8 +72,13 @@
 {{- $reconciler := or (eq $component "reconciler") (hasPrefix "gpuledger-reconciler" .object.metadata.name) }}
 {{- $archive := or (eq $component "archive") (hasPrefix "gpuledger-archive" .object.metadata.name) }}
 {{- $exporter := and (eq .object.kind "NetworkPolicy") (eq $component "exporter") }}
+{{- $webhook := and (eq $v.exporter.mode "sidecar") (eq (include "gpuledger.injector" .root) "webhook") }}
+{{- $policy := hasPrefix "MutatingAdmissionPolicy" .object.kind }}
+{{- $certificates := and $v.sidecar.webhook.existingSecret (eq .object.metadata.name "gpuledger-webhook") (eq .object.kind "Secret") }}
 {{- if and (ne .object.kind "Namespace")
   (or $v.reconciler.enabled (not $reconciler))
   (or $v.archive.enabled (not $archive))
+  (not (and $webhook $policy))
+  (not $certificates)
   (or (eq $v.exporter.mode "daemonset") (not $exporter)) }}yes{{ end }}
 {{- end }}

@@ -10,6 +10,11 @@
 {{- if eq .Values.platform "amd" }}
 {{- $plugin = dict "namespace" "kube-system" "daemonSet" "amdgpu-device-plugin-daemonset" "podLabels" (dict "name" "amdgpu-dp-ds") }}
 {{- end }}
+{{- with .Values.sidecar.host }}
+{{- $name := eq . "dcgm-exporter" | ternary "nvidia-dcgm-exporter" "nvidia-device-plugin-mps-control-daemon" }}
+{{- $_ := set $plugin "daemonSet" $name }}
+{{- $_ := set $plugin "podLabels" (dict "app" $name) }}
+{{- end }}
 {{- range $key, $value := .Values.devicePlugin }}{{ if $value }}{{ $_ := set $plugin $key $value }}{{ end }}{{ end }}
 {{- if not $plugin.namespace }}
 {{- fail "exporter.mode=sidecar without platform=gpu-operator or amd needs devicePlugin.namespace, the namespace of the device plugin: find it with kubectl get daemonsets --all-namespaces. The reconciler trusts its pods, so other users must not be able to create pods there." }}
@@ -43,6 +48,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{/* The form of admission: policy or webhook. */}}
+{{- define "gpuledger.injector" -}}
+{{- $beta := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" }}
+{{- $served := or $beta (semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}
+{{- .Values.sidecar.injector | default (ternary "policy" "webhook" $served) }}
+{{- end }}
+
 {{/* The API version of the admission policy. */}}
 {{- define "gpuledger.policyVersion" -}}
 {{- if or (semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") -}}
@@ -50,6 +62,6 @@ admissionregistration.k8s.io/v1
 {{- else if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" -}}
 admissionregistration.k8s.io/v1beta1
 {{- else -}}
-{{- fail (printf "exporter.mode=sidecar needs Kubernetes 1.36, or 1.34 with the API admissionregistration.k8s.io/v1beta1 enabled; this is %s. Use exporter.mode=daemonset." .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "sidecar.injector=policy needs Kubernetes 1.36, or 1.34 with the API admissionregistration.k8s.io/v1beta1 enabled; this is %s. Use sidecar.injector=webhook." .Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- end }}

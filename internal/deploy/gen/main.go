@@ -34,12 +34,16 @@ func write(folder string) error {
 		return err
 	}
 	files := map[string][]any{
-		"components/exporter/daemonset.yaml": {deploy.DaemonSet()},
-		"base/injection/policy.yaml":         {deploy.Policy(), deploy.Binding()},
-		"components/sidecar/pod.yaml":        {deploy.PodPatch()},
-		"components/sidecar/container.yaml":  {deploy.ContainerPatch()},
-		"components/web-config/patch.yaml":   {deploy.WebPatch("gpuledger-web")},
-		"examples/flux/helmrelease.yaml":     {release},
+		"components/exporter/daemonset.yaml":   {deploy.DaemonSet()},
+		"base/injection/policy.yaml":           {deploy.Policy(), deploy.Binding()},
+		"components/webhook/copy/webhook.yaml": {deploy.Webhook()},
+		"components/sidecar/pod.yaml":          {deploy.PodPatch()},
+		"components/sidecar/container.yaml":    {deploy.ContainerPatch()},
+		"components/web-config/patch.yaml":     {deploy.WebPatch("gpuledger-web")},
+		"examples/flux/helmrelease.yaml":       {release},
+	}
+	for host, patch := range deploy.HostPatches() {
+		files["components/host-"+host+"/patch.yaml"] = []any{patch}
 	}
 	for name, documents := range files {
 		text, err := deploy.YAML(documents...)

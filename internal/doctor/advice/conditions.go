@@ -7,7 +7,10 @@ import (
 )
 
 // pluginContainers are the names of the containers beside which the policy adds the exporter.
-var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin", "amdgpu-dp-cntr"}
+var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin", "amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
+
+// others are the conditions that select the pods of another program, in place of the device plugin's pods.
+var others = []string{"is-dcgm-exporter", "is-an-mps-control-daemon"}
 
 // check is a condition of the policy with the reason why it does not hold for a pod.
 type check struct {
@@ -91,6 +94,9 @@ func (i *injector) leaves(p *pod) (check, bool) {
 		return check{reason: "the policy adds the exporter in the namespace " + strings.Join(i.namespaces(), ", ") + ", and the device plugin is in " + p.Metadata.Namespace}, true
 	}
 	for _, condition := range i.Spec.MatchConditions {
+		if slices.Contains(others, condition.Name) {
+			return check{reason: "the policy adds the exporter to the pods of another program"}, true
+		}
 		c, known := checks[condition.Name]
 		if !known {
 			return check{reason: "this version of the program does not know the policy's condition " + condition.Name}, true

@@ -11,10 +11,12 @@ const (
 	rowHelm        = "device plugin by its Helm chart, Kubernetes ≥ 1.36"
 	rowStatic      = "device plugin by its static manifest, Kubernetes ≥ 1.36"
 	rowBeta        = "one of these on 1.34 or 1.35, with the policy API enabled"
+	rowWebhook     = "one of these, Kubernetes ≥ 1.30 without the policy API"
 	rowPatch       = "Helm chart or static manifest, Kubernetes ≥ 1.30"
 	rowOldOperator = "GPU Operator, Kubernetes < 1.36"
 	rowSharing     = "time-slicing or MPS, or any device plugin with a configuration file (config.map, config.name, the operator's devicePlugin.config)"
 	rowNetwork     = "device plugin on the host's network"
+	rowDCGM        = "GPU Operator, and no restart of its device plugin"
 	rowUnchanged   = "Helm chart or static manifest, and you want no change of its pods"
 	rowHAMi        = "HAMi"
 	rowTalos       = "Talos"
@@ -34,7 +36,7 @@ const (
 // Rows returns the rows of the table "Choose an overlay" of docs/install.md.
 func Rows() []string {
 	return []string{
-		rowOperator, rowHelm, rowStatic, rowBeta, rowPatch, rowOldOperator, rowSharing, rowNetwork, rowUnchanged, rowHAMi, rowTalos, rowK0s,
+		rowOperator, rowHelm, rowStatic, rowBeta, rowWebhook, rowPatch, rowOldOperator, rowSharing, rowNetwork, rowDCGM, rowUnchanged, rowHAMi, rowTalos, rowK0s,
 		rowOpenShift, rowDRA, rowGKE, rowAutopilot, rowEKS, rowAmazon, rowAKS, rowOKE, rowAMD, rowAMDSidecar,
 	}
 }
@@ -57,15 +59,18 @@ var values = map[string][]string{
 	"helm":                {"exporter.mode=sidecar"},
 	"static":              {"exporter.mode=sidecar"},
 	"operator-standalone": {"platform=gpu-operator"},
-	"standalone":          nil,
-	"openshift":           {"platform=openshift"},
-	"dra":                 {"platform=dra"},
-	"gke":                 {"platform=gke"},
-	"eks":                 {"platform=eks"},
-	"aks":                 {"platform=aks"},
-	"oke":                 {"platform=oke"},
-	"amd":                 {"platform=amd"},
-	"amd-sidecar":         {"platform=amd", "exporter.mode=sidecar"},
+
+	"operator-dcgm-exporter": {"platform=gpu-operator", "exporter.mode=sidecar", "sidecar.host=dcgm-exporter"},
+
+	"standalone":  nil,
+	"openshift":   {"platform=openshift"},
+	"dra":         {"platform=dra"},
+	"gke":         {"platform=gke"},
+	"eks":         {"platform=eks"},
+	"aks":         {"platform=aks"},
+	"oke":         {"platform=oke"},
+	"amd":         {"platform=amd"},
+	"amd-sidecar": {"platform=amd", "exporter.mode=sidecar"},
 }
 
 // sidecars are the overlays with the policy, with the device plugin's DaemonSet that they name.
@@ -74,10 +79,12 @@ var sidecars = map[string]string{
 	"helm":        "nvidia-device-plugin/nvdp-nvidia-device-plugin",
 	"static":      "kube-system/nvidia-device-plugin-daemonset",
 	"amd-sidecar": "kube-system/amdgpu-device-plugin-daemonset",
+
+	"operator-dcgm-exporter": "gpu-operator/nvidia-dcgm-exporter",
 }
 
 // alternative is the overlay with the exporter's own DaemonSet for an overlay with the policy.
-var alternative = map[string]string{"operator": "operator-standalone", "helm": "standalone", "static": "standalone", "amd-sidecar": "amd"}
+var alternative = map[string]string{"operator": "operator-standalone", "helm": "standalone", "static": "standalone", "amd-sidecar": "amd", "operator-dcgm-exporter": "operator-standalone"}
 
 // Choices returns the row of each vendor with GPUs or a device plugin in the cluster.
 func (c *Cluster) Choices() (all []Choice) {
@@ -185,7 +192,7 @@ func (c *Cluster) pluginRules(p *found, operator, ordinary bool) []rule {
 		{operator, Choice{Row: rowOldOperator, Overlay: "operator-standalone"}},
 		{p.is(helmPlugin) && c.policyAPI == "v1", Choice{Row: rowHelm, Overlay: sidecar}},
 		{p.is(staticPlugin) && c.policyAPI == "v1", Choice{Row: rowStatic, Overlay: sidecar}},
-		// The report names the row with a patch, rowPatch, as another way.
+		// rowPatch, rowWebhook and rowDCGM are other ways.
 		{ordinary, Choice{Row: rowUnchanged, Overlay: "standalone"}},
 		{true, Choice{Overlay: "standalone"}},
 	}

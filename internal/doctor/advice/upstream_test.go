@@ -41,8 +41,10 @@ func table(t *testing.T) (rows [][]string) {
 
 // unreached are the rows that no cluster in testdata has.
 var unreached = map[string]string{
-	"Helm chart or static manifest, Kubernetes ≥ 1.30": "the report names it beside the row without a change of the pods",
-	"EKS on Amazon Linux":                              "it refers to the rows of the device plugin, which eks-al2023 has",
+	"Helm chart or static manifest, Kubernetes ≥ 1.30":       "the report names it beside the row without a change of the pods",
+	"one of these, Kubernetes ≥ 1.30 without the policy API": "the program advises the row above or the DaemonSet",
+	"GPU Operator, and no restart of its device plugin":      "the cluster does not show this wish",
+	"EKS on Amazon Linux": "it refers to the rows of the device plugin, which eks-al2023 has",
 }
 
 // TestRows checks that the program has the rows of docs/install.md, and that a cluster in testdata has each
@@ -170,7 +172,7 @@ func TestLabels(t *testing.T) {
 var conditions = map[string]string{
 	"created-by-the-daemonset-controller": "request.userInfo.username in ['system:serviceaccount:kube-system:daemon-set-controller', 'system:kube-controller-manager']",
 	"owned-by-a-daemonset":                "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))",
-	"is-a-device-plugin":                  "object.spec.containers.exists(c, c.name in ['nvidia-device-plugin-ctr', 'nvidia-device-plugin', 'amdgpu-dp-cntr'])",
+	"is-a-device-plugin":                  "object.spec.containers.exists(c, c.name in ['nvidia-device-plugin-ctr', 'nvidia-device-plugin', 'amdgpu-dp-cntr', 'amdgpu-dp-cntr-health', 'amd-gpu-dp-cntr'])",
 	"runs-linux":                          "object.spec.?os.name.orValue('linux') == 'linux' && object.spec.?nodeSelector[?'kubernetes.io/os'].orValue('linux') == 'linux'",
 	"shares-no-processes":                 "!object.spec.?shareProcessNamespace.orValue(false)",
 	"has-a-network-of-its-own":            "!object.spec.?hostNetwork.orValue(false)",

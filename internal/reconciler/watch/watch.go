@@ -19,14 +19,17 @@ import (
 
 // The watched resources.
 const (
+	ConfigMaps     = "configmaps"
 	DaemonSets     = "daemonsets"
 	Nodes          = "nodes"
 	Pods           = "pods"
 	ResourceClaims = "resourceclaims"
 	ResourceSlices = "resourceslices"
+	Secrets        = "secrets"
+	Webhooks       = "mutatingwebhookconfigurations"
 )
 
-var resources = []string{DaemonSets, Nodes, Pods, ResourceClaims, ResourceSlices}
+var resources = []string{ConfigMaps, DaemonSets, Nodes, Pods, ResourceClaims, ResourceSlices, Secrets, Webhooks}
 
 // Metric is the metric of the failures.
 var Metric = metric.Metric{

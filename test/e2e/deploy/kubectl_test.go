@@ -93,6 +93,16 @@ func quote(t *testing.T, text string) string {
 	return string(quoted)
 }
 
+// reconciler returns the path of the reconciler, which is compiled once for all tests.
+func reconciler(t *testing.T) string {
+	t.Helper()
+	if world.binary == "" {
+		check(t, program.Build(t.Context(), world.home, "gpuledger-reconciler"))
+		world.binary = filepath.Join(world.home, "gpuledger-reconciler")
+	}
+	return world.binary
+}
+
 // build compiles a program of gpuledger and returns its path.
 func build(t *testing.T, name string) string {
 	t.Helper()

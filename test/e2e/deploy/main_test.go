@@ -27,6 +27,8 @@ var world struct {
 	*cluster.Cluster
 	kubectl, kubeconfig string
 	home                string // kubectl's home directory, with its cache
+	egress              *cluster.Egress
+	binary              string // of the reconciler, or empty
 }
 
 func TestMain(m *testing.M) {
@@ -34,7 +36,18 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Exit(cluster.Main(m, prepare, "--runtime-config=admissionregistration.k8s.io/v1beta1=true", "--admission-control-config-file="+admission))
+	dir, err := os.MkdirTemp("", "e2e")
+	if err != nil {
+		panic(err)
+	}
+	egress, flag, err := cluster.OpenEgress(context.Background(), dir)
+	if err != nil {
+		panic(err)
+	}
+	world.egress = egress
+	status := cluster.Main(m, prepare, flag, "--runtime-config=admissionregistration.k8s.io/v1beta1=true", "--admission-control-config-file="+admission)
+	_ = os.RemoveAll(dir) // temporary files
+	os.Exit(status)
 }
 
 // prepare starts the cluster's controllers and adds two GPU nodes.

@@ -7,38 +7,50 @@ import (
 	"testing"
 
 	core "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// forceful sets the policy's failurePolicy to Fail. With the shipped value, Ignore, the API server
+// forceful sets the failurePolicy of the policy or webhook to Fail. With the shipped value, Ignore, the API server
 // ignores an error in the policy, and no test would detect it.
 func forceful(t *testing.T) {
 	t.Helper()
 	patch := []byte(`{"spec": {"failurePolicy": "Fail"}}`)
 	_, err := world.Client.AdmissionregistrationV1().MutatingAdmissionPolicies().Patch(t.Context(), "gpuledger", types.MergePatchType, patch, meta.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		patch = []byte(`[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]`)
+		_, err = world.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Patch(t.Context(), "gpuledger", types.JSONPatchType, patch, meta.PatchOptions{})
+	}
 	check(t, err)
 }
 
 // example puts the policy in force and returns a pod of an installer's device plugin, as its
 // controller writes it.
-func example(t *testing.T, i installer) *core.Pod {
+func example(t *testing.T, i installer) *core.Pod { return exampleBy(t, i, byPolicy) }
+
+// exampleBy is example for the policy or the webhook.
+func exampleBy(t *testing.T, i installer, by string) *core.Pod {
 	t.Helper()
 	apply(t, "-f", i.file())
 	pod := fresh(&podsOf(t, i.namespace, i.daemonSet)[0])
-	apply(t, "-k", overlay(i.name))
-	chooseAll(t)
-	forceful(t)
+	install(t, by, i.name, []string{i.namespace})
 	policyActs(t, i, pod)
 	return pod
 }
 
-// TestWhichPods checks that the policy adds the container to the pods of the device plugin and
-// changes no other pod. The API server rejects none of them.
+// TestWhichPods checks that policy and webhook add the container to the pods of the device plugin and
+// change no other pod. The API server rejects none of them.
 func TestWhichPods(t *testing.T) {
+	for _, by := range []string{byPolicy, byWebhook} {
+		t.Run(by, func(t *testing.T) { whichPods(t, by) })
+	}
+}
+
+func whichPods(t *testing.T, by string) {
 	static := installers[0]
-	pod := example(t, static)
+	pod := exampleBy(t, static, by)
 	same := func(*core.Pod) {}
 	tests := []struct {
 		name      string

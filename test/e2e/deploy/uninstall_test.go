@@ -36,7 +36,7 @@ func TestUninstall(t *testing.T) {
 		t.Fatalf("found %d overlays, want at least 12", len(overlays))
 	}
 	reconciler := build(t, "gpuledger-reconciler")
-	for _, folder := range overlays {
+	for _, folder := range append(overlays, "testdata/webhook") {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			before := everything(t)
 			text := kubectl(t, "kustomize", folder)

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gpuledger/gpuledger/internal/deploy"
+	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
 // The tests of this file run the shipped definition of the exporter's container in the pod of a
@@ -26,21 +26,21 @@ const stateFolder = "/run/gpuledger"
 // container first.
 func pluginPod(change func(*corev1.Container)) (pod, *corev1.Pod) {
 	p := pod{name: unique("device-plugin")}
-	sidecar := deploy.Container(exporterImage)
-	change(&sidecar)
+	exporter := sidecar.Container(exporterImage)
+	change(&exporter)
 	return p, &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: p.name, Namespace: namespace, Annotations: deploy.Annotations("e2e"),
+			Name: p.name, Namespace: namespace, Annotations: sidecar.Annotations("e2e"),
 		},
 		Spec: corev1.PodSpec{
 			HostPID: true, HostNetwork: true, RestartPolicy: corev1.RestartPolicyAlways,
 			TerminationGracePeriodSeconds: new(int64(5)),
 			Containers: []corev1.Container{
 				{Name: "plugin", Image: workloadImage, ImagePullPolicy: corev1.PullNever},
-				sidecar,
+				exporter,
 			},
-			Volumes: deploy.Volumes(),
+			Volumes: sidecar.Volumes(),
 		},
 	}
 }
@@ -90,7 +90,7 @@ func (n *node) sidecarStatus(t *testing.T, p pod) corev1.ContainerStatus {
 			continue
 		}
 		for _, s := range found.Status.ContainerStatuses {
-			if s.Name == deploy.Name {
+			if s.Name == sidecar.Name {
 				return s
 			}
 		}

@@ -1,4 +1,8 @@
-package deploy
+// Package sidecar defines the exporter's container and the patch that adds it to a pod.
+//
+// The generator of the manifests and the reconciler's webhook use it, so that both create the same
+// container.
+package sidecar
 
 import (
 	"slices"
@@ -10,17 +14,6 @@ import (
 // Name is the name of the container, of its port, and the prefix of its volumes' names. A pod
 // with such names already has the container.
 const Name = "gpuledger"
-
-// partOf contains the labels of every generated object, by which all objects can be found and
-// removed.
-var partOf = map[string]string{"app.kubernetes.io/part-of": Name}
-
-// Image is the exporter's image without a tag. The manifests name it by version, because the
-// digest is known only after the release is built. Users can pin the digest.
-const Image = "ghcr.io/gpuledger/gpuledger"
-
-// Tag is the image tag in the manifests of this repository.
-const Tag = ":v0.1.0"
 
 // Port is the port of the exporter.
 const Port = 9840
@@ -50,18 +43,19 @@ var hostFolders = []mount{
 // stall a roll-out. The exporter reports errors in its metrics.
 func Container(image string) corev1.Container {
 	c := PlainContainer(image)
-	c.Env = slices.Insert(c.Env, nvidiaEnvAt, nvidiaEnv...)
+	c.Env = slices.Insert(c.Env, NVIDIAEnvAt, NVIDIAEnv...)
 	return c
 }
 
-// nvidiaEnv contains the variables that make NVIDIA's container toolkit add the driver's library and the
-// GPUs. nvidiaEnvAt is their place among the container's variables.
-var nvidiaEnv = []corev1.EnvVar{
+// NVIDIAEnv contains the variables that make NVIDIA's container toolkit add the driver's library and the
+// GPUs.
+var NVIDIAEnv = []corev1.EnvVar{
 	{Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"},
 	{Name: "NVIDIA_DRIVER_CAPABILITIES", Value: "utility"},
 }
 
-const nvidiaEnvAt = 1
+// NVIDIAEnvAt is the place of [NVIDIAEnv] among the container's variables.
+const NVIDIAEnvAt = 1
 
 // PlainContainer returns the exporter's container without NVIDIA's driver, for AMD's device plugin:
 // it reads AMD's GPUs in /sys.
@@ -120,37 +114,38 @@ func Volumes() []corev1.Volume {
 // key web-config.yml.
 const (
 	webFolder = "/etc/gpuledger"
-	webArg    = "--web.config.file=" + webFolder + "/web-config.yml"
+	WebArg    = "--web.config.file=" + webFolder + "/web-config.yml"
 )
 
-// webVolume returns the volume of a Secret with a web configuration. It is optional, so that the
+// WebVolume returns the volume of a Secret with a web configuration. It is optional, so that the
 // device plugin starts while the Secret is missing. The name must be valid for a Secret.
-func webVolume(secret string) corev1.Volume {
+func WebVolume(secret string) corev1.Volume {
 	return corev1.Volume{Name: volumeName("web"), VolumeSource: corev1.VolumeSource{
 		Secret: &corev1.SecretVolumeSource{SecretName: secret, Optional: new(true)},
 	}}
 }
 
-func webMount() corev1.VolumeMount {
+// WebMount returns the mount of [WebVolume].
+func WebMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: volumeName("web"), MountPath: webFolder, ReadOnly: true}
 }
 
-// nriAnnotation is the annotation that requests all GPUs for the container from the GPU Operator's
+// NRIAnnotation is the annotation that requests all GPUs for the container from the GPU Operator's
 // NRI plugin, for its mode without a runtime class.
 const (
-	nriAnnotation = "nvidia.cdi.k8s.io/container." + Name
-	nriGPUs       = "management.nvidia.com/gpu=all"
+	NRIAnnotation = "nvidia.cdi.k8s.io/container." + Name
+	NRIGPUs       = "management.nvidia.com/gpu=all"
 )
 
-// injectedBy is the annotation that names the origin of an added container.
-const injectedBy = "gpuledger.io/injected-by"
+// InjectedBy is the annotation that names the origin of an added container.
+const InjectedBy = "gpuledger.io/injected-by"
 
 // Annotations returns the annotations of a pod with the container. origin names the mechanism that
 // added the container, or is empty.
 func Annotations(origin string) map[string]string {
-	annotations := map[string]string{nriAnnotation: nriGPUs}
+	annotations := map[string]string{NRIAnnotation: NRIGPUs}
 	if origin != "" {
-		annotations[injectedBy] = origin
+		annotations[InjectedBy] = origin
 	}
 	return annotations
 }

@@ -1,0 +1,27 @@
+package deploy
+
+import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/gpuledger/gpuledger/internal/sidecar"
+)
+
+// HostPatches returns, by the name of a program, the kustomize patches of the policy that add the exporter
+// to the pods of this program in place of the device plugin's pods. The chart's values have the same names.
+//
+// DCGM Exporter's chart names its container "exporter", which is not rare: the image is compared, too.
+func HostPatches() map[string][]sidecar.Operation {
+	return map[string][]sidecar.Operation{
+		"dcgm-exporter": hostPatch("is-dcgm-exporter",
+			"object.spec.containers.exists(c, c.name in ['nvidia-dcgm-exporter', 'dcgm-exporter'] || c.name == 'exporter' && c.?image.orValue('').contains('dcgm-exporter'))"),
+		"mps-control-daemon": hostPatch("is-an-mps-control-daemon", "object.spec.containers.exists(c, c.name == 'mps-control-daemon-ctr')"),
+	}
+}
+
+func hostPatch(name, expression string) []sidecar.Operation {
+	const condition = "/spec/matchConditions/2"
+	return []sidecar.Operation{
+		{Op: "test", Path: condition + "/name", Value: pluginCondition},
+		{Op: "replace", Path: condition, Value: admissionv1.MatchCondition{Name: name, Expression: expression}},
+	}
+}

@@ -1,0 +1,57 @@
+package deploy_test
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/gpuledger/gpuledger/internal/deploy"
+)
+
+// TestFence checks that the policy that limits the reconciler compares every field of a webhook except
+// caBundle.
+func TestFence(t *testing.T) {
+	text, err := os.ReadFile(manifests + "components/webhook/fence.yaml")
+	check(t, err)
+	fields := 0
+	for path, typ := range map[string]reflect.Type{
+		"webhooks[0]": reflect.TypeFor[admissionv1.MutatingWebhook](), "webhooks[0].clientConfig": reflect.TypeFor[admissionv1.WebhookClientConfig](),
+	} {
+		for field := range typ.Fields() {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name == "caBundle" || name == "clientConfig" {
+				continue
+			}
+			fields++
+			optional := " object." + path + ".?" + name + " == oldObject." + path + ".?" + name
+			if !strings.Contains(string(text), optional) && !strings.Contains(string(text), strings.ReplaceAll(optional, ".?", ".")) {
+				t.Errorf("the fence does not compare %s of %s", name, path)
+			}
+		}
+	}
+	if fields < 12 {
+		t.Errorf("%d fields, want at least 12", fields)
+	}
+}
+
+// TestSameConditions checks that the webhook has the policy's rules and the conditions that do not read
+// parameters, and that their number is less than the API server's limit of 64.
+func TestSameConditions(t *testing.T) {
+	policy, webhook := deploy.Policy().Spec, deploy.Webhook().Webhooks[0]
+	var want []admissionv1.MatchCondition
+	for _, c := range policy.MatchConditions {
+		if !strings.Contains(c.Expression, "params") {
+			want = append(want, c)
+		}
+	}
+	if diff := cmp.Diff(want, webhook.MatchConditions); diff != "" || len(want) != len(policy.MatchConditions)-3 {
+		t.Errorf("(-policy +webhook):\n%s", diff)
+	}
+	if diff := cmp.Diff(policy.MatchConstraints.ResourceRules[0].RuleWithOperations, webhook.Rules[0]); diff != "" {
+		t.Errorf("rules (-policy +webhook):\n%s", diff)
+	}
+}

@@ -1,0 +1,151 @@
+// Package certificate makes and holds the certificates of the reconciler's webhook: an authority of its
+// own, which the API server trusts for this webhook only, and the server's certificate.
+//
+// The authority does not expire: a new one would have to reach all API servers before the first certificate that it
+// signs. The server's certificate is renewed in time.
+package certificate
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// The keys of the Secret, in PEM.
+const (
+	Authority    = "ca.crt"
+	AuthorityKey = "ca.key"
+	Server       = corev1.TLSCertKey
+	ServerKey    = corev1.TLSPrivateKeyKey
+)
+
+const (
+	// lifetime is the time for which the server's certificate is valid.
+	lifetime = 90 * 24 * time.Hour
+	// early is the time before its end at which it is renewed.
+	early = 30 * 24 * time.Hour
+	// backdate allows for clocks of API servers that are late.
+	backdate = 24 * time.Hour
+)
+
+// never is the end of a certificate that does not expire (RFC 5280, 4.1.2.5).
+var never = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
+// pair is a certificate with its key.
+type pair struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// Renew returns the data of the Secret with an authority and a certificate of the host that is valid for
+// at least a month, and whether they differ from the given data. It creates an authority only if there is
+// none: the API server trusts the present one.
+func Renew(data map[string][]byte, host string, now time.Time) (renewed map[string][]byte, changed bool, err error) {
+	renewed = maps.Clone(data)
+	if renewed == nil {
+		renewed = make(map[string][]byte)
+	}
+	if len(data[Authority]) == 0 && len(data[AuthorityKey]) == 0 {
+		if err := create(renewed, now); err != nil {
+			return nil, false, fmt.Errorf("create the authority: %w", err)
+		}
+	}
+	authority, err := parse(renewed[Authority], renewed[AuthorityKey])
+	if err != nil {
+		return nil, false, fmt.Errorf("the keys %s and %s are invalid, remove both: %w", Authority, AuthorityKey, err)
+	}
+	if valid(renewed, authority.certificate, host, now) {
+		return renewed, false, nil
+	}
+	if err := issue(renewed, authority, host, now); err != nil {
+		return nil, false, fmt.Errorf("issue the certificate: %w", err)
+	}
+	return renewed, true, nil
+}
+
+// valid reports whether the server's certificate remains valid for a month.
+func valid(data map[string][]byte, authority *x509.Certificate, host string, now time.Time) bool {
+	server, err := parse(data[Server], data[ServerKey])
+	if err != nil {
+		return false
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(authority)
+	for _, at := range []time.Time{now, now.Add(early)} {
+		if _, err := server.certificate.Verify(x509.VerifyOptions{DNSName: host, Roots: roots, CurrentTime: at}); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func create(data map[string][]byte, now time.Time) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "gpuledger-webhook authority"}, NotBefore: now.Add(-backdate), NotAfter: never,
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	data[Authority], data[AuthorityKey], err = sign(template, key, &pair{template, key})
+	return err
+}
+
+func issue(data map[string][]byte, authority *pair, host string, now time.Time) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "gpuledger-webhook"}, DNSNames: []string{host}, NotBefore: now.Add(-backdate), NotAfter: now.Add(lifetime),
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	data[Server], data[ServerKey], err = sign(template, key, authority)
+	return err
+}
+
+// sign returns a certificate for a key, and the key, in PEM.
+func sign(template *x509.Certificate, key *ecdsa.PrivateKey, authority *pair) (certificate, private []byte, err error) {
+	if template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)); err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, authority.certificate, key.Public(), authority.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	return encode("CERTIFICATE", der), encode("PRIVATE KEY", keyDER), nil
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// parse parses a certificate with its ECDSA key.
+func parse(certificate, key []byte) (*pair, error) {
+	both, err := tls.X509KeyPair(bytes.TrimSpace(certificate), key)
+	if err != nil {
+		return nil, err
+	}
+	private, ok := both.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("key is not an ECDSA key")
+	}
+	return &pair{both.Leaf, private}, nil
+}

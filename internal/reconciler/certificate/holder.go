@@ -1,0 +1,87 @@
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+)
+
+// readAgain is the interval at which the files of a folder are read.
+const readAgain = time.Minute
+
+// errMissing is the error of a holder without a certificate.
+var errMissing = errors.New("no certificate yet")
+
+// Holder holds the certificate that a server presents. It is safe for concurrent use.
+type Holder struct {
+	current atomic.Pointer[tls.Certificate]
+}
+
+// Set replaces the certificate. An invalid one is an error and changes nothing.
+func (h *Holder) Set(certificate, key []byte) error {
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return err
+	}
+	h.current.Store(&pair)
+	return nil
+}
+
+// Get returns the certificate for [tls.Config].
+func (h *Holder) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if c := h.current.Load(); c != nil {
+		return c, nil
+	}
+	return nil, errMissing
+}
+
+// Expiry returns the end of the certificate, or the zero time without one.
+func (h *Holder) Expiry() time.Time {
+	if c := h.current.Load(); c != nil {
+		return c.Leaf.NotAfter
+	}
+	return time.Time{}
+}
+
+// Follow reads the certificate from the files tls.crt and tls.key of a folder, such as a mounted
+// Secret, until the context ends. The last valid certificate remains while the files are invalid.
+func (h *Holder) Follow(ctx context.Context, folder string, log *slog.Logger) {
+	var read [2][]byte
+	logged := ""
+	for {
+		certificate, key, err := files(folder)
+		if err == nil && (!bytes.Equal(read[0], certificate) || !bytes.Equal(read[1], key)) {
+			if err = h.Set(certificate, key); err == nil {
+				read = [2][]byte{certificate, key}
+				log.Info("read the webhook's certificate", "expiry", h.Expiry())
+			}
+		}
+		if text := fmt.Sprint(err); err != nil && text != logged {
+			log.Error("cannot read the webhook's certificate, will retry", "err", err)
+			logged = text
+		} else if err == nil {
+			logged = ""
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(readAgain):
+		}
+	}
+}
+
+func files(folder string) (certificate, key []byte, err error) {
+	certificate, err = os.ReadFile(filepath.Join(folder, Server))
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err = os.ReadFile(filepath.Join(folder, ServerKey))
+	return certificate, key, err
+}

@@ -1,0 +1,142 @@
+package injector
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/certificate"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+	"github.com/gpuledger/gpuledger/internal/sidecar"
+)
+
+// Injector is the webhook with its parameters and its certificate.
+type Injector struct {
+	opts   Options
+	log    *slog.Logger
+	counts counts
+
+	parameters  atomic.Pointer[sidecar.Parameters] // nil without the ConfigMap
+	certificate certificate.Holder
+	secret      atomic.Pointer[corev1.Secret]                                        // nil without the Secret
+	webhook     atomic.Pointer[admissionregistrationv1.MutatingWebhookConfiguration] // nil without it, and unless leading
+	changed     chan struct{}                                                        // has an element after a change of the Secret or the webhook
+	synced      atomic.Bool                                                          // the ConfigMap was read, or does not exist
+
+	mu       sync.Mutex
+	rejected bool // a rejected certificate was logged
+}
+
+// New returns an injector that has no parameters and no certificate until Run runs.
+func New(opts Options, log *slog.Logger) *Injector {
+	return &Injector{opts: opts, log: log, counts: newCounts(), changed: make(chan struct{}, 1)}
+}
+
+// Handler returns the handler of the webhook's path.
+func (i *Injector) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST "+sidecar.Path, i)
+	return mux
+}
+
+// Certificate returns the certificate of the webhook's server.
+func (i *Injector) Certificate() *certificate.Holder { return &i.certificate }
+
+// NotReady returns what the webhook lacks, or an empty string.
+func (i *Injector) NotReady() string {
+	switch {
+	case i.certificate.Expiry().IsZero():
+		return "the webhook has no certificate yet"
+	case !i.synced.Load():
+		return "the webhook has not read its parameters yet"
+	}
+	return ""
+}
+
+// Rejected counts a client that rejected the certificate, and logs the first one.
+func (i *Injector) Rejected() {
+	i.count(certificateRejected)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.rejected {
+		i.log.Warn("a client rejects the webhook's certificate: caBundle of the MutatingWebhookConfiguration must be its authority", "secret", sidecar.ServiceName)
+	}
+	i.rejected = true
+}
+
+// Run follows the parameters and the certificate until the context ends.
+func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures *watch.Failures) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	parameters := coreinformers.NewFilteredConfigMapInformer(kube, i.opts.Namespace, 0, cache.Indexers{}, named(sidecar.ParametersName))
+	failures.Follow(parameters, watch.ConfigMaps)
+	registration, _ := parameters.AddEventHandler(handler(i.setParameters)) // fails only for an informer that ended
+	all.Go(func() { parameters.RunWithContext(ctx) })
+	all.Go(func() { i.synced.Store(cache.WaitForCacheSync(ctx.Done(), registration.HasSynced)) })
+	if i.opts.Certificates != "" {
+		i.certificate.Follow(ctx, i.opts.Certificates, i.log)
+		return
+	}
+	secrets := coreinformers.NewFilteredSecretInformer(kube, i.opts.Namespace, 0, cache.Indexers{}, named(sidecar.ServiceName))
+	failures.Follow(secrets, watch.Secrets)
+	_, _ = secrets.AddEventHandler(handler(i.setSecret))
+	secrets.RunWithContext(ctx)
+}
+
+// named selects one object.
+func named(name string) func(*metav1.ListOptions) {
+	return func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	}
+}
+
+// handler calls set with the present object, and with nil after its deletion.
+func handler[T any](set func(*T)) cache.ResourceEventHandlerFuncs {
+	present := func(object any) {
+		if o, ok := object.(*T); ok {
+			set(o)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    present,
+		UpdateFunc: func(_, object any) { present(object) },
+		DeleteFunc: func(any) { set(nil) },
+	}
+}
+
+func (i *Injector) setParameters(from *corev1.ConfigMap) {
+	if from == nil {
+		i.parameters.Store(nil)
+		return
+	}
+	i.parameters.Store(new(sidecar.Parse(from.Data)))
+}
+
+// setSecret takes the certificate of the Secret. The last valid one remains if the Secret is deleted or
+// invalid.
+func (i *Injector) setSecret(from *corev1.Secret) {
+	i.secret.Store(from)
+	if from != nil && len(from.Data[certificate.Server]) > 0 {
+		if err := i.certificate.Set(from.Data[certificate.Server], from.Data[certificate.ServerKey]); err != nil {
+			i.log.Error("the Secret of the webhook has an invalid certificate", "secret", from.Name, "err", err)
+		}
+	}
+	i.signal()
+}
+
+func (i *Injector) signal() {
+	select {
+	case i.changed <- struct{}{}:
+	default:
+	}
+}

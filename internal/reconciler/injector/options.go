@@ -1,0 +1,46 @@
+package injector
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+
+	"github.com/gpuledger/gpuledger/internal/sidecar"
+)
+
+const flagAddress = "--webhook.listen-address"
+
+// Options are the settings from the flags.
+type Options struct {
+	// Address is the address of the webhook, empty for none.
+	Address string
+	// Certificates is the folder with the files tls.crt and tls.key. If it is empty, the reconciler
+	// makes the certificates.
+	Certificates string
+	// Namespace is the namespace of the ConfigMap, the Secret and the Service.
+	Namespace string
+}
+
+// Register adds the flags.
+func (o *Options) Register(fs *flag.FlagSet) {
+	fs.StringVar(&o.Address, "webhook.listen-address", "", "`address` of the admission webhook that adds the exporter to pods, host:port; empty for none")
+	fs.StringVar(&o.Certificates, "webhook.certificates", "", "`folder` with tls.crt and tls.key for the webhook; empty: made by the reconciler and kept in the Secret gpuledger-webhook")
+}
+
+// Validate checks what the flag package cannot.
+func (o *Options) Validate() error {
+	if o.Address == "" {
+		if o.Certificates != "" {
+			return errors.New("--webhook.certificates requires --webhook.listen-address")
+		}
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(o.Address); err != nil {
+		return fmt.Errorf("%s=%s: must be host:port or :port: %w", flagAddress, o.Address, err)
+	}
+	return nil
+}
+
+// host returns the name by which the API server verifies the webhook.
+func (o *Options) host() string { return sidecar.ServiceName + "." + o.Namespace + ".svc" }

@@ -1,0 +1,118 @@
+package injector
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	admissionapply "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
+	admissioninformers "k8s.io/client-go/informers/admissionregistration/v1"
+
+	"github.com/gpuledger/gpuledger/internal/reconciler/certificate"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+	"github.com/gpuledger/gpuledger/internal/sidecar"
+)
+
+const (
+	// checkEvery is the interval at which the age of the certificate is checked.
+	checkEvery = time.Hour
+	// renewAgain is the interval after an error.
+	renewAgain = 10 * time.Second
+	// fieldManager is the owner of caBundle in the webhook's configuration.
+	fieldManager = "gpuledger"
+)
+
+// Lead makes and renews the certificates, and writes their authority into the webhook's configuration, until the
+// context ends. Only the leader calls it.
+func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface, failures *watch.Failures) {
+	if i.opts.Certificates != "" {
+		return
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	webhooks := admissioninformers.NewFilteredMutatingWebhookConfigurationInformer(watches, 0, cache.Indexers{}, named(sidecar.Name))
+	failures.Follow(webhooks, watch.Webhooks)
+	_, _ = webhooks.AddEventHandler(handler(func(w *admissionregistrationv1.MutatingWebhookConfiguration) {
+		i.webhook.Store(w)
+		i.signal()
+	}))
+	all.Go(func() { webhooks.RunWithContext(ctx) })
+	logged := ""
+	for ctx.Err() == nil {
+		wait := checkEvery
+		err := i.renew(ctx, kube)
+		if err == nil {
+			err = i.announce(ctx, kube)
+		}
+		if err != nil && !apierrors.IsConflict(err) { // after a conflict the newer object arrives
+			wait = renewAgain
+			if err.Error() != logged && ctx.Err() == nil {
+				logged = err.Error()
+				i.log.Error("cannot renew the webhook's certificate, will retry", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-i.changed:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// renew writes the Secret if its certificate expires soon. A write of an older version is rejected.
+func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
+	present := i.secret.Load()
+	if present == nil {
+		return nil // it is not read yet, or must be created by an administrator
+	}
+	data, changed, err := certificate.Renew(present.Data, i.opts.host(), time.Now())
+	if err != nil {
+		return fmt.Errorf("secret %s: %w", present.Name, err)
+	}
+	if !changed {
+		return nil
+	}
+	secret := present.DeepCopy()
+	secret.Data = data
+	if _, err := kube.CoreV1().Secrets(secret.Namespace).Update(ctx, secret, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("update secret %s: %w", secret.Name, err)
+	}
+	i.log.Info("renewed the webhook's certificate", "secret", secret.Name)
+	return nil
+}
+
+// announce writes the authority into the webhook's configuration, unless it is there. It does not create a
+// configuration that was deleted: the role has no create.
+func (i *Injector) announce(ctx context.Context, kube kubernetes.Interface) error {
+	secret, present := i.secret.Load(), i.webhook.Load()
+	if secret == nil || present == nil || len(secret.Data[certificate.Server]) == 0 {
+		return nil
+	}
+	authority := secret.Data[certificate.Authority]
+	other := func(w admissionregistrationv1.MutatingWebhook) bool {
+		return !bytes.Equal(w.ClientConfig.CABundle, authority)
+	}
+	if !slices.ContainsFunc(present.Webhooks, other) {
+		return nil
+	}
+	change := admissionapply.MutatingWebhookConfiguration(present.Name).WithUID(present.UID)
+	for _, w := range present.Webhooks {
+		change.WithWebhooks(admissionapply.MutatingWebhook().WithName(w.Name).
+			WithClientConfig(admissionapply.WebhookClientConfig().WithCABundle(authority...)))
+	}
+	options := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	if _, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Apply(ctx, change, options); err != nil {
+		return fmt.Errorf("apply caBundle of the MutatingWebhookConfiguration %s: %w", present.Name, err)
+	}
+	i.log.Info("wrote the authority into the webhook's configuration", "webhook", present.Name)
+	return nil
+}

@@ -1,0 +1,47 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/tls"
+	"log"
+	"net"
+	"net/http"
+)
+
+// TLS is the certificate of a server without a web configuration.
+type TLS struct {
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	// Rejected is called for each client that rejects the certificate.
+	Rejected func()
+}
+
+// Beside returns a server for another address, with TLS 1.3 and without a web configuration. It has the
+// limits of s, separately, and counts in the metric of s.
+func (s *Server) Beside(address string, t TLS) *Server {
+	cfg := s.cfg
+	cfg.ListenAddresses, cfg.WebConfigFile = []string{address}, ""
+	other := New(cfg, s.log)
+	other.tls, other.overload, other.connections.overload = &t, s.overload, s.overload
+	return other
+}
+
+// serveTLS serves until the server is closed.
+func (s *Server) serveTLS(l net.Listener, server *http.Server) error {
+	server.ErrorLog = log.New(handshakes{s.tls.Rejected}, "", 0)
+	s.log.Info("serving with TLS", "address", l.Addr().String())
+	return server.Serve(tls.NewListener(l, &tls.Config{
+		GetCertificate: s.tls.Certificate, MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
+	}))
+}
+
+// handshakes receives the log of a server, in which any client can cause lines. It reports the alerts with
+// which clients reject a certificate.
+type handshakes struct{ rejected func() }
+
+// Write implements [io.Writer].
+func (h handshakes) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("TLS handshake error")) && bytes.Contains(line, []byte("remote error: tls: ")) {
+		h.rejected()
+	}
+	return len(line), nil
+}

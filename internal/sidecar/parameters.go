@@ -1,0 +1,85 @@
+package sidecar
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// ParametersName is the name of the ConfigMap with the parameters: the image, the nodes and other
+// settings of a cluster. Without the ConfigMap, the image or the nodes, no pod gets the container.
+const ParametersName = "gpuledger-sidecar"
+
+// Parameters are the settings of a cluster. The admission policy reads the same keys by the same
+// rules.
+type Parameters struct {
+	Image       string
+	Arguments   []string
+	PullSecrets []string
+	WebSecret   string
+	SELinuxType string
+	// Nodes are the names of the nodes whose pods get the container. The name * selects all nodes.
+	Nodes []string
+}
+
+// Parse reads the data of the ConfigMap.
+func Parse(data map[string]string) Parameters {
+	return Parameters{
+		Image:       strings.TrimSpace(data["image"]),
+		Arguments:   lines(data["arguments"]),
+		PullSecrets: words(data["pullSecrets"]),
+		WebSecret:   strings.TrimSpace(data["webSecret"]),
+		SELinuxType: strings.TrimSpace(data["selinuxType"]),
+		Nodes:       words(data["nodes"]),
+	}
+}
+
+// lines returns the lines that are not empty, without white space at their ends.
+func lines(text string) []string {
+	var all []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// words returns items that are separated by commas, spaces and line ends. Other white space is a part
+// of an item.
+func words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+}
+
+// SecretName matches valid names of a Secret.
+const SecretName = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+
+var (
+	validImage  = regexp.MustCompile("^[!-~]+$")
+	validSecret = regexp.MustCompile("^" + SecretName + "$")
+)
+
+// Reason is the reason for which a pod does not get the container.
+type Reason string
+
+// The reasons that depend on the parameters.
+const (
+	NoImage           Reason = "no_image"
+	InvalidSecretName Reason = "invalid_secret_name"
+	NodeNotSelected   Reason = "node_not_selected"
+)
+
+// Refuse returns the reason for which a pod does not get the container, or an empty one.
+func (p *Parameters) Refuse(pod *Pod) Reason {
+	invalid := func(name string) bool { return !validSecret.MatchString(name) }
+	selected := func(node string) bool { return slices.Contains(p.Nodes, node) }
+	switch {
+	case !validImage.MatchString(p.Image):
+		return NoImage
+	case p.WebSecret != "" && invalid(p.WebSecret), slices.ContainsFunc(p.PullSecrets, invalid):
+		return InvalidSecretName
+	case !selected("*") && !slices.ContainsFunc(pod.nodes(), selected):
+		return NodeNotSelected
+	}
+	return ""
+}

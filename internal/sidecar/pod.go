@@ -1,0 +1,73 @@
+package sidecar
+
+import (
+	"bytes"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AMDContainers are the names of the container of AMD's device plugin: in its static manifest, in the
+// manifest with health checks, and in its Helm chart.
+var AMDContainers = []string{"amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
+
+// Pod contains the fields of a pod, in JSON, on which the patch depends. It needs little more memory
+// than its text, which any client in the cluster can send; a list of empty containers needs hundreds of
+// times as much in the type of the Kubernetes API.
+type Pod struct {
+	Metadata struct {
+		Annotations filled `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		Volumes          filled   `json:"volumes"`
+		Containers       []named  `json:"containers"`
+		ImagePullSecrets []named  `json:"imagePullSecrets"`
+		Affinity         affinity `json:"affinity"`
+	} `json:"spec"`
+}
+
+type named struct {
+	Name string `json:"name"`
+}
+
+type affinity struct {
+	Node struct {
+		Required struct {
+			Terms []struct {
+				Fields []struct {
+					Key    string   `json:"key"`
+					Values []string `json:"values"`
+				} `json:"matchFields"`
+			} `json:"nodeSelectorTerms"`
+		} `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+	} `json:"nodeAffinity"`
+}
+
+// filled reports whether a list or map has elements.
+type filled bool
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (f *filled) UnmarshalJSON(text []byte) error {
+	inner := bytes.TrimSpace(text[1:])
+	*f = filled(len(inner) > 1 && !bytes.Equal(text, []byte("null")))
+	return nil
+}
+
+// nodes returns the nodes that the pod names. The DaemonSet controller writes the name of the node into
+// the pod's affinity.
+func (p *Pod) nodes() []string {
+	var names []string
+	for _, term := range p.Spec.Affinity.Node.Required.Terms {
+		for _, field := range term.Fields {
+			if field.Key == metav1.ObjectNameField {
+				names = append(names, field.Values...)
+			}
+		}
+	}
+	return names
+}
+
+// isAMD reports whether the pod belongs to AMD's device plugin.
+func (p *Pod) isAMD() bool {
+	return slices.ContainsFunc(p.Spec.Containers, func(c named) bool { return slices.Contains(AMDContainers, c.Name) })
+}

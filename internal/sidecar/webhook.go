@@ -1,0 +1,12 @@
+package sidecar
+
+// The webhook that adds the container, as the manifests and the reconciler name it.
+const (
+	// Path is the path of the webhook.
+	Path = "/sidecar"
+	// ServiceName is the name of the Service in front of the webhook, and of the Secret with its
+	// certificates.
+	ServiceName = "gpuledger-webhook"
+	// Origin is the value of the annotation that names the origin of the container.
+	Origin = "MutatingWebhookConfiguration " + Name
+)
