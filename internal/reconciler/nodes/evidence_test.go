@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"maps"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,7 +170,7 @@ func TestEvidenceLater(t *testing.T) {
 	withdraw := func(w *world) {
 		w.check(w.kube.ResourceV1().ResourceSlices().Delete(w.t.Context(), "s1", metav1.DeleteOptions{}))
 	}
-	var listed bool
+	var listed atomic.Bool
 	tests := []struct {
 		name       string
 		show, hide func(*world)
@@ -184,7 +185,7 @@ func TestEvidenceLater(t *testing.T) {
 		{"AMD's DRA driver", publish("gpu.amd.com"), withdraw, time.Minute, false},
 		{"HAMi's DRA driver", publish("hami-core-gpu.project-hami.io"), withdraw, time.Minute, false},
 		{"a DRA driver of networks", publish("dra.net"), withdraw, 15 * time.Minute, true},
-		{"the expected inventory", func(*world) { listed = true }, func(*world) { listed = false }, 15 * time.Minute, false},
+		{"the expected inventory", func(*world) { listed.Store(true) }, func(*world) { listed.Store(false) }, 15 * time.Minute, false},
 	}
 	for _, after := range []time.Duration{10 * time.Second, time.Hour} {
 		for _, tt := range tests {
@@ -194,8 +195,8 @@ func TestEvidenceLater(t *testing.T) {
 					w.kube.Resources = append(w.kube.Resources, &metav1.APIResourceList{
 						GroupVersion: resourcev1.SchemeGroupVersion.String(), APIResources: []metav1.APIResource{{Name: "resourceslices"}},
 					})
-					listed = false
-					w.opts.Listed = func(string) bool { return listed }
+					listed.Store(false)
+					w.opts.Listed = func(string) bool { return listed.Load() }
 					w.create(bareNode("a", "u1"))
 					w.createPod("a", worldDaemonSetUID)
 					w.setSerial("a", "a-1")

@@ -17,7 +17,7 @@ type fleet struct {
 	targets map[cache.ObjectName]exporter.Target
 	// disowned are pods that name a listed DaemonSet as their owner with another UID.
 	disowned map[cache.ObjectName]struct{}
-	nodes    map[string]int // exporters on a Node
+	nodes    map[string]map[cache.ObjectName]struct{} // exporters on a Node
 	lost     map[string]time.Time
 	began    time.Time
 
@@ -32,7 +32,7 @@ type fleet struct {
 
 func newFleet() *fleet {
 	return &fleet{
-		targets: make(map[cache.ObjectName]exporter.Target), disowned: make(map[cache.ObjectName]struct{}), nodes: make(map[string]int), lost: make(map[string]time.Time),
+		targets: make(map[cache.ObjectName]exporter.Target), disowned: make(map[cache.ObjectName]struct{}), nodes: make(map[string]map[cache.ObjectName]struct{}), lost: make(map[string]time.Time),
 		began: time.Now(), read: make(map[cache.ObjectName]struct{}), failing: make(map[cache.ObjectName]error),
 	}
 }
@@ -49,7 +49,10 @@ func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 		known = false
 	}
 	if !known {
-		f.nodes[t.Node]++
+		if f.nodes[t.Node] == nil {
+			f.nodes[t.Node] = make(map[cache.ObjectName]struct{}, 1)
+		}
+		f.nodes[t.Node][name] = struct{}{}
 		delete(f.lost, t.Node)
 	}
 	f.targets[name] = t
@@ -71,7 +74,7 @@ func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	}
 	f.drop(name, t, now)
 	f.asked(name)
-	return t.Node, f.nodes[t.Node] == 0
+	return t.Node, len(f.nodes[t.Node]) == 0
 }
 
 // disown counts a pod that names a listed DaemonSet but is not owned by it.
@@ -85,7 +88,7 @@ func (f *fleet) drop(name cache.ObjectName, t exporter.Target, now time.Time) {
 	delete(f.targets, name)
 	delete(f.read, name)
 	delete(f.failing, name)
-	if f.nodes[t.Node]--; f.nodes[t.Node] == 0 {
+	if delete(f.nodes[t.Node], name); len(f.nodes[t.Node]) == 0 {
 		delete(f.nodes, t.Node)
 		f.lost[t.Node] = now
 	}
@@ -100,23 +103,14 @@ func (f *fleet) target(name cache.ObjectName) exporter.Target {
 func (f *fleet) on(node string) []cache.ObjectName {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.nodes[node] == 0 {
-		return nil
-	}
-	var names []cache.ObjectName
-	for name, t := range f.targets {
-		if t.Node == node {
-			names = append(names, name)
-		}
-	}
-	return names
+	return slices.Collect(maps.Keys(f.nodes[node]))
 }
 
 // has reports whether a Node has an exporter, and else since when it has none within this term.
 func (f *fleet) has(node string) (bool, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.nodes[node] > 0 {
+	if len(f.nodes[node]) > 0 {
 		return true, time.Time{}
 	}
 	if since, ok := f.lost[node]; ok {

@@ -55,7 +55,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.TextVar(&o.Expected, "expected-labels", o.Expected, "comma-separated `labels` of Nodes that should have an exporter, as key=value")
 	fs.DurationVar(&o.Resync, "resync", 10*time.Minute, "`interval` between two readings of an unchanged exporter")
 	fs.DurationVar(&o.Confirm, "confirm", 10*time.Second, "`interval` between the two equal readings that a change requires")
-	fs.IntVar(&o.Concurrency, "exporter.concurrency", 16, "`maximum` number of concurrent exporter requests")
+	fs.IntVar(&o.Concurrency, "exporter.concurrency", 16, "`maximum` number of concurrent exporter requests, without hanging requests")
 	fs.Float64Var(&o.Rate, "exporter.rate", 200, "`maximum` number of exporter requests per second")
 	fs.Float64Var(&o.Writes, "write-rate", 20, "`maximum` number of Node writes per second")
 	fs.BoolVar(&o.Condition, "node-condition", false, "set the condition GPULedgerHealthy of Nodes by the advice of their exporters; see docs/health.md")

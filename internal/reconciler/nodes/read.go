@@ -3,63 +3,93 @@ package nodes
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/gpuledger/gpuledger/internal/inventory"
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// A request that lasts longer than prompt releases its lane to the next exporter, so that
-// hanging exporters delay no others. At most latePerLane requests per lane may be late.
-const (
-	prompt      = 250 * time.Millisecond
-	latePerLane = 8
-)
+// lanes handles the items of a queue concurrently. A request that lasts longer than prompt releases its
+// lane to the next one, so requests that hang keep no lane: together the lanes start as many requests
+// as the rate allows. A request ends after the timeout of an exporter, so at that rate at most late
+// requests are in flight.
+type lanes struct {
+	number int
+	prompt time.Duration
+	late   chan struct{}
+}
 
-// readAll reads the queued exporters until the queue is shut down.
-func (t *term) readAll(ctx context.Context) {
-	late := make(chan struct{}, latePerLane*t.opts.Concurrency)
-	var reading sync.WaitGroup
-	for range t.opts.Concurrency {
-		reading.Go(func() {
-			for {
-				name, stop := t.reads.Get()
-				if stop || t.readRate.Wait(ctx) != nil {
-					return
-				}
-				done := make(chan struct{})
-				reading.Go(func() {
-					handle(ctx, t.reads, name, t.read)
-					close(done)
-				})
-				occupyLane(done, late)
+// minPrompt is enough for an exporter of the same network.
+const minPrompt = 10 * time.Millisecond
+
+func newLanes(o *Options) *lanes {
+	return &lanes{
+		number: o.Concurrency,
+		prompt: max(time.Duration(float64(o.Concurrency)/o.Rate*float64(time.Second)), minPrompt),
+		late:   make(chan struct{}, int(math.Ceil(o.Rate*o.Exporters.Timeout.Seconds()))),
+	}
+}
+
+// run calls start for each lane until it returns nil. A lane is free when the returned channel is
+// closed, or the request is late.
+func (l *lanes) run(start func() <-chan struct{}) {
+	var running sync.WaitGroup
+	for range l.number {
+		running.Go(func() {
+			for done := start(); done != nil; done = start() {
+				l.occupy(done)
 			}
 		})
 	}
-	reading.Wait()
+	running.Wait()
 }
 
-// occupyLane waits until a request is done, or is late and has a place among the late requests.
-func occupyLane(done <-chan struct{}, late chan struct{}) {
+// occupy waits until a request is done, or is late and has a place among the late requests.
+func (l *lanes) occupy(done <-chan struct{}) {
 	select {
 	case <-done:
 		return
-	case <-time.After(prompt):
+	case <-time.After(l.prompt):
 	}
 	select {
 	case <-done:
-	case late <- struct{}{}:
+	case l.late <- struct{}{}:
 		go func() {
 			<-done
-			<-late
+			<-l.late
 		}()
 	}
+}
+
+// inLanes handles the items of a queue in lanes until it is shut down.
+func inLanes[T comparable](ctx context.Context, l *lanes, queue workqueue.TypedRateLimitingInterface[T], do func(context.Context, T) bool) {
+	var running sync.WaitGroup
+	l.run(func() <-chan struct{} {
+		item, stop := queue.Get()
+		if stop || ctx.Err() != nil {
+			return nil
+		}
+		done := make(chan struct{})
+		running.Go(func() {
+			handle(ctx, queue, item, do)
+			close(done)
+		})
+		return done
+	})
+	running.Wait()
+}
+
+// readAll reads the queued exporters until the queue is shut down.
+func (t *term) readAll(ctx context.Context) {
+	inLanes(ctx, newLanes(&t.opts), t.reads, t.read)
 }
 
 // read requests the page of one exporter and validates it. It returns false without a response;
@@ -69,6 +99,9 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	if target.Address == "" {
 		t.fleet.tried(name, nil) // it is read when it becomes ready
 		return true
+	}
+	if t.readRate.Wait(ctx) != nil {
+		return true // the term ends
 	}
 	page, err := t.client.Read(ctx, target)
 	if ctx.Err() != nil {

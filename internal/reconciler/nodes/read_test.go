@@ -6,46 +6,101 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// TestHangingExporters checks that exporters that hang do not delay the others.
-func TestHangingExporters(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const fleet, hanging = 5000, 1000
-		w := newWorld(t)
-		trm := w.term(nil)
-		trm.owners.set(worldDaemonSet.Namespace, worldDaemonSet.Name, worldDaemonSetUID)
-		for i := range fleet {
-			node := fmt.Sprintf("node-%04d", i)
-			w.setSerial(node, node)
-			w.hangs[node] = i%(fleet/hanging) == 0
-			trm.follow(w.opts.Exporters.Keep(exporterOn(node, worldDaemonSetUID)))
-		}
-		swept := trm.fleet.sweep()
-		var reading sync.WaitGroup
-		reading.Go(func() { trm.readAll(t.Context()) })
-		defer reading.Wait()
-		defer trm.reads.ShutDown()
-		defer trm.writes.ShutDown()
+// most is the longest time that a healthy exporter may wait while others hang.
+const most = time.Minute
 
-		begun := time.Now()
-		for len(w.readSince(begun)) < fleet-hanging {
-			if w.wait(time.Second); time.Since(begun) > 10*time.Minute {
-				t.Fatalf("only %d exporters were read", len(w.readSince(begun)))
+// TestHangingExporters checks that exporters that hang delay the others by a minute at most, at the
+// start and later, however many hang.
+func TestHangingExporters(t *testing.T) {
+	for _, tt := range []struct{ fleet, healthy int }{{5000, 3000}, {10_000, 1}} {
+		t.Run(fmt.Sprintf("%d of %d hang", tt.fleet-tt.healthy, tt.fleet), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				trm, add := w.reading()
+				for i := range tt.fleet {
+					add(fmt.Sprintf("node-%05d", i), i < tt.fleet-tt.healthy) // the healthy exporters are the last
+				}
+				swept := trm.fleet.sweep()
+				var reading sync.WaitGroup
+				reading.Go(func() { trm.readAll(t.Context()) })
+				defer reading.Wait()
+				defer trm.reads.ShutDown()
+				defer trm.writes.ShutDown()
+
+				begun := time.Now()
+				w.waitForReads(begun, tt.healthy)
+				<-swept
+				t.Logf("the first round took %v", time.Since(begun))
+				// An exporter that becomes ready while the others are retried.
+				for i := range 6 {
+					w.wait(time.Duration(i*i) * 10 * time.Second)
+					begun := time.Now()
+					add(fmt.Sprintf("late-%d", i), false)
+					w.waitForReads(begun, 1)
+				}
+			})
+		})
+	}
+}
+
+// reading returns a term without informers, and a function that adds an exporter to it.
+func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
+	trm = w.term(nil)
+	trm.owners.set(worldDaemonSet.Namespace, worldDaemonSet.Name, worldDaemonSetUID)
+	return trm, func(node string, hangs bool) {
+		w.setSerial(node, node)
+		w.setHealth(node, health.OK, "")
+		w.mu.Lock()
+		w.hangs[node] = hangs
+		w.mu.Unlock()
+		trm.follow(w.opts.Exporters.Keep(exporterOn(node, worldDaemonSetUID)))
+	}
+}
+
+// waitForReads waits until a number of exporters was read since a time, and checks how long that takes.
+func (w *world) waitForReads(begun time.Time, number int) {
+	w.t.Helper()
+	for len(w.readSince(begun)) < number {
+		if w.wait(time.Second); time.Since(begun) > 10*time.Minute {
+			w.t.Fatalf("only %d exporters were read", len(w.readSince(begun)))
+		}
+	}
+	if took := time.Since(begun); took > most {
+		w.t.Errorf("healthy exporters were read after %v", took)
+	}
+}
+
+// TestHangingHealth checks that the condition of a Node follows its exporter although all others hang.
+func TestHangingHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.opts.Condition = true
+		for i := range 600 {
+			node := fmt.Sprintf("node-%04d", i)
+			w.createExporter(node)
+			w.hangs[node] = i > 0
+		}
+		w.setHealth("node-0000", health.OK, "")
+		_, stop := w.lead()
+		defer stop()
+		w.wait(5 * time.Minute)
+		if c := w.condition("node-0000"); c == nil || c.Status != corev1.ConditionTrue {
+			t.Fatalf("condition after five minutes: %+v", c)
+		}
+		for range 3 {
+			for _, advice := range []health.Advice{health.Return, health.OK} {
+				w.setHealth("node-0000", advice, "64")
+				w.wait(healthEvery*5/4 + most)
+				if c := w.condition("node-0000"); (c.Status == corev1.ConditionTrue) != (advice == health.OK) {
+					t.Errorf("condition %s a minute after the reading is due, the advice is %s", c.Status, advice)
+				}
 			}
-		}
-		took := time.Since(begun)
-		<-swept
-		t.Logf("%d of %d exporters hang: the others were read within %v, by %d lanes; every one was tried within %v",
-			hanging, fleet, took, w.opts.Concurrency, time.Since(begun))
-		if took > 45*time.Second {
-			t.Errorf("the healthy exporters were read within %v", took)
-		}
-		// The next round is not slower: exporters that hang are read less and less often.
-		begun = time.Now()
-		w.wait(w.opts.Resync*5/4 + 30*time.Second)
-		if got := len(w.readSince(begun)); got != fleet-hanging {
-			t.Errorf("%d exporters were read in the second round, want %d", got, fleet-hanging)
 		}
 	})
 }

@@ -167,9 +167,7 @@ func (t *term) work(ctx context.Context) error {
 			writing.Go(func() { each(ctx, t.writes, t.sync) })
 		}
 		if t.conditions != nil {
-			for range t.opts.Concurrency {
-				writing.Go(func() { each(ctx, t.conditions.queue, t.syncCondition) })
-			}
+			writing.Go(func() { inLanes(ctx, newLanes(&t.opts), t.conditions.queue, t.syncCondition) })
 		}
 		writing.Wait()
 		return nil

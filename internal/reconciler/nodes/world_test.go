@@ -160,12 +160,19 @@ func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, er
 	return page, nil
 }
 
-// ReadHealth responds at once, or not at all.
-func (w *world) ReadHealth(_ context.Context, t exporter.Target) (health.Page, error) {
+// ReadHealth responds at once, or not within the timeout.
+func (w *world) ReadHealth(ctx context.Context, t exporter.Target) (health.Page, error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	page, ok := w.health[t.Node]
-	if !ok || w.hangs[t.Node] {
+	hangs := w.hangs[t.Node]
+	w.mu.Unlock()
+	if hangs {
+		select {
+		case <-ctx.Done():
+		case <-time.After(w.opts.Exporters.Timeout):
+		}
+	}
+	if !ok || hangs {
 		return health.Page{}, exporter.ErrUnreachable
 	}
 	return page, nil
