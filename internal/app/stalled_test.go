@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestStalledFiles checks GPUs whose files stand still for 1 to 7 seconds at a time and then jump, like
+// TestStalledFiles checks GPUs with files that do not change for 1 to 7 seconds at a time and then jump, like
 // the simulated files of AMD in real time on a busy machine: no counter counts as reset, and the accounts
 // of GPUs with one owner follow the truth.
 func TestStalledFiles(t *testing.T) {

@@ -70,7 +70,7 @@ type lossy struct {
 	now     int
 	drawn   float64 // J, since the start
 	counter float64 // J
-	shown   float64 // J, differs from counter while it stands still
+	shown   float64 // J, differs from counter while counter does not change
 	// disturbed is the number of seconds between the last change before a reset and the first reading
 	// after it. If nothing was read for more than two seconds, and the counter may have begun in that
 	// time, a reset cannot be excluded.
@@ -118,7 +118,7 @@ func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted
 	case 2: // the exporter is down
 		b.pass(blind)
 		restarted = true
-	case 3: // the counter stands still, and may be reset then
+	case 3: // the counter does not change, and may be reset then
 		for range blind {
 			b.pass(1)
 			b.sinceRead = 0

@@ -30,7 +30,7 @@ func TestPlausibility(t *testing.T) {
 		{"jump that stays", []reading{{0, 5000}, {1, 1e12}, {2, 1e12 + 300_000}}, 300_000, 1, 0},
 		{"full power, and the counter one step ahead", []reading{{0, 5000}, {1, 5000 + 1_155_000}}, 1_155_000, 0, 0},
 		{"more than that", []reading{{0, 5000}, {1, 5000 + 1_155_001}}, 0, 0, 0},
-		{"standing still", []reading{{0, 5000}, {1, 5000}, {2, 5000}}, 0, 0, 0},
+		{"no change", []reading{{0, 5000}, {1, 5000}, {2, 5000}}, 0, 0, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
-// TestHeldCounter checks that a counter may catch up however long it stood still, and that its energy belongs to the owner of that time.
+// TestHeldCounter checks that a counter may catch up however long it did not change, and that its energy belongs to the owner of that time.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // mW
 	p := []*gpu.Process{process(21, in(train))}
@@ -119,7 +119,7 @@ func TestResetWhileStanding(t *testing.T) {
 	}
 }
 
-// TestStandingOfTwo checks that the work of the whole time divides the energy of a counter that stood still. One owner works for the
+// TestStandingOfTwo checks that the work of the whole time divides the energy of a counter that did not change. One owner works for the
 // first 10 s, the other for the last 30 s.
 func TestStandingOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))

@@ -45,7 +45,7 @@ func (c *counter) shown() int64 {
 			shown = r
 		}
 	}
-	if c.late > 0 { // it stands still until its delayed value is higher
+	if c.late > 0 { // it does not change until its delayed value is higher
 		c.value = max(c.value, shown.value-c.base)
 		return c.value
 	}

@@ -38,7 +38,7 @@ func (s slot) labels(uuid string) map[string]string {
 
 const (
 	movesEnd = MoveHours * time.Hour
-	// pause is the least time between two events of a node: what returns within two hours is no event for alerts.
+	// pause is the minimum time between two events of a node: alerts ignore GPUs that return within two hours.
 	pause     = 5 * time.Hour
 	gpusAMove = 4 // GPUs of a node
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// The least interval between two ineffective writes of a Node: a party that changes our labels
+// The minimum interval between two ineffective writes of a Node: a party that changes our labels
 // repeatedly is not fought at full speed, and the interval grows up to the maximum. A Node that
 // stayed correct for the maximum starts over.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute

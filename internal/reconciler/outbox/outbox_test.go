@@ -259,7 +259,7 @@ func TestDrop(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		o.Repeat(slices.Values([][]byte{[]byte("state\n")}))
 		time.Sleep(time.Minute)
-		a.expect("at the begin of a term", "state")
+		a.expect("at the start of a term", "state")
 
 		a.set(true, nil)
 		var want []string
@@ -321,7 +321,7 @@ func TestAsked(t *testing.T) {
 		a.ask = true
 		o.Repeat(slices.Values([][]byte{[]byte("state\n")}))
 		time.Sleep(4 * time.Minute)
-		a.expect("at the begin of a term", "state")
+		a.expect("at the start of a term", "state")
 		time.Sleep(2 * time.Minute)
 		a.expect("after the request for it", "state")
 		time.Sleep(time.Hour)
