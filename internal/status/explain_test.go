@@ -116,7 +116,7 @@ func TestIdlePowerSources(t *testing.T) {
 		"that --idle-power sets for the model.",
 		"that was measured on this node in an earlier boot.",
 		"that was measured on other GPUs of this model in the node.",
-		"that is estimated by the power limit.",
+		"that is estimated from the power limit.",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sources (-want +got):\n%s", diff)

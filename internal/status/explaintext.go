@@ -87,7 +87,7 @@ var idleSources = [gpu.NumIdleSources]string{
 	gpu.IdleConfigured: "that --idle-power sets for the model",
 	gpu.IdleStored:     "that was measured on this node in an earlier boot",
 	gpu.IdlePeer:       "that was measured on other GPUs of this model in the node",
-	gpu.IdleLimit:      "that is estimated by the power limit",
+	gpu.IdleLimit:      "that is estimated from the power limit",
 }
 
 // About describes the rule of a cause, with the share.
