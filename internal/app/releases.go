@@ -93,7 +93,7 @@ func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 }
 
 // errEnded is the error for a request that has expired.
-var errEnded = errors.New("the time of the release is over")
+var errEnded = errors.New("the release expired")
 
 // end ends a release.
 func (r *releases) end(began gpu.Instant, err error) {

@@ -14,8 +14,8 @@ import (
 // Language (CEL). The type is the path of fields from the object to the value, such as
 // Object.spec.containers.
 //
-// A string "${name}" becomes the policy's variable of that name. A value that CEL does not
-// support panics, so that generating the manifests fails and not a cluster.
+// A string "${name}" becomes the policy's variable of that name. A value that CEL does not support
+// panics, so that generating the manifests fails, before a cluster gets an invalid policy.
 func literal(typ string, value any) string {
 	return celValue(typ, reflect.ValueOf(value))
 }

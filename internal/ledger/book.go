@@ -95,7 +95,8 @@ type interval struct {
 	energy   gpu.Millijoules
 	window
 	// gap is set if there was no observation between the marks, or if the observations are no
-	// longer known. In the latter case other is set if a process worked that is in neither mark.
+	// longer known. If they are no longer known, other is set if a process worked that is in
+	// neither mark.
 	gap, other bool
 	// reset is set if the counter was reset at its end.
 	reset bool

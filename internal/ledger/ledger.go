@@ -166,8 +166,8 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 }
 
 // Tidy drops data to which nothing can be charged until the node boots: the book of a GPU that was
-// replaced, and the process accounts of a GPU that has been lost for long. The rest of the latter's
-// book continues when the GPU returns.
+// replaced, and the process accounts of a GPU that has been lost for long. If the lost GPU returns,
+// the rest of its book continues.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
 		known, shown := is(uuid)

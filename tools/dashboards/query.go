@@ -24,9 +24,9 @@ func unlessGone(gpus string) string {
     (GPUS and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"} unless on (cluster, node, UUID) gpuledger_gpu_present{cluster=~"$cluster"}))`, "GPUS", gpus)
 }
 
-// states has the labels of the GPUs' identity. The value is 1 for a present GPU, 0 for a lost GPU,
-// -1 if the node is not scraped, and -2 if the node is scraped without the GPU, because the board
-// was removed.
+// states returns an expression with the labels of the GPUs' identity. The value is 1 for a present
+// GPU, 0 for a lost GPU, -1 if the node is not scraped, and -2 if the node is scraped without the
+// GPU, because the board was removed.
 func states(gpus string) string {
 	return fill(`((gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_right () GPUS)
   or on (cluster, node, UUID) (0 * GPUS - 2 and on (cluster, node) gpuledger_gpu_present{cluster=~"$cluster"})

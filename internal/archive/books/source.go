@@ -49,7 +49,7 @@ type Statement struct {
 	// that neither the reconciler nor kube-state-metrics names, by cluster, namespace and name.
 	UnknownPods []UnknownPod
 	// Uncounted contains the boards with uncounted energy, the boards with the most energy first.
-	// Bounded is set if the source has such amounts.
+	// Bounded is set if the source contains amounts of uncounted energy.
 	Uncounted []Uncounted
 	Bounded   bool
 }

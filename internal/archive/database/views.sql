@@ -119,8 +119,9 @@ from gpu_hours
 where serial <> '' and scrapes > 0
 group by cluster, hour, node, serial;
 
--- The tables of Primus-Lens, with the columns that the archive has. Times of the use of GPUs are to the scrape, others are full hours.
--- What is in the newest filed hour runs.
+-- The tables of Primus-Lens, with the columns that the archive has. Times of the use of GPUs are
+-- times of scrapes, all others are full hours. Workloads and pods with a row in the newest filed
+-- hour are still running.
 create or replace view gpu_workload as
 select cluster, kind, namespace, name, uid, max(parent_uid) as parent_uid, min(workloads.hour) as created_at, max(workloads.hour) as updated_at,
   case when max(workloads.hour) < max(newest.hour) then max(workloads.hour) + interval '1' hour end as end_at

@@ -17,7 +17,7 @@ type Price struct {
 	Currency         string
 }
 
-// Prices are rows of prices. If several rows match, the last one counts.
+// Prices contains the rows of price files. If several rows match, the last one counts.
 type Prices []Price
 
 func readPrices(path string) (all Prices, err error) {

@@ -47,7 +47,7 @@ const (
 	accountCost = 256
 )
 
-// Kept returns the memory of folded rows and of closing values, in bytes.
+// Kept returns how much memory the rows and the counters' last values of an hour need, in bytes.
 func Kept(rows, accounts int) int { return rows*rowCost + accounts*accountCost }
 
 // CheckKept returns an error if the data that are kept of a cluster's hours take too much memory.

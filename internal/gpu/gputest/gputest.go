@@ -55,7 +55,8 @@ type GPU struct {
 // Run runs the whole contract.
 func Run(t *testing.T, open Open) { Limits{}.Run(t, open) }
 
-// Limits adapts the contract to a vendor with GPUs that report less than the described GPUs.
+// Limits adapts the contract to a vendor with GPUs that report fewer values than the tests
+// describe.
 type Limits struct {
 	// GPU reduces a described GPU to the values that a GPU of the vendor reports. It must not
 	// change values that the GPU points to. If GPU is nil, nothing is changed.

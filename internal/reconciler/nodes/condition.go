@@ -165,8 +165,9 @@ func (t *term) syncCondition(ctx context.Context, name string) bool {
 	return true
 }
 
-// wantCondition returns the condition that a Node should have: by the first exporter that responds, or the present one for a
-// while. A Node without a condition gets none before it was read.
+// wantCondition returns the condition that a Node should have, according to the first exporter that
+// responds. Without a response the present condition is kept for a while. A Node without the
+// condition gets it only after an exporter responded.
 func (t *term) wantCondition(ctx context.Context, n *node) condition {
 	if !t.hasGPU(n) {
 		return n.condition
