@@ -147,7 +147,7 @@ func TestPruned(t *testing.T) {
 		check(t, os.RemoveAll(filepath.Join(folder, of.Name, "cluster=east", "date=2026-10-02")))
 	}
 	verified("east,48,744," + missing + ",0,0,0,0,0,24,172800000000,86400000000,0,24,false")
-	if r := ask("verify", "--month=2026-10"); !strings.Contains(r.out, "the rows of 24 hours are missing although the manifest has them") {
+	if r := ask("verify", "--month=2026-10"); !strings.Contains(r.out, "the rows of 24 hours are missing although the manifest lists them") {
 		t.Errorf("verify:\n%s%s", r.out, r.err)
 	}
 	prune()

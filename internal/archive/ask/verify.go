@@ -194,7 +194,7 @@ func (q *question) dropped(ctx context.Context, of books.Query, checks map[strin
 		n += len(c.rows)
 	}
 	if n > 0 {
-		notices = append(notices, fmt.Sprintf("the rows of %d hours are missing although the manifest has them: were partitions or files removed? gpuledger-archive prune marks such hours", n))
+		notices = append(notices, fmt.Sprintf("the rows of %d hours are missing although the manifest lists them: were partitions or files removed? gpuledger-archive prune marks such hours", n))
 	}
 	return notices, err
 }

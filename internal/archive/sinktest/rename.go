@@ -97,7 +97,7 @@ func TestRename(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 		}
 		CheckRenamed(t, rows, want)
 	}
-	check(t, s.Replace(t.Context(), Hour(Noon, 3))) // the new name may have other hours
+	check(t, s.Replace(t.Context(), Hour(Noon, 3))) // there may be other hours with the new name
 	if n, err := s.RenameCluster(t.Context(), Cluster, NewName); err != nil || n != 1 {
 		t.Errorf("%d hours are renamed later: %v", n, err)
 	}

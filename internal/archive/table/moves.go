@@ -1,6 +1,6 @@
 package table
 
-// Moves contains the events of boards that are sent to other systems. It is no table of a sink.
+// Moves contains the events of boards that are sent to other systems. Sinks do not store it.
 var Moves = Table{
 	Name: "moves",
 	Help: "an event of a board",

@@ -53,7 +53,7 @@ var (
 	amdOperatorPlugin = &plugin{"the device plugin of AMD's GPU Operator", amd, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("device-plugin") && d.ownedBy("DeviceConfig")
 	}}
-	// The first match of a DaemonSet is its plugin.
+	// The first entry that matches a DaemonSet is used.
 	plugins = []*plugin{cloudPlugin, operatorPlugin, helmPlugin, staticPlugin, hamiPlugin, amdStaticPlugin, amdHealthPlugin, amdHelmPlugin, amdOperatorPlugin}
 )
 
