@@ -40,6 +40,7 @@ func load(t testing.TB, name string) *server {
 var kinds = map[string]string{
 	"Node": "nodes", "DaemonSet": "daemonsets", "Deployment": "deployments", "Pod": "pods", "ConfigMap": "configmaps", "Event": "events",
 	"ResourceSlice": "resourceslices", "MutatingAdmissionPolicy": "mutatingadmissionpolicies", "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
+	"MutatingWebhookConfiguration": "mutatingwebhookconfigurations",
 }
 
 func (s *server) get(path string) ([]byte, error) {
@@ -165,16 +166,20 @@ var clusters = map[string]struct {
 	"aks":           {rows: "AKS with managed GPU nodes", overlays: "aks", values: "platform=aks"},
 	"oke":           {rows: "OKE with its GPU add-on", overlays: "oke", values: "platform=oke"},
 	"amd-operator":  {rows: "AMD Instinct (experimental)", overlays: "amd", values: "platform=amd"},
-	"amd-health":    {rows: "AMD Instinct (experimental)", overlays: "amd", values: "platform=amd"},
+	"amd-health":    {rows: "AMD's device plugin by its static manifest, Kubernetes ≥ 1.36", overlays: "amd-sidecar", values: "platform=amd exporter.mode=sidecar"},
+	"amd-helm":      {rows: "AMD Instinct (experimental)", overlays: "amd", values: "platform=amd"},
 	"amd-dra":       {rows: "AMD Instinct (experimental)", overlays: "amd", values: "platform=amd"},
 	"amd-static":    {rows: "AMD's device plugin by its static manifest, Kubernetes ≥ 1.36", overlays: "amd-sidecar", values: "platform=amd exporter.mode=sidecar"},
 	"both-vendors": {
 		rows:     "GPU Operator, Kubernetes ≥ 1.36; AMD's device plugin by its static manifest, Kubernetes ≥ 1.36",
 		overlays: "operator; amd-sidecar", values: "platform=gpu-operator exporter.mode=sidecar",
 	},
-	"no-gpus": {},
-	"addon":   {rows: "device plugin on the host's network", overlays: "standalone"},
-	"unknown": {rows: "", overlays: "standalone"},
+	"addon":             {rows: "device plugin on the host's network", overlays: "standalone"},
+	"webhook":           {rows: unchanged, overlays: "standalone"},
+	"webhook-untrusted": {rows: unchanged, overlays: "standalone"},
+	"sidecar-dcgm":      {rows: sharing, overlays: "operator-standalone", values: "platform=gpu-operator"},
+	"no-gpus":           {},
+	"unknown":           {rows: "", overlays: "standalone"},
 
 	"well":                 {rows: unchanged, overlays: "standalone", status: advice.Well},
 	"own-states":           {rows: unchanged, overlays: "standalone"},

@@ -9,8 +9,33 @@ import (
 // pluginContainers are the names of the containers beside which the policy adds the exporter.
 var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin", "amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
-// others are the conditions that select the pods of another program, in place of the device plugin's pods.
-var others = []string{"is-dcgm-exporter", "is-an-mps-control-daemon"}
+// hostConditions decide about the containers of a pod. The policy has one of them.
+var hostConditions = map[string]func(s *podSpec) bool{
+	"is-a-device-plugin": func(s *podSpec) bool { return slices.ContainsFunc(pluginContainers, s.has) },
+	"is-dcgm-exporter": func(s *podSpec) bool {
+		return s.has("nvidia-dcgm-exporter") || s.has("dcgm-exporter") ||
+			slices.ContainsFunc(s.Containers, func(c container) bool { return c.Name == "exporter" && strings.Contains(c.Image, "dcgm-exporter") })
+	},
+	"is-an-mps-control-daemon": func(s *podSpec) bool { return s.has("mps-control-daemon-ctr") },
+}
+
+// otherHost reports whether pods are of a program, other than a device plugin, that can have the exporter.
+func otherHost(s *podSpec) bool {
+	return hostConditions["is-dcgm-exporter"](s) || hostConditions["is-an-mps-control-daemon"](s)
+}
+
+// takes reports whether the policy is for the pods of a DaemonSet.
+func (i *injector) takes(h *host) bool {
+	if !slices.Contains(i.namespaces(), h.set.Metadata.Namespace) {
+		return false
+	}
+	for _, name := range i.conditions {
+		if is := hostConditions[name]; is != nil && !is(&h.set.Spec.Template.Spec) {
+			return false
+		}
+	}
+	return true
+}
 
 // check is a condition of the policy with the reason why it does not hold for a pod.
 type check struct {
@@ -27,9 +52,9 @@ var checks = map[string]check{
 	// The user is not in the pod. Its owner is.
 	"created-by-the-daemonset-controller": {holds: ofDaemonSet, reason: "the DaemonSet controller did not create the pod"},
 	"owned-by-a-daemonset":                {holds: ofDaemonSet, reason: "the pod has no DaemonSet"},
-	"is-a-device-plugin": {holds: func(p *pod, _ *injector) bool {
-		return slices.ContainsFunc(pluginContainers, p.Spec.has)
-	}, reason: "the policy does not know the containers of the pod", permanent: true},
+	"is-a-device-plugin":                  hostCheck("is-a-device-plugin"),
+	"is-dcgm-exporter":                    hostCheck("is-dcgm-exporter"),
+	"is-an-mps-control-daemon":            hostCheck("is-an-mps-control-daemon"),
 	"runs-linux": {holds: func(p *pod, _ *injector) bool {
 		os, selected := p.Spec.NodeSelector["kubernetes.io/os"]
 		return (p.Spec.OS.Name == "" || p.Spec.OS.Name == "linux") && (!selected || os == "linux")
@@ -67,6 +92,10 @@ var checks = map[string]check{
 	}, reason: "the parameter nodes does not select the Node", fix: fix{kind: fixNodes}},
 }
 
+func hostCheck(name string) check {
+	return check{holds: func(p *pod, _ *injector) bool { return hostConditions[name](&p.Spec) }, reason: "it is for pods with other containers", permanent: true}
+}
+
 var (
 	imageName  = regexp.MustCompile(`^[!-~]+$`)
 	secretName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
@@ -86,24 +115,21 @@ func (i *injector) words(key string) []string {
 // leaves returns why the policy adds no container to a pod in the state of now.
 func (i *injector) leaves(p *pod) (check, bool) {
 	switch {
-	case !i.bound:
-		return check{reason: "the policy has no binding: install again"}, true
+	case i.unbound != "":
+		return check{reason: i.unbound}, true
 	case i.parameters == nil:
-		return check{reason: "the policy's ConfigMap " + i.namespace + "/" + i.name + " is missing: install again"}, true
+		return check{reason: "the ConfigMap " + i.namespace + "/" + i.name + " is missing: install again"}, true
 	case !slices.Contains(i.namespaces(), p.Metadata.Namespace):
-		return check{reason: "the policy adds the exporter in the namespace " + strings.Join(i.namespaces(), ", ") + ", and the device plugin is in " + p.Metadata.Namespace}, true
+		return check{reason: "the exporter is added to pods in " + strings.Join(i.namespaces(), ", ") + " only"}, true
 	}
-	for _, condition := range i.Spec.MatchConditions {
-		if slices.Contains(others, condition.Name) {
-			return check{reason: "the policy adds the exporter to the pods of another program"}, true
-		}
-		c, known := checks[condition.Name]
+	for _, name := range i.conditions {
+		c, known := checks[name]
 		if !known {
-			return check{reason: "this version of the program does not know the policy's condition " + condition.Name}, true
+			return check{reason: "this version of the program does not know the condition " + name}, true
 		}
 		if !c.holds(p, i) {
 			if c.permanent {
-				c.reason = "the policy leaves the pod alone: " + c.reason + ". Use the exporter's own DaemonSet"
+				c.reason = "the pod is left alone: " + c.reason + ". Use another program's pods, or the exporter's own DaemonSet"
 			}
 			return c, true
 		}

@@ -150,6 +150,19 @@ type binding struct {
 	}
 }
 
+// webhooks is a MutatingWebhookConfiguration.
+type webhooks struct {
+	Metadata meta
+	Webhooks []struct {
+		ClientConfig struct {
+			CABundle string
+			Service  struct{ Namespace string }
+		}
+		NamespaceSelector struct{ MatchExpressions []requirement }
+		MatchConditions   []struct{ Name string }
+	}
+}
+
 type configMap struct {
 	Metadata meta
 	Data     map[string]string

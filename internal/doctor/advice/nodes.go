@@ -239,7 +239,7 @@ func (n *node) ready() string {
 func (c *Cluster) missing(h *host, n *node) state {
 	spec := &h.set.Spec.Template.Spec
 	with := spec.has(containerName)
-	if !with && (c.injector == nil || !slices.Contains(c.injector.namespaces(), h.set.Metadata.Namespace) && c.injectable()) {
+	if !with && (c.injector == nil || !c.injector.takes(h) && (c.injectable() || pluginOf(h.set) == nil)) {
 		return state{} // no policy, or one for another DaemonSet
 	}
 	i := slices.IndexFunc(h.pods, func(p pod) bool { return p.livesOn(n) })
@@ -260,20 +260,19 @@ func (c *Cluster) missing(h *host, n *node) state {
 		return state{level: todo, text: "no exporter in the pods of DaemonSet " + h.set.Metadata.full() + ": " + left.reason, fix: f, pod: p.Metadata.Name}
 	}
 	if p.Metadata.CreationTimestamp.After(c.injector.changed()) {
-		return state{level: todo, text: "no exporter, though the policy applies to the pod: read apiserver_mutating_admission_policy_check_total, " +
-			"and \"If a container is missing\" of docs/install.md", fix: restart, pod: p.Metadata.Name}
+		return state{level: todo, text: "no exporter, though the policy applies to the pod: see \"If a container is missing\" of docs/install.md", fix: restart, pod: p.Metadata.Name}
 	}
-	return state{level: todo, text: "no exporter: the pod is older than the policy or its parameters: replace it", fix: restart, pod: p.Metadata.Name}
+	return state{level: todo, text: "no exporter: the pod is older than the policy or webhook, or its parameters: replace it", fix: restart, pod: p.Metadata.Name}
 }
 
-// injectable reports whether the policy's namespaces have a device plugin at all.
+// injectable reports whether the policy is for any DaemonSet.
 func (c *Cluster) injectable() bool {
-	return slices.ContainsFunc(c.hosts, func(h host) bool { return slices.Contains(c.injector.namespaces(), h.set.Metadata.Namespace) })
+	return slices.ContainsFunc(c.hosts, func(h host) bool { return c.injector.takes(&h) })
 }
 
 // changed returns the time of the last change of the policy and its parameters.
 func (i *injector) changed() time.Time {
-	last := i.Metadata.changed()
+	last := i.metadata.changed()
 	if i.parameters != nil && i.parameters.Metadata.changed().After(last) {
 		last = i.parameters.Metadata.changed()
 	}

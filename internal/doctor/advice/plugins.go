@@ -85,6 +85,15 @@ func (f *found) shares() bool { return f != nil && f.set.Spec.Template.Spec.Shar
 // onHostNetwork reports whether the pods have the network of their Node.
 func (f *found) onHostNetwork() bool { return f != nil && f.set.Spec.Template.Spec.HostNetwork }
 
+// dcgmExporter reports whether the overlay operator-dcgm-exporter adds the exporter to the pods of DCGM
+// Exporter.
+func (c *Cluster) dcgmExporter() bool {
+	return slices.ContainsFunc(c.daemonSets, func(d daemonSet) bool {
+		s := &d.Spec.Template.Spec
+		return d.Metadata.full() == sidecars["operator-dcgm-exporter"] && hostConditions["is-dcgm-exporter"](s) && !s.ShareProcessNamespace && !s.HostNetwork
+	})
+}
+
 // kubelet returns the kubelet's root directory by the volume of the device plugin, or empty.
 func (f *found) kubelet() string {
 	if f == nil {

@@ -37,10 +37,13 @@ type host struct {
 	events []event
 }
 
-// injector is the admission policy with its parameters.
+// injector is the admission policy or the webhook, with its parameters.
 type injector struct {
-	policy
-	bound      bool
+	form       string // for the report
+	metadata   meta
+	conditions []string // names
+	selector   []requirement
+	unbound    string // why it is not in force, or empty
 	parameters *configMap
 	namespace  string // of the parameters
 	name       string
@@ -75,6 +78,8 @@ func Read(get Get) (*Cluster, error) {
 	c.daemonSets = read[daemonSet](r, "DaemonSets", "/apis/apps/v1/daemonsets")
 	c.readSlices(r)
 	c.readPolicy(r)
+	c.readWebhook(r)
+	c.readParameters(r)
 	for _, d := range read[deployment](r, "Deployments", "/apis/apps/v1/deployments?"+partOf) {
 		if d.Metadata.Name == "gpuledger-reconciler" {
 			c.reconciler = &d
@@ -153,14 +158,49 @@ func (c *Cluster) readPolicy(r *reader) {
 	if len(policies) == 0 {
 		return
 	}
-	c.injector = &injector{policy: policies[0], namespace: Namespace, name: "gpuledger-sidecar"}
+	i := &injector{
+		form: "an admission policy", metadata: policies[0].Metadata, selector: policies[0].Spec.MatchConstraints.NamespaceSelector.MatchExpressions,
+		unbound: "the policy has no binding: install again", namespace: Namespace, name: "gpuledger-sidecar",
+	}
+	for _, condition := range policies[0].Spec.MatchConditions {
+		i.conditions = append(i.conditions, condition.Name)
+	}
+	c.injector = i
 	for _, b := range read[binding](r, "MutatingAdmissionPolicyBindings", path+"mutatingadmissionpolicybindings"+query) {
 		if b.Spec.PolicyName == policies[0].Metadata.Name {
-			c.injector.bound = true
-			c.injector.namespace, c.injector.name = b.Spec.ParamRef.Namespace, b.Spec.ParamRef.Name
+			i.unbound, i.namespace, i.name = "", b.Spec.ParamRef.Namespace, b.Spec.ParamRef.Name
 		}
 	}
-	path = "/api/v1/namespaces/" + url.PathEscape(c.injector.namespace) + "/configmaps"
+}
+
+// readWebhook reads the webhook of the reconciler, which adds the container where no policy is served.
+func (c *Cluster) readWebhook(r *reader) {
+	if c.injector != nil || !c.serves(admission, "v1") {
+		return
+	}
+	for _, w := range read[webhooks](r, "MutatingWebhookConfigurations", "/apis/"+admission+"/v1/mutatingwebhookconfigurations?fieldSelector=metadata.name%3Dgpuledger") {
+		if len(w.Webhooks) == 0 {
+			continue
+		}
+		hook := w.Webhooks[0]
+		i := &injector{form: "a webhook", metadata: w.Metadata, selector: hook.NamespaceSelector.MatchExpressions, namespace: hook.ClientConfig.Service.Namespace, name: "gpuledger-sidecar"}
+		if hook.ClientConfig.CABundle == "" {
+			i.unbound = `the webhook has no caBundle, so the API server ignores it: "Without the policy API" of docs/install.md`
+		}
+		for _, condition := range hook.MatchConditions {
+			i.conditions = append(i.conditions, condition.Name)
+		}
+		// The webhook's program has these conditions.
+		i.conditions = append(i.conditions, "has-an-image", "names-secrets", "is-on-a-chosen-node")
+		c.injector = i
+	}
+}
+
+func (c *Cluster) readParameters(r *reader) {
+	if c.injector == nil {
+		return
+	}
+	path := "/api/v1/namespaces/" + url.PathEscape(c.injector.namespace) + "/configmaps"
 	for _, m := range read[configMap](r, "ConfigMaps", path+"?fieldSelector="+url.QueryEscape("metadata.name="+c.injector.name)) {
 		c.injector.parameters = &m
 	}
@@ -171,7 +211,7 @@ func (i *injector) namespaces() (names []string) {
 	if i == nil {
 		return nil
 	}
-	for _, e := range i.Spec.MatchConstraints.NamespaceSelector.MatchExpressions {
+	for _, e := range i.selector {
 		if e.Key == "kubernetes.io/metadata.name" && e.Operator == "In" {
 			names = append(names, e.Values...)
 		}
@@ -186,7 +226,7 @@ func (c *Cluster) readHosts(r *reader) {
 		d := &c.daemonSets[i]
 		component := d.Metadata.Labels["app.kubernetes.io/component"]
 		with := d.Spec.Template.Spec.has(containerName)
-		if !with && pluginOf(d) == nil || component == "prepull" || len(d.Spec.Selector.MatchLabels) == 0 {
+		if !with && pluginOf(d) == nil && !otherHost(&d.Spec.Template.Spec) || component == "prepull" || len(d.Spec.Selector.MatchLabels) == 0 {
 			continue
 		}
 		h := host{set: d, own: with && component == "exporter"}

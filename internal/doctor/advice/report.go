@@ -213,6 +213,9 @@ func (o *Choice) describe() string {
 	if o.impossible != "" {
 		text += ". " + o.impossible
 	}
+	for _, row := range o.Also {
+		text += `; also "` + row + `"`
+	}
 	return text
 }
 
@@ -228,7 +231,7 @@ func (c *Cluster) form() string {
 		}
 	}
 	if c.injector != nil {
-		forms = append(forms, "an admission policy for the pods in "+strings.Join(c.injector.namespaces(), ", "))
+		forms = append(forms, c.injector.form+" for the pods in "+strings.Join(c.injector.namespaces(), ", "))
 	}
 	if len(forms) == 0 {
 		return "not installed"
@@ -274,15 +277,28 @@ func (r *report) install(o *Choice, canary string) {
 	}
 	if o.named() && len(o.Components) == 0 {
 		r.line("or")
-		r.command(`kubectl apply --server-side -k "github.com/gpuledger/gpuledger//manifests/overlays/`+o.Overlay+`?ref=v%s"`, r.Release)
+		r.apply(o.Overlay)
 	}
 	if o.sidecar {
 		r.text("", "Without a change of the device plugin's pods, as its own DaemonSet:")
 		r.helm(o.apart().Values())
 	}
-	if o.Row == rowUnchanged {
-		r.text("", "Or patch the device plugin's DaemonSet: \"Without an admission policy\" of docs/install.md.")
+	if slices.Contains(o.Also, rowWebhook) {
+		r.text("", "Or in the device plugin's pods, by a webhook, \"Without the policy API\" of docs/install.md:")
+		r.helm(append(o.beside().Values(), "sidecar.nodes="+canary))
 	}
+	if slices.Contains(o.Also, rowDCGM) {
+		r.text("", "Or in the pods of DCGM Exporter, \"In the pods of another program\" of docs/install.md:")
+		r.helm(append(slices.Clone(values["operator-dcgm-exporter"]), "sidecar.nodes="+canary))
+	}
+	if slices.Contains(o.Also, rowPatch) {
+		r.text("", "Or in them by a patch: \"Without an admission policy\" of docs/install.md.")
+	}
+}
+
+// apply writes the command of an overlay.
+func (r *report) apply(overlay string) {
+	r.command(`kubectl apply --server-side -k "github.com/gpuledger/gpuledger//manifests/overlays/`+overlay+`?ref=v%s"`, r.Release)
 }
 
 // helm writes the command of the chart.

@@ -36,8 +36,8 @@ const (
 // Rows returns the rows of the table "Choose an overlay" of docs/install.md.
 func Rows() []string {
 	return []string{
-		rowOperator, rowHelm, rowStatic, rowBeta, rowWebhook, rowPatch, rowOldOperator, rowSharing, rowNetwork, rowDCGM, rowUnchanged, rowHAMi, rowTalos, rowK0s,
-		rowOpenShift, rowDRA, rowGKE, rowAutopilot, rowEKS, rowAmazon, rowAKS, rowOKE, rowAMD, rowAMDSidecar,
+		rowOperator, rowHelm, rowStatic, rowBeta, rowWebhook, rowPatch, rowOldOperator, rowSharing, rowNetwork, rowDCGM, rowUnchanged, rowHAMi, rowTalos,
+		rowK0s, rowOpenShift, rowDRA, rowGKE, rowAutopilot, rowEKS, rowAmazon, rowAKS, rowOKE, rowAMD, rowAMDSidecar,
 	}
 }
 
@@ -46,6 +46,7 @@ type Choice struct {
 	Row        string // one of Rows, or empty
 	Overlay    string // its overlay; empty: none
 	Components []string
+	Also       []string // other rows that fit
 	plugin     *found
 	vendor     vendor
 	sidecar    bool   // in the device plugin's pods
@@ -55,36 +56,33 @@ type Choice struct {
 
 // values are the chart's values of an overlay.
 var values = map[string][]string{
-	"operator":            {"platform=gpu-operator", "exporter.mode=sidecar"},
-	"helm":                {"exporter.mode=sidecar"},
-	"static":              {"exporter.mode=sidecar"},
-	"operator-standalone": {"platform=gpu-operator"},
-
+	"operator":               {"platform=gpu-operator", "exporter.mode=sidecar"},
+	"helm":                   {"exporter.mode=sidecar"},
+	"static":                 {"exporter.mode=sidecar"},
+	"operator-standalone":    {"platform=gpu-operator"},
 	"operator-dcgm-exporter": {"platform=gpu-operator", "exporter.mode=sidecar", "sidecar.host=dcgm-exporter"},
-
-	"standalone":  nil,
-	"openshift":   {"platform=openshift"},
-	"dra":         {"platform=dra"},
-	"gke":         {"platform=gke"},
-	"eks":         {"platform=eks"},
-	"aks":         {"platform=aks"},
-	"oke":         {"platform=oke"},
-	"amd":         {"platform=amd"},
-	"amd-sidecar": {"platform=amd", "exporter.mode=sidecar"},
+	"standalone":             nil,
+	"openshift":              {"platform=openshift"},
+	"dra":                    {"platform=dra"},
+	"gke":                    {"platform=gke"},
+	"eks":                    {"platform=eks"},
+	"aks":                    {"platform=aks"},
+	"oke":                    {"platform=oke"},
+	"amd":                    {"platform=amd"},
+	"amd-sidecar":            {"platform=amd", "exporter.mode=sidecar"},
 }
 
-// sidecars are the overlays with the policy, with the device plugin's DaemonSet that they name.
+// sidecars are the overlays with the policy, with the DaemonSet that they name.
 var sidecars = map[string]string{
-	"operator":    "gpu-operator/nvidia-device-plugin-daemonset",
-	"helm":        "nvidia-device-plugin/nvdp-nvidia-device-plugin",
-	"static":      "kube-system/nvidia-device-plugin-daemonset",
-	"amd-sidecar": "kube-system/amdgpu-device-plugin-daemonset",
-
+	"operator":               "gpu-operator/nvidia-device-plugin-daemonset",
 	"operator-dcgm-exporter": "gpu-operator/nvidia-dcgm-exporter",
+	"helm":                   "nvidia-device-plugin/nvdp-nvidia-device-plugin",
+	"static":                 "kube-system/nvidia-device-plugin-daemonset",
+	"amd-sidecar":            "kube-system/amdgpu-device-plugin-daemonset",
 }
 
 // alternative is the overlay with the exporter's own DaemonSet for an overlay with the policy.
-var alternative = map[string]string{"operator": "operator-standalone", "helm": "standalone", "static": "standalone", "amd-sidecar": "amd", "operator-dcgm-exporter": "operator-standalone"}
+var alternative = map[string]string{"operator": "operator-standalone", "helm": "standalone", "static": "standalone", "amd-sidecar": "amd"}
 
 // Choices returns the row of each vendor with GPUs or a device plugin in the cluster.
 func (c *Cluster) Choices() (all []Choice) {
@@ -109,6 +107,9 @@ func (c *Cluster) Choices() (all []Choice) {
 // complete adds the properties that do not depend on the row.
 func (c *Cluster) complete(o *Choice) {
 	o.sidecar = sidecars[o.Overlay] != ""
+	if o.plugin.is(operatorPlugin) && o.Row != rowOpenShift && c.policyAPI == "v1" && c.dcgmExporter() {
+		o.Also = append(o.Also, rowDCGM)
+	}
 	o.addRuntimeClass()
 	if o.sidecar && c.policyAPI == "v1beta1" {
 		o.Components = append(o.Components, "v1beta1")
@@ -136,6 +137,14 @@ func (o *Choice) apart() *Choice {
 	a.Overlay, a.sidecar, a.Components = alternative[o.Overlay], false, nil
 	a.addRuntimeClass()
 	return &a
+}
+
+// beside returns the choice with the exporter in the device plugin's pods, in place of a DaemonSet.
+func (o *Choice) beside() *Choice {
+	b := *o
+	b.Overlay = map[*plugin]string{operatorPlugin: "operator", helmPlugin: "helm", staticPlugin: "static"}[o.plugin.plugin]
+	b.sidecar, b.Components = true, nil
+	return &b
 }
 
 // k0sKubelet is the kubelet's root directory of k0s.
@@ -189,11 +198,10 @@ func (c *Cluster) pluginRules(p *found, operator, ordinary bool) []rule {
 	return []rule{
 		{(operator || ordinary) && c.policyAPI == "v1beta1", Choice{Row: rowBeta, Overlay: sidecar}},
 		{operator && c.policyAPI == "v1", Choice{Row: rowOperator, Overlay: sidecar}},
-		{operator, Choice{Row: rowOldOperator, Overlay: "operator-standalone"}},
+		{operator, Choice{Row: rowOldOperator, Overlay: "operator-standalone", Also: []string{rowWebhook}}},
 		{p.is(helmPlugin) && c.policyAPI == "v1", Choice{Row: rowHelm, Overlay: sidecar}},
 		{p.is(staticPlugin) && c.policyAPI == "v1", Choice{Row: rowStatic, Overlay: sidecar}},
-		// rowPatch, rowWebhook and rowDCGM are other ways.
-		{ordinary, Choice{Row: rowUnchanged, Overlay: "standalone"}},
+		{ordinary, Choice{Row: rowUnchanged, Overlay: "standalone", Also: []string{rowWebhook, rowPatch}}},
 		{true, Choice{Overlay: "standalone"}},
 	}
 }
@@ -201,7 +209,7 @@ func (c *Cluster) pluginRules(p *found, operator, ordinary bool) []rule {
 func (c *Cluster) amdRules(p *found, _ []*node) []rule {
 	return []rule{
 		{
-			p.is(amdStaticPlugin) && c.policyAPI != "" && !p.shares() && !p.onHostNetwork(),
+			p.is(amdStaticPlugin, amdHealthPlugin) && c.policyAPI != "" && !p.shares() && !p.onHostNetwork(),
 			Choice{Row: rowAMDSidecar, Overlay: "amd-sidecar"},
 		},
 		{true, Choice{Row: rowAMD, Overlay: "amd"}},
@@ -224,8 +232,8 @@ func (c *Cluster) isK0s(p *found) bool {
 // Values returns the chart's values as arguments of --set.
 func (o *Choice) Values() (all []string) {
 	all = slices.Clone(values[o.Overlay])
-	if named := sidecars[o.Overlay]; o.sidecar && o.plugin != nil {
-		namespace, name, _ := strings.Cut(named, "/")
+	if o.sidecar && o.plugin != nil {
+		namespace, name, _ := strings.Cut(sidecars[o.Overlay], "/")
 		d := o.plugin.set.Metadata
 		if o.Overlay == "helm" || o.Overlay == "static" || d.Namespace != namespace { // no platform sets it
 			all = append(all, "devicePlugin.namespace="+d.Namespace)

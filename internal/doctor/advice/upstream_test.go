@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gpuledger/gpuledger/internal/deploy"
 	"github.com/gpuledger/gpuledger/internal/doctor/advice"
+	"github.com/gpuledger/gpuledger/internal/sidecar"
 	"github.com/gpuledger/gpuledger/podmapper"
 )
 
@@ -42,8 +44,8 @@ func table(t *testing.T) (rows [][]string) {
 // unreached are the rows that no cluster in testdata has.
 var unreached = map[string]string{
 	"Helm chart or static manifest, Kubernetes ≥ 1.30":       "the report names it beside the row without a change of the pods",
-	"one of these, Kubernetes ≥ 1.30 without the policy API": "the program advises the row above or the DaemonSet",
-	"GPU Operator, and no restart of its device plugin":      "the cluster does not show this wish",
+	"one of these, Kubernetes ≥ 1.30 without the policy API": "likewise",
+	"GPU Operator, and no restart of its device plugin":      "the report names it beside the other row of the GPU Operator",
 	"EKS on Amazon Linux": "it refers to the rows of the device plugin, which eks-al2023 has",
 }
 
@@ -173,6 +175,8 @@ var conditions = map[string]string{
 	"created-by-the-daemonset-controller": "request.userInfo.username in ['system:serviceaccount:kube-system:daemon-set-controller', 'system:kube-controller-manager']",
 	"owned-by-a-daemonset":                "object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == 'DaemonSet' && o.?controller.orValue(false))",
 	"is-a-device-plugin":                  "object.spec.containers.exists(c, c.name in ['nvidia-device-plugin-ctr', 'nvidia-device-plugin', 'amdgpu-dp-cntr', 'amdgpu-dp-cntr-health', 'amd-gpu-dp-cntr'])",
+	"is-dcgm-exporter":                    "object.spec.containers.exists(c, c.name in ['nvidia-dcgm-exporter', 'dcgm-exporter'] || c.name == 'exporter' && c.?image.orValue('').contains('dcgm-exporter'))",
+	"is-an-mps-control-daemon":            "object.spec.containers.exists(c, c.name == 'mps-control-daemon-ctr')",
 	"runs-linux":                          "object.spec.?os.name.orValue('linux') == 'linux' && object.spec.?nodeSelector[?'kubernetes.io/os'].orValue('linux') == 'linux'",
 	"shares-no-processes":                 "!object.spec.?shareProcessNamespace.orValue(false)",
 	"has-a-network-of-its-own":            "!object.spec.?hostNetwork.orValue(false)",
@@ -194,9 +198,22 @@ var conditions = map[string]string{
 func TestConditions(t *testing.T) {
 	got := make(map[string]string)
 	var names []string
-	for _, c := range deploy.Policy().Spec.MatchConditions {
+	all := deploy.Policy().Spec.MatchConditions
+	for _, patch := range deploy.HostPatches() {
+		for _, operation := range patch {
+			if c, is := operation.Value.(admissionv1.MatchCondition); is {
+				all = append(all, c)
+			}
+		}
+	}
+	for _, c := range all {
 		got[c.Name] = c.Expression
 		names = append(names, c.Name)
+	}
+	for _, c := range deploy.Webhook().Webhooks[0].MatchConditions {
+		if got[c.Name] != c.Expression {
+			t.Errorf("the webhook has another condition %s", c.Name)
+		}
 	}
 	if diff := cmp.Diff(conditions, got); diff != "" {
 		t.Errorf("(-decided +policy):\n%s", diff)
@@ -205,7 +222,7 @@ func TestConditions(t *testing.T) {
 	if diff := cmp.Diff(names, advice.Conditions()); diff != "" {
 		t.Errorf("(-policy +reasons):\n%s", diff)
 	}
-	if deploy.ParametersNamespace != advice.Namespace || deploy.Name != "gpuledger" {
+	if deploy.ParametersNamespace != advice.Namespace || deploy.Policy().Name != "gpuledger" || sidecar.ParametersName != "gpuledger-sidecar" {
 		t.Error("the names of the policy changed")
 	}
 }

@@ -108,7 +108,7 @@ func TestDoctor(t *testing.T) {
 
 	<-time.After(time.Second) // creation times have no fractions
 	chooseAll(t)
-	doctor(advice.ToDo, "the pod is older than the policy or its parameters", "kubectl --namespace kube-system delete pod "+static.daemonSet)
+	doctor(advice.ToDo, "the pod is older than the policy or webhook, or its parameters", "kubectl --namespace kube-system delete pod "+static.daemonSet)
 
 	policyActs(t, static, fresh(&podsOf(t, static.namespace, static.daemonSet)[0]))
 	kubectl(t, "--namespace", static.namespace, "rollout", "restart", "daemonset/"+static.daemonSet)
