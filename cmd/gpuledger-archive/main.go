@@ -26,6 +26,7 @@ import (
 )
 
 func main() {
+	cli.LimitMemory()
 	if strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl_complete-") {
 		ask.Complete(os.Stdout, os.Args[1:])
 		return

@@ -32,6 +32,7 @@ func main() {
 		fmt.Println(version.Print("gpuledger-reconciler"))
 		return
 	}
+	cli.LimitMemory()
 	cli.LimitFootprint(cli.ReconcilerGrowth)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

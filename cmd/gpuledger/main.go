@@ -40,6 +40,7 @@ func main() {
 	if cfg.Command == "" && cfg.Sandbox {
 		enterSandbox(&cfg, log)
 	}
+	cli.LimitMemory()
 	cli.LimitFootprint(cli.ExporterGrowth)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

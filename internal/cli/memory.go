@@ -13,6 +13,20 @@ import (
 	"github.com/prometheus/procfs"
 )
 
+// reserve is the least memory of a program outside Go's limit, in bytes: its code, and the C library, the
+// driver's library and their data.
+const reserve = 28 << 20
+
+// LimitMemory makes Go collect garbage more often before the program reaches the memory limit of its cgroup, so
+// that the kernel does not kill it. Go's limit is an eighth below, and at least by the reserve. $GOMEMLIMIT sets
+// another one.
+func LimitMemory() {
+	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
+	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(max(limit-max(limit/8, reserve), limit/2))
+	}
+}
+
 // MemoryLimit returns the memory limit of the program in bytes, 0 for none. It is the lowest of
 // $GOMEMLIMIT and the limits of the program's cgroup and its parents.
 func MemoryLimit() int64 {
