@@ -222,7 +222,7 @@ e2e-suites: build chart
 
 # The tests that install and remove everything have their own cluster, because they wait dozens of
 # times until namespaces are deleted.
-INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|Readme|Flux|ArgoCD)$$
+INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|HelmNodes|HelmRefusals|Readme|Flux|ArgoCD)$$
 
 .PHONY: e2e-installs
 e2e-installs: chart
@@ -373,8 +373,12 @@ manifests: # render the overlays into bin/manifests, as for a release
 	@tools/manifests $(KUSTOMIZE)
 
 .PHONY: chart
-chart: manifests # assemble the Helm chart in bin/chart/gpuledger
-	@tools/chart $(KUSTOMIZE)
+chart: manifests # assemble the Helm chart in bin/chart/gpuledger, with the images of IMAGE_REGISTRY and IMAGE_TAG
+	@IMAGE_REGISTRY="$(IMAGE_REGISTRY)" IMAGE_TAG="$(IMAGE_TAG)" tools/chart $(KUSTOMIZE)
+
+.PHONY: helm
+helm: # build the helm of the tests, and print its path; builds it once (some minutes)
+	@echo "$$($(HELM))/helm"
 
 .PHONY: chart-helm3
 chart-helm3: chart # compare the chart's objects with the overlays in Helm 3; builds it once (some minutes)

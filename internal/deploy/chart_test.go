@@ -102,7 +102,10 @@ func objects(t *testing.T, text string) map[string]any {
 		delete(labels, "helm.sh/chart")
 		delete(labels, "app.kubernetes.io/managed-by")
 		if pod, _ := at(object, "spec", "template", "metadata").(map[string]any); object["kind"] == "Deployment" {
-			delete(pod, "annotations")
+			annotations, _ := pod["annotations"].(map[string]any)
+			if delete(annotations, "checksum/config"); len(annotations) == 0 {
+				delete(pod, "annotations")
+			}
 		}
 		key := fmt.Sprint(object["kind"], at(object, "metadata", "namespace"), at(object, "metadata", "name"))
 		if all[key] != nil {
@@ -121,7 +124,7 @@ func TestChartLint(t *testing.T) {
 }
 
 // TestChartValues checks that every value changes the objects in both modes of the exporter, or is rejected by its name, and that
-// an unknown key beside it is an error.
+// an unknown key beside it is an error. Keys in global may be for other charts of the release.
 func TestChartValues(t *testing.T) {
 	text, err := os.ReadFile(chartSource + "values.yaml")
 	check(t, err)
@@ -140,6 +143,7 @@ func TestChartValues(t *testing.T) {
 			})
 		}
 	}
+	delete(sections, "global")
 	for section := range sections {
 		set := "--set=" + strings.TrimPrefix(section+".unknownKey=1", ".")
 		if _, err := template(t, set); err == nil || !strings.Contains(err.Error(), "unknownKey") {
@@ -162,6 +166,8 @@ func baseOf(section, mode string) []string {
 		return []string{"--set-json=platform=" + `"gpu-operator"`, "--set-json=exporter.mode=" + strconv.Quote(mode)}
 	case "service":
 		args = append(args, "--set-json=service.enable=true") // --set has precedence over --set-json
+	case "clusterPodMonitoring":
+		args = append(args, "--set-json="+section+`={"enabled": true, "trustAllNamespaces": true}`)
 	case "serviceMonitor":
 		args = append(args, "--set-json=serviceMonitor.enabled=true", "--set-json=podMonitor.enabled=false")
 	case "dashboards", "prometheusRule":
@@ -186,23 +192,51 @@ func checkValue(t *testing.T, v *deploy.Value, base []string) {
 	}
 	for _, other := range others {
 		after, err := template(t, append(base, "--set-json="+v.Name()+"="+other)...)
-		if err == nil && after != before || err != nil && strings.Contains(err.Error(), v.Name()+" has no effect") {
+		if err == nil && after != before || err != nil && (strings.Contains(err.Error(), v.Name()+" has no effect") || strings.Contains(err.Error(), "with "+v.Name()+"=")) {
 			return
 		}
 	}
 	t.Errorf("none of %v has an effect or is rejected", others)
 }
 
+// another64 is a digest of an image.
+const another64 = `"sha256:0000000000000000000000000000000000000000000000000000000000000000"`
+
 // special are new values of settings that do not accept any value.
 var special = map[string]string{
-	"extraHostVolumes":           `[{"name": "another", "hostPath": "/another"}]`,
-	"imagePullSecrets":           `[{"name": "another"}]`,
-	"prometheusRule.disabled":    `{"GPULedgerExporterMissing": true}`,
-	"podMonitor.tlsConfig":       `{"serverName": "another"}`,
-	"podMonitor.relabelings":     `[{"targetLabel": "another"}]`,
-	"reconciler.owners":          `[{"group": "example.com", "resources": ["another"]}]`,
-	"serviceMonitor.tlsConfig":   `{"serverName": "another"}`,
-	"serviceMonitor.relabelings": `[{"targetLabel": "another"}]`,
+	"affinity":                          `{"podAntiAffinity": {}}`,
+	"archive.affinity":                  `{"podAntiAffinity": {}}`,
+	"archive.extraEnv":                  `[{"name": "ANOTHER"}]`,
+	"archive.image.digest":              another64,
+	"archive.resources":                 `{"limits": {"memory": "1Gi"}}`,
+	"archive.store.httpConfigFile":      `"/another"`,
+	"archive.tolerations":               `[{"operator": "Exists"}]`,
+	"archive.topologySpreadConstraints": `[{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]`,
+	"dcgm.address":                      `"another:1"`,
+	"dcgm.fields":                       `"/another"`,
+	"extraEnv":                          `[{"name": "ANOTHER"}]`,
+	"extraVolumeMounts":                 `[{"name": "another", "mountPath": "/another"}]`,
+	"image.digest":                      another64,
+	"kubeletPath":                       `"/another"`,
+	"podMonitor.interval":               `"45s"`,
+	"reconciler.affinity":               `{"podAntiAffinity": {}}`,
+	"reconciler.extraEnv":               `[{"name": "ANOTHER"}]`,
+	"reconciler.image.digest":           another64,
+	"reconciler.resources":              `{"limits": {"memory": "1Gi"}}`,
+	"reconciler.tolerations":            `[{"operator": "Exists"}]`,
+	"resources":                         `{"limits": {"memory": "1Gi"}}`,
+	"securityContext.seLinuxOptions":    `{"type": "another_t"}`,
+	"serviceMonitor.interval":           `"45s"`,
+	"tolerations":                       `[{"operator": "Exists"}]`,
+	"updateStrategy":                    `{"type": "OnDelete"}`,
+	"extraHostVolumes":                  `[{"name": "another", "hostPath": "/another"}]`,
+	"imagePullSecrets":                  `[{"name": "another"}]`,
+	"prometheusRule.disabled":           `{"GPULedgerExporterMissing": true}`,
+	"podMonitor.tlsConfig":              `{"serverName": "another"}`,
+	"podMonitor.relabelings":            `[{"targetLabel": "another"}]`,
+	"serviceMonitor.tlsConfig":          `{"serverName": "another"}`,
+	"serviceMonitor.relabelings":        `[{"targetLabel": "another"}]`,
+	"reconciler.owners":                 `[{"group": "example.com", "resources": ["another"]}]`,
 }
 
 // another returns a value that differs from the default and from those in charts/gpuledger/ci.
@@ -261,6 +295,7 @@ func TestChartKubernetes(t *testing.T) {
 		{[]string{"--set=exporter.mode=sidecar,devicePlugin.namespace=nvidia"}, ""},
 		{[]string{valuesOf("operator"), "--set=platform=gke"}, "platform is gke: use exporter.mode=daemonset"},
 		{[]string{"--set=podMonitor.enabled=true,serviceMonitor.enabled=true"}, "scrape every exporter twice"},
+		{[]string{"--set=clusterPodMonitoring.enabled=true"}, "with clusterPodMonitoring.trustAllNamespaces=true"},
 	}
 	for _, tt := range tests {
 		_, err := template(t, tt.args...)
@@ -289,7 +324,7 @@ func TestChartOwners(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{`["trainings"]`, `[{"group": "example.com"}]`, `[{"group": "example.com", "resources": ["trainings"], "verbs": ["*"]}]`} {
-		if _, err := template(t, "--set-json=reconciler.owners="+wrong); err == nil || !strings.Contains(err.Error(), "reconciler.owners") {
+		if _, err := template(t, "--set-json=reconciler.owners="+wrong); err == nil || !strings.Contains(err.Error(), "/reconciler/owners/0") {
 			t.Errorf("%s: %v, want an error that names the value", wrong, err)
 		}
 	}

@@ -145,6 +145,7 @@ func variables() []admissionv1.Variable {
 		{Name: "pullSecrets", Expression: words("pullSecrets")},
 		{Name: "webSecret", Expression: trimmed("webSecret")},
 		{Name: "selinuxType", Expression: trimmed("selinuxType")},
+		{Name: "pullPolicy", Expression: trimmed("pullPolicy")},
 		{Name: "amd", Expression: "object.spec.containers.exists(c, c.name in " + literal("", sidecar.AMDContainers) + ")"},
 		// The path of the container after it is appended.
 		{Name: "container", Expression: "'/spec/containers/' + string(size(object.spec.containers))"},
@@ -179,6 +180,8 @@ func mutation() string {
 			"variables.container + '/securityContext/seLinuxOptions'",
 			literal("Object.spec.containers.securityContext.seLinuxOptions", corev1.SELinuxOptions{Type: "${selinuxType}"}),
 		}),
+		// Another value would make the pod invalid.
+		when("variables.pullPolicy in ['Always', 'IfNotPresent', 'Never']", operation{"variables.container + '/imagePullPolicy'", "variables.pullPolicy"}),
 		when("variables.webSecret != ''",
 			addVolume(sidecar.WebVolume("${webSecret}")),
 			operation{"variables.container + '/volumeMounts/-'", literal("Object.spec.containers.volumeMounts", sidecar.WebMount())},

@@ -80,21 +80,33 @@ func newValue(path, comment []string, text string) (Value, error) {
 
 // schema is the part of a JSON schema (draft 7) that the chart uses.
 type schema struct {
-	Version    string             `json:"$schema,omitempty"`
-	Comment    string             `json:"description,omitempty"`
-	Type       string             `json:"type,omitempty"`
-	Choices    []string           `json:"enum,omitempty"`
-	Properties map[string]*schema `json:"properties,omitempty"`
-	Additional *bool              `json:"additionalProperties,omitempty"`
+	Version     string             `json:"$schema,omitempty"`
+	Comment     string             `json:"description,omitempty"`
+	Ref         string             `json:"$ref,omitempty"`
+	Type        any                `json:"type,omitempty"` // a string, or several
+	Choices     []string           `json:"enum,omitempty"`
+	Pattern     string             `json:"pattern,omitempty"`
+	Minimum     *int               `json:"minimum,omitempty"`
+	Maximum     *int               `json:"maximum,omitempty"`
+	Items       *schema            `json:"items,omitempty"`
+	Properties  map[string]*schema `json:"properties,omitempty"`
+	Required    []string           `json:"required,omitempty"`
+	Additional  any                `json:"additionalProperties,omitempty"` // false, or the schema of values with free keys
+	Definitions types              `json:"definitions,omitempty"`
 }
 
-// Schema returns the JSON schema of the chart's values, which rejects unknown keys. Maps whose
-// default is a map, such as labels, have free keys.
+// rejected are settings of other charts that a template rejects with a reason.
+var rejected = []string{"nameOverride", "fullnameOverride"}
+
+// Schema returns the JSON schema of the chart's values. It rejects unknown keys, except in maps such as
+// labels and in global, which Helm passes to all charts of a release.
 func Schema(values []Value) ([]byte, error) {
 	root := section("")
 	root.Version = "http://json-schema.org/draft-07/schema#"
-	// Helm passes these to every chart.
-	root.Properties["global"] = &schema{Type: "object"}
+	root.Definitions = make(types)
+	for _, key := range rejected {
+		root.Properties[key] = &schema{Type: "string"}
+	}
 	for _, v := range values {
 		parent := root
 		for _, key := range v.Path[:len(v.Path)-1] {
@@ -102,11 +114,12 @@ func Schema(values []Value) ([]byte, error) {
 		}
 		property := section(v.Comment)
 		if v.Default != nil {
-			kind, err := jsonType(v.Default)
-			if err != nil {
+			var err error
+			if property, err = root.Definitions.property(&v); err != nil {
 				return nil, fmt.Errorf("%s: %w", v.Name(), err)
 			}
-			property = &schema{Comment: v.Comment, Type: kind, Choices: v.Choices}
+		} else if v.Name() == "global" {
+			property.Additional = nil
 		}
 		parent.Properties[v.Path[len(v.Path)-1]] = property
 	}
@@ -115,7 +128,7 @@ func Schema(values []Value) ([]byte, error) {
 }
 
 func section(comment string) *schema {
-	return &schema{Comment: comment, Type: "object", Properties: make(map[string]*schema), Additional: new(false)}
+	return &schema{Comment: comment, Type: "object", Properties: make(map[string]*schema), Additional: false}
 }
 
 func jsonType(value any) (string, error) {
@@ -126,12 +139,8 @@ func jsonType(value any) (string, error) {
 		return "boolean", nil
 	case float64:
 		return "integer", nil
-	case []any:
-		return "array", nil
-	case map[string]any:
-		return "object", nil
 	}
-	return "", fmt.Errorf("default has the type %T", value)
+	return "", fmt.Errorf("settingTypes has no type for the default %v", value)
 }
 
 // ValuesTable returns the Markdown table of the chart's values.

@@ -66,7 +66,6 @@ func PlainContainer(image string) corev1.Container {
 		Args:  []string{"--web.listen-address=:9840"},
 		Env: []corev1.EnvVar{
 			{Name: "NODE_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
-			{Name: "GOMEMLIMIT", Value: "100MiB"},
 		},
 		Ports: []corev1.ContainerPort{{Name: Name, ContainerPort: Port, Protocol: corev1.ProtocolTCP}},
 		Resources: corev1.ResourceRequirements{

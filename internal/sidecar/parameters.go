@@ -18,6 +18,8 @@ type Parameters struct {
 	PullSecrets []string
 	WebSecret   string
 	SELinuxType string
+	// PullPolicy is the pull policy of the image. Other words than those of Kubernetes are ignored.
+	PullPolicy string
 	// Nodes are the names of the nodes whose pods get the container. The name * selects all nodes.
 	Nodes []string
 }
@@ -30,6 +32,7 @@ func Parse(data map[string]string) Parameters {
 		PullSecrets: words(data["pullSecrets"]),
 		WebSecret:   strings.TrimSpace(data["webSecret"]),
 		SELinuxType: strings.TrimSpace(data["selinuxType"]),
+		PullPolicy:  strings.TrimSpace(data["pullPolicy"]),
 		Nodes:       words(data["nodes"]),
 	}
 }

@@ -57,6 +57,9 @@ func (p *Parameters) container(pod *Pod) corev1.Container {
 	if p.SELinuxType != "" {
 		c.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: p.SELinuxType}
 	}
+	if policy := corev1.PullPolicy(p.PullPolicy); policy == corev1.PullAlways || policy == corev1.PullIfNotPresent || policy == corev1.PullNever {
+		c.ImagePullPolicy = policy
+	}
 	if p.WebSecret != "" {
 		c.VolumeMounts = append(c.VolumeMounts, WebMount())
 		c.Args = append(c.Args, WebArg)

@@ -7,14 +7,14 @@
 {{- range .object.subjects }}{{ if eq .namespace "gpuledger" }}{{ $_ := set . "namespace" $namespace }}{{ end }}{{ end }}
 {{- $change := printf "gpuledger.change.%s" .object.kind }}
 {{- if hasSuffix "AdmissionPolicy" $change }}{{ $change = "gpuledger.change.Policy" }}{{ end }}
-{{- $kinds := list "ConfigMap" "DaemonSet" "Deployment" "MutatingAdmissionPolicyBinding" "MutatingWebhookConfiguration" "NetworkPolicy" "PodMonitor" "Policy" "PrometheusRule" }}
+{{- $kinds := list "ConfigMap" "DaemonSet" "Deployment" "MutatingAdmissionPolicyBinding" "MutatingWebhookConfiguration" "NetworkPolicy" "PodMonitor" "Policy" "PrometheusRule" "ServiceAccount" }}
 {{- if has (trimPrefix "gpuledger.change." $change) $kinds }}{{ include $change . }}{{ end }}
 {{- end }}
 
 {{- define "gpuledger.change.DaemonSet" -}}
 {{- if eq .object.metadata.name "gpuledger-prepull" }}
 {{- $pod := .object.spec.template.spec }}
-{{- include "gpuledger.change.pod" (dict "root" .root "pod" $pod "container" (first $pod.containers) "image" .root.Values.image "values" (dict)) }}
+{{- include "gpuledger.change.pod" (dict "root" .root "pod" $pod "container" (first $pod.containers) "image" .root.Values.image "values" (pick .root.Values "priorityClassName")) }}
 {{- else }}
 {{- include "gpuledger.change.exporter" . }}
 {{- end }}
@@ -37,13 +37,13 @@
 {{- $pod := $template.spec }}
 {{- $container := first $pod.containers }}
 {{- if $v.updateStrategy }}{{ $_ := set .object.spec "updateStrategy" $v.updateStrategy }}{{ end }}
-{{- with $v.podLabels }}{{ $_ := set $template.metadata "labels" (merge $template.metadata.labels .) }}{{ end }}
-{{- $annotations := dict }}
 {{- if $v.scrapeAnnotations.enabled }}
-{{- $annotations = dict "prometheus.io/scrape" "true" "prometheus.io/port" "9840" "prometheus.io/path" "/metrics" }}
+{{- $annotations := dict "prometheus.io/scrape" "true" "prometheus.io/port" "9840" "prometheus.io/path" "/metrics" }}
+{{- $_ := set $template.metadata "annotations" (merge $annotations $template.metadata.annotations) }}
 {{- end }}
-{{- $_ := set $template.metadata "annotations" (merge (deepCopy $v.podAnnotations) $annotations $template.metadata.annotations) }}
+{{- include "gpuledger.change.metadata" (dict "metadata" $template.metadata "values" $v) }}
 {{- include "gpuledger.change.pod" (dict "root" .root "pod" $pod "container" $container "image" $v.image "values" $v) }}
+{{- with $v.securityContext.seLinuxOptions }}{{ $_ := set $container.securityContext "seLinuxOptions" . }}{{ end }}
 {{- if $v.runtimeClassName }}{{ $_ := set $pod "runtimeClassName" $v.runtimeClassName }}{{ end }}
 {{- range $pod.volumes }}
 {{- if .hostPath }}{{ $_ := set .hostPath "path" (regexReplaceAll "^/var/lib/kubelet/" .hostPath.path (printf "%s/" (trimSuffix "/" $v.kubeletPath))) }}{{ end }}
@@ -71,12 +71,32 @@
 {{- define "gpuledger.change.pod" -}}
 {{- $_ := set .container "image" (include "gpuledger.image" (dict "root" .root "image" .image)) }}
 {{- with .root.Values.image.pullPolicy }}{{ $_ := set $.container "imagePullPolicy" . }}{{ end }}
-{{- with .root.Values.imagePullSecrets }}{{ $_ := set $.pod "imagePullSecrets" . }}{{ end }}
+{{- with include "gpuledger.pullSecrets" .root | fromYamlArray }}{{ $_ := set $.pod "imagePullSecrets" . }}{{ end }}
 {{- with .values.resources }}{{ $_ := set $.container "resources" . }}{{ end }}
 {{- with .values.nodeSelector }}{{ $_ := set $.pod "nodeSelector" (merge $.pod.nodeSelector .) }}{{ end }}
 {{- with .values.affinity }}{{ $_ := set $.pod "affinity" . }}{{ end }}
 {{- with .values.tolerations }}{{ $_ := set $.pod "tolerations" . }}{{ end }}
 {{- with .values.priorityClassName }}{{ $_ := set $.pod "priorityClassName" . }}{{ end }}
+{{- with .values.topologySpreadConstraints }}{{ $_ := set $.pod "topologySpreadConstraints" . }}{{ end }}
+{{- end }}
+
+{{/* More labels and annotations of pods. Selectors depend on the existing labels, so those stay. Arguments: metadata, values. */}}
+{{- define "gpuledger.change.metadata" -}}
+{{- with .values.podLabels }}{{ $_ := set $.metadata "labels" (merge $.metadata.labels .) }}{{ end }}
+{{- with .values.podAnnotations }}{{ $_ := set $.metadata "annotations" (merge (deepCopy .) (default dict $.metadata.annotations)) }}{{ end }}
+{{- end }}
+
+{{/* Accounts of the reconciler and the archive. */}}
+{{- define "gpuledger.change.ServiceAccount" -}}
+{{- $v := .root.Values }}
+{{- $metadata := .object.metadata }}
+{{- $account := dict }}
+{{- if eq $metadata.name "gpuledger-reconciler" }}{{ $account = $v.reconciler.serviceAccount }}{{ end }}
+{{- if eq $metadata.name "gpuledger-archive" }}
+{{- $account = $v.archive.serviceAccount }}
+{{- with $account.name }}{{ $_ := set $metadata "name" . }}{{ end }}
+{{- end }}
+{{- with $account.annotations }}{{ $_ := set $metadata "annotations" . }}{{ end }}
 {{- end }}
 
 {{/* The reconciler and the archive. */}}
@@ -93,6 +113,7 @@
 {{- define "gpuledger.change.reconciler" -}}
 {{- $v := .root.Values.reconciler }}
 {{- include "gpuledger.change.pod" (dict "root" .root "pod" .pod "container" .container "image" $v.image "values" $v) }}
+{{- include "gpuledger.change.metadata" (dict "metadata" .object.spec.template.metadata "values" $v) }}
 {{- $_ := set .object.spec "replicas" $v.replicas }}
 {{- $env := .container.env }}
 {{- range $env }}{{ if eq .name "EXPORTERS" }}{{ $_ := set . "value" (include "gpuledger.exporters" $.root) }}{{ end }}{{ end }}
@@ -122,7 +143,7 @@
 {{- if and (eq .root.Values.exporter.mode "sidecar") (eq (include "gpuledger.injector" .root) "webhook") }}
 {{- $args = concat $args (include "gpuledger.webhookArgs" . | fromYamlArray) }}
 {{- end }}
-{{- $_ := set .container "env" $env }}
+{{- $_ := set .container "env" (concat $env $v.extraEnv) }}
 {{- $_ := set .container "args" (concat $args $v.extraArgs) }}
 {{- end }}
 
@@ -139,6 +160,9 @@
 {{- include "gpuledger.change.pod" (dict "root" .root "pod" .pod "container" .container "image" $v.image "values" $v) }}
 {{- $metadata := .object.spec.template.metadata }}
 {{- $_ := set $metadata "annotations" (dict "checksum/config" (include "gpuledger.archiveConfig" .root | sha256sum)) }}
+{{- include "gpuledger.change.metadata" (dict "metadata" $metadata "values" $v) }}
+{{- $account := $v.serviceAccount }}
+{{- $_ := set .pod "serviceAccountName" (default ($account.create | ternary "gpuledger-archive" "default") $account.name) }}
 {{- range .container.env }}{{ with dig "valueFrom" "secretKeyRef" nil . }}{{ $_ := set . "name" $v.existingSecret }}{{ end }}{{ end }}
 {{- range .pod.volumes }}{{ with .secret }}{{ $_ := set . "secretName" $v.existingSecret }}{{ end }}{{ end }}
 {{- $args := .container.args }}
@@ -173,10 +197,11 @@
 {{- $data := dict "image" (include "gpuledger.image" (dict "root" .root "image" $v.image)) }}
 {{- with $v.sidecar.nodes }}{{ $_ := set $data "nodes" . }}{{ end }}
 {{- with $v.sidecar.selinuxType }}{{ $_ := set $data "selinuxType" . }}{{ end }}
+{{- with $v.image.pullPolicy }}{{ $_ := set $data "pullPolicy" . }}{{ end }}
 {{- with concat (include "gpuledger.dcgmArgs" .root | fromYamlArray) $v.extraArgs }}{{ $_ := set $data "arguments" (join "\n" .) }}{{ end }}
 {{- with $v.web.existingSecret }}{{ $_ := set $data "webSecret" . }}{{ end }}
 {{- $secrets := list }}
-{{- range $v.imagePullSecrets }}{{ $secrets = append $secrets .name }}{{ end }}
+{{- range include "gpuledger.pullSecrets" .root | fromYamlArray }}{{ $secrets = append $secrets .name }}{{ end }}
 {{- with $secrets }}{{ $_ := set $data "pullSecrets" (join ", " .) }}{{ end }}
 {{- $_ := set .object "data" $data }}
 {{- else }}
@@ -184,6 +209,32 @@
 {{- $_ := set $metadata "labels" (merge (deepCopy $v.dashboards.labels) (omit $metadata.labels "grafana_dashboard")) }}
 {{- $_ := set $metadata "annotations" $v.dashboards.annotations }}
 {{- end }}
+{{- end }}
+
+{{/*
+The ports in addresses of the archive's store, databases, sinks and proxies, as a list in YAML. Addresses
+without a port use the usual port of their scheme, which the network policy allows anyway.
+*/}}
+{{- define "gpuledger.archivePorts" -}}
+{{- $v := .Values.archive }}
+{{- $urls := list $v.store.url $v.postgresUrl $v.mysqlUrl $v.s3.url $v.s3.endpoint (printf "https://%s" $v.s3.endpoint) }}
+{{- range $v.extraArgs }}{{ $urls = append $urls (regexReplaceAll "^--?[^=]*=" . "") }}{{ end }}
+{{- range $v.extraEnv }}{{ $urls = append $urls (default "" .value) }}{{ end }}
+{{- $ports := list }}
+{{- range $urls }}
+{{- if regexMatch "^[a-z0-9]+://" . }}
+{{- /* Several hosts are separated by commas. An IPv6 address is in brackets. */}}
+{{- $hosts := regexReplaceAll "^[a-z0-9]+://([^/?#]*@)?|[/?#].*$" . "" }}
+{{- range splitList "," $hosts }}
+{{- with regexFind ":[0-9]+$" (regexReplaceAll "^\\[.*\\]" . "") }}{{ $ports = append $ports (trimPrefix ":" . | int) }}{{ end }}
+{{- end }}
+{{- /* Parameters of PostgreSQL and of a bucket. */}}
+{{- range regexFindAll "[?&](port|endpoint)=[^&#]*" . -1 }}
+{{- with regexFind "(=|:|%3[Aa])[0-9]+$" . }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toYaml (uniq $ports) }}
 {{- end }}
 
 {{- define "gpuledger.change.NetworkPolicy" -}}
@@ -197,6 +248,13 @@
 {{- $plugin := include "gpuledger.devicePlugin" .root | fromYaml }}
 {{- $_ := set .object.metadata "namespace" $plugin.namespace }}
 {{- $_ := set .object.spec.podSelector "matchLabels" $plugin.podLabels }}
+{{- else if eq .object.metadata.name "gpuledger-archive" }}
+{{- $rule := first .object.spec.egress }}
+{{- $open := list }}
+{{- range $rule.ports }}{{ $open = append $open (int .port) }}{{ end }}
+{{- range include "gpuledger.archivePorts" .root | fromYamlArray }}
+{{- if not (has (int .) $open) }}{{ $_ := set $rule "ports" (append $rule.ports (dict "port" (int .))) }}{{ end }}
+{{- end }}
 {{- else if eq .object.metadata.name "gpuledger-dcgm" }}
 {{- $rule := first .object.spec.egress }}
 {{- $to := first $rule.to }}

@@ -2,12 +2,13 @@
 {{- define "gpuledger.checkMode" -}}
 {{- $v := .Values }}
 {{- if eq $v.exporter.mode "sidecar" }}
-{{- $useless := dict "kubeletPath" (ne $v.kubeletPath "/var/lib/kubelet") "nfd.enabled" $v.nfd.enabled "scrapeAnnotations.enabled" $v.scrapeAnnotations.enabled }}
+{{- $useless := dict "kubeletPath" (ne $v.kubeletPath "/var/lib/kubelet") "nfd.enabled" $v.nfd.enabled "scrapeAnnotations.enabled" $v.scrapeAnnotations.enabled "securityContext.seLinuxOptions" $v.securityContext.seLinuxOptions }}
 {{- $_ := set $useless "dcgm.namespace" (ne $v.dcgm.namespace "gpu-operator") }}
 {{- $_ := set $useless "dcgm.podLabels" (ne (toJson $v.dcgm.podLabels) (toJson (dict "app" "nvidia-dcgm"))) }}
-{{- range list "affinity" "extraEnv" "extraHostVolumes" "extraVolumeMounts" "nodeSelector" "podAnnotations" "podLabels" "priorityClassName" "resources" "runtimeClassName" "tolerations" "updateStrategy" }}
+{{- range list "affinity" "extraEnv" "extraHostVolumes" "extraVolumeMounts" "nodeSelector" "podAnnotations" "podLabels" "resources" "runtimeClassName" "tolerations" "updateStrategy" }}
 {{- $_ := set $useless . (get $v .) }}
 {{- end }}
+{{- if not $v.prepull.enabled }}{{ $_ := set $useless "priorityClassName" $v.priorityClassName }}{{ end }}
 {{- range $name, $set := $useless }}{{ if $set }}
 {{- fail (printf "%s has no effect with exporter.mode=sidecar, where the exporter is in the device plugin's pods: remove it, or use exporter.mode=daemonset" $name) }}
 {{- end }}{{ end }}
@@ -27,9 +28,63 @@
 {{- end }}
 {{- end }}
 
+{{/* Rejects values that cannot be set, or not together. */}}
+{{- define "gpuledger.checkValues" -}}
+{{- $v := .Values }}
+{{- range list "nameOverride" "fullnameOverride" }}
+{{- if get $v . }}{{ fail (printf "%s cannot be set: a cluster has one gpuledger, so the names of its objects are fixed, and alerts, dashboards and commands in the documentation contain them" .) }}{{ end }}
+{{- end }}
+{{- if and $v.podMonitor.enabled $v.serviceMonitor.enabled }}
+{{- fail "podMonitor.enabled and serviceMonitor.enabled would scrape every exporter twice: set one of them" }}
+{{- end }}
+{{- if and $v.clusterPodMonitoring.enabled (not $v.clusterPodMonitoring.trustAllNamespaces) }}
+{{- fail "clusterPodMonitoring.enabled selects pods by labels in all namespaces, so every user who can create pods may report energy for any pod. A PodMonitoring would overwrite the label namespace of the series. Confirm it with clusterPodMonitoring.trustAllNamespaces=true, or scrape with a Prometheus of your own." }}
+{{- end }}
+{{- if and (not $v.archive.serviceAccount.create) $v.archive.serviceAccount.annotations }}
+{{- fail "archive.serviceAccount.annotations has no effect with archive.serviceAccount.create=false: annotate the account yourself" }}
+{{- end }}
+{{- end }}
+
+{{/* Rejects a second release in a cluster. Its objects for the whole cluster have the same names. */}}
+{{- define "gpuledger.checkRelease" -}}
+{{- if .Values.reconciler.enabled }}
+{{- $found := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "gpuledger-reconciler-labels" }}
+{{- $annotations := default dict (dig "metadata" "annotations" dict $found) }}
+{{- $name := get $annotations "meta.helm.sh/release-name" }}
+{{- $namespace := get $annotations "meta.helm.sh/release-namespace" }}
+{{- if and $name (ne (printf "%s/%s" $namespace $name) (printf "%s/%s" .Release.Namespace .Release.Name)) }}
+{{- fail (printf "this cluster already has gpuledger, as the release %s in the namespace %s, and one exporter is enough for each node. Upgrade that release, or remove it first: helm uninstall %s --namespace %s" $name $namespace $name $namespace) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+Rejects a change of the mode that would leave every node without an exporter, or with two, until the device
+plugin's pods are replaced.
+*/}}
+{{- define "gpuledger.checkChange" -}}
+{{- $namespace := include "gpuledger.namespace" . }}
+{{- if eq .Values.exporter.mode "sidecar" }}
+{{- if and (lookup "apps/v1" "DaemonSet" $namespace "gpuledger") (not (regexMatch "(^|[, ])[*]([, ]|$)" .Values.sidecar.nodes)) }}
+{{- $plugin := include "gpuledger.devicePlugin" . | fromYaml }}
+{{- fail (printf "this would remove the DaemonSet %s/gpuledger, and nodes that sidecar.nodes does not select would have no exporter. Set sidecar.nodes=* in the same upgrade, and then replace the device plugin's pods: kubectl --namespace %s rollout restart daemonset/%s" $namespace $plugin.namespace $plugin.daemonSet) }}
+{{- end }}
+{{- else if lookup "v1" "ConfigMap" $namespace "gpuledger-sidecar" }}
+{{- $plugin := "NAMESPACE/DAEMONSET" }}
+{{- range dig "spec" "template" "spec" "containers" list (lookup "apps/v1" "Deployment" $namespace "gpuledger-reconciler") }}
+{{- range .env }}{{ if eq .name "EXPORTERS" }}{{ $plugin = .value }}{{ end }}{{ end }}
+{{- end }}
+{{- $plugin = splitList "/" $plugin }}
+{{- fail (printf "the device plugin's pods still contain the exporter, and a second one on a node would report every GPU twice. Remove it first: kubectl --namespace %s delete configmap gpuledger-sidecar && kubectl --namespace %s rollout restart daemonset/%s && kubectl --namespace %s rollout status daemonset/%s" $namespace (first $plugin) (last $plugin) (first $plugin) (last $plugin)) }}
+{{- end }}
+{{- end }}
+
 {{/* The YAML documents of the selected overlay and components. */}}
 {{- define "gpuledger.documents" -}}
+{{- include "gpuledger.checkValues" . }}
 {{- include "gpuledger.checkMode" . }}
+{{- include "gpuledger.checkRelease" . }}
+{{- include "gpuledger.checkChange" . }}
 {{- $overlay := .Values.platform | default "standalone" }}
 {{- if eq .Values.exporter.mode "sidecar" }}
 {{- if not (has .Values.platform (list "" "gpu-operator" "amd")) }}{{ fail (printf "exporter.mode=sidecar works with the platforms gpu-operator and amd and without one, but platform is %s: use exporter.mode=daemonset" .Values.platform) }}{{ end }}
@@ -43,9 +98,6 @@
 {{- if and .Values.reconciler.enabled .Values.reconciler.nodeCondition.enabled }}{{ $files = append $files "components/node-condition.yaml" }}{{ end }}
 {{- if .Values.archive.enabled }}{{ $files = append $files "components/archive.yaml" }}{{ end }}
 {{- if and .Values.archive.enabled .Values.archive.events.enabled }}{{ $files = append $files "components/events.yaml" }}{{ end }}
-{{- if and .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}
-{{- fail "podMonitor.enabled and serviceMonitor.enabled would scrape every exporter twice: set one of them" }}
-{{- end }}
 {{- if or .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}{{ $files = append $files "components/podmonitor.yaml" }}{{ end }}
 {{- if .Values.clusterPodMonitoring.enabled }}{{ $files = append $files "components/clusterpodmonitoring.yaml" }}{{ end }}
 {{- if .Values.networkPolicy.enabled }}
@@ -75,9 +127,11 @@
 {{- $webhook := and (eq $v.exporter.mode "sidecar") (eq (include "gpuledger.injector" .root) "webhook") }}
 {{- $policy := hasPrefix "MutatingAdmissionPolicy" .object.kind }}
 {{- $certificates := and $v.sidecar.webhook.existingSecret (eq .object.metadata.name "gpuledger-webhook") (eq .object.kind "Secret") }}
+{{- $account := and (eq .object.kind "ServiceAccount") (eq .object.metadata.name "gpuledger-archive") }}
 {{- if and (ne .object.kind "Namespace")
   (or $v.reconciler.enabled (not $reconciler))
   (or $v.archive.enabled (not $archive))
+  (or $v.archive.serviceAccount.create (not $account))
   (not (and $webhook $policy))
   (not $certificates)
   (or (eq $v.exporter.mode "daemonset") (not $exporter)) }}yes{{ end }}

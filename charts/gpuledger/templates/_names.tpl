@@ -31,10 +31,26 @@
 {{- end }}
 {{- end }}
 
-{{/* An image of the values. Arguments: root, and image with repository, tag and digest. */}}
+{{/*
+An image of the values. Arguments: root, and image with repository, tag and digest. As in references of
+images, the first part of the repository is a registry if it has a dot or a port or is localhost.
+*/}}
 {{- define "gpuledger.image" -}}
-{{ .image.repository }}
+{{- $repository := .image.repository }}
+{{- with .root.Values.global.imageRegistry }}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" $repository "") }}
+{{- end }}
+{{- $repository }}
 {{- if .image.digest -}}@{{ .image.digest }}{{- else -}}:{{ .image.tag | default .root.Chart.AppVersion }}{{- end }}
+{{- end }}
+
+{{/* The secrets for pulling images, as a list in YAML. */}}
+{{- define "gpuledger.pullSecrets" -}}
+{{- $secrets := list }}
+{{- range concat .Values.imagePullSecrets .Values.global.imagePullSecrets }}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) }}
+{{- end }}
+{{- toYaml (uniq $secrets) }}
 {{- end }}
 
 {{/* The Secret with the token of events. */}}

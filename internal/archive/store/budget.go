@@ -53,7 +53,7 @@ func Kept(rows, accounts int) int { return rows*rowCost + accounts*accountCost }
 // CheckKept returns an error if the data that are kept of a cluster's hours take too much memory.
 func CheckKept(bytes int) error {
 	if limit := max(memoryLimit()/keptPart, minBudget); bytes > limit {
-		return fmt.Errorf("%w: the rows need more than %d MiB, a third of the memory limit: check the store, or raise the limit and GOMEMLIMIT", ErrTooLarge, limit>>20)
+		return fmt.Errorf("%w: the rows need more than %d MiB, a third of the memory limit: check the store, or raise the limit of the container, or GOMEMLIMIT", ErrTooLarge, limit>>20)
 	}
 	return nil
 }
@@ -63,5 +63,5 @@ func (b *budget) spend(bytes int) error {
 	if b.left -= bytes; b.left >= 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: an answer needs more than %d MiB, a quarter of the memory limit: check the store, or raise the limit and GOMEMLIMIT", ErrTooLarge, b.limit>>20)
+	return fmt.Errorf("%w: an answer needs more than %d MiB, a quarter of the memory limit: check the store, or raise the limit of the container, or GOMEMLIMIT", ErrTooLarge, b.limit>>20)
 }

@@ -138,3 +138,95 @@ func wantChanged(t *testing.T, before, after map[string]string, want []string) {
 		t.Errorf("changed objects (-want +got):\n%s", diff)
 	}
 }
+
+// TestHelmNodes checks that helm prints the number of nodes for which the real DaemonSet controller
+// wants a pod, and the command that labels nodes if there are none.
+func TestHelmNodes(t *testing.T) {
+	before := settled(t)
+	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
+	kubectl(t, "label", "node", "gpu-1", "example.com/rack=a")
+	affinity := func(expression string) string {
+		return ` --set-json='affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [` +
+			`{"matchExpressions": [` + expression + `]}, {"matchExpressions": [{"key": "example.com/none", "operator": "Exists"}]}]}}}'`
+	}
+	tests := []struct{ values, want, label string }{
+		{" --set=platform=", "2", ""},
+		{" --set=platform=gpu-operator", "2", ""},
+		{" --set=nodeSelector.example\\\\.com/rack=a", "1", ""},
+		{affinity(`{"key": "example.com/rack", "operator": "NotIn", "values": ["a"]}`), "1", ""},
+		{affinity(`{"key": "example.com/rack", "operator": "DoesNotExist"}, {"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true", "yes"]}`), "1", ""},
+		{" --set=nodeSelector.disk=ssd", "0", "nvidia.com/gpu.present=true"},
+		{" --set=platform=amd", "0", "feature.node.kubernetes.io/amd-gpu=true"},
+		{" --set=platform=gke", "0", "cloud.google.com/gke-accelerator=TYPE"},
+	}
+	for _, tt := range tests {
+		out := shell(t, "", "helm upgrade --install --create-namespace gpuledger "+absolute(t, chart)+" --namespace=gpuledger"+tt.values)
+		const status = `{.metadata.generation} {.status.observedGeneration} {.status.desiredNumberScheduled}`
+		eventually(t, "the controller wants "+tt.want+" pods"+tt.values, func() bool {
+			fields := strings.Fields(kubectl(t, "--namespace=gpuledger", "get", "daemonset", "gpuledger", "--output=jsonpath="+status))
+			return len(fields) == 3 && fields[0] == fields[1] && fields[2] == tt.want
+		})
+		want := "The exporter runs on " + tt.want + " of the cluster's nodes:"
+		if tt.label != "" {
+			want = "kubectl label node NODE " + tt.label + "\n"
+		}
+		if !strings.Contains(out, want) || strings.Contains(out, "WARNING: the exporter runs nowhere") != (tt.label != "") {
+			t.Errorf("%s: notes without %q, or with another warning:\n%s", tt.values, want, out)
+		}
+	}
+	kubectl(t, "label", "node", "gpu-1", "example.com/rack-")
+	shell(t, "", "helm uninstall gpuledger --namespace gpuledger", "kubectl delete namespace gpuledger")
+	nothingLeft(t, before)
+}
+
+// TestHelmRefusals checks that a second release is refused, and that a change of the mode is refused
+// while it would leave nodes without an exporter or with two. The commands of the refusals help.
+func TestHelmRefusals(t *testing.T) {
+	before := settled(t)
+	operator := installers[2]
+	apply(t, "-f", operator.file())
+	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
+	arguments := " " + absolute(t, chart) + " --set=platform=gpu-operator"
+	upgrade := "helm upgrade --install --create-namespace gpuledger --namespace=gpuledger" + arguments
+	shell(t, "", upgrade)
+
+	refused := func(command, reason string) string {
+		out, err := tryShell(t, "", command)
+		if err == nil || !strings.Contains(out, reason) {
+			t.Errorf("%s: %v, want the reason %q:\n%s", command, err, reason, out)
+		}
+		return out
+	}
+	exporter := func() bool {
+		_, err := try(t, "", "--namespace=gpuledger", "get", "daemonset", "gpuledger")
+		return err == nil
+	}
+	for _, release := range []string{"gpuledger --namespace=another", "another --namespace=gpuledger"} {
+		refused("helm install --create-namespace "+release+arguments, "this cluster already has gpuledger, as the release gpuledger in the namespace gpuledger")
+	}
+	sidecar := upgrade + " --set=exporter.mode=sidecar --set=sidecar.nodes="
+	for _, nodes := range []string{"", "gpu-1"} {
+		refused(sidecar+nodes, "nodes that sidecar.nodes does not select would have no exporter. Set sidecar.nodes=* in the same upgrade, and then replace the device plugin's pods: "+
+			"kubectl --namespace gpu-operator rollout restart daemonset/nvidia-device-plugin-daemonset")
+	}
+	if !exporter() {
+		t.Fatal("a refused upgrade removed the DaemonSet")
+	}
+	shell(t, "", sidecar+"'*'")
+	eventually(t, "the DaemonSet is removed", func() bool { return !exporter() })
+	shell(t, "", sidecar+"gpu-1") // no change of the mode
+
+	out := refused(upgrade+" --set=exporter.mode=daemonset", "a second one on a node would report every GPU twice. Remove it first: ")
+	_, commands, _ := strings.Cut(out, "Remove it first: ")
+	commands, wait, _ := strings.Cut(commands, " && kubectl --namespace gpu-operator rollout status daemonset/nvidia-device-plugin-daemonset")
+	if strings.TrimSpace(wait) != "" {
+		t.Errorf("the refusal ends with %q", wait)
+	}
+	shell(t, "", commands, upgrade+" --set=exporter.mode=daemonset")
+	if !exporter() {
+		t.Error("there is no DaemonSet after the change of the mode")
+	}
+	shell(t, "", "helm uninstall gpuledger --namespace gpuledger", "kubectl delete namespace gpuledger")
+	remove(t, "-f", operator.file())
+	nothingLeft(t, before)
+}

@@ -100,9 +100,9 @@ func checkPod(t *testing.T, pod *core.Pod, plugin string) {
 	if !pod.Spec.HostPID {
 		t.Error("the pod has no hostPID")
 	}
-	wantGPUs, wantEnv := "management.nvidia.com/gpu=all", []string{"NODE_NAME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "GOMEMLIMIT"}
+	wantGPUs, wantEnv := "management.nvidia.com/gpu=all", []string{"NODE_NAME", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"}
 	if plugin == amdPlugin {
-		wantGPUs, wantEnv = "", []string{"NODE_NAME", "GOMEMLIMIT"}
+		wantGPUs, wantEnv = "", []string{"NODE_NAME"}
 	}
 	if got := pod.Annotations["nvidia.cdi.k8s.io/container.gpuledger"]; got != wantGPUs {
 		t.Errorf("the CDI annotation is %q, want %q", got, wantGPUs)

@@ -270,6 +270,13 @@ func TestParameters(t *testing.T) {
 			return options != nil && options.Type == "spc_t"
 		})
 	})
+	t.Run("pull policy", func(t *testing.T) {
+		for _, policy := range []string{"Never", "Always"} {
+			set(t, "pullPolicy", policy+"\n", func() bool { return string(container(asked(t, pod)).ImagePullPolicy) == policy })
+		}
+		set(t, "pullPolicy", "never", func() bool { return container(asked(t, pod)).ImagePullPolicy == core.PullIfNotPresent })
+		removeParameter(t, "pullPolicy")
+	})
 	t.Run("nodes", func(t *testing.T) {
 		set(t, "nodes", "gpu-3, gpu-1\n", func() bool { return !hasSidecar(asked(t, onNode2)) })
 		if !hasSidecar(asked(t, onNode1)) {
