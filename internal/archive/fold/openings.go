@@ -124,7 +124,7 @@ func (in *Input) wrongOpenings() (seen, certain map[gpuKey]bool) {
 		// A pod cannot have more energy than its board. Such a value is wrong; the pod may have
 		// ended with it.
 		board, known := in.Openings[Account{gpuKey: a.gpuKey, metric: boardEnergy}]
-		if c := opened[a.metric]; c.add != nil && (!isExact(s.Value*c.unit) || c.kind == energy && known && s.Value > board.Value) {
+		if c := opened[a.metric]; c.add != nil && (!isExact(s.Value*c.unit) || c.kind.ofEnergy() && known && s.Value > board.Value) {
 			certain[a.gpuKey] = true
 		}
 	}

@@ -28,14 +28,24 @@ const (
 	held                // time that is summed over containers and instances, so it has no bound
 	bound               // upper bound of uncounted energy; after a gap it may rise faster than the board's power allows
 	health              // counts of errors; they have no bound and may fall at any time
+	// Counters that earlier exporters lack. Such an exporter does not keep them in its state file, so after a downgrade and an upgrade they begin
+	// at 0 with the same created timestamp.
+	laterEnergy
+	laterHeld
 )
+
+// ofEnergy reports whether a counter is in joules, and a part of the energy of its board.
+func (k kind) ofEnergy() bool { return k == energy || k == laterEnergy }
+
+// falls reports whether a counter may begin at 0 again with the same created timestamp.
+func (k kind) falls() bool { return k == health || k == laterEnergy || k == laterHeld }
 
 // rate returns the highest increase in a millisecond, 0 for none.
 func (k kind) rate(power int64) int64 {
-	switch k {
-	case energy:
+	switch {
+	case k.ofEnergy():
 		return power // millijoules
-	case gpuTime:
+	case k == gpuTime:
 		return 1
 	}
 	return 0
@@ -188,7 +198,7 @@ func (t *track) most(milliseconds int64) int64 {
 
 // step returns the increase from one point to a later one, false if it is implausible. A counter
 // restarted at 0 if its created timestamp changed, or if its value fell and its created timestamp
-// is unknown.
+// is unknown or it may fall.
 func (t *track) step(a, b *point) (int64, bool) {
 	most, rise := t.most(b.time-a.moved), b.value-a.value
 	same := a.known && b.known && a.began == b.began
@@ -197,7 +207,7 @@ func (t *track) step(a, b *point) (int64, bool) {
 		return b.value, true
 	case rise >= 0: // the created timestamp may be wrong
 		return rise, rise <= most
-	case same && t.kind != health:
+	case same && !t.kind.falls():
 		return 0, false
 	}
 	return b.value, b.value <= most
@@ -224,7 +234,7 @@ func (t *track) jumps(a, b *point) error {
 
 func (t *track) exceeds(rise, from, until int64) error {
 	limit := "1 s in each second"
-	if t.kind == energy {
+	if t.kind.ofEnergy() {
 		limit = fmt.Sprintf("%d W", t.rate)
 	}
 	return fmt.Errorf("%s rises by %s from %s to %s, above the limit of %s: %w", t.account.name(), t.text(rise), clock(from), clock(until), limit, ErrImplausible)
@@ -232,7 +242,7 @@ func (t *track) exceeds(rise, from, until int64) error {
 
 // text returns a value with its unit.
 func (t *track) text(value int64) string {
-	return fmt.Sprintf("%.3f %s", float64(value)/t.unit, map[kind]string{energy: "J", gpuTime: "s", held: "s", bound: "J", health: ""}[t.kind])
+	return fmt.Sprintf("%.3f %s", float64(value)/t.unit, map[kind]string{energy: "J", gpuTime: "s", held: "s", bound: "J", health: "", laterEnergy: "J", laterHeld: "s"}[t.kind])
 }
 
 func clock(at int64) string { return time.UnixMilli(at).UTC().Format("2006-01-02 15:04:05") }

@@ -69,10 +69,10 @@ var throttled = []struct {
 	kind kind
 	of   map[string]func(*table.Charge) *int64
 }{
-	{"throttled_joules_total", energy, map[string]func(*table.Charge) *int64{
+	{"throttled_joules_total", laterEnergy, map[string]func(*table.Charge) *int64{
 		"thermal": func(c *table.Charge) *int64 { return &c.ThermalEnergy }, "power_brake": func(c *table.Charge) *int64 { return &c.PowerBrakeEnergy },
 	}},
-	{"throttled_seconds_total", held, map[string]func(*table.Charge) *int64{
+	{"throttled_seconds_total", laterHeld, map[string]func(*table.Charge) *int64{
 		"thermal": func(c *table.Charge) *int64 { return &c.Thermal }, "power_brake": func(c *table.Charge) *int64 { return &c.PowerBrake },
 	}},
 }

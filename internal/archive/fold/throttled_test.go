@@ -1,6 +1,7 @@
 package fold_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // TestThrottled checks the throttled energy and time of a pod and a unit. Their series exist once the GPU was throttled, and they restart
@@ -64,5 +66,56 @@ func TestThrottled(t *testing.T) {
 		if !slices.Contains(fold.Metrics(), metric) {
 			t.Errorf("%s is not read", metric)
 		}
+	}
+}
+
+// TestThrottledForgotten checks that throttled amounts that begin at 0 again, with the created timestamp as before, are a restart: a
+// version without them does not keep them in the state file, and the next one continues the other counters only. A fall of the
+// other counters remains implausible.
+func TestThrottledForgotten(t *testing.T) {
+	tests := map[string]struct {
+		energy float64 // at the end
+		want   error
+	}{
+		"continued energy": {energy: 120},
+		"energy that fell": {energy: 20, want: fold.ErrImplausible},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := history{foldtest.NewStore()}
+			labels := []string{"node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", "p", "pod_uid", "u"}
+			for minute := 50.0; minute <= 120; minute += 10 {
+				s.board(minute, 1000*minute, -600, "a")
+				add := func(name string, value float64, more ...string) {
+					s.Add(at(minute), value, "gpuledger_allocation_"+name, slices.Concat(labels, more)...)
+				}
+				add("created_timestamp_seconds", seconds(at(-500)))
+				energy, throttled := minute, minute/10
+				switch {
+				case minute >= 110:
+					energy, throttled = tt.energy-120+minute, minute/10-10
+				case minute >= 90: // the earlier version
+					throttled = 0
+				}
+				add("energy_joules_total", energy)
+				if throttled > 0 {
+					add("throttled_joules_total", throttled, "throttle", "thermal")
+					add("throttled_seconds_total", throttled, "throttle", "thermal")
+				}
+			}
+			h, err := hour(s.Store, 1)
+			if !errors.Is(err, tt.want) {
+				t.Fatalf("error %v, want %v", err, tt.want)
+			}
+			if err != nil {
+				return
+			}
+			// From 6 s to 8 s, and from 0 s to 2 s.
+			want := table.Charge{Energy: 60_000, ThermalEnergy: 4000, Thermal: 4000}
+			i := slices.IndexFunc(h.Charges, func(c table.Charge) bool { return c.Pod == "p" })
+			if c := h.Charges[i]; c.Energy != want.Energy || c.ThermalEnergy != want.ThermalEnergy || c.Thermal != want.Thermal {
+				t.Errorf("charge %+v, want %+v", c, want)
+			}
+		})
 	}
 }
