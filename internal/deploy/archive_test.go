@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -60,6 +61,17 @@ func TestArchive(t *testing.T) {
 		got, err := archive.Parse(args)
 		if err != nil || got.Run != (file != "archive-cronjob.yaml") || got.Store.URL != settings.Data["STORE_URL"] {
 			t.Errorf("%s: %q: store %s, run %v, error %v", file, args, got.Store.URL, got.Run, err)
+		}
+	}
+}
+
+// TestArchiveStrategy checks that an upgrade stops the archive before the next version changes the tables.
+func TestArchiveStrategy(t *testing.T) {
+	for _, document := range files(t)["archive-deployment.yaml"] {
+		var d appsv1.Deployment
+		check(t, yaml.Unmarshal(document, &d))
+		if d.Kind == "Deployment" && d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+			t.Errorf("strategy %q", d.Spec.Strategy.Type)
 		}
 	}
 }
