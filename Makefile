@@ -115,6 +115,7 @@ IN_OLDEST     = GPULEDGER_E2E_PROMETHEUS_OLDEST=$$($(PROMETHEUS_OLDEST))
 IN_VICTORIA   = GPULEDGER_E2E_VICTORIA=$$($(VICTORIA))
 IN_HISTORY    = GPULEDGER_E2E_HISTORY=$$($(HISTORY))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
+IN_PREVIOUS   = GPULEDGER_E2E_PREVIOUS="$$(tools/previous)"
 E2EARGS       = -tags e2e -trimpath -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
 E2E           = go test $(E2EARGS)
 
@@ -217,8 +218,8 @@ e2e-short: e2e-suites ## run all suites without the longest tests, as CI does fo
 # The longest suites start first.
 .PHONY: e2e-suites
 e2e-suites: build chart
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_BIN) $(GOTESTSUM) $(E2EARGS) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
-		deploy reconciler rulers archive rules history dashboards queries cluster) ./test/alerts ./test/demo
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_BIN) $(IN_PREVIOUS) $(GOTESTSUM) $(E2EARGS) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
+		deploy reconciler rulers archive rules history dashboards queries cluster) ./test/alerts ./test/demo ./test/upgrade
 
 # The tests that install and remove everything have their own cluster, because they wait dozens of
 # times until namespaces are deleted.
@@ -250,7 +251,11 @@ e2e-history: build
 
 .PHONY: e2e-archive
 e2e-archive: build
-	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(E2E) ./test/e2e/archive
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(IN_PREVIOUS) $(E2E) ./test/e2e/archive
+
+.PHONY: test-upgrade
+test-upgrade: build chart # compare with the version in test/upgrade/previous: programs, metrics, rules, flags, chart, archives
+	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_PROMETHEUS) $(IN_BIN) $(IN_PREVIOUS) $(E2E) -run='^TestUpgrade' ./test/e2e/archive ./test/upgrade
 
 .PHONY: e2e-outage
 e2e-outage: # stop the database of a running archive for an hour

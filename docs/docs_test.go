@@ -67,6 +67,7 @@ var (
 		"packages.md":      490,
 		"slurm.md":         820,
 		"take-over.md":     500,
+		"upgrades.md":      860,
 		others:             29685,
 	}
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}

@@ -1,0 +1,214 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/test/program"
+	"github.com/gpuledger/gpuledger/test/upgrade"
+)
+
+// The history of an upgrade: the earlier program files until the upgrade, six hours after a month began.
+var (
+	opened   = time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
+	upgraded = time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)
+	closed   = time.Date(2026, 3, 1, 18, 0, 0, 0, time.UTC)
+)
+
+// months are the months before and over the upgrade.
+var months = []string{"2026-02", "2026-03"}
+
+// upgrading is an archive that two versions of the program file.
+type upgrading struct {
+	earlier, now string // paths of the programs
+	store        string // the flag of the store
+	want         map[string][]map[string]any
+}
+
+// file files some hours in a sink.
+func (u *upgrading) file(t *testing.T, path string, from, until time.Time, sink ...string) (string, error) {
+	t.Helper()
+	args := append([]string{"once", "--log.format=json", u.store, "--from=" + from.Format(time.RFC3339), "--until=" + until.Format(time.RFC3339)}, sink...)
+	out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
+	return string(out), err
+}
+
+// statement returns the statement of a month, down to the pod and the board.
+func (u *upgrading) statement(t *testing.T, path, books, month string) []map[string]any {
+	t.Helper()
+	var answer struct{ Rows []map[string]any }
+	cmd := exec.CommandContext(t.Context(), path, "statement", "--books="+books, "--month="+month, "--by=namespace,workload,pod,unit,user,serial,reason", "-o=json")
+	var notices strings.Builder
+	cmd.Stderr = &notices
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s%s", cmd.Args, err, notices.String(), out)
+	}
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	decoder.UseNumber()
+	check(t, decoder.Decode(&answer))
+	if len(answer.Rows) < 20 {
+		t.Fatalf("%v: %d rows", cmd.Args, len(answer.Rows))
+	}
+	return answer.Rows
+}
+
+// equal checks that a statement of this program has the rows of the earlier one, with all their columns.
+func (u *upgrading) equal(t *testing.T, when, books, month string) {
+	t.Helper()
+	want, got := u.want[month], u.statement(t, u.now, books, month)
+	for _, row := range got {
+		maps.DeleteFunc(row, func(column string, _ any) bool {
+			_, known := want[0][column]
+			return !known
+		})
+	}
+	if diff := cmp.Diff(sorted(want), sorted(got)); diff != "" {
+		t.Errorf("%s: statement of %s (-earlier program +this program):\n%s", when, month, diff)
+	}
+}
+
+// sorted returns rows as sorted texts.
+func sorted(rows []map[string]any) (all []string) {
+	for _, row := range rows {
+		text, _ := json.Marshal(row)
+		all = append(all, string(text))
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+// TestUpgrade checks that an archive of the earlier program is continued by this one: its statements of the months before and over
+// the upgrade are equal to the digit to statements of the earlier program, which files all hours in a folder of its own. Then
+// it checks what the earlier program does with the tables of this one.
+func TestUpgrade(t *testing.T) {
+	s := foldtest.NewStore()
+	foldtest.NewFleet(s, opened, 7, 3, "cluster", "east").Run(int(closed.Sub(opened).Minutes()))
+	server := httptest.NewServer(foldtest.API{Store: s})
+	defer server.Close()
+	u := &upgrading{earlier: upgrade.Previous(t).Program("gpuledger-archive"), now: binary(), store: "--store.url=" + server.URL, want: make(map[string][]map[string]any)}
+	folder := t.TempDir()
+	if out, err := u.file(t, u.earlier, opened, closed, "--folder="+folder); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, month := range months {
+		u.want[month] = u.statement(t, u.earlier, folder, month)
+	}
+
+	for _, format := range []string{"csv", "parquet"} {
+		t.Run(format, func(t *testing.T) {
+			folder := t.TempDir()
+			u.run(t, folder, "--folder="+folder, "--folder.format="+format)
+			if out, err := u.file(t, u.earlier, opened, closed, "--folder="+folder, "--folder.format="+format, "--again"); err != nil {
+				t.Errorf("the earlier program cannot file again: %v\n%s", err, out)
+			}
+			for _, month := range months {
+				u.equal(t, "after a downgrade", folder, month)
+			}
+		})
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "archive.db")
+		u.run(t, file, "--sqlite="+file)
+		u.refused(t, file, "--sqlite="+file)
+	})
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			url, _ := kind.start(t).create(t, "gpuledger")
+			u.run(t, url, kind.flag+"="+url)
+			u.refused(t, url, kind.flag+"="+url)
+		})
+	}
+}
+
+// run files hours with both programs in a sink, and compares the statements before and after the migration, and after the last
+// hour.
+func (u *upgrading) run(t *testing.T, books string, sink ...string) {
+	t.Helper()
+	if out, err := u.file(t, u.earlier, opened, upgraded, sink...); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	u.equal(t, "before the migration", books, months[0])
+	if out, err := u.file(t, u.now, upgraded, closed, sink...); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, month := range months {
+		u.equal(t, "after the upgrade", books, month)
+	}
+	out, err := u.file(t, u.now, opened, closed, append(sink, "--again")...)
+	if err != nil || strings.Contains(out, `"msg":"hour filed"`) {
+		t.Errorf("hours of the earlier program are filed again: %v\n%s", err, out)
+	}
+}
+
+// refused checks that the earlier program does not file in newer tables, and still reads them.
+func (u *upgrading) refused(t *testing.T, books, sink string) {
+	t.Helper()
+	const reason = "install a newer gpuledger-archive"
+	if out, err := u.file(t, u.earlier, upgraded, closed, sink, "--again"); err == nil || !strings.Contains(out, reason) {
+		t.Errorf("the earlier program files in newer tables: %v, want %q\n%s", err, reason, out)
+	}
+	for _, month := range months {
+		if diff := cmp.Diff(sorted(u.want[month]), sorted(u.statement(t, u.earlier, books, month))); diff != "" {
+			t.Errorf("statement of %s by the earlier program (-before +after the migration):\n%s", month, diff)
+		}
+	}
+}
+
+// TestUpgradeEvents checks that the events of the earlier reconciler reach this archive, and those of this reconciler the earlier
+// archive, once each.
+func TestUpgradeEvents(t *testing.T) {
+	previous := upgrade.Previous(t)
+	w := newPods(t)
+	db := startPostgres(t)
+	token, tokens := filepath.Join(t.TempDir(), "token"), filepath.Join(t.TempDir(), "tokens")
+	check(t, os.WriteFile(token, []byte("secret\n"), 0o600))
+	check(t, os.WriteFile(tokens, []byte("east secret\n"), 0o600))
+	for name, programs := range map[string]struct{ archive, reconciler string }{
+		"new_reconciler": {previous.Program("gpuledger-archive"), w.binary},
+		"new_archive":    {binary(), previous.Program("gpuledger-reconciler")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, query := db.create(t, name)
+			group := program.OpenFor(t)
+			batches := &rowReceiver{batches: make(map[string]string)}
+			target := httptest.NewServer(batches)
+			defer target.Close()
+			archive := &receiver{t: t, group: group, binary: programs.archive, address: program.AddressFor(t), url: url, tokens: tokens, folder: t.TempDir(), target: target.URL}
+			archive.start()
+			r := &reconciler{t: t, group: group, binary: programs.reconciler, args: []string{
+				"--kubeconfig=" + w.kubeconfig, "--events.url=http://" + archive.address, "--events.token-file=" + token,
+			}}
+			r.start()
+			pod := strings.ReplaceAll(name, "_", "-")
+			w.create(pod)
+			r.awaitLogged(w.id(pod, "phase/Pending"))
+			w.run(pod)
+			w.restart(pod)
+			r.awaitLogged(w.id(pod, "phase/Running"), w.id(pod, "failure/main/137"))
+			r.awaitFiled(query)
+			of := "pod_uid = '" + w.uids[pod] + "'"
+			for text, want := range map[string][]string{
+				"select detail::json->>'to' from events where event = 'phase' and " + of + " order by at":                                    {"Pending", "Running"},
+				"select detail::json->>'exit_code' from events where event = 'failure' and " + of:                                            {"137"},
+				"select distinct object::json->'spec'->'containers'->0->'resources'->'limits'->>'nvidia.com/gpu' from snapshots where " + of: {"8"},
+			} {
+				if diff := cmp.Diff(want, query.rows(t, text)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", text, diff)
+				}
+			}
+		})
+	}
+}

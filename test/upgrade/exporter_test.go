@@ -1,0 +1,379 @@
+//go:build e2e
+
+package upgrade
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/health"
+	"github.com/gpuledger/gpuledger/internal/host"
+	"github.com/gpuledger/gpuledger/internal/inventory"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/internal/simnode/fakes"
+	"github.com/gpuledger/gpuledger/internal/status"
+	"github.com/gpuledger/gpuledger/test/exposition"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// node is a simulated node with a fake driver of this version, which exporters of both versions read.
+type node struct {
+	*simnode.Node
+	group   *program.Group
+	library string
+}
+
+// newNode starts the node of a scenario in real time.
+func newNode(t *testing.T, scenario string) node {
+	t.Helper()
+	sc, err := simnode.Lookup(scenario)
+	check(t, err)
+	group := program.OpenFor(t)
+	library, err := fakes.Compile(group.Path())
+	check(t, err)
+	n, err := simnode.Open(group.Path("node"), sc, host.Now())
+	check(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- n.RunLive(ctx, host.Now) }()
+	t.Cleanup(func() {
+		cancel()
+		check(t, <-done)
+		check(t, n.Close())
+	})
+	for _, variable := range n.Env() {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+	}
+	return node{n, group, library}
+}
+
+// exporter is a running exporter.
+type exporter struct {
+	*program.Program
+	url string
+}
+
+// start starts the exporter of a version with the node's state directory.
+func (n node) start(t *testing.T, v Version) exporter {
+	t.Helper()
+	address := program.AddressFor(t)
+	flags := append(n.Flags(), "--web.listen-address="+address, "--nvml.library="+n.library, "--nvml.call-timeout=1m", "--tick=200ms", "--log.format=json")
+	p, err := n.group.Start("gpuledger", v.Program("gpuledger"), flags...)
+	check(t, err)
+	e := exporter{p, "http://" + address}
+	check(t, p.Ready(t.Context(), e.url+"/-/ready"))
+	return e
+}
+
+// get returns a page.
+func (e exporter) get(t *testing.T, path string) string {
+	t.Helper()
+	response, err := http.Get(e.url + path)
+	check(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	check(t, err)
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s\n%s", path, response.Status, text)
+	}
+	return string(text)
+}
+
+// scrape returns both pages of metrics, with created timestamps.
+func (e exporter) scrape(t *testing.T) exposition.Page {
+	t.Helper()
+	page, err := exposition.ScrapeCreated(t.Context(), e.url+"/metrics")
+	check(t, err)
+	record, err := exposition.ScrapeCreated(t.Context(), e.url+"/metrics/record")
+	check(t, err)
+	maps.Copy(page, record)
+	return page
+}
+
+// charged scrapes until every GPU was charged as much more as before, and returns the last page.
+func (e exporter) charged(t *testing.T, before exposition.Page) exposition.Page {
+	t.Helper()
+	const energy, more = "gpuledger_gpu_energy_joules_total", 100_000
+	for deadline := time.Now().Add(5 * time.Minute); ; <-time.After(100 * time.Millisecond) {
+		page := e.scrape(t)
+		waits := slices.ContainsFunc(page.UUIDs(), func(uuid string) bool {
+			of := map[string]string{"UUID": uuid}
+			return page.Millijoules(energy, of) < before.Millijoules(energy, of)+more
+		})
+		if !waits && len(page.UUIDs()) > 0 {
+			return page
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("timeout: no GPU was charged")
+		}
+	}
+}
+
+// balances checks that every book of a page balances to the millijoule.
+func balances(t *testing.T, page exposition.Page) {
+	t.Helper()
+	for _, uuid := range page.UUIDs() {
+		of := map[string]string{"UUID": uuid}
+		var accounts gpu.Millijoules
+		for _, kind := range []string{"container", "unit", "unattributed", "retired"} {
+			accounts += page.Millijoules("gpuledger_"+kind+"_energy_joules_total", of)
+		}
+		if energy := page.Millijoules("gpuledger_gpu_energy_joules_total", of); energy != accounts {
+			t.Errorf("%s: the board counted %d mJ, the accounts contain %d mJ", uuid, energy, accounts)
+		}
+	}
+}
+
+// ofProcess are the prefixes of metrics about the process, which restart with it, and of the name of the version.
+var ofProcess = []string{"gpuledger_stage_", "gpuledger_http_", "gpuledger_build_", "gpuledger_scrape_"}
+
+// kept compares the series of a page with those of the next version's page: it checks that no counter fell or began again, and returns
+// the differences of labels.
+func kept(t *testing.T, before, after exposition.Page) (changes []string) {
+	t.Helper()
+	for name, family := range before {
+		if !strings.HasPrefix(name, "gpuledger_") || slices.ContainsFunc(ofProcess, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			continue
+		}
+		if change := relabelled(family, after[name]); change != "" {
+			changes = append(changes, name+change)
+			continue
+		}
+		counter, static := family.GetType() == dto.MetricType_COUNTER, strings.HasSuffix(name, "_info")
+		if !counter && !static {
+			continue // gauges come and go with their readings
+		}
+		for _, was := range family.GetMetric() {
+			found := after.Matches(name, exposition.Labels(was))
+			if len(found) != 1 {
+				t.Errorf("%s%v has %d series after it", name, exposition.Labels(was), len(found))
+				continue
+			}
+			is := found[0]
+			if counter && exposition.Value(is) < exposition.Value(was) {
+				t.Errorf("%s%v fell from %v to %v", name, exposition.Labels(was), exposition.Value(was), exposition.Value(is))
+			}
+			if a, b := was.GetCounter().GetCreatedTimestamp(), is.GetCounter().GetCreatedTimestamp(); counter && !a.AsTime().Equal(b.AsTime()) {
+				t.Errorf("%s%v was created %v, then %v", name, exposition.Labels(was), a.AsTime(), b.AsTime())
+			}
+		}
+	}
+	return changes
+}
+
+// relabelled returns the difference of the names of labels, empty if there is none.
+func relabelled(before, after *dto.MetricFamily) string {
+	if len(before.GetMetric()) == 0 || len(after.GetMetric()) == 0 {
+		return ""
+	}
+	names := func(f *dto.MetricFamily) []string {
+		all := make(map[string]bool)
+		for _, m := range f.GetMetric() {
+			for name := range exposition.Labels(m) {
+				all[name] = true
+			}
+		}
+		return slices.Sorted(maps.Keys(all))
+	}
+	was, is := names(before), names(after)
+	return strings.Join(slices.Concat(minus("-", was, is), minus("+", is, was)), "")
+}
+
+// documents returns the pages in JSON that an exporter serves, by path. An earlier one may lack some. Readers ignore new fields.
+func (e exporter) documents(t *testing.T) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, path := range []string{inventory.Path, status.Path, health.Path} {
+		response, err := http.Get(e.url + path)
+		check(t, err)
+		text, err := io.ReadAll(response.Body)
+		check(t, errors.Join(err, response.Body.Close()))
+		if response.StatusCode == http.StatusOK {
+			all[path] = string(text)
+		}
+	}
+	return all
+}
+
+// fields adds the paths of the fields in a value of JSON to a set, with their types.
+func fields(into map[string]bool, path string, value any) {
+	switch v := value.(type) {
+	case nil:
+		return
+	case map[string]any:
+		for key, inner := range v {
+			if strings.HasPrefix(key, "GPU-") || strings.HasPrefix(key, "MIG-") {
+				key = "UUID"
+			}
+			fields(into, path+"."+key, inner)
+		}
+	case []any:
+		for _, inner := range v {
+			fields(into, path+"[]", inner)
+		}
+	default:
+		into[fmt.Sprintf("%s %T", path, v)] = true
+	}
+}
+
+// lost returns the fields of a page that the page of the next version lacks.
+func lost(t *testing.T, path, before, after string) []string {
+	t.Helper()
+	sets := [2]map[string]bool{{}, {}}
+	for i, text := range []string{before, after} {
+		var value any
+		check(t, json.Unmarshal([]byte(text), &value))
+		fields(sets[i], path, value)
+	}
+	if len(sets[0]) < 10 {
+		t.Fatalf("%s has %d fields", path, len(sets[0]))
+	}
+	return minus("-", slices.Sorted(maps.Keys(sets[0])), slices.Sorted(maps.Keys(sets[1])))
+}
+
+// run is the result of the earlier exporter, this one, the earlier one again and this one again on a node.
+type run struct {
+	series, json, forgotten []string
+	// pages are the first and the second run's pages of metrics, as text.
+	pages [2]string
+}
+
+// play runs the exporters one after the other on a node and its state directory.
+func play(t *testing.T, scenario string) (r run) {
+	t.Helper()
+	previous, current := Previous(t), Current(t)
+	n := newNode(t, scenario)
+	e := n.start(t, previous)
+	before := e.charged(t, nil)
+	balances(t, before)
+	earlier := e.documents(t)
+	r.pages[0] = e.get(t, "/metrics") + e.get(t, "/metrics/record")
+	e.Stop()
+
+	e = n.start(t, current)
+	r.series = kept(t, before, e.scrape(t))
+	after := e.charged(t, before)
+	balances(t, after)
+	now := e.documents(t)
+	for path, document := range earlier {
+		r.json = append(r.json, lost(t, path, document, now[path])...)
+	}
+	readers(t, earlier, now)
+	r.pages[1] = e.get(t, "/metrics") + e.get(t, "/metrics/record")
+	e.Stop()
+
+	e = n.start(t, previous)
+	known := maps.Clone(after)
+	maps.DeleteFunc(known, func(name string, _ *dto.MetricFamily) bool { return before[name] == nil }) // new metrics
+	kept(t, known, e.scrape(t))
+	back := e.charged(t, after)
+	balances(t, back)
+	e.Stop()
+
+	e = n.start(t, current)
+	again := e.scrape(t)
+	kept(t, back, again)
+	r.forgotten = forgotten(before, after, again)
+	balances(t, e.charged(t, back))
+	e.Stop()
+	return r
+}
+
+// forgotten returns the new counters that an exporter does not continue after the earlier one ran in between: the earlier one does not keep them
+// in its state file.
+func forgotten(before, after, again exposition.Page) (names []string) {
+	for name, family := range after {
+		if before[name] != nil || family.GetType() != dto.MetricType_COUNTER {
+			continue
+		}
+		for _, was := range family.GetMetric() {
+			found := again.Matches(name, exposition.Labels(was))
+			if len(found) == 0 || exposition.Value(found[0]) < exposition.Value(was) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// readers checks that both versions of the reconciler's decoder read the inventory of both exporters alike, and that this one reads
+// the health of the earlier exporter, if it has that page.
+func readers(t *testing.T, exporters ...map[string]string) {
+	t.Helper()
+	for i, documents := range exporters {
+		var understood [2]any
+		for j, reader := range []string{Previous(t).Program("pages"), pages} {
+			check(t, json.Unmarshal(read(t, reader, "inventory", documents[inventory.Path]), &understood[j]))
+		}
+		if missing := absent("", understood[0], understood[1]); missing != nil {
+			t.Errorf("inventory %d: the earlier reader understands it otherwise: %v", i, missing)
+		}
+		if page := documents[health.Path]; page != "" {
+			_, err := health.Decode(strings.NewReader(page))
+			check(t, err)
+		}
+	}
+}
+
+// absent returns the paths of values of a document that another document lacks or has otherwise.
+func absent(path string, of, in any) (all []string) {
+	switch v := of.(type) {
+	case map[string]any:
+		other, _ := in.(map[string]any)
+		for key, inner := range v {
+			all = append(all, absent(path+"."+key, inner, other[key])...)
+		}
+	case []any:
+		other, _ := in.([]any)
+		if len(v) != len(other) {
+			return []string{path}
+		}
+		for i := range v {
+			all = append(all, absent(path+"[]", v[i], other[i])...)
+		}
+	default:
+		if of != in {
+			return []string{path}
+		}
+	}
+	return all
+}
+
+// scenarios have pods, a throttled GPU, MIG instances, and jobs and containers outside pods.
+var scenarios = []string{"dgx-h100", "timeslice", "mig", "slurm", "workstation"}
+
+// TestUpgradeExporter runs the earlier exporter, this one on its state file, the earlier one on the file of this one, and this one again, on
+// simulated nodes. No counter falls or begins again, except new counters, which the earlier exporter does not keep; labels and
+// fields of JSON stay, and books balance. Then it compares the alerts that fire for the pages of both.
+func TestUpgradeExporter(t *testing.T) {
+	var series, documents, lost, fired []string
+	for _, scenario := range scenarios {
+		t.Run(scenario, func(t *testing.T) {
+			r := play(t, scenario)
+			series, documents, lost = append(series, r.series...), append(documents, r.json...), append(lost, r.forgotten...)
+			if scenario == "dgx-h100" { // promtool takes some seconds
+				fired = append(fired, alerts(t, r.pages)...)
+			}
+		})
+	}
+	if t.Failed() { // the differences are not complete
+		return
+	}
+	Compare(t, "series", series)
+	Compare(t, "json", documents)
+	Compare(t, "forgotten", lost)
+	Compare(t, "alert", fired)
+}

@@ -1,0 +1,112 @@
+// Package upgrade compares an earlier version with this one: programs, metrics, rules, flags and files. The file
+// previous names the version. The file expected lists each difference that users have to know, with its reason.
+package upgrade
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Env is the environment variable with the output of tools/previous.
+const Env = "GPULEDGER_E2E_PREVIOUS"
+
+// currentEnv is the environment variable with the programs of this version.
+const currentEnv = "GPULEDGER_E2E_BIN"
+
+// Version is a version of all programs.
+type Version struct {
+	Programs string // folder
+}
+
+// Program returns the path of a program.
+func (v Version) Program(name string) string { return filepath.Join(v.Programs, name) }
+
+// Source returns the path of a file of an earlier version.
+func (v Version) Source(name ...string) string {
+	return filepath.Join(append([]string{v.Programs, "source"}, name...)...)
+}
+
+// Previous returns the earlier version. The test is skipped if its commit cannot be fetched.
+func Previous(t testing.TB) Version {
+	t.Helper()
+	folder := os.Getenv(Env)
+	switch {
+	case folder == "":
+		t.Fatalf("%s is not set: run the tests with make test-upgrade", Env)
+	case strings.HasPrefix(folder, "absent:"):
+		t.Skip(folder)
+	}
+	return Version{folder}
+}
+
+// Current returns this version.
+func Current(t testing.TB) Version {
+	t.Helper()
+	folder := os.Getenv(currentEnv)
+	if folder == "" {
+		t.Fatalf("%s is not set: run the tests with make test-upgrade", currentEnv)
+	}
+	return Version{folder}
+}
+
+// kinds are the kinds of differences. A test compares all differences of a kind at once.
+var kinds = []string{"metric", "rule", "alert", "series", "forgotten", "json", "flag", "values", "objects"}
+
+//go:embed expected
+var expected string
+
+// difference is a line of the file expected.
+type difference struct{ kind, item, reason string }
+
+// parse returns the differences in a text. Empty lines and lines that begin with # are ignored.
+func parse(text string) (all []difference, err error) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Split(line, " | ")
+		if len(fields) != 3 || !slices.Contains(kinds, fields[0]) || fields[1] == "" || fields[2] == "" {
+			return nil, fmt.Errorf("%q is not a kind (%s), a difference and its reason, separated by \" | \"", line, strings.Join(kinds, ", "))
+		}
+		all = append(all, difference{fields[0], fields[1], fields[2]})
+	}
+	return all, nil
+}
+
+// Compare fails a test if it found a difference that is not expected, or did not find an expected difference.
+func Compare(t testing.TB, kind string, found []string) {
+	t.Helper()
+	all, err := parse(expected)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range unexpected(all, kind, found) {
+		t.Error(problem)
+	}
+}
+
+// unexpected returns the problems of differences.
+func unexpected(all []difference, kind string, found []string) (problems []string) {
+	known := make(map[string]bool)
+	for _, d := range all {
+		if d.kind != kind {
+			continue
+		}
+		known[d.item] = true
+		if !slices.Contains(found, d.item) {
+			problems = append(problems, fmt.Sprintf("%s: %q was not found: remove the line from test/upgrade/expected", kind, d.item))
+		}
+	}
+	for _, item := range slices.Compact(slices.Sorted(slices.Values(found))) {
+		if !known[item] {
+			problems = append(problems, fmt.Sprintf("%s: %s: undo the difference, or announce it and add it to test/upgrade/expected", kind, item))
+		}
+	}
+	return problems
+}

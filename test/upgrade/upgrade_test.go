@@ -1,0 +1,53 @@
+package upgrade
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	_ "embed"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+//go:embed previous
+var previous string
+
+// TestFiles checks that the file previous has a tag or a whole commit, and that the file expected is valid and has no difference twice.
+func TestFiles(t *testing.T) {
+	if !regexp.MustCompile(`^(v\d+\.\d+\.\d+|[0-9a-f]{40})\n$`).MatchString(previous) {
+		t.Errorf("previous: %q", previous)
+	}
+	all, err := parse(expected)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	for _, d := range all {
+		if seen[d.kind+d.item] {
+			t.Errorf("%s | %s is there twice", d.kind, d.item)
+		}
+		seen[d.kind+d.item] = true
+	}
+}
+
+// TestUnexpected checks that a new difference and a line without a difference are problems.
+func TestUnexpected(t *testing.T) {
+	all, err := parse("# comment\n\nflag | gpuledger --old | renamed\nflag | gpuledger --gone | removed\nmetric | m | removed\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems := unexpected(all, "flag", []string{"gpuledger --new", "gpuledger --old", "gpuledger --new"})
+	want := []string{
+		`flag: "gpuledger --gone" was not found: remove the line from test/upgrade/expected`,
+		"flag: gpuledger --new: undo the difference, or announce it and add it to test/upgrade/expected",
+	}
+	if diff := cmp.Diff(want, problems); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	for _, line := range []string{"flag | gpuledger --old", "other | a | b", "flag |  | b"} {
+		if _, err := parse(line); err == nil || !strings.Contains(err.Error(), line) {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
