@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,12 +190,14 @@ func (v *victim) look(p page) bool {
 	return true
 }
 
-// counters returns the counters of a page that outlive the process.
+// counters returns the counters of a page that outlive the process. The counters of a GPU's health belong to the driver, and
+// begin again when it is loaded.
 func counters(p page) map[string]sample {
 	out := make(map[string]sample)
 	for name, f := range p {
 		ofProcess := strings.HasPrefix(name, "gpuledger_stage_") || strings.HasPrefix(name, "gpuledger_http_")
-		if !strings.HasPrefix(name, "gpuledger_") || f.GetType() != dto.MetricType_COUNTER || ofProcess {
+		ofDriver := slices.ContainsFunc(gpu.HealthInfos[:], func(h gpu.HealthInfo) bool { return name == "gpuledger_gpu_"+h.Name })
+		if !strings.HasPrefix(name, "gpuledger_") || f.GetType() != dto.MetricType_COUNTER || ofProcess || ofDriver {
 			continue
 		}
 		for _, m := range f.GetMetric() {

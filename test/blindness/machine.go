@@ -108,6 +108,7 @@ func (m *machine) driverState() string { return m.group.Path("driver.tsv") }
 func (m *machine) flags() []string {
 	return append(m.node.Flags(),
 		"--web.listen-address=127.0.0.1:0", "--log.format=json", "--retention=1h",
+		"--collector.health=false", // its counters begin again when the driver is loaded
 		"--nvml.library="+m.programs.Library, "--nvml.call-timeout=2s",
 		"--path.procfs="+m.group.Path(procLink), "--state.path="+m.stateDir(), "--units.held-dir="+m.heldDir())
 }
