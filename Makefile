@@ -442,8 +442,8 @@ race:
 
 .PHONY: real
 real:
-	@echo "real: processes in real cgroups; a skipped test prints the reason"
-	@go test -count=1 $(TESTS) -run='^TestRealCgroups$$' -v ./podmapper ./internal/unit | grep -E '^ *(--- |ok|FAIL|cgroup.go)'
+	@echo "real: processes in real cgroups, and their memory limits; a skipped test prints the reason"
+	@go test -count=1 $(TESTS) -run='^Test(RealCgroups|LimitMemory)$$' -v ./podmapper ./internal/unit ./internal/cli | grep -E '^ *(--- |ok|FAIL|[a-z_]*group[a-z_]*\.go)'
 
 .PHONY: fuzz
 fuzz:

@@ -1,12 +1,10 @@
-//go:build realtime
-
 package cli_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -26,41 +24,27 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestLimitMemory runs a program in a cgroup with a memory limit, and checks Go's limit: 100 MiB of 128
+// noGroup is the exit status of tools/limit-memory where it cannot create a cgroup.
+const noGroup = 75
+
+// TestLimitMemory runs a program in a real cgroup with a memory limit, and checks Go's limit: 100 MiB of 128
 // and 448 MiB of 512, which are the limits of the containers.
 func TestLimitMemory(t *testing.T) {
 	for _, tt := range []struct{ group, env, want string }{
 		{"128M", "", "100"}, {"512M", "", "448"}, {"4096M", "", "3584"}, {"32M", "", "16"}, {"512M", "77MiB", "77"},
 	} {
 		t.Run(tt.group+tt.env, func(t *testing.T) {
-			script := fmt.Sprintf("echo $$ >%s/cgroup.procs && exec %s", limitedGroup(t, tt.group), os.Args[0])
-			cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+			var reason strings.Builder
+			cmd := exec.CommandContext(t.Context(), "../../tools/limit-memory", "--required", tt.group, os.Args[0])
 			cmd.Env = append(os.Environ(), limitedEnv+"=yes", "GOMEMLIMIT="+tt.env)
-			if out, err := cmd.CombinedOutput(); err != nil || string(out) != tt.want {
-				t.Errorf("limit is %s MiB, want %s; error %v", out, tt.want, err)
+			cmd.Stderr = &reason
+			out, err := cmd.Output()
+			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == noGroup {
+				t.Skip(reason.String())
+			}
+			if err != nil || string(out) != tt.want {
+				t.Errorf("limit is %s MiB, want %s; error %v: %s", out, tt.want, err, &reason)
 			}
 		})
 	}
-}
-
-// limitedGroup creates a cgroup with a memory limit until the end of the test, or skips the test.
-func limitedGroup(t *testing.T, limit string) string {
-	t.Helper()
-	parent, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		parent, file = "/sys/fs/cgroup", "memory.max"
-	}
-	dir, err := os.MkdirTemp(parent, "gpuledger-"+strings.ToLower(t.Name()[len("TestLimitMemory/"):]))
-	if err != nil {
-		t.Skipf("no cgroup of its own: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := os.Remove(dir); err != nil {
-			t.Errorf("remove the cgroup: %v", err)
-		}
-	})
-	if err := os.WriteFile(filepath.Join(dir, file), []byte(limit), 0o600); err != nil {
-		t.Skipf("no memory limit of its own: %v", err)
-	}
-	return dir
 }
