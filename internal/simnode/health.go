@@ -7,9 +7,9 @@ const links = 18
 
 // zeroHealth are fields of NVML that stay 0 on a healthy GPU: ECC errors, retired pages, PCIe and
 // NVLink errors, limited clocks (nvml.h, NVML_FI_DEV_*).
-var zeroHealth = []int{11, 12, 22, 23, 29, 30, 31, 38, 45, 52, 59, 76, 77, 78, 79, 94, 169, 173, 174, 175, 176, 177, 178, 179, 180, 181, 182, 183}
+var zeroHealth = []int{11, 12, 22, 23, 29, 30, 31, 38, 45, 52, 59, 74, 76, 77, 78, 79, 94, 169, 173, 174, 175, 176, 177, 178, 179, 180, 181, 182, 183}
 
-// writeHealth adds the values of a board's health: those of a Hopper GPU without errors.
+// writeHealth adds values of health, as a Hopper GPU without errors reports them.
 func writeHealth(r *record, b *board) {
 	fields := []any{"gpu", b.UUID}
 	field := func(id int, value any) { fields = append(fields, fmt.Sprintf("field%d", id), value) }
@@ -19,7 +19,6 @@ func writeHealth(r *record, b *board) {
 		field(id, 0)
 	}
 	traffic := uint64(b.counter()) // as good a number as any that only grows
-	field(74, 0)
 	field(82, b.memoryTemperature())
 	field(188, b.MaxLimit*1000)
 	field(189, b.MaxLimit*1000)

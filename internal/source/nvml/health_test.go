@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// healthValues are values of the driver with the value of a metric that each becomes. The numbers of fields are
-// those of nvml.h, NVML_FI_DEV_*, and not of a binding.
+// healthValues are values of the driver with the value of a metric that each becomes. The numbers of fields were
+// copied from nvml.h, NVML_FI_DEV_*, and not from a binding.
 var healthValues = map[string]struct {
 	driver uint64
 	metric string
@@ -177,6 +177,23 @@ func TestNVLink5(t *testing.T) {
 		"nvlink_links active": 2, "nvlink_links inactive": 1, "nvlink_links sleep": 1, "nvlink_links traffic_disabled": 1,
 	}, "field206=1", "field206.17=2", "field221.1=7", "field221.2=1000000000000", "field214.35=2",
 		"field165=1", "field165.1=0", "field165.2=2", "field165.3=1", "field165.17=3", "field165.18=4")
+}
+
+// TestNVLinkFails checks that the sum of counters grows by new errors only: while a link is not reported, after
+// its counter began again, and after it was reported again.
+func TestNVLinkFails(t *testing.T) {
+	r := newHealthReader(t)
+	want := func(symbol float64, fields ...string) {
+		t.Helper()
+		r.want(map[string]float64{"nvlink_errors_total symbol": symbol}, fields...)
+	}
+	want(1_000_007, "field221=7", "field221.1=1000000")
+	want(1_000_008, "field221=8")
+	r.clock.Advance(reaskAfter)
+	want(1_000_009, "field221=9")
+	r.clock.Advance(reaskAfter)
+	want(1_000_012, "field221=9", "field221.1=1000003")
+	want(1_000_017, "field221=9", "field221.1=5")
 }
 
 // TestHealthAbsent checks values that look like numbers and are none.
