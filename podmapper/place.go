@@ -9,7 +9,7 @@ import (
 
 // begin returns the index of the segment at which the part of the path that the kubelet or its
 // runtime creates begins, or -1 if there is no such part. Only root can create cgroups above that
-// part: levels above the exporter's cgroup namespace, slices of systemd except those of users, the
+// part: levels above the exporter's cgroup namespace, slices of systemd except user slices, the
 // kubelet's root cgroup, and one container of a container engine, which is a node of kind. A system
 // service, a container of LXC or a machine may give its cgroup to another user, who can name
 // cgroups below it like a pod.

@@ -19,8 +19,8 @@ const (
 	recent = 10 * time.Minute
 )
 
-// The metrics that list Nodes come from kube-state-metrics and the reconciler. The reconciler's
-// leader also reports, without a node, that it is the leader. A Node counts as listed while one of
+// The metrics that list Nodes come from kube-state-metrics and the reconciler. The leader of the
+// reconcilers also reports, without a node, that it is the leader. A Node counts as listed while one of
 // these metrics names it.
 const (
 	leading    = "gpuledger_reconciler_leading"

@@ -60,8 +60,8 @@ func (b *Book) Sum() Millijoules {
 	return sum
 }
 
-// GroupAccount is the sum over the accounts of a group of owners on one GPU, such as those of a
-// pod. They retire together, so the sum never falls while the group has accounts.
+// GroupAccount is the sum over the accounts of a group of owners on one GPU, such as the containers
+// of a pod. They retire together, so the sum never falls while the group has accounts.
 type GroupAccount struct {
 	Owner // without its part
 	// Opened is the earliest opening time of the accounts.

@@ -11,8 +11,8 @@ type Device struct {
 	Index int `json:"index"`
 	// Position is the position of the GPU, or of its first partition, among all GPUs and partitions
 	// of its driver, by device node; nil for NVIDIA. The partitions of a GPU have consecutive
-	// positions. The position shifts like the index. It is not saved, so after a restart a lost GPU
-	// has none.
+	// positions. The position shifts like the index. It is not saved, so a GPU that is lost
+	// during a restart has no position afterwards.
 	Position *int `json:"-"`
 	// DeviceNode is the path of the device node below /dev, such as nvidia0 (minor number);
 	// empty if unknown. It shifts like the index.

@@ -101,9 +101,9 @@ func readStat(file string) (Stat, error) {
 	return s, nil
 }
 
-// Cgroup returns the content of /proc/<pid>/cgroup of the process whose stat was just read, and the
-// stat of the process that the content belongs to: if the PID was reused in between, that is the
-// new process. The stat is also valid with an error other than ErrGone. For a kernel thread the
+// Cgroup returns the content of /proc/<pid>/cgroup after the stat of the process was read, and the
+// stat of the process that the content belongs to: the new process, if the PID was reused in
+// between. The stat is also valid with an error other than ErrGone. For a kernel thread the
 // content is empty, because it belongs to the root cgroup, which has no name in a private cgroup
 // namespace.
 func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {

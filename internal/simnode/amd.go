@@ -18,7 +18,7 @@ type AMD struct {
 	Units   int // compute units
 	// Dies is the number of compute dies (XCC) into which the GPU can be divided; 1 if it cannot.
 	Dies int
-	// Hive is the id of its XGMI hive in 16 hex digits, empty if it has none.
+	// Hive is the id of its XGMI hive in 16 hex digits, empty for a GPU outside a hive.
 	Hive string
 	// MemoryErrors is the interval of correctable errors of its memory, 0 for none.
 	MemoryErrors time.Duration

@@ -2,7 +2,7 @@ package simnode
 
 import "time"
 
-// timeslice is a machine whose device plugin offers every GPU six times. On the first GPU the pods
+// timeslice is a machine with a device plugin that offers every GPU six times. On the first GPU the pods
 // differ in activity and power, on the second GPU they are equal.
 func timeslice() Scenario {
 	sc := hgxH100("timeslice", 2)
@@ -35,7 +35,7 @@ func accounted() Scenario {
 	return sc
 }
 
-// mps is a machine whose device plugin offers its GPU ten times through MPS. The plugin's
+// mps is a machine with a device plugin that offers its GPU ten times through MPS. The plugin's
 // control daemon runs the server in its own pod, which has no allocation.
 func mps() Scenario {
 	sc := hgxH100("mps", 1)

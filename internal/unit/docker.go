@@ -9,7 +9,7 @@ import (
 )
 
 // maxContainerFile limits the size of an engine's file about a container in bytes, maxContainerList
-// that of Podman's list of containers. Most are a few KiB; a container in the list takes less than
+// the size of Podman's list of containers. Most are a few KiB; a container in the list takes less than
 // one KiB.
 const (
 	maxContainerFile = 1 << 20

@@ -124,7 +124,7 @@ func (h *history) correct(t *testing.T, s Sink, of *table.Hour) {
 	h.want.add(of.Cluster, of.Start, "H100", &change)
 }
 
-// TestPrune checks that of pruned hours only exact sums and the rows of the manifest are kept.
+// TestPrune checks that pruning an hour keeps only its exact sums and its row of the manifest.
 func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 	s, rows := open(t)
 	h := &history{rand.New(rand.NewPCG(1, 2)), make(statement)}

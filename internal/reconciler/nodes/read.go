@@ -151,7 +151,7 @@ func (t *term) ignore(node string) time.Duration {
 	return jitter(t.opts.Resync)
 }
 
-// note logs news of a finding, and queues a Node whose conflict may be resolved by it.
+// note logs news of a finding. If the finding may resolve a conflict of another Node, it queues that Node.
 func (t *term) note(node string, finding validator.Finding) {
 	news, other := t.memory.note(node, finding)
 	if news {

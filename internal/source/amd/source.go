@@ -173,8 +173,7 @@ func (s *Source) visit(ctx context.Context) (gpu.Report, error) {
 	return report, nil
 }
 
-// driver describes the driver. The version of a driver that is part of the kernel is the kernel's
-// version.
+// driver describes the driver. A driver that is part of the kernel has the version of the kernel.
 func (s *Source) driver() gpu.Driver {
 	version := readText(s.cfg.Sys, "module/amdgpu/version")
 	if version == "" {

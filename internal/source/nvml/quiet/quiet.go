@@ -152,7 +152,7 @@ func (a *averaging) learn(power []Point, maxPower float64) {
 	}
 }
 
-// mixedTimes measures the idle power of a GPU whose gaps are shorter than a utilisation sample, if
+// mixedTimes measures the idle power of a GPU with gaps shorter than a utilisation sample, if
 // the driver reports the power at a moment. Then the share of high power samples is equal to the
 // busy share of the utilisation samples, and the low power samples are the idle power. Otherwise
 // the shares differ, because power that is averaged over a mix of work and gaps is neither high nor
