@@ -3,7 +3,6 @@
 package deploy_test
 
 import (
-	"encoding/json"
 	"os"
 	"testing"
 
@@ -17,13 +16,9 @@ import (
 // selects the exporters. make e2e-kubelet runs it.
 func TestChartTests(t *testing.T) {
 	for _, name := range []string{"standalone", "amd", "everything"} {
-		text, err := helm(t, "template", "gpuledger", chart, "--namespace=gpuledger", "--kube-version=1.37.0", valuesOf(name), "--set=web.existingSecret=")
-		check(t, err)
-		all := objects(t, text)
-		document, err := json.Marshal(all["Podgpuledgergpuledger-test"])
-		check(t, err)
+		all := withTests(t, valuesOf(name), "--set=web.existingSecret=")
 		var pod corev1.Pod
-		check(t, json.Unmarshal(document, &pod))
+		into(t, all["Podgpuledgergpuledger-test"], &pod)
 		if len(pod.Spec.Containers) != 1 {
 			t.Fatalf("%s: %d containers, want 1", name, len(pod.Spec.Containers))
 		}

@@ -112,7 +112,7 @@ func matchConditions() []admissionv1.MatchCondition {
 func parameterConditions() []admissionv1.MatchCondition {
 	return []admissionv1.MatchCondition{
 		// A container without an image, or with a space in its name, would make the pod invalid.
-		{Name: "has-an-image", Expression: trimmed("image") + ".matches('^[!-~]+$')"},
+		{Name: "has-an-image", Expression: trimmed("image") + ".matches('^" + sidecar.ImageName + "$')"},
 		// The kubelet cannot read a Secret with an invalid name and does not start the pod. An
 		// optional Secret may be missing, but its name must be valid.
 		{Name: "names-secrets", Expression: trimmed("webSecret") + ".matches('^(" + sidecar.SecretName + ")?$') && " +
@@ -180,8 +180,7 @@ func mutation() string {
 			"variables.container + '/securityContext/seLinuxOptions'",
 			literal("Object.spec.containers.securityContext.seLinuxOptions", corev1.SELinuxOptions{Type: "${selinuxType}"}),
 		}),
-		// Another value would make the pod invalid.
-		when("variables.pullPolicy in ['Always', 'IfNotPresent', 'Never']", operation{"variables.container + '/imagePullPolicy'", "variables.pullPolicy"}),
+		when("variables.pullPolicy in "+literal("", sidecar.PullPolicies), operation{"variables.container + '/imagePullPolicy'", "variables.pullPolicy"}),
 		when("variables.webSecret != ''",
 			addVolume(sidecar.WebVolume("${webSecret}")),
 			operation{"variables.container + '/volumeMounts/-'", literal("Object.spec.containers.volumeMounts", sidecar.WebMount())},

@@ -51,7 +51,7 @@ func into(t *testing.T, object, typed any) {
 	check(t, json.Unmarshal(text, typed))
 }
 
-// everyPod are values with all pods, of which one is that of helm test.
+// everyPod are values with all pods, including the pod of helm test.
 var everyPod = []string{
 	valuesOf("everything"), "--set=dashboards.enabled=false,prometheusRule.enabled=false,web.existingSecret=",
 	"--set=image.pullPolicy=Never",

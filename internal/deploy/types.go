@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gpuledger/gpuledger/internal/sidecar"
 )
 
 // Strings with a format. An empty string is valid where it is the default.
@@ -118,7 +120,7 @@ var leaves = map[reflect.Type]*schema{
 	reflect.TypeFor[absolutePath]():       {Type: "string", Pattern: `^/`},
 	reflect.TypeFor[duration]():           {Type: "string", Pattern: `^(0|([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$`},
 	reflect.TypeFor[image]():              {Type: "string", Pattern: `^([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9._-]+(/[a-z0-9._-]+)*$`},
-	reflect.TypeFor[name]():               {Type: "string", Pattern: `^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$`},
+	reflect.TypeFor[name]():               {Type: "string", Pattern: "^(" + sidecar.SecretName + ")?$"},
 	reflect.TypeFor[resource.Quantity]():  {Type: []string{"string", "number"}, Pattern: quantity, Minimum: new(0)},
 	reflect.TypeFor[intstr.IntOrString](): {Type: []string{"string", "integer"}},
 

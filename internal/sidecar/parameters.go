@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // ParametersName is the name of the ConfigMap with the parameters: the image, the nodes and other
@@ -18,9 +20,9 @@ type Parameters struct {
 	PullSecrets []string
 	WebSecret   string
 	SELinuxType string
-	// PullPolicy is the pull policy of the image. Other words than those of Kubernetes are ignored.
+	// PullPolicy is the pull policy of the image. A value outside [PullPolicies] is ignored.
 	PullPolicy string
-	// Nodes are the names of the nodes whose pods get the container. The name * selects all nodes.
+	// Nodes are the names of the selected nodes: their pods get the container. The name * selects all.
 	Nodes []string
 }
 
@@ -54,11 +56,17 @@ func words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 }
 
-// SecretName matches valid names of a Secret.
-const SecretName = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+// The patterns of valid names of an image and of a Secret.
+const (
+	ImageName  = "[!-~]+"
+	SecretName = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+)
+
+// PullPolicies are the valid pull policies. Another one would make the pod invalid.
+var PullPolicies = []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
 
 var (
-	validImage  = regexp.MustCompile("^[!-~]+$")
+	validImage  = regexp.MustCompile("^" + ImageName + "$")
 	validSecret = regexp.MustCompile("^" + SecretName + "$")
 )
 

@@ -18,8 +18,8 @@ type Operation struct {
 func Add(path string, value any) Operation { return Operation{Op: "add", Path: path, Value: value} }
 
 // Patch returns the JSON patch that adds the container to a pod. It adds to lists and maps that may
-// be missing. The origin is the value of the annotation that names the origin of the container.
-func Patch(pod *Pod, p *Parameters, origin string) []Operation {
+// be missing.
+func Patch(pod *Pod, p *Parameters) []Operation {
 	var patch []Operation
 	if !pod.Metadata.Annotations {
 		patch = append(patch, Add("/metadata/annotations", map[string]string{}))
@@ -57,7 +57,7 @@ func (p *Parameters) container(pod *Pod) corev1.Container {
 	if p.SELinuxType != "" {
 		c.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: p.SELinuxType}
 	}
-	if policy := corev1.PullPolicy(p.PullPolicy); policy == corev1.PullAlways || policy == corev1.PullIfNotPresent || policy == corev1.PullNever {
+	if policy := corev1.PullPolicy(p.PullPolicy); slices.Contains(PullPolicies, policy) {
 		c.ImagePullPolicy = policy
 	}
 	if p.WebSecret != "" {

@@ -71,8 +71,8 @@ func onNode(name string) *corev1.Affinity {
 	}}}
 }
 
-// TestPatch checks the paths of the patch: those of lists and maps only if the pod lacks them, and the
-// container after all volumes. test/e2e/deploy compares the patched pods with those of the policy.
+// TestPatch checks the paths of the patch: it adds lists and maps only if the pod lacks them, and the
+// container after all volumes. test/e2e/deploy compares the pods of the webhook and of the policy.
 func TestPatch(t *testing.T) {
 	parameters := sidecar.Parse(map[string]string{"image": "i", "webSecret": "web", "pullSecrets": "a b"})
 	tests := []struct {
@@ -103,7 +103,7 @@ func TestPatch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var first, secrets []string
 			container := false
-			for _, o := range sidecar.Patch(decode(t, &tt.pod), &parameters, "test") {
+			for _, o := range sidecar.Patch(decode(t, &tt.pod), &parameters) {
 				value, err := json.Marshal(o.Value)
 				check(t, err)
 				switch {

@@ -7,6 +7,6 @@ const (
 	// ServiceName is the name of the Service in front of the webhook, and of the Secret with its
 	// certificates.
 	ServiceName = "gpuledger-webhook"
-	// Origin is the value of the annotation that names the origin of the container.
-	Origin = "MutatingWebhookConfiguration " + Name
+	// origin is the value of [InjectedBy].
+	origin = "MutatingWebhookConfiguration " + Name
 )

@@ -140,7 +140,7 @@
 {{- $_ := set $.pod "volumes" (concat $volumes (default list $.pod.volumes)) }}
 {{- $args = append $args (printf "--expected-inventory=%s" $folder) }}
 {{- end }}
-{{- if and (eq .root.Values.exporter.mode "sidecar") (eq (include "gpuledger.injector" .root) "webhook") }}
+{{- if eq (include "gpuledger.injector" .root) "webhook" }}
 {{- $args = concat $args (include "gpuledger.webhookArgs" . | fromYamlArray) }}
 {{- end }}
 {{- $_ := set .container "env" (concat $env $v.extraEnv) }}

@@ -79,12 +79,16 @@ plugin's pods are replaced.
 {{- end }}
 {{- end }}
 
-{{/* The YAML documents of the selected overlay and components. */}}
-{{- define "gpuledger.documents" -}}
+{{/* Rejects values and releases that cannot be installed. */}}
+{{- define "gpuledger.check" -}}
 {{- include "gpuledger.checkValues" . }}
 {{- include "gpuledger.checkMode" . }}
 {{- include "gpuledger.checkRelease" . }}
 {{- include "gpuledger.checkChange" . }}
+{{- end }}
+
+{{/* The YAML documents of the selected overlay and components. */}}
+{{- define "gpuledger.documents" -}}
 {{- $overlay := .Values.platform | default "standalone" }}
 {{- if eq .Values.exporter.mode "sidecar" }}
 {{- if not (has .Values.platform (list "" "gpu-operator" "amd")) }}{{ fail (printf "exporter.mode=sidecar works with the platforms gpu-operator and amd and without one, but platform is %s: use exporter.mode=daemonset" .Values.platform) }}{{ end }}
@@ -93,7 +97,7 @@ plugin's pods are replaced.
 {{- $overlay = "operator-standalone" }}
 {{- end }}
 {{- $files := list (printf "overlays/%s.yaml" $overlay) }}
-{{- if and (eq .Values.exporter.mode "sidecar") (eq (include "gpuledger.injector" .) "webhook") }}{{ $files = append $files "components/webhook.yaml" }}{{ end }}
+{{- if eq (include "gpuledger.injector" .) "webhook" }}{{ $files = append $files "components/webhook.yaml" }}{{ end }}
 {{- if and .Values.reconciler.enabled .Values.reconciler.labels.enabled }}{{ $files = append $files "components/labels.yaml" }}{{ end }}
 {{- if and .Values.reconciler.enabled .Values.reconciler.nodeCondition.enabled }}{{ $files = append $files "components/node-condition.yaml" }}{{ end }}
 {{- if .Values.archive.enabled }}{{ $files = append $files "components/archive.yaml" }}{{ end }}
@@ -124,7 +128,7 @@ plugin's pods are replaced.
 {{- $reconciler := or (eq $component "reconciler") (hasPrefix "gpuledger-reconciler" .object.metadata.name) }}
 {{- $archive := or (eq $component "archive") (hasPrefix "gpuledger-archive" .object.metadata.name) }}
 {{- $exporter := and (eq .object.kind "NetworkPolicy") (eq $component "exporter") }}
-{{- $webhook := and (eq $v.exporter.mode "sidecar") (eq (include "gpuledger.injector" .root) "webhook") }}
+{{- $webhook := eq (include "gpuledger.injector" .root) "webhook" }}
 {{- $policy := hasPrefix "MutatingAdmissionPolicy" .object.kind }}
 {{- $certificates := and $v.sidecar.webhook.existingSecret (eq .object.metadata.name "gpuledger-webhook") (eq .object.kind "Secret") }}
 {{- $account := and (eq .object.kind "ServiceAccount") (eq .object.metadata.name "gpuledger-archive") }}

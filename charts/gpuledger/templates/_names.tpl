@@ -64,20 +64,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* The form of admission: policy or webhook. */}}
+{{/* The form of admission: policy or webhook, or nothing without the sidecar. */}}
 {{- define "gpuledger.injector" -}}
-{{- $beta := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" }}
-{{- $served := or $beta (semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") }}
-{{- .Values.sidecar.injector | default (ternary "policy" "webhook" $served) }}
+{{- if eq .Values.exporter.mode "sidecar" }}
+{{- .Values.sidecar.injector | default (include "gpuledger.servedPolicy" . | empty | ternary "webhook" "policy") }}
+{{- end }}
 {{- end }}
 
-{{/* The API version of the admission policy. */}}
-{{- define "gpuledger.policyVersion" -}}
+{{/* The API version of MutatingAdmissionPolicy in the cluster, or nothing. */}}
+{{- define "gpuledger.servedPolicy" -}}
 {{- if or (semverCompare ">=1.36-0" .Capabilities.KubeVersion.Version) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") -}}
 admissionregistration.k8s.io/v1
 {{- else if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy" -}}
 admissionregistration.k8s.io/v1beta1
-{{- else -}}
-{{- fail (printf "sidecar.injector=policy needs Kubernetes 1.36, or 1.34 with the API admissionregistration.k8s.io/v1beta1 enabled; this is %s. Use sidecar.injector=webhook." .Capabilities.KubeVersion.Version) }}
 {{- end }}
+{{- end }}
+
+{{/* The API version of the admission policy. */}}
+{{- define "gpuledger.policyVersion" -}}
+{{- include "gpuledger.servedPolicy" . | required (printf "sidecar.injector=policy needs Kubernetes 1.36, or 1.34 with the API admissionregistration.k8s.io/v1beta1 enabled; this is %s. Use sidecar.injector=webhook." .Capabilities.KubeVersion.Version) }}
 {{- end }}

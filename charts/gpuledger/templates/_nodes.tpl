@@ -5,6 +5,7 @@ and without the reconciler, since only the right to install it implies the right
 {{- define "gpuledger.nodes" -}}
 {{- $nodes := list }}
 {{- if .Values.reconciler.enabled }}{{ $nodes = (lookup "v1" "Node" "" "").items | default list }}{{ end }}
+{{- if $nodes }}
 {{- $pod := dict }}
 {{- range include "gpuledger.documents" . | splitList "\n---\n" }}
 {{- if contains "\nkind: DaemonSet\n" . }}
@@ -19,7 +20,8 @@ and without the reconciler, since only the right to install it implies the right
 {{- range $nodes }}
 {{- if include "gpuledger.matches" (dict "labels" (default dict .metadata.labels) "pod" $pod) }}{{ $count = add1 $count }}{{ end }}
 {{- end }}
-{{- if $nodes }}{{ $count }}{{ end }}
+{{- $count }}
+{{- end }}
 {{- end }}
 
 {{/* Not empty if a Node's labels satisfy a pod's node selector and its required node affinity. Arguments: labels, pod. */}}

@@ -80,7 +80,7 @@ func (i *Injector) patch(pod *sidecar.Pod) (patch []byte, result string) {
 	if reason := parameters.Refuse(pod); reason != "" {
 		return nil, string(reason)
 	}
-	patch, err := json.Marshal(sidecar.Patch(pod, parameters, sidecar.Origin))
+	patch, err := json.Marshal(sidecar.Patch(pod, parameters))
 	if err != nil {
 		i.log.Error("cannot encode the patch of a pod", "err", err)
 		return nil, invalidRequest

@@ -9,8 +9,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -33,8 +31,7 @@ type Injector struct {
 	changed     chan struct{}                                                        // has an element after a change of the Secret or the webhook
 	synced      atomic.Bool                                                          // the ConfigMap was read, or does not exist
 
-	mu       sync.Mutex
-	rejected bool // a rejected certificate was logged
+	rejected sync.Once // logs a rejected certificate
 }
 
 // New returns an injector that has no parameters and no certificate until Run runs.
@@ -66,19 +63,16 @@ func (i *Injector) NotReady() string {
 // Rejected counts a client that rejected the certificate, and logs the first one.
 func (i *Injector) Rejected() {
 	i.count(certificateRejected)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if !i.rejected {
+	i.rejected.Do(func() {
 		i.log.Warn("a client rejects the webhook's certificate: caBundle of the MutatingWebhookConfiguration must be its authority", "secret", sidecar.ServiceName)
-	}
-	i.rejected = true
+	})
 }
 
 // Run follows the parameters and the certificate until the context ends.
 func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures *watch.Failures) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	parameters := coreinformers.NewFilteredConfigMapInformer(kube, i.opts.Namespace, 0, cache.Indexers{}, named(sidecar.ParametersName))
+	parameters := coreinformers.NewFilteredConfigMapInformer(kube, i.opts.Namespace, 0, cache.Indexers{}, watch.Named(sidecar.ParametersName))
 	failures.Follow(parameters, watch.ConfigMaps)
 	registration, _ := parameters.AddEventHandler(handler(i.setParameters)) // fails only for an informer that ended
 	all.Go(func() { parameters.RunWithContext(ctx) })
@@ -87,17 +81,10 @@ func (i *Injector) Run(ctx context.Context, kube kubernetes.Interface, failures 
 		i.certificate.Follow(ctx, i.opts.Certificates, i.log)
 		return
 	}
-	secrets := coreinformers.NewFilteredSecretInformer(kube, i.opts.Namespace, 0, cache.Indexers{}, named(sidecar.ServiceName))
+	secrets := coreinformers.NewFilteredSecretInformer(kube, i.opts.Namespace, 0, cache.Indexers{}, watch.Named(sidecar.ServiceName))
 	failures.Follow(secrets, watch.Secrets)
 	_, _ = secrets.AddEventHandler(handler(i.setSecret))
 	secrets.RunWithContext(ctx)
-}
-
-// named selects one object.
-func named(name string) func(*metav1.ListOptions) {
-	return func(options *metav1.ListOptions) {
-		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-	}
 }
 
 // handler calls set with the present object, and with nil after its deletion.

@@ -39,7 +39,7 @@ func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface,
 	}
 	var all sync.WaitGroup
 	defer all.Wait()
-	webhooks := admissioninformers.NewFilteredMutatingWebhookConfigurationInformer(watches, 0, cache.Indexers{}, named(sidecar.Name))
+	webhooks := admissioninformers.NewFilteredMutatingWebhookConfigurationInformer(watches, 0, cache.Indexers{}, watch.Named(sidecar.Name))
 	failures.Follow(webhooks, watch.Webhooks)
 	_, _ = webhooks.AddEventHandler(handler(func(w *admissionregistrationv1.MutatingWebhookConfiguration) {
 		i.webhook.Store(w)

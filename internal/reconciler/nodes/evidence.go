@@ -113,8 +113,5 @@ func (t *term) admit(name string) {
 	if n == nil || !t.hasGPU(n) || !t.ignored.remove(name) {
 		return
 	}
-	for _, exporter := range t.fleet.on(name) {
-		t.reads.Forget(exporter)
-		t.reads.Add(exporter)
-	}
+	t.readNode(name)
 }

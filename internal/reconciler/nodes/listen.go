@@ -87,10 +87,20 @@ func (t *term) nodeRegistered(obj any) {
 	if err != nil {
 		return
 	}
-	for _, exporter := range t.fleet.on(name.Name) {
-		t.reads.Forget(exporter)
-		t.reads.Add(exporter)
+	t.readNode(name.Name)
+}
+
+// readNode queues the exporters of a Node.
+func (t *term) readNode(node string) {
+	for _, name := range t.fleet.on(node) {
+		t.readSoon(name)
 	}
+}
+
+// readSoon queues an exporter at once, without the delay that earlier failures caused.
+func (t *term) readSoon(name cache.ObjectName) {
+	t.reads.Forget(name)
+	t.reads.Add(name)
 }
 
 func (t *term) podSeen(obj any) {
@@ -122,8 +132,7 @@ func (t *term) follow(obj any) {
 		t.gone(name)
 		t.fleet.disown(name)
 	case t.fleet.put(name, *pod.Target):
-		t.reads.Forget(name)
-		t.reads.Add(name)
+		t.readSoon(name)
 	}
 }
 

@@ -38,20 +38,6 @@ func newLanes(o *Options) *lanes {
 	}
 }
 
-// run calls start for each lane until it returns nil. A lane is free when the returned channel is
-// closed, or the request is late.
-func (l *lanes) run(start func() <-chan struct{}) {
-	var running sync.WaitGroup
-	for range l.number {
-		running.Go(func() {
-			for done := start(); done != nil; done = start() {
-				l.occupy(done)
-			}
-		})
-	}
-	running.Wait()
-}
-
 // occupy waits until a request is done, or is late and has a place among the late requests.
 func (l *lanes) occupy(done <-chan struct{}) {
 	select {
@@ -72,18 +58,21 @@ func (l *lanes) occupy(done <-chan struct{}) {
 // inLanes handles the items of a queue in lanes until it is shut down.
 func inLanes[T comparable](ctx context.Context, l *lanes, queue workqueue.TypedRateLimitingInterface[T], do func(context.Context, T) bool) {
 	var running sync.WaitGroup
-	l.run(func() <-chan struct{} {
-		item, stop := queue.Get()
-		if stop || ctx.Err() != nil {
-			return nil
-		}
+	start := func(item T) {
 		done := make(chan struct{})
 		running.Go(func() {
 			handle(ctx, queue, item, do)
 			close(done)
 		})
-		return done
-	})
+		l.occupy(done)
+	}
+	for range l.number {
+		running.Go(func() {
+			for item, stop := queue.Get(); !stop && ctx.Err() == nil; item, stop = queue.Get() {
+				start(item)
+			}
+		})
+	}
 	running.Wait()
 }
 

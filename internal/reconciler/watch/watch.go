@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gpuledger/gpuledger/internal/metric"
@@ -28,6 +30,13 @@ const (
 	Secrets        = "secrets"
 	Webhooks       = "mutatingwebhookconfigurations"
 )
+
+// Named makes an informer list and watch the object of one name only.
+func Named(name string) func(*metav1.ListOptions) {
+	return func(options *metav1.ListOptions) {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	}
+}
 
 var resources = []string{ConfigMaps, DaemonSets, Nodes, Pods, ResourceClaims, ResourceSlices, Secrets, Webhooks}
 

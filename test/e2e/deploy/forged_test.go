@@ -15,7 +15,7 @@ import (
 // a namespace with the name that another installer uses, and creates pods there that look like
 // exporters. No Node gets labels from them, since the overlay reads only its own DaemonSet.
 func TestForgedExporter(t *testing.T) {
-	binary := build(t, "gpuledger-reconciler")
+	binary := reconciler(t)
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the deletion of the pods, which no kubelet ends
 	t.Cleanup(func() { unlabel(t, "gpu-1") })
 	apply(t, "-k", overlay("standalone"))

@@ -15,8 +15,8 @@ const (
 	byWebhook = "webhook"
 )
 
-// install applies an overlay with components, in a namespace for which there may be several device plugins, and
-// selects all nodes.
+// install applies an overlay with components for the device plugins of some namespaces, by the policy or the
+// webhook, and selects all nodes.
 func install(t *testing.T, by, name string, namespaces []string, components ...string) {
 	t.Helper()
 	parent := t.TempDir()

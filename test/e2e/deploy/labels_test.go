@@ -27,7 +27,7 @@ import (
 // service account. By default it writes nothing. With the component "labels" it labels the Node.
 // Its clean-up removes the labels.
 func TestLabels(t *testing.T) {
-	binary := build(t, "gpuledger-reconciler")
+	binary := reconciler(t)
 	t.Cleanup(func() { remove(t, "-k", "testdata/labels") }) // runs after the deletion of the pods, which no kubelet ends
 	apply(t, "-k", overlay("operator-standalone"))
 	standaloneOnNode1(t)

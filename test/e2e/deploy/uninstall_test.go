@@ -35,7 +35,7 @@ func TestUninstall(t *testing.T) {
 	if len(overlays) < 12 {
 		t.Fatalf("found %d overlays, want at least 12", len(overlays))
 	}
-	reconciler := build(t, "gpuledger-reconciler")
+	binary := reconciler(t)
 	for _, folder := range append(overlays, "testdata/webhook") {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			before := everything(t)
@@ -45,7 +45,7 @@ func TestUninstall(t *testing.T) {
 			if added := len(everything(t)) - len(before); added < 20 {
 				t.Errorf("the overlay added %d objects, want at least 20 to detect remaining ones", added)
 			}
-			uninstall(t, reconciler, strings.Contains(text, "kind: MutatingAdmissionPolicy\n"), strings.Contains(text, "gpuledger-reconciler-labels-write"))
+			uninstall(t, binary, strings.Contains(text, "kind: MutatingAdmissionPolicy\n"), strings.Contains(text, "gpuledger-reconciler-labels-write"))
 			if strings.Contains(text, "kind: SecurityContextConstraints") {
 				kubectl(t, "delete", "securitycontextconstraints", "--selector=app.kubernetes.io/part-of=gpuledger")
 			}
