@@ -1,16 +1,19 @@
 package injector
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +25,9 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gpuledger/gpuledger/internal/reconciler/certificate"
 	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
@@ -308,6 +313,37 @@ func TestSecretOfOthers(t *testing.T) {
 		}
 		if now, _ := i.Certificate().Get(nil); string(now.Certificate[0]) != string(first.Certificate[0]) {
 			t.Error("the broken Secret changed the certificate")
+		}
+	})
+}
+
+// TestRenewalErrors checks that an error of the renewal is logged once until the renewal succeeds, and again if it
+// comes back.
+func TestRenewalErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := fake.NewClientset(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: sidecar.ServiceName}})
+		var broken atomic.Bool
+		kube.PrependReactor("update", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return broken.Load(), nil, errors.New("the server is currently unable to handle the request")
+		})
+		var out bytes.Buffer
+		i := New(Options{Address: ":0", Namespace: namespace}, slog.New(slog.NewTextHandler(&out, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer stop()
+		failures := watch.New(slog.New(slog.DiscardHandler))
+		all.Go(func() { i.Run(ctx, kube, failures) })
+		all.Go(func() { i.Lead(ctx, kube, kube, failures) })
+		for outage := range 2 {
+			broken.Store(true)
+			time.Sleep(70 * 24 * time.Hour) // the certificate is renewed after 60 days
+			broken.Store(false)
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if got, want := strings.Count(out.String(), "level=ERROR"), outage+1; got != want {
+				t.Errorf("%d errors after outage %d, want %d:\n%s", got, outage+1, want, &out)
+			}
 		}
 	})
 }

@@ -53,7 +53,10 @@ func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface,
 		if err == nil {
 			err = i.announce(ctx, kube)
 		}
-		if err != nil && !apierrors.IsConflict(err) { // after a conflict the newer object arrives
+		switch {
+		case err == nil:
+			logged = ""
+		case !apierrors.IsConflict(err): // after a conflict the newer object arrives
 			wait = renewAgain
 			if err.Error() != logged && ctx.Err() == nil {
 				logged = err.Error()
