@@ -244,6 +244,23 @@ func checkLines(t *testing.T, text string) {
 	}
 }
 
+// TestRequests checks that no document is read twice.
+func TestRequests(t *testing.T) {
+	for name := range clusters {
+		s := load(t, name)
+		s.page = 500
+		seen := make(map[string]bool)
+		_, err := advice.Read(func(path string) ([]byte, error) {
+			if seen[path] {
+				t.Errorf("%s: %s is read twice", name, path)
+			}
+			seen[path] = true
+			return s.get(path)
+		})
+		check(t, err)
+	}
+}
+
 // TestUnread checks that documents that cannot be read are listed and change the exit status, and that a
 // report needs the version and the Nodes.
 func TestUnread(t *testing.T) {

@@ -67,7 +67,7 @@ func Read(get Get) (*Cluster, error) {
 	if err := c.readVersion(get); err != nil {
 		return nil, err
 	}
-	r := &reader{get: get}
+	r := &reader{get: get, lists: make(map[string]any)}
 	c.nodes = read[node](r, "Nodes", "/api/v1/nodes")
 	if r.err != nil {
 		return nil, r.err
@@ -236,12 +236,16 @@ func (c *Cluster) readHosts(r *reader) {
 		}
 		slices.Sort(selectors)
 		path := "/api/v1/namespaces/" + url.PathEscape(d.Metadata.Namespace)
-		h.pods = slices.DeleteFunc(read[pod](r, "Pods", path+"/pods?labelSelector="+url.QueryEscape(strings.Join(selectors, ","))), func(p pod) bool {
-			return !slices.ContainsFunc(p.Metadata.OwnerReferences, func(o owner) bool { return o.Kind == "DaemonSet" && o.Name == d.Metadata.Name })
-		})
-		h.events = slices.DeleteFunc(read[event](r, "Events", path+"/events?fieldSelector="+url.QueryEscape("involvedObject.kind=DaemonSet,type=Warning")), func(e event) bool {
-			return e.InvolvedObject.Name != d.Metadata.Name
-		})
+		for _, p := range read[pod](r, "Pods", path+"/pods?labelSelector="+url.QueryEscape(strings.Join(selectors, ","))) {
+			if slices.ContainsFunc(p.Metadata.OwnerReferences, func(o owner) bool { return o.Kind == "DaemonSet" && o.Name == d.Metadata.Name }) {
+				h.pods = append(h.pods, p)
+			}
+		}
+		for _, e := range read[event](r, "Events", path+"/events?fieldSelector="+url.QueryEscape("involvedObject.kind=DaemonSet,type=Warning")) {
+			if e.InvolvedObject.Name == d.Metadata.Name {
+				h.events = append(h.events, e)
+			}
+		}
 		c.hosts = append(c.hosts, h)
 	}
 }
@@ -253,7 +257,8 @@ func (s *podSpec) has(name string) bool {
 // reader reads lists, and collects the lines about documents that it could not read.
 type reader struct {
 	get    Get
-	err    error // the last one
+	lists  map[string]any // by path: DaemonSets share a namespace, and may share a selector
+	err    error          // the last one
 	unread []string
 }
 
@@ -264,8 +269,17 @@ func (r *reader) fail(kind string, err error) {
 	}
 }
 
-// read reads all pages of a list. Objects with an unexpected form are counted and left out.
-func read[T any](r *reader, kind, path string) (all []T) {
+// read reads all pages of a list once. Objects with an unexpected form are counted and left out.
+func read[T any](r *reader, kind, path string) []T {
+	if all, known := r.lists[path].([]T); known {
+		return all
+	}
+	all := readPages[T](r, kind, path)
+	r.lists[path] = all
+	return all
+}
+
+func readPages[T any](r *reader, kind, path string) (all []T) {
 	separator, next, invalid := "?", "", 0
 	if strings.Contains(path, "?") {
 		separator = "&"
