@@ -43,7 +43,7 @@ type check struct {
 	reason string
 	// permanent means that the pods need the exporter's own DaemonSet.
 	permanent bool
-	fix       fix
+	fix       fixKind
 }
 
 // checks are the conditions of the policy by name. A test compares them with the policy, and a real API
@@ -77,19 +77,15 @@ var checks = map[string]check{
 	}, reason: "the pod has a volume or an init container with our names"},
 	"has-an-image": {holds: func(_ *pod, i *injector) bool {
 		return imageName.MatchString(i.trimmed("image"))
-	}, reason: "the parameter image is missing or invalid", fix: fix{kind: fixImage}},
+	}, reason: "the parameter image is missing or invalid"},
 	"names-secrets": {holds: func(_ *pod, i *injector) bool {
 		web := i.trimmed("webSecret")
 		return (web == "" || secretName.MatchString(web)) && !slices.ContainsFunc(i.words("pullSecrets"), func(s string) bool { return !secretName.MatchString(s) })
 	}, reason: "the parameter webSecret or pullSecrets is not the name of a Secret"},
 	"is-on-a-chosen-node": {holds: func(p *pod, i *injector) bool {
 		nodes := i.words("nodes")
-		return slices.Contains(nodes, "*") || slices.ContainsFunc(p.Spec.terms(), func(t term) bool {
-			return slices.ContainsFunc(t.MatchFields, func(r requirement) bool {
-				return r.Key == "metadata.name" && slices.ContainsFunc(r.Values, func(n string) bool { return slices.Contains(nodes, n) })
-			})
-		})
-	}, reason: "the parameter nodes does not select the Node", fix: fix{kind: fixNodes}},
+		return slices.Contains(nodes, "*") || slices.ContainsFunc(p.Spec.nodes(), func(n string) bool { return slices.Contains(nodes, n) })
+	}, reason: "the parameter nodes does not select the Node", fix: fixNodes},
 }
 
 func hostCheck(name string) check {
@@ -112,7 +108,7 @@ func (i *injector) words(key string) []string {
 	return slices.DeleteFunc(strings.Split(strings.NewReplacer(",", " ", "\n", " ").Replace(i.parameters.Data[key]), " "), func(w string) bool { return w == "" })
 }
 
-// leaves returns why the policy adds no container to a pod in the state of now.
+// leaves returns why the policy or the webhook, as it is now, does not add the container to a pod.
 func (i *injector) leaves(p *pod) (check, bool) {
 	switch {
 	case i.unbound != "":

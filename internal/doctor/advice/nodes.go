@@ -12,7 +12,7 @@ import (
 type fix struct {
 	kind           fixKind
 	labels         string // for fixLabel
-	namespace, set string // DaemonSet, for fixRestart
+	namespace, set string // DaemonSet, for fixNodes and fixRestart
 }
 
 type fixKind int
@@ -22,8 +22,15 @@ const (
 	fixLabel           // label the Nodes
 	fixNodes           // select the Nodes by the policy's parameter, and restart the device plugin
 	fixRestart         // replace the pods
-	fixImage           // set the policy's image
 )
+
+// fix returns the fix of a kind for the DaemonSet.
+func (h *host) fix(kind fixKind) fix {
+	if kind == fixNone {
+		return fix{}
+	}
+	return fix{kind: kind, namespace: h.set.Metadata.Namespace, set: h.set.Metadata.Name}
+}
 
 // level is the weight of a state.
 type level int
@@ -52,7 +59,12 @@ type group struct {
 
 // states returns the Nodes with GPUs by state, those with something to do first.
 func (c *Cluster) states() (groups []*group) {
-	index := make(map[string]*group)
+	type key struct {
+		level      level
+		gpus, text string
+		fix        fix
+	}
+	index := make(map[key]*group)
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		var evidence []string
@@ -65,11 +77,11 @@ func (c *Cluster) states() (groups []*group) {
 			continue
 		}
 		s, gpus := c.state(n), strings.Join(evidence, ", ")
-		key := fmt.Sprintf("%d\x00%s\x00%s\x00%v", s.level, gpus, s.text, s.fix)
-		g := index[key]
+		k := key{s.level, gpus, s.text, s.fix}
+		g := index[k]
 		if g == nil {
 			g = &group{state: s, gpus: gpus}
-			index[key] = g
+			index[k] = g
 			groups = append(groups, g)
 		}
 		g.nodes = append(g.nodes, n.Metadata.Name)
@@ -83,17 +95,13 @@ func (c *Cluster) states() (groups []*group) {
 	return groups
 }
 
-// on returns the Node of a pod: the one of the scheduler, or the Node for which the DaemonSet controller made it.
+// on returns the Node of a pod: the scheduler set it, or the DaemonSet controller created the pod for it.
 func (p *pod) on() string {
 	if p.Spec.NodeName != "" {
 		return p.Spec.NodeName
 	}
-	for _, t := range p.Spec.terms() {
-		for _, r := range t.MatchFields {
-			if r.Key == "metadata.name" && len(r.Values) == 1 {
-				return r.Values[0]
-			}
-		}
+	if names := p.Spec.nodes(); len(names) == 1 {
+		return names[0]
 	}
 	return ""
 }
@@ -189,7 +197,7 @@ func (e exporter) state(n *node) state {
 			return state{level: todo, text: text + ": not scheduled: " + reason(c.Reason, c.Message)}
 		}
 	}
-	return state{level: todo, text: text + ": the container has no state, the pod is " + reason(orNone(p.Status.Phase), p.Status.Message)}
+	return state{level: todo, text: text + ": the container has no state, the pod is " + reason(cmp.Or(p.Status.Phase, "none"), p.Status.Message)}
 }
 
 // problem returns why a container is not ready.
@@ -247,22 +255,17 @@ func (c *Cluster) missing(h *host, n *node) state {
 		return c.noPod(h, n)
 	}
 	p := &h.pods[i]
-	restart := fix{kind: fixRestart, namespace: h.set.Metadata.Namespace, set: h.set.Metadata.Name}
+	s := state{level: todo, fix: h.fix(fixRestart), pod: p.Metadata.Name}
 	if with {
-		return state{level: todo, text: "no exporter: the pod is older than the exporter in its DaemonSet: replace it", fix: restart, pod: p.Metadata.Name}
+		s.text = "no exporter: the pod is older than the exporter in its DaemonSet: replace it"
+	} else if left, is := c.injector.leaves(p); is {
+		s.text, s.fix = "no exporter in the pods of DaemonSet "+h.set.Metadata.full()+": "+left.reason, h.fix(left.fix)
+	} else if p.Metadata.CreationTimestamp.After(c.injector.changed()) {
+		s.text = "no exporter, though the policy applies to the pod: see \"If a container is missing\" of docs/install.md"
+	} else {
+		s.text = "no exporter: the pod is older than the policy or webhook, or its parameters: replace it"
 	}
-	if left, is := c.injector.leaves(p); is {
-		f := left.fix
-		f.namespace, f.set = h.set.Metadata.Namespace, h.set.Metadata.Name
-		if f.kind == fixNone {
-			f = fix{}
-		}
-		return state{level: todo, text: "no exporter in the pods of DaemonSet " + h.set.Metadata.full() + ": " + left.reason, fix: f, pod: p.Metadata.Name}
-	}
-	if p.Metadata.CreationTimestamp.After(c.injector.changed()) {
-		return state{level: todo, text: "no exporter, though the policy applies to the pod: see \"If a container is missing\" of docs/install.md", fix: restart, pod: p.Metadata.Name}
-	}
-	return state{level: todo, text: "no exporter: the pod is older than the policy or webhook, or its parameters: replace it", fix: restart, pod: p.Metadata.Name}
+	return s
 }
 
 // injectable reports whether the policy is for any DaemonSet.
@@ -282,18 +285,19 @@ func (i *injector) changed() time.Time {
 // noPod returns why a DaemonSet has no pod on a Node.
 func (c *Cluster) noPod(h *host, n *node) state {
 	r := h.set.Spec.Template.Spec.refuses(n)
-	what := "no pod of DaemonSet " + h.set.Metadata.full() + ": "
-	switch {
-	case r.labels != "" && h.own:
-		return state{level: todo, text: what + r.reason, fix: fix{kind: fixLabel, labels: r.labels}}
-	case r.reason != "":
-		return state{level: todo, text: what + r.reason}
+	s := state{level: todo}
+	why := "the Node is selected. Read the events of the DaemonSet"
+	if r.reason != "" {
+		why = r.reason
+		if r.labels != "" && h.own {
+			s.fix = fix{kind: fixLabel, labels: r.labels}
+		}
+	} else if len(h.events) > 0 {
+		last := slices.MaxFunc(h.events, func(a, b event) int { return a.LastTimestamp.Compare(b.LastTimestamp) })
+		why = "its last warning is: " + reason(last.Message, "")
+	} else if ready := n.ready(); ready != "" {
+		why = ready
 	}
-	for _, e := range slices.SortedFunc(slices.Values(h.events), func(a, b event) int { return b.LastTimestamp.Compare(a.LastTimestamp) }) {
-		return state{level: todo, text: what + "its last warning is: " + reason(e.Message, "")}
-	}
-	if ready := n.ready(); ready != "" {
-		return state{level: todo, text: what + ready}
-	}
-	return state{level: todo, text: what + "the Node is selected. Read the events of the DaemonSet"}
+	s.text = "no pod of DaemonSet " + h.set.Metadata.full() + ": " + why
+	return s
 }

@@ -336,7 +336,7 @@ func (r *report) group(c *Cluster, g *group) {
 			return
 		}
 		r.command("kubectl --namespace %s delete pod %s…", append([]string{g.fix.namespace}, g.pods...)...)
-	case fixNone, fixImage:
+	case fixNone:
 	}
 }
 

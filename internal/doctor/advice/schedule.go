@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,9 @@ const (
 	deployLabel = "nvidia.com/gpu.deploy.device-plugin"
 	paused      = "paused-for-"
 )
+
+// nodeName is the field of a Node's name in affinities.
+const nodeName = "metadata.name"
 
 // refusal is the reason why the DaemonSet controller creates no pod on a Node.
 type refusal struct {
@@ -56,7 +60,7 @@ func (s *podSpec) unselected(n *node) refusal {
 		switch want := s.NodeSelector[key]; {
 		case value == want && ok:
 		case key == deployLabel:
-			return refusal{reason: fmt.Sprintf("the DaemonSet needs the label %s=%s, which the GPU Operator sets, and the Node has %s", key, want, orNone(value))}
+			return refusal{reason: fmt.Sprintf("the DaemonSet needs the label %s=%s, which the GPU Operator sets, and the Node has %s", key, want, cmp.Or(value, "none"))}
 		case key == "kubernetes.io/os":
 			return refusal{reason: "the exporter runs on Linux only"}
 		default:
@@ -81,19 +85,24 @@ func (s *podSpec) unselected(n *node) refusal {
 	return refusal{reason: "the Node has no label that the DaemonSet selects", labels: strings.Join(missing, " ")}
 }
 
-func orNone(value string) string {
-	if value == "" {
-		return "none"
-	}
-	return value
-}
-
 // terms returns the terms of the required affinity.
 func (s *podSpec) terms() []term {
 	if s.Affinity.NodeAffinity.Required == nil {
 		return nil
 	}
 	return s.Affinity.NodeAffinity.Required.NodeSelectorTerms
+}
+
+// nodes returns the Nodes that the affinity names. The DaemonSet controller names the Node of a pod there.
+func (s *podSpec) nodes() (names []string) {
+	for _, t := range s.terms() {
+		for _, r := range t.MatchFields {
+			if r.Key == nodeName {
+				names = append(names, r.Values...)
+			}
+		}
+	}
+	return names
 }
 
 // mentions reports whether the affinity has a requirement for a label.
@@ -126,7 +135,7 @@ func (s *podSpec) selects(n *node, labels map[string]string) bool {
 	if s.Affinity.NodeAffinity.Required == nil {
 		return true
 	}
-	fields := map[string]string{"metadata.name": n.Metadata.Name}
+	fields := map[string]string{nodeName: n.Metadata.Name}
 	return slices.ContainsFunc(s.terms(), func(t term) bool {
 		return len(t.MatchExpressions)+len(t.MatchFields) > 0 &&
 			!slices.ContainsFunc(t.MatchExpressions, func(r requirement) bool { return !r.matches(labels) }) &&

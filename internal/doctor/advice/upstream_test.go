@@ -17,6 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/doctor/advice"
 	"github.com/gpuledger/gpuledger/internal/sidecar"
 	"github.com/gpuledger/gpuledger/podmapper"
+	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
 // table returns the rows of the table "Choose an overlay" of docs/install.md, without Markdown.
@@ -24,10 +25,8 @@ func table(t *testing.T) (rows [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/install.md")
 	check(t, err)
-	_, section, ok := strings.Cut(string(text), "## Choose an overlay\n")
-	if !ok {
-		t.Fatal("docs/install.md has no section \"Choose an overlay\"")
-	}
+	section, err := markdown.Section(string(text), "## Choose an overlay")
+	check(t, err)
 	link := regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 	for line := range strings.SplitSeq(section, "\n") {
 		if !strings.HasPrefix(line, "| ") && rows != nil && !strings.HasPrefix(line, "|---") {
