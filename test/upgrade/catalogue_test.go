@@ -91,7 +91,7 @@ func minus(sign string, list, other []string) (all []string) {
 	return all
 }
 
-// TestUpgradeMetrics compares the metrics of all programs. A metric that is added is no difference. All others break queries or begin new
+// TestUpgradeMetrics compares the metrics of all programs. A new metric is not a difference. All other changes break queries or begin new
 // series.
 func TestUpgradeMetrics(t *testing.T) {
 	earlier, now := catalogue(t, Previous(t).Program("pages")), catalogue(t, pages)
@@ -114,10 +114,10 @@ func TestUpgradeMetrics(t *testing.T) {
 	Compare(t, "metric", found)
 }
 
-// strings that are expressions in dashboards, and in files of rules.
+// expressionKeys are the keys of expressions in dashboards and in files of rules.
 var expressionKeys = []string{"expr", "query", "definition"}
 
-// expressions returns the texts of expressions in a value of JSON, with templates of annotations, which query, too.
+// expressions returns the expressions in a value of JSON, and the templates of annotations, which can contain queries.
 func expressions(value any) (all []string) {
 	switch v := value.(type) {
 	case []any:
@@ -177,7 +177,7 @@ func reads(text, name string) bool {
 	return slices.Contains(aMetric.FindAllString(text, -1), name)
 }
 
-// missing returns the metrics and labels that expressions read, that one version has and the other lacks.
+// missing returns the metrics and labels that expressions read and that the version out lacks, in contrast to the version in.
 func missing(texts []string, in, out map[string]family) (all []string) {
 	for key, is := range in {
 		was, known := out[key]
@@ -201,7 +201,7 @@ func missing(texts []string, in, out map[string]family) (all []string) {
 }
 
 // TestUpgradeRules compares the metrics and labels that rules and dashboards of one version read with the metrics of the other.
-// Those of this version are new, those of the earlier version were removed.
+// A metric or label that only this version has is new. One that only the earlier version has was removed.
 func TestUpgradeRules(t *testing.T) {
 	previous := Previous(t)
 	earlier, now := catalogue(t, previous.Program("pages")), catalogue(t, pages)

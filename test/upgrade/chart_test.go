@@ -35,7 +35,7 @@ func template(t *testing.T, chart, values string) (string, error) {
 	return string(out), err
 }
 
-// fixed are the fields of objects that the API server does not let change. An upgrade of the release fails if they do.
+// fixed are the immutable fields of objects by kind. An upgrade of the release that changes them fails.
 var fixed = map[string][][]string{
 	"Deployment":         {{"spec", "selector"}},
 	"DaemonSet":          {{"spec", "selector"}},
@@ -71,7 +71,7 @@ func rendered(t *testing.T, text string) map[string]map[string]any {
 	return all
 }
 
-// changed returns the objects that the next chart lacks, and changes of fixed fields.
+// changed returns the objects that the next chart lacks, and the changes of immutable fields.
 func changed(before, after map[string]map[string]any) (all []string) {
 	for name, was := range before {
 		is, ok := after[name]

@@ -78,20 +78,6 @@ func (n node) start(t *testing.T, v Version) exporter {
 	return e
 }
 
-// get returns a page.
-func (e exporter) get(t *testing.T, path string) string {
-	t.Helper()
-	response, err := http.Get(e.url + path)
-	check(t, err)
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	check(t, err)
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s\n%s", path, response.Status, text)
-	}
-	return string(text)
-}
-
 // scrape returns both pages of metrics, with created timestamps.
 func (e exporter) scrape(t *testing.T) exposition.Page {
 	t.Helper()
@@ -137,7 +123,7 @@ func balances(t *testing.T, page exposition.Page) {
 	}
 }
 
-// ofProcess are the prefixes of metrics about the process, which restart with it, and of the name of the version.
+// ofProcess are the prefixes of the metrics about the process, which restart with it, and of the metric with its version.
 var ofProcess = []string{"gpuledger_stage_", "gpuledger_http_", "gpuledger_build_", "gpuledger_scrape_"}
 
 // kept compares the series of a page with those of the next version's page: it checks that no counter fell or began again, and returns
@@ -247,8 +233,8 @@ func lost(t *testing.T, path, before, after string) []string {
 // run is the result of the earlier exporter, this one, the earlier one again and this one again on a node.
 type run struct {
 	series, json, forgotten []string
-	// pages are the first and the second run's pages of metrics, as text.
-	pages [2]string
+	// pages are the pages of metrics of the first and the second run.
+	pages [2]exposition.Page
 }
 
 // play runs the exporters one after the other on a node and its state directory.
@@ -260,7 +246,6 @@ func play(t *testing.T, scenario string) (r run) {
 	before := e.charged(t, nil)
 	balances(t, before)
 	earlier := e.documents(t)
-	r.pages[0] = e.get(t, "/metrics") + e.get(t, "/metrics/record")
 	e.Stop()
 
 	e = n.start(t, current)
@@ -272,7 +257,7 @@ func play(t *testing.T, scenario string) (r run) {
 		r.json = append(r.json, lost(t, path, document, now[path])...)
 	}
 	readers(t, earlier, now)
-	r.pages[1] = e.get(t, "/metrics") + e.get(t, "/metrics/record")
+	r.pages = [2]exposition.Page{before, after}
 	e.Stop()
 
 	e = n.start(t, previous)
@@ -309,7 +294,7 @@ func forgotten(before, after, again exposition.Page) (names []string) {
 	return names
 }
 
-// readers checks that both versions of the reconciler's decoder read the inventory of both exporters alike, and that this one reads
+// readers checks that the reconcilers of both versions decode the inventory of each exporter to the same values, and that this version reads
 // the health of the earlier exporter, if it has that page.
 func readers(t *testing.T, exporters ...map[string]string) {
 	t.Helper()
@@ -319,7 +304,7 @@ func readers(t *testing.T, exporters ...map[string]string) {
 			check(t, json.Unmarshal(read(t, reader, "inventory", documents[inventory.Path]), &understood[j]))
 		}
 		if missing := absent("", understood[0], understood[1]); missing != nil {
-			t.Errorf("inventory %d: the earlier reader understands it otherwise: %v", i, missing)
+			t.Errorf("inventory %d: the readers differ in %v", i, missing)
 		}
 		if page := documents[health.Path]; page != "" {
 			_, err := health.Decode(strings.NewReader(page))
@@ -328,7 +313,7 @@ func readers(t *testing.T, exporters ...map[string]string) {
 	}
 }
 
-// absent returns the paths of values of a document that another document lacks or has otherwise.
+// absent returns the paths of the values of a document that another document lacks or that differ there.
 func absent(path string, of, in any) (all []string) {
 	switch v := of.(type) {
 	case map[string]any:
@@ -365,7 +350,7 @@ func TestUpgradeExporter(t *testing.T) {
 			r := play(t, scenario)
 			series, documents, lost = append(series, r.series...), append(documents, r.json...), append(lost, r.forgotten...)
 			if scenario == "dgx-h100" { // promtool takes some seconds
-				fired = append(fired, alerts(t, r.pages)...)
+				fired = append(fired, alertChanges(t, r.pages)...)
 			}
 		})
 	}

@@ -167,8 +167,8 @@ func (u *upgrading) refused(t *testing.T, books, sink string) {
 	}
 }
 
-// TestUpgradeEvents checks that the events of the earlier reconciler reach this archive, and those of this reconciler the earlier
-// archive, once each.
+// TestUpgradeEvents checks that the events of the earlier reconciler reach this archive, and the events of this reconciler reach the
+// earlier archive, once each.
 func TestUpgradeEvents(t *testing.T) {
 	previous := upgrade.Previous(t)
 	w := newPods(t)
