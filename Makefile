@@ -36,9 +36,9 @@ LAZY := -extldflags=-Wl,-z,lazy
 # The exporter is linked with tools/floor, for systems with an older C library. Go's own resolver is
 # used, because the C library's resolver needs newer symbols.
 
-# Tests are linked without debug information, which takes half of the linker's time. Their packages are
-# compiled without paths, so that a clone in another folder finds them in the build cache.
-TESTS := -trimpath -ldflags "-w $(LAZY)"
+# Tests are linked without symbols and debug information, which take more than half of the linker's time. Their packages
+# are compiled without paths, so that a clone in another folder finds them in the build cache.
+TESTS := -trimpath -ldflags "-s -w $(LAZY)"
 
 # The flags below set the version of the programs. Go's own stamping fails in the clone of
 # another user.

@@ -91,7 +91,7 @@ var moveColumns = []string{"time", "event", "serial", "gpus", "cluster", "node",
 // TestMoves compares moves and history with drawn histories: boards that vanish, return, are swapped, replaced or
 // moved, nodes that are silent or reboot, a cluster that is installed late, and hours that are not filed.
 func TestMoves(t *testing.T) {
-	kinds, seeds := make(map[string]int), 200
+	kinds, seeds := make(map[string]int), 80
 	if testing.Short() {
 		seeds = 40
 	}
