@@ -32,6 +32,7 @@ func FromEnv() (Programs, error) {
 // Promtool runs promtool.
 func (p Programs) Promtool(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(string(p), "promtool"), args...)
+	cmd.Env = append(os.Environ(), "GOGC=400") // fewer collections save a quarter of the processor time
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
 	}
