@@ -124,6 +124,10 @@ E2E           = go test $(E2EARGS)
 IN_MEMORY := test test-realtime check rendered race real fuzz bench-blindness
 $(IN_MEMORY): export TMPDIR := $(if $(wildcard tools/tempdir),$(shell tools/tempdir))
 
+# The compiler and the tests collect garbage less often here, which saves a fifth of the compiler's processor time and
+# takes up to 200 MiB more for the largest packages.
+test race: export GOGC := 300
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -117,7 +117,7 @@ func TestRepeatsMemory(t *testing.T) {
 	check(t, sink.Close())
 	before := tree(t, dir)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRepeatsMemory$")
-	cmd.Env = append(os.Environ(), repeatsIn+"="+dir)
+	cmd.Env = append(os.Environ(), repeatsIn+"="+dir, "GOGC=100")
 	out, err := cmd.CombinedOutput()
 	found := regexp.MustCompile(`peak: (\d+) kB`).FindSubmatch(out)
 	if err != nil || found == nil {
