@@ -18,7 +18,7 @@ import (
 var groupings = map[string][]string{
 	"team": {"team"}, "namespace": {"namespace"}, "workload": {"namespace", "workload_kind", "workload_name"}, "node": {"node"},
 	"serial": {"serial"}, "cluster": {"cluster"}, "pod": {"namespace", "pod"}, "model": {"model"}, "reason": {"reason"},
-	"unit": {"manager", "unit"}, "user": {"username"},
+	"unit": {"manager", "unit"}, "user": {"username"}, "queue": {"queue"}, "cluster_queue": {"cluster_queue"},
 }
 
 // grouping returns the columns of --by, which may contain several words.
@@ -29,7 +29,7 @@ func grouping(text string) (columns []string, err error) {
 		case ok:
 			columns = append(columns, of...)
 		default:
-			return nil, fmt.Errorf("--by=%s: must be some of team, namespace, workload, pod, unit, user, node, serial, cluster, model, reason", text)
+			return nil, fmt.Errorf("--by=%s: must be some of team, namespace, workload, pod, unit, user, queue, cluster_queue, node, serial, cluster, model, reason", text)
 		}
 	}
 	return compact(columns), nil
@@ -290,7 +290,7 @@ func (l *line) cells(by []string) []any {
 }
 
 // ofSome contains the columns that are empty for some charges.
-var ofSome = []string{"team", "namespace", "pod", "workload_name", "manager", "unit", "username"}
+var ofSome = []string{"team", "namespace", "pod", "workload_name", "manager", "unit", "username", "queue", "cluster_queue"}
 
 func share(part, whole int64) any {
 	if whole == 0 {

@@ -68,7 +68,7 @@ func TestColumns(t *testing.T) {
 		},
 		{
 			"sqlite", columns(t, sqliteMigrations, sqliteErr),
-			map[table.Type][]string{table.Text: {"text not null"}, table.Int: {"bigint not null", "bigint not null default 0"}, table.Time: {"text", "text not null"}},
+			map[table.Type][]string{table.Text: {"text not null", "text not null default ''"}, table.Int: {"bigint not null", "bigint not null default 0"}, table.Time: {"text", "text not null"}},
 		},
 	}
 	for _, tt := range tests {

@@ -86,6 +86,7 @@ func (o *owners) addPods(by map[string][]map[string]string) {
 		p := o.pod(l)
 		p.Node, p.OwnerKind, p.OwnerName = l["node"], l["owner_kind"], l["owner_name"]
 		p.WorkloadKind, p.WorkloadName, p.WorkloadUID = l["workload_kind"], l["workload_name"], l["workload_uid"]
+		p.Queue, p.ClusterQueue = l["queue"], l["cluster_queue"]
 	}
 	for _, l := range by[kubePodInfo] {
 		o.know(l["namespace"], l["pod"], l["uid"])
@@ -182,6 +183,7 @@ func Name(h *table.Hour, series []Series, teamLabel string) {
 		c.Team = o.namespaces[c.Namespace]
 		if p := o.pods[c.PodUID]; p != nil {
 			c.WorkloadKind, c.WorkloadName, c.WorkloadUID, c.Team = p.WorkloadKind, p.WorkloadName, p.WorkloadUID, p.Team
+			c.Queue, c.ClusterQueue = p.Queue, p.ClusterQueue
 		}
 	}
 	if h.UnknownPods = nil; len(o.known) > 0 {

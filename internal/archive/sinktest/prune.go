@@ -28,12 +28,12 @@ type Pruner interface {
 // [table.Format].
 type Rows func(t table.Table) [][]string
 
-// statement holds the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason and unit.
+// statement holds the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason, unit and queue.
 type statement map[string][8]int64
 
 // add adds a charge. It lists the columns independently of the table.
 func (s statement) add(cluster string, month time.Time, model string, c *table.Charge) {
-	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username}, "|")
+	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue}, "|")
 	sum := s[key]
 	for i, n := range []int64{c.Energy, c.Exclusive, c.Idle, c.Held, c.GPUTime, c.Active, c.Estimated, c.Busy} {
 		sum[i] += n
@@ -54,7 +54,7 @@ func sums(t *testing.T, rows [][]string) statement {
 			t.Errorf("a sum has the name of a pod: %q", row)
 		}
 		key := []string{value["cluster"], value["month"][:7]}
-		for _, name := range []string{"model", "namespace", "workload_kind", "workload_name", "team", "reason", "manager", "unit", "username"} {
+		for _, name := range []string{"model", "namespace", "workload_kind", "workload_name", "team", "reason", "manager", "unit", "username", "queue", "cluster_queue"} {
 			key = append(key, value[name])
 		}
 		sum := found[strings.Join(key, "|")]
@@ -104,6 +104,7 @@ func (h *history) charge(gpu, n int) table.Charge {
 	case 0:
 		c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName = []string{"ml", "web"}[h.random.IntN(2)], "secret-pod-"+strconv.Itoa(h.random.IntN(9)), "u", "Job", "j, \"1\""
 		c.Team = []string{"", "blue", "Blue", "équipe"}[h.random.IntN(4)]
+		c.Queue, c.ClusterQueue = []string{"", "gpu"}[h.random.IntN(2)], []string{"", "fleet"}[h.random.IntN(2)]
 	case 1:
 		c.Manager, c.Unit, c.Username, c.Team = "slurm", strconv.Itoa(h.random.IntN(3)), "alice", "physics"
 	default:

@@ -19,9 +19,10 @@ type Charge struct {
 	Namespace, Pod, PodUID string // empty for units and unattributed energy
 	Manager, Unit          string // empty for pods and unattributed energy
 	Reason                 string // empty for pods and units
-	// The workload is the root of the pod's owner chain. It, the team and the user of a unit are
-	// attributes: they do not identify the charge.
+	// The workload is the root of the pod's owner chain. It, the team, the queues and the user of a
+	// unit are attributes: they do not identify the charge.
 	WorkloadKind, WorkloadName, WorkloadUID, Team, Username string
+	Queue, ClusterQueue                                     string
 	// Energy is in mJ. Exclusive is its measured part, Idle its idle part, and Estimated the part that was
 	// divided with an estimated idle power.
 	Energy, Exclusive, Idle, Estimated int64
@@ -69,6 +70,8 @@ var charge = []Field[Charge]{
 	integer("thermal_ms", "time in which the driver reduced the clocks for heat", func(c *Charge) *int64 { return &c.Thermal }).addedIn(14).inSums("time in which the driver reduced the clocks for heat"),
 	integer("power_brake_energy_mj", "part of the energy while the driver reduced the clocks for the power brake", func(c *Charge) *int64 { return &c.PowerBrakeEnergy }).addedIn(14).inSums("part of the energy while the driver reduced the clocks for the power brake"),
 	integer("power_brake_ms", "time in which the driver reduced the clocks for the power brake", func(c *Charge) *int64 { return &c.PowerBrake }).addedIn(14).inSums("time in which the driver reduced the clocks for the power brake"),
+	text("queue", "queue of the pod in Kueue (LocalQueue), Volcano or YuniKorn", func(c *Charge) *string { return &c.Queue }).addedIn(15).inSums("queue of the pods"),
+	text("cluster_queue", "ClusterQueue of the pod in Kueue", func(c *Charge) *string { return &c.ClusterQueue }).addedIn(15).inSums("ClusterQueue of the pods"),
 }
 
 // chargeKey contains the columns that identify a charge of an hour.

@@ -8,6 +8,7 @@ type Pod struct {
 	WorkloadKind, WorkloadName, WorkloadUID string
 	Team                                    string
 	Requests                                Counts // GPUs by resource
+	Queue, ClusterQueue                     string
 }
 
 // PodID identifies a pod.
@@ -30,6 +31,8 @@ var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners"
 	text("workload_uid", "UID of that workload", func(p *Pod) *string { return &p.WorkloadUID }),
 	text("team", "team, by a label of the pod or its namespace", func(p *Pod) *string { return &p.Team }),
 	counts("requests", "requested GPUs as resource=count, separated by spaces", func(p *Pod) *Counts { return &p.Requests }),
+	text("queue", "queue in Kueue (LocalQueue), Volcano or YuniKorn", func(p *Pod) *string { return &p.Queue }).addedIn(15),
+	text("cluster_queue", "ClusterQueue in Kueue", func(p *Pod) *string { return &p.ClusterQueue }).addedIn(15),
 )
 
 // Workloads contains a row for each owner of GPU pods in an hour.

@@ -172,12 +172,12 @@ func (b *book) settle(e *entry) bool {
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
-		e.samples = b.render.pod(e, e.workload.of)
+		e.samples = b.render.pod(e, e.workload.of, e.pod.queue)
 		return
 	}
 	if o := b.owners[e.pod.owner]; o != nil && o.chain != nil {
 		e.workload = nil
-		e.samples = b.render.pod(e, o.above.of)
+		e.samples = b.render.pod(e, o.above.of, e.pod.queue.or(o.chain.queue))
 	}
 }
 

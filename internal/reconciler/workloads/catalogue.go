@@ -45,8 +45,8 @@ const (
 var catalogue = [numMetrics]metric.Metric{
 	podInfo: {
 		Family: family, Name: "gpuledger_pod_info", Type: gauge,
-		Labels: plus(ofPod, "node", "owner_kind", "owner_name", "workload_kind", "workload_name", "workload_uid"),
-		Help:   "Pod that requests a GPU, with its controller and the workload at the root of its owner chain.",
+		Labels: plus(ofPod, "node", "owner_kind", "owner_name", "workload_kind", "workload_name", "workload_uid", "queue", "cluster_queue"),
+		Help:   "Pod that requests a GPU, with its controller, the workload at the root of its owner chain, and its queue.",
 	},
 	podRequests: {
 		Family: family, Name: "gpuledger_pod_gpu_requests", Type: gauge,
@@ -104,6 +104,8 @@ func Labels() []metric.Label {
 		{Name: "workload_kind", Help: "Kind of the workload at the root of the owner chain; `Pod` without a controller."},
 		{Name: "workload_name", Help: "Name of that workload."},
 		{Name: "workload_uid", Help: "UID of that workload, `uid` of `gpuledger_workload_info`."},
+		{Name: "queue", Help: "Queue of the pod in Kueue (a LocalQueue of the namespace), Volcano or YuniKorn; empty without one."},
+		{Name: "cluster_queue", Help: "ClusterQueue of the pod in Kueue; empty in other schedulers."},
 		{Name: "resource", Help: "Extended resource, or device class of a claim."},
 		{Name: "kind", Help: "Kind of the workload."},
 		{Name: "name", Help: "Name of the workload."},

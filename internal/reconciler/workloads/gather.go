@@ -27,7 +27,7 @@ func mustRender() {
 	r := newRenderer(Options{})
 	chain := &ownerChain{levels: make([]reference, 1), stopped: failed}
 	e := &entry{pod: &pod{labels: []string{}, annotations: []string{}}, amounts: make([]amount, 1)}
-	e.samples = r.pod(e, r.belonging(reference{}, reference{}))
+	e.samples = r.pod(e, r.belonging(reference{}, reference{}), queue{})
 	b := &book{
 		render: r, listed: true, pods: map[key]*entry{{}: e},
 		owners: map[reference]*owner{{}: {chain: chain, above: r.owner(chain)}},

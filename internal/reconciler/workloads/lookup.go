@@ -55,10 +55,11 @@ type scope struct {
 }
 
 // answer is the result of a request for an owner: the object with its scope resolved, when it was
-// created, its controller, and the reason if these are unknown.
+// created, its controller, its queue, and the reason if these are unknown.
 type answer struct {
 	self, controller reference
 	created          time.Time
+	queue            queue
 	why              reason
 	until            time.Time
 }
@@ -171,7 +172,7 @@ func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, 
 	case found.UID != self.uid:
 		a.why = notFound
 	default:
-		a.created = found.CreationTimestamp.Time
+		a.created, a.queue = found.CreationTimestamp.Time, queueOfOwner(found.Labels)
 		if owner := metav1.GetControllerOfNoCopy(found); owner != nil {
 			a.controller = refer(owner, self.namespace)
 		}

@@ -83,6 +83,8 @@ type ownerChain struct {
 	levels []reference
 	// created are the times of their creation, zero if unknown.
 	created []time.Time
+	// queue is the queue of the lowest level that names one.
+	queue queue
 	// stopped is the reason why the last level may not be the root.
 	stopped reason
 }
@@ -107,7 +109,7 @@ func (l *ownerChain) replaces(known *ownerChain) bool {
 		return false
 	case known == nil:
 		return true
-	case l.stopped == known.stopped && slices.Equal(l.levels, known.levels):
+	case l.stopped == known.stopped && l.queue == known.queue && slices.Equal(l.levels, known.levels):
 		return false
 	case l.stopped == "":
 		return true
@@ -137,6 +139,9 @@ func trace(ctx context.Context, controller reference, lookUp controllerOf) *owne
 		seen[at.uid] = true
 		a := lookUp(ctx, at)
 		l.levels, l.created = append(l.levels, a.self), append(l.created, a.created)
+		if l.queue == (queue{}) {
+			l.queue = a.queue
+		}
 		if a.why != "" {
 			l.stopped = a.why
 			return l

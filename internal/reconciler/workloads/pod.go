@@ -28,6 +28,7 @@ type pod struct {
 	claims      []string // unique names of its resource claims
 	labels      []string // values in the order of the allow-list
 	annotations []string
+	queue       queue // according to its own metadata
 	// finished is the time when the last container ended, zero if one is running.
 	finished time.Time
 
@@ -65,6 +66,7 @@ func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok b
 		claims:      claims,
 		labels:      allowed(w.opts.PodLabels, from.Labels),
 		annotations: allowed(w.opts.PodAnnotations, from.Annotations),
+		queue:       queueOfPod(from),
 		finished:    finished(from),
 	}
 	if w.opts.follows() {

@@ -56,7 +56,7 @@ func TestRoot(t *testing.T) {
 }
 
 func podLine(pod, ownerKind, ownerName, kind, name, uid string) string {
-	return fmt.Sprintf(`gpuledger_pod_info{namespace="team-a",node="gpu-node-1",owner_kind=%q,owner_name=%q,pod=%q,pod_uid=%q,workload_kind=%q,workload_name=%q,workload_uid=%q} 1`,
+	return fmt.Sprintf(`gpuledger_pod_info{cluster_queue="",namespace="team-a",node="gpu-node-1",owner_kind=%q,owner_name=%q,pod=%q,pod_uid=%q,queue="",workload_kind=%q,workload_name=%q,workload_uid=%q} 1`,
 		ownerKind, ownerName, pod, "uid-"+pod, kind, name, uid)
 }
 

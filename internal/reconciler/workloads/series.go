@@ -130,11 +130,13 @@ type podSamples struct {
 	requests                  []*dto.Metric
 }
 
-func (r *renderer) pod(e *entry, of belonging) *podSamples {
+func (r *renderer) pod(e *entry, of belonging, q queue) *podSamples {
 	p := e.pod
 	id := []*dto.LabelPair{r.pairs.Shared("namespace", p.namespace), r.pairs.New("pod", p.name), r.pairs.New("pod_uid", string(p.uid))}
 	s := &podSamples{
-		info:        r.info(slices.Concat(id, belonging{r.pairs.Shared("node", p.node)}, of)...),
+		info: r.info(slices.Concat(id, of, belonging{
+			r.pairs.Shared("node", p.node), r.pairs.Shared("queue", q.name), r.pairs.Shared("cluster_queue", q.cluster),
+		})...),
 		labels:      r.listed(id, r.labels, p.labels),
 		annotations: r.listed(id, r.annotations, p.annotations),
 		requests:    make([]*dto.Metric, 0, len(e.amounts)),

@@ -2,17 +2,21 @@
 select cluster, date(hour) as day, namespace, workload_kind, workload_name, team, reason,
   sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,
   sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, username,
-  sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms
+  sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms,
+  sum(thermal_energy_mj) as thermal_energy_mj, sum(thermal_ms) as thermal_ms, sum(power_brake_energy_mj) as power_brake_energy_mj, sum(power_brake_ms) as power_brake_ms,
+  queue, cluster_queue
 from (
   select cluster, hour, namespace, workload_kind, workload_name, team, reason,
-    energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms
+    energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms,
+    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue
   from billed
   union all
   select cluster, month, namespace, workload_kind, workload_name, team, reason,
-    energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms
+    energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms,
+    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue
   from monthly_charges
 ) as summed
-group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason, manager, unit, username;
+group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason, manager, unit, username, queue, cluster_queue;
 -- allocations
 select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   max(workload_kind) as workload_kind, max(workload_name) as workload_name, max(workload_uid) as workload_uid, max(team) as team,
@@ -20,7 +24,9 @@ select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   sum(energy_mj) as energy_mj, sum(exclusive_mj) as exclusive_mj, sum(idle_mj) as idle_mj,
   sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, max(username) as username,
   sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms,
-  min(coalesce(began, hour)) as began, max(coalesce(ended, strftime('%Y-%m-%dT%H:%M:%fZ', hour, '+1 hour'))) as ended
+  min(coalesce(began, hour)) as began, max(coalesce(ended, strftime('%Y-%m-%dT%H:%M:%fZ', hour, '+1 hour'))) as ended,
+  sum(thermal_energy_mj) as thermal_energy_mj, sum(thermal_ms) as thermal_ms, sum(power_brake_energy_mj) as power_brake_energy_mj, sum(power_brake_ms) as power_brake_ms,
+  max(queue) as queue, max(cluster_queue) as cluster_queue
 from billed
 where reason = ''
 group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;

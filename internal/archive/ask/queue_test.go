@@ -1,0 +1,69 @@
+package ask_test
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// TestQueues checks statements by queue: two namespaces have a LocalQueue of the same name, a third pod is in no queue, and a job
+// and idle energy never are.
+func TestQueues(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "archive")
+	sink, err := files.Open(folder, []string{"csv"})
+	check(t, err)
+	pod := func(namespace, queue, clusterQueue string, energy int64) table.Charge {
+		return table.Charge{
+			Node: "n1", UUID: "GPU-1", Namespace: namespace, Pod: "p", PodUID: "u-" + namespace, Queue: queue, ClusterQueue: clusterQueue,
+			Energy: energy, Idle: energy / 2, GPUTime: 3_600_000,
+		}
+	}
+	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", Energy: 16 * kWh, Scrapes: 60, First: october, Last: october.Add(59 * time.Minute)}}}
+	h.Charges = []table.Charge{
+		pod("blue", "default", "training", 4*kWh), pod("red", "default", "inference", 2*kWh), pod("web", "", "", kWh),
+		{Node: "n1", UUID: "GPU-1", Manager: "slurm", Unit: "7", Energy: 8 * kWh},
+		{Node: "n1", UUID: "GPU-1", Reason: "idle", Energy: kWh},
+	}
+	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+	check(t, sink.Close())
+	tests := []struct{ question, by, want string }{
+		{"statement", "queue", "group,,9 group,default,6 unattributed,(unattributed),1 total,TOTAL,16"},
+		{"statement", "cluster_queue", "group,,9 group,inference,2 group,training,4 unattributed,(unattributed),1 total,TOTAL,16"},
+		{"statement", "namespace,queue", "group,,,8 group,blue,default,4 group,red,default,2 group,web,,1 unattributed,(unattributed),,1 total,TOTAL,,16"},
+		{"idle", "queue", "group,default,3 group,,0.5 total,TOTAL,3.5"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.question+" "+tt.by, func(t *testing.T) {
+			r := run(t, tt.question, "--month=2026-10", "--by="+tt.by, "--books="+folder, "-o", "csv")
+			columns := strings.Count(tt.by, ",") + 2
+			var got []string
+			for i, line := range strings.Split(strings.TrimSpace(r.out), "\n") {
+				cells := strings.Split(line, ",")
+				if i == 0 {
+					if name := cells[columns]; name != "energy_mj" && name != "idle_mj" {
+						t.Fatalf("column %q, want the energy", name)
+					}
+					continue
+				}
+				got = append(got, strings.Join(append(cells[:columns:columns], inKWh(t, cells[columns])), ","))
+			}
+			if text := strings.Join(got, " "); text != tt.want {
+				t.Errorf("status %d:\n%s, want\n%s\n%s%s", r.status, text, tt.want, r.out, r.err)
+			}
+		})
+	}
+}
+
+// inKWh converts millijoules to kilowatt hours.
+func inKWh(t *testing.T, text string) string {
+	t.Helper()
+	n, err := strconv.ParseFloat(text, 64)
+	check(t, err)
+	return strconv.FormatFloat(n/kWh, 'g', -1, 64)
+}

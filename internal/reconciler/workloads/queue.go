@@ -1,0 +1,79 @@
+package workloads
+
+import (
+	"cmp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+)
+
+// queue is the queue of a pod in a scheduler or in Kueue, zero if it is in none.
+type queue struct {
+	name string
+	// cluster is the ClusterQueue of Kueue, empty if it is unknown.
+	cluster string
+	// local is set if the name is a LocalQueue of Kueue in the namespace of the pod.
+	local bool
+}
+
+// or returns the queue, or the given one if the name is unknown.
+func (q queue) or(other queue) queue {
+	if q.name == "" {
+		other.cluster = cmp.Or(q.cluster, other.cluster)
+		return other
+	}
+	return q
+}
+
+// The labels of Kueue: the queue that a user selects, and the labels that Kueue adds to pods when it
+// admits them, since 0.17 (pkg/constants/constants.go, pkg/controller/constants/constants.go).
+const (
+	kueueQueue        = "kueue.x-k8s.io/queue-name"
+	kueueLocalQueue   = "kueue.x-k8s.io/local-queue-name"
+	kueueClusterQueue = "kueue.x-k8s.io/cluster-queue-name"
+)
+
+// The keys of Volcano: the queue of a Volcano job, which its controller adds to the pods
+// (pkg/controllers/job/job_controller_util.go), and the queue that other pods select.
+const (
+	volcanoJobQueue = "volcano.sh/queue-name"
+	volcanoQueue    = "scheduling.volcano.sh/queue-name"
+)
+
+// The keys of YuniKorn (pkg/common/constants/constants.go). The short label counts only for pods of
+// its scheduler, because other programs use it, too.
+const (
+	yunikornQueue      = "yunikorn.apache.org/queue"
+	yunikornShortQueue = "queue"
+	yunikornScheduler  = "yunikorn"
+)
+
+// queueOfPod returns the queue that the metadata of a pod names.
+func queueOfPod(p *corev1.Pod) queue {
+	labels, annotations := p.Labels, p.Annotations
+	if name := cmp.Or(labels[kueueLocalQueue], labels[kueueQueue]); name != "" {
+		return newQueue(name, labels[kueueClusterQueue], true)
+	}
+	short := ""
+	if p.Spec.SchedulerName == yunikornScheduler {
+		short = labels[yunikornShortQueue]
+	}
+	name := cmp.Or(
+		labels[volcanoJobQueue], annotations[volcanoQueue],
+		// the order of GetQueueNameFromPod in YuniKorn's pkg/common/utils/utils.go
+		labels[yunikornQueue], annotations[yunikornQueue], short,
+	)
+	return newQueue(name, labels[kueueClusterQueue], false)
+}
+
+// queueOfOwner returns the queue that the metadata of an owner of pods names. Kueue admits owners,
+// and adds labels to pods only if its feature AssignQueueLabelsForPods is enabled.
+func queueOfOwner(labels map[string]string) queue { return newQueue(labels[kueueQueue], "", true) }
+
+// newQueue returns a queue of valid names. A queue without a name is not local.
+func newQueue(name, cluster string, local bool) queue {
+	valid := func(name string) string { return shared(strings.Clone(labelvalue.Valid(name))) }
+	return queue{name: valid(name), cluster: valid(cluster), local: local && name != ""}
+}
