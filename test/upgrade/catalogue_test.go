@@ -201,7 +201,7 @@ func missing(texts []string, in, out map[string]family) (all []string) {
 }
 
 // TestUpgradeRules compares the metrics and labels that rules and dashboards of one version read with the metrics of the other.
-// A metric or label that only this version has is new. One that only the earlier version has was removed.
+// A metric or label that only this version has is new. A metric or label that only the earlier version has was removed.
 func TestUpgradeRules(t *testing.T) {
 	previous := Previous(t)
 	earlier, now := catalogue(t, previous.Program("pages")), catalogue(t, pages)
