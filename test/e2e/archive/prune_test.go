@@ -49,7 +49,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestOrder checks that the answers from databases do not depend on the calls before.
+// TestOrder checks that the answers from databases do not depend on the calls before. The test of the package books has
+// all calls, with SQLite.
 func TestOrder(t *testing.T) {
 	for _, kind := range kinds {
 		url, _ := kind.start(t).create(t, "ordered")
@@ -63,7 +64,7 @@ func TestOrder(t *testing.T) {
 			opened, err := source.OpenDatabase(t.Context(), url, "")
 			check(t, err)
 			return opened
-		}, source.Query{From: sinktest.Noon, Until: sinktest.Noon.Add(2 * time.Hour)}, bookstest.All, 2)
+		}, source.Query{From: sinktest.Noon, Until: sinktest.Noon.Add(2 * time.Hour)}, 4, 2)
 	}
 }
 
