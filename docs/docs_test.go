@@ -62,6 +62,7 @@ var (
 		"dba.md":           710,
 		"hardware.md":      620,
 		"health.md":        1010,
+		"install.md":       2400,
 		"managers.md":      1020,
 		"opentelemetry.md": 230,
 		"packages.md":      490,
@@ -69,7 +70,7 @@ var (
 		"slurm.md":         820,
 		"take-over.md":     500,
 		"upgrades.md":      860,
-		others:             29695,
+		others:             27400,
 	}
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )

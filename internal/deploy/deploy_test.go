@@ -91,7 +91,7 @@ func TestTarget(t *testing.T) {
 // TestNamespaces checks that the documentation lists every place with the device plugin's
 // namespace, for clusters with another one.
 func TestNamespaces(t *testing.T) {
-	page, err := os.ReadFile("../../docs/install.md")
+	page, err := os.ReadFile("../../docs/platforms.md")
 	check(t, err)
 	_, text, _ := strings.Cut(string(page), "\n### Another namespace or release name\n")
 	text, _, _ = strings.Cut(text, "\n#")
@@ -112,7 +112,7 @@ func TestNamespaces(t *testing.T) {
 				place = filepath.Dir(place)
 			}
 			if !strings.Contains(text, "`"+place+"`") {
-				t.Errorf("%s contains the namespace, but docs/install.md does not list it", place)
+				t.Errorf("%s contains the namespace, but docs/platforms.md does not list it", place)
 			}
 			return nil
 		}))

@@ -185,7 +185,7 @@ func (c *Cluster) readWebhook(r *reader) {
 		hook := w.Webhooks[0]
 		i := &injector{form: "a webhook", metadata: w.Metadata, selector: hook.NamespaceSelector.MatchExpressions, namespace: hook.ClientConfig.Service.Namespace, name: "gpuledger-sidecar"}
 		if hook.ClientConfig.CABundle == "" {
-			i.unbound = `the webhook has no caBundle, so the API server ignores it: "Without the policy API" of docs/install.md`
+			i.unbound = `the webhook has no caBundle, so the API server ignores it: "Without the policy API" of docs/platforms.md`
 		}
 		for _, condition := range hook.MatchConditions {
 			i.conditions = append(i.conditions, condition.Name)

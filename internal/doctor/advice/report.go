@@ -250,7 +250,7 @@ func (r *report) installations(groups []*group, choices []Choice) {
 	r.line("")
 	switch {
 	case len(choices) > 1:
-		r.text("", "Install both overlays as one, \"Two forms in one cluster\" of docs/install.md: of two overlays, the one applied last wins.")
+		r.text("", "Install both overlays as one, \"Two forms in one cluster\" of docs/platforms.md: of two overlays, the one applied last wins.")
 	case choices[0].impossible != "":
 		r.text("", "gpuledger cannot be installed: "+choices[0].impossible+".")
 		return
@@ -262,7 +262,7 @@ func (r *report) installations(groups []*group, choices []Choice) {
 		r.install(&choices[0], canary)
 	}
 	if !r.Released {
-		r.text("", "Version "+r.Release+" is not released yet: use images and manifests of your own, \"Before there is a release\" of docs/install.md.")
+		r.text("", "Version "+r.Release+" is not released yet: use images and manifests of your own, \"Before there is a release\" of docs/images.md.")
 	}
 }
 
@@ -284,15 +284,15 @@ func (r *report) install(o *Choice, canary string) {
 		r.helm(o.apart().Values())
 	}
 	if slices.Contains(o.Also, rowWebhook) {
-		r.text("", "Or in the device plugin's pods, by a webhook, \"Without the policy API\" of docs/install.md:")
+		r.text("", "Or in the device plugin's pods, by a webhook, \"Without the policy API\" of docs/platforms.md:")
 		r.helm(append(o.beside().Values(), "sidecar.nodes="+canary))
 	}
 	if slices.Contains(o.Also, rowDCGM) {
-		r.text("", "Or in the pods of DCGM Exporter, \"In the pods of another program\" of docs/install.md:")
+		r.text("", "Or in the pods of DCGM Exporter, \"In the pods of another program\" of docs/platforms.md:")
 		r.helm(append(slices.Clone(values["operator-dcgm-exporter"]), "sidecar.nodes="+canary))
 	}
 	if slices.Contains(o.Also, rowPatch) {
-		r.text("", "Or in them by a patch: \"Without an admission policy\" of docs/install.md.")
+		r.text("", "Or in them by a patch: \"Without an admission policy\" of docs/platforms.md.")
 	}
 }
 
@@ -371,7 +371,7 @@ func (c *Cluster) warnings() (texts []string) {
 	for _, h := range c.hosts {
 		has := slices.ContainsFunc(h.pods, func(p pod) bool { return p.Spec.has(containerName) })
 		if full := h.set.Metadata.full(); has && len(named) > 0 && !slices.Contains(named, full) {
-			texts = append(texts, "The reconciler reads the exporters of "+strings.Join(named, ", ")+", and not of "+full+": set EXPORTERS (\"Another namespace or release name\" of docs/install.md).")
+			texts = append(texts, "The reconciler reads the exporters of "+strings.Join(named, ", ")+", and not of "+full+": set EXPORTERS (\"Another namespace or release name\" of docs/platforms.md).")
 		}
 	}
 	return texts

@@ -12,13 +12,17 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// documented returns the commands of a section of docs/install.md. It replaces only the references
+// documented returns the commands of a section of the pages on the installation. It replaces only the references
 // to the manifests, by paths of this tree. folder is the working directory of the commands.
 func documented(t *testing.T, section, folder string) []string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/install.md")
-	check(t, err)
-	text, err := markdown.Section(string(page), section)
+	var pages []byte
+	for _, name := range []string{"install", "platforms", "images"} {
+		page, err := os.ReadFile("../../../docs/" + name + ".md")
+		check(t, err)
+		pages = append(pages, page...)
+	}
+	text, err := markdown.Section(string(pages), section)
 	check(t, err)
 	tree, err := filepath.Abs(manifests)
 	check(t, err)

@@ -152,7 +152,7 @@ func TestOneContainer(t *testing.T) {
 	}
 }
 
-// TestPatched checks the commands of docs/install.md that add the container with a kustomize patch,
+// TestPatched checks the commands of docs/platforms.md that add the container with a kustomize patch,
 // and the commands that remove the patch, for each installer that they support. The files that the
 // commands download are in testdata.
 func TestPatched(t *testing.T) {
@@ -221,7 +221,7 @@ func TestStandalone(t *testing.T) {
 	}
 }
 
-// TestTwoForms checks the overlay of docs/install.md with both the policy and the exporter's own
+// TestTwoForms checks the overlay of docs/platforms.md with both the policy and the exporter's own
 // DaemonSet. The pods of both exist, and the reconciler reads both.
 func TestTwoForms(t *testing.T) {
 	operator := installers[2]
@@ -244,7 +244,7 @@ func TestTwoForms(t *testing.T) {
 	}
 }
 
-// TestBeforeRelease checks the overlay of docs/install.md for images that the reader builds. All
+// TestBeforeRelease checks the overlay of docs/images.md for images that the reader builds. All
 // images come from the reader's registry.
 func TestBeforeRelease(t *testing.T) {
 	operator := installers[2]
@@ -254,7 +254,7 @@ func TestBeforeRelease(t *testing.T) {
 	tree, err := filepath.Abs(manifests)
 	check(t, err)
 	check(t, os.Symlink(tree, filepath.Join(clone, "manifests")))
-	commands := slices.DeleteFunc(documented(t, "### Before there is a release", clone), func(c string) bool { return strings.HasPrefix(c, "docker ") })
+	commands := slices.DeleteFunc(documented(t, "## Before there is a release", clone), func(c string) bool { return strings.HasPrefix(c, "docker ") })
 	t.Cleanup(func() { remove(t, "-k", filepath.Join(clone, "mine")) })
 	shell(t, clone, strings.Join(commands, "\n")) // in one shell: the first command sets variables
 	chooseAll(t)
@@ -273,7 +273,7 @@ func TestBeforeRelease(t *testing.T) {
 	}
 }
 
-// TestAnotherNamespace checks the commands of docs/install.md for a device plugin with another name
+// TestAnotherNamespace checks the commands of docs/platforms.md for a device plugin with another name
 // in another namespace. The policy, the reconciler and Prometheus select this device plugin and no
 // other.
 func TestAnotherNamespace(t *testing.T) {

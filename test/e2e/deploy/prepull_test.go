@@ -39,7 +39,7 @@ func TestGPUNodes(t *testing.T) {
 	}
 }
 
-// TestRuntimeClass runs the commands of docs/install.md for GPU nodes without a label that need a
+// TestRuntimeClass runs the commands of docs/platforms.md for GPU nodes without a label that need a
 // runtime class.
 func TestRuntimeClass(t *testing.T) {
 	kubectl(t, "label", "node", "gpu-1", "gpu-2", "nvidia.com/gpu.present-")
@@ -57,7 +57,7 @@ func TestRuntimeClass(t *testing.T) {
 	}
 }
 
-// TestPrepull checks that the commands of docs/install.md detect that every GPU node has the image,
+// TestPrepull checks that the commands of docs/platforms.md detect that every GPU node has the image,
 // and do not report success for a cluster without chosen nodes.
 func TestPrepull(t *testing.T) {
 	if testing.Short() {
@@ -73,7 +73,7 @@ func TestPrepull(t *testing.T) {
 		_, err := world.Client.CoreV1().Pods("gpuledger").Patch(t.Context(), pod.Name, types.StrategicMergePatchType, ready, meta.PatchOptions{}, "status")
 		check(t, err)
 	}
-	commands := documented(t, "### Pull before", "")
+	commands := documented(t, "## Pull before", "")
 	shell(t, "", containing(t, commands, "rollout status"))
 	if out := shell(t, "", containing(t, commands, "kubectl --namespace gpuledger wait")); strings.Count(out, "condition met") != 2 {
 		t.Errorf("the output does not have a line for each of two nodes:\n%s", out)

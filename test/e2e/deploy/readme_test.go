@@ -49,10 +49,10 @@ func TestReadme(t *testing.T) {
 }
 
 // wantBuilt checks that the installed images come from the registry R of the command, with its tag, and have
-// the names of docs/install.md.
+// the names of docs/images.md.
 func wantBuilt(t *testing.T) {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/install.md")
+	page, err := os.ReadFile("../../../docs/images.md")
 	check(t, err)
 	const images = "{.spec.template.spec.containers[*].image}"
 	for object, name := range map[string]string{"daemonset/gpuledger": "gpuledger", "deployment/gpuledger-reconciler": "gpuledger-reconciler"} {
@@ -61,7 +61,7 @@ func wantBuilt(t *testing.T) {
 			t.Errorf("the image of %s is %s, want %s", object, got, want)
 		}
 		if pushed := `docker push "$R/gpuledger/` + name + `:$T"`; !strings.Contains(string(page), pushed) {
-			t.Errorf("docs/install.md lacks %s", pushed)
+			t.Errorf("docs/images.md lacks %s", pushed)
 		}
 	}
 }
