@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/common/version"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -16,8 +17,9 @@ import (
 
 // cluster contains the clients of the API server.
 type cluster struct {
-	// watches is for lists and watches, which last for minutes and have no timeout.
+	// watches and dynamic are for lists and watches, which last for minutes and have no timeout.
 	watches kubernetes.Interface
+	dynamic dynamic.Interface
 	// kube and metadata are for all other requests, each limited by requestTimeout.
 	kube     kubernetes.Interface
 	metadata metadata.Interface
@@ -72,6 +74,10 @@ func clients(cfg *rest.Config) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the watch client: %w", err)
 	}
+	dyn, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return cluster{}, fmt.Errorf("create the dynamic client: %w", err)
+	}
 	cfg.Timeout = requestTimeout
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -84,5 +90,5 @@ func clients(cfg *rest.Config) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the metadata client: %w", err)
 	}
-	return cluster{watches: watches, kube: kube, metadata: meta}, nil
+	return cluster{watches: watches, dynamic: dyn, kube: kube, metadata: meta}, nil
 }

@@ -22,26 +22,47 @@ const (
 // Served waits until the API server serves a resource. It returns false if the context ends
 // first.
 func Served(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, of schema.GroupVersionResource, log *slog.Logger) bool {
+	_, ok := ServedVersion(ctx, server, []schema.GroupVersionResource{of}, log)
+	return ok
+}
+
+// ServedVersion waits until the API server serves one of the versions of a resource, and returns
+// the first of them. It returns false if the context ends first.
+func ServedVersion(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, versions []schema.GroupVersionResource, log *slog.Logger) (found schema.GroupVersionResource, ok bool) {
 	logged := false
 	for {
 		again := lackedAgain
-		list, err := server.ServerResourcesForGroupVersionWithContext(ctx, of.GroupVersion().String())
-		switch {
-		case ctx.Err() != nil:
-			return false
-		case err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == of.Resource }):
-			return true
-		case err != nil && !apierrors.IsNotFound(err):
-			again = unknownAgain
-			if !logged {
-				logged = true
-				log.Warn("cannot check whether the resource is served, will retry", "resource", of.Resource, "err", err)
+		for _, of := range versions {
+			served, err := serves(ctx, server, of)
+			switch {
+			case ctx.Err() != nil:
+				return found, false
+			case served:
+				return of, true
+			case err != nil:
+				again = unknownAgain
+				if !logged {
+					logged = true
+					log.Warn("cannot check whether the resource is served, will retry", "resource", of.Resource, "err", err)
+				}
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return false
+			return found, false
 		case <-time.After(again):
 		}
 	}
+}
+
+// serves reports whether the API server serves a resource. It returns an error if that is unknown.
+func serves(ctx context.Context, server discovery.ServerResourcesInterfaceWithContext, of schema.GroupVersionResource) (bool, error) {
+	list, err := server.ServerResourcesForGroupVersionWithContext(ctx, of.GroupVersion().String())
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == of.Resource }), nil
 }

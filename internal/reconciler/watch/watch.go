@@ -23,6 +23,7 @@ import (
 const (
 	ConfigMaps     = "configmaps"
 	DaemonSets     = "daemonsets"
+	LocalQueues    = "localqueues"
 	Nodes          = "nodes"
 	Pods           = "pods"
 	ResourceClaims = "resourceclaims"
@@ -38,7 +39,7 @@ func Named(name string) func(*metav1.ListOptions) {
 	}
 }
 
-var resources = []string{ConfigMaps, DaemonSets, Nodes, Pods, ResourceClaims, ResourceSlices, Secrets, Webhooks}
+var resources = []string{ConfigMaps, DaemonSets, LocalQueues, Nodes, Pods, ResourceClaims, ResourceSlices, Secrets, Webhooks}
 
 // Metric is the metric of the failures.
 var Metric = metric.Metric{

@@ -24,6 +24,7 @@ type book struct {
 	users  map[claimKey]entries // the pods that refer to a claim
 	gone   map[claimKey]bool    // deleted claims with users
 	owners map[reference]*owner
+	queues clusterQueues
 	// lives contains the workloads above the pods, as far as they were read. News has their events until
 	// they are taken.
 	lives map[reference]*life
@@ -61,6 +62,7 @@ func newBook(render *renderer, retention time.Duration, traced func(reference)) 
 		users:  make(map[claimKey]entries),
 		gone:   make(map[claimKey]bool),
 		owners: make(map[reference]*owner),
+		queues: clusterQueues{of: make(map[localQueue]string)},
 		lives:  make(map[reference]*life),
 	}
 }
@@ -172,12 +174,12 @@ func (b *book) settle(e *entry) bool {
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
-		e.samples = b.render.pod(e, e.workload.of, e.pod.queue)
+		e.samples = b.render.pod(e, e.workload.of, b.queues.resolve(e.pod.namespace, e.pod.queue))
 		return
 	}
 	if o := b.owners[e.pod.owner]; o != nil && o.chain != nil {
 		e.workload = nil
-		e.samples = b.render.pod(e, o.above.of, e.pod.queue.or(o.chain.queue))
+		e.samples = b.render.pod(e, o.above.of, b.queues.resolve(e.pod.namespace, e.pod.queue.or(o.chain.queue)))
 	}
 }
 

@@ -5,7 +5,14 @@ import (
 	"testing"
 	"testing/synctest"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
 )
 
 type keys = map[string]string
@@ -17,13 +24,12 @@ func TestQueue(t *testing.T) {
 		name                     string
 		source                   string
 		labels, annotations, job keys
-		scheduler                string
-		queue, cluster           string
+		scheduler, queue         string
 	}{
 		{
 			name: "Kueue, admitted", source: "kubernetes-sigs/kueue ff69552e pkg/controller/jobframework/reconciler_test.go, wantPodSets",
 			labels: keys{"kueue.x-k8s.io/cluster-queue-name": "default-cq", "kueue.x-k8s.io/local-queue-name": "test-lq", "kueue.x-k8s.io/podset": "main"},
-			queue:  "test-lq", cluster: "default-cq",
+			queue:  "test-lq",
 		},
 		{
 			name: "Kueue, a job without labels of its pods", source: "kubernetes-sigs/kueue ff69552e site/static/examples/jobs/sample-job.yaml; pkg/features/kube_features.go: AssignQueueLabelsForPods since 0.17",
@@ -32,11 +38,7 @@ func TestQueue(t *testing.T) {
 		{
 			name: "Kueue, a pod that was moved to another queue before it was admitted", source: "kubernetes-sigs/kueue ff69552e pkg/controller/jobframework/reconciler.go, assignQueueLabels",
 			labels: keys{"kueue.x-k8s.io/queue-name": "user-queue", "kueue.x-k8s.io/local-queue-name": "test-lq", "kueue.x-k8s.io/cluster-queue-name": "default-cq"},
-			queue:  "test-lq", cluster: "default-cq",
-		},
-		{
-			name: "Kueue, a cluster queue with an invalid label", source: "kubernetes-sigs/kueue ff69552e pkg/controller/jobframework/reconciler.go, assignQueueLabels",
-			labels: keys{"kueue.x-k8s.io/local-queue-name": "test-lq"}, queue: "test-lq",
+			queue:  "test-lq",
 		},
 		{
 			name: "Volcano job", source: "volcano-sh/volcano ed72c7c8 pkg/controllers/job/job_controller_util.go: spec.queue of the job",
@@ -74,7 +76,7 @@ func TestQueue(t *testing.T) {
 				w := newWorld(t, nil, objects([]*metav1.PartialObjectMetadata{job}, p)...)
 				w.lead()
 				defer w.stop()
-				w.wantQueue(tt.queue, tt.cluster)
+				w.wantQueue(tt.queue, "")
 			})
 		})
 	}
@@ -89,8 +91,7 @@ func (w *world) wantQueue(queue, cluster string) {
 	}
 }
 
-// TestQueueOfChain checks that the nearest owner with a queue counts, and that a queue that the owner
-// gets later replaces none.
+// TestQueueOfChain checks that the nearest owner with a queue counts.
 func TestQueueOfChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		owners := chain("batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet")
@@ -99,5 +100,100 @@ func TestQueueOfChain(t *testing.T) {
 		w.lead()
 		defer w.stop()
 		w.wantQueue("user-queue", "")
+	})
+}
+
+// localQueue returns the LocalQueue of site/static/examples/admin/single-clusterqueue-setup.yaml in kubernetes-sigs/kueue
+// ff69552e, in a namespace and for a ClusterQueue.
+func localQueue(t *testing.T, version, namespace, cluster string) *unstructured.Unstructured {
+	t.Helper()
+	text := `apiVersion: kueue.x-k8s.io/` + version + `
+kind: LocalQueue
+metadata:
+  namespace: "` + namespace + `"
+  name: "user-queue"
+spec:
+  clusterQueue: "` + cluster + `"
+`
+	var q unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(text), &q.Object); err != nil {
+		t.Fatal(err)
+	}
+	return &q
+}
+
+// kueuePod returns a pod as Kueue admits it, with a label of its ClusterQueue.
+func kueuePod(cluster string) *corev1.Pod {
+	p := gpuPod("p", "1", nil)
+	p.Labels = keys{"kueue.x-k8s.io/local-queue-name": "user-queue", "kueue.x-k8s.io/cluster-queue-name": cluster}
+	return p
+}
+
+// TestClusterQueue checks that the ClusterQueue of a pod is the ClusterQueue of the LocalQueue in its namespace, and that the label of the
+// pod counts only if the role does not permit to list LocalQueues.
+func TestClusterQueue(t *testing.T) {
+	tests := []struct {
+		name      string
+		version   string // served version of LocalQueues, empty if Kueue is not installed
+		forbidden bool
+		queues    []string // namespace and ClusterQueue
+		label     string
+		want      string
+	}{
+		{"admitted", "v1beta2", false, []string{"team-a cluster-queue"}, "cluster-queue", "cluster-queue"},
+		{"before 0.17, without the label", "v1beta1", false, []string{"team-a cluster-queue"}, "", "cluster-queue"},
+		{"forged", "v1beta2", false, []string{"team-a cluster-queue", "team-b rich-queue"}, "rich-queue", "cluster-queue"},
+		{"a queue of another namespace", "v1beta2", false, []string{"team-b rich-queue"}, "rich-queue", ""},
+		{"Kueue is not installed", "", false, nil, "rich-queue", ""},
+		{"forbidden", "v1beta2", true, []string{"team-a cluster-queue"}, "cluster-queue", "cluster-queue"},
+		{"forbidden, without the label", "v1beta2", true, []string{"team-a cluster-queue"}, "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				objects := []runtime.Object{kueuePod(tt.label)}
+				for _, q := range tt.queues {
+					namespace, cluster, _ := strings.Cut(q, " ")
+					objects = append(objects, localQueue(t, tt.version, namespace, cluster))
+				}
+				w := newWorld(t, nil, objects...)
+				if tt.version != "" {
+					w.serve("kueue.x-k8s.io/"+tt.version, "LocalQueue", "localqueues", true)
+				}
+				if tt.forbidden {
+					w.others.PrependReactor("list", "localqueues", func(clienttesting.Action) (bool, runtime.Object, error) {
+						return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "localqueues"}, "", nil)
+					})
+				}
+				w.lead()
+				defer w.stop()
+				w.wantQueue("user-queue", tt.want)
+			})
+		})
+	}
+}
+
+// TestLaterLocalQueue checks that pods get the ClusterQueue of a LocalQueue that is created later, keep it when the LocalQueue is deleted, and
+// get another one if the LocalQueue is created again for it.
+func TestLaterLocalQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, kueuePod(""), localQueue(t, "v1beta2", "team-b", "rich-queue"))
+		w.serve("kueue.x-k8s.io/v1beta2", "LocalQueue", "localqueues", true)
+		w.lead()
+		defer w.stop()
+		w.wantQueue("user-queue", "")
+		queues := w.others.Resource(schema.GroupVersionResource{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "localqueues"}).Namespace("team-a")
+		for _, cluster := range []string{"cluster-queue", "other-queue"} {
+			if _, err := queues.Create(t.Context(), localQueue(t, "v1beta2", "team-a", cluster), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			w.wantQueue("user-queue", cluster)
+			if err := queues.Delete(t.Context(), "user-queue", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			w.wantQueue("user-queue", cluster)
+		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/restmapper"
@@ -26,8 +27,10 @@ type Cluster struct {
 	Watches  kubernetes.Interface
 	Kube     kubernetes.Interface
 	Metadata metadata.Interface
-	Pods     cache.SharedIndexInformer
-	// Failures records resource claims that cannot be watched.
+	// Dynamic lists and watches objects of other programs.
+	Dynamic dynamic.Interface
+	Pods    cache.SharedIndexInformer
+	// Failures records resource claims and queues that cannot be watched.
 	Failures *watch.Failures
 }
 
@@ -81,6 +84,7 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 	look := newLookup(c.Metadata, kinds, func(result string) { w.lookups.WithLabelValues(result).Inc() }, w.log)
 	g.Go(func() error { return w.followPods(ctx, c.Pods, b) })
 	g.Go(func() error { return w.followClaims(ctx, c, b) })
+	g.Go(func() error { return w.followLocalQueues(ctx, c, b) })
 	g.Go(func() error { return w.sweep(ctx, b, look) })
 	for range tracers {
 		g.Go(func() error { return w.traceQueued(ctx, queue, look, b) })

@@ -267,7 +267,7 @@ func TestStoppedInformer(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		informer.RunWithContext(ctx)
-		c := workloads.Cluster{Watches: w.kube, Kube: w.kube, Metadata: w.owners, Pods: informer, Failures: watch.New(w.logger)}
+		c := workloads.Cluster{Watches: w.kube, Kube: w.kube, Metadata: w.owners, Dynamic: w.others, Pods: informer, Failures: watch.New(w.logger)}
 		if err := w.Run(t.Context(), c); err == nil {
 			t.Error("a term without pods ended well")
 		}

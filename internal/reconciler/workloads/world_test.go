@@ -16,9 +16,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
@@ -33,6 +35,7 @@ type world struct {
 	t      *testing.T
 	kube   *fake.Clientset
 	owners *metadatafake.FakeMetadataClient
+	others *dynamicfake.FakeDynamicClient // local queues
 	*workloads.Workloads
 	events, log *bytes.Buffer
 	logger      *slog.Logger
@@ -94,14 +97,18 @@ var kinds = []struct {
 func newWorld(t *testing.T, args []string, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{t: t, events: new(bytes.Buffer), log: new(bytes.Buffer)}
-	var known, meta []runtime.Object
+	var known, meta, others []runtime.Object
 	for _, o := range objects {
-		if _, ok := o.(*metav1.PartialObjectMetadata); ok {
+		switch o.(type) {
+		case *metav1.PartialObjectMetadata:
 			meta = append(meta, o)
-		} else {
+		case *unstructured.Unstructured:
+			others = append(others, o)
+		default:
 			known = append(known, o)
 		}
 	}
+	w.others = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme(), others...)
 	w.kube = fake.NewClientset(known...)
 	for _, k := range kinds {
 		w.serve(k.groupVersion, k.kind, k.resource, !k.cluster)
@@ -163,7 +170,7 @@ func (w *world) lead() {
 	var g errgroup.Group
 	g.Go(func() error { informer.RunWithContext(ctx); return nil })
 	g.Go(func() error {
-		return w.Run(ctx, workloads.Cluster{Watches: w.kube, Kube: w.kube, Metadata: w.owners, Pods: informer, Failures: watch.New(w.logger)})
+		return w.Run(ctx, workloads.Cluster{Watches: w.kube, Kube: w.kube, Metadata: w.owners, Dynamic: w.others, Pods: informer, Failures: watch.New(w.logger)})
 	})
 	w.stop = func() {
 		cancel()

@@ -56,6 +56,8 @@ func TestRights(t *testing.T) {
 		{verbs: "list watch", group: "resource.k8s.io", resource: "resourceslices", want: true},
 		{verbs: "list watch", group: "resource.k8s.io", resource: "resourceclaims", want: true},
 		{verbs: "patch update", group: "resource.k8s.io", resource: "resourceclaims", subresource: "status"},
+		{verbs: "list watch", group: "kueue.x-k8s.io", resource: "localqueues", want: true},
+		{verbs: "create update patch delete", group: "kueue.x-k8s.io", resource: "localqueues"},
 		{verbs: "get", group: "apps", resource: "replicasets", want: true},
 		{verbs: "list watch patch", group: "apps", resource: "replicasets"},
 		{verbs: "list watch", group: "apps", resource: "daemonsets", want: true},

@@ -240,12 +240,43 @@ func TestCustomOwners(t *testing.T) {
 	got := lead(t, "--enable=workloads").awaitPods("Experiment", "search", 1)[0]
 	want := map[string]string{
 		"namespace": team, "pod": "search-1-0", "node": "", "owner_kind": "Trial", "owner_name": "search-1",
-		"workload_kind": "Experiment", "workload_name": "search", "workload_uid": string(experiment.GetUID()),
+		"workload_kind": "Experiment", "workload_name": "search", "workload_uid": string(experiment.GetUID()), "queue": "", "cluster_queue": "",
 	}
 	delete(got, "pod_uid")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the pod's labels (-want +got):\n%s", diff)
 	}
+}
+
+// TestQueue checks the queues of a Job of Kueue, whose LocalQueue is created after the reconciler's start, with
+// the shipped role and both versions of LocalQueues.
+func TestQueue(t *testing.T) {
+	stop := must(world.StartControllers("job-controller"))(t)
+	t.Cleanup(stop)
+	newTeam(t)
+	check(t, world.ApplyFile(t.Context(), "testdata/kueue.yaml"))
+	client := must(dynamic.NewForConfig(world.Admin))(t)
+	template := asksForGPU("8", core.RestartPolicyNever)
+	template.Labels["kueue.x-k8s.io/cluster-queue-name"] = "forged"
+	job := &batch.Job{ObjectMeta: meta.ObjectMeta{Name: "sample-job", Labels: map[string]string{"kueue.x-k8s.io/queue-name": "user-queue"}}, Spec: batch.JobSpec{Template: template}}
+	must(world.Client.BatchV1().Jobs(team).Create(t.Context(), job, meta.CreateOptions{}))(t)
+	r := lead(t, "--enable=workloads")
+	if pod := r.awaitPods("Job", "sample-job", 1)[0]; pod["queue"] != "user-queue" || pod["cluster_queue"] != "" {
+		t.Errorf("pod before the LocalQueue exists: %v", pod)
+	}
+	queue := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": map[string]any{"name": "user-queue"},
+		"spec": map[string]any{"clusterQueue": "cluster-queue"},
+	}}
+	queues := client.Resource(schema.GroupVersionResource{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: "localqueues"}).Namespace(team)
+	eventually(t, "the LocalQueue is created", func() bool {
+		_, err := queues.Create(t.Context(), queue, meta.CreateOptions{})
+		return err == nil
+	})
+	t.Cleanup(func() { _ = queues.Delete(context.Background(), "user-queue", meta.DeleteOptions{}) })
+	eventually(t, "the pod has the ClusterQueue", func() bool {
+		return r.awaitPods("Job", "sample-job", 1)[0]["cluster_queue"] == "cluster-queue"
+	})
 }
 
 // TestWorkloadsHandover checks that a new leader shows the same series as the previous one.

@@ -1,0 +1,144 @@
+package workloads
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+	"github.com/gpuledger/gpuledger/internal/reconciler/watch"
+)
+
+// localQueues are the versions of Kueue's LocalQueue, the preferred one first. Both have
+// spec.clusterQueue, which is immutable.
+var localQueues = []schema.GroupVersionResource{
+	{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: watch.LocalQueues},
+	{Group: "kueue.x-k8s.io", Version: "v1beta1", Resource: watch.LocalQueues},
+}
+
+// localQueue identifies a LocalQueue.
+type localQueue struct{ namespace, name string }
+
+// clusterQueues contains the ClusterQueues of LocalQueues. A deleted LocalQueue remains until the end
+// of the term, because its pods may still run.
+type clusterQueues struct {
+	of     map[localQueue]string
+	listed bool // whether all LocalQueues were put
+	// labelled is set if the labels of pods decide, because LocalQueues cannot be read.
+	labelled bool
+}
+
+// resolve returns a queue with the ClusterQueue of its LocalQueue. The label of a pod does not
+// count, because every creator of pods can set it.
+func (c *clusterQueues) resolve(namespace string, q queue) queue {
+	switch {
+	case c.labelled:
+		return q
+	case !q.local:
+		q.cluster = ""
+	default:
+		q.cluster = c.of[localQueue{namespace, q.name}]
+	}
+	return q
+}
+
+// putLocalQueue stores the ClusterQueue of a LocalQueue. Before all LocalQueues were listed, no series
+// are rendered.
+func (b *book) putLocalQueue(of localQueue, cluster string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.queues.of[of] == cluster {
+		return // Kueue updates the status with each workload
+	}
+	b.queues.of[of] = cluster
+	if b.queues.listed {
+		b.showPods(of.namespace)
+	}
+}
+
+// setQueues stores whether the LocalQueues are listed, else the labels of pods decide.
+func (b *book) setQueues(listed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queues.listed, b.queues.labelled = listed, !listed
+	b.showPods(metav1.NamespaceAll)
+}
+
+// showPods renders the series of all pods in a namespace again.
+func (b *book) showPods(namespace string) {
+	for _, e := range b.pods {
+		if e.samples != nil && (namespace == metav1.NamespaceAll || e.pod.namespace == namespace) {
+			b.show(e)
+		}
+	}
+}
+
+// followLocalQueues puts every LocalQueue of Kueue into the book, once the API server serves them.
+func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) error {
+	of, ok := watch.ServedVersion(ctx, c.Kube.Discovery(), localQueues, w.log)
+	if !ok || !w.mayList(ctx, c, of, b) {
+		return nil
+	}
+	informer := dynamicinformer.NewFilteredDynamicInformer(c.Dynamic, of, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	c.Failures.Follow(informer, watch.LocalQueues)
+	put := func(obj any) {
+		if q, ok := obj.(*unstructured.Unstructured); ok {
+			cluster, _, _ := unstructured.NestedString(q.Object, "spec", "clusterQueue")
+			b.putLocalQueue(localQueue{q.GetNamespace(), q.GetName()}, strings.Clone(labelvalue.Valid(cluster)))
+		}
+	}
+	_ = informer.SetTransform(reduceLocalQueue) // this call fails only for a running informer
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: put, UpdateFunc: func(_, obj any) { put(obj) }})
+	if err != nil {
+		return fmt.Errorf("watch local queues: %w", err)
+	}
+	var g sync.WaitGroup
+	g.Go(func() { informer.RunWithContext(ctx) })
+	select {
+	case <-registration.HasSyncedChecker().Done():
+		b.setQueues(true)
+	case <-ctx.Done():
+	}
+	g.Wait()
+	return nil
+}
+
+// reduceLocalQueue removes the status and the managed fields, which are the largest parts.
+func reduceLocalQueue(obj any) (any, error) {
+	if q, ok := obj.(*unstructured.Unstructured); ok {
+		q.SetManagedFields(nil)
+		delete(q.Object, "status")
+	}
+	return obj, nil
+}
+
+// mayList waits until the role permits to list LocalQueues. Until then the labels of pods decide. It
+// returns false if the context ends first.
+func (w *Workloads) mayList(ctx context.Context, c Cluster, of schema.GroupVersionResource, b *book) bool {
+	for logged := false; ; logged = true {
+		_, err := c.Dynamic.Resource(of).List(ctx, metav1.ListOptions{Limit: 1})
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case !apierrors.IsForbidden(err):
+			return true // the informer retries after other errors
+		case !logged:
+			w.log.Warn("cannot list local queues of Kueue: the cluster queue of a pod is its label, which its creator can set", "err", err)
+			b.setQueues(false)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(refusedFor):
+		}
+	}
+}
