@@ -12,10 +12,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestQueues checks statements by queue: two namespaces have a LocalQueue of the same name, a third pod is in no queue, and a job
-// and idle energy never are.
-func TestQueues(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "archive")
+// queued files an hour: two namespaces have a LocalQueue of the same name, a third pod is in no queue, and a job and idle energy never are.
+func queued(t *testing.T) (folder string) {
+	t.Helper()
+	folder = filepath.Join(t.TempDir(), "archive")
 	sink, err := files.Open(folder, []string{"csv"})
 	check(t, err)
 	pod := func(namespace, queue, clusterQueue string, energy int64) table.Charge {
@@ -32,6 +32,12 @@ func TestQueues(t *testing.T) {
 	}
 	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	check(t, sink.Close())
+	return folder
+}
+
+// TestQueues checks statements by queue.
+func TestQueues(t *testing.T) {
+	folder := queued(t)
 	tests := []struct{ question, by, want string }{
 		{"statement", "queue", "group,,9 group,default,6 unattributed,(unattributed),1 total,TOTAL,16"},
 		{"statement", "cluster_queue", "group,,9 group,inference,2 group,training,4 unattributed,(unattributed),1 total,TOTAL,16"},
@@ -57,6 +63,23 @@ func TestQueues(t *testing.T) {
 				t.Errorf("status %d:\n%s, want\n%s\n%s%s", r.status, text, tt.want, r.out, r.err)
 			}
 		})
+	}
+}
+
+// TestQueueOfUse checks the queues in the details of a use and in the tags of FOCUS.
+func TestQueueOfUse(t *testing.T) {
+	folder := queued(t)
+	r := run(t, "ran", "--pod=blue/p", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "-o", "csv")
+	if lines := strings.Split(strings.TrimSpace(r.out), "\n"); len(lines) != 2 || !strings.HasSuffix(lines[0], ",queue,cluster_queue") || !strings.HasSuffix(lines[1], ",default,training") {
+		t.Errorf("the use has no queues:\n%s%s", r.out, r.err)
+	}
+	r = run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "--format=focus", "--prices="+file(t, prices), "-o", "json")
+	for _, tags := range []string{
+		`{\"cluster_queue\":\"training\",\"namespace\":\"blue\",\"pod\":\"p\",\"queue\":\"default\"}`, `{\"namespace\":\"web\",\"pod\":\"p\"}`,
+	} {
+		if !strings.Contains(r.out, tags) {
+			t.Errorf("no tags %s:\n%s%s", tags, r.out, r.err)
+		}
 	}
 }
 

@@ -41,9 +41,11 @@ var ranColumns = []print.Column{
 	{Name: "thermal_ms", Kind: print.Span},
 	{Name: "power_brake_energy_mj", Kind: print.Energy},
 	{Name: "power_brake_ms", Kind: print.Span},
+	{Name: "queue"},
+	{Name: "cluster_queue"},
 }
 
-var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "reason", "hour"}
+var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "reason", "hour"}
 
 // ran answers which pods and units used boards, or which boards they used.
 func (q *question) ran(ctx context.Context) (print.Answer, error) {
@@ -78,7 +80,7 @@ func used(charges []table.Charge) print.Answer {
 	for _, u := range uses(charges) {
 		a.Rows = append(a.Rows, []any{
 			u.Cluster, u.Namespace, u.Pod, u.PodUID, u.WorkloadKind, u.WorkloadName, u.Manager, u.Unit, u.Username, u.Team, u.Node, u.Serial, u.UUID, u.first, u.last,
-			u.Energy, u.Exclusive, u.Estimated, u.Idle, u.GPUTime, u.Active, u.Busy, u.ThermalEnergy, u.Thermal, u.PowerBrakeEnergy, u.PowerBrake,
+			u.Energy, u.Exclusive, u.Estimated, u.Idle, u.GPUTime, u.Active, u.Busy, u.ThermalEnergy, u.Thermal, u.PowerBrakeEnergy, u.PowerBrake, u.Queue, u.ClusterQueue,
 		})
 	}
 	return a
@@ -162,7 +164,13 @@ func uses(charges []table.Charge) (all []*use) {
 		u.Add(&c)
 		u.last = c.Hour
 		for _, text := range []struct{ known, now *string }{
-			{&u.Serial, &c.Serial}, {&u.WorkloadKind, &c.WorkloadKind}, {&u.WorkloadName, &c.WorkloadName}, {&u.Team, &c.Team}, {&u.Username, &c.Username},
+			{&u.Serial, &c.Serial},
+			{&u.WorkloadKind, &c.WorkloadKind},
+			{&u.WorkloadName, &c.WorkloadName},
+			{&u.Team, &c.Team},
+			{&u.Username, &c.Username},
+			{&u.Queue, &c.Queue},
+			{&u.ClusterQueue, &c.ClusterQueue},
 		} {
 			*text.known = cmp.Or(*text.now, *text.known)
 		}
