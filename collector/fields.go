@@ -23,23 +23,25 @@ const (
 	HostnameLower = "hostname"
 )
 
-// Fields renders the field page: selected fields of a DCGM host engine, with the labels of
+// Fields renders the field page: selected fields of DCGM, read by a host engine or NVML, with the labels of
 // dcgm-exporter. Its metrics are not in the catalogue, since DCGM defines them and the user
 // selects them. It is a [prometheus.TransactionalGatherer], and safe for concurrent use if the
-// function of [NewFields] is.
+// function that returns the snapshot is.
 type Fields struct {
 	latest   func() *gpu.Snapshot
 	hostname string
+	// page returns the content of a snapshot, nil for none.
+	page func(*gpu.Snapshot) *gpu.FieldPage
 
 	mu       sync.Mutex // guards the fields below
 	rows     []fieldRow // at the last Revision
 	revision uint64
 }
 
-// NewFields returns the collector of the fields in latest. The label hostname contains the name
+// NewFields returns the collector of the fields of the host engine in latest. The label hostname contains the name
 // of the node.
 func NewFields(latest func() *gpu.Snapshot, hostname string) *Fields {
-	return &Fields{latest: latest, hostname: hostname}
+	return &Fields{latest: latest, hostname: hostname, page: func(s *gpu.Snapshot) *gpu.FieldPage { return s.Fields }}
 }
 
 // fieldRow is a row of the page with its labels, which all its series share.
@@ -102,10 +104,12 @@ func newFieldFamily(field *gpu.PageField, i int, rows []fieldRow) *dto.MetricFam
 // read returns the latest page, and the rows of the GPUs that are present.
 func (c *Fields) read() (page *gpu.FieldPage, rows []fieldRow) {
 	s := c.latest()
-	if s == nil || s.Fields == nil {
+	if s == nil {
 		return new(gpu.FieldPage), nil
 	}
-	page = s.Fields
+	if page = c.page(s); page == nil {
+		return new(gpu.FieldPage), nil
+	}
 	for i := range page.Rows {
 		row := &page.Rows[i]
 		k := slices.IndexFunc(s.GPUs, func(g gpu.GPU) bool { return g.UUID == row.UUID })

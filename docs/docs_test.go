@@ -60,6 +60,7 @@ var (
 		"archive.md":       2720,
 		"ask.md":           1505,
 		"dba.md":           710,
+		"dcgm.md":          1650,
 		"hardware.md":      620,
 		"health.md":        1010,
 		"install.md":       2400,
@@ -70,7 +71,7 @@ var (
 		"slurm.md":         820,
 		"take-over.md":     500,
 		"upgrades.md":      860,
-		others:             27400,
+		others:             26290,
 	}
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )

@@ -9,7 +9,7 @@ import (
 
 var pages = map[string]func(old string) ([]byte, error){
 	"flags.md": whole(flagsPage), "metrics.md": whole(metricsPage), "tables.md": whole(tablesPage), "managers.md": managersPage,
-	"health.md": healthPage,
+	"health.md": healthPage, "dcgm.md": dcgmPage,
 }
 
 // whole returns the function of a page that is generated as a whole.

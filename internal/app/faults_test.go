@@ -27,6 +27,7 @@ var (
 		"nvmlDeviceGetSupportedEventTypes", "nvmlDeviceGetTotalEnergyConsumption",
 		"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram", "nvmlDeviceGetCurrPcieLinkGeneration",
 		"nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth", "nvmlDeviceGetPerformanceState",
+		"nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
 		"nvmlDeviceGetUUID", "nvmlDeviceGetVbiosVersion", "nvmlDeviceRegisterEvents",
 		"nvmlGpmMetricsGet", "nvmlGpmMigSampleGet", "nvmlGpmQueryDeviceSupport", "nvmlGpuInstanceGetInfo",
 	)

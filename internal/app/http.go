@@ -28,7 +28,7 @@ func newHandler(latest func() *gpu.Snapshot, now gpu.Clock, cfg Config, server p
 		collectors.NewGoCollector(),
 		server,
 	)
-	fields := collector.NewFields(latest, cfg.DCGM.HostnameLabel)
+	fields := cfg.DCGM.page(latest)
 	metrics := serve.NewMetrics(registry, log)
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", withStatus(latest, now, log, htmlType, showHTML))

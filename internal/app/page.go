@@ -18,7 +18,7 @@ import (
 var links = []status.Link{
 	{Path: collector.MainPage.Path(), Text: "Metrics", About: "for Prometheus"},
 	{Path: collector.RecordPage.Path(), Text: "Record", About: "placement and energy per pod with serial numbers, to be kept for years"},
-	{Path: collector.FieldsPath, Text: "DCGM fields", About: "with the pod of each GPU; empty without --dcgm.fields"},
+	{Path: collector.FieldsPath, Text: "DCGM fields", About: "with the names of dcgm-exporter, and the pod of each GPU"},
 	{Path: status.Path, Text: "Status", About: "this page as JSON"},
 	{Path: health.Path, Text: "Health", About: "the advice about each GPU as JSON, with its evidence"},
 	{Path: inventory.Path, Text: "Inventory", About: "the identity of the GPUs as JSON, with the driver's original strings"},

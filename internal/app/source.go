@@ -24,18 +24,28 @@ const (
 	sourceDCGM = "dcgm"
 )
 
+// metricsSource is the flag that selects the source of the field page.
+const metricsSource = "gpu-metrics.source"
+
 // DCGM is the configuration of the host engine.
 type DCGM struct {
 	Address   string
 	Library   string
 	Profiling bool
 	Fields    string
+	// PageSource is the source of the field page: auto, nvml or dcgm.
+	PageSource string
 	// HostnameLabel is the node label of the field page.
 	HostnameLabel string
 
 	// Derived from the fields above.
 	address dcgm.Address
 	fields  []dcgm.Field
+	// byNVML is set if the field page has the values of NVML; selected is then its content and missing lists the fields
+	// of the file that NVML does not have.
+	byNVML   bool
+	selected collector.FieldSelection
+	missing  []string
 	// useless lists the invalid rows of the field file; nil if there are none.
 	useless error
 }
@@ -46,7 +56,8 @@ func (c *Config) registerSource(fs *flag.FlagSet) {
 	fs.StringVar(&c.DCGM.Address, "dcgm.address", "", "`address` of a DCGM host engine for --dcgm.fields and --dcgm.profiling: the path of its unix socket, host:port, a URI, or embedded to run one in this process")
 	fs.StringVar(&c.DCGM.Library, "dcgm.library", "", "`path` of libdcgm.so.4; the loader finds it by default")
 	fs.BoolVar(&c.DCGM.Profiling, "dcgm.profiling", false, "measure the activity of MIG instances on GPUs before Hopper by the host engine, which reserves their profiling counters")
-	fs.StringVar(&c.DCGM.Fields, "dcgm.fields", "", "`file` with the fields of /gpu/metrics, in the format of dcgm-exporter; default selects the built-in file")
+	fs.StringVar(&c.DCGM.Fields, "dcgm.fields", "", "`file` with the fields of /gpu/metrics, in the format of dcgm-exporter; default selects the built-in file; empty, for --gpu-metrics.source=nvml, the default fields of dcgm-exporter")
+	fs.StringVar(&c.DCGM.PageSource, metricsSource, sourceAuto, "`source` of /gpu/metrics: nvml, dcgm for the host engine, or auto for the host engine if --dcgm.fields is set, else nvml")
 	fs.StringVar(&c.DCGM.HostnameLabel, "dcgm.hostname-label", collector.Hostname, "`name` of the node label on /gpu/metrics: Hostname as in dcgm-exporter up to 4.8.2, or hostname as in later releases")
 }
 
@@ -67,9 +78,12 @@ func (c *Config) validateSource() error {
 	if c.DCGM.Library != "" && !filepath.IsAbs(c.DCGM.Library) {
 		return fmt.Errorf("--dcgm.library=%s: must be an absolute path", c.DCGM.Library)
 	}
+	if err := c.DCGM.validatePage(); err != nil {
+		return err
+	}
 	var engine string // a flag that requires the engine
 	switch {
-	case c.DCGM.Fields != "":
+	case c.DCGM.Fields != "" && !c.DCGM.byNVML:
 		engine = "--dcgm.fields=" + c.DCGM.Fields
 	case c.DCGM.Profiling:
 		engine = "--dcgm.profiling"
@@ -77,19 +91,60 @@ func (c *Config) validateSource() error {
 	switch {
 	case engine != "" && c.DCGM.Address == "":
 		return fmt.Errorf("%s: --dcgm.address must be set to the address of the host engine", engine)
-	case c.DCGM.Address == "":
-		return nil
-	}
-	var err error
-	if c.DCGM.address, err = dcgm.ParseAddress(c.DCGM.Address); err != nil {
-		return fmt.Errorf("--dcgm.address=%s: %w", c.DCGM.Address, err)
+	case c.DCGM.Address != "":
+		var err error
+		if c.DCGM.address, err = dcgm.ParseAddress(c.DCGM.Address); err != nil {
+			return fmt.Errorf("--dcgm.address=%s: %w", c.DCGM.Address, err)
+		}
 	}
 	return c.DCGM.readFields()
+}
+
+// validatePage checks the source of the field page.
+func (d *DCGM) validatePage() error {
+	switch d.PageSource {
+	case sourceAuto:
+		d.byNVML = d.Fields == ""
+	case sourceNVML:
+		d.byNVML = true
+	case sourceDCGM:
+		if d.Fields == "" || d.Address == "" {
+			return fmt.Errorf("--%s=dcgm: --dcgm.address and --dcgm.fields must be set", metricsSource)
+		}
+	default:
+		return fmt.Errorf("--%s=%s: must be auto, nvml or dcgm", metricsSource, d.PageSource)
+	}
+	return nil
+}
+
+// selectFields selects the fields of the file that NVML has, or the default ones without a file.
+func (d *DCGM) selectFields() {
+	if d.Fields == "" {
+		d.selected = collector.DefaultSelection()
+		return
+	}
+	for _, f := range d.fields {
+		if !d.selected.Add(f.Name, f.Help, collector.FieldType(f.Type)) {
+			d.missing = append(d.missing, f.Name)
+		}
+	}
+	d.fields = nil // of the engine
+}
+
+// page returns the field page.
+func (d *DCGM) page(latest func() *gpu.Snapshot) *collector.Fields {
+	if d.byNVML {
+		return collector.NewNVMLFields(latest, d.HostnameLabel, d.selected)
+	}
+	return collector.NewFields(latest, d.HostnameLabel)
 }
 
 // readFields reads the field file. Invalid rows are logged at start and do not affect the
 // others.
 func (d *DCGM) readFields() error {
+	if d.byNVML {
+		defer d.selectFields()
+	}
 	if d.Fields == "" {
 		return nil
 	}
@@ -110,11 +165,14 @@ func (d *DCGM) readFields() error {
 
 // enricher returns the host engine that adds to the readings, or nil.
 func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
-	if c.DCGM.Address == "" {
-		return nil
-	}
 	if c.DCGM.useless != nil {
 		log.Error("ignoring invalid rows in --dcgm.fields", "file", c.DCGM.Fields, "err", c.DCGM.useless)
+	}
+	if len(c.DCGM.missing) > 0 {
+		log.Warn("omitting fields of --dcgm.fields that are not read from NVML", "file", c.DCGM.Fields, "fields", strings.Join(c.DCGM.missing, " "))
+	}
+	if c.DCGM.Address == "" {
+		return nil
 	}
 	if len(c.DCGM.fields) == 0 && !c.DCGM.Profiling {
 		log.Warn("--dcgm.address has no effect without --dcgm.fields or --dcgm.profiling: all readings come from NVML")

@@ -26,6 +26,9 @@ const (
 	MemoryTemperature
 	PowerLimits
 	PerformanceState
+	MemoryUtilization
+	EncoderUtilization
+	DecoderUtilization
 	NumHealthMetrics
 )
 
@@ -134,5 +137,17 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	PerformanceState: {
 		Name: "performance_state", Source: "nvmlDeviceGetPerformanceState",
 		Help: "Performance state, from 0, the fastest, to 15.",
+	},
+	MemoryUtilization: {
+		Name: "memory_utilization_ratio", Unit: "ratio", Source: "nvmlDeviceGetUtilizationRates",
+		Help: "Fraction of the driver's last sample period in which the GPU's memory was read or written.",
+	},
+	EncoderUtilization: {
+		Name: "encoder_utilization_ratio", Unit: "ratio", Source: "nvmlDeviceGetEncoderUtilization",
+		Help: "Utilisation of the video encoders in the driver's last sample period.",
+	},
+	DecoderUtilization: {
+		Name: "decoder_utilization_ratio", Unit: "ratio", Source: "nvmlDeviceGetDecoderUtilization",
+		Help: "Utilisation of the video decoders in the driver's last sample period.",
 	},
 }

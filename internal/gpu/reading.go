@@ -64,6 +64,9 @@ type Reading struct {
 	// Health contains the health values that are read every ten seconds; a value that the GPU does
 	// not report is missing. The slice is never modified.
 	Health []HealthValue
+	// NVLinkRate is the rate of data over all NVLink links, in both directions, between the last two readings of
+	// Health, in bytes per second; nil if unknown.
+	NVLinkRate *float64
 	// RASErrors are the errors that an AMD GPU counted, by block and type. Unknown counts are
 	// missing.
 	RASErrors []RASErrors

@@ -33,7 +33,7 @@ func writeHealth(r *record, b *board) {
 		"sram_volatile_corrected", 0, "sram_volatile_uncorrected", 0, "sram_aggregate_corrected", 0, "sram_aggregate_uncorrected", 0,
 		"sram_threshold", 0, "pcie_generation", generation, "pcie_generation_max", 5, "pcie_width", 16, "pcie_width_max", 16, "pstate", state)
 	if b.MIG == nil {
-		fields = append(fields, "banks_max", 640, "banks_high", 0, "banks_partial", 0, "banks_low", 0, "banks_none", 0)
+		fields = append(fields, "banks_max", 640, "banks_high", 0, "banks_partial", 0, "banks_low", 0, "banks_none", 0, "encoder", 0, "decoder", 0)
 	}
 	r.line("health", fields...)
 

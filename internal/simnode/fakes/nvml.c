@@ -60,6 +60,7 @@
  *            sram_{volatile,aggregate}_{corrected,uncorrected} sram_threshold   errors of the SRAM; 1: too many
  *            banks_{max,high,partial,low,none}            banks by spare rows
  *            pcie_{generation,width}{,_max} pstate        the link now and at most; performance state
+ *            encoder decoder                              %
  *   live     work of real programs: see live.h
  *   instance gpu uuid gi ci name                          a MIG device, in the driver's order: a compute
  *            gi_slices ci_slices memory_mib               instance and its GPU instance
@@ -796,6 +797,27 @@ HEALTH_NUMBER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int, "pcie_generation
 HEALTH_NUMBER(nvmlDeviceGetCurrPcieLinkWidth, unsigned int, "pcie_width")
 HEALTH_NUMBER(nvmlDeviceGetMaxPcieLinkWidth, unsigned int, "pcie_width_max")
 HEALTH_NUMBER(nvmlDeviceGetPerformanceState, nvmlPstates_t, "pstate")
+
+static nvmlReturn_t media_call(const char *name, nvmlDevice_t device, const char *key, unsigned int *percent, unsigned int *period)
+{
+    unsigned long long n = 0;
+    nvmlReturn_t ret = health_call(name, device, key, &n);
+    if (ret == NVML_SUCCESS) {
+        *percent = (unsigned int)n;
+        *period = 167000; /* us */
+    }
+    return ret;
+}
+
+nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned int *percent, unsigned int *period)
+{
+    return media_call("nvmlDeviceGetEncoderUtilization", device, "encoder", percent, period);
+}
+
+nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned int *percent, unsigned int *period)
+{
+    return media_call("nvmlDeviceGetDecoderUtilization", device, "decoder", percent, period);
+}
 
 nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long *out)
 {

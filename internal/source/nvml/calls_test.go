@@ -111,7 +111,7 @@ var calls = withTables(map[string]call{
 var healthCalls = []string{
 	"nvmlDeviceGetMemoryErrorCounter", "nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetRowRemapperHistogram",
 	"nvmlDeviceGetCurrPcieLinkGeneration", "nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth",
-	"nvmlDeviceGetPerformanceState",
+	"nvmlDeviceGetPerformanceState", "nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
 }
 
 // reaskAfter is longer than the time after which a call that was not supported is repeated.

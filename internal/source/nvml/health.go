@@ -23,6 +23,11 @@ type healthReader struct {
 	since time.Duration
 	// values are the values of the last reading. They are replaced, never changed.
 	values []gpu.HealthValue
+	// traffic is the sum of the bytes over NVLink at the last reading and its time on the boot clock, 0 without one.
+	traffic float64
+	sent    time.Duration
+	// rate is the rate between the last two readings, in bytes per second; nil if unknown.
+	rate *float64
 }
 
 // A fieldReader reads a field in one scope.
@@ -75,6 +80,7 @@ func (g *gpuReader) readHealth() {
 	}
 	x.values = nil
 	values := g.readHealthFields()
+	x.measure(values, now)
 	for i, c := range healthCalls {
 		if x.refused[i] {
 			continue
@@ -86,6 +92,26 @@ func (g *gpuReader) readHealth() {
 		x.refused[i] = unsupported(err)
 	}
 	x.values = values
+}
+
+// measure computes the rate over NVLink since the last reading, from the bytes in both directions.
+func (x *healthReader) measure(values []gpu.HealthValue, now time.Duration) {
+	var bytes float64
+	directions := 0
+	for _, v := range values {
+		if v.Metric == gpu.NVLinkBytes {
+			bytes, directions = bytes+v.Value, directions+1
+		}
+	}
+	x.rate = nil
+	if directions < 2 {
+		x.sent = 0
+		return
+	}
+	if x.sent > 0 && now > x.sent && bytes >= x.traffic {
+		x.rate = new((bytes - x.traffic) / (now - x.sent).Seconds())
+	}
+	x.traffic, x.sent = bytes, now
 }
 
 // readHealthFields reads the fields that the GPU did not refuse in one call.

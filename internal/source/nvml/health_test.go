@@ -84,6 +84,8 @@ var healthValues = map[string]struct {
 	"field189": {700_500, "power_limit_watts default", 700.5},
 	"field190": {600_000, "power_limit_watts enforced", 600},
 	"pstate":   {2, "performance_state", 2},
+	"encoder":  {7, "encoder_utilization_ratio", 0.07},
+	"decoder":  {100, "decoder_utilization_ratio", 1},
 }
 
 // aHealthReader reads the health of the first of two GPUs.
@@ -92,11 +94,13 @@ type aHealthReader struct {
 	clock *gputest.Clock
 	node  gputest.Node
 	s     *nvml.Source
+	rate  *float64 // over NVLink, of the last reading
 }
 
 func newHealthReader(t *testing.T) *aHealthReader {
 	clock, node := gputest.NewClock(), pair()
-	return &aHealthReader{newDriver(t, node), clock, node, nil}
+	node.GPUs[0].Reading.Gauges[gpu.Utilization] = nil // so that the call of two values is not supported
+	return &aHealthReader{newDriver(t, node), clock, node, nil, nil}
 }
 
 // read returns the metrics and labels with their values while the driver has these fields.
@@ -117,6 +121,7 @@ func (r *aHealthReader) read(fields ...string) map[string]float64 {
 		if reading.UUID != r.node.GPUs[0].Device.UUID {
 			continue
 		}
+		r.rate = reading.NVLinkRate
 		for _, v := range reading.Health {
 			key := strings.Join(append([]string{gpu.HealthInfos[v.Metric].Name}, v.Labels...), " ")
 			if _, twice := found[key]; twice {
@@ -163,7 +168,7 @@ func TestHealthValues(t *testing.T) {
 		seen[strings.Fields(name)[0]] = true
 	}
 	for _, info := range gpu.HealthInfos {
-		if !seen[info.Name] && info.Name != "nvlink_links" { // TestNVLink5
+		if !seen[info.Name] && info.Name != "nvlink_links" && info.Name != "memory_utilization_ratio" { // TestNVLink5, TestMemoryUtilization
 			t.Errorf("no value of %s is tested", info.Name)
 		}
 	}
@@ -177,6 +182,38 @@ func TestNVLink5(t *testing.T) {
 		"nvlink_links active": 2, "nvlink_links inactive": 1, "nvlink_links sleep": 1, "nvlink_links traffic_disabled": 1,
 	}, "field206=1", "field206.17=2", "field221.1=7", "field221.2=1000000000000", "field214.35=2",
 		"field165=1", "field165.1=0", "field165.2=2", "field165.3=1", "field165.17=3", "field165.18=4")
+}
+
+// TestMemoryUtilization reads the second value of a call, and rejects a number that is no utilisation.
+func TestMemoryUtilization(t *testing.T) {
+	r := newHealthReader(t)
+	r.node.GPUs[0].Reading.Gauges[gpu.Utilization] = new(0.5)
+	for driver, want := range map[string]map[string]float64{"0": {"memory_utilization_ratio": 0}, "57": {"memory_utilization_ratio": 0.57}, "101": {}} {
+		r.fields[r.node.GPUs[0].Device.UUID] = "memory_utilization=" + driver
+		r.want(want)
+	}
+}
+
+// TestNVLinkRate checks the rate over all links between two readings, which are eleven seconds apart. It is unknown without two
+// readings, and after the counters began again. The counters are in KiB (nvml.h).
+func TestNVLinkRate(t *testing.T) {
+	r := newHealthReader(t)
+	for i, tt := range []struct {
+		fields []string
+		want   *float64
+	}{
+		{[]string{"field138.all=1000", "field139.all=2000"}, nil},
+		{[]string{"field138.all=1110", "field139.all=2220"}, new(30.0 * 1024)},
+		{[]string{"field138.all=1110", "field139.all=2220"}, new(0.0)},
+		{[]string{"field138.all=11", "field139.all=0"}, nil},
+		{[]string{"field138.all=22", "field139.all=0"}, new(1024.0)},
+		{[]string{"field138.all=33"}, nil},
+	} {
+		r.read(tt.fields...)
+		if diff := cmp.Diff(tt.want, r.rate); diff != "" {
+			t.Errorf("reading %d (-want +got):\n%s", i, diff)
+		}
+	}
 }
 
 // TestNVLinkFails checks that the sum of counters grows by new errors only: while a link is not reported, after

@@ -120,6 +120,26 @@ var healthCalls = []struct {
 		}
 		return single(gpu.PerformanceState, float64(state)), r
 	}},
+	{"nvmlDeviceGetUtilizationRates", func(h device) ([]gpu.HealthValue, ret) {
+		u, r := h.GetUtilizationRates()
+		return percent(gpu.MemoryUtilization, u.Memory, r)
+	}},
+	{"nvmlDeviceGetEncoderUtilization", func(h device) ([]gpu.HealthValue, ret) {
+		u, _, r := h.GetEncoderUtilization()
+		return percent(gpu.EncoderUtilization, u, r)
+	}},
+	{"nvmlDeviceGetDecoderUtilization", func(h device) ([]gpu.HealthValue, ret) {
+		u, _, r := h.GetDecoderUtilization()
+		return percent(gpu.DecoderUtilization, u, r)
+	}},
+}
+
+// percent converts a utilisation in percent. A larger number is not a utilisation.
+func percent(m gpu.HealthMetric, n uint32, r ret) ([]gpu.HealthValue, ret) {
+	if r == gonvml.SUCCESS && n > 100 {
+		r = gonvml.ERROR_NO_DATA
+	}
+	return single(m, float64(n)/100), r
 }
 
 func single(m gpu.HealthMetric, v float64) []gpu.HealthValue {

@@ -1,0 +1,204 @@
+package collector
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A FieldSelection is the content of the field page without a host engine, in the order of the page.
+type FieldSelection struct {
+	Metrics []gpu.PageField
+	Labels  []string
+}
+
+// DefaultSelection returns the fields of dcgm-exporter's default-counters.csv that NVML has.
+func DefaultSelection() (s FieldSelection) {
+	for _, f := range DCGMFields {
+		if f.Default {
+			s.Add(f.Name, f.Help, f.Type)
+		}
+	}
+	return s
+}
+
+// Add adds a field, and reports whether NVML has it.
+func (c *FieldSelection) Add(name, help string, kind FieldType) bool {
+	f := dcgmField(name)
+	switch {
+	case f == nil:
+		return false
+	case kind == FieldLabel && f.text != nil:
+		c.Labels = append(c.Labels, name)
+	case kind != FieldLabel && f.value != nil:
+		c.Metrics = append(c.Metrics, gpu.PageField{Name: name, Help: help, Counter: kind == FieldCounter})
+	default:
+		return false
+	}
+	return true
+}
+
+func dcgmField(name string) *DCGMField {
+	i := slices.IndexFunc(DCGMFields, func(f DCGMField) bool { return f.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &DCGMFields[i]
+}
+
+// NewNVMLFields returns a collector of the field page with values that the snapshot has from NVML.
+func NewNVMLFields(latest func() *gpu.Snapshot, hostname string, selected FieldSelection) *Fields {
+	type made struct {
+		of   *gpu.Snapshot
+		page *gpu.FieldPage
+	}
+	var last atomic.Pointer[made] // so that several scrapes of a snapshot have the same page
+	page := func(s *gpu.Snapshot) *gpu.FieldPage {
+		m := last.Load()
+		if m == nil || m.of != s {
+			m = &made{s, selected.page(s)}
+			last.Store(m)
+		}
+		return m.page
+	}
+	return &Fields{latest: latest, hostname: hostname, page: page}
+}
+
+// nvidia is the vendor of the GPUs on the page.
+const nvidia = "NVIDIA"
+
+// page returns the page of a snapshot.
+func (c FieldSelection) page(s *gpu.Snapshot) *gpu.FieldPage {
+	page := &gpu.FieldPage{Fields: c.Metrics, Labels: c.Labels}
+	var driver gpu.Driver
+	if i := slices.IndexFunc(s.Drivers, func(d gpu.Driver) bool { return d.Vendor == nvidia }); i >= 0 {
+		driver = s.Drivers[i]
+	}
+	for i := range s.GPUs {
+		g := &s.GPUs[i]
+		if g.Vendor != nvidia {
+			continue
+		}
+		row := gpu.FieldRow{UUID: g.UUID}
+		for _, f := range c.Metrics {
+			row.Values = append(row.Values, dcgmField(f.Name).of(g))
+		}
+		for _, name := range c.Labels {
+			row.Labels = append(row.Labels, dcgmField(name).text(driver, g))
+		}
+		page.Rows = append(page.Rows, row)
+	}
+	return page
+}
+
+// of returns the value of a GPU, nil if it has none.
+func (f *DCGMField) of(g *gpu.GPU) *float64 {
+	v, ok := f.value(g)
+	if !ok {
+		return nil
+	}
+	return &v
+}
+
+// fieldValue returns the value of a field of a GPU in the unit of DCGM.
+type fieldValue func(*gpu.GPU) (float64, bool)
+
+// ofReading returns a value of the latest reading.
+func ofReading(value func(*gpu.Reading) (float64, bool)) fieldValue {
+	return func(g *gpu.GPU) (float64, bool) {
+		if g.Reading == nil {
+			return 0, false
+		}
+		return value(g.Reading)
+	}
+}
+
+// gaugeIn returns a gauge, multiplied by the number of DCGM's units in a base unit.
+func gaugeIn(gauge gpu.Gauge, units float64) fieldValue {
+	return ofReading(func(r *gpu.Reading) (float64, bool) {
+		v := r.Gauges[gauge]
+		if v == nil {
+			return 0, false
+		}
+		return rounded(*v * units), true
+	})
+}
+
+// healthIn returns a value of health, multiplied by the number of DCGM's units in a base unit.
+func healthIn(m gpu.HealthMetric, units float64, labels ...string) fieldValue {
+	return ofReading(func(r *gpu.Reading) (float64, bool) {
+		for _, v := range r.Health {
+			if v.Metric == m && slices.Equal(v.Labels, labels) {
+				return rounded(v.Value * units), true
+			}
+		}
+		return 0, false
+	})
+}
+
+// rounded removes the error of a conversion of units. The driver's values are whole thousandths of DCGM's units.
+func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }
+
+// mebibyte is DCGM's unit of memory. DCGM truncates to it.
+const mebibyte = 1 << 20
+
+func memoryFree(r *gpu.Reading) (float64, bool) {
+	used, total := r.Gauges[gpu.MemoryUsed], r.Gauges[gpu.MemoryTotal]
+	if used == nil || total == nil {
+		return 0, false
+	}
+	free := *total - *used
+	if reserved := r.Gauges[gpu.MemoryReserved]; reserved != nil {
+		free -= *reserved
+	}
+	return math.Trunc(max(free, 0) / mebibyte), true
+}
+
+func memoryGauge(m gpu.Gauge) fieldValue {
+	return ofReading(func(r *gpu.Reading) (float64, bool) {
+		if r.Gauges[m] == nil {
+			return 0, false
+		}
+		return math.Trunc(*r.Gauges[m] / mebibyte), true
+	})
+}
+
+// energyCounter returns the energy of GPUs with an own counter; DCGM has no other energy.
+func energyCounter(g *gpu.GPU) (float64, bool) {
+	if g.Reading == nil || g.Reading.Energy == nil || g.EnergySource != gpu.EnergyCounter {
+		return 0, false
+	}
+	return float64(*g.Reading.Energy), true
+}
+
+// lastXID returns the code of the last error, 0 before the first.
+func lastXID(g *gpu.GPU) (float64, bool) {
+	var last uint64
+	var at time.Time
+	for code, t := range g.Events.Last {
+		if t.After(at) || t.Equal(at) && code > last {
+			last, at = code, t
+		}
+	}
+	return float64(last), g.ReportsEvents || last != 0
+}
+
+// nvlinkRate returns the rate in the unit of DCGM, 1000 KiB per second, without fractions.
+func nvlinkRate(r *gpu.Reading) (float64, bool) {
+	if r.NVLinkRate == nil {
+		return 0, false
+	}
+	return math.Trunc(*r.NVLinkRate / 1024 / 1000), true
+}
+
+func remapped(value func(*gpu.RowRemap) float64) fieldValue {
+	return ofReading(func(r *gpu.Reading) (float64, bool) {
+		if r.RowRemap == nil {
+			return 0, false
+		}
+		return value(r.RowRemap), true
+	})
+}

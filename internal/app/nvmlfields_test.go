@@ -1,0 +1,61 @@
+package app_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/gpuledger/gpuledger/collector"
+)
+
+// TestFieldsEqualEngine compares the values of the field page from NVML with the values of the simulated host engine, where both
+// have one. All values of the first tick are from the same moment.
+func TestFieldsEqualEngine(t *testing.T) {
+	b := newBench(t, "dgx-h100", true)
+	b.run(1)
+	engine := series(t, collector.NewFields(b.node.Sampler.Latest, collector.Hostname))
+	ours := series(t, collector.NewNVMLFields(b.node.Sampler.Latest, collector.Hostname, collector.DefaultSelection()))
+	equal := 0
+	for key, want := range engine {
+		got, ok := ours[key]
+		switch {
+		case !ok:
+		case math.Abs(got-want) > 1e-9*want:
+			t.Errorf("%s is %v, and %v in the engine", key, got, want)
+		default:
+			equal++
+		}
+	}
+	if equal < 8*14 {
+		t.Errorf("only %d of %d and %d values were compared", equal, len(engine), len(ours))
+	}
+}
+
+// series returns the values of a field page by name and labels, except labels of fields.
+func series(t *testing.T, c *collector.Fields) map[string]float64 {
+	t.Helper()
+	families, done, err := c.Gather()
+	defer done()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.Metric {
+			values[key(f, m)] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	return values
+}
+
+func key(f *dto.MetricFamily, m *dto.Metric) string {
+	words := []string{f.GetName(), f.GetType().String()}
+	for _, l := range m.Label {
+		if !strings.HasPrefix(l.GetName(), "DCGM_") {
+			words = append(words, l.GetName()+"="+l.GetValue())
+		}
+	}
+	return strings.Join(words, " ")
+}
