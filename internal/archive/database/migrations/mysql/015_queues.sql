@@ -38,7 +38,7 @@ deallocate prepare change_pods;
 
 set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'days' and column_name = 'cluster_queue') > 0, 'do 0', '
 alter table days
-  add column queue varchar(256) not null after username,
+  add column queue varchar(256) not null after power_brake_ms,
   add column cluster_queue varchar(256) not null after queue
 ');
 prepare change_days from @change;
