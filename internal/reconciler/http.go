@@ -45,7 +45,7 @@ func (p *program) handler(server prometheus.Collector) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/", landing)
-	mux.Handle("GET /metrics", serve.NewMetrics(registry, p.log).Main(p.workloads))
+	mux.Handle("GET /metrics", serve.NewMetrics(registry, p.log).MainAfter(p.workloads.WritePage, p.workloads))
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	mux.HandleFunc("GET /-/ready", serve.Ready(func() string {
 		if !p.election.settled.Load() {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"io"
 	"log/slog"
 	"net/http"
 
@@ -25,8 +26,19 @@ func NewMetrics(registry *prometheus.Registry, log *slog.Logger) *Metrics {
 
 // Main serves the metrics of the registry and of further gatherers.
 func (m *Metrics) Main(more ...prometheus.TransactionalGatherer) http.Handler {
+	return m.Page(m.all(more))
+}
+
+// all gathers the registry and more.
+func (m *Metrics) all(more []prometheus.TransactionalGatherer) prometheus.TransactionalGatherer {
 	all := append([]prometheus.TransactionalGatherer{prometheus.ToTransactionalGatherer(m.registry)}, more...)
-	return m.Page(prometheus.NewMultiTRegistry(all...))
+	return prometheus.NewMultiTRegistry(all...)
+}
+
+// MainAfter is Main after a part of the page that the program writes itself, in the text format. OpenMetrics has another end
+// only, so the written part is first. The page is never in the protobuf format.
+func (m *Metrics) MainAfter(write func(io.Writer) error, more ...prometheus.TransactionalGatherer) http.Handler {
+	return shared(m.making, after(write, m.handler(m.all(more))))
 }
 
 // Page serves a gatherer on a separate page, without additional metrics: failed scrapes are counted
@@ -47,5 +59,7 @@ func (m *Metrics) handler(gatherer prometheus.TransactionalGatherer) http.Handle
 		ErrorHandling:     promhttp.ContinueOnError,
 		Registry:          m.registry,
 		EnableOpenMetrics: true,
+		// Responses of both can be concatenated.
+		OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Gzip},
 	})
 }

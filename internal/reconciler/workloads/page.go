@@ -1,20 +1,18 @@
 package workloads
 
 import (
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
 // page contains the series at one moment by metric.
 type page struct {
-	samples [numMetrics][]*dto.Metric
+	samples [numMetrics][]sample
 	levels  map[levelKey]*level
 }
 
-func (pg *page) add(m metricID, samples ...*dto.Metric) {
+func (pg *page) add(m metricID, samples ...sample) {
 	for _, s := range samples {
-		if s != nil {
+		if s != "" {
 			pg.samples[m] = append(pg.samples[m], s)
 		}
 	}
@@ -42,8 +40,8 @@ func (b *book) page() *page {
 	if !b.listed {
 		return pg
 	}
-	pg.samples[podInfo] = make([]*dto.Metric, 0, len(b.pods))
-	pg.samples[podRequests] = make([]*dto.Metric, 0, len(b.pods))
+	pg.samples[podInfo] = make([]sample, 0, len(b.pods))
+	pg.samples[podRequests] = make([]sample, 0, len(b.pods))
 	for _, e := range b.pods {
 		if s := e.samples; s != nil {
 			pg.add(podInfo, s.info)
@@ -78,7 +76,7 @@ func (b *book) addOwners(pg *page) {
 		}
 	}
 	for at, n := range stops {
-		pg.add(walksStopped, b.render.gauge(float64(n), b.render.pairs.Shared("kind", at.kind), b.render.pairs.Shared("reason", string(at.why))))
+		pg.add(walksStopped, b.render.gauge(walksStopped, float64(n), b.render.pairs.New("kind", at.kind), b.render.pairs.New("reason", string(at.why))))
 	}
-	pg.add(walksWaiting, b.render.gauge(float64(waiting)))
+	pg.add(walksWaiting, b.render.gauge(walksWaiting, float64(waiting)))
 }

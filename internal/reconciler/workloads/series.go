@@ -1,32 +1,35 @@
 package workloads
 
 import (
+	"bytes"
 	"regexp"
 	"slices"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
 
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
-// renderer creates the samples of the book. A sample is created once and not at every scrape,
-// because a large cluster has a hundred thousand; samples share equal parts for the same
-// reason. It is used under the book's lock.
+// sample is a line of the page. It is rendered once and not at every scrape, because a large cluster has a
+// hundred thousand. It is empty for a sample that does not exist.
+type sample string
+
+// renderer creates the samples of the book. It is used under the book's lock.
 type renderer struct {
 	// labels and annotations are the label names of the allow-lists.
 	labels, annotations []string
 
-	pairs  metric.Pairs
-	values map[float64]*dto.Gauge
+	pairs metric.Pairs
+	// strict makes a sample with other labels than in the catalogue panic. The catalogue does not contain
+	// the labels of the allow-lists.
+	strict bool
 }
 
 func newRenderer(opts Options) *renderer {
-	return &renderer{
-		labels: labelNames("label_", opts.PodLabels), annotations: labelNames("annotation_", opts.PodAnnotations),
-		values: make(map[float64]*dto.Gauge),
-	}
+	return &renderer{labels: labelNames("label_", opts.PodLabels), annotations: labelNames("annotation_", opts.PodAnnotations)}
 }
 
 var (
@@ -46,16 +49,26 @@ func labelNames(prefix string, keys []string) []string {
 	return names
 }
 
-func (r *renderer) info(labels ...*dto.LabelPair) *dto.Metric { return r.gauge(1, labels...) }
+func (r *renderer) info(m metricID, labels ...*dto.LabelPair) sample { return r.gauge(m, 1, labels...) }
 
-func (r *renderer) gauge(value float64, labels ...*dto.LabelPair) *dto.Metric {
+func (r *renderer) gauge(m metricID, value float64, labels ...*dto.LabelPair) sample {
 	metric.Sort(labels)
-	g, ok := r.values[value]
-	if !ok {
-		g = &dto.Gauge{Value: &value}
-		r.values[value] = g
+	if err := catalogue[m].Check(labels); r.strict && err != nil {
+		panic(err)
 	}
-	return &dto.Metric{Label: labels, Gauge: g}
+	_, line := rendered(m, &dto.Metric{Label: labels, Gauge: &dto.Gauge{Value: &value}})
+	return line
+}
+
+// rendered returns the lines of a metric with one series: its help and type, and the series.
+func rendered(m metricID, series *dto.Metric) (head string, line sample) {
+	var page bytes.Buffer
+	if _, err := expfmt.MetricFamilyToText(&page, catalogue[m].NewFamily([]*dto.Metric{series})); err != nil {
+		panic(err) // a buffer accepts everything
+	}
+	text := page.String()
+	end := strings.LastIndexByte(text[:len(text)-1], '\n') + 1 // the text format has no line breaks in values
+	return text[:end], sample(strings.Clone(text[end:]))
 }
 
 // levelKey identifies a workload.
@@ -66,7 +79,7 @@ type level struct {
 	key    levelKey
 	parent string // UID of its controller
 	whole  bool   // whether its chain reached the root
-	sample *dto.Metric
+	sample sample
 	of     belonging // the labels of a pod without a controller
 }
 
@@ -103,16 +116,16 @@ func (r *renderer) owner(l *ownerChain) *above {
 
 func (r *renderer) level(at reference, parent string, whole bool) level {
 	k := levelKey{labelvalue.Valid(at.kind), labelvalue.Valid(at.namespace), labelvalue.Valid(at.name), labelvalue.Valid(string(at.uid))}
-	return level{key: k, parent: parent, whole: whole, sample: r.info(
-		r.pairs.Shared("kind", k.kind), r.pairs.Shared("namespace", k.namespace), r.pairs.New("name", k.name), r.pairs.New("uid", k.uid),
+	return level{key: k, parent: parent, whole: whole, sample: r.info(workloadInfo,
+		r.pairs.New("kind", k.kind), r.pairs.New("namespace", k.namespace), r.pairs.New("name", k.name), r.pairs.New("uid", k.uid),
 		r.pairs.New("parent_uid", parent),
 	)}
 }
 
 func (r *renderer) belonging(direct, root reference) belonging {
 	return belonging{
-		r.pairs.Shared("owner_kind", direct.kind), r.pairs.New("owner_name", direct.name),
-		r.pairs.Shared("workload_kind", root.kind), r.pairs.New("workload_name", root.name), r.pairs.New("workload_uid", string(root.uid)),
+		r.pairs.New("owner_kind", direct.kind), r.pairs.New("owner_name", direct.name),
+		r.pairs.New("workload_kind", root.kind), r.pairs.New("workload_name", root.name), r.pairs.New("workload_uid", string(root.uid)),
 	}
 }
 
@@ -126,35 +139,35 @@ func (r *renderer) bare(p *pod) *level {
 
 // podSamples has at most one sample of each metric for a pod.
 type podSamples struct {
-	info, labels, annotations *dto.Metric
-	requests                  []*dto.Metric
+	info, labels, annotations sample
+	requests                  []sample
 }
 
 func (r *renderer) pod(e *entry, of belonging, q queue) *podSamples {
 	p := e.pod
-	id := []*dto.LabelPair{r.pairs.Shared("namespace", p.namespace), r.pairs.New("pod", p.name), r.pairs.New("pod_uid", string(p.uid))}
+	id := []*dto.LabelPair{r.pairs.New("namespace", p.namespace), r.pairs.New("pod", p.name), r.pairs.New("pod_uid", string(p.uid))}
 	s := &podSamples{
-		info: r.info(slices.Concat(id, of, belonging{
-			r.pairs.Shared("node", p.node), r.pairs.Shared("queue", q.name), r.pairs.Shared("cluster_queue", q.cluster),
+		info: r.info(podInfo, slices.Concat(id, of, belonging{
+			r.pairs.New("node", p.node), r.pairs.New("queue", q.name), r.pairs.New("cluster_queue", q.cluster),
 		})...),
-		labels:      r.listed(id, r.labels, p.labels),
-		annotations: r.listed(id, r.annotations, p.annotations),
-		requests:    make([]*dto.Metric, 0, len(e.amounts)),
+		labels:      r.listed(podLabels, id, r.labels, p.labels),
+		annotations: r.listed(podAnnotations, id, r.annotations, p.annotations),
+		requests:    make([]sample, 0, len(e.amounts)),
 	}
 	for _, a := range e.amounts {
-		s.requests = append(s.requests, r.gauge(a.count, slices.Concat(id, belonging{r.pairs.Shared("resource", a.resource)})...))
+		s.requests = append(s.requests, r.gauge(podRequests, a.count, slices.Concat(id, belonging{r.pairs.New("resource", a.resource)})...))
 	}
 	return s
 }
 
-// listed renders a pod's allow-listed labels or annotations, nil if there are none.
-func (r *renderer) listed(id []*dto.LabelPair, names, values []string) *dto.Metric {
+// listed renders a pod's allow-listed labels or annotations, if there are any.
+func (r *renderer) listed(m metricID, id []*dto.LabelPair, names, values []string) sample {
 	if values == nil {
-		return nil
+		return ""
 	}
 	labels := slices.Clone(id)
 	for i, name := range names {
 		labels = append(labels, r.pairs.New(name, values[i]))
 	}
-	return r.info(labels...)
+	return r.info(m, labels...)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -189,6 +191,14 @@ func (w *world) page(names ...string) []string {
 		families, done, err := w.Gather()
 		done()
 		return families, err
+	}), prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		var page bytes.Buffer
+		if err := w.WritePage(&page); err != nil {
+			return nil, err
+		}
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		parsed, err := parser.TextToMetricFamilies(&page)
+		return slices.Collect(maps.Values(parsed)), err
 	})}.Gather()
 	if err != nil {
 		w.t.Fatal(err)

@@ -1,0 +1,38 @@
+package serve
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+
+	"github.com/prometheus/common/expfmt"
+)
+
+// after serves a written text and then the page of a handler. Compressed, they are two members of one gzip file
+// (RFC 1952, section 2.2).
+func after(write func(io.Writer) error, handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if expfmt.NegotiateIncludingOpenMetrics(r.Header).FormatType() == expfmt.TypeProtoDelim {
+			r = r.Clone(r.Context())
+			r.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
+		}
+		rest := newAnswer(0)
+		rest.reset()
+		handler.ServeHTTP(rest, r)
+		if rest.status != http.StatusOK {
+			rest.send(w)
+			return
+		}
+		for name, values := range rest.header {
+			w.Header()[name] = values
+		}
+		if rest.header.Get("Content-Encoding") == "gzip" {
+			z := gzip.NewWriter(w)
+			_ = write(z) // an error means that the client has gone
+			_ = z.Close()
+		} else {
+			_ = write(w)
+		}
+		_, _ = w.Write(rest.Bytes())
+	})
+}
