@@ -74,6 +74,9 @@ ACTIONLINT    := go tool -modfile=tools/actionlint/go.mod actionlint
 # Real servers for tests. They are built once.
 SERVERS := tools/servers apiserver etcd=go.etcd.io/etcd/server/v3 \
 	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
+# The oldest Kubernetes of the docs.
+SERVERS_OLDEST := tools/servers apiserver-oldest \
+	k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-scheduler
 STATE_METRICS := tools/servers kube-state-metrics kube-state-metrics=k8s.io/kube-state-metrics/v2
 # Most of Prometheus is service discovery for clouds; it is excluded.
 PROMETHEUS := GOFLAGS="$$(go env GOFLAGS) -tags=remove_all_sd,netgo" tools/servers prometheus \
@@ -232,6 +235,12 @@ INSTALLS = ^Test(Uninstall|LifeCycle|Helm|HelmReadme|HelmNodes|HelmRefusals|Read
 .PHONY: e2e-installs
 e2e-installs: chart
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(GOTESTSUM) $(E2EARGS) -run='$(INSTALLS)' ./test/e2e/deploy
+
+.PHONY: e2e-oldest
+e2e-oldest: # run the webhook and the reconciler on the oldest supported Kubernetes, which has no policy that changes pods
+	@export GPULEDGER_E2E_SERVERS=$$($(SERVERS_OLDEST)) $(IN_KUBECTL); ln -sf "$$($(SERVERS))/etcd" "$$GPULEDGER_E2E_SERVERS"; \
+		$(GOTESTSUM) $(E2EARGS) -run='^Test(Upstream|WebhookDown|WebhookRights|Standalone|GPUNodes|RuntimeClass)$$' ./test/e2e/deploy && \
+		$(GOTESTSUM) $(E2EARGS) -short ./test/e2e/reconciler
 
 .PHONY: check-rules
 check-rules: # check the rules and alerts, and run the queries about boards on simulated histories

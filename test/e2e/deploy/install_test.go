@@ -15,6 +15,21 @@ const (
 	byWebhook = "webhook"
 )
 
+// served returns the ways that the API server serves: before Kubernetes 1.34 the webhook only.
+func served(t *testing.T) []string {
+	t.Helper()
+	groups, err := world.Client.Discovery().ServerPreferredResources()
+	check(t, err)
+	for _, g := range groups {
+		for _, r := range g.APIResources {
+			if r.Kind == "MutatingAdmissionPolicy" {
+				return []string{byPolicy, byWebhook}
+			}
+		}
+	}
+	return []string{byWebhook}
+}
+
 // install applies an overlay with components for the device plugins of some namespaces, by the policy or the
 // webhook, and selects all nodes.
 func install(t *testing.T, by, name string, namespaces []string, components ...string) {

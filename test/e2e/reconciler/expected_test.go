@@ -8,12 +8,14 @@ import (
 
 	core "k8s.io/api/core/v1"
 	dra "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestExpected checks that a node that should have an exporter is shown, with or without one, by
 // each source.
 func TestExpected(t *testing.T) {
+	servesClaims(t)
 	n := newNode(t, "a", "1")
 	n.deletePod() // a node with GPUs and without an exporter
 	nodes := world.Client.CoreV1().Nodes()
@@ -49,6 +51,7 @@ func TestExpected(t *testing.T) {
 
 // TestClaims checks that a pod that requests GPUs by a claim is a GPU pod.
 func TestClaims(t *testing.T) {
+	servesClaims(t)
 	newTeam(t)
 	claims := world.Client.ResourceV1().ResourceClaims(team)
 	claim := &dra.ResourceClaim{ObjectMeta: meta.ObjectMeta{Name: "two-gpus"}, Spec: dra.ResourceClaimSpec{Devices: dra.DeviceClaim{
@@ -69,4 +72,12 @@ func TestClaims(t *testing.T) {
 	eventually(t, "it requests the claim's GPUs", func() bool {
 		return r.value("gpuledger_pod_gpu_requests", map[string]string{"pod": "claims", "resource": "gpu.nvidia.com"}) == 2
 	})
+}
+
+// servesClaims skips a test on an API server before Kubernetes 1.34.
+func servesClaims(t *testing.T) {
+	t.Helper()
+	if _, err := world.Client.Discovery().ServerResourcesForGroupVersion(dra.SchemeGroupVersion.String()); apierrors.IsNotFound(err) {
+		t.Skip("the API server does not serve resource.k8s.io/v1")
+	}
 }
