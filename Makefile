@@ -1,5 +1,5 @@
-# `make help` lists the most useful targets, those with two number signs. `make help-all` also lists those with one.
-# CONTRIBUTING.md describes all that a contributor calls.
+# `make help` lists the most useful targets, which have two number signs. `make help-all` also lists
+# targets with one. CONTRIBUTING.md describes all that a contributor calls.
 #
 # Go decides what to rebuild, so almost every target is phony.
 

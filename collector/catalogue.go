@@ -270,7 +270,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unsampledSeconds: {
 		Family: familyEnergy, Name: "gpuledger_gpu_unsampled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofGPU,
-		Help:   "Time whose utilisation samples were lost: the driver keeps them for ten seconds, and the exporter read them later.",
+		Help:   "Time without utilisation samples, because they were lost: the driver keeps them for ten seconds, and the exporter read them later.",
 	},
 	uncountedEnergy: {
 		Family: familyEnergy, Name: "gpuledger_gpu_uncounted_energy_bound_joules_total", Type: counter, Unit: "joules",
@@ -490,7 +490,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	memorySource: {
 		Family: familyGauges, Name: "gpuledger_gpu_memory_source_info", Type: gauge, Flag: FlagGauges,
 		Labels: plus(ofGPU, "source"),
-		Help:   "Only of GPUs without memory of their own: the total is the memory of the machine.",
+		Help:   "Only of GPUs without their own memory: the total is the memory of the machine.",
 	},
 	rowRemapPending: {
 		Family: familyHealth, Name: "gpuledger_gpu_row_remap_pending", Type: gauge,

@@ -22,7 +22,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "tray_index", Help: "Compute tray in the chassis, not counting switch trays."},
 	{Name: "host_id", Help: "Host within its compute tray."},
 	{Name: "module_id", Help: "Module within the node. It does not follow PCI order."},
-	{Name: "cluster_uuid", Help: "NVLink domain, or XGMI hive of AMD GPUs. A hive is within one machine."},
+	{Name: "cluster_uuid", Help: "NVLink domain, or the XGMI hive of AMD GPUs. A hive is within one machine."},
 	{Name: "clique_id", Help: "Clique in the NVLink domain. GPUs with equal `cluster_uuid` and `clique_id` are connected."},
 	{Name: "state", Help: "Registration of the GPU with its NVLink domain.", Values: []string{"not_started", "in_progress", "completed", "failed"}},
 	{

@@ -12,14 +12,14 @@ import (
 // labelSet is an immutable set of labels.
 type labelSet struct {
 	base  *labelSet
-	given []string // names and values in addition to those of base, in the given order
+	given []string // names and values in addition to the names and values of base, in the given order
 }
 
 func (l *labelSet) matches(base *labelSet, given []string) bool {
 	return l.base == base && slices.Equal(l.given, given)
 }
 
-// all returns names and values, starting with those of base.
+// all returns names and values, starting with the ones of base.
 func (l *labelSet) all() iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		if l == nil {

@@ -25,8 +25,7 @@ func Catalogue() []metric.Metric { return slices.Clone(catalogue[:]) }
 // Labels returns every label of the catalogue's metrics.
 func Labels() []metric.Label { return slices.Clone(labelCatalogue) }
 
-// perLabels contains the kind of object that a set of labels identifies, the most specific sets
-// first.
+// perLabels contains the kind of object that a set of labels identifies, most specific first.
 var perLabels = []struct {
 	labels []string
 	per    string

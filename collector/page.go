@@ -100,7 +100,7 @@ func (p *page) first(m metricID, l *labelSet) bool {
 
 func (q question) key() seriesKey { return seriesKey{q.metric, q.labels.key()} }
 
-// info writes an info series, whose value is 1.
+// info writes an info series with the value 1.
 func (p *page) info(m metricID, l *labelSet) { p.gauge(m, 1, l) }
 
 func (p *page) gauge(m metricID, v float64, l *labelSet) { p.counter(m, v, time.Time{}, l) }

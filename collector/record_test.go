@@ -98,8 +98,8 @@ func byPod(family *dto.MetricFamily) map[string]int64 {
 }
 
 // TestRecordBegan checks that the created timestamp of a pod's counters is the start of its first
-// account, and that of a board's counters the start of its book. A counter that continues a series
-// with another serial number has no created timestamp.
+// account, and that the created timestamp of a board's counters is the start of its book. A counter
+// that continues a series with another serial number has no created timestamp.
 func TestRecordBegan(t *testing.T) {
 	opened := boot.Add(time.Hour - 2*time.Minute) // the third account of the pod
 	tests := []struct {

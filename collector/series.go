@@ -61,8 +61,8 @@ func (s *series) compare(o *series) int {
 	return slices.CompareFunc(s.Label, o.Label, func(a, b *dto.LabelPair) int { return strings.Compare(*a.Value, *b.Value) })
 }
 
-// label adds the labels to new series. It returns an error if the labels are not those of the
-// metric, which is a bug in this package.
+// label adds the labels to new series. It returns an error if the labels differ from the labels of
+// the metric, which is a bug in this package.
 func label(all *list[series]) (err error) {
 	var pairs metric.Pairs
 	var before *series

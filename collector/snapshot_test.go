@@ -104,8 +104,8 @@ func crowdOfUnits(gpus, units, processes int) *gpu.Snapshot {
 	return s
 }
 
-// slurmNode returns a machine of Slurm: two jobs on one GPU, one of them with two processes, and a
-// job that runs inside a container of a pod on the other.
+// slurmNode returns a Slurm node: two jobs on one GPU, one of them with two processes, and a job
+// that runs inside a container of a pod on the other.
 func slurmNode() *gpu.Snapshot {
 	s := crowdOfUnits(1, 2, 2)
 	s.GPUs[0].Book.Accounts[0].Throttled = gpu.ByThrottle{gpu.ThrottleThermal: {Energy: 1_000, Time: 2 * time.Second}}

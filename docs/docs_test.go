@@ -76,7 +76,7 @@ var (
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )
 
-// others stands for all pages directly in this folder that have no limit of their own.
+// others stands for all pages directly in this folder without their own limit.
 const others = "other pages"
 
 // TestLengths checks the numbers of words of pages, and the lengths of headings.

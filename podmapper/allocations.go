@@ -66,8 +66,8 @@ func (m *Mapper) fresh() bool {
 	return m.requested != nil && m.cfg.Now().Boot-*m.requested <= freshPolls*m.cfg.Poll
 }
 
-// deadPods returns the UIDs of the pods of which all known processes have ended. While processes
-// cannot be seen, it returns none.
+// deadPods returns the UIDs of the pods that have only ended processes. While processes cannot be
+// seen, it returns none.
 func (m *Mapper) deadPods(of podProcesses) map[string]bool {
 	deadPods := make(map[string]bool)
 	if m.sight.Blind() {

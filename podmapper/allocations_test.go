@@ -274,7 +274,7 @@ func TestOldKubelet(t *testing.T) {
 }
 
 // TestSilentKubelet checks that only the UIDs of live pods are known once the kubelet's list is
-// stale, also of pods that the list never had.
+// stale, even of pods that the list never had.
 func TestSilentKubelet(t *testing.T) {
 	n := newNode(t)
 	k := n.serve(holds(holder(trainer, "", gpuA)))

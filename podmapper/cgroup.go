@@ -23,7 +23,7 @@ type cgroup struct {
 	host bool
 }
 
-// readCgroup reads the cgroup of the process whose stat was just read, as [proc.Tree.Cgroup]
+// readCgroup reads the cgroup of the process of the stat that was just read, as [proc.Tree.Cgroup]
 // does. A kernel thread belongs to the host.
 func readCgroup(tree proc.Tree, pid uint32, st proc.Stat) (proc.Stat, unique.Handle[cgroup], error) {
 	st, text, err := tree.Cgroup(pid, st)
@@ -87,7 +87,7 @@ func parsePath(segments []string) cgroup {
 	switch {
 	case at < 0 && onlyAbove(segments):
 		return cgroup{}
-	case at < 0: // the id belongs to a container of the host, such as a container of Docker or Podman
+	case at < 0: // the id belongs to a container of the host, such as a Docker or Podman container
 		return cgroup{host: true, containerID: proc.ContainerIDIn(segments)}
 	case isBeside(segments[at], segments[:at]) || isRuntimeSegment(segments[at]):
 		id := proc.ContainerIDIn(segments[at:])

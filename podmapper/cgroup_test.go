@@ -162,7 +162,7 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
-// TestForgedCgroups checks that no name of a cgroup makes a process that of a pod where users other
+// TestForgedCgroups checks that no name of a cgroup makes a process part of a pod where users other
 // than root may create cgroups.
 func TestForgedCgroups(t *testing.T) {
 	above := map[string]string{

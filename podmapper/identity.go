@@ -7,8 +7,8 @@ import (
 
 // identities finds the UIDs of the pods in the kubelet's lists, which contain only names. A name
 // can pass to another pod while a process of the previous pod still hangs in the driver. The
-// devices with which a pod was identified are therefore stored: a pod keeps its devices until it
-// ends, so other devices under its name belong to another pod.
+// devices that identified a pod are therefore stored: a pod keeps its devices until it ends, so
+// other devices under its name belong to another pod.
 //
 // With the pod-resources API this has limits. A pod without a log link is not distinguishable from
 // a predecessor with the same devices, or from a predecessor that was never identified. The UID of

@@ -122,8 +122,8 @@ func TestHoldersShareClaimedDevices(t *testing.T) {
 	}
 }
 
-// TestClaimedDeviceWithoutCDI checks that a claimed device without a CDI device of its own is
-// not identified as the device before it, whose CDI devices the kubelet lists with it.
+// TestClaimedDeviceWithoutCDI checks that a claimed device without its own CDI device is not
+// identified as the preceding device, although the kubelet lists the CDI devices of both together.
 func TestClaimedDeviceWithoutCDI(t *testing.T) {
 	n := newNode(t)
 	claimed := claimer(trainer, "mine", "gpu-0", "gpu-1")

@@ -16,8 +16,8 @@ import (
 
 // DefaultResources matches the names of the resources whose devices are GPUs: nvidia.com/gpu,
 // nvidia.com/gpu.shared, nvidia.com/mig-1g.10gb and so on, amd.com/gpu, and AMD's partitions by
-// compute and memory mode, such as amd.com/cpx_nps4. Other resources of these vendors, such as those
-// of passed-through GPUs, use numbers with other meanings.
+// compute and memory mode, such as amd.com/cpx_nps4. Other resources of these vendors, such as the
+// resources of passed-through GPUs, use numbers with other meanings.
 const DefaultResources = `^(nvidia\.com/(gpu|mig-)|amd\.com/(gpu|[a-z]+_nps[0-9]+)$)`
 
 var defaultResources = regexp.MustCompile(DefaultResources)

@@ -27,9 +27,9 @@ const maxPodProcesses = 8
 // pod.
 type podProcesses map[string][]gpu.ProcessID
 
-// podScan finds the pods that are alive: those named by the cgroup of a process, including the
-// pause process. An unchanged process, identified by its start time, is not read again. A
-// podScan is not safe for concurrent use.
+// podScan finds the pods that are alive: pods named by the cgroup of a process, including the pause
+// process. An unchanged process, identified by its start time, is not read again. A podScan is not
+// safe for concurrent use.
 type podScan struct {
 	tree proc.Tree
 	seen []scanned // in the last scan, sorted by PID

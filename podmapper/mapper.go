@@ -66,8 +66,8 @@ type Mapper struct {
 	kubelet     kubelet
 	podsAPI     podsAPI
 	scan        podScan
-	found       podProcesses    // processes of the last scan that was not blind
-	ended       map[string]bool // UIDs of the listed pods whose processes had ended by then
+	found       podProcesses    // processes of the last scan that could see processes
+	ended       map[string]bool // UIDs of the listed pods that had no process left
 	identities  identities
 	listed      listing            // the last accepted response of pod-resources
 	warned      map[string]bool    // resources with a device id of unknown format

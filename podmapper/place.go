@@ -9,7 +9,7 @@ import (
 
 // begin returns the index of the segment at which the part of the path that the kubelet or its
 // runtime creates begins, or -1 if there is no such part. Only root can create cgroups above that
-// part: levels above the exporter's cgroup namespace, slices of systemd except user slices, the
+// part: levels above the exporter's cgroup namespace, systemd slices except user slices, the
 // kubelet's root cgroup, and one container of a container engine, which is a node of kind. A system
 // service, a container of LXC or a machine may give its cgroup to another user, who can name
 // cgroups below it like a pod.
@@ -74,7 +74,7 @@ func isParent(segment string, above []string) bool {
 	return strings.HasPrefix(segment, "kubelet") && !strings.HasSuffix(segment, ".scope") && isNestedIn(segment, last(above))
 }
 
-// engineContainer returns the number of segments of a container of Docker, Podman or nerdctl at the
+// engineContainer returns the number of segments of a Docker, Podman or nerdctl container at the
 // beginning of a path, or 0.
 func engineContainer(segments []string) int {
 	first, below := segments[0], segments[1:]

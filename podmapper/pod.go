@@ -25,7 +25,7 @@ type pod struct {
 	// extended contains the resources that the claim for extended resources stands for.
 	extended []extendedResource
 	claim    string           // the claim for the extended resources
-	groups   []string         // the groups of pods with which it shares GPUs
+	groups   []string         // the groups of pods that it shares GPUs with
 	vgpus    []gpu.DeviceName // the GPUs that HAMi's scheduler chose
 }
 

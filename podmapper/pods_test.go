@@ -234,8 +234,7 @@ func TestPodsAPIWithOddPods(t *testing.T) {
 	n.wantHeld(exclusive(gpuA, trainer, true), exclusive(gpuB, odd, false))
 }
 
-// TestNoPodsAPI covers an older kubelet without a Pods API, also if a mount created its
-// directory.
+// TestNoPodsAPI covers an older kubelet without a Pods API, even if a mount created its directory.
 func TestNoPodsAPI(t *testing.T) {
 	n := newNode(t)
 	n.serve(holds())

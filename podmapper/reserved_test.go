@@ -16,7 +16,7 @@ func labelled(c gpu.Owner, field int, name, value string) []byte {
 	return message(1, message(1, c.Name, 3, c.Scope, 5, c.UID, field, entry), 2, message(2, message(1, c.Part)), 3, message(1, "Running"))
 }
 
-// held returns the owners of the allocations by device, "reserved" for those of unknown pods.
+// held returns the owners of the allocations by device, "reserved" for allocations of unknown pods.
 func (n *node) held() map[string][]string {
 	of := make(map[string][]string)
 	for _, a := range n.Allocations().List {

@@ -214,8 +214,8 @@ func (n *node) crowd(api bool) {
 	}
 }
 
-// BenchmarkAllocations measures the sampler's call of every tick, with 500 pods whose liveness
-// is checked.
+// BenchmarkAllocations measures the sampler's call of every tick, with 500 pods and a liveness
+// check of each.
 func BenchmarkAllocations(b *testing.B) {
 	n := newNode(b)
 	n.crowd(false)

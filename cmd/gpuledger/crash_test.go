@@ -245,7 +245,7 @@ func (e *exporter) scrapeCounters() (page, error) {
 	return e.scrapeCountersBy(http.DefaultClient)
 }
 
-// scrapeCountersBy is scrapeCounters by a client with connections of its own.
+// scrapeCountersBy is scrapeCounters by a client with its own connections.
 func (e *exporter) scrapeCountersBy(client *http.Client) (page, error) {
 	p := make(page)
 	return p, errors.Join(scrapeInto(p, client, e.url+"/metrics"), scrapeInto(p, client, e.url+"/metrics/record"))

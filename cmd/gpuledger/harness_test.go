@@ -28,8 +28,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// binary is the path of the shipped exporter, library that of the fake driver, client that of the
-// fake DCGM library.
+// binary is the path of the shipped exporter, library the path of the fake driver, client the path
+// of the fake DCGM library.
 var binary, library, client string
 
 func TestMain(m *testing.M) {
@@ -150,7 +150,7 @@ type exporter struct {
 	err       error // result of Wait, once exited
 }
 
-// unhurried is a flag with which no GPU is late, even on a busy machine.
+// unhurried is a flag that prevents late GPUs, even on a busy machine.
 const unhurried = "--nvml.call-timeout=1m"
 
 // start runs the binary on a node and waits until it is ready.

@@ -24,7 +24,7 @@ import (
 // newDriver is the driver that replaces the one of a scenario.
 var newDriver = simnode.Driver{Version: "999.10.01", NVML: "12.999.10.01"}
 
-// upgradable is a node with a driver's library of its own version.
+// upgradable is a node with a driver library of its own version.
 type upgradable struct {
 	*simnode.Node
 	t       *testing.T

@@ -96,8 +96,8 @@ func settled(e *exporter) (s status.Page, p page) {
 	return s, p
 }
 
-// checkChurn checks that there were many pods, each with an account of its own. The account of a
-// pod that began and ended while the machine was paused may be missing.
+// checkChurn checks that there were many pods, each with its own account. The account of a pod that
+// began and ended while the machine was paused may be missing.
 func checkChurn(e *exporter) {
 	e.t.Helper()
 	e.scrapeUntil("ten pods have accounts", func(p page) bool {

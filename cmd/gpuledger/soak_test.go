@@ -145,7 +145,7 @@ func (s *soak) every(d time.Duration, call func()) {
 // scraper scrapes at the same moments as the other scrapers. It keeps its connection, and compares
 // every page with the previous one.
 func (s *soak) scraper(i int) {
-	// Each has an address of its own, like a separate machine.
+	// Each has its own address, like a separate machine.
 	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}}
 	client := &http.Client{Transport: &http.Transport{DialContext: from.DialContext}, Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()

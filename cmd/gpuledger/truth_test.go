@@ -65,7 +65,8 @@ func checkNothingLeft(t *testing.T, p page) {
 	}
 }
 
-// tolerance is the maximum error of an account on a GPU of its own, as a share of the energy of its board.
+// tolerance is the maximum error of an account with its own GPU, as a share of the energy of its
+// board.
 const tolerance = 0.01
 
 // twoSamples is the energy of two samples in ten seconds, as a share of the energy of the board: at

@@ -53,7 +53,7 @@ func parseFlags(args []string, stdout io.Writer) (options, error) {
 	fs.StringVar(&opts.dir, "dir", "", "empty or new `directory` for the node (default: a temporary one, removed at the end)")
 	fs.StringVar(&opts.exporter, "exporter", filepath.Join(here, "gpuledger"), "`path` of the exporter")
 	fs.StringVar(&opts.library, "nvml.library", filepath.Join(here, "lib", "libnvidia-ml.so.1"), "`path` of the fake driver library")
-	fs.BoolVar(&opts.dcgm, "dcgm", false, "simulate a DCGM host engine, whose fields are on /gpu/metrics")
+	fs.BoolVar(&opts.dcgm, "dcgm", false, "simulate a DCGM host engine, and serve its fields on /gpu/metrics")
 	fs.StringVar(&opts.engine, "dcgm.library", filepath.Join(here, "lib", "libdcgm.so.4"), "`path` of the fake client library of the host engine")
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):

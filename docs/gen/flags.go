@@ -48,7 +48,7 @@ func flagsPage() ([]byte, error) {
 		{"gpuledger explain", "Prints why an owner was charged energy on a GPU, from a running exporter. [bill.md](bill.md) follows a charge.", rows(explain)},
 		{"gpuledger release", "Makes the running exporter close NVIDIA's driver, or a GPU, for a while. It is for root and the exporter's user on the same machine or in its container.", rows(release)},
 		{
-			"gpuledger units", "Lists the managers of units, or explains the owner of a process. `--units…`, `--path.procfs` and `--kubelet.pod-resources-socket` are as above, also for `gpuledger doctor`.",
+			"gpuledger units", "Lists the managers of units, or explains the owner of a process. `--units…`, `--path.procfs` and `--kubelet.pod-resources-socket` are as above; `gpuledger doctor` has them too.",
 			slices.DeleteFunc(rows(units), func(row string) bool { return slices.Contains(rows(exporter), row) }),
 		},
 		{"gpuledger-reconciler", "`gpuledger-reconciler cleanup` takes the same flags.", onlyIn(cluster)},

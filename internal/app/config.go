@@ -49,10 +49,10 @@ type Config struct {
 	Explain   ledger.Explain
 	Collector collector.Options
 
-	// AMDClients makes the AMD source read clients of DRM.
+	// AMDClients makes the AMD source read DRM clients.
 	AMDClients bool
-	// Sandbox enables the restrictions of [Config.SandboxRules], and with Seccomp those of
-	// [Config.FilterRules].
+	// Sandbox enables the restrictions of [Config.SandboxRules], and with Seccomp also the
+	// restrictions of [Config.FilterRules].
 	Sandbox, Seccomp bool
 	// Serving is called once the exporter serves all its addresses, because no address is opened
 	// later. It may be nil.
@@ -103,15 +103,15 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	c.Units.register(fs)
 	fs.Var(&c.IdlePower, "idle-power", "`model=watts`: power of a GPU with open contexts and no work, used until it is measured; the model as in gpuledger_gpu_info (repeatable)")
 	fs.DurationVar(&c.Retention, "retention", 5*time.Minute, "`time` that series remain after their process or pod ended; at least three scrape intervals")
-	fs.StringVar(&c.KernelLog, "xid.kernel-log", "", "`file` of the kernel's log, /dev/kmsg, whose XID errors since boot count, too, also without an event of NVML, and whose SXID errors of NVSwitches count; needs CAP_SYSLOG; empty reads none")
+	fs.StringVar(&c.KernelLog, "xid.kernel-log", "", "`file` of the kernel's log, /dev/kmsg: count its XID errors since boot, even without an NVML event, and its SXID errors of NVSwitches; needs CAP_SYSLOG; empty reads none")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
 	fs.BoolVar(&c.Collector.Health, "collector.health", true, "read and export errors of memory, PCIe and NVLink, limits of clocks and power, and links of each GPU, every 10 s")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
 	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the rest is summed up in pid=\"other\"")
 	fs.DurationVar(&c.Explain.Period, "explain.period", time.Hour, "`time` for which settled intervals are kept in memory, so that gpuledger explain can explain charges; 0 keeps none")
 	fs.IntVar(&c.Explain.Bytes, "explain.max-bytes", 1<<20, "`maximum` memory of these intervals for each GPU; the oldest are dropped first")
-	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path, --nfd.features and to devices, executes no other program, sends no signal and connects to no TCP port other than that of --dcgm.address")
-	fs.BoolVar(&c.Seccomp, "sandbox.seccomp", true, "with --sandbox, also install a system call filter: this process affects no other process, starts none, mounts nothing, and opens no port or socket family beyond those it needs")
+	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path, --nfd.features and to devices, executes no other program, sends no signal and connects to no TCP port except the port of --dcgm.address")
+	fs.BoolVar(&c.Seccomp, "sandbox.seccomp", true, "with --sandbox, also install a system call filter: this process affects no other process, starts none, mounts nothing, and opens no port or socket family that it does not need")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// desk is an exporter without a driver, whose state directory gets requests.
+// desk is an exporter without a driver; requests are written to its state directory.
 type desk struct {
 	*releases
 	dir    *state.Dir
@@ -81,7 +81,8 @@ func TestReleaseClock(t *testing.T) {
 	}
 }
 
-// TestBadRequests checks that a file that is no request releases nothing, ends a release and is reported once.
+// TestBadRequests checks that a file that is not a request releases nothing, ends a release and is
+// reported once.
 func TestBadRequests(t *testing.T) {
 	write := func(content string) func(string) error {
 		return func(path string) error { return os.WriteFile(path, []byte(content), 0o600) }

@@ -22,7 +22,7 @@ func (r Restart) Error() string { return r.Cause.Error() }
 const firstReading = 5 * time.Second
 
 // runNVML collects the driver's events. If the driver was replaced it returns how to continue: a
-// [Restart], or the error with which the program ends.
+// [Restart], or the error that ends the program.
 func runNVML(ctx context.Context, source *nvml.Source, server *serve.Server) error {
 	err := source.Run(ctx)
 	replaced, ok := errors.AsType[nvml.Replaced](err)
@@ -49,7 +49,7 @@ func awaitReading(ctx context.Context, ready func() bool) {
 	}
 }
 
-// withoutRestart returns the cause of a restart, with which the program ends. Executing waits for all
+// withoutRestart returns the cause of a restart, which ends the program. Executing waits for all
 // threads, and a driver call may hold one forever.
 func withoutRestart(err error) error {
 	if r, ok := errors.AsType[Restart](err); ok {

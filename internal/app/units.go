@@ -32,7 +32,7 @@ type Units struct {
 	PodmanRun  string
 	Containerd string
 	Rootless   string
-	// Known are the managers in the program and in Dirs; nil means those in the program.
+	// Known are the managers in the program and in Dirs; nil means the managers in the program.
 	Known []unit.Manager
 }
 

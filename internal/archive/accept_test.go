@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestAcceptedAgain checks that an accepted hour that is read again keeps its state and reason, also with
-// late samples, and is not replaced while the store lacks nodes that the hour has.
+// TestAcceptedAgain checks that an accepted hour that is read again keeps its state and reason,
+// even with late samples, and is not replaced while the store lacks nodes that the hour has.
 func TestAcceptedAgain(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}

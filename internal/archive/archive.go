@@ -120,8 +120,8 @@ type lastHour struct {
 	at   time.Time
 }
 
-// readAgain is the age from which the last hour is read again. Sinks that file the same hour at about the
-// same time share one.
+// readAgain is the age at which the last hour is read again. Sinks that file the same hour at about
+// the same time share one.
 const readAgain = 30 * time.Second
 
 // hour returns an hour of a cluster. The error is a refusal if the samples may be incomplete.

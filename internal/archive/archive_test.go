@@ -188,7 +188,7 @@ func TestDefaultSink(t *testing.T) {
 	}
 }
 
-// TestEventSinks checks that events are filed in all sinks, except those whose format or table has none.
+// TestEventSinks checks that events are filed in all sinks, except sinks without a table of events.
 func TestEventSinks(t *testing.T) {
 	tests := []struct {
 		args, want []string

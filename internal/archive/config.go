@@ -48,8 +48,8 @@ type Config struct {
 	CloseAfter time.Duration
 	// Team is the label of pods or namespaces with the name of a team.
 	Team string
-	// Accept is the argument of the command "accept": the cluster of which hours are filed although
-	// samples are missing, together with Reason.
+	// Accept is the argument of the command "accept": the cluster with hours that are filed
+	// although samples are missing, together with Reason.
 	Accept, Reason string
 
 	// Run is set by the command "run", which files each hour after its end.
@@ -104,7 +104,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour, for run 48 hours before now")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now; not for run")
 	fs.BoolVar(&c.Again, "again", false, "also replace hours that are already filed; not for run, which reads the last 48 hours again each day")
-	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` after the end of a month from which its hours are not replaced, but corrected by separate rows; 0 never closes a month")
+	fs.DurationVar(&c.CloseAfter, "month.close-after", 10*24*time.Hour, "`time` after the end of a month; later its hours are not replaced, but corrected by separate rows; 0 never closes a month")
 	fs.StringVar(&c.Team, "team.label", "team", "`label` of pods or namespaces with the name of their team, from gpuledger_pod_labels or kube_namespace_labels")
 	fs.Func("to", "`URL` to file the tables in, repeatable; a parameter is a flag such as --s3.format for this sink alone. Examples: "+sinks.Help()+". For accept also the end of the last hour, such as 2026-11-01T15", c.setTo)
 	fs.StringVar(&c.Reason, "reason", "", "`text` that is filed with accepted hours, for accept")

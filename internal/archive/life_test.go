@@ -193,8 +193,8 @@ func (f *filing) once(minute int, args ...string) error {
 	return Once(f.Context(), c, f.now, slog.New(slog.NewTextHandler(&f.log, nil)))
 }
 
-// hours files all hours until the end of a life, each shortly after its end. The error is that of the
-// last hour that was refused then.
+// hours files all hours until the end of a life, each shortly after its end. The error is the error
+// of the last hour that was refused then.
 func (f *filing) hours() (err error) {
 	for hour := 1; hour <= lifeHours; hour++ {
 		e := f.once(hour*60+6, "once", "--from="+noon.Format(time.RFC3339))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// long is the number of hours from which a back-fill shows a progress line.
+// long is the minimum number of hours at which a back-fill shows a progress line.
 const long = 24
 
 // progress describes how much of a back-fill is done.

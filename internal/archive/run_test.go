@@ -138,8 +138,8 @@ func TestRejectedHour(t *testing.T) {
 	})
 }
 
-// TestReadAgain checks that hours of which more samples arrive are filed again once a day, and that
-// others are not.
+// TestReadAgain checks that hours with later samples are filed again once a day, and that others
+// are not.
 func TestReadAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

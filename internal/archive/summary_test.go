@@ -76,7 +76,7 @@ func (w *world) rows(dir string) (n int) {
 	return n
 }
 
-// command runs the command once, with sinks of its own unless the arguments have some.
+// command runs the command once, with its own sinks unless the arguments name some.
 func (w *world) command(args []string, places ...sinks.Place) error {
 	w.Helper()
 	if len(places) > 0 {

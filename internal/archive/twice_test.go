@@ -130,7 +130,8 @@ func TestMovedInAnHour(t *testing.T) {
 	})
 }
 
-// moving replaces the samples by those of a board that moves to another cluster after 150 minutes.
+// moving replaces the samples by samples of a board that moves to another cluster after 150
+// minutes.
 func (w *world) moving() {
 	w.samples = foldtest.NewStore()
 	for minute := range 7 * 60 {

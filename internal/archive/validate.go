@@ -98,7 +98,7 @@ func (c *Config) validateEvents() error {
 	}
 	web := c.Serve.Web()
 	if len(web.Users) > 0 {
-		return fmt.Errorf("--events.receive: %s has basic_auth_users, with which every request of the reconciler is rejected: remove them, and set --events.token-file", c.Serve.WebConfigFile)
+		return fmt.Errorf("--events.receive: %s has basic_auth_users, so every request of the reconciler is rejected: remove them, and set --events.token-file", c.Serve.WebConfigFile)
 	}
 	return c.Events.ValidateAddresses(c.Serve.ListenAddresses, web.VerifiesClients())
 }

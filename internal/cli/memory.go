@@ -78,7 +78,7 @@ func cgroups(proc string) ([]procfs.Cgroup, error) {
 	return self.Cgroups()
 }
 
-// unlimited is the size from which a limit counts as none: without a limit, version 1 of cgroups
+// unlimited is the size at which a limit counts as none: without a limit, version 1 of cgroups
 // shows a number near 2^63.
 const unlimited = 1 << 60
 

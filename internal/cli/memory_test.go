@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// TestGroupLimit checks that the lowest limit of a group and those above it is found, in both
+// TestGroupLimit checks that the lowest limit of a group and the groups above it is found, in both
 // versions of cgroups.
 func TestGroupLimit(t *testing.T) {
 	tests := []struct {

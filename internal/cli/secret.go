@@ -63,7 +63,7 @@ func checkMode(path string, mode fs.FileMode) error {
 	case perm&0o004 == 0, inVolume(path):
 		return nil
 	}
-	return fmt.Errorf("%s has the mode %04o, with which other users may %s it: set 0600, or 0640 for a group", path, mode.Perm(), rights)
+	return fmt.Errorf("%s has the mode %04o, so other users may %s it: set 0600, or 0640 for a group", path, mode.Perm(), rights)
 }
 
 // inVolume reports whether a file is in a Secret volume. Its files have the mode 0644 by default,

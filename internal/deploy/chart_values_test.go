@@ -128,7 +128,7 @@ var special = map[string]string{
 	"reconciler.owners":                 `[{"group": "example.com", "resources": ["another"]}]`,
 }
 
-// another returns a value that differs from the default and from those in charts/gpuledger/ci.
+// another returns a value that differs from the default and from the values in charts/gpuledger/ci.
 func another(t *testing.T, v *deploy.Value) string {
 	t.Helper()
 	if text := special[v.Name()]; text != "" {

@@ -8,8 +8,8 @@
 // that Kubernetes does not have.
 //
 // The package also generates Kubernetes objects from the rules and dashboards in dashboards/, and
-// the schema of the Helm chart's values. The chart has no objects of its own: tools/chart copies the
-// rendered overlays into it.
+// the schema of the Helm chart's values. The chart adds no objects: tools/chart copies the rendered
+// overlays into it.
 package deploy
 
 //go:generate go run ./gen ../../manifests ../../dashboards/rules ../../charts/gpuledger

@@ -153,8 +153,8 @@ func peerName(peer *networkingv1.NetworkPolicyPeer) string {
 	return peer.String()
 }
 
-// TestSecretModes checks that the Secrets of archive and reconciler are readable by their group only, of
-// which the program is a member.
+// TestSecretModes checks that the Secrets of archive and reconciler are readable only by their
+// group, which includes the program's user.
 func TestSecretModes(t *testing.T) {
 	volumes := 0
 	rendered(t, func(t *testing.T, w *workload) {

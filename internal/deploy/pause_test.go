@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// pluginLabel is the label by which the GPU Operator pauses the device plugin of a node. The values are
-// those of k8s-driver-manager and mig-parted.
+// pluginLabel is the label by which the GPU Operator pauses the device plugin of a node.
+// k8s-driver-manager and mig-parted use these values.
 const pluginLabel = "nvidia.com/gpu.deploy.device-plugin"
 
 var pauses = []string{"paused-for-driver-upgrade", "paused-for-mig-change"}

@@ -9,7 +9,7 @@ import (
 )
 
 // TestOverlaysNamed checks that the table of docs/install.md names every overlay, and the ways of
-// sharing a GPU with which the policy ignores the device plugin.
+// sharing a GPU that make the policy ignore the device plugin.
 func TestOverlaysNamed(t *testing.T) {
 	overlays, err := filepath.Glob(manifests + "overlays/*")
 	check(t, err)

@@ -149,7 +149,7 @@ func TestLeastPrivilege(t *testing.T) {
 }
 
 // TestLeastPrivilegeInOtherPods checks that the container that a patch or the policy adds to a
-// device plugin's pod has no more rights than that of a rendered DaemonSet.
+// device plugin's pod has no more rights than the container of a rendered DaemonSet.
 func TestLeastPrivilegeInOtherPods(t *testing.T) {
 	patch, err := os.ReadFile(manifests + "components/sidecar/container.yaml")
 	check(t, err)
@@ -381,7 +381,7 @@ func TestTolerations(t *testing.T) {
 	})
 }
 
-// TestWithoutNVIDIA checks that the exporter on AMD's nodes has no setting of NVIDIA.
+// TestWithoutNVIDIA checks that the exporter on AMD's nodes has no NVIDIA setting.
 func TestWithoutNVIDIA(t *testing.T) {
 	found := false
 	rendered(t, func(t *testing.T, w *workload) {

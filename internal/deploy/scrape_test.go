@@ -165,8 +165,8 @@ func scrapeConfigsOf(t *testing.T, text []byte, want int) []map[string]any {
 }
 
 // TestScrapeMachine checks that the configuration for machines without Kubernetes in
-// docs/machine.md differs from that of a cluster only in how targets are discovered and named,
-// and that it sets the same labels.
+// docs/machine.md differs from the configuration for a cluster only in how targets are discovered
+// and named, and that it sets the same labels.
 func TestScrapeMachine(t *testing.T) {
 	page, err := os.ReadFile("../../docs/machine.md")
 	check(t, err)
@@ -196,7 +196,7 @@ func TestScrapeMachine(t *testing.T) {
 
 var capital = regexp.MustCompile("[A-Z]")
 
-// snake converts the operator's keys in a value to those of Prometheus.
+// snake converts the operator's keys in a value to Prometheus' keys.
 func snake(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -230,7 +230,7 @@ func list(value any) []any {
 	return items
 }
 
-// without returns the rules whose action is not the given one.
+// without returns the rules without the given action.
 func without(rules []any, action string) []any {
 	var others []any
 	for _, rule := range rules {

@@ -115,7 +115,7 @@ var settingTypes = map[string]any{
 // quantity is the format of a resource.Quantity, without signs: no setting may be negative.
 const quantity = `^([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$`
 
-// leaves are the schemas of Go types that are no structs.
+// leaves are the schemas of Go types that are not structs.
 var leaves = map[reflect.Type]*schema{
 	reflect.TypeFor[absolutePath]():       {Type: "string", Pattern: `^/`},
 	reflect.TypeFor[duration]():           {Type: "string", Pattern: `^(0|([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$`},

@@ -75,7 +75,8 @@ func TestSchemaTypes(t *testing.T) {
 	}
 }
 
-// TestQuantity checks the format of quantities with the parser of Kubernetes. Signs are no part of it.
+// TestQuantity checks the format of quantities with the parser of Kubernetes. Signs are not part of
+// it.
 func TestQuantity(t *testing.T) {
 	values, err := deploy.Values([]byte("# Resources.\nresources: {}\n"))
 	check(t, err)

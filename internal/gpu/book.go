@@ -40,8 +40,8 @@ type Book struct {
 	// IdlePower is the measured power of the GPU with open contexts and no work; 0 until it
 	// is known.
 	IdlePower Watts `json:"idle_power_watts,omitempty"`
-	// Floor is the idle power with which energy is currently divided: IdlePower or an estimate. It
-	// is not saved.
+	// Floor is the idle power that currently divides the energy: IdlePower or an estimate. It is
+	// not saved.
 	Floor IdlePower `json:"-"`
 
 	// Accounts, and the processes in them, are saved one by one.

@@ -10,8 +10,7 @@ const MaxMilliwatts = 100_000_000
 const maxInterval = 10 * time.Second
 
 // PowerIntegral is an energy counter made from power readings by the trapezoid rule, for boards
-// without a counter of their own. It does not accumulate rounding errors. The zero value is ready
-// for use.
+// without a counter. It does not accumulate rounding errors. The zero value is ready for use.
 type PowerIntegral struct {
 	energy Millijoules
 	rest   int64 // remainder of less than a millijoule, in half milliwatt-nanoseconds

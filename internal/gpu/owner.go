@@ -84,7 +84,7 @@ func (o Owner) Compare(p Owner) int {
 	return strings.Compare(o.Part, p.Part)
 }
 
-// Unit names a consumer outside pods, such as a Slurm job or a container of Docker.
+// Unit names a consumer outside pods, such as a Slurm job or a Docker container.
 type Unit struct {
 	// Manager is the system that runs it, such as slurm, docker, systemd or user.
 	Manager string `json:"manager"`

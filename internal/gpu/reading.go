@@ -11,8 +11,8 @@ type Report struct {
 	// respond: the report then contains no device of its vendor.
 	Drivers []Driver
 	Partial bool
-	// Devices are the GPUs that the driver lists, including those whose call is late. A GPU that
-	// fell off the bus is missing.
+	// Devices are the GPUs that the driver lists, including GPUs with a late call. A GPU that fell
+	// off the bus is missing.
 	Devices []Device
 	// Readings has at most one entry per device. A device that did not respond in time has none.
 	Readings []Reading
@@ -53,7 +53,7 @@ type Reading struct {
 
 	Gauges     Gauges
 	PowerLimit *Watts // enforced limit
-	// SharesMemory is set if the GPU has no memory of its own: the total is the memory of the machine.
+	// SharesMemory is set if the GPU has no memory: the total is the memory of the machine.
 	SharesMemory bool
 	// RowRemap is nil if the GPU cannot remap rows of its memory, and in MIG mode.
 	RowRemap *RowRemap

@@ -19,8 +19,8 @@ const Version = 1
 // Path is the path of the page.
 const Path = "/health.json"
 
-// silence is the age from which a GPU's last reading means that the GPU does not answer, and from
-// which a snapshot counts as missing.
+// silence is the age at which a GPU's last reading means that the GPU does not answer, and at which
+// a snapshot counts as missing.
 const silence = 5 * time.Minute
 
 // Page is the health of a node. Unknown values are absent.
@@ -140,7 +140,8 @@ func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 	return []Evidence{condition(gpusMissing, fmt.Sprintf("%d of %d", missing, *s.PCIGPUs))}
 }
 
-// ofGPU returns the findings about a GPU, the worst first. A GPU is silent if it was not read while the driver responds.
+// ofGPU returns the findings about a GPU, worst first. A GPU is silent if it was not read while the
+// driver responds.
 func ofGPU(g *gpu.GPU, silent bool) []Evidence {
 	found := slices.Concat(conditions(g, silent), losses(&g.Events, g.Present))
 	for _, r := range Rules {

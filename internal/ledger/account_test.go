@@ -145,7 +145,7 @@ func TestProcessCap(t *testing.T) {
 }
 
 // TestFoldedContainer checks that a container's account stays open as long as its processes run,
-// even if none of them has an account of its own.
+// even if none of them has its own account.
 func TestFoldedContainer(t *testing.T) {
 	l := ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, MaxProcesses: 1})
 	p, q := process(21, in(train)), process(31, in(serve))
@@ -160,8 +160,8 @@ func TestFoldedContainer(t *testing.T) {
 	}
 }
 
-// TestJobInPod checks that the part of a pod's energy that a job inside the pod used has an account
-// of its own, which survives a restart and ends with the job.
+// TestJobInPod checks that the part of a pod's energy that a job inside the pod used has its own
+// account, which survives a restart and ends with the job.
 func TestJobInPod(t *testing.T) {
 	job, other := process(31, train), process(32, train)
 	job.Unit = gpu.Unit{Manager: "slurm", Name: "4711"}

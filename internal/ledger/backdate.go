@@ -80,7 +80,7 @@ func (b *book) lateWindow(iv *interval) *window {
 	return nil
 }
 
-// addLast adds the last activity of a process that left to those waiting intervals in which the
+// addLast adds the last activity of a process that ended to the waiting intervals in which the
 // process was present.
 func (b *book) addLast(a Activity, left time.Duration) {
 	a.To = min(a.To, left)

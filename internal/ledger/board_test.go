@@ -96,8 +96,8 @@ func (b *board) allocate(x, y byte) {
 	}
 }
 
-// divide turns an observation into that of a partitioned board, whose driver reports the
-// utilisation of instances only.
+// divide turns an observation into an observation of a partitioned board, where the driver reports
+// the utilisation of instances only.
 func (b *board) divide(o *ledger.Observation, sight byte) {
 	if b.mig == nil {
 		return

@@ -85,9 +85,9 @@ func (n *burstNode) end() {
 	n.counted[len(n.counted)-1].To = bookOf(n.l, uuid).Settled.Boot
 }
 
-// TestBusyTime checks that busy time is the time in bursts of loads of 1 to 100 % of three sharing
-// pods, also if the exporter is killed: at both ends of a time without a restart it may differ by the
-// newest samples.
+// TestBusyTime checks that busy time is the time in bursts of loads of 1 to 100 % of three pods
+// that share a GPU, even if the exporter is killed: at both ends of a time without a restart it may
+// differ by the newest samples.
 func TestBusyTime(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -160,7 +160,7 @@ func TestLightLoad(t *testing.T) {
 	}
 }
 
-// TestBusyTimeOfOthers checks the busy time where processes have no samples of their own.
+// TestBusyTimeOfOthers checks the busy time where the driver has no samples of a process.
 func TestBusyTimeOfOthers(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	mute := func(o ledger.Observation) ledger.Observation { o.ActivityKnown = false; return o }

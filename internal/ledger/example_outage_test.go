@@ -33,7 +33,7 @@ func documented(t *testing.T, pattern string) []float64 {
 }
 
 // TestOutageExample checks the worked example of an outage of the kubelet in docs/energy.md: the
-// numbers of the page are those of a book after the documented seconds.
+// page has the numbers of a book after the documented seconds.
 func TestOutageExample(t *testing.T) {
 	const n = `([\d.]+)`
 	story := documented(t, `\(`+n+` W idle\) for `+n+` s, `+n+` s without the kubelet`)

@@ -43,7 +43,7 @@ func (s *sums) add(iv gpu.Interval) {
 }
 
 // explains checks that the intervals that were settled since the last book account for every
-// difference between the two books, also of accounts that retired meanwhile.
+// difference between the two books, including accounts that retired meanwhile.
 func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval]) {
 	m.t.Helper()
 	got := newSums()
@@ -139,7 +139,7 @@ func (m *machine) explainsItself(iv gpu.Interval) {
 	}
 }
 
-// stream returns observations of a GPU with two holders, of which the first works every second tick.
+// stream returns observations of a GPU with two holders; the first one works every second tick.
 func stream(ticks int) iter.Seq[ledger.Observation] {
 	first, second := process(21, train), process(22, serve)
 	return func(yield func(ledger.Observation) bool) {
@@ -168,8 +168,8 @@ func run(l *ledger.Ledger, observations iter.Seq[ledger.Observation]) iter.Seq[g
 	return l.State().Books[uuid].Intervals
 }
 
-// TestIntervals checks the content of an interval against values computed by hand: 300 W, of which
-// the first owner's activity is 0.4 s, and holders of 2 and 1 replicas.
+// TestIntervals checks the content of an interval against values computed by hand: 300 W, an
+// activity of 0.4 s of the first owner, and holders of 2 and 1 replicas.
 func TestIntervals(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 1 << 20})
 	all := slices.Collect(run(l, stream(10)))

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A meter passes one observation a second to a ledger, of a GPU whose power the test chooses.
+// A meter passes one observation a second to a ledger. The test chooses the power of the GPU.
 type meter struct {
 	t       *testing.T
 	l       *ledger.Ledger
@@ -67,8 +67,8 @@ func (m *meter) want(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestIdlePower checks that idle power is measured from the third quiet interval that follows a quiet
-// one, also if work comes between them.
+// TestIdlePower checks that idle power is measured from the third quiet interval that follows a
+// quiet one, even if work comes between them.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
 	m.want(m.rest(92, 4), 0, 0, "after two measurements")
@@ -266,8 +266,8 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// TestContextsChange checks that an interval in which contexts are opened or closed is no measurement of
-// the power with contexts, nor is the next interval.
+// TestContextsChange checks that an interval in which contexts are opened or closed does not
+// measure the power with contexts, nor does the next interval.
 func TestContextsChange(t *testing.T) {
 	m := newMeter(t)
 	for range 3 {

@@ -45,7 +45,7 @@ func TestLateCounter(t *testing.T) {
 
 // TestLateCounterOfTwo checks that the energy by which a counter was late is in a gap if the owners
 // changed meanwhile. The counter moves by a tenth of the 690 J of each second, and catches up after
-// six seconds, of which the last can have drawn 770 J (700 W, and the step of the counter).
+// six seconds; in the last one it can have drawn 770 J (700 W, and the step of the counter).
 func TestLateCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation

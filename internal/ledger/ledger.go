@@ -29,7 +29,7 @@ type Config struct {
 	Explain Explain
 }
 
-// gapAfter is the length from which an interval is a gap.
+// gapAfter is the length at which an interval is a gap.
 func (c Config) gapAfter() time.Duration { return max(10*time.Second, 5*c.Tick) }
 
 // Ledger contains the books of all GPUs of a node. It is not safe for concurrent use; the sampler owns

@@ -362,8 +362,8 @@ func TestUnlistedNobody(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfItsTime checks that an interval that waits for an owner keeps the kubelet's allocations of
-// its own time.
+// TestAllocationsOfItsTime checks that an interval that waits for an owner keeps the kubelet's
+// allocations from the time of the interval.
 func TestAllocationsOfItsTime(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()
@@ -393,7 +393,7 @@ func TestAloneWithoutKubelet(t *testing.T) {
 	}
 }
 
-// TestNobodyTwice checks that unmapped processes and processes whose owner never became known are
+// TestNobodyTwice checks that unmapped processes and processes with a permanently unknown owner are
 // one owner.
 func TestNobodyTwice(t *testing.T) {
 	processes := []*gpu.Process{process(21, in(train)), process(31, gpu.Owner{Kind: gpu.OwnerUnmapped}), process(32, gpu.Owner{})}

@@ -211,8 +211,9 @@ func TestSilentKubeletTimes(t *testing.T) {
 	}
 }
 
-// TestSilentKubeletEnergy checks the charges of three pods of one replica each, of which one works,
-// during an outage of the kubelet. They are the same as while the kubelet responds, and never exclusive.
+// TestSilentKubeletEnergy checks the charges of three pods of one replica each, one of which works,
+// during an outage of the kubelet. They are the same as while the kubelet responds, and never
+// exclusive.
 func TestSilentKubeletEnergy(t *testing.T) {
 	h := history{seconds: 300, silent: [2]int{40, 220}}
 	for i, busy := range []int{0, 1, 0} {

@@ -26,7 +26,7 @@ func FuzzBooks(f *testing.F) {
 	})
 }
 
-// TestRandomBooks checks the same with longer streams than those of the fuzzer's corpus.
+// TestRandomBooks checks the same with longer streams than the fuzzer's corpus.
 func TestRandomBooks(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -145,8 +145,8 @@ func TestStandingOfTwo(t *testing.T) {
 }
 
 // TestHeldCounterOfTwo checks that the energy by which a held counter catches up belongs to the
-// owners that worked since its last change, not to those present at the end. It is not idle energy
-// if the last owner rests.
+// owners that worked since its last change, not to the owners present at the end. It is not idle
+// energy if the last owner rests.
 func TestHeldCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation

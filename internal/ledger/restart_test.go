@@ -57,8 +57,8 @@ func TestRestartInOutage(t *testing.T) {
 	}
 }
 
-// TestListAfterReadings checks that a list of live pods that comes some seconds after the first readings
-// makes no difference to the book, also if the counter does not change meanwhile.
+// TestListAfterReadings checks that a list of live pods that comes some seconds after the first
+// readings makes no difference to the book, even if the counter does not change meanwhile.
 func TestListAfterReadings(t *testing.T) {
 	for _, refresh := range []int{1, 2, 3, 5} {
 		h := history{seconds: 300, silent: [2]int{40, 220}, down: [2]int{100, 107}, refresh: refresh, pods: twoHolders(300)}
@@ -97,9 +97,10 @@ func TestTwoRestartsInOutage(t *testing.T) {
 	}
 }
 
-// TestLivePodsAfterRestart checks a pod that held the GPU before a restart while the kubelet is silent. If
-// the first list of live pods does not contain it, it did not hold the GPU since the restart. Otherwise the
-// energy of the gap stays with it, also if the counter was not changing at the restart.
+// TestLivePodsAfterRestart checks a pod that held the GPU before a restart while the kubelet is
+// silent. If the first list of live pods does not contain it, it did not hold the GPU since the
+// restart. Otherwise the energy of the gap stays with it, even if the counter was not changing at
+// the restart.
 func TestLivePodsAfterRestart(t *testing.T) {
 	for _, alive := range []bool{false, true} {
 		for _, frozen := range []bool{false, true} {

@@ -67,14 +67,14 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// resting changes an observation to that of an idle GPU.
+// resting changes an observation to an observation of an idle GPU.
 func resting(o ledger.Observation) ledger.Observation {
 	o.Utilization = new(0.0)
 	return o
 }
 
-// TestBetween checks that an observation whose reading is missing or a glitch counts like that of
-// the next reading.
+// TestBetween checks that an observation whose reading is missing or a glitch counts like the
+// observation of the next reading.
 func TestBetween(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	idle := func(o *ledger.Observation) { o.Utilization = new(0.0) }

@@ -155,8 +155,8 @@ func (w *window) merge(later window) {
 	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
 }
 
-// usagesOf returns those processes of the window that are among the given ones, without activity.
-// The given ones must be sorted.
+// usagesOf returns the processes of the window that are also given, without activity. The given
+// ones must be sorted.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))
 	for _, id := range ids {

@@ -1,6 +1,7 @@
-// Package nfd writes the labels of a node as a feature file of Node Feature Discovery, whose worker
-// applies them. So the Node gets its labels although the exporter has no rights at the API server.
-// The file is described in Node Feature Discovery's documentation of its local feature source.
+// Package nfd writes the labels of a node as a feature file, which the worker of Node Feature
+// Discovery applies. So the Node gets its labels although the exporter has no rights at the API
+// server. The file is described in Node Feature Discovery's documentation of its local feature
+// source.
 package nfd
 
 import (

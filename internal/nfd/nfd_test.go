@@ -91,7 +91,7 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// run runs a file until the test ends. Its ticks are before those of the test's own timers.
+// run runs a file until the test ends. It ticks before the test's own timers.
 func run(t *testing.T, f *nfd.File) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

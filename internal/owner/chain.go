@@ -116,8 +116,8 @@ func (p *process) update() {
 	}
 }
 
-// read stores the process whose stat was just read, or returns nil if it ended. A process with an
-// unreadable cgroup is unmapped and will be read again.
+// read stores the process of the stat that was just read, or returns nil if it ended. A process
+// with an unreadable cgroup is unmapped and will be read again.
 func (c *Chain) read(pid uint32, st proc.Stat) *process {
 	st, cgroup, err := c.tree.Cgroup(pid, st)
 	if errors.Is(err, proc.ErrGone) {

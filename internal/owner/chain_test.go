@@ -97,7 +97,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestFinal checks that a resolver is called until its answer is final, also for a process that
+// TestFinal checks that a resolver is called until its answer is final, even for a process that
 // ended.
 func TestFinal(t *testing.T) {
 	answers := []owner.Answer{{}, {Owner: pod.Group(), ContainerID: "c"}, {Owner: pod, ContainerID: "c", Final: true}}

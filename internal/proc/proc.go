@@ -45,7 +45,7 @@ type Tree struct{ Root string }
 type Stat struct {
 	Name    string // field 2, the same bytes as in /proc/<pid>/comm
 	Exiting bool   // from field 9
-	Kernel  bool   // from field 9; set for a thread of the kernel
+	Kernel  bool   // from field 9; set for a kernel thread
 	Start   uint64 // field 22, in ticks since boot
 }
 

@@ -30,9 +30,9 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 	return all
 }
 
-// trim limits the memory for a cluster's pods. A pod that requests a GPU is stored as the
-// workloads part needs it, unless it is an exporter, which may have a claim of its own. Of
-// other pods only the name is kept.
+// trim limits the memory for a cluster's pods. A pod that requests a GPU is stored as the workloads
+// part needs it, unless it is an exporter, which may have its own claim. Of other pods only the
+// name is kept.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

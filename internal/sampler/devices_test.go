@@ -112,7 +112,7 @@ func TestIndexOfVendor(t *testing.T) {
 	}
 }
 
-// TestPosition checks the GPUs and partitions of AMD by position, beside an NVIDIA GPU.
+// TestPosition checks the AMD GPUs and partitions by position, beside an NVIDIA GPU.
 func TestPosition(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Position = new(1)

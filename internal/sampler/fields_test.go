@@ -23,8 +23,9 @@ var charged = []string{
 // unused lists the values of a report that are neither shown nor charged for themselves.
 var unused = []string{"Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
-// TestEveryFieldIsUsed checks that each value of a report is in the snapshot, and in the observation
-// if the ledger uses it. Memory and MPS clients have tests of their own; the sampler computes ModuleShare.
+// TestEveryFieldIsUsed checks that each value of a report is in the snapshot, and in the
+// observation if the ledger uses it. Memory and MPS clients have their own tests; the sampler
+// computes ModuleShare.
 func TestEveryFieldIsUsed(t *testing.T) {
 	full := func() *gpu.Report {
 		r := gpu.Full[gpu.Report](true)

@@ -78,8 +78,8 @@ func TestReplacedReturns(t *testing.T) {
 	}
 }
 
-// TestRetention checks that the book of a lost GPU is shown for the retention time, and that of a
-// hanging GPU for as long as it hangs.
+// TestRetention checks that the book of a lost GPU is shown for the retention time, and the book of
+// a hanging GPU for as long as it hangs.
 func TestRetention(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -133,7 +133,7 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 }
 
 // TestSerials checks that Renamed is the time at which a serial number is first reported or
-// changes, and that a number that is no longer reported is kept, also after a restart.
+// changes, and that a number that is no longer reported is kept, even after a restart.
 func TestSerials(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()

@@ -197,8 +197,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestUnitHolds checks that a unit that holds a GPU without a process pays for its idle energy, also
-// on a machine where allocations are optional.
+// TestUnitHolds checks that a unit that holds a GPU without a process pays for its idle energy,
+// even on a machine where allocations are optional.
 func TestUnitHolds(t *testing.T) {
 	w := newWorld(t)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}.Owner()

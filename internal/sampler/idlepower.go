@@ -34,7 +34,7 @@ type idleRow struct {
 // idlePowers contains the measured idle powers by kind. They are kept in the state directory across
 // boots.
 type idlePowers struct {
-	// stored are the rows of earlier exporters, the oldest first. They never change, so that a GPU's
+	// stored holds the rows of earlier exporters, oldest first. They never change, so that a GPU's
 	// estimate depends on earlier measurements only.
 	stored []idleRow
 	// now contains the rows to save, saved the rows of the last successful save.
@@ -47,7 +47,7 @@ const (
 	idleEvery = 10 * time.Minute
 	// maxIdleRows limits the table. The rows with the oldest measurements are dropped.
 	maxIdleRows = 64
-	// idleMoved is the relative change of a power from which the table is saved again.
+	// idleMoved is the relative change of a power that saves the table again.
 	idleMoved = 0.01
 )
 

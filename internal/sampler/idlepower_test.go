@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// newIdleWorld returns a world of GPUs with 100 W, of which the first has a process.
+// newIdleWorld returns a world of GPUs with 100 W; the first one has a process.
 func newIdleWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.driver = "570.86.15"

@@ -255,7 +255,7 @@ func unblocks(name string) func(*world) error {
 	return func(w *world) error { return os.Remove(filepath.Join(w.root, name)) }
 }
 
-// mountState gives the state directory a file system of its own.
+// mountState gives the state directory its own file system.
 func (w *world) mountState() error {
 	path := filepath.Join(w.root, "state")
 	if err := os.Mkdir(path, 0o755); err != nil {

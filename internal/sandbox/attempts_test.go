@@ -135,8 +135,7 @@ func mayGainPrivileges() error {
 }
 
 // calls lists system calls that are tried with and without the filter, which denies them by EPERM.
-// Without it each returns an error code of its own: most are incomplete, so that they have no
-// effect.
+// Without it each returns a different error code: most are incomplete, so that they have no effect.
 var calls = []struct {
 	name  string
 	do    func() error
@@ -217,14 +216,14 @@ var calls = []struct {
 	{"set flags of a file", func() error { return ofSocket(func(fd int) error { return unix.SetNonblock(fd, true) }) }, ""},
 }
 
-// allowedCalls are those of the calls that the filter does not deny. The C library uses clone when
-// clone3 does not exist.
+// allowedCalls are the calls that the filter does not deny. The C library uses clone when clone3
+// does not exist.
 var allowedCalls = map[string]string{
 	"read a limit of its own": "", "set its own processors": "", "signal its own thread": "", "start a thread": "", "open a socket": "",
 	"set flags of a file": "", "make a child by clone3": "ENOSYS",
 }
 
-// noProcess is the id of no process: it is above the limit of the kernel (PID_MAX_LIMIT).
+// noProcess is the id of no process: it is above the kernel's limit (PID_MAX_LIMIT).
 const noProcess = 1 << 23
 
 func parent() uintptr { return uintptr(os.Getppid()) }

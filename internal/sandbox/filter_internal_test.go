@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestProgram checks the filter by an interpreter of its own, for calls that a test cannot make: those
-// of other architectures, and those with an effect on others.
+// TestProgram checks the filter with a separate interpreter, for calls that a test cannot make:
+// calls of other architectures, and calls that affect other processes.
 func TestProgram(t *testing.T) {
 	const (
 		i386 = 0x40000003 // AUDIT_ARCH_I386 of linux/audit.h

@@ -15,7 +15,7 @@ import (
 // writeFile are the rights to write an existing file, including device files.
 const writeFile = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 
-// landlockABI returns the version of the kernel's Landlock.
+// landlockABI returns the Landlock version of the kernel.
 func landlockABI() (int, error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {

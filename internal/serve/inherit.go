@@ -11,7 +11,7 @@ import (
 )
 
 // sockets is the environment variable with the file descriptors of the listening sockets of a
-// program that executes itself again, in the order of its addresses. The convention of systemd,
+// program that executes itself again, in the order of its addresses. The systemd convention,
 // LISTEN_FDS, uses fixed numbers, which Go's runtime may already use.
 const sockets = "GPULEDGER_SOCKETS"
 

@@ -97,7 +97,7 @@ func TestRoom(t *testing.T) {
 			return []*dto.MetricFamily{{Name: new("m"), Type: dto.MetricType_GAUGE.Enum(), Metric: []*dto.Metric{{Label: []*dto.LabelPair{l}, Gauge: &dto.Gauge{Value: new(1.0)}}}}}
 		}))
 		ask := func() { h.ServeHTTP(discarder{}, httptest.NewRequest(http.MethodGet, "/", http.NoBody)) }
-		var two sync.WaitGroup // clients that share a response, whose buffer is not reused
+		var two sync.WaitGroup // clients that share a response; its buffer is not reused
 		two.Go(ask)
 		two.Go(ask)
 		two.Wait()

@@ -34,8 +34,8 @@ func (s *Server) serveTLS(l net.Listener, server *http.Server) error {
 	}))
 }
 
-// handshakes receives the log of a server, in which any client can cause lines. It reports the alerts with
-// which clients reject a certificate.
+// handshakes receives the log of a server, in which any client can cause lines. It reports the TLS
+// alerts of clients that reject a certificate.
 type handshakes struct{ rejected func() }
 
 // Write implements [io.Writer].

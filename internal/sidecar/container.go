@@ -19,7 +19,7 @@ const Name = "gpuledger"
 const Port = 9840
 
 // tokenPath is the path at which admission mounts the pod's ServiceAccount token, in every
-// container without a mount of its own at exactly this path.
+// container without another mount at exactly this path.
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount" //nolint:gosec // a path, not a credential
 
 // mount is a folder that the exporter uses, with its path on the host.

@@ -36,8 +36,8 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
-// checkBuffers checks that a GPU has 120 samples of power, of which some are not near two values, and that
-// it was busy for half of the time of the samples of utilisation.
+// checkBuffers checks that a GPU has 120 samples of power, some not near two values, and that it
+// was busy for half of the time of the samples of utilisation.
 func checkBuffers(t *testing.T, state map[string][]fields, uuid string, low, high, between int) {
 	t.Helper()
 	count := func(name string, most, value int) (n int) {

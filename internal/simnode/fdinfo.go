@@ -14,8 +14,7 @@ import (
 // firstFile is the number of the first open file of a process.
 const firstFile = 8
 
-// addFiles adds the open files of a process: two for each AMD GPU, of which the second one is a
-// duplicate.
+// addFiles adds the open files of a process: two for each AMD GPU; the second one is a duplicate.
 func (sc *Scenario) addFiles(dir string, p *process) error {
 	for i, k := range p.work {
 		if sc.GPUs[k.GPU].AMD == nil {

@@ -360,8 +360,8 @@ func (n *Node) Env() []string {
 	}
 }
 
-// EngineFlags returns additional flags with which the exporter also reads the node's DCGM host
-// engine through the given fake library, which accepts any address.
+// EngineFlags returns additional flags that make the exporter also read the node's DCGM host engine
+// through the given fake library, which accepts any address.
 func (n *Node) EngineFlags(library string) []string {
 	return []string{
 		"--dcgm.address=127.0.0.1:5555", "--dcgm.library=" + library, "--dcgm.profiling", "--dcgm.fields=default",

@@ -7,7 +7,7 @@ import (
 )
 
 // Sampling configures the driver's utilisation samples. The zero value is the most favourable one
-// for rules that use samples. Its rate is the rate of NVIDIA's ring: 72 samples in 10 seconds
+// for rules that use samples. It has the same rate as NVIDIA's ring: 72 samples in 10 seconds
 // (NVIDIA open-gpu-kernel-modules, ctrl2080perf.h).
 type Sampling struct {
 	// PerSecond is the sampling rate in hertz; 0 means 7.2. NVIDIA documents 1 to 6 Hz by

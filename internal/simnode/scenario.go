@@ -109,7 +109,7 @@ const (
 type PCIDevice struct {
 	Address, Vendor, Device, Class string
 	Driver                         string // the kernel driver that it is bound to, or empty
-	Function                       string // the address of the device whose virtual function it is, or empty
+	Function                       string // the address of the physical function if it is a virtual one, or empty
 }
 
 // Daemon is a process of the host.
@@ -149,9 +149,9 @@ type Work struct {
 // Context is the kind of a context on a GPU.
 type Context int
 
-// The kinds of contexts. The work of MPS clients runs through the context of their server, whose
-// PID the utilisation samples name (NVIDIA open-gpu-kernel-modules, kernel_channel.c: a channel
-// belongs to the process that created its RM client).
+// The kinds of contexts. The work of MPS clients runs through the context of their server, so
+// utilisation samples name the server's PID (NVIDIA open-gpu-kernel-modules, kernel_channel.c: a
+// channel belongs to the process that created its RM client).
 const (
 	Compute Context = iota
 	Graphics

@@ -51,8 +51,8 @@ func machineWithoutKubelet(name string, gpus int) Scenario {
 	return sc
 }
 
-// SlurmJob is a job with its step daemons and, with work, a process. Its files are those of
-// gpuledger's prolog. Without devices it has no files.
+// SlurmJob is a job with its step daemons and, with work, a process. It has the files that
+// gpuledger's prolog writes. Without devices it has no files.
 func SlurmJob(id, sluid string, uid int, devices []Device, work ...Work) Unit {
 	u := Unit{
 		Unit: gpu.Unit{Manager: "slurm", Name: id}, Cgroup: "/system.slice/slurmstepd.scope/" + sluid, Devices: devices,

@@ -57,15 +57,15 @@ func removeNodeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// heldDir is the directory of prologs, dockerRoot and podmanRoot those of the container engines,
-// below the node's directory.
+// heldDir is the directory of prologs, dockerRoot and podmanRoot the directories of the container
+// engines, below the node's directory.
 const (
 	heldDir    = "held"
 	dockerRoot = "docker"
 	podmanRoot = "podman"
 )
 
-// unitFlags returns the exporter's flags for units. Only a machine of Slurm has a prolog.
+// unitFlags returns the exporter's flags for units. Only a Slurm node has a prolog.
 func (n *Node) unitFlags() (flags []string) {
 	if slices.ContainsFunc(n.world.scenario.Units, func(u Unit) bool { return u.Manager == "slurm" }) {
 		flags = []string{"--units.held-dir=" + filepath.Join(n.dir, heldDir)}

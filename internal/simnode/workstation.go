@@ -9,7 +9,7 @@ import (
 // workstation is a machine for several people, without Kubernetes and without a scheduler.
 func workstation() Scenario {
 	sc := machineWithoutKubelet("workstation", 3)
-	sc.Description = "3 H100 without a scheduler; a container of Docker that holds a GPU, one of Podman, a service, two users"
+	sc.Description = "3 H100 without a scheduler; a Docker container that holds a GPU, a Podman container, a service, two users"
 	sc.Daemons = append(sc.Daemons, Daemon{"/system.slice/nvidia-persistenced.service", Process{Comm: "nvidia-persiste"}})
 	first := sysfsAddress(sc.GPUs[0].Bus)
 	sc.Devices = append(sc.Devices,
@@ -37,7 +37,7 @@ func session(uid int, below string, work Work) Unit {
 	}
 }
 
-// dockerContainer is a container of Docker Compose.
+// dockerContainer is a Docker Compose container.
 func dockerContainer(name string, devices []Device, work Work) Unit {
 	id := hexID("docker", name)
 	ids := ""

@@ -168,7 +168,7 @@ func (w *world) replaceProcesses(ch change) change {
 	return ch
 }
 
-// startPending starts the pods whose predecessor's pause is over.
+// startPending starts the pods that waited for the pause after their predecessor.
 func (w *world) startPending() []*pod {
 	var started []*pod
 	w.pending = slices.DeleteFunc(w.pending, func(v pendingPod) bool {

@@ -281,8 +281,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestNoRoom checks that saves succeed on a full file system, also of a state that grows, and that a new
-// program continues from the last save.
+// TestNoRoom checks that saves succeed on a full file system, even of a state that grows, and that
+// a new program continues from the last save.
 func TestNoRoom(t *testing.T) {
 	path := t.TempDir()
 	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=1m,mode=755"); err != nil {

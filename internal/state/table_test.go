@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/state"
 )
 
-// TestTable checks that the table is valid in the next boot, also if a program was killed while it saved.
+// TestTable checks that the table is valid in the next boot, even if a program was killed while it
+// saved.
 func TestTable(t *testing.T) {
 	path := t.TempDir()
 	d := open(t, path, "boot-1")

@@ -25,7 +25,7 @@ var (
 	host = gpu.Owner{Kind: gpu.OwnerHost}
 )
 
-// seconds returns intervals of one second until now, of which the holdings repeat every few seconds.
+// seconds returns intervals of one second until now, with holdings that repeat every few seconds.
 func seconds(n, holdings int) iter.Seq[gpu.Interval] {
 	return func(yield func(gpu.Interval) bool) {
 		for i := range n {

@@ -57,8 +57,8 @@ func newBoard(g *gpu.GPU) Board {
 	return b
 }
 
-// steps returns the shortest length of a row with which there are at most maxTimes rows; 0 means
-// one row for each interval.
+// steps returns the shortest length of a row that gives at most maxTimes rows; 0 means one row for
+// each interval.
 func steps(g *gpu.GPU, since time.Duration) time.Duration {
 	n, first, last := 0, time.Duration(0), time.Duration(0)
 	for iv := range g.Intervals {

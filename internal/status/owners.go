@@ -84,7 +84,7 @@ func (e *Energy) unattributedRows() (rows []owner) {
 	return rows
 }
 
-// byEnergy orders rows by energy, the largest first.
+// byEnergy orders rows by energy, largest first.
 func byEnergy(a, b owner) int { return cmp.Compare(b.joules(), a.joules()) }
 
 // paint gives different colours to the containers with the most energy, and a common colour to the

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Problems lists what needs attention as sentences, the most severe first.
+// Problems lists what needs attention as sentences, most severe first.
 func (p *Page) Problems() []string {
 	var out []string
 	if p.old() {

@@ -12,8 +12,7 @@ import (
 // none replaces an unknown value.
 const none = "–"
 
-// stale is the age from which a state counts as old. It is far longer than a tick with its
-// timeouts.
+// stale is the age at which a state counts as old. It is far longer than a tick with its timeouts.
 const stale = 15 * time.Second
 
 // or returns a printable string, or a dash if it is empty.

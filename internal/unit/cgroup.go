@@ -22,7 +22,7 @@ type match struct {
 	account string
 	// inPod is set if the unit is inside a pod.
 	inPod bool
-	// daemon is set for the process of Slurm that runs a step of the job.
+	// daemon is set for the Slurm process that runs a step of the job.
 	daemon bool
 }
 
@@ -89,9 +89,8 @@ func (p *parser) rank(manager string) int {
 }
 
 // parsePath returns the first unit from the root, if any, and whether the path is in a pod. In a
-// pod only Slurm jobs are units. Slices of systemd belong to root, except users' slices. If a
-// segment is neither a slice nor a unit, its owner can choose all names below it, so the search
-// ends there.
+// pod only Slurm jobs are units. Systemd slices belong to root, except users' slices. If a segment
+// is neither a slice nor a unit, its owner can choose all names below it, so the search ends there.
 func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 	outside := aboveUsers(segments)
 	for i, s := range segments {
@@ -155,8 +154,8 @@ func (m *Manager) unit(f found, segments []string) match {
 	return u
 }
 
-// isParent reports whether only root creates cgroups in the segment: a slice of systemd, the parent
-// of Podman's containers, or a level above the exporter's cgroup namespace.
+// isParent reports whether only root creates cgroups in the segment: a systemd slice, the parent of
+// Podman's containers, or a level above the exporter's cgroup namespace.
 func isParent(s string) bool {
 	return strings.HasSuffix(s, ".slice") || s == "libpod_parent" || s == ".."
 }

@@ -37,9 +37,9 @@ func (c *container) hold(devices []gpu.DeviceName) {
 	c.devices = append(c.devices, devices[:min(len(devices), maxHeldLines-len(c.devices))]...)
 }
 
-// readDocker reads the files of a container of Docker: <data root>/containers/<id>/config.v2.json
-// and hostconfig.json. The first file contains the container's environment, which may include
-// secrets, so only the used fields are kept.
+// readDocker reads the files of a Docker container: <data root>/containers/<id>/config.v2.json and
+// hostconfig.json. The first file contains the container's environment, which may include secrets,
+// so only the used fields are kept.
 func readDocker(root, id string) (container, error) {
 	c := container{manager: Docker}
 	dir := filepath.Join(root, "containers", id)

@@ -40,7 +40,7 @@ func (p *parser) parented(file string) (id string) {
 }
 
 // parentedIn returns the first container id below segments that are slices, or cgroups that are
-// neither units of systemd nor machines.
+// neither systemd units nor machines.
 func parentedIn(segments []string) string {
 	for i, s := range segments {
 		if i > 0 && segments[i-1] == "libpod_parent" && proc.IsContainerID(s) {

@@ -53,8 +53,8 @@ func TestParentedContainers(t *testing.T) {
 	}
 }
 
-// TestUnknownContainer checks that a process with the id of no engine's container waits for a poll only, and that engines whose
-// containers are no units are not read.
+// TestUnknownContainer checks that a process with an unknown container id waits for one poll only,
+// and that engines are not read if their containers are not units.
 func TestUnknownContainer(t *testing.T) {
 	for managers, want := range map[string]string{"docker": "pending", "podman": "pending", "systemd": "host"} {
 		m := newMachine(t, func(c *unit.Config) { c.Managers = []string{managers} })

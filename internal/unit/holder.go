@@ -9,7 +9,7 @@ import (
 // heldDir is a directory with files that list the GPUs that units of a manager hold.
 type heldDir struct{ path, manager string }
 
-// slurmDirs returns the directories of Slurm's prologs.
+// slurmDirs returns the directories of Slurm prologs.
 func slurmDirs(paths ...string) (dirs []heldDir) {
 	for _, p := range paths {
 		dirs = append(dirs, heldDir{p, Slurm})
@@ -28,7 +28,7 @@ func (cfg *Config) heldDirs() []heldDir {
 	return dirs
 }
 
-// jobKey names a unit in the files that list GPUs: a job of Slurm by its id, another unit by
+// jobKey names a unit in the files that list GPUs: a Slurm job by its id, another unit by
 // manager/unit.
 type jobKey string
 

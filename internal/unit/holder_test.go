@@ -90,7 +90,8 @@ func TestBadHolders(t *testing.T) {
 	}
 }
 
-// TestUserInPath checks that a manager in a file names the users of its units, and that root and a text are no users.
+// TestUserInPath checks that a manager in a file names the users of its units, and that root and a
+// text are not users.
 func TestUserInPath(t *testing.T) {
 	for _, tt := range []struct{ segment, want string }{{"uid_1002", "1002"}, {"uid_0", ""}, {"uid_x", ""}} {
 		m := newMachine(t, func(c *unit.Config) {

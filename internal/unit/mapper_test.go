@@ -161,7 +161,7 @@ func TestSLUID(t *testing.T) {
 	}
 }
 
-// TestSLUIDWithoutTitle checks that a job with an unknown id keeps its SLUID, also when the id
+// TestSLUIDWithoutTitle checks that a job with an unknown id keeps its SLUID, even when the id
 // becomes known later, because its counter would get another name.
 func TestSLUIDWithoutTitle(t *testing.T) {
 	m := newMachine(t, nil)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// contradictions is the number of jobs that must use GPUs other than those in their files
-	// before the meaning of the numbers counts as wrong.
+	// contradictions is the number of jobs that must use other GPUs than their files name before
+	// the meaning of the numbers counts as wrong.
 	contradictions = 3
 	// maxJobUses limits the number of remembered jobs of a directory.
 	maxJobUses = 16
@@ -94,7 +94,7 @@ func (m *Mapper) Used(devices []gpu.Device, by map[gpu.Owner][]string) {
 }
 
 // compare stores the GPUs that were used by jobs with files. It ignores jobs with a GPU that is
-// named by UUID, because they are no evidence about numbers.
+// named by UUID, because they show nothing about numbers.
 func (n *numbering) compare(claims []claim, now time.Duration) {
 	n.numbers = make(map[string]Numbers)
 	of := make(map[jobKey]map[string][]string) // numbers by job and directory

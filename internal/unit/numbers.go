@@ -31,7 +31,7 @@ var meanings = []string{"index", "minor", "amd"}
 var (
 	Index = Numbers{}               // the driver's order, as with AutoDetect=nvml in gres.conf
 	Minor = Numbers{meaning: minor} // the number of the device node, as with File=/dev/nvidia[0-7]
-	AMD   = Numbers{meaning: amd}   // the position among the GPUs and partitions of AMD
+	AMD   = Numbers{meaning: amd}   // the position among the AMD GPUs and partitions
 )
 
 // maxNumber is the largest number of a GPU.

@@ -42,7 +42,7 @@ func parsePattern(text string) (p Pattern, err error) {
 		}
 		alone, err := regexp.Compile(s) // an extra parenthesis would end the group below
 		if err != nil {
-			return p, fmt.Errorf("%q: segment %q is no regexp: no group may contain /: %w", text, s, err)
+			return p, fmt.Errorf("%q: segment %q is not a regexp: no group may contain /: %w", text, s, err)
 		}
 		re, err := regexp.Compile(`^(?:` + s + `)$`)
 		if err != nil {

@@ -106,8 +106,8 @@ func FuzzRuntimeSpec(f *testing.F) {
 	})
 }
 
-// FuzzPodmanList checks that no list of containers crashes the exporter or yields a text that is no
-// name.
+// FuzzPodmanList checks that no list of containers crashes the exporter or yields a text that is
+// not a name.
 func FuzzPodmanList(f *testing.F) {
 	f.Add([]byte(`[{"id":"1","names":["a","b"],"metadata":"{\"image-name\":\"a:1\"}"},{}]`))
 	f.Add([]byte(`[{"id":"1","names":["\u001b"],"flags":{"a":[{}]}},null]`))

@@ -305,10 +305,10 @@ func (m *Mapper) heldNow() (list []gpu.Allocation, asked time.Duration) {
 	return list, asked
 }
 
-// Allocations adds the GPUs that units hold to the allocations of pods, even if those are unknown.
-// While only the live pods are known, it adds the live units to them. Before the first poll of
-// units, both are unknown. Where prologs write files, use of a GPU by a process outside the unit
-// that holds it is reported.
+// Allocations adds the GPUs that units hold to the allocations of pods, even if the allocations of
+// pods are unknown. While only the live pods are known, it adds the live units to them. Before the
+// first poll of units, both are unknown. Where prologs write files, use of a GPU by a process
+// outside the unit that holds it is reported.
 func (m *Mapper) Allocations(pods gpu.Allocations) gpu.Allocations {
 	held, asked := m.heldNow()
 	if asked == 0 && m.cfg.required() {

@@ -62,7 +62,7 @@ func (m *Mapper) see(c match, pid uint32) {
 		m.requestPoll()
 	}
 	if isNumber(c.uid) && c.uid != "0" {
-		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // a job of Slurm is named by its SLUID while its id is unknown
+		m.uids[gpu.Unit{Manager: c.manager, Name: c.id}] = c.uid // a Slurm job is named by its SLUID while its id is unknown
 	}
 }
 

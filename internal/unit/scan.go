@@ -17,7 +17,7 @@ import (
 // a process outside the unit and move it there.
 const settleTime = 5 * time.Second
 
-// scan finds the units that have a process. An existing cgroup is no evidence, because it can
+// scan finds the units that have a process. An existing cgroup proves nothing, because it can
 // outlive its processes. An unchanged process is not read again. It is not safe for concurrent use.
 type scan struct {
 	tree   proc.Tree
@@ -36,7 +36,7 @@ type scanned struct {
 	parented string
 	// hidden is a service whose owner is unknown, see [hiddenService].
 	hidden string
-	job    string        // of a daemon of Slurm
+	job    string        // of a Slurm daemon
 	first  time.Duration // time at which it was first seen, on the boot clock
 	final  bool
 }
@@ -74,7 +74,7 @@ func (s *scan) run(ctx context.Context, now time.Duration) (found live, err erro
 		}
 		seen[id] = p
 		if p.hidden != "" && err == nil {
-			err = fmt.Errorf("%s is in an unknown slice, because the exporter has a cgroup namespace of its own: start its container with --cgroupns=host", p.hidden)
+			err = fmt.Errorf("%s is in an unknown slice, because the exporter has its own cgroup namespace: start its container with --cgroupns=host", p.hidden)
 		}
 		if p.parented != "" {
 			add(found.parented, p.parented, id)
@@ -157,7 +157,7 @@ func (s *scan) read(pid uint32, now time.Duration) (id gpu.ProcessID, p scanned,
 	return id, p, nil
 }
 
-// stepDaemon is the process of Slurm that runs a step.
+// stepDaemon is the Slurm process that runs a step.
 const stepDaemon = "slurmstepd"
 
 // stepTitle matches the title that a step's daemon has before it starts the job's processes

@@ -16,8 +16,8 @@ type Case struct {
 	// Unseen is set if the driver does not report the decisive activity, so the signal's error has
 	// no limit.
 	Unseen bool
-	// Limit is the limit of the signal's error as a share of the GPU's energy; zero for that of all
-	// cases.
+	// Limit is the limit of the signal's error as a share of the GPU's energy; zero for the limit
+	// of all cases.
 	Limit float64
 }
 
@@ -30,7 +30,7 @@ type Sampling struct {
 // moment is the averaging time of power samples that show the power of a moment.
 const moment = time.Millisecond
 
-// Samplings returns the ways, the most favourable one first.
+// Samplings returns the ways, most favourable first.
 func Samplings() []Sampling {
 	return []Sampling{
 		{"name a process with a context while nothing runs", simnode.Sampling{Power: moment}},
@@ -108,7 +108,7 @@ func notebooks(n int) Case {
 	return sliced(fmt.Sprintf("%d notebooks", n), pods...)
 }
 
-// ownMPS is a pod with an MPS server of its own and its clients, beside a pod without one.
+// ownMPS is a pod with its own MPS server and its clients, beside a pod without one.
 func ownMPS() Case {
 	c := sliced("a pod with an MPS server of its own beside one without",
 		pod("mps", 420, simnode.Constant(40)),

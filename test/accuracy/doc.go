@@ -1,6 +1,6 @@
 // Package accuracy measures how well the books attribute energy. It runs the exporter, from the
-// driver's C ABI to the settled book, on simulated nodes whose truth is a model other than the
-// ledger's rule, and compares the energy of each owner
+// driver's C ABI to the settled book, on simulated nodes with a model of the truth that differs
+// from the ledger's rule, and compares the energy of each owner
 //
 //   - in truth: holders share the floor equally, and every process has the power that it draws
 //     (package simnode);

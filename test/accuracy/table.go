@@ -9,7 +9,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
 
-// maxRows is the maximum number of owners of a case that have rows of their own.
+// maxRows is the maximum number of owners of a case that have their own rows.
 const maxRows = 4
 
 // Table returns results as a table. All numbers are percentages of the GPU's energy, and the errors
@@ -53,7 +53,7 @@ func (r *Result) unlessMIG(cell string) string {
 }
 
 // A Summary is the average share of energy in wrong accounts over cases, by the truth of a shared
-// floor. UserPays is that of gpuledger by the other truth.
+// floor. UserPays is gpuledger's error by the other truth.
 type Summary struct {
 	Cases                                         int
 	UserPays, Charged, Previous, SMShare, Scraped float64

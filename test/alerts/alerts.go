@@ -55,7 +55,7 @@ func Read(folder string) (alerts []Alert, recorded []string, err error) {
 	return alerts, recorded, nil
 }
 
-// Cases counts the unit tests of an alert: those in which it fires, and those in which it does not.
+// Cases counts the unit tests of an alert in which it fires, and in which it does not.
 type Cases struct{ Firing, Silent int }
 
 // ReadCases returns the cases of each alert in promtool's test files.

@@ -58,8 +58,8 @@ func (c *checker) checkActive(s *Shot, o *Owner) {
 	}
 }
 
-// relearnt returns the time from which the pod of an allocation is known again after a restart: the kubelet's list has no
-// UIDs, so it is the time when /proc shows the pod.
+// relearnt returns the time at which the pod of an allocation is known again after a restart: the
+// kubelet's list has no UIDs, so it is the time when /proc shows the pod.
 func (c *checker) relearnt(o *Owner) (at time.Duration) {
 	for _, s := range c.forgotten(o) {
 		at = max(at, s.to)

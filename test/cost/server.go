@@ -62,8 +62,9 @@ func used() usage {
 	return usage{time.Duration(r.Utime.Nano() + r.Stime.Nano()), m.TotalAlloc, m.Mallocs}
 }
 
-// serveOne serves one page of a node until it is ended; arguments are those of [server.start]. Its
-// own process separates the page's cost from the scrapers', and its heap from other pages'.
+// serveOne serves one page of a node until it is ended; arguments are the arguments of
+// [server.start]. Its own process separates the page's cost from the scrapers', and its heap from
+// other pages'.
 func serveOne(args []string) error {
 	var n [3]int
 	for i := range n {

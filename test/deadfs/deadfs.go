@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts a file system over a directory: one in user space (FUSE) whose program reads no
+// Mount mounts a file system over a directory: a FUSE file system with a program that reads no
 // request. Every call on it waits until revive or the end of the test unmounts it. It skips the
 // test if mounting is not permitted.
 func Mount(t testing.TB, dir string) (revive func()) {

@@ -226,7 +226,8 @@ var silent = map[string]string{
 	"incident/GPUs beside them":                 "all GPUs are selected",
 }
 
-// chance are the panels whose results at a moment are chance: they must have some at a time of the range.
+// chance are the panels that may be empty at one moment: they must have a result at some time of
+// the range.
 var chance = map[string]bool{
 	"energy/Pods that hold idle GPUs":  true,
 	"energy/Units that hold idle GPUs": true,
@@ -312,8 +313,8 @@ func (d *demo) panels(t *testing.T) {
 	}
 }
 
-// moment returns a time of Grafana such as now-1M/M: the start of that month, or its end. It has only the forms of the
-// dashboards.
+// moment returns a Grafana time such as now-1M/M: the start of that month, or its end. It has only
+// the forms of the dashboards.
 func moment(text string, end bool) time.Time {
 	now := time.Now().UTC()
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -341,7 +342,7 @@ func moment(text string, end bool) time.Time {
 	return now.Add(-length)
 }
 
-// value returns the value of a variable of Grafana. Variables without a value match everything.
+// value returns the value of a Grafana variable. Variables without a value match everything.
 func value(file, name, length, interval string) string {
 	switch {
 	case name == "__rate_interval" && interval == "1m":

@@ -23,8 +23,9 @@ const (
 	settled = 12 * time.Second
 )
 
-// world returns the nodes: two trays of one chassis, a machine with short jobs and a machine of Slurm. A board of
-// the third machine was lost and replaced; later another one was moved there from the fourth machine.
+// world returns the nodes: two trays of one chassis, a machine with short jobs and a Slurm node. A
+// board of the third machine was lost and replaced; later another one was moved there from the
+// fourth machine.
 func world() []past.Node {
 	var nodes [4]past.Node
 	nodes[0].Cluster, nodes[0].Scenario = "east", "gb200"

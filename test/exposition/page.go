@@ -88,7 +88,7 @@ func (p Page) UUIDs() []string {
 	return out
 }
 
-// Series returns all series of a page as text, except those of the Go runtime.
+// Series returns all series of a page as text, except series of the Go runtime.
 func (p Page) Series() []string {
 	var out []string
 	for name, f := range p {

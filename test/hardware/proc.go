@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// procTree is the /proc of the exporter: copies of the files of the loads, with cgroups of their
-// own. So each load is an owner without root or a container engine.
+// procTree is the /proc of the exporter: copies of the files of the loads, with their own cgroups.
+// So each load is an owner without root or a container engine.
 type procTree struct{ dir string }
 
 // cgroups is the cgroup above those of the loads.

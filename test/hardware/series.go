@@ -34,7 +34,7 @@ func (s series) values() []float64 {
 	return out
 }
 
-// changes returns the points whose value differs from the one before.
+// changes returns the points with a value that differs from the preceding point.
 func (s series) changes() series {
 	var out series
 	for i := 1; i < len(s); i++ {

@@ -75,8 +75,8 @@ func Put(file, command, text string) error {
 	return os.WriteFile(file, []byte(changed), 0o644)
 }
 
-// Replace returns a page with another text between the markers of a command, which are HTML comments on
-// lines of their own: <!-- COMMAND: begin --> and <!-- COMMAND: end -->.
+// Replace returns a page with another text between the markers of a command, which are HTML
+// comments on separate lines: <!-- COMMAND: begin --> and <!-- COMMAND: end -->.
 func Replace(page, command, text string) (string, error) {
 	begin, end := "<!-- "+command+": begin -->\n", "<!-- "+command+": end -->\n"
 	before, rest, found := strings.Cut(page, begin)

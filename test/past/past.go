@@ -30,7 +30,7 @@ type Node struct {
 	fleet.Node
 	// Record and Metrics are its pages.
 	Record, Metrics exposition.Page
-	// Eras are its earlier states, the first one first.
+	// Eras are its earlier states, earliest first.
 	Eras []Era
 	// Faults are faults of its boards.
 	Faults []Fault
@@ -82,7 +82,7 @@ type builder struct {
 // pod is a pod of a cluster.
 type pod struct{ cluster, namespace, name, uid string }
 
-// span is a time in minutes, the last one included.
+// span is a range of minutes, including the last.
 type span struct{ from, to int64 }
 
 // add adds a series of a metric.

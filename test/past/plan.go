@@ -62,7 +62,7 @@ func (o owner) prefix() string {
 	return "gpuledger_allocation_"
 }
 
-// hold is the time in which owners hold GPUs, the last minute included.
+// hold is the time in which owners hold GPUs, including the last minute.
 type hold struct {
 	from, to int64
 	owners   []owner

@@ -52,7 +52,7 @@ func (g *Group) Logs(w io.Writer) {
 	}
 }
 
-// Kill kills all programs, whose data are not needed.
+// Kill kills all programs; their data is not needed.
 func (g *Group) Kill() {
 	for _, p := range g.running {
 		p.Kill()

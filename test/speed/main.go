@@ -1,8 +1,9 @@
 // Speed asks the questions of docs/queries.md about boards and their history on a real Prometheus
 // with 90 days of 8,000 GPUs, and prints how long each takes: the query in the document and, if it
-// reads the hourly roll-up, the same on the record itself. Then it asks the queries of the dashboard
-// Fleet that read its whole time range, evaluates the recording rules, and runs the commands for people.
-// It prints the processor time of the server as well, which hardly depends on other work on the machine.
+// reads the hourly roll-up, the same on the record itself. Then it asks the queries of the
+// dashboard Fleet that read its whole time range, evaluates the recording rules, and runs the
+// commands for people. It prints the processor time of the server as well, which depends little on
+// other work on the machine.
 package main
 
 import (

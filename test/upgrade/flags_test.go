@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// commands are the programs and their commands with flags of their own.
+// commands are the programs and their commands that have their own flags.
 var commands = [][]string{
 	{"gpuledger"},
 	{"gpuledger", "status"},

@@ -80,7 +80,7 @@
 {{- with .values.topologySpreadConstraints }}{{ $_ := set $.pod "topologySpreadConstraints" . }}{{ end }}
 {{- end }}
 
-{{/* More labels and annotations of pods. Selectors depend on the existing labels, so those stay. Arguments: metadata, values. */}}
+{{/* More labels and annotations of pods. Selectors depend on the existing labels, so those labels stay. Arguments: metadata, values. */}}
 {{- define "gpuledger.change.metadata" -}}
 {{- with .values.podLabels }}{{ $_ := set $.metadata "labels" (merge $.metadata.labels .) }}{{ end }}
 {{- with .values.podAnnotations }}{{ $_ := set $.metadata "annotations" (merge (deepCopy .) (default dict $.metadata.annotations)) }}{{ end }}

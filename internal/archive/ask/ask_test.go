@@ -299,8 +299,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestDocumented checks that docs/ask.md has every command, column and flag; flags of the store are those of
-// filing.
+// TestDocumented checks that docs/ask.md has every command, column and flag; the flags of the store
+// are the same as for filing.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/ask.md")
 	check(t, err)

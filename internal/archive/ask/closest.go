@@ -12,7 +12,7 @@ const (
 	maxDistance = 3
 )
 
-// closest returns the names that differ least from a name, the closest first.
+// closest returns the names that differ least from a name, closest first.
 func closest(name string, all []string) (found []string) {
 	distances := make(map[string]int)
 	for _, other := range all {

@@ -86,7 +86,7 @@ func commands() []command {
 			name: "capacity", details: true, help: "GPUs by model and state on each day and now, and the GPU hours of pending pods; or boards by age", since: capacityDays,
 			extra: func(fs *flag.FlagSet, o *options) {
 				fs.TextVar(&o.Month, "month", month{}, "`month` in UTC such as 2026-10; default is the time until now")
-				fs.BoolVar(&o.Age, "age", false, "count boards, and those lost or replaced, by their age since the purchase in --assets, or since their first hour")
+				fs.BoolVar(&o.Age, "age", false, "count boards, and lost or replaced boards, by their age since the purchase in --assets, or since their first hour")
 			}, answer: (*question).capacity,
 		}, {
 			name: "moves", details: true, help: "boards that arrived, left, returned or were swapped", since: 7 * day, extra: rma, answer: (*question).moves,

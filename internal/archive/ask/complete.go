@@ -97,7 +97,7 @@ func (a *account) checkAmounts(f factors.Factors) {
 func (a *account) unknownIntensities(f factors.Factors) {
 	for _, cluster := range slices.Sorted(maps.Keys(a.unknown)) {
 		if energy := a.unknown[cluster]; energy != 0 {
-			a.notice("incomplete: %d hours%s have no intensity of their own in --carbon: %.3f kWh are left out", f.Without(cluster, a.of.From, a.of.Until), ofCluster(cluster), float64(energy)/3.6e9)
+			a.notice("incomplete: %d hours%s have no intensity in --carbon: %.3f kWh are left out", f.Without(cluster, a.of.From, a.of.Until), ofCluster(cluster), float64(energy)/3.6e9)
 		}
 	}
 }

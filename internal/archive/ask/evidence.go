@@ -70,7 +70,7 @@ var causes = []struct {
 }
 
 const (
-	// certain is the ratio of likelihoods from which the most likely part is the only suspect.
+	// certain is the ratio of likelihoods at which the most likely part is the only suspect.
 	certain = 20
 	// maxOdds limits the odds: days in a row are not independent.
 	maxOdds = 1000

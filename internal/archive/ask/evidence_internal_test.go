@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestSuspects checks evidence whose suspect a person would name.
+// TestSuspects checks evidence with an obvious suspect.
 func TestSuspects(t *testing.T) {
 	for name, test := range map[string]struct {
 		e    evidence

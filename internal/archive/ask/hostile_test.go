@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestHostileLabels checks that no command prints characters of labels that act on a terminal, also in
-// notices and errors, and that no label adds a line.
+// TestHostileLabels checks that no command prints characters of labels that act on a terminal,
+// including in notices and errors, and that no label adds a line.
 func TestHostileLabels(t *testing.T) {
 	folder := t.TempDir()
 	sink, err := files.Open(folder, []string{"csv"})

@@ -55,9 +55,9 @@ func TestCarbonGaps(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct{ carbon, kg, notice string }{
-		"gap":      {hourly, "2.1", "! incomplete: 27 hours of east have no intensity of their own in --carbon: 27.000 kWh are left out\n"},
+		"gap":      {hourly, "2.1", "! incomplete: 27 hours of east have no intensity in --carbon: 27.000 kWh are left out\n"},
 		"no dates": {"from,until,grams_per_kwh\n,,500\n", "24", ""},
-		"one hour": {"Datetime (UTC),Carbon intensity gCO₂eq/kWh (Life cycle)\n2026-10-02 05:00:00,1000\n", "1", "! incomplete: 47 hours of east have no intensity of their own in --carbon: 47.000 kWh are left out\n"},
+		"one hour": {"Datetime (UTC),Carbon intensity gCO₂eq/kWh (Life cycle)\n2026-10-02 05:00:00,1000\n", "1", "! incomplete: 47 hours of east have no intensity in --carbon: 47.000 kWh are left out\n"},
 	} {
 		args := []string{"--books=" + books(t), "--from=2026-10-01", "--to=2026-10-03", "--carbon=" + file(t, tt.carbon), "-o", "csv"}
 		r := run(t, append([]string{"statement", "--by=cluster"}, args...)...)

@@ -69,7 +69,7 @@ var fleetTime = []string{"--from=2026-10-01", "--to=2026-10-02T02"}
 func TestVerifyRules(t *testing.T) {
 	url, _, truth := fleet(t, func(s *foldtest.Store) {
 		s.Scale(namespaceRule, 5, resultAt(7))
-		for i := range 400 { // more than 10,000 GPU hours, of which statements read rules
+		for i := range 400 { // more than 10,000 GPU hours; such statements read rules
 			s.Add(october.Add(90*time.Minute), 1, "gpuledger_placement_info", "cluster", "east", "node", "spare", "UUID", fmt.Sprint("GPU-spare-", i))
 		}
 	})

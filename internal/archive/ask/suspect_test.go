@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestSuspect asks about boards of which pairs swap their nodes after ten days. B1 has XIDs in both nodes. The only slot of n3
-// loses B4 and then B5. B3 has only XIDs of applications.
+// TestSuspect asks about boards that swap nodes in pairs after ten days. B1 has XIDs in both nodes.
+// The only slot of n3 loses B4 and then B5. B3 has only XIDs of applications.
 func TestSuspect(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "archive")
 	sink, err := files.Open(folder, []string{"parquet"})

@@ -132,7 +132,7 @@ func (d *database) WrongDays(ctx context.Context, of Query) ([]ClusterDay, error
 	}), nil
 }
 
-// addSums adds the sums of the columns of days, and subtracts those of hours.
+// addSums adds the sums of the columns of days, and subtracts the sums of hours.
 func (d *database) addSums(ctx context.Context, of Query, from string, part span, names []string, to map[ClusterDay][]int64) error {
 	when := part.table(hourColumn, "day")
 	s := sqldb.SQL("select cluster, " + when)

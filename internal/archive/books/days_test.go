@@ -19,8 +19,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays compares the statements and boards of random times from the sums of days in a database with those from files, which have
-// hours only. The database lacks the hours of whole days, so the sums are read.
+// TestDays compares the statements and boards of random times from the sums of days in a database
+// with the statements and boards from files, which have hours only. The database lacks the hours of
+// whole days, so the sums are read.
 func TestDays(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
 	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")

@@ -10,8 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestOvercharged checks that rules that charge more than the boards used are an error with the hour and the namespace, also if
-// the whole time still balances, and that right rules are none.
+// TestOvercharged checks that rules that charge more than the boards used are an error with the
+// hour and the namespace, even if the whole time still balances, and that correct rules cause no
+// error.
 func TestOvercharged(t *testing.T) {
 	second := begin.Add(time.Hour)
 	result := func(hour int) time.Time { return begin.Add(time.Duration(hour)*time.Hour + 100*time.Minute) } // of a rule

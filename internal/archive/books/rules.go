@@ -27,7 +27,7 @@ type family struct {
 	columns []string
 }
 
-// families are families of rules for one kind of owners, the cheapest first.
+// families are families of rules for one kind of owners, cheapest first.
 type families struct {
 	all []family
 	// foreign contains the columns that are empty for these owners.
@@ -182,7 +182,7 @@ func (s *samples) total(ctx context.Context, of Query, r ruleSum, series eachSer
 		err := s.store.Query(ctx, text, until, func(found fold.Series) {
 			last, ok := found.Last()
 			if !ok {
-				invalid = fmt.Errorf("%w: a sum of %s is no number", store.ErrIncomplete, r.rule)
+				invalid = fmt.Errorf("%w: a sum of %s is not a number", store.ErrIncomplete, r.rule)
 				return
 			}
 			value, err := thousandths(r.rule, last)

@@ -120,8 +120,8 @@ func BenchmarkHours(b *testing.B) {
 	}
 }
 
-// TestNoNumber checks that a sum of a rule that is no number is an error, and that a team without a number
-// is left out.
+// TestNoNumber checks that a sum of a rule that is not a number is an error, and that a team
+// without a number is left out.
 func TestNoNumber(t *testing.T) {
 	for _, value := range []string{"NaN", "+Inf", "-Inf", "1e300"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

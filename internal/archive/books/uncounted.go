@@ -16,7 +16,7 @@ type Uncounted struct {
 	Energy                      int64 // mJ
 }
 
-// uncounted adds up the bounds of boards, whose serial numbers may become known late.
+// uncounted adds up the bounds of boards; their serial numbers may become known late.
 type uncounted map[[3]string]Uncounted
 
 func (u uncounted) add(b Uncounted) {

@@ -90,8 +90,9 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestRepairOfCorrections checks that a program that opens a database does not add up corrected days again, whose manifest counts other rows, and that
-// it finds a correction that a day lacks.
+// TestRepairOfCorrections checks that a program that opens a database does not add up corrected
+// days again, although their manifest counts other rows, and that it finds a correction that is
+// missing from a day.
 func TestRepairOfCorrections(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 24 {

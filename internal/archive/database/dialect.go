@@ -48,7 +48,7 @@ type Dialect struct {
 	// another one could continue. It is nil if there is only one writer.
 	rolledBack func(err error) bool
 
-	// views translates the statements that create the views from the dialect of MySQL.
+	// views translates the statements that create the views from the MySQL dialect.
 	views func(text string) string
 	// fillDays returns a statement that inserts the sums of all days into a table, day by day, if
 	// the table is empty. sum returns the statement for the hours that meet a condition. fillDays

@@ -63,8 +63,8 @@ func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) 
 }
 
 // parseMySQL returns the configuration of the driver for a URL such as
-// mysql://archive@db.example.com:3306/gpuledger?tls=true. Its parameters are those of the driver.
-// Errors have no secrets.
+// mysql://archive@db.example.com:3306/gpuledger?tls=true. Its parameters are the driver's
+// parameters. Errors have no secrets.
 func parseMySQL(text, passwordFile string) (*mysql.Config, error) {
 	u, err := address.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "mysql" && u.Scheme != "mariadb" {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// views contains the statements that create the views, in the dialect of MySQL. They can be
-// executed again.
+// views contains the statements that create the views, in the MySQL dialect. They can be executed
+// again.
 //
 //go:embed views.sql
 var views string

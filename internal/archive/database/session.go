@@ -153,7 +153,7 @@ func (d *Database) attempt(ctx context.Context, do func(*transaction) error, loc
 		return err
 	}
 	defer conn.Close()
-	// Stricter isolation levels of MySQL lock the gap between two hours, in which another program
+	// In MySQL, stricter isolation levels lock the gap between two hours, in which another program
 	// may file.
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {

@@ -46,7 +46,7 @@ func parseTokens(text []byte) (grants []grant, err error) {
 	return grants, nil
 }
 
-// access decides which requests may send events of which cluster.
+// access decides whether a request may send events of a cluster.
 type access struct {
 	file string // empty accepts all requests
 	log  *slog.Logger

@@ -99,8 +99,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that refusals are counted by reason, and logged once an hour for each reason and
-// cluster of the file, also if a sender invents clusters.
+// TestRefusals checks that refusals are counted by reason, and logged once an hour for each reason
+// and each cluster in the file, even if a sender invents clusters.
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, file, m, log := guarded(t)

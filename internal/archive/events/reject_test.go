@@ -87,8 +87,9 @@ func deadLetters(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// TestRejected checks that events that a sink rejects are dead letters with the reason, one by one, and hold up
-// neither other events of their requests nor later requests, also if earlier events wait.
+// TestRejected checks that events that a sink rejects are dead letters with the reason, one by one,
+// and hold up neither other events of their requests nor later requests, even if earlier events
+// wait.
 func TestRejected(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ const (
 	maxRest = 64 << 20
 )
 
-// body is the body of a request. It keeps the error with which reading ended.
+// body is the body of a request. It keeps the error that ended reading.
 type body struct {
 	io.Reader
 	read int64

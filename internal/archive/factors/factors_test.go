@@ -69,7 +69,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestGrams checks intensities by zone and time, with our columns and those of Electricity Maps.
+// TestGrams checks intensities by zone and time, with our columns and Electricity Maps' columns.
 func TestGrams(t *testing.T) {
 	ours := read(t, factors.Files{Zones: "east=DE,west=FR", Carbon: file(t, "from,until,zone,grams_per_kwh\n2026-10-01,2026-10-02,DE,300\n2026-10-01,,FR,50\n")})
 	maps := read(t, factors.Files{Carbon: file(t, "\ufeffDatetime (UTC),Country,Zone name,Zone id,Carbon intensity gCO₂eq/kWh (direct),Carbon intensity gCO₂eq/kWh (Life cycle)\n"+
@@ -289,7 +289,7 @@ func pipe(t *testing.T, header, text string) string {
 	return path
 }
 
-// TestLimits checks that files beyond the limits are rejected, also if they do not end.
+// TestLimits checks that files beyond the limits are rejected, even if they do not end.
 func TestLimits(t *testing.T) {
 	long := strings.Repeat("x", 1025)
 	for name, tt := range map[string]struct {

@@ -136,8 +136,8 @@ func TestRepeatsMemory(t *testing.T) {
 	}
 }
 
-// TestAppendLimit checks that a sink keeps a limited number of ids and still finds those of other hours,
-// and that it rejects new events of an hour with too many.
+// TestAppendLimit checks that a sink keeps a limited number of ids and still finds ids of other
+// hours, and that it rejects new events of an hour with too many.
 func TestAppendLimit(t *testing.T) {
 	const limit = 300
 	for _, format := range files.Formats() {

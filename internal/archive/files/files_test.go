@@ -195,8 +195,8 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// TestDamaged checks that a damaged file is no panic, and that a Parquet file that is cut off is an
-// error, and not replaced.
+// TestDamaged checks that a damaged file causes no panic, and that a truncated Parquet file is an
+// error and is not replaced.
 func TestDamaged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

@@ -81,7 +81,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// TestStray checks that a reader ignores other files between those of the archive, and names a folder with an invalid date.
+// TestStray checks that a reader ignores other files between the archive's files, and names a
+// folder with an invalid date.
 func TestStray(t *testing.T) {
 	dir := t.TempDir()
 	check(t, open(t, dir).Replace(t.Context(), hour(noon, 7)))

@@ -115,8 +115,8 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestDifference checks that charges and differences add up, also for accounts that only one side
-// has.
+// TestDifference checks that charges and differences add up, including for accounts that only one
+// side has.
 func TestDifference(t *testing.T) {
 	charge := func(pod string, energy int64) table.Charge {
 		return table.Charge{Node: "a", UUID: "GPU-1", Pod: pod, Energy: energy, Idle: energy / 2, Team: "blue"}

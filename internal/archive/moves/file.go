@@ -31,7 +31,7 @@ func openFile(path string) (*file, map[string]bool, error) {
 		}
 		var row struct{ ID string }
 		if json.Unmarshal(line, &row) != nil || row.ID == "" {
-			return nil, nil, fmt.Errorf("%s: line %d is no event of a board: is it another file?", path, n)
+			return nil, nil, fmt.Errorf("%s: line %d is not an event of a board: is it another file?", path, n)
 		}
 		sent[row.ID] = true
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	// special matches the characters that begin inline elements of Markdown, also those of GitHub: math,
-	// mentions and links without brackets.
+	// special matches the characters that begin inline elements of Markdown, including GitHub's
+	// extensions: math, mentions and links without brackets.
 	special = regexp.MustCompile("[\\\\`*_\\[\\]<>#|~&!$@]|:/|(?i:www)\\.")
 	// start matches the beginning of a list, or the underline of a heading.
 	start = regexp.MustCompile(`^([-+=]|\d+[.)])`)

@@ -15,8 +15,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// acts are the characters that do something on a terminal or to the text beside them, as Unicode defines
-// them: controls, formats such as those of direction, and ends of lines and paragraphs.
+// acts are the characters that do something on a terminal or to the text beside them, as Unicode
+// defines them: controls, format characters such as direction marks, and ends of lines and
+// paragraphs.
 var acts = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Bidi_Control}
 
 // page writes an answer with a label in all places where labels are.

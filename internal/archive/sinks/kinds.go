@@ -23,7 +23,7 @@ type Kind struct {
 	// Flag is the flag that names a place of this kind. Other flags with the same beginning are the
 	// parameters of its URLs.
 	Flag string
-	// Schemes are the schemes of its URLs, the usual one first.
+	// Schemes are the schemes of its URLs, most usual first.
 	Schemes []string
 	// Example is a URL. Help describes the filed data.
 	Example, Help string

@@ -47,7 +47,7 @@ type Place struct {
 // Options are the values of the flags of all kinds.
 type Options struct {
 	// Folder, Postgres, MySQL and SQLite name places: a folder, the URLs of databases, and a file.
-	// MySQLPassword is the file with the password of MySQL.
+	// MySQLPassword is the file with the MySQL password.
 	Folder, Postgres, MySQL, MySQLPassword, SQLite string
 	// Formats are the formats of files in the folder, Layout their layout.
 	Formats cli.List
@@ -69,7 +69,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	o.HTTP.Register(fs)
 	o.Stdout.Register(fs)
 	fs.StringVar(&o.Postgres, "postgres.url", "", "`URL` of a PostgreSQL database to file the tables in, such as postgres://archive@db.example.com/gpuledger; libpq's variables, such as PGPASSFILE, are read")
-	fs.StringVar(&o.MySQL, "mysql.url", "", "`URL` of a database of MySQL or MariaDB to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
+	fs.StringVar(&o.MySQL, "mysql.url", "", "`URL` of a MySQL or MariaDB database to file the tables in, such as mysql://archive@db.example.com/gpuledger?tls=true; tls=true verifies the server")
 	fs.StringVar(&o.MySQLPassword, "mysql.password-file", "", "`file` with the password of the user in --mysql.url")
 	fs.StringVar(&o.SQLite, "sqlite", "", "`file` of an SQLite database to file the tables in; default of run without another sink is gpuledger.db in $STATE_DIRECTORY or the working directory")
 }

@@ -44,7 +44,7 @@ func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {
 	return fs, o
 }
 
-// states are the fields of options that are no flags.
+// states are the fields of options that are not flags.
 var states = cmp.Options{cmpopts.IgnoreFields(webhook.Config{}, "Memory", "Transport"), cmpopts.IgnoreFields(stdout.Config{}, "Output")}
 
 // TestURLs checks that a URL sets what the flags of the same sink set, and that flags are the defaults of its parameters.

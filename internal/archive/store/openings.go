@@ -17,7 +17,7 @@ type opening struct {
 	at              time.Time
 }
 
-// open adds those opening values of a shard that are at most an hour old.
+// open adds the opening values of a shard that are at most an hour old.
 func (r *reader) open(ctx context.Context, to fold.Openings, o opening, of Shard) error {
 	found, err := r.last(ctx, o, string(of), time.Hour)
 	maps.Copy(to, found)

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// TestSecrets checks that no error of a store has a password or a parameter of its URL, also if the
+// TestSecrets checks that no error of a store has a password or a parameter of its URL, even if the
 // server repeats them.
 func TestSecrets(t *testing.T) {
 	const first, second = "Pq7hunter", "Zx9tiger"

@@ -25,7 +25,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// parameters are the query parameters with which a store rejects a query that it cannot answer
+// parameters are the query parameters that make a store reject a query that it cannot answer
 // completely.
 var parameters = map[string]url.Values{
 	"prometheus":      {},
@@ -54,7 +54,7 @@ func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.URL, "store.url", "http://127.0.0.1:9090", "base `URL` of the store's query API; parameters in it are sent with every query")
 	fs.StringVar(&c.Type, "store.type", "prometheus", "`type` of the store: "+strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
 	fs.StringVar(&c.HTTPConfig, "store.http.config.file", "", "`file` with TLS, authentication and headers for the store, in the format of promtool's --http.config.file")
-	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store whose series have no label cluster, such as a lone Prometheus; series of another cluster are refused")
+	fs.StringVar(&c.Cluster, "cluster", "", "`name` of the cluster, for a store without the label cluster, such as a single Prometheus; series of another cluster are refused")
 	fs.IntVar(&c.MaxPower, "gpu.max-power", fold.DefaultMaxPower, "highest power of a GPU in `watts`: hours of boards that exceed it are refused; the limit is doubled for counters that may cover more than one GPU")
 	fs.DurationVar(&c.Timeout, "store.timeout", 2*time.Minute, "`time` limit of a query")
 }
@@ -169,7 +169,7 @@ func (s *Store) Boards(ctx context.Context, cluster string, hour time.Time) (int
 	case n > maxBoards:
 		return 0, fmt.Errorf("%w: %s returns %g boards, at most %d are possible", ErrTooLarge, query, n, maxBoards)
 	case n != math.Trunc(n) || n < 0: // or NaN
-		return 0, fmt.Errorf("%w: %s returns %g, which is no number of boards", ErrIncomplete, query, n)
+		return 0, fmt.Errorf("%w: %s returns %g, which is not a number of boards", ErrIncomplete, query, n)
 	}
 	return int(n), nil
 }

@@ -234,8 +234,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLastDescriptions checks that descriptions of units have the times of their last samples, and that those of the hour before
-// are omitted. A description that lasts less than a minute has the earliest time.
+// TestLastDescriptions checks that descriptions of units have the times of their last samples, and
+// that descriptions from the previous hour are omitted. A description that lasts less than a minute
+// has the earliest time.
 func TestLastDescriptions(t *testing.T) {
 	const times = `max_over_time(timestamp(gpuledger_unit_info{cluster="east"})[1h:1m]) or 0 * last_over_time(gpuledger_unit_info{cluster="east"}[1h])`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -78,8 +78,8 @@ func (h *Hour) Refuse() {
 	}
 }
 
-// Hours is the manifest: a row for each hour whose data is filed completely.
-var Hours = build("hours", "an hour of a cluster whose rows are filed completely", nil,
+// Hours is the manifest: a row for each completely filed hour.
+var Hours = build("hours", "a completely filed hour of a cluster", nil,
 	func(h *Hour) []State { return []State{h.State} },
 	manifest("state", Text, "complete; gaps: an operator accepted missing samples; corrected: corrections were added; pruned: its rows are deleted, see monthly_charges", func(h *Hour) any { return string(h.State) }),
 	manifest("revision", Int, "1, increased by each change", func(h *Hour) any { return h.Revision }),

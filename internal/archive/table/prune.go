@@ -20,7 +20,7 @@ type ClusterMonth struct {
 	Month   time.Time
 }
 
-// ByMonth returns the keys of a map, the oldest month first.
+// ByMonth returns the keys of a map, oldest month first.
 func ByMonth[T any](of map[ClusterMonth]T) []ClusterMonth {
 	return slices.SortedFunc(maps.Keys(of), func(a, b ClusterMonth) int {
 		return cmp.Or(a.Month.Compare(b.Month), cmp.Compare(a.Cluster, b.Cluster))

@@ -30,7 +30,7 @@ const (
 	hourHelp    = "start of the hour"
 )
 
-// build returns a table. Its first columns are cluster and hour, and so are those of its key.
+// build returns a table. Both its columns and its key start with cluster and hour.
 func build[T any](name, help string, key []string, rows func(*Hour) []T, fields ...Field[T]) Table {
 	fields = append([]Field[T]{
 		computed("cluster", Text, clusterHelp, func(h *Hour, _ *T) any { return h.Cluster }),

@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDigest checks that an hour without units has the digest of earlier versions, whose charges ended
-// with active_ms, and that a unit changes the digest.
+// TestDigest checks that an hour without units has the digest of earlier versions, where charges
+// ended with active_ms, and that a unit changes the digest.
 func TestDigest(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), Charges: []table.Charge{
 		{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "u", Team: "blue", Energy: 7},

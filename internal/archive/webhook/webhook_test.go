@@ -165,7 +165,7 @@ func TestGpuid(t *testing.T) {
 	}
 }
 
-// pipes is a listener of connections in memory, whose waits are those of a synctest bubble.
+// pipes is a listener of connections in memory, so waits stay inside a synctest bubble.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -178,7 +178,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { close(p); return nil }
 func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// failing runs a test in which a receiver fails first, with a clock of its own.
+// failing runs a test in which a receiver fails first, with its own clock.
 func failing(t *testing.T, script []func(w http.ResponseWriter), dial func() error, test func(t *testing.T, s *webhook.Sink, r *receiver)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{script: script}
@@ -404,8 +404,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestComplete checks with any size of batches that all rows arrive once and in order, that the last
-// one is the batch of the manifest, and that its counts are those of the rows.
+// TestComplete checks with any size of batches that all rows arrive once and in order, that the
+// last one is the batch of the manifest, and that it has the counts of the rows.
 func TestComplete(t *testing.T) {
 	h := sinktest.Hour(noon, 7)
 	for range 5 {

@@ -57,7 +57,7 @@ type group struct {
 	pods  []string
 }
 
-// states returns the Nodes with GPUs by state, those with something to do first.
+// states returns the Nodes with GPUs by state; Nodes that need action come first.
 func (c *Cluster) states() (groups []*group) {
 	type key struct {
 		level      level
@@ -149,7 +149,8 @@ type exporter struct {
 	pod  *pod
 }
 
-// exporters returns the exporters on a Node, and the DaemonSets without one there, the exporter's own first.
+// exporters returns the exporters on a Node, and the DaemonSets without one there, the exporter's
+// own DaemonSet first.
 func (c *Cluster) exporters(n *node) (present []exporter, absent []*host) {
 	for i := range c.hosts {
 		h := &c.hosts[i]

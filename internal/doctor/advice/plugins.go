@@ -85,8 +85,8 @@ func (f *found) shares() bool { return f != nil && f.set.Spec.Template.Spec.Shar
 // onHostNetwork reports whether the pods have the network of their Node.
 func (f *found) onHostNetwork() bool { return f != nil && f.set.Spec.Template.Spec.HostNetwork }
 
-// dcgmExporter reports whether the overlay operator-dcgm-exporter adds the exporter to the pods of DCGM
-// Exporter.
+// dcgmExporter reports whether the overlay operator-dcgm-exporter adds the exporter to DCGM
+// Exporter's pods.
 func (c *Cluster) dcgmExporter() bool {
 	return slices.ContainsFunc(c.daemonSets, func(d daemonSet) bool {
 		s := &d.Spec.Template.Spec

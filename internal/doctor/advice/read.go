@@ -99,7 +99,7 @@ func (c *Cluster) readVersion(get Get) error {
 	}
 	match := minorVersion.FindStringSubmatch(v.GitVersion)
 	if match == nil {
-		return fmt.Errorf("read the version: %q is not a version of Kubernetes", v.GitVersion)
+		return fmt.Errorf("read the version: %q is not a Kubernetes version", v.GitVersion)
 	}
 	c.version = v.GitVersion
 	c.minor, _ = strconv.Atoi(match[1]) // digits

@@ -89,7 +89,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestOverlays checks the values of each overlay against the values with which the chart makes the same
+// TestOverlays checks the values of each overlay against the chart values that make the same
 // objects, and that the overlay exists.
 func TestOverlays(t *testing.T) {
 	for overlay, got := range advice.OverlayValues() {

@@ -1,5 +1,5 @@
-// Package certificate makes and holds the certificates of the reconciler's webhook: an authority of its
-// own, which the API server trusts for this webhook only, and the server's certificate.
+// Package certificate makes and holds the certificates of the reconciler's webhook: a separate
+// authority, which the API server trusts for this webhook only, and the server's certificate.
 //
 // The authority does not expire: a new one would have to reach all API servers before the first certificate that it
 // signs. The server's certificate is renewed in time.

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// clouds are the schemes of providers whose path ends with the name of a machine in an inventory
-// of the provider; OCI's ids have none.
+// clouds are the schemes of providers with a provider ID that ends with the machine's name in the
+// provider's inventory; OCI's ids may have no scheme.
 var clouds = []string{"aws", "gce", "azure", "oci"}
 
 // unique matches ids that no person has chosen: UUIDs, long numbers, and the ids of OCI.

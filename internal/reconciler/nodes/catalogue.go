@@ -66,7 +66,7 @@ var catalogue = [numMetrics]metric.Metric{
 	},
 	changesHeld: {
 		Family: familyLabels, Name: "gpuledger_reconciler_changes_held", Type: gauge,
-		Help: "Nodes whose new identity is held back because too many Nodes changed theirs in the last hour.",
+		Help: "Nodes with a new identity that waits because too many Nodes changed identity in the last hour.",
 	},
 	reads: {
 		Family: familyLabels, Name: "gpuledger_reconciler_inventory_reads_total", Type: counter,

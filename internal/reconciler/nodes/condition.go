@@ -25,7 +25,7 @@ const conditionType = "GPULedgerHealthy"
 const (
 	// healthEvery is the interval between two readings of an exporter's health, unless --resync is shorter.
 	healthEvery = time.Minute
-	// healthAge is the age from which the health of a Node is unknown.
+	// healthAge is the age at which the health of a Node is unknown.
 	healthAge = 5 * time.Minute
 	// maxMessage limits the message of a condition, in bytes.
 	maxMessage = 1024
@@ -47,7 +47,7 @@ func conditionOf(n *corev1.Node) (condition, metav1.Time) {
 	return condition{c.Status, c.Reason, c.Message}, c.LastTransitionTime
 }
 
-// unread is the condition of a Node whose exporters do not respond.
+// unread is the condition of a Node without a responding exporter.
 var unread = condition{corev1.ConditionUnknown, "NotRead", "no exporter of this node was read for five minutes"}
 
 // newCondition returns the condition for a page. It contains no counts or times, so that an unchanged state is not written again.
@@ -87,7 +87,7 @@ func newCondition(p *health.Page) condition {
 	return c
 }
 
-// conditions are the Nodes whose condition is followed. A nil *conditions follows none.
+// conditions contains the Nodes with a tracked condition. A nil *conditions follows none.
 type conditions struct {
 	queue   workqueue.TypedRateLimitingInterface[string]
 	changes *changes // the budget of Nodes that become unhealthy

@@ -43,8 +43,8 @@ func (w *world) setHealth(node string, advice health.Advice, code string) {
 	w.health[node] = p
 }
 
-// TestCondition follows the condition of a Node whose board fails, is reset, and whose exporter then stops to respond. Without a
-// change nothing is written, and cleanup removes the condition.
+// TestCondition follows the condition of a Node: its board fails, is reset, and then its exporter
+// stops responding. Without a change nothing is written, and cleanup removes the condition.
 func TestCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// An exporter's pod names its own Node, so it is no evidence that the Node has a GPU: a user of the
+// An exporter's pod names its own Node, so it does not prove that the Node has a GPU: a user of the
 // exporters' namespace can create such a pod for any Node. These facts are written by the kubelet,
 // drivers, feature discovery or administrators.
 

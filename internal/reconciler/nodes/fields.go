@@ -73,7 +73,7 @@ func filter(from map[string]string, keep func(key, value string) bool) map[strin
 	return to
 }
 
-// longValue is the length from which interning pays off; labels are shorter.
+// longValue is the length at which interning pays off; labels are shorter.
 const longValue = 63
 
 // shared returns the interned copy of a string.

@@ -25,7 +25,8 @@ type fleet struct {
 	// closed when there are none.
 	unread map[cache.ObjectName]struct{}
 	swept  chan struct{}
-	// read are the exporters that were requested since their last start, failing those with a failed last request.
+	// read are the exporters that were requested since their last start, failing the ones with a
+	// failed last request.
 	read    map[cache.ObjectName]struct{}
 	failing map[cache.ObjectName]error
 }

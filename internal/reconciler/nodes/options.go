@@ -35,7 +35,7 @@ type Options struct {
 	Concurrency int
 	Rate        float64
 	Writes      float64
-	// TakeOver is the field manager whose labels we take over in the scheme of gpuid.
+	// TakeOver is the field manager of the labels that are taken over in the gpuid scheme.
 	TakeOver string
 	DryRun   bool
 	// Condition sets the condition of Nodes.

@@ -16,7 +16,7 @@ import (
 const (
 	// maxQueue limits the size of the queue, in bytes.
 	maxQueue = 16 << 20
-	// maxBatch is the size from which a batch is sent, in bytes.
+	// maxBatch is the size at which a batch is sent, in bytes.
 	maxBatch = 1 << 20
 	// collect is the time for which events are collected before a batch is sent.
 	collect = 2 * time.Second

@@ -288,7 +288,7 @@ func TestDrop(t *testing.T) {
 	})
 }
 
-// TestRepeat checks that new events are sent between those of a large state.
+// TestRepeat checks that new events are sent between the events of a large state.
 func TestRepeat(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
 		var states [][]byte

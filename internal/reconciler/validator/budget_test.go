@@ -100,7 +100,7 @@ func TestBudgetText(t *testing.T) {
 	}
 }
 
-// Repeating a change is free, also if it is not the first change of its node: its write may have
+// Repeating a change is free, even if it is not the first change of its node: its write may have
 // failed.
 func TestBudgetOfFailedWrites(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -302,7 +302,7 @@ func TestLostElsewhere(t *testing.T) {
 	c.wants("old", "9", "1")
 }
 
-// A placeholder for a missing serial number is no claim, and two dies share a serial number.
+// A placeholder for a missing serial number is not a claim, and two dies share a serial number.
 func TestNoClaim(t *testing.T) {
 	c := newCourt(t)
 	for _, node := range []string{"a", "b"} {

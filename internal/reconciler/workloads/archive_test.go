@@ -49,7 +49,7 @@ func (s *sent) decode(text []byte) (events []event.Event) {
 	return events
 }
 
-// take returns the events that were sent since the last call, and those of the current state.
+// take returns the events that were sent since the last call, and the events of the current state.
 func (s *sent) take() (events, state []event.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -80,7 +80,7 @@ func (w *life) event(of reference, kind string, at time.Time, which ...string) e
 	}
 }
 
-// workloads returns the creations of the workloads in the book, the oldest first.
+// workloads returns the creations of the workloads in the book, oldest first.
 func (b *book) workloads() (created []event.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,7 +91,7 @@ func (b *book) workloads() (created []event.Event) {
 	return created
 }
 
-// gpuPods returns the pods that are known to request GPUs, the oldest first.
+// gpuPods returns the pods that are known to request GPUs, oldest first.
 func (b *book) gpuPods(all []any) (pods []*pod) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,8 +114,8 @@ func (b *book) requestsGPU(p *pod) bool {
 	})
 }
 
-// current yields the events that lead to the current state, also those of pods that ended before the
-// term.
+// current yields the events that lead to the current state, including events of pods that ended
+// before the term.
 func (w *Workloads) current(b *book, pods cache.Store) iter.Seq[[]byte] {
 	return func(yield func(line []byte) bool) {
 		for _, e := range b.workloads() {

@@ -56,7 +56,7 @@ func (l *eventLog) writeSnapshot(p *pod) {
 	l.write(e, podMessage, l.opts.Snapshots == snapshotsLog, true)
 }
 
-// writeNews writes the events of workloads, in the log only those since a moment.
+// writeNews writes the events of workloads, in the log only events since a moment.
 func (l *eventLog) writeNews(news []event.Event, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

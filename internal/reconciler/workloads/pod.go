@@ -50,7 +50,7 @@ func (p *pod) GetObjectMeta() metav1.Object {
 }
 
 // Keep reduces a pod that requests a GPU, or that has a claim that may request one, to the part
-// that is kept in memory, and drops other pods. One goroutine may call it at a time, also while Run
+// that is kept in memory, and drops other pods. One goroutine may call it at a time, even while Run
 // runs.
 func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok bool) {
 	amounts, claims := w.requests(from), claimNames(from)

@@ -64,7 +64,7 @@ func workloadLine(o *metav1.PartialObjectMetadata, parent string) string {
 	return fmt.Sprintf(`gpuledger_workload_info{kind=%q,name=%q,namespace=%q,parent_uid=%q,uid=%q} 1`, o.Kind, o.Name, o.Namespace, parent, o.UID)
 }
 
-// TestBarePod checks that a pod without a controller is its own workload, also if it owns other
+// TestBarePod checks that a pod without a controller is its own workload, even if it owns other
 // pods, like the driver of a Spark job.
 func TestBarePod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

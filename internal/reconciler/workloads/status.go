@@ -96,7 +96,7 @@ func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 }
 
 // firstStart returns when the first run of a container started, zero if the status does not have
-// that run. The last termination is that of the run with the number of restarts if the container
+// that run. The last termination belongs to the run with the number of restarts if the container
 // waits, else of the run before.
 func firstStart(c *corev1.ContainerStatus) time.Time {
 	state, run := c.LastTerminationState, c.RestartCount

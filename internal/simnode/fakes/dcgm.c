@@ -17,7 +17,7 @@
  *                              requests although they are not watched:
  *                              dcgmNotWatched, uuid, -16, kind/entity/field.
  *
- * Further records of the state file, in addition to those of the driver:
+ * Further records of the state file, in addition to the driver's records:
  *
  *   engine   library version       of this library and of the engine, such as 4.6.1
  *            up=0                  connections are refused
@@ -30,7 +30,7 @@
  *   xid      gi                    the GPU instance; the whole board if absent
  *   fault    gpu call do           as in nvml.c; calls have the names of dcgm_agent.h
  *                                  without versions. The call field:<id> selects the
- *                                  values of a field, call=* those of all fields:
+ *                                  values of a field, call=* the values of all fields:
  *            fail:<dcgmReturn_t>   the return code of a call, or the status of a value
  *            delay:<ms> hang       a call takes this long, or does not return
  *            blank                 no value, and status 0
@@ -48,7 +48,7 @@
  *   - A field that NVML does not support is blank with status 0.
  *   - Names of groups, and the limit of 64 groups of each kind, apply to the engine.
  *   - Watches outlive their group. Everything ends with the connection.
- *   - One invalid pair fails a watch, of which a part is then in effect.
+ *   - One invalid pair fails a watch, which is then partly in effect.
  *   - There is no data before the first XID.
  *   - Global fields belong to the system.
  *   - A read allocates a message of 4 MB in the thread of its caller, and receives one of
@@ -548,7 +548,7 @@ static char type_of(unsigned short id)
     return id >= FIRST_PROFILING && id < FIRST_PROFILING + 100 ? DCGM_FT_DOUBLE : DCGM_FT_INT64;
 }
 
-/* XIDs are declared for compute instances, but those of a whole board belong to the GPU. */
+/* XIDs are declared for compute instances, but the XIDs of a whole board belong to the GPU. */
 static dcgm_field_entity_group_t level_of(unsigned short id)
 {
     if (id < 10)

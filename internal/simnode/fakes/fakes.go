@@ -27,7 +27,7 @@ var sources embed.FS
 type library struct {
 	name    string // its soname, which is also the name of its file
 	source  string
-	binding string // the module whose headers it is compiled against; empty if there is none
+	binding string // the module with the headers that it is compiled against; empty if there is none
 	headers string // their folder in the module
 }
 

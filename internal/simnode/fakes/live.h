@@ -160,7 +160,7 @@ static unsigned int open_context(const struct work *w, long long at, unsigned lo
     return n ? open[k % n] : 0;
 }
 
-/* Returns the first program that worked among those with an open context, or 0. */
+/* Returns the first program with an open context that worked, or 0. */
 static unsigned int first_worker(const struct work *w, long long at)
 {
     for (int i = 0; i < w->runs.n && w->runs.at[i].from <= at; i++)

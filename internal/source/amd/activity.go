@@ -91,10 +91,10 @@ const engines = 2
 // clients, as a share of the time, that does not mean other work.
 const noise = 0.05
 
-// weigh divides the GPU's activity between its processes. Clients of DRM get their busy time. The
-// rest is divided between the other processes by their occupancy at one moment; a single other
-// process gets the whole rest. If the GPU worked and no process had work, or if a busy time is
-// impossible, the activity is unknown.
+// weigh divides the GPU's activity between its processes. DRM clients get their busy time. The rest
+// is divided between the other processes by their occupancy at one moment; a single other process
+// gets the whole rest. If the GPU worked and no process had work, or if a busy time is impossible,
+// the activity is unknown.
 func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu.Span) {
 	busy := out.Gauges[gpu.Utilization]
 	if busy == nil || !out.ContextsKnown {

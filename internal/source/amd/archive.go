@@ -31,9 +31,9 @@ var ofDevice = []string{
 }
 
 // Archive writes a tar archive of the files that the source reads on this machine, so that the
-// machine can be replayed by a test. Unique ids, also of hives, and serial numbers are replaced by
-// invented ones, numbered as they are found. A file that cannot be read is omitted. It fails if the
-// driver is not loaded, and hangs if a GPU hangs.
+// machine can be replayed by a test. Unique ids, including ids of hives, and serial numbers are
+// replaced by invented ones, numbered as they are found. A file that cannot be read is omitted. It
+// fails if the driver is not loaded, and hangs if a GPU hangs.
 func Archive(w io.Writer, sys, proc string) error {
 	cards, err := scan(sys)
 	if err != nil {

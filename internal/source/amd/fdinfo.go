@@ -52,7 +52,7 @@ func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	return files, first
 }
 
-// A client is the use of a GPU through one client of DRM.
+// A client is the use of a GPU through one DRM client.
 type client struct {
 	id, address string
 	memory      uint64        // bytes

@@ -34,7 +34,7 @@ func (d *tree) work(busy time.Duration) {
 	d.addClient(200, 4, "/dev/dri/card1", "2", bus1, busy)
 }
 
-// media returns a tree with a GPU that is 80 % busy, a process of amdkfd, and clients of DRM.
+// media returns a tree with a GPU that is 80 % busy, an amdkfd process, and DRM clients.
 func media(t *testing.T) *tree {
 	d := one(t)
 	d.clients = true
@@ -132,7 +132,7 @@ func TestTwoWaiting(t *testing.T) {
 	}
 }
 
-// TestNoClients checks that clients of DRM are ignored by default, and on a divided GPU, and that
+// TestNoClients checks that DRM clients are ignored by default, and on a divided GPU, and that
 // processes with unreadable lists of files are logged once.
 func TestNoClients(t *testing.T) {
 	d := media(t)
@@ -154,7 +154,7 @@ func TestNoClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	usesOf(t, d, func() {})
-	if n := strings.Count(d.log.String(), "some clients of DRM are unknown"); n != 1 {
+	if n := strings.Count(d.log.String(), "some DRM clients are unknown"); n != 1 {
 		t.Errorf("%d lines in the log, want 1", n)
 	}
 }

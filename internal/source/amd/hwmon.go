@@ -30,7 +30,7 @@ func (r *reader) findHwmon() {
 	}
 }
 
-// readHwmon reads the power limit, and only those other values that gpu_metrics lacks, because some
+// readHwmon reads the power limit, and other values only if gpu_metrics lacks them, because some
 // files of hwmon query the firmware. Older firmware averages the power.
 func (r *reader) readHwmon(m metrics) (hwmon, error) {
 	if r.hwmon == "" {

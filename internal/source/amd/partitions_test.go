@@ -263,8 +263,8 @@ func TestAllHang(t *testing.T) {
 	}
 }
 
-// TestPositions checks that a GPU counts as many positions as it has partitions, also while it cannot
-// be identified.
+// TestPositions checks that a GPU counts as many positions as it has partitions, even while it
+// cannot be identified.
 func TestPositions(t *testing.T) {
 	d := one(t)
 	d.divide("CPX", 8)

@@ -18,7 +18,7 @@ type reader struct {
 	card      card
 	nodes     []node
 	platforms map[string]string
-	// files contains the open files of the GPU's device nodes, if clients of DRM are read. clients
+	// files contains the open files of the GPU's device nodes, if DRM clients are read. clients
 	// contains the clients of the last reading by their ids.
 	files   []clientFile
 	clients map[string]client

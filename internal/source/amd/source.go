@@ -20,7 +20,7 @@ const Vendor = "AMD"
 type Config struct {
 	// Sys and Proc are the directories where sysfs and procfs are mounted.
 	Sys, Proc string
-	// Clients makes the source read clients of DRM, which are unknown to amdkfd.
+	// Clients makes the source read DRM clients, which are unknown to amdkfd.
 	Clients bool
 	// CallTimeout is the time for which a Read waits for late GPUs. It must be positive.
 	CallTimeout time.Duration
@@ -94,7 +94,7 @@ func (s *Source) refresh() {
 	var err error
 	if s.files, err = listClientFiles(s.cfg.Proc); err != nil && !s.unread {
 		s.unread = true
-		s.cfg.Log.Warn("some clients of DRM are unknown", "err", err)
+		s.cfg.Log.Warn("some DRM clients are unknown", "err", err)
 	}
 }
 

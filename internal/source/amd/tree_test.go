@@ -23,7 +23,7 @@ type tree struct {
 	log  strings.Builder // of the source
 	// generation counts the changes of amdkfd's topology.
 	generation int
-	// clients is set if clients of DRM are read.
+	// clients is set if DRM clients are read.
 	clients bool
 }
 

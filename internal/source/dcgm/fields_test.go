@@ -225,7 +225,7 @@ func TestPageXIDs(t *testing.T) {
 }
 
 // TestPageXIDsOfMIG checks that errors of a board in MIG mode are on the GPU's series, although
-// DCGM declares the field for instances. An instance has a series only after an error of its own.
+// DCGM declares the field for instances. An instance has a series only after its own error.
 func TestPageXIDsOfMIG(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0))
 	e.cfg.Fields = parse(t, "DCGM_FI_DEV_XID_ERRORS, gauge, x")

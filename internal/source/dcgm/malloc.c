@@ -1,8 +1,8 @@
 /*
  * libdcgm allocates messages of 4 MB for each read, in the thread of its caller. By default
- * glibc gives each thread an arena of its own and keeps what was freed there, some 8 MiB for
- * every thread that ever made a call; Go makes calls from any of its threads. With one arena
- * for all of them the next read reuses the messages of the last one.
+ * glibc gives each thread its own arena and keeps freed memory there, about 8 MiB for every
+ * thread that ever made a call; Go makes calls from any of its threads. With one arena for
+ * all threads the next read reuses the messages of the last one.
  *
  * A thread keeps the arena of its first allocation, so this runs before Go starts any thread.
  *

@@ -106,7 +106,7 @@ func (d *session) refuse(f field, err error) {
 	})
 }
 
-// watchAll replaces a watch by a watch of those fields that the engine accepts, because the engine
+// watchAll replaces a watch by a watch of the fields that the engine accepts, because the engine
 // rejects all fields of a watch because of one. If the engine has no room for a group, all fields
 // are kept.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {

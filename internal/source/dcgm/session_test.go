@@ -94,7 +94,7 @@ func TestReconnect(t *testing.T) {
 }
 
 // TestPageStays checks that the last page is served for half a minute after the engine was lost,
-// also while no driver responds.
+// even while no driver responds.
 func TestPageStays(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -140,7 +140,7 @@ func TestLateAnswer(t *testing.T) {
 }
 
 // TestClockStep checks the values after the clock was set back: the engine's newest values are then
-// those from before. They are served until they expire.
+// from before the change. They are served until they expire.
 func TestClockStep(t *testing.T) {
 	e := newEngine(t, pair()...)
 	e.cfg.Fields = parse(t, temperature)
@@ -153,7 +153,7 @@ func TestClockStep(t *testing.T) {
 	s := e.open()
 	e.readAll(s)
 	back = time.Hour
-	for _, g := range e.node.GPUs { // the engine's newest values are those from before
+	for _, g := range e.node.GPUs { // the engine's newest values are from before the change
 		e.fault(g.Device.UUID, "*", "hang")
 	}
 	for passed := 0; passed < 60; passed += 10 {

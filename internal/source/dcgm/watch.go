@@ -121,7 +121,7 @@ const (
 )
 
 // retention returns the time for which the engine keeps values that are read at an interval. It is
-// longer than two updates, one of which may be late.
+// longer than two updates, and one update may be late.
 func retention(every time.Duration) time.Duration { return max(10*time.Second, 3*every) }
 
 // replace replaces a watch, or nil, by another one. An empty watch becomes nil. After an error

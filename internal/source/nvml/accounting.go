@@ -21,8 +21,8 @@ import (
 // The functions and the units of the sums are documented (nvml.h). Older drivers update accounting
 // once a second from the ring's samples (NVIDIA open-gpu-kernel-modules, gpu_acct.c). It is
 // inferred, not verified on hardware, that sampleCount counts all samples in a process's life and
-// not only those of the process, that startTime is wall-clock time, and that the last samples of a
-// process may be added after its end.
+// not only the samples of the process, that startTime is wall-clock time, and that the last samples
+// of a process may be added after its end.
 type accounts struct {
 	at time.Duration // end of the sums, boot clock
 	of map[uint32]account

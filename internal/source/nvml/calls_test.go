@@ -38,7 +38,7 @@ func eight() gputest.Node {
 // An effect removes the values of a GPU that are unknown while a call fails.
 type effect func(*gputest.GPU)
 
-// nothing is the effect of a failing call whose values are not needed.
+// nothing is the effect of a failing call that returns no needed value.
 func nothing(*gputest.GPU) {}
 
 // A call is a function of the driver, with the values that are missing while it fails.

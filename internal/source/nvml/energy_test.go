@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// readFields reads a GPU of which the driver reports the given fields only.
+// readFields reads a GPU with a driver that reports only the given fields.
 func readFields(t *testing.T, fields string) gpu.Report {
 	t.Helper()
 	n := gputest.Node{GPUs: []gputest.GPU{gputest.Bare(0)}}

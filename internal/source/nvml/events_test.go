@@ -74,7 +74,7 @@ func TestXIDRefused(t *testing.T) {
 	wantXIDs(t, s, gpu.DriverEvent{UUID: two, Code: 64})
 }
 
-// TestXIDRefusedLater checks that a GPU whose events a reloaded driver refuses no longer reports them.
+// TestXIDRefusedLater checks that a GPU reports no events after a reloaded driver refuses them.
 func TestXIDRefusedLater(t *testing.T) {
 	d, clock := newDriver(t, pair()), gputest.NewClock()
 	s := d.open(clock.Now)
@@ -143,7 +143,7 @@ func TestXIDOfTheOthers(t *testing.T) {
 	}
 }
 
-// TestXIDTimeoutAtOnce checks that the loop does not spin with a driver whose waits return at once.
+// TestXIDTimeoutAtOnce checks that the loop does not spin if the driver's wait returns at once.
 func TestXIDTimeoutAtOnce(t *testing.T) {
 	d := newDriver(t, pair())
 	s := d.open(gputest.NewClock().Now)

@@ -58,7 +58,7 @@ func wantEight(t *testing.T, when string, s *nvml.Source, affected int, e effect
 	}), affected, e)
 }
 
-// checkEight checks a report of the eight GPUs, of which one is affected.
+// checkEight checks a report of the eight GPUs, one of which is affected.
 func checkEight(t *testing.T, when string, report gpu.Report, affected int, e effect) {
 	t.Helper()
 	if t.Failed() {

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// A gate protects every driver call. It lets calls of the open session pass and counts those in
+// A gate protects every driver call. It lets calls of the open session pass and counts the calls in
 // flight, so that the driver is never called before it is initialised and never shut down during a
 // call.
 type gate struct {

@@ -88,9 +88,9 @@ func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// readSharedMemory reads the machine's memory as the total memory of a GPU that has no memory of
-// its own, such as GB10, where the driver does not support the call. Others also use the machine's
-// memory, so memory in use is reported only for processes.
+// readSharedMemory reads the machine's memory as the total memory of a GPU without its own memory,
+// such as GB10, where the driver does not support the call. Others also use the machine's memory,
+// so memory in use is reported only for processes.
 func (g *gpuReader) readSharedMemory(r *gpu.Reading) {
 	if g.procFS == "" {
 		return

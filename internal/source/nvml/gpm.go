@@ -27,7 +27,7 @@ type gpm struct {
 	moved bool // the last look took samples
 }
 
-// A pair contains the two newest samples of an instance's counters, the newer one first.
+// A pair contains the two newest samples of an instance's counters, newest first.
 type pair struct {
 	samples [2]gonvml.GpmSample
 	taken   [2]time.Duration // boot clock; 0 if not taken

@@ -297,8 +297,8 @@ func TestStaleInstances(t *testing.T) {
 	}
 }
 
-// TestLateInstances checks that the content of a late reading is reported with the next one, also
-// if that one is too early for samples of its own.
+// TestLateInstances checks that the content of a late reading is reported with the next one, even
+// if that reading is too early for new samples.
 func TestLateInstances(t *testing.T) {
 	for _, soon := range []time.Duration{50 * time.Millisecond, time.Second} {
 		t.Run(soon.String(), func(t *testing.T) {

@@ -95,7 +95,7 @@ var (
 // linkStates are the labels of links by their state (nvml.h, NVML_NVLINK_STATE_*).
 var linkStates = [][]string{{"inactive"}, {"active"}, {"sleep"}, {"traffic_disabled"}}
 
-// healthCalls are the values that have calls of their own.
+// healthCalls are the values that have their own calls.
 var healthCalls = []struct {
 	symbol string
 	read   func(device) ([]gpu.HealthValue, ret)

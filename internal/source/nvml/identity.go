@@ -56,8 +56,8 @@ func (g *gpuReader) maxPower() (gpu.Watts, ret) {
 }
 
 // platform converts the driver's response. go-nvml requests version 1 of the struct, in which the
-// chassis serial number is called the rack's GUID; layout and length are those of version 2. A byte
-// of 0xff means unknown.
+// chassis serial number is called the rack's GUID; layout and length equal version 2. A byte of
+// 0xff means unknown.
 func platform(info gonvml.PlatformInfo) gpu.Platform {
 	return gpu.Platform{
 		ChassisSerial: chassis(info.ChassisSerialNumber[:]),

@@ -84,8 +84,8 @@ type agreement struct {
 }
 
 const (
-	// disagreement is the relative difference from which counter and samples are considered to
-	// cover different hardware.
+	// disagreement is the relative difference at which counter and samples are considered to cover
+	// different hardware.
 	disagreement = 0.15
 	// forgetting is the factor by which the weight of earlier comparisons decreases.
 	forgetting = 0.98

@@ -37,7 +37,7 @@ func bursts(random *rand.Rand, work, pause float64) pattern {
 
 func never(int) bool { return false }
 
-// sharers returns two to ten owners of which half work, by run.
+// sharers returns two to ten owners, half of which work, by run.
 func sharers(run int, averaging int) *quietWorld {
 	random := rand.New(rand.NewPCG(uint64(run), 2))
 	n := 2 + run%9
@@ -57,7 +57,7 @@ func sharers(run int, averaging int) *quietWorld {
 }
 
 // TestIdlePowerOfSharedGPUs checks that the idle power of GPUs with two to ten owners is measured,
-// although they are seldom quiet for seconds, for each kind of power sensor.
+// although they are rarely quiet for seconds, for each kind of power sensor.
 func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it")

@@ -37,7 +37,7 @@ type gpuReader struct {
 	gpm *gpm
 	// oversized is the error that there are too many processes.
 	oversized error
-	// events is the set with which the GPU was last registered.
+	// events is the set that the GPU was last registered with.
 	events *eventSet
 }
 

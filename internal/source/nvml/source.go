@@ -161,7 +161,7 @@ func (s *Source) reopen(old *session, release *Release) opened {
 	return opened{session: newSession(s.cfg, &s.gate, lib, s.memories, release)}
 }
 
-// Close prevents further calls, waits for those in flight and shuts the driver down. If a call does
+// Close prevents further calls, waits for calls in flight and shuts the driver down. If a call does
 // not return in time, the driver stays open, because a shutdown during a call would crash. The
 // source cannot be read afterwards.
 func (s *Source) Close(wait time.Duration) error {

@@ -425,7 +425,7 @@ func TestMemoryOfAnOldGPU(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), n)
 }
 
-// TestSharedMemory reads a GPU that has no memory of its own, beside one whose memory cannot be read for a
+// TestSharedMemory reads a GPU without its own memory, beside one whose memory cannot be read for a
 // while.
 func TestSharedMemory(t *testing.T) {
 	n := pair()

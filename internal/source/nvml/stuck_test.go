@@ -79,8 +79,8 @@ func TestStaleReading(t *testing.T) {
 	}
 }
 
-// TestLateSamples checks that the samples of a late reading are reported together with those of the
-// next one.
+// TestLateSamples checks that the samples of a late reading are reported together with the samples
+// of the next one.
 func TestLateSamples(t *testing.T) {
 	const call = "nvmlDeviceGetProcessUtilization"
 	clock := gputest.NewClock()

@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// TestThrottled checks the throttled time by cause of a driver with counters, a driver with the current reasons only, and
-// a driver with neither. The bits are those of nvml.h: 0x20 software for heat, 0x40 hardware for heat, 0x80 power brake.
+// TestThrottled checks the throttled time by cause of a driver with counters, a driver with the
+// current reasons only, and a driver with neither. The bits are defined in nvml.h: 0x20 software
+// for heat, 0x40 hardware for heat, 0x80 power brake.
 func TestThrottled(t *testing.T) {
 	type times = gpu.ThrottledTimes
 	counters := func(software, hardware, brake time.Duration) string {

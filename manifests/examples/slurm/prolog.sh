@@ -1,5 +1,6 @@
 #!/bin/sh
-# Prolog of Slurm for gpuledger: writes which job holds which GPU. It never fails, because Slurm drains a node whose prolog fails.
+# Slurm prolog for gpuledger: writes which job holds which GPU. It never fails, because Slurm drains
+# a node whose prolog fails.
 set -f
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 dir=${GPULEDGER_HELD_DIR:-/run/gpuledger-held} job=$SLURM_JOB_ID gpus=${CUDA_VISIBLE_DEVICES:-$SLURM_JOB_GPUS}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// length is the length of a case. It is half of that for other ways to take samples, of which only
+	// length is the length of a case. It is half of that for other ways to take samples, where only
 	// means are reported.
 	length = 10 * time.Minute
 	// light is the length of a simulation of a light load.

@@ -12,7 +12,8 @@ import (
 // GPU, or to be charged less for her work. The tenant victim shares the GPU with her.
 type Cheat struct {
 	Name string
-	// Load is her work at a power, by the driver's way to sample. Lifetime is that of her processes.
+	// Load is her work at a power, by the driver's way to sample. Lifetime is the lifetime of her
+	// processes.
 	Load     func(Driver) Load
 	Watts    float64
 	Lifetime time.Duration

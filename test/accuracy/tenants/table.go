@@ -130,9 +130,9 @@ func signed(share float64) string {
 	return strings.Replace(fmt.Sprintf("%+.1f", 100*share), "-", "−", 1)
 }
 
-// CheatTable returns the most that each cheat moves to the victim, in percent of the GPU's energy: if
-// samples name a process while nothing runs, and if they do not, also with a configured idle power. Energy
-// that the victim is spared is not counted.
+// CheatTable returns the most that each cheat moves to the victim, in percent of the GPU's energy:
+// if samples name a process while nothing runs, and if they do not, including with a configured
+// idle power. Energy that the victim is spared is not counted.
 func CheatTable(length time.Duration) (*markdown.Table, error) {
 	attack := Attack{Length: length}
 	t := markdown.NewTable("mallory's trick", "samples name a process", "worst scene", "configured", "samples name none", "worst scene", "configured")

@@ -62,7 +62,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// appended returns the rows of a table except those of the cluster "other", as in [table.Format].
+// appended returns the rows of a table except the rows of the cluster "other", as in
+// [table.Format].
 func appended(t *testing.T, db query, of table.Table, text string) (all [][]string) {
 	t.Helper()
 	var columns []string

@@ -320,7 +320,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// checkViews checks that stays and statements are those of the views of the database, to the millijoule.
+// checkViews checks that stays and statements equal the views of the database, to the millijoule.
 func checkViews(t *testing.T, db query, url, end string) {
 	t.Helper()
 	var stays []string

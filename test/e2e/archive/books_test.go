@@ -38,8 +38,8 @@ type books struct {
 	name    string
 	began   time.Time // of the scrapes, in real time
 	record  *foldtest.Store
-	// latest are the counters at the last scrape of this boot, filed those of earlier boots, by
-	// metric and account.
+	// latest are the counters at the last scrape of this boot, filed the counters of earlier boots,
+	// by metric and account.
 	latest, filed map[string]int64
 }
 

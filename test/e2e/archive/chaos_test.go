@@ -39,10 +39,10 @@ const (
 	maxWatts = 1000
 )
 
-// TestChaos runs an archive with a database and a folder on a disk of its own. Senders post hostile
-// events, the store returns hostile responses, the disk fills, the database is killed, and the archive
-// is stopped. Every event that the archive accepted with status 200 must be in both sinks, once,
-// and every hour must have the energy of the simulated fleet.
+// TestChaos runs an archive with a database and a folder on a separate disk. Senders post hostile
+// events, the store returns hostile responses, the disk fills, the database is killed, and the
+// archive is stopped. Every event that the archive accepted with status 200 must be in both sinks,
+// once, and every hour must have the energy of the simulated fleet.
 func TestChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {

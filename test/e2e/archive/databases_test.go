@@ -57,7 +57,7 @@ type server struct {
 	// create creates an empty database. The URL is that of the flag; queries name the tables
 	// without a schema.
 	create func(t *testing.T, name string) (url string, db query)
-	// elsewhere queries a database in a session whose time zone is not UTC.
+	// elsewhere queries a database in a session with a time zone other than UTC.
 	elsewhere func(name string) query
 	// script runs a script with the client program of the database.
 	script func(t *testing.T, name, script string)

@@ -27,8 +27,8 @@ import (
 // team is the namespace of the pods.
 const team = "research"
 
-// TestEvents checks that the events of a real API server's pods reach a database once each, also when
-// the archive or the database is down for a while and the reconciler is killed.
+// TestEvents checks that the events of a real API server's pods reach a database once each, even
+// when the archive or the database is down for a while and the reconciler is killed.
 func TestEvents(t *testing.T) {
 	w := newPods(t)
 	db := startPostgres(t)

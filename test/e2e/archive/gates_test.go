@@ -97,8 +97,9 @@ func TestLagging(t *testing.T) {
 	accepted(t, folder, 3, args...)
 }
 
-// TestOvercharged checks that an hour is refused from whose middle on a rule of a vmagent drops the counters
-// of the boards: their pods would be charged for more energy than the boards have used.
+// TestOvercharged checks that an hour is refused if a vmagent rule drops the counters of the boards
+// from the middle of the hour on: their pods would be charged for more energy than the boards have
+// used.
 func TestOvercharged(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()
@@ -179,7 +180,7 @@ func TestOutage(t *testing.T) {
 	accept(t, folder, 12, "--store.url="+url, "--store.type=thanos", "--to="+began.Add(12*time.Hour).Format(time.RFC3339), "--reason=nodes were removed")
 }
 
-// TestDownsampled checks that hours of which a bucket has only downsampled blocks are refused.
+// TestDownsampled checks that hours with only downsampled blocks in a bucket are refused.
 func TestDownsampled(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()

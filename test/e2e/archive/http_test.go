@@ -105,7 +105,7 @@ func sameRows(t *testing.T, folder, text string) {
 }
 
 // TestHTTP checks that a receiver has the rows of a folder after kills at random moments, and after
-// errors of its own; and that standard output has them.
+// errors of the receiver; and that standard output has them.
 func TestHTTP(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, began, 10, 4, "cluster", "east").Run(hours * 60)

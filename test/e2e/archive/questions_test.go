@@ -316,7 +316,7 @@ func fileAll(t *testing.T, sink closer) {
 	}
 }
 
-// compareViews compares the rows of all views with those of another database, and keeps them.
+// compareViews compares the rows of all views with the views of another database, and keeps them.
 func compareViews(t *testing.T, name string, db query, views map[string][]string) {
 	t.Helper()
 	for view, order := range map[string]string{

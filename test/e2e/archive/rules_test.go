@@ -15,8 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// TestAskRules checks that statements by recording rules have the amounts and costs of those by samples, for pods and
-// units.
+// TestAskRules checks that statements by recording rules have the same amounts and costs as
+// statements by samples, for pods and units.
 func TestAskRules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make e2e runs it")

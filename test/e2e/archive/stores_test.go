@@ -13,9 +13,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// TestStores checks that all stores give the same files: Prometheus of two versions, whose answers
-// have no external labels, a Thanos Query, and VictoriaMetrics. The fleet is so large that it is
-// read in shards.
+// TestStores checks that all stores give the same files: two versions of Prometheus (without
+// external labels in responses), a Thanos Query, and VictoriaMetrics. The fleet is so large that it
+// is read in shards.
 func TestStores(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()

@@ -13,7 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestUnknownPods checks the pods that no series names in databases, also in tables of the previous version.
+// TestUnknownPods checks the pods that no series names in databases, including tables of the
+// previous version.
 func TestUnknownPods(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {

@@ -90,9 +90,10 @@ func sorted(rows []map[string]any) (all []string) {
 	return slices.Sorted(slices.Values(all))
 }
 
-// TestUpgrade checks that an archive of the earlier program is continued by this one: its statements of the months before and over
-// the upgrade are equal to the digit to statements of the earlier program, which files all hours in a folder of its own. Then
-// it checks what the earlier program does with the tables of this one.
+// TestUpgrade checks that an archive of the earlier program is continued by this one: its
+// statements of the months before and over the upgrade are equal to the digit to statements of the
+// earlier program, which files all hours in a separate folder. Then it checks what the earlier
+// program does with the tables of this one.
 func TestUpgrade(t *testing.T) {
 	s := foldtest.NewStore()
 	foldtest.NewFleet(s, opened, 7, 3, "cluster", "east").Run(int(closed.Sub(opened).Minutes()))

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ServiceAccount returns the access of an existing account, with a token like those of its pods:
-// signed by the API server, valid for an hour.
+// ServiceAccount returns the access of an existing account, with a token like the tokens of its
+// pods: signed by the API server, valid for an hour.
 func (c *Cluster) ServiceAccount(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: new(int64(3600))}}
 	answer, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, meta.CreateOptions{})

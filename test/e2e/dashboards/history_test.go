@@ -53,8 +53,8 @@ func (h *history) pod(serial, gpu, name string, from, to time.Duration, start, w
 	h.created("allocation", labels, from, to, start)
 }
 
-// unit adds the energy, a quarter of it idle, and the seconds, half of them active, that a unit is charged on a GPU, a share of
-// which it holds.
+// unit adds the charges of a unit that holds a share of a GPU: the energy, a quarter of it idle,
+// and the seconds, half of them active.
 func (h *history) unit(serial, gpu, name string, from, to time.Duration, watts, held float64) {
 	manager, unit, _ := strings.Cut(name, "/")
 	labels := fmt.Sprintf(`{node="a",UUID="%s",serial="%s",manager="%s",unit="%s"}`, gpu, serial, manager, unit)
@@ -83,7 +83,8 @@ func backfilled(t *testing.T, name string, length time.Duration, history []byte,
 	}
 	check(t, s.Load(t.Context(), history))
 	for _, file := range rules {
-		// The rules for namespaces read results of those for workloads, so they need a second run.
+		// The rules for namespaces read results of the rules for workloads, so they need a second
+		// run.
 		for range 2 {
 			check(t, s.Evaluate(t.Context(), file, began, began.Add(length)))
 		}

@@ -117,7 +117,7 @@ func deploymentArguments(t *testing.T) []string {
 	return c.Args
 }
 
-// access returns the flags with which the reconciler uses its service account.
+// access returns the flags that make the reconciler use its service account.
 func access(t *testing.T) []string {
 	t.Helper()
 	config, err := world.ServiceAccount(t.Context(), "gpuledger", "gpuledger-reconciler")

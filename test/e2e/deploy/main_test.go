@@ -1,8 +1,8 @@
 //go:build e2e
 
 // Package deploy_test applies the manifests with kubectl to a real API server, and checks the pods
-// that a real DaemonSet controller creates. Device plugins are DaemonSets like those of NVIDIA's
-// installers. There is no kubelet, so no pod starts.
+// that a real DaemonSet controller creates. Device plugins are DaemonSets as NVIDIA's installers
+// create them. There is no kubelet, so no pod starts.
 package deploy_test
 
 import (

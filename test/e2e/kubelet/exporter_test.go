@@ -74,7 +74,7 @@ func inPod(t *testing.T) string {
 	return script.String() + `exec "$0" "$@"`
 }
 
-// checkPage checks that names, UIDs and container ids are those of containerd, that no process is
+// checkPage checks that containerd has the same names, UIDs and container ids, that no process is
 // unmapped, and that the books balance.
 func checkPage(t *testing.T, p page, all []running) {
 	t.Helper()

@@ -86,8 +86,8 @@ func moveIn(dir string) error {
 	return nil
 }
 
-// shadow mounts a copy over a file of the kernel. Writes go to the copy, so the machine's own
-// settings do not change and need no restoration.
+// shadow mounts a copy over a kernel file. Writes go to the copy, so the machine's own settings do
+// not change and need no restoration.
 func shadow(dir, file string) error {
 	value, err := os.ReadFile(file)
 	if err != nil {

@@ -85,7 +85,7 @@ func (c container) manifest() map[string]any {
 
 // The pods of the tests cover two containers in a pod, and every QoS class, since each class has
 // another place among the cgroups. They also cover the UIDs that the kubelet generates for
-// manifests (32 digits) and those of the API server (UUIDs).
+// manifests (32 digits) and the UIDs of the API server (UUIDs).
 
 // trainer returns a Burstable pod. The kubelet generates its UID.
 func trainer() pod {

@@ -24,8 +24,8 @@ type history struct {
 	began    time.Time
 }
 
-// stand adds a page that is valid from one minute to another, the last one included. The programs'
-// own runtime metrics are omitted.
+// stand adds a page that is valid from one minute through another. The programs' own runtime
+// metrics are omitted.
 func (h *history) stand(page exposition.Page, from, to int) {
 	for name, mf := range page {
 		if !strings.HasPrefix(name, "kube_") && !strings.HasPrefix(name, "gpuledger_") {

@@ -22,7 +22,7 @@ import (
 
 const scrapeConfig = "../../../manifests/prometheus/scrape.yaml"
 
-// zeros is the feature with which Prometheus counts the increase before its first scrape.
+// zeros is the feature that makes Prometheus count the increase before its first scrape.
 const zeros = "--enable-feature=created-timestamp-zero-ingestion"
 
 // TestScrapeConfig checks that the scrape configuration is valid for a server and for an agent.

@@ -90,7 +90,7 @@ func serveExporters(b *testing.B, nodes int) (ports []int32) {
 	return ports
 }
 
-// fleetPage returns the inventory of a node like those of an NVL72 rack: 18 trays in a chassis.
+// fleetPage returns the inventory of a node as in an NVL72 rack: 18 trays in a chassis.
 func fleetPage(i int) inventory.Page {
 	p := page(nodeName(i))
 	for n := range gpusPerNode {
@@ -216,7 +216,7 @@ func runningStatus() core.PodStatus {
 	return status
 }
 
-// filler returns labels or annotations like those of other programs.
+// filler returns labels or annotations as other programs write them.
 func filler(prefix string, n int) map[string]string {
 	all := make(map[string]string)
 	for i := range n {

@@ -31,8 +31,8 @@ func nodeWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	}))(t)
 }
 
-// allWrites returns all write requests of the account since then, except those for the Lease, which
-// its holder renews.
+// allWrites returns all write requests of the account since then, except the writes of the Lease,
+// which its holder renews.
 func allWrites(t testing.TB, since *cluster.Audit) []cluster.Request {
 	t.Helper()
 	return must(since.Requests(func(r *cluster.Request) bool {

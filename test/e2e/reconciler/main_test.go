@@ -18,7 +18,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// The folders with the policy and the roles for reading, and with those for writing.
+// The folders with the policy and the roles for reading, and with the roles for writing.
 const (
 	manifests = "../../../manifests/base/reconciler"
 	writes    = "../../../manifests/components/labels"

@@ -59,8 +59,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHangingWrites checks that hanging writes time out, also if all concurrent ones hang, and that
-// all Nodes are written afterwards.
+// TestHangingWrites checks that hanging writes time out, even if all concurrent writes hang, and
+// that all Nodes are written afterwards.
 func TestHangingWrites(t *testing.T) {
 	p := newProxy(t)
 	nodes := []*node{newNode(t, "a", "1"), newNode(t, "b", "2"), newNode(t, "c", "3"), newNode(t, "d", "4"), newNode(t, "e", "5")}

@@ -130,7 +130,7 @@ func askModels(t *testing.T, url, binary string, args []string) {
 		statementOf(t, binary, "model", "cost", append(args, "--prices="+prices)...))
 }
 
-// The lines of a statement that are no groups.
+// The lines of a statement that are not groups.
 const total, unattributed = "total", "unattributed"
 
 // statementOf returns an amount of the lines of a statement by a column, such as their energy in millijoules.

@@ -148,7 +148,7 @@ func expect(expr string, at time.Duration, want map[string]float64) expressionTe
 }
 
 // test lets promtool evaluate the rules along the history from a phase on, and then the
-// expressions, whose times count from there.
+// expressions, at times relative to that phase.
 func evaluate(t *testing.T, h *worlds.History, phase, evaluate time.Duration, tests []expressionTest) {
 	t.Helper()
 	promtoolTest(t, map[string]any{"evaluation_interval": evaluate.String(), "fuzzy_compare": true}, []testGroup{groupOf(h, phase, tests)})

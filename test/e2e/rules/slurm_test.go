@@ -56,7 +56,8 @@ func TestSlurmRules(t *testing.T) {
 	}
 }
 
-// TestSlurmQuery checks that the query of docs/slurm.md has one row for each job, also if two pages describe it.
+// TestSlurmQuery checks that the query of docs/slurm.md has one row for each job, even if two pages
+// describe it.
 func TestSlurmQuery(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/slurm.md")
 	check(t, err)

@@ -130,7 +130,8 @@ func start(t *testing.T, pid int, flags ...string) *machine {
 
 var pids = regexp.MustCompile(`\tpid=\d+`)
 
-// withPID copies the driver's state with one PID for all processes, those of other GPUs included.
+// withPID copies the driver's state with one PID for all processes, including processes of other
+// GPUs.
 func withPID(from, to string, pid int) error {
 	text, err := os.ReadFile(from)
 	if err != nil {

@@ -47,8 +47,8 @@ func meter(gpu, minute int) int64 {
 	return int64(minute)*33_000_000 + int64((x^x>>29)%20_000_000)
 }
 
-// restarted is the minute of the last restart of a node. The first ones are those of node 2 at the
-// start, and of node 1 a day later.
+// restarted is the minute of the last restart of a node. The first ones belong to node 2 at the
+// start, and to node 1 a day later.
 func restarted(node, minute int) int {
 	day := minute / minutesOfDay
 	return (day - (day+node+daysUp-2)%daysUp) * minutesOfDay

@@ -163,7 +163,7 @@ type mixedTimes struct {
 }
 
 const (
-	// momentary is the longest averaging time with which power samples are considered to be of one
+	// momentary is the longest averaging time at which a power sample counts as the power of one
 	// moment.
 	momentary = 60 * time.Millisecond
 	// enoughMixed is the number of power samples for a comparison of the shares.
