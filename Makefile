@@ -1,5 +1,5 @@
 # `make help` lists the most useful targets, which have two number signs. `make help-all` also lists
-# targets with one. CONTRIBUTING.md describes all that a contributor calls.
+# targets with one. CONTRIBUTING.md describes every target that a contributor needs.
 #
 # Go decides what to rebuild, so almost every target is phony.
 
@@ -44,10 +44,10 @@ TESTS := -trimpath -ldflags "-s -w $(LAZY)"
 # another user.
 BUILD := go build -trimpath -buildvcs=false
 
-# Packages are built before the tests run, so that no compiler slows a test down.
+# Packages are built before the tests run, so that the compiler does not slow a test down.
 LIBRARIES = $$(go list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./...)
 
-# The packages with the longest tests start first, so that none of them runs alone at the end.
+# The packages with the longest tests start first, so that no package runs alone at the end.
 LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app ./internal/archive
 
 # SQLite is translated from C. Its driver returns the address of a pinned Go variable, which the
@@ -65,7 +65,7 @@ STAMP = -X $(VERSION_PACKAGE).Version=$(VERSION) -X $(VERSION_PACKAGE).Revision=
 
 # Tools have their own modules. Go builds them once and keeps them in its build cache.
 GOLANGCI_LINT := go tool -modfile=tools/golangci-lint/go.mod golangci-lint
-# It prints the reasons of skipped tests.
+# It prints the reasons for skipped tests.
 GOTESTSUM     := go tool -modfile=tools/gotestsum/go.mod gotestsum --format=pkgname --format-hide-empty-pkg --format-icons=text --
 KUSTOMIZE     := go tool -modfile="$(CURDIR)/tools/kustomize/go.mod" kustomize
 GOVULNCHECK   := go tool -modfile=tools/govulncheck/go.mod govulncheck
@@ -86,7 +86,7 @@ PROMETHEUS_OLDEST := tools/servers prometheus-oldest github.com/prometheus/prome
 THANOS := GOFLAGS="$$(go env GOFLAGS) -tags=netgo,slicelabels" tools/servers thanos github.com/thanos-io/thanos/cmd/thanos
 # A gateway in front of a folder, with signatures and conditional writes.
 S3 := tools/servers versitygw github.com/versity/versitygw/cmd/versitygw
-# DuckDB is a package of npm, installed once.
+# DuckDB is an npm package, installed once.
 DUCKDB := cd tools/duckdb && { [[ node_modules/.package-lock.json -nt package-lock.json ]] || npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2; } && pwd
 RULERS := tools/servers rulers github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert github.com/prometheus/alertmanager/cmd/alertmanager
 VICTORIA := tools/servers victoriametrics $(addprefix github.com/VictoriaMetrics/VictoriaMetrics/app/,victoria-metrics vmagent)
@@ -122,8 +122,8 @@ IN_PREVIOUS   = GPULEDGER_E2E_PREVIOUS="$$(tools/previous)"
 E2EARGS       = -tags e2e -trimpath -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
 E2E           = go test $(E2EARGS)
 
-# The temporary files of these targets are in memory, if there is enough of it. Those of e2e are
-# not: Prometheus reserves space in its files, which then takes memory.
+# The temporary files of these targets are in memory, if there is enough of it. The files of e2e are
+# on disk: Prometheus reserves space in its files, which would take memory.
 IN_MEMORY := test test-realtime check rendered race real fuzz bench-blindness
 $(IN_MEMORY): export TMPDIR := $(if $(wildcard tools/tempdir),$(shell tools/tempdir))
 

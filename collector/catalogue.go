@@ -301,7 +301,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	gpuIdlePowerInfo: {
 		Family: familyEnergy, Name: "gpuledger_gpu_idle_power_info", Type: gauge,
 		Labels: plus(ofGPU, "source"),
-		Help:   "Source of the idle power: measured, configured, stored, peer or limit. All but the first are estimates.",
+		Help:   "Source of the idle power: measured, configured, stored, peer or limit. All except measured are estimates.",
 	},
 
 	containerInfo: {

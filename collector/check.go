@@ -32,8 +32,8 @@ func (c *Collector) mustRender() {
 	}
 }
 
-// fullSnapshots returns snapshots with something in every field, with and without all conditions,
-// for every kind of owner that has accounts.
+// fullSnapshots returns snapshots with a value in every field, with and without all conditions, for
+// every kind of owner that has accounts.
 func fullSnapshots() (all []*gpu.Snapshot) {
 	for _, conditions := range []bool{true, false} {
 		for _, kind := range gpu.AccountKinds() {

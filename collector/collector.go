@@ -25,7 +25,7 @@ func (o Options) hides(m metric.Metric) bool {
 }
 
 // Collector renders one page of the latest snapshot. It is safe for concurrent use if the function
-// that returns the snapshot is.
+// that returns the snapshot is safe, too.
 //
 // It is a [prometheus.Collector], which can be registered, and a
 // [prometheus.TransactionalGatherer], which is much faster: a registry creates, checks and

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// FieldsPath is the path of the field page. It is separate, so that no sum over it and the main
-// page counts twice.
+// FieldsPath is the path of the field page. It is separate, so that sums over the main page do not
+// count its series twice.
 const FieldsPath = "/gpu/metrics"
 
 // The names of the node label on the field page: the name in dcgm-exporter up to 4.8.2, and the
@@ -50,7 +50,7 @@ type fieldRow struct {
 	labels []*dto.LabelPair // by name
 }
 
-// equal reports whether a row has the series and values of another.
+// equal reports whether two rows have the same series and values.
 func (r fieldRow) equal(o fieldRow) bool {
 	return r.FieldRow == o.FieldRow && slices.EqualFunc(r.labels, o.labels, func(a, b *dto.LabelPair) bool {
 		return *a.Name == *b.Name && *a.Value == *b.Value

@@ -119,7 +119,7 @@ func (p *page) counter(m metricID, v float64, since time.Time, l *labelSet) {
 }
 
 // created returns the timestamp of a moment, or nil if there is none. It caches the last one,
-// because successive counters mostly have the same.
+// because successive counters mostly have the same timestamp.
 func (p *page) created(since time.Time) *timestamppb.Timestamp {
 	if since.IsZero() {
 		return nil

@@ -14,9 +14,9 @@ type ProcessMode int
 const (
 	// ProcessAlways shows the processes of every container.
 	ProcessAlways ProcessMode = iota
-	// ProcessShared shows the processes of a GPU while more than one container holds or uses
-	// it. Accounts of pods that ended do not count, so that a pod that follows another one
-	// creates no short-lived process series.
+	// ProcessShared shows the processes of a GPU while more than one container holds or uses it.
+	// Accounts of ended pods do not count, so that the next pod on the GPU creates no short-lived
+	// process series.
 	ProcessShared
 	// ProcessNever shows none.
 	ProcessNever

@@ -16,7 +16,7 @@ import (
 )
 
 // Limits of one response of the kubelet. A few bytes of it can become hundreds of bytes in memory,
-// so its parts are counted as well. The response of a kubelet with 500 pods and 1,000 devices stays
+// so its parts are limited as well. The response of a kubelet with 500 pods and 1,000 devices stays
 // below a tenth of each limit. A response that exceeds a limit is rejected as a whole, because pods
 // missing from a partial list would count as ended.
 const (

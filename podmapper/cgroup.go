@@ -109,9 +109,9 @@ func parsePath(segments []string) cgroup {
 // dashes restores the dashes of a UID. In the name of a slice a dash separates parent slices.
 var dashes = strings.NewReplacer("_", "-", `\x2d`, "-")
 
-// podOfSegment returns the unchecked UID if the segment is the cgroup of a pod. The systemd
-// driver uses kubepods[-<class>]-pod<uid>.slice, with the UID's dashes as underscores or escaped
-// as systemd does. The cgroupfs driver uses pod<uid> below kubepods[/<class>]. Elsewhere "pod"
+// podOfSegment returns the unchecked UID if the segment is the cgroup of a pod. The systemd driver
+// uses kubepods[-<class>]-pod<uid>.slice, with the UID's dashes as underscores or escaped as
+// systemd does. The cgroupfs driver uses pod<uid> below kubepods[/<class>]. In other places "pod"
 // in a name has no meaning.
 func podOfSegment(s string, above []string) (uid string, ok bool) {
 	if slice, ok := strings.CutSuffix(s, ".slice"); ok {

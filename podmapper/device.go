@@ -98,8 +98,8 @@ func parseNode(id string) (gpu.DeviceName, bool) {
 func node(minor int) string { return "nvidia" + strconv.Itoa(minor) }
 
 // parseAMD parses the name of a device in sysfs, as AMD's device plugin does: a PCI address or
-// amdgpu_xcp_<n>. The address of a divided GPU names its first partition. Numbers of IOMMU groups,
-// which stand for GPUs that are passed through to virtual machines, are invalid.
+// amdgpu_xcp_<n>. The address of a divided GPU names its first partition. IOMMU group numbers,
+// which identify GPUs that are passed through to virtual machines, are invalid.
 func parseAMD(id string) (gpu.DeviceName, bool) {
 	number, isPartition := strings.CutPrefix(id, "amdgpu_xcp_")
 	if !isPartition {

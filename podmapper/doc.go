@@ -15,8 +15,8 @@
 // If they identify the pod but not the container, the process belongs to the pod.
 //
 // The package calls no Kubernetes API and holds no credentials. Without all three sources the
-// processes of pods stay unmapped. An exclusive allocation does not prove that a process on the
-// GPU belongs to its holder, because a privileged process can use any GPU.
+// processes of pods stay unmapped. An exclusive allocation does not prove that a process on the GPU
+// belongs to the holder, because a privileged process can use any GPU.
 //
 // The package never guesses: it names an owner only if the UID is well formed and the sources
 // agree.

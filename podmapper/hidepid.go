@@ -16,7 +16,7 @@ import (
 )
 
 // checkHidden returns an error if the tree hides processes of other users from the exporter. A
-// process that may trace others sees all of them.
+// process that may trace other processes can read all of them.
 func checkHidden(t proc.Tree, mayTrace bool) error {
 	mounts, err := os.ReadFile(filepath.Join(t.Root, "self", "mountinfo"))
 	if err != nil {
@@ -80,7 +80,7 @@ func inGroup(group int) bool {
 	return os.Getegid() == group || err == nil && slices.Contains(groups, group)
 }
 
-// mayTrace reports whether this process has CAP_SYS_PTRACE, to which /proc hides nothing.
+// mayTrace reports whether this process has CAP_SYS_PTRACE; then /proc hides nothing.
 func mayTrace() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// identities finds the UIDs of the pods in the kubelet's lists, which contain only names. A name
-// can pass to another pod while a process of the previous pod still hangs in the driver. The
+// identities finds the UIDs of the pods in the kubelet's lists; the lists contain only names. A
+// name can pass to another pod while a process of the previous pod still hangs in the driver. The
 // devices that identified a pod are therefore stored: a pod keeps its devices until it ends, so
 // other devices under its name belong to another pod.
 //

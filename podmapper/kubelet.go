@@ -85,8 +85,8 @@ func (k kubelet) list(ctx context.Context) ([]*podresources.PodResources, error)
 // podsAPI is a client of the kubelet's Pods API, which Kubernetes 1.37 introduced.
 type podsAPI struct{ socket }
 
-// present reports whether the socket of the API exists. Its directory proves nothing, because
-// mounting creates it.
+// present reports whether the socket of the API exists. An existing directory does not prove that
+// the API exists, because mounting creates it.
 func (p podsAPI) present() bool {
 	if p.path == "" {
 		return false

@@ -91,7 +91,7 @@ func (l listing) check() error {
 	return nil
 }
 
-// allGone reports whether pods held devices and none of them is in the next list.
+// allGone reports whether pods held devices and the next list contains none of them.
 func (l listing) allGone(next listing) bool {
 	for name := range l.held {
 		if next.held[name] != nil {

@@ -23,8 +23,8 @@ const settleTime = 5 * time.Second
 const maxPodProcesses = 8
 
 // podProcesses contains processes by the UID of their pod, oldest first. A pod is alive while one
-// of its processes is. The first is the pause process, if there is one, which exists as long as its
-// pod.
+// of its processes is. The first process is the pause process, if there is one; it exists as long
+// as its pod.
 type podProcesses map[string][]gpu.ProcessID
 
 // podScan finds the pods that are alive: pods named by the cgroup of a process, including the pause

@@ -230,8 +230,8 @@ func (n *names) find(podUID, id string) *link {
 }
 
 // findTruncated finds a container by the truncated id of its link, if enough digits are left to
-// identify it. That a pod has no other link proves nothing, because the links of its other
-// containers may not exist yet.
+// identify it. A pod may have other containers although it has no other link, because their links
+// may not exist yet.
 func (n *names) findTruncated(podUID, id string) (found *link) {
 	for _, l := range n.links {
 		if len(l.id) < minIDDigits || !l.truncated() || !strings.HasPrefix(id, l.id) {

@@ -91,7 +91,7 @@ func examine(args []string) int {
 	return doctor.Run(ctx, args, doctor.Process{Out: os.Stdout, Err: os.Stderr, Program: name(), Kubectl: os.Getenv("KUBECTL")})
 }
 
-// name is the name by which the program was called, such as kubectl gpuledger for a plugin of kubectl.
+// name is the name that the program was called by, such as kubectl gpuledger for a kubectl plugin.
 func name() string {
 	return strings.Replace(filepath.Base(os.Args[0]), "kubectl-", "kubectl ", 1)
 }

@@ -21,7 +21,7 @@ const tablesTail = `
 ## Times
 
 The [documented questions](archive.md#ten-questions) on 10 million charges of 400 GPUs and 10,000 hours in PostgreSQL 15 with its default settings, in seconds,
-on two processors that other programs used, too. The column "before" has the times without sums of days. @make e2e-archive@ checks that the plans read these
+on two processors that other programs used, too. The column "before" shows the times without sums of days. @make e2e-archive@ checks that the plans read these
 sums, or partitions of the month of the question. @make bench-tables@ printed this, and fails above two seconds.
 
 | question | before | now | reads |

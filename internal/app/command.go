@@ -44,6 +44,6 @@ func cleanup(cfg Config, log *slog.Logger) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) {
 		return fmt.Errorf("cleanup: remove the directory of the Pods API: %w", err)
 	}
-	log.Info("no files of the exporter are left on this node", "state", cfg.StatePath)
+	log.Info("this node has no files of the exporter left", "state", cfg.StatePath)
 	return nil
 }

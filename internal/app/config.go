@@ -54,8 +54,8 @@ type Config struct {
 	// Sandbox enables the restrictions of [Config.SandboxRules], and with Seccomp also the
 	// restrictions of [Config.FilterRules].
 	Sandbox, Seccomp bool
-	// Serving is called once the exporter serves all its addresses, because no address is opened
-	// later. It may be nil.
+	// Serving is called when the exporter serves all its addresses; no address is opened later. It
+	// may be nil.
 	Serving func()
 	// replaced returns an error if the loaded driver library was replaced.
 	replaced func() error
@@ -92,7 +92,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.PodLogs, "path.pod-logs", "/var/log/pods", "`directory` of the pod logs, read where container log links are missing")
 	fs.StringVar(&c.PodsAPI, "kubelet.pods-api-socket", "/var/lib/kubelet/pods-api/pods-api.sock", "`socket` of the kubelet's Pods API (Kubernetes 1.37), used if it exists")
 	fs.TextVar(&c.Resources, "kubelet.resource-pattern", cli.MustPattern(podmapper.DefaultResources), "`regexp` of GPU resource names")
-	fs.TextVar(&c.Reservations, "kubelet.reservation-namespaces", cli.List(podmapper.DefaultReservations), "`namespaces` of pods that only reserve GPUs for other pods, as KAI Scheduler and Run:ai do, separated by commas")
+	fs.TextVar(&c.Reservations, "kubelet.reservation-namespaces", cli.List(podmapper.DefaultReservations), "comma-separated `namespaces` of pods that only reserve GPUs for other pods, as with KAI Scheduler and Run:ai")
 	fs.StringVar(&c.PodResources, "kubelet.pod-resources-socket", auto, podResourcesUsage)
 	fs.StringVar(&c.StatePath, "state.path", auto, "`directory` of the state file; should be cleared at every boot, such as a tmpfs; auto is "+systemState+", and $XDG_RUNTIME_DIR/gpuledger for a user who does not own it")
 	fs.StringVar(&c.Features, "nfd.features", "", "`directory` of Node Feature Discovery's feature files, to write the Node's labels; empty disables it")
@@ -111,7 +111,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.DurationVar(&c.Explain.Period, "explain.period", time.Hour, "`time` for which settled intervals are kept in memory, so that gpuledger explain can explain charges; 0 keeps none")
 	fs.IntVar(&c.Explain.Bytes, "explain.max-bytes", 1<<20, "`maximum` memory of these intervals for each GPU; the oldest are dropped first")
 	fs.BoolVar(&c.Sandbox, "sandbox", true, "restrict this process with Landlock and no_new_privs where the kernel supports it: it writes only to --state.path, --nfd.features and to devices, executes no other program, sends no signal and connects to no TCP port except the port of --dcgm.address")
-	fs.BoolVar(&c.Seccomp, "sandbox.seccomp", true, "with --sandbox, also install a system call filter: this process affects no other process, starts none, mounts nothing, and opens no port or socket family that it does not need")
+	fs.BoolVar(&c.Seccomp, "sandbox.seccomp", true, "with --sandbox, also install a system call filter: this process affects no other process, starts none, mounts nothing, and opens only the ports and socket families that it needs")
 	fs.BoolVar(&c.Version, "version", false, "print the version and exit")
 	return fs, c
 }
@@ -195,8 +195,8 @@ func (c *Config) validate() error {
 	// The board refreshes its counter every 100 ms; with shorter ticks it would appear not to
 	// change.
 	atLeast("tick", 200*time.Millisecond, c.Tick)
-	// A process that ended is remembered for half a minute, and the next tick must find it within
-	// that time.
+	// An ended process is cached for half a minute, and the next tick must find it within that
+	// time.
 	if c.Tick > 30*time.Second {
 		errs = append(errs, fmt.Errorf("--tick=%v: must be at most 30s", c.Tick))
 	}

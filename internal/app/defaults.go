@@ -40,9 +40,9 @@ func ThisMachine() Machine {
 	}}
 }
 
-// Adapt replaces the value auto of flags. Kubernetes is read in a pod, and on a machine with a kubelet's directory. Elsewhere the
-// node is named as the machine. A user who does not own the system's directory keeps the books
-// in $XDG_RUNTIME_DIR.
+// Adapt replaces the value auto of flags. Kubernetes is read in a pod, and on a machine with a
+// kubelet's directory. Elsewhere the node has the name of the machine. A user who does not own the
+// system's directory keeps the books in $XDG_RUNTIME_DIR.
 func (c *Config) Adapt(m Machine) {
 	if c.PodResources == auto {
 		c.PodResources = kubeletSocket

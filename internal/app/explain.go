@@ -28,7 +28,7 @@ func ExplainFlags() (*flag.FlagSet, *ExplainConfig) {
 	var c ExplainConfig
 	fs := flag.NewFlagSet("gpuledger "+Explain, flag.ContinueOnError)
 	c.register(fs)
-	fs.StringVar(&c.GPU, "gpu", "", "the `GPU`: its index, UUID or the beginning of that, serial number or PCI address; may be omitted on a node with one GPU")
+	fs.StringVar(&c.GPU, "gpu", "", "the `GPU`: its index, UUID or start of the UUID, serial number or PCI address; may be omitted on a node with one GPU")
 	fs.StringVar(&c.Owner, "owner", "", "the `owner`: namespace/pod, namespace/pod/container, manager/unit, a UID, or a unique name of a pod or unit, such as 4711 or job 4711")
 	fs.DurationVar(&c.Since, "since", status.DefaultSince, "`time` to explain, until now; the exporter keeps at most its --explain.period")
 	return fs, &c

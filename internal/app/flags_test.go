@@ -35,7 +35,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--collector.process.max=0"}, "--collector.process.max=0"},
 		{[]string{"--source=rocm"}, "--source=rocm: must be auto, nvml or amd"},
 		{[]string{"--amd.fdinfo"}, "--amd.fdinfo: must be used with --sandbox=false"},
-		{[]string{"--source=dcgm"}, "--source=dcgm: readings come from NVML, to which a host engine only adds"},
+		{[]string{"--source=dcgm"}, "--source=dcgm: readings come from NVML, and a host engine only adds values"},
 		{[]string{"--dcgm.address=run/dcgm.sock"}, "--dcgm.address=run/dcgm.sock: must be a socket path"},
 		{[]string{"--xid.kernel-log=kmsg"}, "--xid.kernel-log=kmsg: must be an absolute path"},
 		{[]string{"--dcgm.library=libdcgm.so.4"}, "--dcgm.library=libdcgm.so.4: must be an absolute path"},

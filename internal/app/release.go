@@ -64,7 +64,7 @@ type release struct {
 	GPU   string    `json:"gpu,omitempty"`
 	Until time.Time `json:"until"`
 	By    string    `json:"by"`
-	// Done is set while no file of the driver, or of the GPU, is open.
+	// Done is set while the exporter has no file of the driver, or of the GPU, open.
 	Done  bool   `json:"done,omitempty"`
 	Error string `json:"error,omitempty"`
 }
@@ -134,7 +134,7 @@ func awaitRelease(ctx context.Context, dir *state.Dir, request release) (release
 		err := dir.LoadTable(state.Release, &answer, answer.check)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return answer, errors.New("the request was removed: it was ended, or the exporter runs as another user and cannot read it")
+			return answer, errors.New("the request was removed: another command ended it, or the exporter runs as another user and cannot read it")
 		case err != nil:
 			return answer, err
 		case !answer.Until.Equal(request.Until):

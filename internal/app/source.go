@@ -65,7 +65,7 @@ func (c *Config) validateSource() error {
 	switch c.Source {
 	case sourceAuto, sourceNVML, sourceAMD:
 	case sourceDCGM:
-		return errors.New("--source=dcgm: readings come from NVML, to which a host engine only adds; remove --source and keep --dcgm.address")
+		return errors.New("--source=dcgm: readings come from NVML, and a host engine only adds values; remove --source and keep --dcgm.address")
 	default:
 		return fmt.Errorf("--source=%s: must be auto, nvml or amd", c.Source)
 	}

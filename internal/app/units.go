@@ -44,16 +44,16 @@ const (
 
 func (u *Units) register(fs *flag.FlagSet) {
 	fs.TextVar(&u.Managers, "units", cli.List{unitsAuto}, "`managers` of the units that get accounts: any of "+strings.Join(unit.Managers, ", ")+"; none; or auto, which is slurm on Kubernetes nodes and all elsewhere")
-	fs.TextVar(&u.Dirs, "units.managers", cli.List{"/usr/share/gpuledger/managers.d", "/etc/gpuledger/managers.d"}, "`directories` with files of managers, separated by commas; a file replaces the one of the same name in earlier directories and in the exporter")
+	fs.TextVar(&u.Dirs, "units.managers", cli.List{"/usr/share/gpuledger/managers.d", "/etc/gpuledger/managers.d"}, "`directories` with files of managers, separated by commas; a file replaces the file with the same name in earlier directories and in the exporter")
 	fs.Var(&u.Patterns, "units.pattern", "`manager=path` that finds the units of another manager, as in its file; the group is the unit's name (repeatable)")
 	fs.IntVar(&u.Max, "units.max", 1000, "`maximum` number of units with their own series; the rest is summed up in unit=\"other\"")
 	fs.TextVar(&u.Users, "units.users", unit.UsersUID, "`data` about users on the pages: uid, name or none")
-	fs.TextVar(&u.HeldDirs, "units.held-dir", cli.List{}, "`directories` in which Slurm prologs write which job holds which GPU, separated by commas")
+	fs.TextVar(&u.HeldDirs, "units.held-dir", cli.List{}, "comma-separated `directories` where Slurm prologs write the GPUs that each job holds")
 	fs.TextVar(&u.Numbers, "units.held-numbers", unit.Index, "`meaning` of numbers in --units.held-dir: index (the driver's order), minor (the number of /dev/nvidia<n>, or a position in a list of them, such as minor:4-7), or amd (the position among AMD's GPUs and partitions); numbers from 128 on mean /dev/dri/renderD<n>")
 	fs.StringVar(&u.DockerRoot, "units.docker-root", "/var/lib/docker", "`directory` of Docker's data")
 	fs.StringVar(&u.PodmanRoot, "units.podman-root", "/var/lib/containers/storage", "`directory` of the data of root's Podman")
 	fs.StringVar(&u.Containerd, "units.containerd-run", "/run/containerd", "`directory` of the state of containerd, for the names of nerdctl")
-	fs.StringVar(&u.Rootless, "units.rootless-dir", "/run/gpuledger-names", "`directory` in which trusted users name their rootless containers, each in a file of its uid; empty: their units have ids")
+	fs.StringVar(&u.Rootless, "units.rootless-dir", "/run/gpuledger-names", "`directory` where trusted users name their rootless containers, one file per uid; empty: ids name their units")
 	fs.StringVar(&u.PodmanRun, "units.podman-run", "/run/containers/storage", "`directory` of the temporary data of root's Podman")
 }
 

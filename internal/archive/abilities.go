@@ -46,8 +46,8 @@ type lister interface {
 
 // partitioned is a sink with partitions for months.
 type partitioned interface {
-	// PartitionsEnd returns the end of the last month, from now on, that has partitions; zero if
-	// the program can create partitions.
+	// PartitionsEnd returns the end of the last month with partitions, counted from the current
+	// one; zero if the program can create partitions.
 	PartitionsEnd(ctx context.Context, now time.Time) (time.Time, error)
 }
 

@@ -121,7 +121,7 @@ type lastHour struct {
 }
 
 // readAgain is the age at which the last hour is read again. Sinks that file the same hour at about
-// the same time share one.
+// the same time share one reading.
 const readAgain = 30 * time.Second
 
 // hour returns an hour of a cluster. The error is a refusal if the samples may be incomplete.

@@ -41,7 +41,7 @@ type Config struct {
 	// zero for now.
 	From, Until moment
 	to          moment
-	// Again also replaces hours that are already filed.
+	// Again replaces even hours that are already filed.
 	Again bool
 	// CloseAfter is the time after the end of a month at which it is closed; 0 means that it stays open. The
 	// hours of a closed month are corrected by separate rows.
@@ -159,7 +159,7 @@ func (c *Config) renameCommand(args []string) ([]string, error) {
 	}
 	c.RenameFrom, c.RenameTo = args[0], args[1]
 	if err := table.CheckCluster(c.RenameTo); err != nil || c.RenameFrom == c.RenameTo {
-		return nil, errors.Join(errors.New("rename-cluster: the new name must be another valid one"), err)
+		return nil, errors.Join(errors.New("rename-cluster: the new name must be valid and differ from the old name"), err)
 	}
 	return args[2:], nil
 }
@@ -208,7 +208,7 @@ func (c *Config) setTo(text string) error {
 	return c.to.UnmarshalText([]byte(text))
 }
 
-// locate sets the places. The default of run is a file of SQLite.
+// locate sets the places. The default of run is an SQLite file.
 func (c *Config) locate(fs *flag.FlagSet) (err error) {
 	if c.places, err = c.Places(fs, c.urls); err != nil || len(c.places) > 0 {
 		return err

@@ -110,7 +110,7 @@ func (c *coverage) check() (table.State, error) {
 		}
 	}
 	if lost := c.silent(c.kept); len(lost) > 0 {
-		return "", &refusal{error: fmt.Errorf("%s of the filed hour have no samples now: %w", some(lost), errSilent)}
+		return "", &refusal{error: fmt.Errorf("%s of the filed hour now have no samples: %w", some(lost), errSilent)}
 	}
 	switch err := c.missing(); {
 	case err == nil:
@@ -136,7 +136,7 @@ func (c *coverage) missing() error {
 	case len(c.before) == 0 && c.empty() && !c.listed:
 		return &refusal{fmt.Errorf("no node has samples: %w", errSilent), true}
 	case len(unexplained) > 0 && (len(unexplained) == expected || len(unexplained) > 1 && float64(len(unexplained)) > maxSilent*float64(len(c.before))):
-		return &refusal{fmt.Errorf("%d of %d nodes of the hour before have no samples, and no failed scrapes, such as %s: %w",
+		return &refusal{fmt.Errorf("%d of %d nodes of the previous hour have neither samples nor failed scrapes, such as %s: %w",
 			len(unexplained), len(c.before), some(unexplained), errSilent), true}
 	}
 	return nil

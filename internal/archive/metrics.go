@@ -36,11 +36,11 @@ const (
 var (
 	filedMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_hours_filed_total", Type: prometheus.CounterValue, Labels: []string{"sink"},
-		Help: "Hours of a cluster that were filed in a sink, revisions included.",
+		Help: "Hours of a cluster that were filed in a sink, including revisions.",
 	}
 	behindMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_hours_behind", Type: prometheus.GaugeValue, Labels: []string{"sink"},
-		Help: "Hours that are over and not yet filed in a sink for all clusters. Absent while the replica waits for another one.",
+		Help: "Hours that have ended and are not yet filed in a sink for all clusters. Absent while the replica waits for another one.",
 	}
 	newestMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_newest_hour_timestamp_seconds", Type: prometheus.GaugeValue, Labels: []string{"cluster", "sink"},
@@ -52,15 +52,15 @@ var (
 	}
 	droppedMetric = metric.Metric{
 		Family: familyHours, Name: "gpuledger_archive_scrapes_dropped_total", Type: prometheus.CounterValue, Labels: []string{"cluster"},
-		Help: "Scrapes of GPUs that were dropped because of an impossible value. Hours that are read again are counted again.",
+		Help: "Scrapes of GPUs that were dropped because of an impossible value. Hours that are read again count again.",
 	}
 	upMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_sink_up", Type: prometheus.GaugeValue, Labels: []string{"sink"},
-		Help: "1 if the last use of a sink succeeded, else 0. It is 0 on a replica that waits for a folder that another replica uses.",
+		Help: "1 if the last access to a sink succeeded, else 0. It is 0 on a replica that waits for a folder that another replica uses.",
 	}
 	partitionsMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_partitions_end_timestamp_seconds", Type: prometheus.GaugeValue, Labels: []string{"sink"},
-		Help: "End of the last month from now on that has partitions in a database. Absent if the program can create partitions.",
+		Help: "End of the last consecutive month that has partitions in a database. Absent if the program can create partitions.",
 	}
 	requestsMetric = metric.Metric{
 		Family: familyWork, Name: "gpuledger_archive_store_requests_total", Type: prometheus.CounterValue, Labels: []string{"result"},
@@ -86,7 +86,7 @@ func Labels() []metric.Label {
 	}
 	return append([]metric.Label{
 		{Name: "cluster", Help: "Cluster of the hour, as in the tables."},
-		{Name: "sink", Help: "Sink, by its kind; the second one of a kind has the suffix -2.", Values: names},
+		{Name: "sink", Help: "Sink, by its kind; the second sink of a kind has the suffix -2.", Values: names},
 		{Name: "reason", Help: "Reason of the refusal: see archive.md.", Values: reasons()},
 		{Name: "result", Help: "complete, incomplete (a warning, or partial data), or failed.", Values: []string{resultComplete, resultIncomplete, resultFailed}, Complete: true},
 		{Name: "step", Help: "Reading the store, folding the samples, filing the rows.", Values: []string{stepRead, stepFold, stepFile}, Complete: true},

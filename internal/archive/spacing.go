@@ -29,9 +29,9 @@ type sparse struct {
 	samples     int
 }
 
-// add adds a series. By chance a raw scrape can also be at the last millisecond of a window, and
-// all series of the target then share this phase. So samples count as downsampled only if they are
-// far from the previous one.
+// add adds a series. A raw scrape can also happen to be at the last millisecond of a window; then
+// all series of the target share this phase. So samples count as downsampled only if they are far
+// from the previous one.
 func (s *spacing) add(series fold.Series) {
 	var distances []int64
 	far, onGrid := 0, 0

@@ -17,9 +17,9 @@ import (
 // driver's library and their data.
 const reserve = 28 << 20
 
-// LimitMemory makes Go collect garbage more often before the program reaches the memory limit of its cgroup, so
-// that the kernel does not kill it. Go's limit is an eighth below, and at least by the reserve. $GOMEMLIMIT sets
-// another one.
+// LimitMemory makes Go collect garbage more often before the program reaches the memory limit of
+// its cgroup, so that the kernel does not kill it. Go's limit is lower by an eighth, and at least
+// by the reserve. $GOMEMLIMIT sets another one.
 func LimitMemory() {
 	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
 	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {

@@ -16,7 +16,7 @@ func Rules(name string, file []byte) ([]byte, error) {
 		return nil, err
 	}
 	if groups, ok := rules["groups"].([]any); !ok || len(groups) == 0 || len(rules) != 1 {
-		return nil, errors.New("file must have the field groups and no other")
+		return nil, errors.New("file must have only the field groups")
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, `apiVersion: monitoring.coreos.com/v1

@@ -25,9 +25,9 @@ var creators = []string{"system:serviceaccount:kube-system:daemon-set-controller
 
 // Policy returns the policy that adds the container to the device plugin's pods.
 //
-// Its errors are ignored, so that they do not keep a device plugin from starting. This applies
-// to its expressions, but not to a pod that it makes invalid: the API server rejects that pod.
-// Each condition therefore excludes a kind of pod to which the container cannot be added.
+// Its errors are ignored, so that they do not keep a device plugin from starting. This applies to
+// its expressions, but not to a pod that it makes invalid: the API server rejects that pod. Each
+// condition therefore excludes a kind of pod that cannot get the container.
 func Policy() *admissionv1.MutatingAdmissionPolicy {
 	return &admissionv1.MutatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingAdmissionPolicy"},

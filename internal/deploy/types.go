@@ -65,8 +65,9 @@ type (
 	}
 )
 
-// settingTypes are the types of settings with more rules than their defaults show, by the last key of
-// a setting or, where that is ambiguous, by its name. A value is a schema, or a value of the Go type.
+// settingTypes are the types of settings that their defaults do not fully show, by the last key of
+// a setting or, where that is ambiguous, by its name. A value is a schema, or a value of the Go
+// type.
 var settingTypes = map[string]any{
 	"additionalLabels":            map[string]string{},
 	"affinity":                    corev1.Affinity{},

@@ -105,7 +105,7 @@ func Run(ctx context.Context, args []string, p Process) int {
 
 var semantic = regexp.MustCompile(`^v?([0-9]+\.[0-9]+\.[0-9]+)$`)
 
-// releaseOf returns the version for the commands, and whether the program is of a release.
+// releaseOf returns the version for the commands, and whether the program is a release.
 func releaseOf(stamped string) (string, bool) {
 	if match := semantic.FindStringSubmatch(stamped); match != nil {
 		return match[1], true

@@ -72,7 +72,7 @@ func TestErrors(t *testing.T) {
 		"argument":       {args: []string{"gpu-1"}, want: `unexpected argument "gpu-1"`},
 		"no such server": {script: "echo first >&2; printf 'no such host \\033[31m\\n' >&2; exit 1", want: `read the version: no such host \x1b[31m`},
 		"silent":         {script: "exit 3", want: "read the version: kubectl: exit status 3"},
-		"no document":    {script: "echo hello", want: "read the version: the answer is not the expected document"},
+		"no document":    {script: "echo hello", want: "read the version: the response is not the expected document"},
 		"endless":        {script: "yes x", want: "read the version: the document has more than 64 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ type kubectl struct {
 }
 
 const (
-	// maxDocument limits a document. A page of 500 Nodes has some megabytes.
+	// maxDocument limits a document. A page of 500 Nodes has a few megabytes.
 	maxDocument = 64 << 20
 	// maxError limits the text of an error.
 	maxError = 1 << 10

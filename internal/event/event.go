@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Path is the path on which the archive receives events, as the body of a POST request. The query
+// Path is the URL path where the archive receives events, as the body of a POST request. The query
 // parameter [ClusterParameter] contains the name of their cluster.
 const (
 	Path             = "/api/v1/events"

@@ -210,10 +210,10 @@ func (e ByMethod) Plus(more ByMethod) ByMethod {
 	return e
 }
 
-// Method is the way in which energy was charged to an account.
+// Method is how energy was charged to an account.
 type Method int
 
-// The methods, from the most to the least certain.
+// The methods, most certain first.
 const (
 	Exclusive Method = iota // measured: no other owner held or used the GPU
 	Shared                  // apportioned by the measured activity of several owners

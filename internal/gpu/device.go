@@ -40,7 +40,7 @@ type Device struct {
 	// limits which energy readings are plausible.
 	MaxPower Watts `json:"max_power_watts"`
 	// ReportsEvents is set while the driver delivers the GPU's XID errors as events. While it is
-	// not set, the absence of errors proves nothing.
+	// not set, missing errors do not mean a healthy GPU.
 	ReportsEvents bool `json:"xid_events"`
 }
 
@@ -48,7 +48,7 @@ type Device struct {
 // may have the same index.
 const indexed = "NVIDIA"
 
-// Named reports whether a name names the GPU, and not a partition of it.
+// Named reports whether a name refers to the GPU, and not to a partition of it.
 func (d Device) Named(name DeviceName) bool {
 	switch {
 	case name.UUID != "":
@@ -163,7 +163,7 @@ type Driver struct {
 	Name    string `json:"name"`   // "nvml"
 	Version string `json:"version"`
 	// Details are the versions of libraries and engines, by label of gpuledger_driver_info:
-	// nvml_version, dcgm_version, dcgm_library_version. The map must not change after it was
+	// nvml_version, dcgm_version, dcgm_library_version. The map must not change after it is
 	// reported.
 	Details map[string]string `json:"details,omitempty"`
 }

@@ -72,7 +72,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	SRAMThresholdExceeded: {
 		Name: "sram_ecc_threshold_exceeded", Source: "nvmlDeviceGetSramEccErrorStatus",
-		Help: "1 if the errors of the SRAM exceed the limit above which the vendor's field diagnostic fails.",
+		Help: "1 if the SRAM errors exceed the limit of the vendor's field diagnostic.",
 	},
 	RetiredPages: {
 		Name: "retired_pages", Labels: []string{"error"}, Source: "fields 29 and 30",
@@ -84,7 +84,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	MemoryBanks: {
 		Name: "memory_banks", Labels: []string{"spare_rows"}, Source: "nvmlDeviceGetRowRemapperHistogram",
-		Help: "Banks of memory by the spare rows that they have left.",
+		Help: "Banks of memory by their remaining spare rows.",
 	},
 	PCIeErrors: {
 		Name: "pcie_errors_total", Counter: true, Labels: []string{"pcie_error"}, Source: "fields 94, 169 and 173 to 183",
@@ -96,11 +96,11 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	PCIeLinkGeneration: {
 		Name: "pcie_link_generation", Source: "nvmlDeviceGetCurrPcieLinkGeneration",
-		Help: "Generation at which the PCIe link runs now. It is lower while the GPU is idle.",
+		Help: "Current generation of the PCIe link. It is lower while the GPU is idle.",
 	},
 	PCIeLinkGenerationMax: {
 		Name: "pcie_link_generation_max", Source: "nvmlDeviceGetMaxPcieLinkGeneration",
-		Help: "Highest generation of the PCIe link that GPU and machine support.",
+		Help: "Highest PCIe generation that both GPU and machine support.",
 	},
 	PCIeLinkWidth: {
 		Name: "pcie_link_width", Source: "nvmlDeviceGetCurrPcieLinkWidth",
@@ -108,7 +108,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	PCIeLinkWidthMax: {
 		Name: "pcie_link_width_max", Source: "nvmlDeviceGetMaxPcieLinkWidth",
-		Help: "Lanes of the PCIe link that GPU and machine support.",
+		Help: "Highest number of PCIe lanes that both GPU and machine support.",
 	},
 	NVLinkErrors: {
 		Name: "nvlink_errors_total", Counter: true, Labels: []string{"nvlink_error"}, Source: "fields 38, 45, 52 and 59; on NVLink 5 fields 206 to 208, 211 to 214, 219 and 221",

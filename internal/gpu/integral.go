@@ -2,11 +2,11 @@ package gpu
 
 import "time"
 
-// MaxMilliwatts exceeds the power of any board.
+// MaxMilliwatts is higher than the power of any board.
 const MaxMilliwatts = 100_000_000
 
-// maxInterval is the longest time between two power readings that is integrated; the power in a
-// longer interval is unknown.
+// maxInterval is the longest interval between two power readings that is integrated; over longer
+// intervals the power is unknown.
 const maxInterval = 10 * time.Second
 
 // PowerIntegral is an energy counter made from power readings by the trapezoid rule, for boards

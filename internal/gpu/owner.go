@@ -14,8 +14,8 @@ type ProcessID struct {
 	Start uint64 `json:"start"`
 }
 
-// Process is a process that uses a GPU, as read from /proc. Many readers share one Process, so it
-// is immutable once it was published.
+// Process is a process that uses a GPU, with the values from /proc. Many readers share one Process,
+// so it is immutable after it is published.
 type Process struct {
 	ID ProcessID
 	// Name is /proc/<pid>/comm, read once; it may hold any bytes.
@@ -48,8 +48,8 @@ func (p *Process) OwnedBy(o Owner) *Process {
 //	OwnerUnit   manager    unit  manager/unit  empty
 //	the others  empty
 //
-// A pod that is deleted and created again with the same name has another UID and is another
-// owner. A unit that returns under its name, such as a requeued job, is the same owner.
+// A pod that is deleted and created again with the same name has another UID and is another owner.
+// A unit that starts again under its name, such as a requeued job, is the same owner.
 type Owner struct {
 	Kind  OwnerKind `json:"kind"`
 	Scope string    `json:"scope,omitempty"`
@@ -217,8 +217,8 @@ type Allocation struct {
 	Replicas int `json:",omitempty"`
 	// Live is set while the owner's group is known to be alive.
 	Live bool `json:",omitempty"`
-	// Declared is set if a file names the owner, not the program that allocates devices. The owner
-	// has no UID if the file names no live owner.
+	// Declared is set if a file names the owner, and not the program that allocates devices. The
+	// owner has no UID if the file names no live owner.
 	Declared bool `json:",omitempty"`
 	// Reserved is set if the owner only reserves the device for other pods, which are unknown. Such
 	// an allocation holds nothing.
@@ -269,8 +269,8 @@ type Allocations struct {
 	// Known is false while the kubelet's response is missing or stale. A node without a kubelet
 	// is Known.
 	Known bool
-	// Optional is set on a machine where GPUs are used without allocations, so that use without
-	// an allocation proves nothing.
+	// Optional is set on a machine where GPUs are used without allocations; use without an
+	// allocation is normal there.
 	Optional bool
 	// Requested is the time (boot clock) at which the list was requested. It contains all allocations
 	// of containers that existed by then.

@@ -82,8 +82,8 @@ type Reading struct {
 	Sampled      Span
 	SamplesKnown bool
 	// WeightedSamples is set if the samples divide the GPU's activity between its processes by an
-	// estimate. They are suitable for shares of energy over a minute or more, but not as the
-	// utilisation by a process.
+	// estimate. They are accurate enough to share energy over a minute or more, but not to show a
+	// process's utilisation.
 	WeightedSamples bool
 	// Instances are the activity of the MIG instances. They are valid only if InstancesKnown is
 	// set. Every instance then has an entry.
@@ -199,9 +199,9 @@ type DriverEvent struct {
 // maxWaiting is the number of queued errors that keep their own times.
 const maxWaiting = 1024
 
-// Queue appends an error to the queue for the next report, which may be days away. In a full
-// queue the oldest error with the same GPU and code is merged into the new one: its time is lost,
-// but it is still counted.
+// Queue appends an error to the queue for the next report, which may be days away. In a full queue
+// the oldest error with the same GPU and code is merged into the new one: its time is lost, but it
+// still counts.
 func (x DriverEvent) Queue(waiting []DriverEvent) []DriverEvent {
 	if len(waiting) >= maxWaiting {
 		same := func(o DriverEvent) bool { return o.UUID == x.UUID && o.Code == x.Code }

@@ -83,7 +83,7 @@ type DriverEvents struct {
 	Reset time.Time `json:"reset,omitzero"`
 }
 
-// Add counts the event and the earlier errors that it stands for.
+// Add counts the event and the earlier errors that it includes.
 func (x *DriverEvents) Add(e DriverEvent) {
 	n := 1 + e.Earlier
 	if x.Kernel != nil {

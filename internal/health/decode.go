@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// maxGPUs exceeds the GPUs of any machine.
+// maxGPUs is higher than the number of GPUs in any machine.
 const maxGPUs = 64
 
 // Decode reads a page. The caller limits the length of r.

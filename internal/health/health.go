@@ -64,8 +64,8 @@ type Evidence struct {
 	// Detail is the part that the finding concerns, such as a problem of the fabric or a block of
 	// the GPU.
 	Detail string `json:"detail,omitempty"`
-	// Count is the number of events since Since, First and Last their times. They are absent for a
-	// condition.
+	// Count is the number of events since Since; First and Last are their times. They are absent
+	// for a condition.
 	Count uint64     `json:"count,omitempty"`
 	Since *time.Time `json:"since,omitempty"`
 	First *time.Time `json:"first,omitempty"`
@@ -202,7 +202,7 @@ func readConditions(r *gpu.Reading) (found []Evidence) {
 	case "", gpu.RecoveryNone:
 	case gpu.RecoveryReset, gpu.RecoveryReboot, gpu.RecoveryDrainAndReset, gpu.RecoveryBusReset, gpu.RecoverySystemReboot:
 		add(recoveryReset, action)
-	default: // also an action of a newer driver
+	default: // includes an action of a newer driver
 		add(recoveryOther, action)
 	}
 	for _, e := range r.RASErrors {

@@ -15,8 +15,8 @@ const (
 
 var order = []Advice{OK, Watch, Reset, Return}
 
-// Worse returns the worse of two values. Unknown advice, which a newer exporter may return, is the
-// worst.
+// Worse returns the worse of two values. Unknown advice, which a newer exporter may return, counts
+// as the worst.
 func Worse(a, b Advice) Advice {
 	rank := func(v Advice) uint { return uint(slices.Index(order, v)) }
 	if rank(b) > rank(a) {
@@ -73,7 +73,7 @@ const (
 	alertNotCompleted = "GPULedgerFabricNotCompleted"
 )
 
-// Rules is the table of all findings. The alerts and the runbooks of XID errors have the same codes.
+// Rules is the table of all findings. The alerts and the runbooks of XID errors use the same codes.
 var Rules = []Rule{
 	xid(46, Reset, Return, "the GPU stopped processing"),
 	xid(48, Reset, Return, "uncorrectable memory error"),

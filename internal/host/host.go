@@ -100,9 +100,8 @@ func (h Host) CountPCI(gpus []gpu.PCIClass) (int, error) {
 // served reports whether a driver serves a device or should do so. A GPU that fell off the bus
 // remains bound to its driver, and a GPU without a driver could not be initialised. A device with
 // another driver is used by a virtual machine (vfio-pci and its variants, pciback) or for a display
-// (nouveau); driver_override reserves the device for such use before it is bound. A virtual
-// function of SR-IOV has a link to its GPU in /sys, except in the virtual machine that uses the
-// function.
+// (nouveau); driver_override reserves the device for such use before it is bound. An SR-IOV virtual
+// function has a link to its GPU in /sys, except in the virtual machine that uses the function.
 func served(dir, device, driver string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, device, "physfn")); err == nil {
 		return false

@@ -11,7 +11,7 @@ import (
 // ErrVersion is the error for a page of another version, in which fields may have another meaning.
 var ErrVersion = errors.New("unknown version")
 
-// maxGPUs exceeds the GPUs of any machine. Pages with more are rejected.
+// maxGPUs is higher than the number of GPUs in any machine. Pages with more are rejected.
 const maxGPUs = 64
 
 // Decode reads one page and rejects trailing data. It omits the partitions of the GPUs (MIG), which

@@ -19,8 +19,7 @@ const Path = "/inventory"
 type Page struct {
 	Version int       `json:"version"`
 	Time    time.Time `json:"time"`
-	// DriverUp is false while the driver does not respond; the GPUs are then the GPUs of the last
-	// reading.
+	// DriverUp is false while the driver does not respond; then GPUs comes from the last reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
 	Node     gpu.Node     `json:"node"`

@@ -28,8 +28,9 @@ var severities = map[string]gpu.Severity{"Fatal": gpu.SeverityFatal, "Non-fatal"
 
 // Parse returns the error of a record of /dev/kmsg and its time on the boot clock. A record has
 // comma-separated numbers (priority, sequence number, microseconds), a semicolon and the message
-// (Documentation/ABI/testing/dev-kmsg). Priorities from 8 on belong to user programs. The kernel
-// assigns them to everything that is written to /dev/kmsg, so that a program cannot forge an error.
+// (Documentation/ABI/testing/dev-kmsg). Priorities of 8 and higher belong to user programs. The
+// kernel assigns them to everything that is written to /dev/kmsg, so that a program cannot forge an
+// error.
 func Parse(record []byte) (x gpu.KernelError, at time.Duration, ok bool) {
 	head, message, _ := bytes.Cut(record, []byte(";"))
 	match := xid.FindSubmatch(message)

@@ -25,7 +25,7 @@ func (l *Lane[T]) Late() bool { return l.late }
 
 // Begin starts work on an idle lane.
 func (l *Lane[T]) Begin(work func() T) {
-	answer := make(chan T, 1) // buffered, so the goroutine ends even if the result is never taken
+	answer := make(chan T, 1) // buffered, so the goroutine ends even if no caller takes the result
 	l.answer, l.late = answer, false
 	go func() { answer <- work() }()
 }

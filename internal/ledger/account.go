@@ -26,8 +26,8 @@ func compareAccount(a, b gpu.AccountKey) int {
 }
 
 // openHolders opens the accounts of new holders before anything is charged to them, because
-// Prometheus omits the first value of a counter that starts above zero. The accounts exist from now
-// on, even if the book is settled only up to an earlier time.
+// Prometheus omits the first value of a counter that starts above zero. The accounts exist
+// immediately, even if the book is settled only up to an earlier time.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range liveAllocations(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)

@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// backdate adds activity of an observation to earlier intervals that wait for it, and returns the
+// backdate adds an observation's activity to earlier intervals that wait for it, and returns the
 // rest. This is necessary because the last samples of an interval arrive with the next observation.
-// All samples of a process that left belong to the time before it left. If they begin later, the
+// All samples of a process that ended belong to the time before its end. If they begin later, the
 // process has returned.
 func (b *book) backdate(o *Observation, list []*gpu.Process) []Activity {
 	rest := make([]Activity, 0, len(o.Activity))
@@ -96,7 +96,7 @@ func (b *book) addLast(a Activity, left time.Duration) {
 	}
 }
 
-// noteLeft records the processes that had left at a mark, and for which samples may still arrive.
+// noteLeft records the processes that were gone at a mark, but may still get samples.
 func (b *book) noteLeft(m Mark) {
 	maps.DeleteFunc(b.left, func(id gpu.ProcessID, at time.Duration) bool {
 		return m.At.Boot-at > settleTimeout || m.has(id)

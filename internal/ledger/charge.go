@@ -7,8 +7,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// charge charges the energy of an interval to accounts. The energy of a gap is charged to an owner
-// only if nothing changed across the gap.
+// charge distributes the energy of an interval to accounts. The energy of a gap is charged to an
+// owner only if nothing changed across the gap.
 func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.holdTime(iv, parts)
 	b.gpuTime(iv, parts)
@@ -50,7 +50,7 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 		l = load{} // the power is unknown
 	}
 	b.IdlePower = b.meter.learn(l, b.IdlePower)
-	if iv.mig == nil { // in MIG mode a few busy slices may draw more than their part of the limit
+	if iv.mig == nil { // in MIG mode a few busy slices may draw more than their share of the limit
 		b.meter.least.add(l, b.kind.limit)
 	}
 }
@@ -69,8 +69,8 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //	dead, or lists missing         → unattributed                             unknown
 //	no owner                       → unattributed                             idle
 //
-// A bystander has a context, and neither works nor holds the GPU. It is charged nothing if another
-// owner works or holds the GPU. Shares of the host's processes and of unmapped processes are
+// A bystander has a context, and neither works nor holds the GPU. It pays nothing if another owner
+// works or holds the GPU. Shares of the host's processes and of unmapped processes are
 // unattributed, with these reasons. The holders pay for vanished processes (allocated), see
 // [book.chargeVanished]. MIG instances have no exclusive energy, because the board's energy is
 // divided over them.
@@ -147,7 +147,7 @@ func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	a.Idle += s.idle
 	p.addTimes(a, s)
 	if more := min(len(s.processes)-len(a.Processes), st.room); more > 0 {
-		a.Processes = slices.Grow(a.Processes, more) // grow only once, because there may be a thousand new processes
+		a.Processes = slices.Grow(a.Processes, more) // grow once, because there may be a thousand new processes
 	}
 	for _, q := range s.processes {
 		to := st.openProcess(a, q.Process, p.from.At.Wall)

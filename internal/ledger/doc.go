@@ -6,6 +6,6 @@
 // The table at chargePart contains the rules. All accounts of a GPU, including the board's own
 // energy, advance to the end of that interval together.
 //
-// The package is pure: time and readings are arguments, and it reads, writes and starts nothing.
-// The caller (the sampler) observes, settles, saves [Ledger.State], and only then publishes it.
+// The package is pure: time and readings are arguments; there is no I/O and no goroutine. The
+// caller (the sampler) observes, settles, saves [Ledger.State], and only then publishes it.
 package ledger

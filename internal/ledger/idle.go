@@ -17,8 +17,8 @@ type load struct {
 	busy         float64
 	quiet, known bool
 	// open is set if processes had contexts at the start and at the end, closed if none had one.
-	// Neither is set for an interval in which the first context was opened or the last context was
-	// closed.
+	// Neither is set if the first context was opened or the last context was closed in the
+	// interval.
 	open, closed bool
 	// gaps is the power in quiet times according to power samples, 0 if there was no quiet time.
 	// sampled is set if power samples show every quiet time.
@@ -93,13 +93,13 @@ const (
 	// lowShare is the quantile of powers that counts as idle power. A minimum would be an outlier, and
 	// a median includes short work that samples missed.
 	lowShare = 0.2
-	// Powers are collected in periods called whiles. A while needs at least fewest powers and keeps
-	// at most most powers. The idle power is a quantile over the last whiles.
+	// Powers are collected in periods of the length while. A period needs at least fewest powers
+	// and keeps at most `most` of them. The idle power is a quantile over the last periods.
 	while   = time.Minute
 	fewest  = 3
 	most    = 60
 	whiles  = 60
-	carried = whiles / 4 // number of whiles that a restored idle power replaces
+	carried = whiles / 4 // number of periods that a restored idle power replaces
 )
 
 // An idleMeter learns the idle power of a GPU. The book stores the result; the meter's own state is
@@ -144,13 +144,13 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	return m.open.power
 }
 
-// A level is the power of a GPU in quiet times: a low quantile over the last whiles, each of which
+// A level is the power of a GPU in quiet times: a low quantile over the last periods, each of which
 // is a low quantile of its powers. So it follows a change of the hardware within an hour of quiet
 // times, but a few minutes of unusual power do not change it.
 type level struct {
-	now   []float64 // W, the powers of the current while
+	now   []float64 // W, the powers of the current period
 	since time.Duration
-	past  []float64 // W, the earlier whiles, oldest first
+	past  []float64 // W, the earlier periods, oldest first
 	power gpu.Watts // the quantile, 0 while it is unknown
 }
 
@@ -192,7 +192,7 @@ func lowOf(powers []float64) float64 {
 }
 
 // A leastPower is a lower bound of the idle power. While the GPU works, its power is at most the
-// limit, so the rest of the energy was used while it was idle. The bound is close if there is
+// limit, so the rest of the energy was used while it was idle. The bound is tight if there is
 // little work. Each value covers a minute, because energy counters and samples of work have coarse
 // steps.
 type leastPower struct {

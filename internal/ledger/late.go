@@ -14,7 +14,7 @@ import (
 // lateFor is the time by which a counter may be behind.
 const lateFor = 10 * time.Second
 
-// A lag shows whether a counter may be behind.
+// A lag records whether a counter may be behind.
 type lag struct {
 	// unused is the energy that the board could have drawn until the last mark in addition to the
 	// counted energy. It is limited to the energy that the board can draw in lateFor.

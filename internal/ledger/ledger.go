@@ -22,8 +22,8 @@ type Config struct {
 	Tick time.Duration
 	// Retention is the time for which accounts are kept after their owner ended.
 	Retention time.Duration
-	// MaxProcesses limits the process accounts of all GPUs. Further processes share one folded
-	// account per owner. 0 means no limit.
+	// MaxProcesses limits the process accounts of all GPUs. More processes share one folded account
+	// per owner. 0 means no limit.
 	MaxProcesses int
 	// Explain limits the intervals that are kept to explain charges.
 	Explain Explain
@@ -112,8 +112,8 @@ type Activity struct {
 	Process *gpu.Process
 	gpu.Span
 	Busy time.Duration
-	// Served is set for work of an MPS server with clients of several owners. Which client worked
-	// is unknown, so the work is divided by allocations.
+	// Served is set for work of an MPS server with clients of several owners. The client that
+	// worked is unknown, so the work is divided by allocations.
 	Served bool
 }
 
@@ -165,7 +165,7 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
-// Tidy drops data to which nothing can be charged until the node boots: the book of a GPU that was
+// Tidy drops data that gets no more charges before the node boots: the book of a GPU that was
 // replaced, and the process accounts of a GPU that has been lost for long. If the lost GPU returns,
 // the rest of its book continues.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
@@ -229,7 +229,8 @@ func (l *Ledger) State() State {
 
 // Check reports whether the state can be continued at a time on the boot clock: every book
 // balances, no amount is negative, the accounts are sorted, and the base is the end of the book and
-// not in the future. With another base, energy would be charged twice or the book would stop.
+// not in the future. With another base, energy would be charged twice or the book would not
+// advance.
 func (s State) Check(now time.Duration) error {
 	for uuid, b := range s.Books {
 		if b == nil {

@@ -61,8 +61,8 @@ func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	}
 }
 
-// maxSlices exceeds the slices of any GPU or instance. It protects weights, which are times
-// multiplied by slices, from overflow: drivers return unknown numbers with all bits set.
+// maxSlices is larger than the number of slices of any GPU or instance. It protects weights, which
+// are times multiplied by slices, from overflow: drivers return unknown numbers with all bits set.
 const maxSlices = 64
 
 // sliceWeights returns the number of slices of each instance, followed by the number of free

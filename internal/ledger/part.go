@@ -42,7 +42,7 @@ func (iv *interval) resolve(owners Owners) {
 	}
 }
 
-// part returns the part of an instance. A holder of the whole GPU holds each of its instances.
+// part returns the part of an instance. A holder of the whole GPU holds every instance.
 func (iv *interval) part(instance string) part {
 	p := part{interval: iv, instance: instance, holders: make([]*gpu.Allocation, 0, len(iv.holders))}
 	p.allocated = slices.ContainsFunc(iv.holders, func(h gpu.Allocation) bool { return p.isOf(&h) })
@@ -158,7 +158,7 @@ func (p *part) sole() *share {
 	return sole
 }
 
-// isActive reports whether the whole interval counts as active time of an owner.
+// isActive reports whether the whole interval counts as an owner's active time.
 func (p *part) isActive(s *share) bool {
 	return !p.gap && !p.timeless && !s.vanished && (s.active || s == p.sole() && p.worked)
 }

@@ -61,7 +61,7 @@ func (b *book) reset(first *pendingReset, gapAfter time.Duration) {
 	b.since, b.still, b.lag = after, nil, lag{}
 }
 
-// hold keeps an implausible reading for the next one.
+// hold keeps an implausible reading until the next reading.
 func (b *book) hold(m Mark, gapAfter time.Duration) {
 	b.discardOutlier()
 	if m.At.Sub(b.last.At) > gapAfter {
@@ -81,7 +81,7 @@ func (b *book) discardOutlier() {
 	b.since, b.pendingReset = b.pendingReset.before, nil
 }
 
-// counterStep is the interval at which the board refreshes its counter. The difference of two
+// counterStep is the interval at which the board refreshes its counter. The difference between two
 // readings may contain the energy of this additional time.
 const counterStep = 100 * time.Millisecond
 
@@ -89,7 +89,7 @@ const counterStep = 100 * time.Millisecond
 const assumedMaxPower gpu.Watts = 10_000
 
 // plausible reports whether b can follow a. The rise may exceed the energy that the board can draw
-// by the energy beyond.
+// by this amount.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)

@@ -35,7 +35,7 @@ func (w weighting) inOrder() weighting {
 	return w
 }
 
-// byActivity weighs the shares by their own activity.
+// byActivity weights the shares by their own activity.
 func (p *part) byActivity() weighting {
 	w := make(weighting, 0, len(p.shares))
 	for i := range p.shares {
@@ -45,8 +45,8 @@ func (p *part) byActivity() weighting {
 	return w
 }
 
-// byHolding weighs the holders by replicas, with or without a process. Without holders it
-// weighs all owners with a process equally.
+// byHolding weights the holders by replicas, with or without a process. Without holders it weights
+// all owners with a process equally.
 func (p *part) byHolding() weighting {
 	w := make(weighting, 0, max(len(p.holders), len(p.shares)))
 	for _, h := range p.holders {
@@ -67,7 +67,7 @@ func (p *part) byHolding() weighting {
 	return w
 }
 
-// byService weighs the MPS server's clients by replicas, or equally if they hold none.
+// byService weights the MPS server's clients by replicas, or equally if they hold none.
 func (p *part) byService() (w weighting) {
 	for _, h := range p.holders {
 		users := slices.DeleteFunc(p.users(h), func(i int) bool { return p.shares[i].served == 0 })

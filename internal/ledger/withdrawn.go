@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// summed is the counter name of an integral of power. It does not come from the board, and begins
-// at 0 with each exporter.
+// summed is the counter name of an integral of power. It does not come from the board, and starts
+// at 0 with each exporter process.
 const summed = string(gpu.EnergyPower)
 
 // Former is a counter that the board no longer provides. Until it returns, energy is counted by an
@@ -19,8 +19,8 @@ type Former struct {
 
 // growth returns the energy between two marks, if it is known. Values of different counters cannot
 // be subtracted. The integral of power, which is also computed while there is a counter, can then
-// bridge the change. If the board's counter returns, it has also counted the time in which it was
-// missing.
+// bridge the change. If the board's counter returns, it also contains the energy of the time in
+// which it was missing.
 func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	switch f := a.Former; {
 	case sameCounter(a, b):
@@ -71,9 +71,9 @@ func (b *book) returned(m *Mark) bool {
 	return f != nil && b.still == nil && f.Counter == m.Counter && f.Counter == b.last.Counter
 }
 
-// missed returns an interval with the energy that a returned counter contains and the book lacks,
-// nil if there is none. The book lacks energy if the exporter was stopped for some time, because it
-// then could not integrate power. The users of the GPU at that time are unknown.
+// missed returns an interval with the energy that is in a returned counter but not in the book; nil
+// if there is none. Energy is missing in the book if the exporter was stopped for some time,
+// because it could not integrate power. The users of the GPU at that time are unknown.
 func (b *book) missed(m *Mark) *interval {
 	f, last := b.last.Former, b.last
 	from := Mark{At: f.At, Energy: f.Energy, Counter: f.Counter}

@@ -16,7 +16,7 @@ import (
 // nodes are replaced and pods can have owners of any kind.
 const maxShared = 20_000
 
-// Pairs creates label pairs. Large pages have many equal pairs; a shared pair is in memory only
+// Pairs creates label pairs. Large pages contain many equal pairs; a shared pair is in memory only
 // once. The zero value is ready. It is used by one goroutine at a time.
 type Pairs struct {
 	names  map[string]*string
@@ -94,7 +94,7 @@ func (m *Metric) MustHave(labels ...string) {
 	}
 }
 
-// values returns the values of labels in the order of the metric's labels.
+// values returns label values in the order of the metric's labels.
 func (m *Metric) values(labels []string) ([]string, error) {
 	values, found := make([]string, len(m.Labels)), 0
 	for i, name := range m.Labels {

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Page is the path of a page of metrics. No metric is on two pages, so that no sum counts twice
-// where several pages are scraped.
+// Page is the path of a page of metrics. No metric is on two pages, so that sums are correct where
+// several pages are scraped.
 type Page string
 
 // MainPage is the default page.

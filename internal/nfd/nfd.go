@@ -1,5 +1,5 @@
 // Package nfd writes the labels of a node as a feature file, which the worker of Node Feature
-// Discovery applies. So the Node gets its labels although the exporter has no rights at the API
+// Discovery applies. So the Node gets its labels although the exporter has no access to the API
 // server. The file is described in Node Feature Discovery's documentation of its local feature
 // source.
 package nfd
@@ -63,8 +63,8 @@ func (f *File) Run(ctx context.Context) error {
 	}
 }
 
-// update writes the file if two equal readings result in other labels than the file, or if the file
-// will expire. While the driver does not respond, the labels are kept.
+// update writes the file if two equal readings give labels that differ from the file, or if the
+// file will expire. While the driver does not respond, the labels are kept.
 func (f *File) update(now time.Time) error {
 	labels, want := f.labels(), f.written
 	if labels != nil {

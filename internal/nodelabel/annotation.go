@@ -13,8 +13,8 @@ const (
 	// maxAnnotation is the maximum size of the annotation. It is less than 4 kB, because every
 	// program that watches Nodes holds the annotation of every Node in memory.
 	maxAnnotation = 4000
-	// maxRaw bounds one string of the driver; NVML's longest serial number has 30
-	// bytes, its longest UUID 96.
+	// maxRaw limits one string of the driver; NVML's longest serial number has 30 bytes, its
+	// longest UUID 96.
 	maxRaw = 96
 )
 

@@ -14,8 +14,8 @@ import (
 const unknown = "N/A"
 
 // gpuid returns the labels of mchmarny/gpuid without prefix. Boards are numbered by sorted serial
-// number, so a replaced board changes the numbers of others. Boards are counted, not GPUs, and only
-// GPUs that respond have labels. Serial numbers that consist of zeros are kept.
+// number, so a replaced board changes the numbers of others. The labels count boards, not GPUs, and
+// only GPUs that respond have labels. Serial numbers that consist of zeros are kept.
 func gpuid(gpus []inventory.GPU) map[string]string {
 	boards := make(map[string]map[string]bool) // chassis → serials of its boards
 	for _, g := range gpus {

@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/inventory"
 )
 
-// ordered returns the GPUs in the order of PCI addresses, the only order that does not change if a
-// GPU dies or is replaced. The driver's index changes with a dead GPU, the order of serial numbers
-// with a replaced one.
+// ordered returns the GPUs by PCI address, the only order that does not change if a GPU fails or is
+// replaced. The driver's index changes if a GPU fails, the order of serial numbers if a GPU is
+// replaced.
 func ordered(gpus []inventory.GPU) []inventory.GPU {
 	return slices.SortedFunc(slices.Values(gpus), func(a, b inventory.GPU) int {
 		return cmp.Or(

@@ -47,8 +47,7 @@ type Rules struct {
 type Desired struct {
 	Labels      map[string]string
 	Annotations map[string]string
-	// Lost contains the keys of labels of GPUs that are not present, which may be on another Node by
-	// now.
+	// Lost contains the label keys of absent GPUs, which may now be on another Node.
 	Lost []string
 }
 
@@ -66,7 +65,7 @@ func (r Rules) InventoryKey() string {
 	return r.Prefix + "/inventory"
 }
 
-// Desired returns the desired state of a Node. A Node without GPUs has no labels.
+// Desired returns the desired state of a Node. A Node without GPUs gets no labels.
 func (r Rules) Desired(node string, p inventory.Page) Desired {
 	gpus := ordered(p.GPUs)
 	if len(gpus) == 0 {

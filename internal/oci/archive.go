@@ -263,7 +263,7 @@ func (a *archive) tree(w *tar.Writer, from, to string, made map[string]bool) err
 
 // Source returns a function that finds the files of the Dockerfile's builder on this machine: /src
 // is the repository, /src/bin the folder with the programs of an architecture, and /root-filesystem
-// a folder beside them. Other files, such as Debian's certificate authorities, are files of this
+// a folder beside them. Other files, such as Debian's certificate authorities, come from this
 // machine.
 func Source(repository, programs string) func(Copy) string {
 	return func(c Copy) string {

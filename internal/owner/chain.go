@@ -20,7 +20,7 @@ type Resolver interface {
 	Resolve(p Process) func() Answer
 }
 
-// A Process contains the data of a process that resolvers use.
+// A Process contains the data of a process for resolvers.
 type Process struct {
 	gpu.ProcessID
 	// First is the time at which the process was first seen, on the boot clock.

@@ -70,7 +70,7 @@ func (t Tree) PIDs() ([]uint32, error) {
 	return pids, nil
 }
 
-// BootTime returns the boot time of the machine, in whole seconds (/proc/stat, btime).
+// BootTime returns the machine's boot time in whole seconds (/proc/stat, btime).
 func (t Tree) BootTime() (time.Time, error) {
 	tree, err := procfs.NewFS(t.Root)
 	if err != nil {
@@ -201,7 +201,7 @@ func readFile(name string, buf []byte) ([]byte, error) {
 	}
 }
 
-// uninterrupted repeats a system call that was interrupted by a signal.
+// uninterrupted repeats a system call that a signal interrupted.
 func uninterrupted(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); !errors.Is(err, unix.EINTR) {

@@ -16,8 +16,8 @@ type Sight struct {
 	sawFirst atomic.Bool
 }
 
-// Blind reports whether the tree lacks process 1, which it listed before and which never ends, or is
-// missing itself.
+// Blind reports whether the tree is missing, or does not list process 1, which it listed before and
+// which never ends.
 func (s *Sight) Blind() bool {
 	_, err := s.Stat(1)
 	switch {

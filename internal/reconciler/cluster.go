@@ -83,8 +83,8 @@ func clients(cfg *rest.Config) (cluster, error) {
 	if err != nil {
 		return cluster{}, fmt.Errorf("create the client: %w", err)
 	}
-	// After a change of leader, pods have no series until their owners are read: thousands of
-	// small requests, which the API server's priority and fairness limits.
+	// After a change of leader, pods have no series until their owners are read: thousands of small
+	// requests, limited by the API server's priority and fairness.
 	cfg.QPS, cfg.Burst = 200, 400
 	meta, err := metadata.NewForConfig(cfg)
 	if err != nil {

@@ -121,7 +121,7 @@ type Lease struct {
 }
 
 func (l *Lease) register(fs *flag.FlagSet, getenv func(string) string) {
-	fs.BoolVar(&l.Elect, "leader-election", true, "elect a leader by a Lease; false only if there is never a second replica")
+	fs.BoolVar(&l.Elect, "leader-election", true, "elect a leader by a Lease; set false only if there is never a second replica")
 	fs.StringVar(&l.Namespace, "leader-election.namespace", cmp.Or(getenv("POD_NAMESPACE"), "gpuledger"), "`namespace` of the Lease; default $POD_NAMESPACE, or gpuledger")
 	fs.StringVar(&l.Name, "leader-election.name", "gpuledger-reconciler", "`name` of the Lease")
 	hostname, _ := os.Hostname() // in a pod, the name of the pod

@@ -16,8 +16,7 @@ import (
 type election struct {
 	lease Lease
 	log   *slog.Logger
-	// leading is true during a term of this replica; settled is true once any replica was seen
-	// to lead.
+	// leading is true during a term of this replica; settled is true once a leader was observed.
 	leading, settled atomic.Bool
 }
 

@@ -31,8 +31,8 @@ func (p *program) podInformers(kube kubernetes.Interface) []cache.SharedIndexInf
 }
 
 // trim limits the memory for a cluster's pods. A pod that requests a GPU is stored as the workloads
-// part needs it, unless it is an exporter, which may have its own claim. Of other pods only the
-// name is kept.
+// part needs it, unless it is an exporter, which may have its own claim. Only the name of other
+// pods is kept.
 func (p *program) trim(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -101,8 +101,8 @@ func (p *program) webhook(beside *serve.Server) *serve.Server {
 	return webhook
 }
 
-// lead runs the enabled parts for one term. An informer cannot be run twice, so each term has
-// its own; both parts share the one of pods.
+// lead runs the enabled parts for one term. An informer cannot be run twice, so each term has its
+// own; both parts share the informer of pods.
 func (p *program) lead(ctx context.Context, c cluster) error {
 	g, ctx := errgroup.WithContext(ctx)
 	pods := p.podInformers(c.watches)

@@ -13,7 +13,7 @@ import (
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
-// record is the annotations of the Lease, for the replica that holds it. It implements
+// record gives the replica that holds the Lease access to its annotations. It implements
 // [nodes.Record].
 type record struct {
 	leases coordinationclient.LeaseInterface
@@ -28,7 +28,7 @@ func newRecord(c cluster, l Lease) nodes.Record {
 	return &record{leases: c.kube.CoordinationV1().Leases(l.Namespace), lease: l}
 }
 
-// Edit implements [nodes.Record]. A replica that has lost the Lease edits nothing.
+// Edit implements [nodes.Record]. It does not edit them after the replica has lost the Lease.
 func (r *record) Edit(ctx context.Context, edit func(map[string]string)) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		lease, err := r.leases.Get(ctx, r.lease.Name, metav1.GetOptions{})

@@ -1,6 +1,6 @@
 // Package record defines the rows of the record that is kept for years: the placement of each GPU,
-// and the pods that used it with their energy. Each row includes the board serial, so that an
-// archive needs no joins. The exporter serves them on /metrics/record.
+// and the pods that used it with their energy. Each row includes the board serial, so that archives
+// need no joins. The exporter serves them on /metrics/record.
 package record
 
 import (

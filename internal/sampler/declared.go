@@ -13,7 +13,7 @@ import (
 // correct replaces declared allocations that contradict the use of a GPU, and drops declared
 // allocations without an owner. If an owner uses a GPU and the GPU's files do not name it, the
 // users count as holders, and a named owner that does not use the GPU holds nothing. An owner that
-// is newer than the list is not taken as a contradiction. An owner that held the GPU continues to
+// is newer than the list does not count as a contradiction. An owner that held the GPU continues to
 // hold it while it uses it, even if its file is missing: the epilog removes a file only after the
 // last process. The stage of the units reports the first contradiction.
 func (s *Sampler) correct(v view) {

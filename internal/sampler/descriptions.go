@@ -49,7 +49,7 @@ func (d *descriptions) check() error {
 	}
 	for _, r := range d.stored {
 		if r.Manager == "" || r.Unit == "" || r.Account+r.Partition+r.Cluster == "" {
-			return fmt.Errorf("the row %+v describes no unit", r)
+			return fmt.Errorf("the row %+v does not describe a unit", r)
 		}
 		for _, text := range []string{r.Manager, r.Unit, r.SLUID, r.Account, r.Partition, r.Cluster} {
 			if len(text) > maxDescription {

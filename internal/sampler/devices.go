@@ -49,7 +49,7 @@ func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// holdingKey identifies an allocation of one owner. Two claims of the same device count once.
+// holdingKey identifies an allocation of one owner. Two claims on the same device count once.
 type holdingKey struct {
 	uuid, instance string
 	owner          gpu.Owner

@@ -15,7 +15,7 @@ type gpuList struct {
 	entries map[string]entry // by UUID
 	// keep is the time for which the book of a lost GPU is shown.
 	keep time.Duration
-	// unplaced are errors in the kernel's log of GPUs that are not in the list.
+	// unplaced contains errors from the kernel's log for GPUs that are not in the list.
 	unplaced []gpu.KernelError
 }
 
@@ -107,8 +107,8 @@ func (r *gpuList) addKernel(errors []gpu.KernelError) {
 // maxUnplaced is the maximum number of errors that wait for their GPU.
 const maxUnplaced = 1024
 
-// at returns the GPU at an address of the PCI bus without a function. A GPU that was replaced is
-// not found.
+// at returns the GPU at a PCI address without the function number. A GPU that was replaced is not
+// found.
 func (r *gpuList) at(address string) (uuid string, ok bool) {
 	for uuid, e := range r.entries {
 		place, _, _ := strings.Cut(e.PCIBusID, ".")

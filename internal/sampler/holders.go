@@ -139,8 +139,8 @@ func (u *usage) heldByPod(t gpuProcess) int {
 	return slices.IndexFunc(u.held, t.uses)
 }
 
-// mayHold reports whether the process's pod has an allocation that may be of this GPU, or may have
-// got one since the last request to the kubelet.
+// mayHold reports whether the process's pod has an allocation that may be on this GPU, or may have
+// received one since the last request to the kubelet.
 func (u *usage) mayHold(t gpuProcess) bool {
 	return u.reserved || u.unlisted(t.Owner) || slices.ContainsFunc(u.unplaced, func(a gpu.Allocation) bool { return a.Owner.UID == t.Owner.UID })
 }

@@ -35,7 +35,7 @@ type idleRow struct {
 // boots.
 type idlePowers struct {
 	// stored holds the rows of earlier exporters, oldest first. They never change, so that a GPU's
-	// estimate depends on earlier measurements only.
+	// estimate depends only on earlier measurements.
 	stored []idleRow
 	// now contains the rows to save, saved the rows of the last successful save.
 	now, saved []idleRow

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// mpsServer is the kernel's truncated name of nvidia-cuda-mps-server, which runs the work of MPS
+// mpsServer is the name of nvidia-cuda-mps-server, truncated by the kernel. It runs the work of MPS
 // clients. Samples may name the server instead of the clients.
 const mpsServer = "nvidia-cuda-mps"
 
@@ -30,9 +30,9 @@ func (who *processUsage) passOn(holds func(gpu.Owner) bool) {
 }
 
 // clientsOf returns the clients of an MPS server, none for any other process. Processes choose
-// their names, so the name proves nothing. A server in a pod with clients serves only those clients.
-// A server of the host, or of a pod without a GPU (such as the device plugin's control daemon),
-// serves the clients of other pods.
+// their own names, so the name is not proof. A server in a pod with clients serves only those
+// clients. A server of the host, or of a pod without a GPU (such as the device plugin's control
+// daemon), serves the clients of other pods.
 func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) bool) []gpuProcess {
 	if server.Name != mpsServer {
 		return nil
@@ -53,8 +53,8 @@ func clientsOf(server *gpu.Process, clients []gpuProcess, holds func(gpu.Owner) 
 }
 
 // shareOut divides the work of a server equally over its clients. If the clients belong to several
-// pods, the ledger divides the work by their allocations. The work of a process without clients is
-// its own.
+// pods, the ledger divides the work by their allocations. A process without clients keeps its own
+// work.
 func shareOut(a ledger.Activity, clients []gpuProcess) []ledger.Activity {
 	n := time.Duration(len(clients))
 	if n == 0 {

@@ -36,7 +36,7 @@ type Mapper interface {
 	SeesHost() bool
 	// Units describes the known units. The result must not change.
 	Units() map[gpu.Unit]gpu.UnitInfo
-	// Used passes on which GPUs each owner uses (UUIDs), because files may name other owners.
+	// Used receives the GPUs (UUIDs) that each owner uses, because files may name other owners.
 	Used(devices []gpu.Device, by map[gpu.Owner][]string)
 }
 
@@ -170,8 +170,8 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.latest.Store(s.snapshot(v, books))
 }
 
-// blind removes the driver's process lists. In our own PID namespace they lack the processes of
-// other pods, so no process can be assumed to be alone on a GPU.
+// blind removes the driver's process lists. In our own PID namespace the lists omit the processes
+// of other pods, so no process can be assumed to be alone on a GPU.
 func blind(readings []gpu.Reading) {
 	for i := range readings {
 		r := &readings[i]
@@ -187,7 +187,7 @@ type view struct {
 	allocations      map[string][]gpu.Allocation // by UUID, see [byGPU]
 	allocationsKnown bool
 	alive            map[string]bool         // UIDs of live groups, while allocations are unknown
-	required         bool                    // allocations are known, and are required to use a GPU
+	required         bool                    // allocations are known, and required to use a GPU
 	processes        map[string]processUsage // by UUID
 	units            map[gpu.Unit]gpu.UnitInfo
 }
@@ -272,7 +272,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 }
 
 // keepBooks adds the books to a snapshot. While the state can be neither saved nor removed, or its
-// file system hangs, a restart would continue from an older state. The books and errors are then
+// file system hangs, a restart would continue from an older state. Then the books and errors are
 // shown unchanged, or are omitted. They are also omitted until the file was read, and while another
 // exporter keeps the books.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {

@@ -38,8 +38,8 @@ type store struct {
 	switches nvSwitches
 }
 
-// saved is the result of a save: errors of the ledger's file, and of the tables of idle powers and descriptions, which are
-// nil if they were not saved.
+// saved is the result of a save: the errors of the ledger's file and of the tables of idle powers
+// and descriptions; nil for a table that was not saved.
 type saved struct {
 	err, tableErr, jobsErr error
 	table                  []idleRow
@@ -89,7 +89,7 @@ func (c *content) add(version int, line json.RawMessage) error {
 	return nil
 }
 
-// records returns the lines of the file. It reuses one variable for all of them.
+// records returns the lines of the file. It reuses one variable for all records.
 func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.State) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		var r record
@@ -151,9 +151,9 @@ func open(cfg Config, read bool) (o opened) {
 // acquire opens the state directory if it is free. It returns the GPUs of an earlier exporter, if
 // this call continued the books of that exporter.
 //
-// If another exporter holds the directory, or if it hangs and its file may be valid, this exporter
-// charges nothing. If the
-// directory cannot be used at all, it charges, and its counters start at 0 after the next restart.
+// If another exporter holds the directory, or if the directory hangs and its file may be valid,
+// this exporter charges nothing. If the directory cannot be used at all, it charges, and its
+// counters start at 0 after the next restart.
 func (s *store) acquire(ctx context.Context) map[string]entry {
 	if s.dir != nil {
 		return nil

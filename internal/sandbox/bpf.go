@@ -3,7 +3,7 @@ package sandbox
 import "golang.org/x/sys/unix"
 
 // filter is a program of classic BPF that decides about system calls (seccomp(2)). At the end of
-// each part of the program the number of the call is loaded.
+// each part of the program the call number is loaded.
 type filter []unix.SockFilter
 
 // The results of a filter.
@@ -70,7 +70,7 @@ func (f filter) argument(call, argument, equal, other uint32, values []uint32) f
 }
 
 // jump executes instructions for one call. The instructions must end with a result. There can be at
-// most 255, because the distance of a jump is a byte.
+// most 255, because a jump's distance is one byte.
 func (f filter) jump(call uint32, body ...unix.SockFilter) filter {
 	return append(append(f, compare(unix.BPF_JEQ, call, 0, uint8(len(body)))), body...)
 }

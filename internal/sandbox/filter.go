@@ -67,7 +67,7 @@ func program(r FilterRules, pid int) []unix.SockFilter {
 		fail(unix.SYS_CLONE3, unix.ENOSYS).
 		// Threads need clone. Child processes are not needed.
 		jump(unix.SYS_CLONE, slices.Concat([]unix.SockFilter{load(0)}, set(namespaces, refuse), set(unix.CLONE_THREAD, accept), []unix.SockFilter{ret(refuse)})...).
-		// Go sends signals to its threads to preempt them, and reads its resource limits.
+		// Go sends signals to its threads to preempt them, and reads its own resource limits.
 		only(unix.SYS_KILL, uint32(pid)).
 		only(unix.SYS_TGKILL, uint32(pid)).
 		only(unix.SYS_PRLIMIT64, 0, uint32(pid)).
@@ -119,7 +119,7 @@ func install(program []unix.SockFilter) error {
 	case errno != 0:
 		return fmt.Errorf("install the system call filter: %w", errno)
 	case thread != 0:
-		return fmt.Errorf("install the system call filter: thread %d has another one", thread)
+		return fmt.Errorf("install the system call filter: thread %d has a different filter", thread)
 	}
 	return nil
 }

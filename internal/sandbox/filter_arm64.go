@@ -4,5 +4,5 @@ import "golang.org/x/sys/unix"
 
 const architecture = unix.AUDIT_ARCH_AARCH64
 
-// deniedHere are the denied calls that other architectures do not have: none.
+// deniedHere contains denied calls that other architectures do not have; there are none.
 var deniedHere []uint32

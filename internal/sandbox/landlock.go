@@ -69,7 +69,7 @@ func open(r Rules, abi int) (int, error) {
 }
 
 func addRules(ruleset int, r Rules, d unix.LandlockRulesetAttr) error {
-	_ = os.MkdirAll(r.State, 0o755) // if it fails, the stage state reports the reason
+	_ = os.MkdirAll(r.State, 0o755) // if it fails, the stage named state reports the reason
 	const inState = writeFile | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE
 	for _, directory := range []string{r.State, r.Features} {
 		if err := allow(ruleset, directory, inState&d.Access_fs); err != nil {

@@ -15,8 +15,8 @@ import (
 const maxSpare = 8 << 20
 
 // shared renders one response at a time; identical requests that arrive meanwhile share it. Many
-// scrapers cost little more than one. A response is complete before it is sent, so a slow reader
-// does not delay other readers.
+// scrapers cost little more than a single one. A response is complete before it is sent, so a slow
+// reader does not delay other readers.
 //
 // [promhttp.HandlerOpts.CoalesceGather] does not fit: requests join an earlier one while any of
 // its responses is still being read, so overlapping scrapes would see an old page.

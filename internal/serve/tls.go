@@ -34,7 +34,7 @@ func (s *Server) serveTLS(l net.Listener, server *http.Server) error {
 	}))
 }
 
-// handshakes receives the log of a server, in which any client can cause lines. It reports the TLS
+// handshakes receives the log of a server, where any client can cause lines. It reports the TLS
 // alerts of clients that reject a certificate.
 type handshakes struct{ rejected func() }
 

@@ -58,7 +58,7 @@ var NVIDIAEnv = []corev1.EnvVar{
 const NVIDIAEnvAt = 1
 
 // PlainContainer returns the exporter's container without NVIDIA's driver, for AMD's device plugin:
-// it reads AMD's GPUs in /sys.
+// AMD's GPUs are read in /sys.
 func PlainContainer(image string) corev1.Container {
 	return corev1.Container{
 		Name:  Name,

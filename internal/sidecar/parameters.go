@@ -62,7 +62,7 @@ const (
 	SecretName = "[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 )
 
-// PullPolicies are the valid pull policies. Another one would make the pod invalid.
+// PullPolicies are the valid pull policies. Other names would make the pod invalid.
 var PullPolicies = []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
 
 var (
@@ -70,7 +70,7 @@ var (
 	validSecret = regexp.MustCompile("^" + SecretName + "$")
 )
 
-// Reason is the reason for which a pod does not get the container.
+// Reason is the reason why a pod does not get the container.
 type Reason string
 
 // The reasons that depend on the parameters.
@@ -80,7 +80,7 @@ const (
 	NodeNotSelected   Reason = "node_not_selected"
 )
 
-// Refuse returns the reason for which a pod does not get the container, or an empty one.
+// Refuse returns the reason why a pod does not get the container, or an empty reason.
 func (p *Parameters) Refuse(pod *Pod) Reason {
 	invalid := func(name string) bool { return !validSecret.MatchString(name) }
 	selected := func(node string) bool { return slices.Contains(p.Nodes, node) }

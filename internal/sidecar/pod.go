@@ -11,9 +11,9 @@ import (
 // manifest with health checks, and in its Helm chart.
 var AMDContainers = []string{"amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
-// Pod contains the fields of a pod, in JSON, on which the patch depends. It needs little more memory
-// than its text, which any client in the cluster can send; a list of empty containers needs hundreds of
-// times as much in the type of the Kubernetes API.
+// Pod contains the fields of a pod, in JSON, that the patch depends on. Any client in the cluster
+// can send this text. This type needs little more memory than the text; the type of the Kubernetes
+// API needs hundreds of times as much for a list of empty containers.
 type Pod struct {
 	Metadata struct {
 		Annotations filled `json:"annotations"`

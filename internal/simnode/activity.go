@@ -3,15 +3,15 @@ package simnode
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
 // Activity is the activity of one process on a GPU, or on an instance of it, during one step. The
-// driver reports only samples of it. A container that holds a GPU has one Activity without a
-// process for each replica or instance.
+// driver reports only samples of the activity. A container that holds a GPU has one Activity
+// without a process for each replica or instance.
 type Activity struct {
 	GPU      string // UUID
 	Instance int    // position in the GPU's instances
 	Process  gpu.ProcessID
 	gpu.Owner
 	Percent int
-	// Holds is set if the Activity stands for an allocation.
+	// Holds is set if the Activity represents an allocation.
 	Holds bool
 }
 

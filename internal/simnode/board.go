@@ -44,7 +44,7 @@ type board struct {
 	accounts accounting
 }
 
-// account is the use of a board by one container (ID zero) or process.
+// account is one container's (ID zero) or process's use of a board.
 type account struct {
 	ProcessTruth
 	last int64 // the last step in which it was on the board

@@ -34,7 +34,7 @@ func FleetingCheats() (cheating, honest Scenario, names []string) {
 // playing returns a machine with one trick on each GPU.
 func playing(name string, tricks []trick) (cheating, honest Scenario, names []string) {
 	cheating = hgxH100(name, len(tricks))
-	cheating.Description = "8 H100; on each GPU a tenant tries another trick to be charged less than it uses"
+	cheating.Description = "8 H100; on each GPU a tenant tries another trick to pay for less than it uses"
 	cheating.Sampling.Even = true
 	for i, trick := range tricks {
 		if !trick.exclusive {
@@ -51,8 +51,8 @@ func playing(name string, tricks []trick) (cheating, honest Scenario, names []st
 	return cheating, honest, names
 }
 
-// A trick is a way to be charged less. The cheating pods are in the namespace mallory, the
-// neighbours in team-a.
+// A trick is a way to pay less. The cheating pods are in the namespace mallory, the neighbours in
+// team-a.
 type trick struct {
 	name string
 	// exclusive is set if the GPU is not shared by time-slicing.

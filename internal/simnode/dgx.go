@@ -52,7 +52,7 @@ func dgxH100() Scenario {
 
 func idle() Scenario {
 	sc := hgxH100("idle", 8)
-	sc.Description = "8 H100 and no pods; the host's display server uses one GPU a little"
+	sc.Description = "8 H100 and no pods; the host's display server puts a light load on one GPU"
 	sc.Daemons = append(sc.Daemons,
 		Daemon{"/system.slice/gpuledger.service", Process{Comm: exporter}},
 		Daemon{"/system.slice/display-manager.service", Process{Comm: "Xorg", Work: []Work{

@@ -14,11 +14,11 @@
 //	truth.jsonl, truth.1.jsonl    its history, one row per 100 ms, and the previous file
 //
 // The truth comes from a model that differs from the exporter's rules. Every GPU draws a constant
-// power, the floor. Every process adds its own power in proportion to its activity. The exporter
-// reads only the board's counter and the sampled activity. The floor is charged to the containers
-// that hold the GPU by allocation, in proportion to their replicas; without a holder, equally to
-// the processes on the GPU; without a process, to no account (idle). On a GPU in MIG mode the floor
-// is first divided by slices. The floor of an instance's slices is charged in the same way, and the
+// power, the floor. Each process adds power in proportion to its activity. The exporter reads only
+// the board's counter and the sampled activity. The floor is charged to the containers that hold
+// the GPU by allocation, in proportion to their replicas; without a holder, equally to the
+// processes on the GPU; without a process, to no account (idle). On a GPU in MIG mode the floor is
+// first divided by slices. The floor of an instance's slices is charged in the same way, and the
 // floor of free slices is idle. A claim with admin access holds nothing. All amounts are whole
 // millijoules, and the parts add up exactly to the board.
 //

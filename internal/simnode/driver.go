@@ -28,8 +28,8 @@ type Engine struct {
 	Starts int
 }
 
-// record is the content of the fake driver library's state file: one record per line, with
-// fields separated by tabs. A GPU does not support a field that is absent.
+// record is the content of the fake driver library's state file: one record per line, with fields
+// separated by tabs. An absent field is not supported by the GPU.
 type record struct{ bytes.Buffer }
 
 // line adds a record with the given name and alternating keys and values. It omits nil and empty

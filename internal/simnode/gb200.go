@@ -15,8 +15,8 @@ func gb200() Scenario {
 	return sc
 }
 
-// gb200Module is the same tray with a driver that counts whole modules: both GPUs of a module
-// report the energy of both. Its pods hold whole modules, so that the larger of a board's two
+// gb200Module is the same tray with a driver that counts whole modules: each GPU of a module
+// reports the energy of both GPUs. Its pods hold whole modules, so that the larger of a board's two
 // readings is the use of its pod.
 func gb200Module() Scenario {
 	sc := gb200Tray("gb200-module", CountsModule)

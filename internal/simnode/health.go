@@ -18,7 +18,7 @@ func writeHealth(r *record, b *board) {
 	for _, id := range zeroHealth {
 		field(id, 0)
 	}
-	traffic := uint64(b.counter()) // as good a number as any that only grows
+	traffic := uint64(b.counter()) // any number that only grows
 	field(82, b.memoryTemperature())
 	field(188, b.MaxLimit*1000)
 	field(189, b.MaxLimit*1000)

@@ -12,12 +12,12 @@ import (
 // Machine is the unchanged scenario.
 type Machine struct {
 	// Number changes every identity of the scenario: the node's name, serial numbers, UUIDs, pods.
-	// Trays of one chassis stay in this chassis, one above the other.
+	// Trays of one chassis remain in that chassis, stacked.
 	Number int
 	// Boot counts the earlier boots. A node is drained before it is powered off, so that other
 	// pods run after it.
 	Boot int
-	// Boards are the boards that were moved here from other machines, by their position.
+	// Boards contains the boards that were moved here from other machines, by position.
 	Boards map[int]Board
 }
 

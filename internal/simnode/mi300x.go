@@ -9,7 +9,7 @@ import (
 )
 
 // mi300x is a machine with eight AMD GPUs. The last one is divided into eight partitions. A
-// program for monitoring has opened all of them. Serial numbers and ids are invented.
+// monitoring program has opened all GPUs. Serial numbers and ids are invented.
 func mi300x() Scenario {
 	sc := withoutNVIDIA("mi300x")
 	sc.Description = "8 MI300X; pods of 4, 1 and 1 GPUs, one GPU idle, one in CPX mode with 3 pods; one GPU has correctable errors"
@@ -87,11 +87,11 @@ func mixed() Scenario {
 	return sc
 }
 
-// vulkan is a machine with an AMD GPU that graphics and a program of ROCm share. The GPU is not
+// vulkan is a machine with an AMD GPU that graphics and a ROCm program share. The GPU is not
 // allocated to their pods, which mount its device nodes.
 func vulkan() Scenario {
 	sc := withoutNVIDIA("vulkan")
-	sc.Description = "1 MI210 that no pod holds; graphics in one pod, and a program of ROCm in another one"
+	sc.Description = "1 MI210 that no pod holds; graphics in one pod, and a ROCm program in another one"
 	sc.GPUs = []GPU{instinctMI210(0, "A3")}
 	sc.Pods = []Pod{
 		amdDevicePlugin(true),

@@ -7,7 +7,7 @@ import "time"
 func mig() Scenario {
 	const change = 20 * time.Second
 	sc := hgxH100("mig", 2)
-	sc.Description = "2 H100, one of 3g.40gb + 2g.20gb + 1g.10gb; after 20 s an instance id is used again"
+	sc.Description = "2 H100, one divided into 3g.40gb + 2g.20gb + 1g.10gb; after 20 s an instance id is reused"
 	second := mig2g20gb(3, 4)
 	second.Until = change
 	third := mig1g20gb(3, 4)
@@ -42,7 +42,7 @@ func mig() Scenario {
 // are.
 func migA100() Scenario {
 	sc := hgxH100("mig-a100", 1)
-	sc.Description = "1 A100 of 3g.20gb + 2g.10gb, two slices free; the GPU has no GPM"
+	sc.Description = "1 A100 divided into 3g.20gb + 2g.10gb, two slices free; the GPU has no GPM"
 	g := &sc.GPUs[0]
 	g.Model, g.Part, g.VBIOS = "NVIDIA A100-SXM4-40GB", "692-2G506-0200-002", "92.00.45.00.03"
 	g.Floor, g.Limit, g.MaxLimit, g.Memory, g.GPM = 52, 400, 400, 40*gib, false

@@ -32,8 +32,8 @@ type Node struct {
 }
 
 // Open creates a node in a directory, which must be empty or not exist, and serves the kubelet's
-// sockets until the node is closed. The first state is on disk when it returns. The socket's
-// path must fit into 107 bytes, so the directory's name should be short.
+// sockets until the node is closed. When it returns, the first state is on disk. The socket's path
+// must fit into 107 bytes, so the directory's name should be short.
 func Open(dir string, sc Scenario, start gpu.Instant) (*Node, error) {
 	sc = sc.withUnits()
 	if err := sc.validate(); err != nil {
@@ -139,11 +139,11 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 	return n.publish()
 }
 
-// maxLate is the maximum delay of a step in real time. If a step is later, calls of the driver
-// about a GPU wait for it, because the counter of a real board never stops and then jumps. The
-// files of AMD GPUs cannot make a reader wait, so on a busy machine their counters can stop and
-// jump. Each file is complete, but two files of a GPU may belong to different steps. A test in real
-// time compares such counters by value, not by time.
+// maxLate is the maximum delay of a step in real time. If a step is later, driver calls about a GPU
+// wait for it, because a real board's counter does not stop and then jump. The files of AMD GPUs
+// cannot make a reader wait, so on a busy machine their counters can stop and jump. Each file is
+// complete, but two files of a GPU may belong to different steps. A test in real time compares such
+// counters by value, not by time.
 const maxLate = 150 * time.Millisecond
 
 // RunLive steps the node in real time until the context ends. clock must be the clock from which

@@ -87,7 +87,7 @@ func (r *ring) take(how Sampling, loads []load, random *rand.Rand) sample {
 	if how.Even {
 		number = func(n int) int { return evenly(r.next, n) }
 	}
-	resting := how.Idle != NamesActive && number(100) >= busy // nothing runs at the time of the sample
+	resting := how.Idle != NamesActive && number(100) >= busy // no process runs at the time of the sample
 	switch {
 	case len(loads) == 0 || how.Idle == NamesNone && resting:
 		return sample{}

@@ -169,7 +169,7 @@ type Pod struct {
 	// with the same GPUs and another name, UID and processes.
 	Lifetime, Pause time.Duration
 	Span
-	Unit *Unit // set if the pod stands for a unit
+	Unit *Unit // set if the pod represents a unit
 }
 
 // Span is the time in which something exists, since the start. The zero Span has no end.

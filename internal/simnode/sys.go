@@ -50,8 +50,8 @@ func (n *Node) writeModule() error {
 	return writeFiles(dir, map[string]string{"version": version})
 }
 
-// writePCI adds a device. As in the kernel's /sys, the entry on the bus is a link to the device
-// below its root.
+// writePCI adds a device. As in the kernel's /sys, the bus entry is a link to the device below its
+// root.
 func writePCI(dir string, d PCIDevice) error {
 	err := writeFiles(filepath.Join(dir, pciFolder(d.Address)), map[string]string{
 		"vendor": d.Vendor, "device": d.Device, "class": d.Class,

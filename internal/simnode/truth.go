@@ -27,7 +27,7 @@ type Truth struct {
 //	Energy = Idle + Retired + Σ Containers + Σ Processes outside containers
 //
 // exactly. A process of a container is included in its container. A container that holds a GPU
-// without any process still has a share of the floor.
+// without any process still gets a share of the floor.
 type GPUTruth struct {
 	UUID   string `json:"uuid"`
 	Serial string `json:"serial"`

@@ -33,7 +33,7 @@ func openTruthLog(dir string) (*truthLog, error) {
 	return l, err
 }
 
-// add keeps a row until the next flush. It flushes itself if there are many rows, so that a long
+// add keeps a row until the next flush. If there are many rows, it flushes them, so that a long
 // jump in time needs little memory.
 func (l *truthLog) add(t Truth) error {
 	row, err := json.Marshal(t)

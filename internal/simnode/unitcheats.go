@@ -37,7 +37,7 @@ func playTricks(tricks []unitTrick) (cheating, honest Scenario, names []string) 
 	return cheating, honest, names
 }
 
-// A unitTrick is a way in which a unit can try to be charged less.
+// A unitTrick is a way for a unit to try to pay less.
 type unitTrick struct {
 	name string
 	unit func(gpu int) Unit
@@ -82,10 +82,10 @@ var unitTricks = []unitTrick{
 }
 
 var managerTricks = []unitTrick{
-	{"a user's cgroup named as a job of PBS", mallorySession, func(mallory, _ *Unit) {
+	{"a user's cgroup named as a PBS job", mallorySession, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/user@1666.service/pbs_jobs.service/jobid/1.server"
 	}, false},
-	{"a user's service named as a job of Flux", mallorySession, func(mallory, _ *Unit) {
+	{"a user's service named as a Flux job", mallorySession, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/user@1666.service/app.slice/imp-shell-0-f2rKx9.service"
 	}, false},
 	{"a user's slice named as a slice of users", mallorySession, func(mallory, _ *Unit) {
@@ -94,7 +94,7 @@ var managerTricks = []unitTrick{
 	{"a container's cgroup named as a machine", malloryContainer, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/lxc.payload.web"
 	}, false},
-	{"a service's cgroup named as a slot of HTCondor", malloryService, func(mallory, _ *Unit) {
+	{"a service's cgroup named as an HTCondor slot", malloryService, func(mallory, _ *Unit) {
 		mallory.Processes[0].Below = "/condor.service/condor_execute_slot1_1@exec7.example.com"
 	}, false},
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// workstation is a machine for several people, without Kubernetes and without a scheduler.
+// workstation is a machine of several users, without Kubernetes and without a scheduler.
 func workstation() Scenario {
 	sc := machineWithoutKubelet("workstation", 3)
 	sc.Description = "3 H100 without a scheduler; a Docker container that holds a GPU, a Podman container, a service, two users"

@@ -116,7 +116,7 @@ func (w *world) advance() change {
 	return ch
 }
 
-// replacePods ends the pods whose time is over and starts the pods that are due.
+// replacePods ends the pods with an expired lifetime and starts the pods that are due.
 func (w *world) replacePods() change {
 	var ch change
 	var living []*pod
@@ -152,7 +152,7 @@ func (w *world) replacePods() change {
 	return ch
 }
 
-// replaceProcesses ends the processes whose lifetime is over and starts their successors.
+// replaceProcesses ends the processes with an expired lifetime and starts their successors.
 func (w *world) replaceProcesses(ch change) change {
 	for _, p := range w.pods {
 		for _, c := range p.containers {

@@ -38,7 +38,7 @@ const (
 	Failing               // it cannot be read
 )
 
-// Log sets and logs another health, with its reason.
+// Log sets and logs a new health, with its reason.
 func (h *Health) Log(log *slog.Logger, now Health, err error) {
 	before := *h
 	*h = now

@@ -27,8 +27,8 @@ type Source interface {
 // An Enricher adds values of another program to a report of the same boards, and changes no
 // value in it. It is used by one goroutine at a time.
 type Enricher interface {
-	// Enrich adds to the report, which is empty while no source responds. After an error the
-	// additions may be incomplete.
+	// Enrich adds to the report, which is empty while no source responds. After an error it may
+	// have added only some of the values.
 	Enrich(ctx context.Context, report *gpu.Report) error
 	Close(wait time.Duration) error
 }
@@ -39,7 +39,7 @@ type Config struct {
 	// Enricher is nil for none.
 	Enricher Enricher
 	// Timeout limits the time for which a Read waits for its sources. Each source has its own,
-	// shorter timeout; this one applies if a source hangs nevertheless.
+	// shorter timeout; this timeout applies if a source hangs anyway.
 	Timeout time.Duration
 	Now     gpu.Clock
 	Stages  *stage.Set
@@ -50,8 +50,8 @@ type Member struct {
 	Stage  stage.Name
 	Source Source
 	// Needed reports whether the node has GPUs of the source. Until its first success, a source is
-	// read only while such GPUs exist; otherwise the stage of a vendor without GPUs would be down.
-	// Nil means that the source is always read.
+	// read only while such GPUs exist; otherwise the stage of a vendor without GPUs would fail. Nil
+	// means that the source is always read.
 	Needed func() bool
 }
 
@@ -146,7 +146,7 @@ func (g *Group) needed() []*reader {
 	return needed
 }
 
-// add adds the report of a source. A board that another source reported already is dropped.
+// add adds the report of a source. A board that another source has already reported is dropped.
 func add(report *gpu.Report, more gpu.Report) {
 	twice := func(uuid string) bool {
 		return slices.ContainsFunc(report.Devices, func(d gpu.Device) bool { return d.UUID == uuid })

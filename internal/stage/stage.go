@@ -84,7 +84,7 @@ type health struct {
 }
 
 // ErrOversized is wrapped by the error for an input that exceeds a limit of the exporter. The
-// limits bound the memory of the exporter.
+// limits keep the memory of the exporter bounded.
 var ErrOversized = errors.New("exceeds a limit of the exporter")
 
 // logEvery is the minimum interval between two log messages about one outage, and the time for
@@ -99,8 +99,8 @@ func New(log *slog.Logger, now gpu.Clock) *Set {
 	return &Set{log: log, now: now, stages: make(map[Name]*health)}
 }
 
-// Observe records an attempt that began at the given moment, and logs if the stage went down,
-// is down for another reason, or recovered.
+// Observe records an attempt that began at the given moment, and logs if the stage failed, fails
+// for another reason, or recovered.
 func (s *Set) Observe(name Name, began gpu.Instant, err error) {
 	now := s.now()
 	s.mu.Lock()

@@ -37,8 +37,8 @@ func (d *Dir) replace(records iter.Seq[any]) error {
 	return d.exchange()
 }
 
-// create opens the next file for writing without releasing its space. If there is a link, pipe or
-// directory of this name, create fails and does not remove it.
+// create opens the next file for writing without releasing its space. If a link, pipe or directory
+// has this name, create fails and does not remove it.
 func (d *Dir) create() (*os.File, error) {
 	info, err := d.root.Lstat(nextFile)
 	switch {

@@ -35,8 +35,8 @@ const (
 // ErrLocked is returned by Open while another process holds the directory.
 var ErrLocked = errors.New("locked by another gpuledger on this node")
 
-// ErrGone is wrapped by the error of Save if the directory was removed or replaced, which makes
-// the lock worthless. The caller closes it and opens it again.
+// ErrGone is wrapped by the error of Save if the directory was removed or replaced, which makes the
+// lock ineffective. The caller closes it and opens it again.
 var ErrGone = errors.New("the state directory was removed or replaced")
 
 // ErrStale is wrapped by the error of Save if an older file could not be removed. A restart would
@@ -44,7 +44,7 @@ var ErrGone = errors.New("the state directory was removed or replaced")
 var ErrStale = errors.New("an older state file remains")
 
 // ErrUnusable is wrapped by the errors of Load for a file that exists but cannot be continued: it
-// is corrupt, or of another boot or version. A file of a newer version is kept under another name.
+// is corrupt, or of another boot or version. A file of a newer version is renamed and kept.
 var ErrUnusable = errors.New("unusable")
 
 // ErrOversized is wrapped by the errors of Load and Save for a file or a record that exceeds
@@ -65,7 +65,7 @@ type header struct {
 	BootID  string `json:"boot_id"`
 }
 
-// Limits in bytes. The first two exceed any header and any record. The state of a thousand
+// Limits in bytes. The first two are larger than any header and any record. The state of a thousand
 // processes takes half a MiB; a file of the last limit's size can be read within half of the
 // container's memory limit.
 const (

@@ -8,8 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// Advised lists the node and the GPUs with advice other than ok, the worst first, with their
-// evidence.
+// Advised lists the node and the GPUs with advice other than ok, worst first, with their evidence.
 func (p *Page) Advised() []string {
 	byAdvice := make(map[health.Advice][]string)
 	add := func(v health.Advice, what string, evidence []health.Evidence) {

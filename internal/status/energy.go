@@ -16,8 +16,7 @@ type Part struct {
 	Joules      float64
 }
 
-// Parts returns the components of the energy, from the most to the least certain. They sum to
-// the total.
+// Parts returns the components of the energy, most certain first. They sum to the total.
 func (e *Energy) Parts() []Part {
 	var unattributed float64
 	for _, joules := range e.Unattributed {
@@ -56,7 +55,7 @@ func terms() []term {
 	return out
 }
 
-// Charge names the hardware to which the energy belongs.
+// Charge names the hardware that the energy belongs to.
 func (g *GPU) Charge() string {
 	if g.wholeModule() {
 		return "the whole module"

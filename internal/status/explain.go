@@ -36,7 +36,8 @@ type Explanation struct {
 	// Unsampled is the part from intervals with an unknown busy share.
 	Late      gpu.Millijoules `json:"late_millijoules"`
 	Unsampled gpu.Millijoules `json:"unsampled_millijoules"`
-	// Others is the energy charged to other owners, Unattributed the energy charged to none, by reason.
+	// Others is the energy charged to other owners, Unattributed the energy charged to no owner, by
+	// reason.
 	Others       gpu.Millijoules            `json:"others_millijoules"`
 	Unattributed map[string]gpu.Millijoules `json:"unattributed_millijoules"`
 	// Times contains the intervals, or longer spans of several intervals. Their charges sum to the

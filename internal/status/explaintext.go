@@ -56,7 +56,7 @@ func (e *Explanation) Span() string {
 // slack is the time by which an interval may begin after the requested start.
 const slack = 15 * stale
 
-// Sentences state the charge and how certain it is.
+// Sentences state the charge and its certainty.
 func (e *Explanation) Sentences() []string {
 	own := e.Total.Charged.Sum()
 	if own == 0 {

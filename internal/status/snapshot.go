@@ -135,7 +135,7 @@ func newCharged(e gpu.ByMethod) Charged {
 	}
 }
 
-// containers joins the holders of a GPU with its accounts, the holders first.
+// containers joins the holders of a GPU with its accounts, holders first.
 func containers(g *gpu.GPU) []Container {
 	out := make([]Container, 0, len(g.Holders))
 	at := make(map[gpu.AccountKey]int)

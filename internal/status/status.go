@@ -25,8 +25,7 @@ type Page struct {
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`
-	// DriverUp is false while the driver does not respond; the GPUs are then the GPUs of the last
-	// reading.
+	// DriverUp is false while the driver does not respond; then GPUs comes from the last reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
 	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs the GPUs that the driver lists.
@@ -43,7 +42,7 @@ type Page struct {
 // GPU is one GPU of the node.
 type GPU struct {
 	UUID string `json:"uuid"`
-	// Index is the driver's index, nil for a lost GPU: another GPU may have its index by now.
+	// Index is the driver's index, nil for a lost GPU: another GPU may now have its index.
 	Index           *int   `json:"index,omitempty"`
 	PCIBusID        string `json:"pci_bus_id"`
 	Model           string `json:"model"`
@@ -156,8 +155,8 @@ type Charged struct {
 	Exclusive float64 `json:"exclusive_joules"`
 	Shared    float64 `json:"shared_joules"`
 	Allocated float64 `json:"allocated_joules"`
-	// Idle is the owner's share of the GPU's idle energy, in joules. It is included in the amounts
-	// by method, so it must not be added to their sum.
+	// Idle is the owner's share of the GPU's idle energy, in joules. The amounts by method include
+	// it, so it must not be added to their sum.
 	Idle float64 `json:"idle_joules,omitempty"`
 }
 

@@ -214,8 +214,8 @@ func (t *table) note(s string) { t.add(indent + s) }
 // indent precedes lines that belong to the row above.
 const indent = "  "
 
-// widest is the length of the longest cell that widens its column. Longer cells do not, because one
-// long name would move all numbers off the screen.
+// widest is the length of the longest cell that widens its column. Longer cells do not widen it,
+// because one long name would move all numbers off the screen.
 const widest = 42
 
 func (t *table) write(b *strings.Builder) {

@@ -66,8 +66,8 @@ func watts(w *float64) string {
 	return fmt.Sprintf("%.0f W", *w)
 }
 
-// unit is a unit of energy. All amounts of a page have the same unit, because a mix of joules and
-// megajoules is easily misread.
+// unit is a unit of energy. All amounts on a page have the same unit, because a mix of joules and
+// megajoules is easy to misread.
 type unit struct {
 	Name   string
 	joules float64

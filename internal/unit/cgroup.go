@@ -13,8 +13,8 @@ import (
 // match is the part of a cgroup path that names a unit.
 type match struct {
 	manager string
-	// id is the unit's name or, for some managers, an id for which the name is found elsewhere: the
-	// SLUID of a Slurm job, 64 hex digits of a container.
+	// id is the unit's name or, for some managers, an id with a name in another file: the SLUID of
+	// a Slurm job, 64 hex digits of a container.
 	id string
 	// uid is the user of the unit, if the path contains it.
 	uid string
@@ -90,7 +90,8 @@ func (p *parser) rank(manager string) int {
 
 // parsePath returns the first unit from the root, if any, and whether the path is in a pod. In a
 // pod only Slurm jobs are units. Systemd slices belong to root, except users' slices. If a segment
-// is neither a slice nor a unit, its owner can choose all names below it, so the search ends there.
+// is neither a slice nor a unit, its owner can choose all names below it, so the search stops
+// there.
 func (p *parser) parsePath(segments []string) (m match, inPod bool) {
 	outside := aboveUsers(segments)
 	for i, s := range segments {
@@ -168,16 +169,16 @@ func aboveUsers(segments []string) []string {
 	return segments
 }
 
-// isSystem reports whether a service below the segments is a service of the system: the segments
-// include system.slice, or all are slices and none is machine.slice. The caller has already
-// excluded slices of users. In a private cgroup namespace an unknown level may belong to a user.
+// isSystem reports whether a service below the segments is a system service: the segments include
+// system.slice, or are all slices except machine.slice. The caller has already excluded slices of
+// users. In a private cgroup namespace an unknown level may belong to a user.
 func isSystem(above []string) bool {
 	outside := func(s string) bool { return !strings.HasSuffix(s, ".slice") || s == "machine.slice" }
 	return slices.Contains(above, "system.slice") || len(above) > 0 && !slices.ContainsFunc(above, outside)
 }
 
-// hiddenService returns the service in a cgroup file if its slice is above the exporter's cgroup namespace, else "". It can be a service of
-// the system or of a user.
+// hiddenService returns the service in a cgroup file if its slice is above the exporter's cgroup
+// namespace, else "". It can be a system service or a user's service.
 func hiddenService(file string) string {
 	for segments, err := range proc.Paths(file) {
 		if err != nil || len(segments) == 0 || segments[0] != ".." {

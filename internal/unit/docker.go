@@ -9,8 +9,8 @@ import (
 )
 
 // maxContainerFile limits the size of an engine's file about a container in bytes, maxContainerList
-// the size of Podman's list of containers. Most are a few KiB; a container in the list takes less than
-// one KiB.
+// the size of Podman's list of containers. Most files have a few KiB; a container in the list takes
+// less than one KiB.
 const (
 	maxContainerFile = 1 << 20
 	maxContainerList = 4 << 20
@@ -144,7 +144,7 @@ func readDeviceRequest(d *document) (r deviceRequest, err error) {
 	return r, err
 }
 
-// devices returns the GPUs of a request. A number of GPUs means the first ones by index.
+// devices returns the GPUs of a request. A number of GPUs means the first GPUs by index.
 func (r deviceRequest) devices() (list []gpu.DeviceName) {
 	switch {
 	case r.driver == "cdi":

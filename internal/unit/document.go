@@ -12,8 +12,8 @@ import (
 )
 
 // document reads JSON token by token. Its memory depends on the longest text of a file and not on
-// the number of elements, because a file can contain an element for every three bytes. A null
-// counts as an empty value.
+// the number of elements, because a file can have an element in every three bytes. A null counts as
+// an empty value.
 type document struct{ decoder *json.Decoder }
 
 func newDocument(r io.Reader) *document {

@@ -13,11 +13,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/proc"
 )
 
-// parented returns an id in a cgroup file that may be the id of a container. It is one if an engine
-// lists it, because Docker and Podman can place containers below any cgroup of root, such as
-// --cgroup-parent=/ml. It returns "" for processes of pods, users, other units and machines,
-// because their owners can choose the names of cgroups below their own, and for lines with
-// different ids.
+// parented returns an id in a cgroup file that may be the id of a container. It is a container id
+// if an engine lists it, because Docker and Podman can place containers below any cgroup of root,
+// such as --cgroup-parent=/ml. It returns "" for processes of pods, users, other units and
+// machines, because their owners can choose the names of cgroups below their own, and for lines
+// with different ids.
 func (p *parser) parented(file string) (id string) {
 	for segments, err := range proc.Paths(file) {
 		if err != nil {

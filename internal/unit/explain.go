@@ -125,7 +125,7 @@ func belowOwner(manager *Manager, cgroup string) string {
 	return ""
 }
 
-// anywhere returns the index of the first segment at which the pattern matches, or -1.
+// anywhere returns the index of the first segment where the pattern matches, or -1.
 func (p *Pattern) anywhere(segments []string) int {
 	for i := range segments {
 		if _, ok := p.match(segments, i); ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// openTrusted opens a file or directory that only root or the exporter's user can have written. It
-// follows no link at its end and does not wait for the writer of a pipe.
+// openTrusted opens a file or directory that only root or the exporter's user could have written.
+// It follows no link at its end and does not wait for the writer of a pipe.
 func openTrusted(path string, want os.FileMode) (*os.File, os.FileInfo, error) {
 	return open(path, func(info os.FileInfo) error { return trusted(info, want) })
 }

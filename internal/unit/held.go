@@ -138,7 +138,7 @@ func (p *prologFiles) readGPUs(dir prologDir) error {
 }
 
 // isGPUName reports whether the name of a file looks like a GPU. Other files may belong to another
-// program, or be unfinished.
+// program, or may be incomplete.
 func isGPUName(name string) bool {
 	return '0' <= name[0] && name[0] <= '9' || strings.HasPrefix(name, "GPU-") || strings.HasPrefix(name, "MIG-")
 }

@@ -31,8 +31,8 @@ const (
 	nameAfter = 5 * time.Second
 	// titleEvery is the minimum interval between two searches for the daemon of a new job.
 	titleEvery = time.Second
-	// fresh is the time for which a unit without a process counts as alive, and by which a prolog's
-	// file may be older than the first process of its job.
+	// fresh is how long a unit without a process counts as alive, and how much older a prolog's
+	// file may be than the first process of its job.
 	fresh = 3 * pollEvery
 )
 
@@ -45,7 +45,7 @@ type Config struct {
 	// Managers are the managers of units that get accounts, in addition to the managers of Patterns.
 	Managers []string
 	Patterns Patterns
-	// Max limits the number of units. Further units of a manager are combined into one unit, named
+	// Max limits the number of units. More units of a manager are combined into one unit, named
 	// other.
 	Max int
 	// Keep is the time for which a unit counts towards the limit after its last process ended.
@@ -53,7 +53,7 @@ type Config struct {
 	// Users selects the data about users, Passwd is the file with their names.
 	Users  Users
 	Passwd string
-	// HeldDirs are the directories in which prologs write which job holds which GPU.
+	// HeldDirs are the directories where prologs write the GPUs that each job holds.
 	HeldDirs []string
 	Numbers  Numbers
 	// DockerRoot is Docker's data root. PodmanRoots are Podman's graph root and run root.

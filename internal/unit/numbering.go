@@ -23,8 +23,8 @@ const (
 	keepJobUse = 24 * time.Hour
 )
 
-// number is a number that names a GPU in a directory. The zero value stands for a GPU that is named
-// by UUID.
+// number is a number that names a GPU in a directory. The zero value means a GPU that is named by
+// UUID.
 type number struct {
 	dir  prologDir
 	text string
@@ -61,7 +61,7 @@ func (u jobUse) fits(n Numbers) bool {
 // numbering compares the GPUs that jobs use with the numbers in their files.
 type numbering struct {
 	devices []gpu.Device
-	// used contains the GPUs that jobs have used since the last comparison, by job and UUID.
+	// used contains the GPUs that jobs used since the last comparison, by job and UUID.
 	used map[jobKey]map[string]bool
 	// jobs contains the last jobs of each directory.
 	jobs map[string][]jobUse

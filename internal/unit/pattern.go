@@ -75,8 +75,8 @@ func parsePattern(text string) (p Pattern, err error) {
 // fillers contains names of different forms, which no manager uses.
 var fillers = []string{"zz", "Zz42", "z", "4242", "zz-y_x.w", strings.Repeat("0123456789abcdef", 4)}
 
-// ownedNames contains forms of cgroups below which users other than root may choose the names; %
-// stands for a filler.
+// ownedNames contains forms of cgroups below which users other than root may choose the names; % is
+// a filler.
 var ownedNames = []string{
 	"%", "%.service", "%.scope", "user@%.service", "session-%.scope", "docker-%.scope", "libpod-%.scope", "nerdctl-%.scope",
 	"cri-containerd-%.scope", "crio-%.scope", "lxc.payload.%", "machine-%.scope", "systemd-nspawn@%.service",

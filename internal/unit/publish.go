@@ -139,8 +139,8 @@ func (m *Mapper) forget(found live, now time.Duration) {
 }
 
 // holdings returns the GPUs that live units hold. If the job of a file has no process, the file is
-// outdated, unless it was written just now, because a prolog runs before the first process. For an
-// outdated or unusable file the allocation of its GPU has no owner. A job inside a pod holds
+// outdated, unless it was written just now, because a prolog runs before the first process. If the
+// file is outdated or unusable, the allocation of its GPU has no owner. A job inside a pod holds
 // nothing, because the pod holds the GPU. The caller holds m.mu.
 func (m *Mapper) holdings(alive liveUnits, now gpu.Instant) []gpu.Allocation {
 	var list, outdated []gpu.Allocation

@@ -77,7 +77,7 @@ func (m *Mapper) readRootless(users map[string][]match) map[string]container {
 }
 
 // parseRootless parses lines with an id, names separated by commas, and an image. The first line of
-// an id counts. An incomplete last line is ignored, because it is just being written.
+// an id counts. An incomplete last line is ignored, because it is still being written.
 func parseRootless(text string) map[string]container {
 	all := make(map[string]container)
 	for line := range strings.Lines(text) {

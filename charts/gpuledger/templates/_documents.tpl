@@ -1,4 +1,4 @@
-{{/* Rejects values without an effect in the mode of the exporter. */}}
+{{/* Rejects values that have no effect in the mode of the exporter. */}}
 {{- define "gpuledger.checkMode" -}}
 {{- $v := .Values }}
 {{- if eq $v.exporter.mode "sidecar" }}
@@ -28,7 +28,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Rejects values that cannot be set, or not together. */}}
+{{/* Rejects values that cannot be set, or cannot be combined. */}}
 {{- define "gpuledger.checkValues" -}}
 {{- $v := .Values }}
 {{- range list "nameOverride" "fullnameOverride" }}

@@ -3,7 +3,7 @@
 {{ .Values.namespaceOverride | default .Release.Namespace }}
 {{- end }}
 
-{{/* The device plugin of the platform, changed by the values, as YAML. Without a platform, a namespace of the usual name may be of any user. */}}
+{{/* The device plugin of the platform, changed by the values, as YAML. Without a platform, any user may own a namespace with the usual name. */}}
 {{- define "gpuledger.devicePlugin" -}}
 {{- $plugin := dict "namespace" "" "daemonSet" "nvidia-device-plugin-daemonset" "podLabels" (dict "app" "nvidia-device-plugin-daemonset") }}
 {{- if eq .Values.platform "gpu-operator" }}{{ $_ := set $plugin "namespace" "gpu-operator" }}{{ end }}

@@ -112,7 +112,7 @@ const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-
 // TestMonthEnds checks that a statement of the last month has a notice while the last hour of the month may lack samples.
 func TestMonthEnds(t *testing.T) {
 	folder := books(t)
-	const notice = "! incomplete: the time until 2026-11-01 00:00 is not over, the statement ends at 2026-10-31 23:00\n"
+	const notice = "! incomplete: the period until 2026-11-01 00:00 has not ended, the statement ends at 2026-10-31 23:00\n"
 	for minute, want := range map[int]bool{0: true, 4: true, 5: false, 59: false} {
 		now := october.AddDate(0, 1, 0).Add(time.Duration(minute) * time.Minute)
 		for _, args := range [][]string{{"statement"}, {"statement", "--month=2026-10"}, {"verify"}} {

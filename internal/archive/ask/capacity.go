@@ -58,7 +58,8 @@ type capacity struct {
 	pending map[time.Time]int64 // by part; nil if the store has no data about demand
 }
 
-// capacity answers how many GPUs of each model were allocated, free, silent and lost on each day and in the last hour.
+// capacity counts the allocated, free, silent and lost GPUs of each model on each day and in the
+// last hour.
 func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	if q.Age {
 		return q.ages(ctx)
@@ -96,7 +97,7 @@ func unknownDemand(source books.Source) string {
 	if _, store := source.(books.Demand); store {
 		return "no pending GPU hours in this time: no pod was pending, or the rule " + books.PendingRule + " was not evaluated"
 	}
-	return "an archive has no pending GPU hours: ask a store with the rule " + books.PendingRule + " by --store.url"
+	return "an archive has no pending GPU hours: read a store with the rule " + books.PendingRule + " by --store.url"
 }
 
 // read reads the charges, the stays of GPUs and the demand. It returns the hours of the charges.
@@ -189,7 +190,8 @@ func (c *capacity) each(s *Stay, from, until time.Time, add func(hour time.Time,
 	}
 }
 
-// parts returns the day of an hour, and for the last hour also its own part.
+// parts returns the part for the day of an hour, and also the part for the last hour if it is that
+// hour.
 func (c *capacity) parts(hour time.Time) []time.Time {
 	parts := []time.Time{later(hour.Truncate(day), c.of.From)}
 	if hour.Equal(c.last) {

@@ -195,7 +195,7 @@ func TestPendingUnknown(t *testing.T) {
 	defer server.Close()
 	folder := fileHours(t, &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{present(october, "n1", "GPU-0", "0", "H100")}})
 	for source, want := range map[string]string{
-		"--books=" + folder:         "! an archive has no pending GPU hours: ask a store with the rule gpuledger:pending_gpu_hours:sum by --store.url",
+		"--books=" + folder:         "! an archive has no pending GPU hours: read a store with the rule gpuledger:pending_gpu_hours:sum by --store.url",
 		"--store.url=" + server.URL: "! no pending GPU hours in this time: no pod was pending, or the rule gpuledger:pending_gpu_hours:sum was not evaluated",
 	} {
 		if r := run(t, "capacity", "--from=2026-10-01", "--to=2026-10-01T01", source); r.status != 0 || strings.Count(r.out, want) != 1 {

@@ -53,12 +53,12 @@ func by(fs *flag.FlagSet, o *options, initial string) {
 func commands() []command {
 	return []command{
 		{
-			name: "where", details: true, argument: "SERIAL…", several: true, help: "where a board is, or was last: by serial, UUID, asset tag, node or chassis",
+			name: "where", details: true, argument: "SERIAL…", several: true, help: "the current or last place of a board: by serial, UUID, asset tag, node or chassis",
 			extra: at, answer: (*question).where,
 		}, {
 			name: "history", details: true, argument: "SERIAL…", several: true, help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
 		}, {
-			name: "ran", details: true, argument: "SERIAL", optional: true, help: "which pods used a board, or which boards a pod or workload used",
+			name: "ran", details: true, argument: "SERIAL", optional: true, help: "the pods that used a board, or the boards that a pod or workload used",
 			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // it is an hour
 			extra: func(fs *flag.FlagSet, o *options) {
 				at(fs, o)
@@ -91,7 +91,7 @@ func commands() []command {
 		}, {
 			name: "moves", details: true, help: "boards that arrived, left, returned or were swapped", since: 7 * day, extra: rma, answer: (*question).moves,
 		}, {
-			name: "missing", details: true, help: "boards that are in no place, and for how long", extra: rma, answer: (*question).missing,
+			name: "missing", details: true, help: "boards without a place, and for how long", extra: rma, answer: (*question).missing,
 		}, {
 			name: "suspect", details: true, argument: "SERIAL…", several: true, help: "whether the faults of a board follow the board, its slot or its node", answer: (*question).suspect,
 		}, {
@@ -241,8 +241,8 @@ func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error
 	return a, nil
 }
 
-// write writes an answer in the format of the flags. CSV has no place for notices, so they are
-// written to the error output.
+// write writes an answer in the format of the flags. CSV cannot contain notices, so they are
+// written to stderr.
 func (o *options) write(t Terminal, a print.Answer, style print.Style) error {
 	if o.Format != "" && o.Output == "text" {
 		o.Output = "csv" // the formats of other systems are tables of theirs
@@ -255,8 +255,8 @@ func (o *options) write(t Terminal, a print.Answer, style print.Style) error {
 	return a.Write(t.Out, o.Output, style)
 }
 
-// errRules is the error of a check that data of rules would always pass.
-var errRules = errors.New("rules cannot be verified, because their energy without a pod or unit is the rest: " +
+// errRules is the error for a check that always passes on results of rules.
+var errRules = errors.New("rules cannot be verified, because their energy without a pod or unit is computed as the rest: " +
 	"set --store.read=samples, read an archive with --books, or compare them with the samples by --prove")
 
 // errFailed means that the answer contains the reason.

@@ -22,7 +22,7 @@ func (q *question) previous(of books.Query) books.Query {
 	return books.Query{From: from, Until: of.From, Where: of.Where}
 }
 
-// compared is an amount that is compared: an int64 or a float64, as in a statement.
+// compared is an amount of a statement, an int64 or a float64.
 type compared struct {
 	column print.Column
 	value  func(*line) any
@@ -43,7 +43,7 @@ func (q *question) comparedAmounts() []compared {
 // compare answers with a statement and the statement of the previous period.
 func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	if q.Format != "" {
-		return print.Answer{}, errors.New("--compare has no other format: leave out --format")
+		return print.Answer{}, errors.New("--compare supports no other format: leave out --format")
 	}
 	now, err := q.account(ctx, q.By)
 	if err != nil {

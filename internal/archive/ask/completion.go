@@ -89,9 +89,8 @@ const (
 	noFiles       = 4
 )
 
-// Complete writes the completions of the final word, and a directive. The words are the arguments
-// after the name of the program. This is the protocol between kubectl and
-// kubectl_complete-gpuledger.
+// Complete writes the completions of the final word, and a directive. The words are the program's
+// arguments. This is the protocol between kubectl and kubectl_complete-gpuledger.
 func Complete(w io.Writer, words []string) {
 	if len(words) == 0 {
 		words = []string{""}

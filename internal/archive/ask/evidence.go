@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The samples of an evidence: the board in this slot, in other slots of the node, and in other
+// The samples of the evidence: the board in this slot, in other slots of the node, and in other
 // nodes; other boards in this slot, and in other slots of the node.
 const (
 	here = iota
@@ -76,9 +76,9 @@ const (
 	maxOdds = 1000
 )
 
-// suspects returns the parts that explain the faults, the most likely one first, and the ratio of
-// the likelihoods of the first and the next part. A part explains the faults if its samples fail
-// with one probability, and the other samples and the fleet with a smaller one.
+// suspects returns the parts that explain the faults, most likely first, and the ratio of the
+// likelihoods of the first and the next part. A part explains the faults if its samples fail with
+// one probability, and the other samples and the fleet with a smaller one.
 func (e evidence) suspects() (names []string, odds int64) {
 	likelihoods := make([]float64, len(causes))
 	for i, part := range causes {

@@ -36,7 +36,7 @@ var historyColumns = []print.Column{
 	{Name: "losses", Kind: print.Count},
 }
 
-// history answers where boards were, with a row for each stay.
+// history lists the places of boards, with a row for each stay.
 func (q *question) history(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -105,8 +105,8 @@ func xids(hours []table.GPU) string {
 	return strings.Join(all, " ")
 }
 
-// successors finds the boards that are now in the places of boards that left. The stays of the
-// selected boards do not include them.
+// successors finds the boards that are now in the places of removed boards. The stays of the
+// selected boards do not include these boards.
 func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) error {
 	for _, s := range all {
 		if s.PCIBusID == "" {

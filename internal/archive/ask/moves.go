@@ -34,7 +34,7 @@ var moveColumns = []print.Column{
 // there in this period is not new.
 const before = day
 
-// moves answers which boards arrived, departed or were swapped.
+// moves lists the boards that arrived, departed or were swapped.
 func (q *question) moves(ctx context.Context) (print.Answer, error) {
 	a := print.Answer{Columns: moveColumns}
 	of := q.period()
@@ -146,7 +146,7 @@ var missingColumns = []print.Column{
 	{Name: "rma", Title: "RMA"},
 }
 
-// missing answers which boards are in no place, and for how long.
+// missing lists the boards without a place, and for how long.
 func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	a := print.Answer{Columns: missingColumns}
 	of := q.period()
@@ -172,7 +172,7 @@ func (q *question) missing(ctx context.Context) (print.Answer, error) {
 		})
 	}
 	if behind > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("%d boards are not listed: their clusters have no hours after the last ones of the boards", behind))
+		a.Notices = append(a.Notices, fmt.Sprintf("%d boards are not listed: their clusters have no later hours than these boards", behind))
 	}
 	slices.SortStableFunc(a.Rows, func(a, b []any) int {
 		return cmp.Or(a[9].(time.Time).Compare(b[9].(time.Time)), cmp.Compare(a[1].(string), b[1].(string)))

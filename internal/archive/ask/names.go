@@ -191,7 +191,7 @@ func (n *named) set(found []books.Board) (notice string) {
 	n.kind = all[len(all)-1] // prefer a node to a chassis, and a serial number to a node
 	switch {
 	case len(all) > 1:
-		return fmt.Sprintf("%s is the name of a %s: all of them are listed", n.name, strings.Join(all, " and of a "))
+		return fmt.Sprintf("%s is the name of a %s: all its boards are listed", n.name, strings.Join(all, " and of a "))
 	case n.kind == "node" && len(clusters) > 1:
 		return fmt.Sprintf("%s is a node in the clusters %s: select one with --of-cluster", n.name, strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
 	}

@@ -248,8 +248,8 @@ func variable(name string) string {
 	return "GPULEDGER_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(name))
 }
 
-// inConfig are the flags that can be set by environment variables and the configuration file: where
-// the books are, and how answers look.
+// inConfig are the flags that environment variables and the configuration file can set: the
+// location of the books and the form of answers.
 var inConfig = []string{
 	"books", "s3.endpoint", "s3.region", "s3.lookup", "mysql.password-file", "store.url", "store.type", "store.http.config.file", "store.timeout", "store.read", "gpu.max-power", "cluster", "of-cluster", "team.label", "tz",
 	"assets", "assets.columns", "prices", "carbon", "pue", "rma",

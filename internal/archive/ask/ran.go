@@ -47,7 +47,7 @@ var ranColumns = []print.Column{
 
 var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "reason", "hour"}
 
-// ran answers which pods and units used boards, or which boards they used.
+// ran lists the pods and units that used boards, or the boards that they used.
 func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	if !q.At.IsZero() {
@@ -138,7 +138,7 @@ func (q *question) workload(of books.Query) (books.Query, error) {
 	return of, nil
 }
 
-// use is the use of a GPU by a pod or unit, from its first to its last hour.
+// use is one pod's or unit's use of a GPU, from its first to its last hour.
 type use struct {
 	table.Charge
 	first, last time.Time

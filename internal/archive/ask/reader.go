@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
-// reader reads the books of a question, and collects the refusals that it meets.
+// reader reads the books of a question, and collects the refusals on the way.
 type reader struct {
 	books.Source
 	known map[refusalKey]books.Refusal

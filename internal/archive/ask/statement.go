@@ -78,7 +78,7 @@ func (q *question) billed() (of books.Query, notices []string) {
 	}
 	if end := q.now.Add(-settle).Truncate(time.Hour); of.Until.After(end) {
 		if q.ofMonth() || !q.To.IsZero() {
-			notices = append(notices, fmt.Sprintf("incomplete: the time until %s is not over, the statement ends at %s", stamp(of.Until), stamp(end)))
+			notices = append(notices, fmt.Sprintf("incomplete: the period until %s has not ended, the statement ends at %s", stamp(of.Until), stamp(end)))
 		}
 		of.Until = end
 	}
@@ -94,7 +94,7 @@ func (q *question) ofMonth() bool {
 func (q *question) account(ctx context.Context, by string) (*account, error) {
 	of, notices := q.billed()
 	if !of.From.Before(of.Until) {
-		return nil, fmt.Errorf("the time from %s is not over: select an earlier one with --month or --from and --to", stamp(of.From))
+		return nil, fmt.Errorf("the period from %s has not ended: select an earlier one with --month or --from and --to", stamp(of.From))
 	}
 	a, err := q.accountOf(ctx, by, of)
 	if err != nil {
@@ -308,7 +308,7 @@ func rounded(n float64) float64 {
 	return n / digits
 }
 
-// idle answers which energy and GPU hours each group holds without work.
+// idle reports the energy and GPU hours that each group holds without work.
 func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	a, err := q.account(ctx, q.By)
 	if err != nil {

@@ -34,7 +34,7 @@ var suspectColumns = []print.Column{
 	{Name: "last_fault", Title: "LAST FAULT", Kind: print.Time},
 }
 
-// suspect answers whether the faults of boards follow the board, its slot or its node.
+// suspect reports whether the faults of boards follow the board, its slot or its node.
 func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
@@ -61,7 +61,7 @@ func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// suspects returns the rows of the boards of a name, and advice how to become certain.
+// suspects returns the rows of the boards of a name, and advice on further evidence.
 func (q *question) suspects(ctx context.Context, of books.Query, name string, rows []books.Row) (print.Answer, error) {
 	a := print.Answer{Columns: q.columns(suspectColumns)}
 	for _, board := range boardsIn(rows) {

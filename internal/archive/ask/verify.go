@@ -89,8 +89,7 @@ func (c *check) charge(hour time.Time, energy int64, reason string) {
 	c.hours[hour] -= energy
 }
 
-// verify answers which hours are missing, and whether the charges add up to the energy of the
-// boards.
+// verify reports missing hours, and whether the charges add up to the energy of the boards.
 func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	if q.Prove {
 		return q.prove(ctx)

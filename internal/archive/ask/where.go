@@ -45,7 +45,7 @@ const (
 // xidDays is the number of days before the last scrape for which XID errors are listed.
 const xidDays = 7
 
-// where answers where boards are, or were last.
+// where reports the current or last place of boards.
 func (q *question) where(ctx context.Context) (print.Answer, error) {
 	of := q.moment()
 	if q.At.After(q.now) {
@@ -82,7 +82,7 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 		}
 	}
 	if _, momentary := q.source.Source.(books.Momentary); !momentary && slices.ContainsFunc(slices.Collect(maps.Values(details)), func(d *detail) bool { return len(d.holders) > 0 }) {
-		a.Notices = append(a.Notices, "an archive has hours: the holders are from the last hour, not from its last scrape")
+		a.Notices = append(a.Notices, "an archive has hourly data: the holders are from the whole last hour, not from its last scrape")
 	}
 	if last := newest(all); of.Until.Sub(last) > 2*time.Hour && len(all) > 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("the boards have no hour after %s: they are gone, or the books are behind", stamp(last)))

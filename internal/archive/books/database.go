@@ -23,7 +23,7 @@ type database struct {
 	known map[string]bool
 }
 
-// OpenDatabase opens the books in a database. It needs the right to select only.
+// OpenDatabase opens the books in a database. It needs only the right to select.
 func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error) {
 	u, err := address.Parse(url)
 	if err != nil {
@@ -40,7 +40,7 @@ func OpenDatabase(ctx context.Context, url, passwordFile string) (Source, error)
 	return newDatabase(ctx, r, address.Public(u))
 }
 
-// OpenSQLite opens the books in a file of SQLite.
+// OpenSQLite opens the books in an SQLite file.
 func OpenSQLite(ctx context.Context, path string) (Source, error) {
 	r, err := sqldb.SQLite.OpenReader(ctx, path, "")
 	if err != nil {

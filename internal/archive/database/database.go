@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// Reader reads the tables. It needs the right to select only.
+// Reader reads the tables. It needs only the right to select.
 type Reader struct {
 	session
 	db *sql.DB

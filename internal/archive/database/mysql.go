@@ -50,8 +50,8 @@ var MySQL = &Dialect{
 	command:    "schema mysql",
 }
 
-// badText is the number of the error for a text that does not fit the character set of its column.
-// The SQLSTATE of this error is a general one.
+// badText is the number of the error for a text outside the character set of its column. The
+// SQLSTATE of this error is a general one.
 const badText = 1366
 
 func connectMySQL(url, passwordFile string, _ access) (driver.Connector, error) {

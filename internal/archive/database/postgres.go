@@ -74,8 +74,8 @@ func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	if err == nil {
 		config.ConnectTimeout = cmp.Or(config.ConnectTimeout, 10*time.Second)
 		if config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement { // the default of the driver
-			// Insert statements have many different texts, and the server would keep each as a
-			// prepared statement.
+			// Insert statements have many different texts, and the server would keep a prepared
+			// statement for each.
 			config.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
 		}
 		return config, nil

@@ -80,8 +80,8 @@ func (t *transaction) renameHour(ctx context.Context, from, to string, hour time
 }
 
 // renameRows renames the rows that meet a condition, in the given tables. It inserts and deletes
-// rows, because the role may lack the right to update. Of two events with the same key it keeps
-// one.
+// rows, because the role may lack the right to update. It keeps one of two events with the same
+// key.
 func (t *transaction) renameRows(ctx context.Context, tables []table.Table, to string, where *Statement) error {
 	for _, of := range tables {
 		with := insertion{into: "insert into"}

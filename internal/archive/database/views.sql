@@ -49,9 +49,10 @@ from days
 where reason = ''
 group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;
 
--- The stays of each GPU in a place, numbered. A stay ends when the GPU is in another place, or missing in a filed hour of its cluster:
--- missing_since is that hour, null while the GPU is there. The event at its start is seen, moved or returned. An attribute of a place
--- may become known during a stay.
+-- The stays of each GPU in a place, numbered. A stay ends when the GPU is in another place, or
+-- missing in a filed hour of its cluster: missing_since is that hour, null while the GPU is
+-- present. The event at its start is seen, moved or returned. An attribute of a place may become
+-- known during a stay.
 create or replace view placements as
 with readings as (
   select gpu_days.*, lag(last_hour) over gpu as left_hour, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,
@@ -87,8 +88,8 @@ select cluster, node, system_uuid, machine, chassis_serial, chassis_slot, tray_i
   (select min(hour) from hours where hours.cluster = summed.cluster and hours.hour > summed.last_hour) as missing_since, energy_mj
 from summed;
 
--- The events of boards. replaced: another board was in this place before. lost: the board is in no place in a filed hour. silent: the same, and
--- its node has no other board in that hour.
+-- The events of boards. replaced: another board was in this place before. lost: the board is in no
+-- place in a filed hour. silent: lost, and its node has no other board in that hour.
 create or replace view board_events as
 with stays as (
   select placements.*, lead(first_seen) over gpu as seen_again, lag(cluster) over gpu as last_cluster, lag(node) over gpu as last_node,
@@ -121,8 +122,8 @@ from gpu_hours
 where serial <> '' and scrapes > 0
 group by cluster, hour, node, serial;
 
--- The tables of Primus-Lens, with the columns that the archive has. Times of the use of GPUs are
--- times of scrapes, all others are full hours. Workloads and pods with a row in the newest filed
+-- The tables of Primus-Lens, with the columns that the archive has. The times of GPU use are times
+-- of scrapes, all other times are full hours. Workloads and pods with a row in the newest filed
 -- hour are still running.
 create or replace view gpu_workload as
 select cluster, kind, namespace, name, uid, max(parent_uid) as parent_uid, min(workloads.hour) as created_at, max(workloads.hour) as updated_at,
@@ -170,7 +171,8 @@ with recursive owners as (
 )
 select cluster, workload_uid, pod_uid from levels;
 
--- Their events of pods: a condition that became true has its name, another event its kind. The columns have the state at the event.
+-- Primus-Lens's events of pods: the name of a condition that became true, or the kind of another
+-- event. The columns contain the state at the time of the event.
 create or replace view gpu_pods_event as
 select cluster, namespace, pod as name, pod_uid as pod_uuid,
   coalesce((

@@ -19,7 +19,7 @@ var (
 	}
 	ageMetric = metric.Metric{
 		Family: family, Name: "gpuledger_archive_event_queue_age_seconds", Type: prometheus.GaugeValue, Flag: "--events.receive", Unit: "seconds", Labels: []string{"sink"},
-		Help: "Age of the oldest event that waits for a sink, 0 if none waits.",
+		Help: "Age of the oldest event that waits for a sink, 0 if no event waits.",
 	}
 	requestsMetric = metric.Metric{
 		Family: family, Name: "gpuledger_archive_event_requests_total", Type: prometheus.CounterValue, Flag: "--events.receive", Labels: []string{"outcome"},

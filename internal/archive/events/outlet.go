@@ -181,7 +181,7 @@ func (o *outlet) drain(ctx context.Context) bool {
 	}
 }
 
-// last tries to file the batches that wait a last time, and closes the sink.
+// last makes a final attempt to file the waiting batches, and closes the sink.
 func (o *outlet) last(ctx context.Context) {
 	for b := o.next(); b != nil && o.append(ctx, b) == nil; b = o.next() {
 		o.remove()

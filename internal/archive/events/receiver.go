@@ -22,8 +22,8 @@ const (
 	// shorter than the timeout of a sender.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// farewell is the time that the last request gets at shutdown, lastTry the time that the
-	// waiting batches get.
+	// farewell is the timeout of the last request at shutdown, lastTry the timeout of the waiting
+	// batches.
 	farewell = 500 * time.Millisecond
 	lastTry  = 3 * time.Second
 	// retryAfter is the time after which a sender tries again, in seconds.
@@ -217,8 +217,8 @@ func (r *Receiver) quiet() bool {
 	return r.takesTurn()
 }
 
-// takesTurn waits until no request is being filed, and then blocks further requests. It reports
-// false if that takes too long.
+// takesTurn waits until no request is filed, and then blocks further requests. It reports false if
+// that takes too long.
 func (r *Receiver) takesTurn() bool {
 	select {
 	case r.turn <- struct{}{}:

@@ -20,9 +20,9 @@ const (
 	idColumn = 3
 )
 
-// maxPart is the size of the values in a full file, in bytes. Further rows of its hour are written
-// to another file. A request rewrites a whole file that cannot grow, so this size limits the cost
-// of a request.
+// maxPart is the size of the values in a full file, in bytes. More rows of its hour go into another
+// file. A request rewrites a whole file that cannot grow, so this size limits the cost of a
+// request.
 const maxPart = 512 << 10
 
 // Append adds rows to one of [table.Appended]. It skips rows with a key that is already filed. Each

@@ -33,7 +33,7 @@ type decoder interface {
 var (
 	// errColumns is the error for a file with columns that differ from the columns that this
 	// version writes.
-	errColumns = errors.New("the file has other columns than this version of gpuledger-archive writes: move it away, to file its day again")
+	errColumns = errors.New("the columns of the file differ from the columns of this gpuledger-archive version: move the file away, to file its day again")
 	// errMissing is the error for a file that lacks a column that this version reads.
 	errMissing = errors.New("the file has no such column: it was written by another version of gpuledger-archive")
 )

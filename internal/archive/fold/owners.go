@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// The metrics of the reconciler, of kube-state-metrics and of the exporter that name owners.
+// The metrics that name owners, exported by the reconciler, kube-state-metrics and the exporter.
 const (
 	podInfo         = "gpuledger_pod_info"
 	podRequests     = "gpuledger_pod_gpu_requests"
@@ -47,9 +47,9 @@ type unitKey struct{ node, manager, unit string }
 // unit contains the account that a unit is charged to, such as the account of a Slurm job, and its user.
 type unit struct{ account, user string }
 
-// newOwners reads the owners. Replicas of the reconciler report the same pods. Of several series of
-// a pod, the one with the most known labels is the latest, because the reconciler does not forget
-// owners.
+// newOwners reads the owners. Replicas of the reconciler report the same pods. If a pod has several
+// series, the series with the most known labels is the latest, because the reconciler does not
+// forget owners.
 func newOwners(series []Series, teamLabel string) *owners {
 	o := &owners{make(map[string]*table.Pod), make(map[table.PodID]bool), make(map[string]table.Workload), make(map[string]string), make(map[string]string), make(map[unitKey]unit)}
 	by := make(map[string][]map[string]string)

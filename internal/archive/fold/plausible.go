@@ -86,7 +86,7 @@ type point struct {
 	// moved is the first time with this value. It is earlier than the sample if the counter
 	// stopped, because the driver did not respond.
 	moved int64
-	// isNew is set for the beginning of a new counter, which has no sample.
+	// isNew is set for the start of a new counter, where there is no sample.
 	isNew bool
 }
 

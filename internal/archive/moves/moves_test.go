@@ -188,7 +188,7 @@ func TestConfig(t *testing.T) {
 	}
 	for _, text := range []string{"hello\n", "hello\nworld", "hello"} {
 		check(t, os.WriteFile(path, []byte(text), 0o600))
-		if _, err := New(Config{File: path}, nil, time.Now(), nil); err == nil || !strings.Contains(err.Error(), "line 1 is no event") {
+		if _, err := New(Config{File: path}, nil, time.Now(), nil); err == nil || !strings.Contains(err.Error(), "line 1 is not an event") {
 			t.Errorf("another file: %v", err)
 		}
 		if kept, err := os.ReadFile(path); err != nil || string(kept) != text {

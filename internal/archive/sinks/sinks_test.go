@@ -284,7 +284,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// The sinks that open for hours and for events in the same way.
+// Sinks with one way to open for both hours and events.
 var _ = []events.Sink{(*files.Sink)(nil), (*database.Database)(nil), (*stdout.Sink)(nil)}
 
 // TestFiled files an hour by URL in each kind of place on this machine, and reads it by the same URL.

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// The memory that read data take, in bytes, including the memory that a fold needs for them.
+// The memory that read data takes, in bytes, including the memory that a fold needs for it.
 const (
 	seriesCost = 1 << 10
 	labelCost  = 32
@@ -15,9 +15,9 @@ const (
 )
 
 const (
-	// The answers that one read collects may take 1/answerPart of the memory limit.
+	// The responses of one read may take 1/answerPart of the memory limit.
 	answerPart = 4
-	// Data that are kept after reading may take 1/keptPart of the memory limit.
+	// Data that stays after reading may take 1/keptPart of the memory limit.
 	keptPart = 3
 	// defaultLimit is used where the program has no memory limit.
 	defaultLimit = 4 << 30
@@ -41,7 +41,7 @@ func memoryLimit() int {
 	return defaultLimit
 }
 
-// The memory of data that are kept after reading, in bytes, including the overhead of maps.
+// The memory of the data that stays after reading, in bytes, including the overhead of maps.
 const (
 	rowCost     = 320
 	accountCost = 256
@@ -50,7 +50,7 @@ const (
 // Kept returns how much memory the rows and the counters' last values of an hour need, in bytes.
 func Kept(rows, accounts int) int { return rows*rowCost + accounts*accountCost }
 
-// CheckKept returns an error if the data that are kept of a cluster's hours take too much memory.
+// CheckKept returns an error if the retained data of a cluster's hours takes too much memory.
 func CheckKept(bytes int) error {
 	if limit := max(memoryLimit()/keptPart, minBudget); bytes > limit {
 		return fmt.Errorf("%w: the rows need more than %d MiB, a third of the memory limit: check the store, or raise the limit of the container, or GOMEMLIMIT", ErrTooLarge, limit>>20)

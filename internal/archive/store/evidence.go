@@ -57,7 +57,7 @@ func (s *Store) BoardsOf(ctx context.Context, cluster string, nodes []string, in
 	return s.places(ctx, selectors, in)
 }
 
-// Readings returns the places of the given GPUs in all clusters in a window.
+// Readings returns the places of the given GPUs in a window, in all clusters.
 func (s *Store) Readings(ctx context.Context, uuids []string, in Window) ([]Place, error) {
 	var selectors []string
 	for _, matcher := range matching("UUID", uuids) {

@@ -1,5 +1,5 @@
 // Package store reads raw samples of the record from a Prometheus-compatible query API. It rejects
-// answers that may be incomplete.
+// responses that may be incomplete.
 package store
 
 import (

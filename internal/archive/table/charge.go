@@ -93,7 +93,7 @@ func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, nam
 
 // Charges contains a row for each pod, unit or reason, GPU and hour. Rows of a GPU and hour add up to its
 // energy.
-var Charges = build("charges", "the energy of a GPU in an hour by pod, by unit outside pods, or by the reason for which neither is charged", chargeKey,
+var Charges = build("charges", "the energy of a GPU in an hour by pod, by unit outside pods, or by the reason why neither is charged", chargeKey,
 	func(h *Hour) []Charge { return h.Charges }, charge...)
 
 // Corrections contains the differences that were found after a month was closed.

@@ -13,7 +13,7 @@ const dayColumn = "day"
 var (
 	Days = Table{
 		Name: "days",
-		Help: "a sum of the charges and corrections of an account on a day. Charges with other attributes, such as another team, have their own row, and so have the hours of a day that is not over",
+		Help: "a sum of the charges and corrections of an account on a day. Charges with other attributes, such as another team, have their own row, as have the hours of a day that has not ended",
 		Columns: slices.Concat(
 			[]Column{{Name: "cluster", Type: Text, Help: clusterHelp}, {Name: dayColumn, Type: Date, Help: dayHelp}},
 			ofType(Charges, Text),
@@ -32,7 +32,7 @@ var (
 	}
 	GPUDays = Table{
 		Name: "gpu_days",
-		Help: "a GPU in a place in consecutive hours of a day. A GPU that is there all day has one row when the day is over",
+		Help: "a GPU in a place in consecutive hours of a day. A GPU that stays in one place all day has one row when the day has ended",
 		Columns: slices.Concat(
 			[]Column{{Name: "cluster", Type: Text, Help: clusterHelp}, {Name: dayColumn, Type: Date, Help: dayHelp}},
 			columnsOf(slices.DeleteFunc(slices.Clone(place), func(f Field[GPU]) bool { return f.Type != Text }), 0),

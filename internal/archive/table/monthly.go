@@ -37,11 +37,12 @@ var monthly = append([]Field[Charge]{
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, summed...)
 
-// MonthlyCharges contains the sums of the charges and corrections of pruned hours, without pods and GPUs.
-// Readers add up rows that differ in hours only: hours that were filed later have their own rows.
+// MonthlyCharges contains the sums of the charges and corrections of pruned hours, without pods and
+// GPUs. Readers add up rows that differ only in hours: hours that were filed later have their own
+// rows.
 var MonthlyCharges = Table{
 	Name:    "monthly_charges",
-	Help:    "a sum of charges and corrections of pruned hours in a month. Add up rows that differ in hours only",
+	Help:    "a sum of charges and corrections of pruned hours in a month. Add up rows that differ only in hours",
 	Columns: columnsOf(monthly, monthlySince),
 	Key:     []string{"cluster", "month"},
 	Rows:    func(*Hour) [][]any { return nil },

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// pluginContainers are the names of the containers beside which the policy adds the exporter.
+// pluginContainers are the names of the containers that the policy adds the exporter to.
 var pluginContainers = []string{"nvidia-device-plugin-ctr", "nvidia-device-plugin", "amdgpu-dp-cntr", "amdgpu-dp-cntr-health", "amd-gpu-dp-cntr"}
 
 // hostConditions decide about the containers of a pod. The policy has one of them.
@@ -19,12 +19,13 @@ var hostConditions = map[string]func(s *podSpec) bool{
 	"is-an-mps-control-daemon": func(s *podSpec) bool { return s.has("mps-control-daemon-ctr") },
 }
 
-// otherHost reports whether pods are of a program, other than a device plugin, that can have the exporter.
+// otherHost reports whether pods belong to a program, other than a device plugin, that the exporter
+// can join.
 func otherHost(s *podSpec) bool {
 	return hostConditions["is-dcgm-exporter"](s) || hostConditions["is-an-mps-control-daemon"](s)
 }
 
-// takes reports whether the policy is for the pods of a DaemonSet.
+// takes reports whether the policy applies to the pods of a DaemonSet.
 func (i *injector) takes(h *host) bool {
 	if !slices.Contains(i.namespaces(), h.set.Metadata.Namespace) {
 		return false
@@ -58,7 +59,7 @@ var checks = map[string]check{
 	"runs-linux": {holds: func(p *pod, _ *injector) bool {
 		os, selected := p.Spec.NodeSelector["kubernetes.io/os"]
 		return (p.Spec.OS.Name == "" || p.Spec.OS.Name == "linux") && (!selected || os == "linux")
-	}, reason: "the exporter runs on Linux only"},
+	}, reason: "the exporter runs only on Linux"},
 	"shares-no-processes": {holds: func(p *pod, _ *injector) bool {
 		return !p.Spec.ShareProcessNamespace
 	}, reason: "shareProcessNamespace (time-slicing, MPS or another configuration file)", permanent: true},
@@ -70,7 +71,7 @@ var checks = map[string]check{
 	}, reason: "hostUsers: false", permanent: true},
 	"has-no-resources-of-its-own": {holds: func(p *pod, _ *injector) bool {
 		return len(p.Spec.Resources) == 0 || string(p.Spec.Resources) == "null"
-	}, reason: "resources on the level of the pod", permanent: true},
+	}, reason: "resources at the pod level", permanent: true},
 	"not-yet": {holds: func(p *pod, _ *injector) bool {
 		return !p.Spec.has(containerName) && !slices.ContainsFunc(p.Spec.InitContainers, func(c container) bool { return c.Name == containerName }) &&
 			!slices.ContainsFunc(p.Spec.Volumes, func(v volume) bool { return strings.HasPrefix(v.Name, "gpuledger-") })
@@ -108,7 +109,7 @@ func (i *injector) words(key string) []string {
 	return slices.DeleteFunc(strings.Split(strings.NewReplacer(",", " ", "\n", " ").Replace(i.parameters.Data[key]), " "), func(w string) bool { return w == "" })
 }
 
-// leaves returns why the policy or the webhook, as it is now, does not add the container to a pod.
+// leaves returns why the current policy or webhook does not add the container to a pod.
 func (i *injector) leaves(p *pod) (check, bool) {
 	switch {
 	case i.unbound != "":

@@ -106,7 +106,8 @@ func (p *pod) on() string {
 	return ""
 }
 
-// livesOn reports whether a pod is on a Node, and neither ended, such as by an eviction, nor deleted.
+// livesOn reports whether a pod is on a Node, and is neither ended (for example evicted) nor
+// deleted.
 func (p *pod) livesOn(n *node) bool {
 	return p.on() == n.Metadata.Name && p.Metadata.DeletionTimestamp == nil && p.Status.Phase != "Failed" && p.Status.Phase != "Succeeded"
 }

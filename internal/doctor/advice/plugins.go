@@ -21,7 +21,7 @@ type plugin struct {
 	matches func(d *daemonSet) bool
 }
 
-// The device plugins by the containers, labels and owners that their installers write.
+// The device plugins, identified by the containers, labels and owners that their installers write.
 var (
 	operatorPlugin = &plugin{"the GPU Operator's device plugin", nvidia, func(d *daemonSet) bool {
 		return d.Spec.Template.Spec.has("nvidia-device-plugin") && (d.Metadata.Labels["app"] == "nvidia-device-plugin-daemonset" || d.ownedBy("ClusterPolicy"))
@@ -107,8 +107,8 @@ func (f *found) kubelet() string {
 	return ""
 }
 
-// pluginFor returns the device plugin of a vendor. DaemonSets for no Node are second choice: GKE has
-// several of them.
+// pluginFor returns the device plugin of a vendor. DaemonSets that select no Node are the second
+// choice: GKE has several of them.
 func (c *Cluster) pluginFor(v vendor) (best *found) {
 	for i := range c.daemonSets {
 		d := &c.daemonSets[i]
@@ -208,7 +208,7 @@ func bottlerocket(n *node) bool {
 // autopilot reports whether GKE manages a Node in Autopilot mode.
 func autopilot(n *node) bool { return strings.HasPrefix(n.Metadata.Name, "gk3-") }
 
-// distribution names the platform of the cluster, or is empty.
+// distribution is the name of the cluster's platform, or empty.
 func (c *Cluster) distribution() string {
 	nodes := make([]*node, len(c.nodes))
 	for i := range c.nodes {

@@ -320,7 +320,7 @@ func decode(get Get, path string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return errors.New("the answer is not the expected document")
+		return errors.New("the response is not the expected document")
 	}
 	return nil
 }

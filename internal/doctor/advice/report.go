@@ -107,12 +107,12 @@ func (r *report) wrap(first, indent, text string) {
 	r.line(line)
 }
 
-// safe matches values that a shell takes as they are, and kubectl not as flags.
+// safe matches values that a shell does not change and that kubectl does not read as flags.
 var safe = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/=:-]*$`)
 
-// command writes a command in lines, each with a backslash but the last one. Each %s of the format is
-// replaced by a value, and "%s…" by all that remain. A command with a value that a shell would interpret is
-// left out.
+// command writes a command in lines; each line except the last ends with a backslash. Each %s of
+// the format is replaced by a value, and "%s…" by all remaining values. A command with a value that
+// a shell would interpret is left out.
 func (r *report) command(format string, values ...string) {
 	if slices.ContainsFunc(values, func(v string) bool { return !safe.MatchString(v) }) {
 		return

@@ -216,7 +216,8 @@ func (c *Cluster) amdRules(p *found, _ []*node) []rule {
 	}
 }
 
-// dra reports whether the DRA driver publishes the GPUs of all Nodes, and no device plugin any.
+// dra reports whether the DRA driver publishes the GPUs of all Nodes, and no device plugin
+// publishes one.
 func (c *Cluster) dra(nodes []*node) bool {
 	return all(nodes, func(n *node) bool { return strings.HasPrefix(c.gpus(n, nvidia), "ResourceSlices") })
 }

@@ -62,7 +62,7 @@ func (s *podSpec) unselected(n *node) refusal {
 		case key == deployLabel:
 			return refusal{reason: fmt.Sprintf("the DaemonSet needs the label %s=%s, which the GPU Operator sets, and the Node has %s", key, want, cmp.Or(value, "none"))}
 		case key == "kubernetes.io/os":
-			return refusal{reason: "the exporter runs on Linux only"}
+			return refusal{reason: "the exporter runs only on Linux"}
 		default:
 			missing = append(missing, key+"="+want)
 			more[key] = want

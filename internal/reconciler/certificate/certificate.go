@@ -34,9 +34,9 @@ const (
 const (
 	// lifetime is the time for which the server's certificate is valid.
 	lifetime = 90 * 24 * time.Hour
-	// early is the time before its end at which it is renewed.
+	// early is how long before its end it is renewed.
 	early = 30 * 24 * time.Hour
-	// backdate allows for clocks of API servers that are late.
+	// backdate allows for API servers with slow clocks.
 	backdate = 24 * time.Hour
 )
 
@@ -49,9 +49,9 @@ type pair struct {
 	key         *ecdsa.PrivateKey
 }
 
-// Renew returns the data of the Secret with an authority and a certificate of the host that is valid for
-// at least a month, and whether they differ from the given data. It creates an authority only if there is
-// none: the API server trusts the present one.
+// Renew returns the data of the Secret with an authority and a certificate of the host that is
+// valid for at least a month, and whether they differ from the given data. It creates an authority
+// only if there is none: the API server trusts the existing authority.
 func Renew(data map[string][]byte, host string, now time.Time) (renewed map[string][]byte, changed bool, err error) {
 	renewed = maps.Clone(data)
 	if renewed == nil {

@@ -24,7 +24,7 @@ type Board struct {
 	PCIBusID    string
 }
 
-// The columns, named by the first line. Others are ignored: the list may be an export of any
+// The columns, named by the first line. Other columns are ignored: the list may be an export of any
 // asset database.
 const (
 	columnNode   = "node"
@@ -141,7 +141,7 @@ func (c columns) board(record []string) (Board, error) {
 	return b, err
 }
 
-// longest is the limit of a value in bytes, as for labels.
+// longest is the maximum size of a value in bytes, as for labels.
 const longest = 256
 
 // plain reports whether a value is printable and short.

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// maxPage exceeds any inventory, and is small enough for hundreds at once.
+	// maxPage is larger than any inventory, and small enough to read hundreds at once.
 	maxPage = 512 << 10
 	// dialTimeout is short, since a missing node never responds.
 	dialTimeout = 2 * time.Second
 )
 
-// The errors of a reading, by cause.
+// The errors of a read, by cause.
 var (
 	ErrUnreachable = errors.New("exporter not reachable")
 	ErrStatus      = errors.New("exporter refuses")
@@ -38,8 +38,8 @@ type Client struct {
 	timeout time.Duration
 }
 
-// NewClient returns a client. It does not follow redirects, accept compression or keep
-// connections: the next request to an exporter is minutes later.
+// NewClient returns a client. It does not follow redirects, accept compression or keep connections:
+// the next request to an exporter follows minutes later.
 func NewClient(o Options) (*Client, error) {
 	cfg := config.HTTPClientConfig{
 		TLSConfig: config.TLSConfig{CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile, ServerName: o.ServerName},

@@ -41,7 +41,7 @@ func Labels() []metric.Label {
 	return []metric.Label{{
 		Name: "result", Values: results, Complete: true,
 		Help: "`injected`: the pod gets the container. `certificate_rejected`: the API server does not trust the webhook's certificate. " +
-			"Otherwise the reason for which the pod does not get it.",
+			"Otherwise the reason why the pod does not get it.",
 	}}
 }
 

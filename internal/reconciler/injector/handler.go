@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxBody limits a request in bytes. A device plugin's pod has some kilobytes.
+	// maxBody limits a request in bytes. A device plugin's pod has a few kilobytes.
 	maxBody = 512 << 10
 	// readTime limits the time to read a request. The API server waits two seconds for the response.
 	readTime = 2 * time.Second

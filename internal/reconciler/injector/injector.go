@@ -109,8 +109,8 @@ func (i *Injector) setParameters(from *corev1.ConfigMap) {
 	i.parameters.Store(new(sidecar.Parse(from.Data)))
 }
 
-// setSecret takes the certificate of the Secret. The last valid one remains if the Secret is deleted or
-// invalid.
+// setSecret takes the certificate of the Secret. The last valid certificate remains if the Secret
+// is deleted or invalid.
 func (i *Injector) setSecret(from *corev1.Secret) {
 	i.secret.Store(from)
 	if from != nil && len(from.Data[certificate.Server]) > 0 {

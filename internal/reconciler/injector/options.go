@@ -42,5 +42,5 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// host returns the name by which the API server verifies the webhook.
+// host returns the name that the API server verifies in the webhook's certificate.
 func (o *Options) host() string { return sidecar.ServiceName + "." + o.Namespace + ".svc" }

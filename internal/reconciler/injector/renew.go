@@ -75,7 +75,7 @@ func (i *Injector) Lead(ctx context.Context, watches, kube kubernetes.Interface,
 func (i *Injector) renew(ctx context.Context, kube kubernetes.Interface) error {
 	present := i.secret.Load()
 	if present == nil {
-		return nil // it is not read yet, or must be created by an administrator
+		return nil // it was not read yet, or an administrator must create it
 	}
 	data, changed, err := certificate.Renew(present.Data, i.opts.host(), time.Now())
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 // provider's inventory; OCI's ids may have no scheme.
 var clouds = []string{"aws", "gce", "azure", "oci"}
 
-// unique matches ids that no person has chosen: UUIDs, long numbers, and the ids of OCI.
+// unique matches generated ids: UUIDs, long numbers, and OCI's ids.
 var unique = regexp.MustCompile(`^([0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9]{6,}|ocid1\..+)$`)
 
-// ID returns the name that the provider uses for the machine of a Node, from Node.spec.providerID,
-// and the system UUID where there is none: on bare metal the field is empty, and in k3s, kind,
-// KubeVirt or Tinkerbell it contains the name of the Node or the virtual machine, and a replacement
-// gets the same name.
+// ID returns the provider's name of a Node's machine, from Node.spec.providerID, and the system
+// UUID where there is none: on bare metal the field is empty, and in k3s, kind, KubeVirt or
+// Tinkerbell it contains the name of the Node or the virtual machine, and a replacement gets the
+// same name.
 //
 //	aws:///us-east-1a/i-0a1b2c3d4e5f60718                      i-0a1b2c3d4e5f60718
 //	gce://project/us-central1-a/gke-gpu-pool-1-x7q2            gke-gpu-pool-1-x7q2

@@ -76,7 +76,7 @@ var catalogue = [numMetrics]metric.Metric{
 	writes: {
 		Family: familyLabels, Name: "gpuledger_reconciler_node_writes_total", Type: counter,
 		Labels: []string{"kind"},
-		Help:   "Writes of Nodes; none while nothing changes.",
+		Help:   "Writes of Nodes; constant while nothing changes.",
 	},
 	writeFailures: {
 		Family: familyLabels, Name: "gpuledger_reconciler_node_write_failures_total", Type: counter,

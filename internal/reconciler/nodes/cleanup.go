@@ -60,8 +60,8 @@ func clean(ctx context.Context, kube kubernetes.Interface, n metav1.ObjectMeta) 
 	return apply(ctx, kube, n, nodelabel.Desired{})
 }
 
-// withOurs lists the Nodes with labels, annotations or a condition of ours by name, UID and fields. It lists all
-// before the first write, since a list can be continued for a few minutes only.
+// withOurs lists the Nodes with labels, annotations or a condition of ours by name, UID and fields.
+// It lists all Nodes before the first write, since a list can be continued only for a few minutes.
 func withOurs(ctx context.Context, kube kubernetes.Interface) ([]metav1.ObjectMeta, error) {
 	var ours []metav1.ObjectMeta
 	for list := (metav1.ListOptions{Limit: pageSize}); ; {

@@ -123,7 +123,7 @@ func (s *clusterState) show(send func(m metricID, value float64, labels ...strin
 	send(changesHeld, float64(s.held))
 }
 
-// mustShow panics unless a state with everything has every gauge with its labels.
+// mustShow panics unless a complete state has every gauge with its labels.
 func mustShow() {
 	s := clusterState{
 		expected: map[string][]string{"": {""}}, machines: make([]machineOfNode, 1),

@@ -31,7 +31,7 @@ const (
 	maxMessage = 1024
 )
 
-// condition is the part of a Node's condition that is compared: while it is equal, nothing is written.
+// condition is the compared part of a Node's condition: while it is equal, nothing is written.
 type condition struct {
 	status          corev1.ConditionStatus
 	reason, message string

@@ -13,8 +13,8 @@ import (
 // exporters' namespace can create such a pod for any Node. These facts are written by the kubelet,
 // drivers, feature discovery or administrators.
 
-// gpuVendors are prefixes of extended resources of GPUs: the device plugins' resources, also renamed,
-// shared or of MIG instances. A plugin that is down leaves its resources with the amount 0.
+// gpuVendors are prefixes of extended resources of GPUs: the device plugins' resources, also
+// renamed, shared or of MIG instances. If a plugin is down, its resources remain with the amount 0.
 var gpuVendors = []string{"nvidia.com/", "amd.com/"}
 
 // isGPUResource reports whether an extended resource is a GPU: by the pattern, the vendor, or a name

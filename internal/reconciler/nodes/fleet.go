@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// fleet contains the exporters, and the time since when Nodes have none.
+// fleet contains the exporters, and since when Nodes have none.
 type fleet struct {
 	mu      sync.Mutex
 	targets map[cache.ObjectName]exporter.Target
@@ -64,7 +64,8 @@ func (f *fleet) put(name cache.ObjectName, t exporter.Target) bool {
 	return false
 }
 
-// remove removes an exporter. It returns its Node, and whether it was the last one there.
+// remove removes an exporter. It returns the exporter's Node, and whether it was the last exporter
+// there.
 func (f *fleet) remove(name cache.ObjectName, now time.Time) (string, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,7 +108,7 @@ func (f *fleet) on(node string) []cache.ObjectName {
 	return slices.Collect(maps.Keys(f.nodes[node]))
 }
 
-// has reports whether a Node has an exporter, and else since when it has none within this term.
+// has reports whether a Node has an exporter, or since when in this term it has none.
 func (f *fleet) has(node string) (bool, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

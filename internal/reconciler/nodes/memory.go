@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// The minimum interval between two ineffective writes of a Node: a party that changes our labels
-// repeatedly is not fought at full speed, and the interval grows up to the maximum. A Node that
+// The minimum interval between two ineffective writes of a Node: a client that reverts our labels
+// repeatedly is not answered at full speed, and the interval grows up to the maximum. A Node that
 // stayed correct for the maximum starts over.
 const apart, apartMax = 2 * time.Second, 5 * time.Minute
 
@@ -98,8 +98,8 @@ func (r *remembered) like(n *node, want nodelabel.Desired) bool {
 	return r.uid == n.UID && r.want.Equal(want)
 }
 
-// right records that a Node is correct, and its identity. That may last only for a moment after
-// each of our writes.
+// right records that a Node is correct, and its identity. This may be true only briefly after each
+// of our writes.
 func (m *memory) right(name, identity string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

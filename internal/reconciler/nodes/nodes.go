@@ -45,8 +45,8 @@ func New(opts Options, log *slog.Logger) *Nodes {
 // Keep reduces a pod to the part that is kept in memory.
 func (n *Nodes) Keep(pod *corev1.Pod) metav1.Object { return n.opts.Exporters.Keep(pod) }
 
-// Run keeps the labels correct until the context ends. It may be called again after it
-// returned, and then starts from nothing.
+// Run keeps the labels correct until the context ends. It may be called again after it returned,
+// and then starts without state.
 func (n *Nodes) Run(ctx context.Context, c Cluster) error {
 	client := n.client(ctx)
 	if client == nil {

@@ -17,10 +17,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/validator"
 )
 
-// lanes handles the items of a queue concurrently. A request that lasts longer than prompt releases its
-// lane to the next one, so requests that hang keep no lane: together the lanes start as many requests
-// as the rate allows. A request ends after the timeout of an exporter, so at that rate at most late
-// requests are in flight.
+// lanes processes the items of a queue concurrently. A request that lasts longer than prompt
+// releases its lane to the next one, so requests that hang keep no lane: together the lanes start
+// as many requests as the rate allows. A request ends after the timeout of an exporter, so at that
+// rate at most late requests are in flight.
 type lanes struct {
 	number int
 	prompt time.Duration
@@ -55,7 +55,7 @@ func (l *lanes) occupy(done <-chan struct{}) {
 	}
 }
 
-// inLanes handles the items of a queue in lanes until it is shut down.
+// inLanes processes the items of a queue in lanes until it is shut down.
 func inLanes[T comparable](ctx context.Context, l *lanes, queue workqueue.TypedRateLimitingInterface[T], do func(context.Context, T) bool) {
 	var running sync.WaitGroup
 	start := func(item T) {

@@ -112,7 +112,7 @@ func newTerm(opts Options, c Cluster, client inventories, counts *counts, log *s
 	return t, nil
 }
 
-// run works until the context ends. No write is in flight after it returns.
+// run works until the context ends. When it returns, no write is in flight.
 func (t *term) run(ctx context.Context) error {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	defer broadcaster.Shutdown()
@@ -150,8 +150,8 @@ func (t *term) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// work reads and writes. It writes no Node before every exporter was read once, since conflicts
-// are unknown before.
+// work reads and writes. It writes no Node before every exporter was read once, because conflicts
+// are unknown until then.
 func (t *term) work(ctx context.Context) error {
 	swept := t.fleet.sweep()
 	g, ctx := errgroup.WithContext(ctx)
@@ -175,7 +175,7 @@ func (t *term) work(ctx context.Context) error {
 	return g.Wait()
 }
 
-// each handles the items of a queue until it is shut down.
+// each processes the items of a queue until it is shut down.
 func each[T comparable](ctx context.Context, queue workqueue.TypedRateLimitingInterface[T], do func(context.Context, T) bool) {
 	for {
 		item, stop := queue.Get()

@@ -110,10 +110,9 @@ const (
 	kindCondition = "condition"
 )
 
-// kindOf distinguishes a change of identity, which the budget counts, from a first labelling
-// and from the repair of a foreign change. The annotation has the whole identity: while it
-// equals the desired one, or the last one of ours, only rules or foreign edits have
-// changed.
+// kindOf distinguishes a change of identity, which the budget counts, from a first labelling and
+// from the repair of a foreign change. The annotation contains the whole identity: while it equals
+// the desired identity, or the last one that we wrote, only rules or foreign edits have changed.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity, last := t.identity(want), t.memory.lastIdentity(n.Name)
 	switch {
@@ -172,8 +171,8 @@ func (t *term) room(ctx context.Context, name string, want nodelabel.Desired) bo
 	return false
 }
 
-// apply sets exactly the desired labels and annotations among ours. The UID protects against a
-// deleted Node, which an apply would create again.
+// apply sets exactly the desired labels and annotations among ours. The UID is set because an apply
+// would create a deleted Node again.
 func apply(ctx context.Context, kube kubernetes.Interface, to metav1.ObjectMeta, want nodelabel.Desired) error {
 	cfg := applycore.Node(to.Name).WithUID(to.UID).WithLabels(want.Labels).WithAnnotations(want.Annotations)
 	_, err := kube.CoreV1().Nodes().Apply(ctx, cfg, metav1.ApplyOptions{FieldManager: manager, Force: true})
@@ -218,7 +217,7 @@ func (t *term) result(err error, name, kind string) bool {
 	return false
 }
 
-// reasonOf classifies the API server's errors by remedy.
+// reasonOf classifies the API server's errors by how to fix them.
 func reasonOf(err error) string {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):

@@ -22,7 +22,7 @@ type Options struct {
 	TokenFile, CAFile string
 	// CertFile and KeyFile are the client certificate, if the archive requires one.
 	CertFile, KeyFile string
-	// TokenOverHTTP sends the token also without TLS.
+	// TokenOverHTTP sends the token even without TLS.
 	TokenOverHTTP bool
 	// Dial connects to the archive; nil dials TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -33,7 +33,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.StringVar(&o.URL, "events.url", "", "base `URL` of a gpuledger-archive to which events of GPU pods and workloads are sent; default is none")
 	fs.StringVar(&o.Cluster, "events.cluster", "", "`name` of this cluster in the archive: the external label cluster of its Prometheus")
 	fs.StringVar(&o.TokenFile, "events.token-file", "", "`file` with the bearer token for the archive; requires TLS, except on loopback or with --events.token-over-http")
-	fs.BoolVar(&o.TokenOverHTTP, "events.token-over-http", false, "send the token without TLS: everyone who can read the network between the pods learns it; for an archive in the same cluster")
+	fs.BoolVar(&o.TokenOverHTTP, "events.token-over-http", false, "send the token without TLS, to an archive in the same cluster: everyone who can read the network between the pods can read it")
 	fs.StringVar(&o.CAFile, "events.tls.ca-file", "", "CA bundle `file` that verifies the certificate of the archive")
 	fs.StringVar(&o.CertFile, "events.tls.cert-file", "", "client certificate `file`, if the archive requires one")
 	fs.StringVar(&o.KeyFile, "events.tls.key-file", "", "client key `file`")

@@ -1,6 +1,6 @@
 // Package outbox sends events to the archive. Events wait in a bounded queue while the archive is
 // not reachable; a full queue drops new ones, and the current state of the cluster is sent again
-// afterwards, and when the archive asks for it.
+// afterwards, and when the archive requests it.
 package outbox
 
 import (
@@ -94,7 +94,7 @@ func (o *Outbox) resize(by int) {
 	o.counts.queue.Set(float64(o.size))
 }
 
-// Run sends until the context ends, and then what one short request can.
+// Run sends until the context ends, and then makes one last short request.
 func (o *Outbox) Run(ctx context.Context) error {
 	for {
 		select {
@@ -139,7 +139,7 @@ func (o *Outbox) full() bool {
 	return o.size >= maxBatch
 }
 
-// drain sends the queue. Events remain in it until the archive has them.
+// drain sends the queue. Events remain queued until the archive has them.
 func (o *Outbox) drain(ctx context.Context) {
 	for ctx.Err() == nil {
 		lines := o.next()
@@ -204,7 +204,7 @@ func (o *Outbox) sendState(ctx context.Context) {
 	}
 }
 
-// due returns the current state if it is to be sent now.
+// due returns the current state if it must be sent now.
 func (o *Outbox) due() iter.Seq[[]byte] {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -116,7 +116,7 @@ func (o *Outbox) post(ctx context.Context, lines [][]byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // also lets the connection be used again
+	reason, _ := io.ReadAll(io.LimitReader(resp.Body, maxReason)) // allows reuse of the connection
 	if resp.StatusCode/100 == 2 {
 		if resp.Header.Get(event.RepeatHeader) == "true" {
 			o.again()

@@ -10,7 +10,7 @@ import (
 )
 
 // The number of Nodes that may change their identity in an hour: one in a hundred, or a few in a
-// small fleet. It is far more than the number of board replacements, and far less than a bad driver
+// small fleet. This is far more than the usual board replacements, and far less than a bad driver
 // release would change. A Node that changes repeatedly uses no budget of other Nodes and is stopped
 // as well.
 const (

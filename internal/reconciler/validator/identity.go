@@ -47,7 +47,7 @@ func identitiesOf(page inventory.Page) []identity {
 	return list
 }
 
-// holders contains the Nodes of each identity. Nearly always there is one, so others are stored
+// holders contains the Nodes of each identity. There is nearly always one, so others are stored
 // separately: there are two entries for every GPU of the cluster.
 type holders struct {
 	first  map[identity]string

@@ -13,17 +13,17 @@ import (
 // State is the state of a Node's inventory.
 type State string
 
-// The states. In the last six, nothing is written to the Node.
+// The states. In the last six states, nothing is written to the Node.
 const (
 	Settled         State = "settled"
-	Unconfirmed     State = "unconfirmed" // one reading waits for an equal second one
+	Unconfirmed     State = "unconfirmed" // the first reading waits for an equal second reading
 	DriverDown      State = "driver_down" // the exporter reports that its driver is down
 	Contradiction   State = "contradiction"
 	OtherNode       State = "other_node"   // the page has the name of another node
 	Disagreement    State = "disagreement" // two exporters on the Node report different GPUs
 	DuplicateUUID   State = "duplicate_uuid"
 	DuplicateSerial State = "duplicate_serial"
-	NoGPU           State = "no_gpu" // nothing but the exporter shows that the Node has a GPU
+	NoGPU           State = "no_gpu" // only the exporter shows that the Node has a GPU
 )
 
 // States lists every state.
@@ -57,12 +57,13 @@ type Validator struct {
 
 // node contains the reports of one Node's exporters.
 type node struct {
-	state   State // never a duplicate, which depends on other Nodes
+	state   State // never a duplicate, because duplicates depend on other Nodes
 	detail  string
 	first   reading // waits for an equal one
 	settled *nodelabel.Desired
 	boards  []identity
-	// reported is the time of the last report, identified of the last one with identities.
+	// reported is the time of the last report, identified the time of the last report with
+	// identities.
 	reported, identified time.Time
 	// observations contains the latest report of each exporter; nearly always there is one.
 	observations map[string]observation
@@ -128,8 +129,8 @@ func (j *Validator) node(name string) *node {
 	return n
 }
 
-// accept uses a page without contradictions, unless another exporter of the Node reports
-// something else: the labels would alternate.
+// accept uses a page without contradictions, unless another exporter of the Node reports other
+// GPUs: the labels would alternate.
 func (j *Validator) accept(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
 	n.observations[exporter] = observation{at: now, desired: desired}
@@ -230,8 +231,8 @@ func (j *Validator) Findings(now time.Time) map[string]Finding {
 	return all
 }
 
-// finding looks for other Nodes with the same GPUs, unless the page is invalid by itself or no
-// identity is reported twice, which is nearly always.
+// finding looks for other Nodes with the same GPUs, unless the page itself is invalid or, as is
+// usual, no identity is reported twice.
 func (j *Validator) finding(name string, n *node, now time.Time) Finding {
 	if len(j.holders.others) > 0 && (n.state == Settled || n.state == Unconfirmed || n.state == DriverDown) {
 		for _, c := range n.boards {

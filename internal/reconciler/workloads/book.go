@@ -85,7 +85,7 @@ func (b *book) put(p *pod) (before *pod, gpu bool) {
 	}
 	before, e.pod = e.pod, p
 	if e.ended.IsZero() && !p.finished.IsZero() {
-		e.ended = time.Now() // other machines' clocks must not shorten the retention
+		e.ended = time.Now() // clocks of other machines must not shorten the retention
 	}
 	if !slices.Equal(before.claims, p.claims) {
 		b.addUser(e, p.claims)

@@ -51,17 +51,17 @@ var catalogue = [numMetrics]metric.Metric{
 	podRequests: {
 		Family: family, Name: "gpuledger_pod_gpu_requests", Type: gauge,
 		Labels: plus(ofPod, "resource"),
-		Help:   "GPUs requested by the pod, as the scheduler counts them; a claim that pods share counts for each of them.",
+		Help:   "GPUs requested by the pod, as the scheduler counts them; a claim that pods share counts for each pod.",
 	},
 	podLabels: {
 		Family: family, Name: "gpuledger_pod_labels", Type: gauge, Flag: flagPodLabels,
 		Labels: ofPod,
-		Help:   "Labels of the pod that are listed in the flag, each as label_ and its name.",
+		Help:   "Pod labels that the flag lists, each as label_ and its name.",
 	},
 	podAnnotations: {
 		Family: family, Name: "gpuledger_pod_annotations", Type: gauge, Flag: flagPodAnnotations,
 		Labels: ofPod,
-		Help:   "Annotations of the pod that are listed in the flag, each as annotation_ and its name.",
+		Help:   "Pod annotations that the flag lists, each as annotation_ and its name.",
 	},
 	workloadInfo: {
 		Family: family, Name: "gpuledger_workload_info", Type: gauge,
@@ -75,7 +75,7 @@ var catalogue = [numMetrics]metric.Metric{
 	},
 	walksWaiting: {
 		Family: family, Name: "gpuledger_workload_walks_waiting", Type: gauge,
-		Help: "Controllers of GPU pods whose owners were not read yet; their pods have no series until then.",
+		Help: "Controllers of GPU pods with owners that were not read yet; until then their pods have no series.",
 	},
 	lookups: {
 		Family: family, Name: "gpuledger_workload_lookups_total", Type: counter,

@@ -36,8 +36,8 @@ func (w *Workloads) WritePage(to io.Writer) error {
 	return page.Flush()
 }
 
-// mustRender panics unless a book with everything has every gauge of the catalogue with its labels.
-// Gauges with labels of the allow-lists are checked without these labels.
+// mustRender panics unless a complete book has every gauge of the catalogue with its labels. Gauges
+// with labels of the allow-lists are checked without these labels.
 func mustRender() {
 	r := newRenderer(Options{})
 	r.strict = true

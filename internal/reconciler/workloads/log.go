@@ -39,7 +39,8 @@ func (l *eventLog) writeEvents(p *pod, events []change) {
 	p.full = nil
 }
 
-// writeSnapshot writes a pod. Its time is the time of its version, as far as the pod has it.
+// writeSnapshot writes a pod. The event's time is the time of the pod's version, if the pod
+// contains it.
 func (l *eventLog) writeSnapshot(p *pod) {
 	at := p.changed()
 	for _, m := range p.full.ManagedFields {
@@ -65,7 +66,7 @@ func (l *eventLog) writeNews(news []event.Event, since time.Time) {
 	}
 }
 
-// write writes an event to the log and sends it to the archive, if it is to be logged and sent.
+// write logs an event and sends it to the archive, each if enabled.
 func (l *eventLog) write(e event.Event, message string, logged, sent bool) {
 	line, err := e.Append(nil)
 	if err != nil {
@@ -81,7 +82,7 @@ func (l *eventLog) write(e event.Event, message string, logged, sent bool) {
 	}
 }
 
-// writeLine writes the line of an event with what every line of a log has.
+// writeLine writes the line of an event with the fields of every log line.
 func writeLine(w io.Writer, message string, line []byte) error {
 	head, err := json.Marshal(struct {
 		Time    time.Time `json:"time"`

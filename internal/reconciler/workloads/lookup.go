@@ -102,7 +102,7 @@ func (l *lookup) recall(of reference) (answer, bool) {
 	return a, ok && time.Now().Before(a.until)
 }
 
-// remember caches a result, unless there was no response.
+// remember caches a result if there was a response.
 func (l *lookup) remember(of reference, a answer) {
 	if a.why == failed {
 		return
@@ -199,8 +199,8 @@ func (l *lookup) mapping(ctx context.Context, gk schema.GroupKind, version strin
 	return l.kinds.RESTMappingWithContext(ctx, gk, version)
 }
 
-// renewed reads the served kinds again unless that was done recently, and reports whether they
-// are newer than looked.
+// renewed reads the served kinds again unless that was done recently, and reports whether they were
+// read after looked.
 func (l *lookup) renewed(ctx context.Context, looked time.Time) bool {
 	l.renewal.Lock()
 	defer l.renewal.Unlock()

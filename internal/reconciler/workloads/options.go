@@ -42,7 +42,7 @@ type Options struct {
 	Snapshots string
 	// Output receives the events; nil is standard output.
 	Output io.Writer
-	// Archive receives the events, too; nil is none.
+	// Archive also receives the events; nil if there is none.
 	Archive Archive
 }
 

@@ -49,8 +49,8 @@ func (p *pod) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.version}
 }
 
-// Keep reduces a pod that requests a GPU, or that has a claim that may request one, to the part
-// that is kept in memory, and drops other pods. One goroutine may call it at a time, even while Run
+// Keep reduces a pod that requests a GPU, or has a claim that may request one, to the part that is
+// kept in memory. It drops other pods. Only one goroutine at a time may call it, even while Run
 // runs.
 func (w *Workloads) Keep(from *corev1.Pod) (kept metav1.ObjectMetaAccessor, ok bool) {
 	amounts, claims := w.requests(from), claimNames(from)
@@ -147,7 +147,7 @@ func specHash(p *corev1.Pod) uint64 {
 	spec.NodeName = ""
 	encoded, err := spec.Marshal()
 	if err != nil {
-		return 0 // encoding a spec cannot fail; if it did, its changes would have no events
+		return 0 // encoding a spec cannot fail; otherwise its changes would have no events
 	}
 	h := fnv.New64a()
 	_, _ = h.Write(encoded)

@@ -83,8 +83,8 @@ type level struct {
 	of     belonging // the labels of a pod without a controller
 }
 
-// before reports whether l is preferred over another level of the same workload: first with a
-// parent, then with a chain that reached the root.
+// before reports whether l is preferred over another level of the same workload: first a level with
+// a parent, then a level with a chain that reached the root.
 func (l *level) before(other *level) bool {
 	switch {
 	case (l.parent != "") != (other.parent != ""):

@@ -191,7 +191,7 @@ static void report(const char *name, const char *uuid, int ret, const char *valu
     close(fd);
 }
 
-/* Takes the lock and begins a call. The caller must end it, also after an error. */
+/* Takes the lock and begins a call. The caller must end it, even after an error. */
 static dcgmReturn_t begin(const char *name)
 {
     pthread_mutex_lock(&lock);
@@ -370,7 +370,7 @@ static struct record *instance_of(unsigned int id)
     return NULL;
 }
 
-/* Returns the record of an entity. The driver's record stands for the system. */
+/* Returns the record of an entity. The driver's record represents the system. */
 static struct record *entity(dcgmGroupEntityPair_t pair)
 {
     switch (pair.entityGroupId) {

@@ -83,7 +83,7 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gi, nvmlGpmSa
     return end(&c, ret);
 }
 
-/* Without elapsed time the metric is NaN. */
+/* If no time has elapsed, the metric is NaN. */
 static void gpm_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *a, const struct nvmlGpmSample_st *b, int blank)
 {
     m->nvmlReturn = m->metricId == NVML_GPM_METRIC_SM_UTIL && b->kind != NOTHING ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;

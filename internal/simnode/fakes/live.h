@@ -114,7 +114,7 @@ static struct work read_work(const char *dir)
     return w;
 }
 
-/* Returns how much of a time is covered by stretches; time that several cover counts once. */
+/* Returns how much of a time the stretches cover; overlapping stretches count once. */
 static long long covered(const struct stretches *s, long long from, long long to)
 {
     long long sum = 0, done = from;
@@ -129,7 +129,7 @@ static long long covered(const struct stretches *s, long long from, long long to
     return sum;
 }
 
-/* Returns the energy of a time in mJ. */
+/* Returns the energy used in a time, in mJ. */
 static double energy_of(const struct record *live, const struct work *w, long long from, long long to)
 {
     return 1e-9 * ((double)number(live, "floor", 0) * (double)(to - from) +

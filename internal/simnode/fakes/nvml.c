@@ -240,7 +240,7 @@ static nvmlReturn_t check_driver(struct call *c)
     return c->gpu ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-/* Takes the lock and begins a call. The caller must end it, also after an error. */
+/* Takes the lock and begins a call. The caller must end it, even after an error. */
 static nvmlReturn_t begin(struct call *c, const char *name, const struct nvmlDevice_st *device)
 {
     *c = (struct call){.name = name, .device = device, .value = "-"};
@@ -695,7 +695,7 @@ static nvmlReturn_t health_call(const char *name, nvmlDevice_t device, const cha
 }
 
 /* Sets a field from its key field<id> or field<id>.<scope>, with "all" as the scope of all links. As with ECC that is off,
- * "off" is a double without a time. Returns 0 if the field has a key of another name. */
+ * "off" is a double without a time. Returns 0 if the field has a key with another name. */
 static int plain_field(struct call *c, nvmlFieldValue_t *v)
 {
     char key[40];
@@ -717,7 +717,7 @@ static int plain_field(struct call *c, nvmlFieldValue_t *v)
     return 1;
 }
 
-/* Logs a line per value of energy, power, throttled time and recovery, and else one line; the caller does not use end(). */
+/* Logs a line per value of energy, power, throttled time and recovery, otherwise one line; the caller does not use end(). */
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
 {
     struct call c;

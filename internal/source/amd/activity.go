@@ -87,12 +87,12 @@ func (r *reader) readInstances(out *gpu.Reading, p *gpu.Partitioning, now sums, 
 // engines is the number of engines in the busy time of a client: graphics and compute.
 const engines = 2
 
-// noise is the largest difference between the activity of the GPU and the busy times of its
-// clients, as a share of the time, that does not mean other work.
+// noise is the largest difference between the GPU's activity and its clients' busy times, as a
+// share of the time, that does not count as other work.
 const noise = 0.05
 
 // weigh divides the GPU's activity between its processes. DRM clients get their busy time. The rest
-// is divided between the other processes by their occupancy at one moment; a single other process
+// is divided between the other processes by their occupancy at one moment; if there is only one, it
 // gets the whole rest. If the GPU worked and no process had work, or if a busy time is impossible,
 // the activity is unknown.
 func weigh(out *gpu.Reading, occupied []occupancy, uses map[uint32]use, span gpu.Span) {

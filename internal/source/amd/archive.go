@@ -30,10 +30,10 @@ var ofDevice = []string{
 	"xgmi_hive_info/xgmi_hive_id",
 }
 
-// Archive writes a tar archive of the files that the source reads on this machine, so that the
-// machine can be replayed by a test. Unique ids, including ids of hives, and serial numbers are
-// replaced by invented ones, numbered as they are found. A file that cannot be read is omitted. It
-// fails if the driver is not loaded, and hangs if a GPU hangs.
+// Archive writes a tar archive of the files that the source reads on this machine, so that a test
+// can replay them. Unique ids, including ids of hives, and serial numbers are replaced by invented
+// ones, numbered as they are found. A file that cannot be read is omitted. It fails if the driver
+// is not loaded, and hangs if a GPU hangs.
 func Archive(w io.Writer, sys, proc string) error {
 	cards, err := scan(sys)
 	if err != nil {
@@ -62,7 +62,7 @@ func Archive(w io.Writer, sys, proc string) error {
 	return cmp.Or(a.err, a.tar.Close())
 }
 
-// An archive is the archive that is being written, with its first error.
+// An archive is a tar archive in progress, with its first error.
 type archive struct {
 	tar   *tar.Writer
 	masks map[string]string // by original
@@ -136,7 +136,7 @@ func (a *archive) masked(name string, content []byte) []byte {
 	return content
 }
 
-// maskDecimal is [archive.mask] for a decimal number, 0 if the text is not a number.
+// maskDecimal is [archive.mask] for a decimal number; it returns 0 if the text is not a number.
 func (a *archive) maskDecimal(original string) string {
 	id, err := strconv.ParseUint(original, 10, 64)
 	if err != nil || id == 0 {

@@ -40,7 +40,7 @@ func (a attribute) width() int {
 	return 1 << (a.kind / 2)
 }
 
-// signed reports whether the value has a sign. None of the values that are read has a sign.
+// signed reports whether the value has a sign. All values that are read are unsigned.
 func (a attribute) signed() bool { return a.kind%2 == 1 }
 
 // decodeAttributes decodes a file of revision 1.9.

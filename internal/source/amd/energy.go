@@ -37,7 +37,7 @@ func (m *meter) read(counter value, power float64, definite bool, at gpu.Instant
 	return energy, sum
 }
 
-// choose selects the counter if there is one, else the integral of power.
+// choose selects the counter, or the integral of power if there is no counter.
 func (m *meter) choose(counter, power, definite bool) {
 	if counter {
 		m.missed, m.found = 0, m.found+1

@@ -52,12 +52,12 @@ func listClientFiles(proc string) (files map[string][]clientFile, first error) {
 	return files, first
 }
 
-// A client is the use of a GPU through one DRM client.
+// A client is one DRM client's use of a GPU.
 type client struct {
 	id, address string
 	memory      uint64        // bytes
 	busy        time.Duration // of the engines gfx and compute
-	// used is set if an engine was ever busy. Programs for monitoring open a device node, too.
+	// used is set if an engine was ever busy. Monitoring programs open a device node, too.
 	used bool
 }
 
@@ -93,7 +93,7 @@ func parseClient(text string) (c client, ok bool) {
 	return c, driver == "amdgpu" && c.id != "" && c.busy >= 0
 }
 
-// use describes how a process used the GPU through DRM since the last reading.
+// use describes a process's use of the GPU through DRM since the last reading.
 type use struct {
 	memory uint64
 	busy   time.Duration

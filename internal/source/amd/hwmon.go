@@ -67,7 +67,7 @@ func (r *reader) sensor(name string) value {
 	return value{n, true}
 }
 
-// maxSensors exceeds the number of temperatures or clocks of a GPU.
+// maxSensors is higher than the number of temperatures or clocks of a GPU.
 const maxSensors = 3
 
 // labelled reads the input of a kind, such as temp, that has the first available of the labels.

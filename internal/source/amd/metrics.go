@@ -54,8 +54,8 @@ type revision struct {
 }
 
 // layouts contains the known revisions with a fixed layout (Linux, kgd_pp_interface.h). No layout
-// is an extension of another one. Revision 1.0 has a counter of 32 bits that wraps within minutes;
-// it is not read. Formats 2 and 3 belong to processors with graphics.
+// extends another one. Revision 1.0 has a counter of 32 bits that wraps within minutes; it is not
+// read. Formats 2 and 3 belong to processors with graphics.
 var layouts = map[revision]layout{
 	{1, 0, 80}: {
 		edge: u16(16), hotspot: u16(18), activity: u16(28), power: u16(34), clock: u16(54), memClock: u16(58),

@@ -21,7 +21,7 @@ var models = map[string]string{
 
 // shared contains the PCI device ids of modules that report one power and energy for more than one
 // GPU. An MI250 has two GPUs; its firmware reports the module's values on the first one and 0 on
-// the other (Linux, aldebaran_ppt.c). An MI300A has processor cores beside the GPU.
+// the other (Linux, aldebaran_ppt.c). An MI300A contains processor cores besides the GPU.
 var shared = []string{"0x7408", "0x740c", "0x74a0"}
 
 // scopeOf returns the scope of a GPU's energy by its PCI device id.

@@ -129,5 +129,5 @@ func (r *reader) occupancy(folder string, pid uint32) occupancy {
 	return o
 }
 
-// maxUnits exceeds the number of compute units of any GPU.
+// maxUnits is higher than the number of compute units of any GPU.
 const maxUnits = 4096

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// rasFile matches the files of error counts in the folder ras of a GPU. Each has a line for each type
-// of error, such as "ue: 0" (Linux, amdgpu_ras.c).
+// rasFile matches the files of error counts in the folder ras of a GPU. Each file has a line for
+// each type of error, such as "ue: 0" (Linux, amdgpu_ras.c).
 var rasFile = regexp.MustCompile(`^([a-z0-9_]{1,32})_err_count$`)
 
 // rasTypes contains the types of errors by their name in the files. Only newer GPUs report deferred
@@ -23,7 +23,7 @@ var rasFile = regexp.MustCompile(`^([a-z0-9_]{1,32})_err_count$`)
 var rasTypes = map[string]gpu.RASType{"ce": gpu.RASCorrectable, "ue": gpu.RASUncorrectable, "de": gpu.RASDeferred}
 
 const (
-	// maxBlocks exceeds the number of blocks of any GPU.
+	// maxBlocks is higher than the number of blocks of any GPU.
 	maxBlocks = 64
 	// maxErrors is the largest plausible rise of a count between two readings.
 	maxErrors = 1 << 20

@@ -62,7 +62,7 @@ func (x *slot) begin(cfg Config) {
 	if x.reader == nil || x.reader.card != x.card {
 		old := x.reader
 		x.reader = &reader{cfg: cfg, card: x.card}
-		if old != nil { // the GPU may be the same with another number
+		if old != nil { // it may be the same GPU with another number
 			x.reader.former = old
 		}
 	}

@@ -33,7 +33,7 @@ type Config struct {
 type Source struct {
 	cfg Config
 
-	mu       sync.Mutex // allows one Read or Close at a time; guards the fields below
+	mu       sync.Mutex // permits one Read or Close at a time; guards the fields below
 	slots    []*slot
 	topology topology
 	// platforms contains the names of the partitions' devices, as of the topology.
@@ -98,8 +98,8 @@ func (s *Source) refresh() {
 	}
 }
 
-// place gives each GPU its slot and its position, by the number of its card. A slot remains after its GPU was lost: a call may be in flight, and
-// the GPU may return.
+// place assigns each GPU its slot and its position, by the number of its card. A slot remains after
+// its GPU was lost: a call may be in flight, and the GPU may return.
 func (s *Source) place(cards []card) {
 	for _, x := range s.slots {
 		x.present = false

@@ -11,7 +11,7 @@ import (
 )
 
 // xcpFile is the file with the metrics of one partition, below the folder of its device (Linux,
-// amdgpu_xcp.c). From revision 1.9 on, gpu_metrics contains no metrics of partitions.
+// amdgpu_xcp.c). Since revision 1.9, gpu_metrics contains no metrics of partitions.
 const xcpFile = "xcp/xcp_metrics"
 
 // The layout of xcp_metrics of revision 1.0: its size, and the place of the sums of its dies (struct amdgpu_partition_metrics_v1_0,

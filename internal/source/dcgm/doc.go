@@ -8,7 +8,7 @@
 // the whole process, without a lock, and a call may never return. So one goroutine at a time uses
 // it, in a lane for which no caller waits longer than [Config.CallTimeout]. Third, all clients
 // share the engine. So groups have unique names and are removed, few fields are watched and kept
-// for seconds, and constants are read once.
+// only for seconds, and constants are read once.
 //
 // Values are matched by entity and field, never by position, and count only if both status and
 // content are valid. The time of a value is the time at which the engine read it.

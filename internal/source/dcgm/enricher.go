@@ -141,7 +141,7 @@ func enrichReadings(report *gpu.Report, activity map[string][]gpu.InstanceSample
 	}
 }
 
-// measured reports whether the samples are of exactly these instances, because driver and engine
+// measured reports whether the samples belong to exactly these instances, because driver and engine
 // may have listed instances at different times.
 func measured(m *gpu.Partitioning, samples []gpu.InstanceSample) bool {
 	return m != nil && len(m.Instances) == len(samples) && !slices.ContainsFunc(samples, func(s gpu.InstanceSample) bool {
@@ -165,7 +165,7 @@ func (e *Enricher) keep(latest *gpu.FieldPage) {
 }
 
 // turn connects if necessary, and reads. After a lost connection it reconnects at once, and retries
-// with increasing pauses. It runs in the lane.
+// with increasing delays. It runs in the lane.
 func (e *Enricher) turn(d *session, devices []gpu.Device) answer {
 	if d != nil {
 		if a := e.readSession(d, devices); a.session != nil {

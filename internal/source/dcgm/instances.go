@@ -157,7 +157,7 @@ func (d *session) readActivity() (map[string][]gpu.InstanceSample, error) {
 }
 
 // busy returns the activity of the instances of a GPU if the engine measured all of them since the
-// last turn, else nothing. The engine measures from one update to the next; the newest value stands
+// last turn, else nothing. The engine measures from one update to the next; the newest value counts
 // for all updates since the last turn, within a limit.
 func busy(list []*instance, vs values, m moments, now gpu.Instant, longest time.Duration) (out []gpu.InstanceSample) {
 	at := func(i *instance) time.Duration {

@@ -73,7 +73,8 @@ func (d *session) perInstance(f field) bool {
 	return ok && (meta.EntityLevel == godcgm.FE_GPU_I || meta.EntityLevel == godcgm.FE_GPU_CI)
 }
 
-// sortFields separates metrics from labels, and drops fields that are not of a GPU or not numeric.
+// sortFields separates metrics from labels, and drops fields that do not belong to a GPU or are not
+// numeric.
 func (d *session) sortFields() {
 	p := &d.page
 	for _, f := range d.cfg.Fields {
@@ -106,9 +107,8 @@ func (d *session) refuse(f field, err error) {
 	})
 }
 
-// watchAll replaces a watch by a watch of the fields that the engine accepts, because the engine
-// rejects all fields of a watch because of one. If the engine has no room for a group, all fields
-// are kept.
+// watchAll replaces a watch by a watch of the fields that the engine accepts, because one rejected
+// field fails the whole watch. If the engine has no room for a group, all fields are kept.
 func (d *session) watchAll(old, w *watch, refused func(field, error)) *watch {
 	next, err := d.replace(old, w)
 	// A field that is missing for one entity is usually missing for all.
@@ -250,7 +250,7 @@ func (d *session) row(of entity, vs values, now gpu.Instant, shown func(field) b
 
 // lastXID returns the code of the last error of a GPU or MIG instance. For a GPU without errors it
 // is 0. DCGM declares the field for compute instances but records errors of the whole board on the
-// GPU, so for an instance without own errors the code is missing and not 0.
+// GPU, so an instance without errors of its own has no code instead of 0.
 func lastXID(of entity, v value) (code float64, ok bool) {
 	n, ok := v.count()
 	// There is no data before the first error, and never for a GPU without events.

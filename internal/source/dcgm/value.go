@@ -17,7 +17,7 @@ type entity = godcgm.GroupEntityPair
 // field is the number of a field.
 type field = godcgm.Short
 
-// Blanks stand for missing values, with a good status (dcgm_structs.h, DCGM_INT64_BLANK and
+// Blanks represent missing values, with a good status (dcgm_structs.h, DCGM_INT64_BLANK and
 // similar). Values greater than a blank encode the reason.
 const (
 	blankInteger = 0x7ffffffffffffff0

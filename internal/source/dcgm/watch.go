@@ -44,7 +44,7 @@ func full(err error) bool {
 }
 
 // begin creates the groups and watches their fields. The first values exist when it returns. If it
-// fails, nothing is left in the engine.
+// fails, it leaves nothing in the engine.
 func (w *watch) begin(e *engine) error {
 	if err := w.establish(e); err != nil {
 		_ = w.end() // fails for the same reason
@@ -77,7 +77,7 @@ func (w *watch) establish(e *engine) error {
 		return err
 	}
 	w.holds(e, "dcgmFieldGroupDestroy", func() error { return godcgm.FieldGroupDestroy(w.set) })
-	// This is recorded before the watch is created, because a failed watch may be half done.
+	// This is recorded before the watch is created, because a failed watch may be partly in effect.
 	w.holds(e, unwatchCall, func() error { return godcgm.UnwatchFields(w.set, w.group) })
 	return e.do("dcgmWatchFields", func() error {
 		return godcgm.WatchFieldsWithGroupEx(w.set, w.group, max(w.every, shortest).Microseconds(), w.keep.Seconds(), 0)

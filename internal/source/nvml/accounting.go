@@ -45,7 +45,7 @@ const fullSample = 100 * 100
 const accountingPeriod = time.Second
 
 // readAccounts reads the activity since the last reading from accounting. If it returns false, all
-// of the activity must be read from the ring. The next reading starts at the current accounts.
+// of the activity must be read from the ring. The next reading starts from the current accounts.
 func (g *gpuReader) readAccounts(q *inquiry, r *gpu.Reading) bool {
 	before := g.accounts
 	g.accounts = nil
@@ -115,7 +115,7 @@ func accountOf(h device, pid uint32) (gonvml.AccountingStats_v2, ret) {
 	return s, r
 }
 
-// concern returns the PIDs of accounts that can contain activity since an earlier reading.
+// concern returns the PIDs of accounts that may contain activity since an earlier reading.
 func (a *accounts) concern(contexts []gpu.Context, before *accounts) map[uint32]bool {
 	pids := make(map[uint32]bool)
 	for _, c := range contexts {

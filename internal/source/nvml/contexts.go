@@ -33,7 +33,8 @@ func (g *gpuReader) readContexts(q, mig *inquiry, r *gpu.Reading) {
 }
 
 // listContexts merges the three process lists of a GPU or MIG device into one entry per process. It
-// returns false if a list failed. Without lists for graphics or MPS, the compute list is complete.
+// returns false if a list failed. If the driver has no lists for graphics or MPS, the compute list
+// is complete.
 func (g *gpuReader) listContexts(q *inquiry, p migDevice, contexts map[uint32]gpu.Context) (known bool) {
 	failed := false
 	list := func(symbol string, mps bool) {

@@ -28,7 +28,7 @@ const (
 	noMeter
 )
 
-// maxTries is the number of readings in which a meter that fails, but may be supported, keeps its
+// maxTries is the number of readings for which a failing meter that may be supported keeps its
 // precedence over the next best meter.
 const maxTries = 3
 

@@ -104,7 +104,7 @@ func (d *session) subscribe(g *gpuReader) {
 }
 
 // Run collects the driver's XID errors for the next report until ctx ends. It does not open the
-// driver, but waits for [Source.Read], also after a driver reload. It returns a [Replaced] if the
+// driver, but waits for [Source.Read], even after a driver reload. It returns a [Replaced] if the
 // driver can be read only after a restart of the program.
 func (s *Source) Run(ctx context.Context) error {
 	var waiting lane.Lane[event]

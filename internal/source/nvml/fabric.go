@@ -54,7 +54,7 @@ func fabric(state uint8, status ret, cluster [16]uint8, clique uint32) *gpu.Fabr
 }
 
 // maskFields contains the fields of the health mask in which 1 means a problem and 2 no problem. In
-// the fields for the partition and for the connection to the fabric manager, 1 is good. Both are
+// the fields for the partition and for the connection to the fabric manager, 1 means good. Both are
 // omitted, because a GPU without a partition may be spare.
 var maskFields = []struct {
 	shift uint

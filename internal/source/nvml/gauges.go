@@ -89,8 +89,8 @@ func (g *gpuReader) readGauges(q *inquiry, r *gpu.Reading) {
 }
 
 // readSharedMemory reads the machine's memory as the total memory of a GPU without its own memory,
-// such as GB10, where the driver does not support the call. Others also use the machine's memory,
-// so memory in use is reported only for processes.
+// such as GB10, where the driver does not support the call. The rest of the machine uses this
+// memory, too, so used memory is reported only for processes.
 func (g *gpuReader) readSharedMemory(r *gpu.Reading) {
 	if g.procFS == "" {
 		return

@@ -18,7 +18,7 @@ import (
 // The metric is SM activity, the part of the multiprocessors' time with a warp. The activity of the
 // graphics engine does not distinguish a small kernel from a large one, but energy follows the
 // amount of work. It is assumed, and not verified on hardware, that the metric is relative to the
-// instance and not to the GPU. GPM streaming is a setting of the host and is not changed.
+// instance and not to the GPU. GPM streaming is a host setting and is not changed.
 type gpm struct {
 	offered *bool // nil before the first call
 	// pairs contains the samples of each instance. The key includes all properties of the instance,
@@ -175,7 +175,7 @@ func (p *pair) activity(lib *library) (float64, ret) {
 	return m.Value, gonvml.SUCCESS
 }
 
-// undo removes the samples of the last reading, so that the next one covers its time, too.
+// undo removes the samples of the last reading, so that the next reading covers its time, too.
 func (g *gpm) undo() {
 	if !g.moved {
 		return
@@ -194,7 +194,7 @@ func (g *gpm) forget() {
 	}
 }
 
-// keep frees the pairs of all but the given instances.
+// keep frees the pairs of all instances except the given ones.
 func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	left := make(map[string]*pair, len(instances))
 	for _, i := range instances {
@@ -207,7 +207,7 @@ func (g *gpm) keep(q *inquiry, instances []gpu.Partition) {
 	g.pairs = left
 }
 
-// free frees all pairs. The driver has no list of them and must not have been shut down.
+// free frees all pairs. The driver keeps no list of these pairs, and must not have been shut down.
 func (g *gpm) free(q *inquiry) {
 	for _, p := range g.pairs {
 		p.free(q)

@@ -35,12 +35,12 @@ type fieldReader struct {
 	*healthField
 	scopeID uint32
 	refused bool
-	// last is the last value that was read, and known is set if that was now.
+	// last is the last value that was read; known is set if it was read now.
 	last  uint64
 	known bool
-	// total is the first value of a link's counter and its growth since then; counted is set once there is one. So
-	// the sum over the links does not fall when one of them fails or begins again, which would look like new
-	// errors of all others.
+	// total is the first value of a link's counter and its growth since then; counted is set once
+	// there is one. So the sum over the links does not fall when a link fails or restarts, which
+	// would look like new errors of all other links.
 	total   uint64
 	counted bool
 }
@@ -173,8 +173,9 @@ func (f *fieldReader) read(n uint64) {
 	f.last, f.known, f.counted = n, true, true
 }
 
-// value returns the value of the metric. It reports false for an unknown value, and for a number without a meaning:
-// an unknown state of a link, and the temperature 0 of a GPU without the sensor.
+// value returns the value of the metric. It returns false for an unknown value, and for a
+// meaningless number: an unknown state of a link, and the temperature 0 of a GPU without the
+// sensor.
 func (f *fieldReader) value() (v gpu.HealthValue, ok bool) {
 	v = gpu.HealthValue{Metric: f.metric, Labels: f.labels, Value: float64(f.last) / f.unit}
 	switch {

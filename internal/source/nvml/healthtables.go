@@ -8,14 +8,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The scopes of fields: without one, of all links together, and of each link (nvml.h, nvmlFieldValue_t).
+// The scopes of fields: none, all links together, and each link (nvml.h, nvmlFieldValue_t).
 const (
 	wholeGPU uint32 = 0
 	allLinks uint32 = math.MaxUint32
 	eachLink uint32 = math.MaxUint32 - 1
 )
 
-// A healthField is a field of nvmlDeviceGetFieldValues that is one value of a metric, after
+// A healthField is a field of nvmlDeviceGetFieldValues that gives one value of a metric, after
 // division by unit. Values of several fields or links with the same labels are added.
 type healthField struct {
 	metric gpu.HealthMetric

@@ -101,11 +101,11 @@ func processUtilization(h device, since uint64) ([]gonvml.ProcessUtilizationSamp
 	return rows, r
 }
 
-// maxSamples exceeds the samples of a buffer: nvidia-smi shows up to 120.
+// maxSamples is higher than the number of samples in a buffer: nvidia-smi shows up to 120.
 const maxSamples = 1024
 
-// bufferedSamples reads all samples of a kind that the driver keeps; their values must be unsigned
-// integers. The driver fills at most the given number of rows.
+// bufferedSamples reads all buffered samples of a kind; their values must be unsigned integers. The
+// driver fills at most the given number of rows.
 func bufferedSamples(h device, kind gonvml.SamplingType) ([]gonvml.Sample, ret) {
 	function := find("nvmlDeviceGetSamples")
 	if function == nil {

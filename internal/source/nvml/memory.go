@@ -30,8 +30,8 @@ type position struct {
 }
 
 // memories keeps the memory of every GPU. It survives a changed index, the loss of the GPU and a
-// driver reload, so that known values are neither read again nor lost. Readings use a memory in
-// their lane.
+// driver reload, so that known values are neither read again nor lost. Readings use a memory only
+// in their lane.
 type memories struct {
 	mu     sync.Mutex
 	byUUID map[string]memory

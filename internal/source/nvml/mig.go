@@ -54,8 +54,8 @@ func (g *gpuReader) readMIG(q *inquiry) error {
 	return g.divide(q, devices)
 }
 
-// maxDevices exceeds the number of MIG devices of any GPU. If the driver returned a garbage number,
-// reading that many devices would take hours.
+// maxDevices is higher than the number of MIG devices of any GPU. If the driver returned a garbage
+// number, reading that many devices would take hours.
 const maxDevices = 64
 
 // listDevices returns the MIG devices by index, which may have gaps.
@@ -87,7 +87,7 @@ func (g *gpuReader) listDevices(q *inquiry) (devices []migDevice, err error) {
 	return devices, nil
 }
 
-// divide reads the GPU instances of new MIG devices. It reads all of them or fails, because the
+// divide reads the GPU instances of new MIG devices. It reads all instances or fails, because the
 // slices of a missing instance would count as free.
 func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 	total, err := g.slices(q)
@@ -117,7 +117,7 @@ func (g *gpuReader) divide(q *inquiry, devices []migDevice) error {
 }
 
 // slices returns the number of slices of the largest GPU instance that the GPU offers, which is the
-// whole GPU; 0 if reading it is not permitted.
+// whole GPU; 0 without permission to read it.
 func (g *gpuReader) slices(q *inquiry) (most int, err error) {
 	for profile := range gonvml.GPU_INSTANCE_PROFILE_COUNT {
 		info, err := query(q, "nvmlDeviceGetGpuInstanceProfileInfo", func() (gonvml.GpuInstanceProfileInfo, ret) {

@@ -54,7 +54,7 @@ func (g *gpuReader) measureQuietPower(q *inquiry, r *gpu.Reading) {
 	}
 }
 
-// points reads a buffer of samples, oldest first. It drops values above most, which are garbage.
+// points reads a buffer of samples, oldest first. It drops values above `most`, which are garbage.
 func (g *gpuReader) points(q *inquiry, kind gonvml.SamplingType, most float64) ([]quiet.Point, error) {
 	rows, err := query(q, "nvmlDeviceGetSamples", func() ([]gonvml.Sample, ret) { return bufferedSamples(g.handle, kind) })
 	if err != nil {

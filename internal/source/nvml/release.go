@@ -93,7 +93,7 @@ func (s *Source) choose(r *Release) error {
 }
 
 // named reports whether a name is the UUID, the serial number or the PCI address of a GPU. Programs
-// print PCI domains with different numbers of zeros.
+// print PCI domains with a different number of zeros.
 func named(d gpu.Device, name string) bool {
 	address := func(bus string) string { return strings.TrimLeft(bus, "0") }
 	return d.UUID == name || d.Serial == name || d.PCIBusID != "" && strings.EqualFold(address(d.PCIBusID), address(name))

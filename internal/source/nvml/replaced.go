@@ -19,9 +19,9 @@ import (
 type Replaced struct {
 	// Kernel and Library are the versions of the kernel module and of the loaded library.
 	Kernel, Library string
-	// Path is the path of the library. NewFile is set if there is now another file, which this
-	// program will load when it is executed again. Otherwise the new library is not visible to this
-	// process, because a container keeps the file that was mounted when it was created.
+	// Path is the path of the library. NewFile is set if another file has replaced the library;
+	// this program will load it when it is executed again. Otherwise the new library is not visible
+	// to this process, because a container keeps the file that was mounted when it was created.
 	Path    string
 	NewFile bool
 }
@@ -68,7 +68,7 @@ func mappedLibrary() string {
 	return ""
 }
 
-// check adds to the error of a reading that the driver was replaced, and what the program will do.
+// check adds the replacement of the driver, and the program's plan, to the error of a reading.
 // Timeouts between mismatches are ignored.
 func (m *replacement) check(s *Source, err error) error {
 	m.mu.Lock()

@@ -20,7 +20,7 @@ import (
 // again. The driver may need seconds for a broken GPU, and writes to the kernel log each time.
 const identityRetry = 10 * time.Second
 
-// firstRetry is the first pause before a lost GPU is read again. Each further pause is twice as long.
+// firstRetry is the first pause before a lost GPU is read again. Each later pause is twice as long.
 const firstRetry = identityRetry / 20
 
 var errLate = errors.New("call timed out")

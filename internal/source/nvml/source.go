@@ -51,7 +51,7 @@ type Source struct {
 	gate     gate
 	memories *memories
 
-	mu      sync.Mutex // allows one Read or Close at a time; guards the fields below
+	mu      sync.Mutex // permits one Read or Close at a time; guards the fields below
 	opening lane.Lane[opened]
 	session *session // the last session that was initialised and is not yet shut down
 	closed  bool

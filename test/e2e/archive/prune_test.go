@@ -152,8 +152,8 @@ func testDropped(t *testing.T, kind databases, server *server) {
 	}
 }
 
-// TestPartitions checks the partitions of PostgreSQL: events of many months create few, and a month gets its
-// partition later, with the rows of its time.
+// TestPartitions checks the partitions of PostgreSQL: events of many months create few partitions,
+// and a month gets its partition later, with its rows.
 func TestPartitions(t *testing.T) {
 	server := startPostgres(t)
 	url, db := server.create(t, "partitions")

@@ -26,8 +26,8 @@ func forceful(t *testing.T) {
 	check(t, err)
 }
 
-// example puts the policy in force and returns a pod of an installer's device plugin, as its
-// controller writes it.
+// example applies the policy and returns the pod that an installer's controller creates for the
+// device plugin.
 func example(t *testing.T, i installer) *core.Pod { return exampleBy(t, i, byPolicy) }
 
 // exampleBy is example for the policy or the webhook.

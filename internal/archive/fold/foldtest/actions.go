@@ -2,8 +2,8 @@ package foldtest
 
 import "slices"
 
-// absence is the time of a block in which something is missing: the first minute, the end, and the number of full
-// hours in it.
+// absence is the time of a block in which a board or node is missing: the first minute, the end,
+// and the number of full hours in it.
 type absence struct{ from, until, hours int }
 
 // short draws an absence that contains no full hour, long an absence that contains some.

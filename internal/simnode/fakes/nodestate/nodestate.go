@@ -117,7 +117,7 @@ func instances(g gputest.GPU) (lines []string) {
 var units = map[string]float64{"watts": 1000, "celsius": 1, "ratio": 100, "bytes": 1, "hertz": 1e-6}
 
 // factor returns the number of the driver's units in a base unit. It panics for a unit without a
-// row, because a factor of 0 would hide the gauge's value in every test.
+// row, because a factor of 0 would hide the gauge's value in all tests.
 func factor(unit string) float64 {
 	f, ok := units[unit]
 	if !ok {

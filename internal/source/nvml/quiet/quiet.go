@@ -23,16 +23,16 @@ type Times struct {
 }
 
 const (
-	// A look reads the buffers. There is a look every eager until enoughQuiet looks found a quiet
-	// time or enoughLooks found none, and then every patient.
+	// A look reads the buffers. There is a look every `eager` until enoughQuiet looks found a quiet
+	// time or enoughLooks found none, and then every `patient`.
 	eager       = 2 * time.Second
 	patient     = 10 * time.Second
 	enoughQuiet = 60
 	enoughLooks = 600
 	// FewestSamples is the minimum number of power samples in a measurement.
 	FewestSamples = 3
-	// lowShare is the quantile of the power samples in quiet times that is reported. It is low,
-	// because the clocks and the power of a GPU fall slowly after work.
+	// lowShare is the reported quantile of the power samples in quiet times. It is low, because the
+	// clocks and the power of a GPU fall slowly after work.
 	lowShare = 0.2
 )
 

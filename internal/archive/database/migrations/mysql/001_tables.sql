@@ -1,6 +1,6 @@
--- Texts are compared by byte. The rows of an hour have a number instead of a key of names: names of nodes and pods may have 253
--- characters, and every other index has a copy of the primary key. The number is invisible, so that tables have the same columns in
--- all databases.
+-- Texts are compared by byte. The rows of an hour have a number instead of a key of names: names of
+-- nodes and pods may have 253 characters, and every other index contains a copy of the primary key.
+-- The number is invisible, so that tables have the same columns in all databases.
 create table if not exists gpu_hours (
   cluster varchar(255) not null,
   hour datetime(3) not null,

@@ -1,4 +1,4 @@
--- Each month of these tables has a partition, except of corrections and hours, which are small.
+-- Each month of these tables has a partition, except corrections and hours, which are small.
 create table if not exists gpu_hours (
   cluster text not null,
   hour timestamptz not null,
