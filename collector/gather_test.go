@@ -203,8 +203,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// TestLabelsAreMadeOnce checks that a scrape allocates less than once per ten series if only values
-// changed.
+// TestLabelsAreMadeOnce checks that a scrape makes less than one allocation per ten series if only
+// values changed.
 func TestLabelsAreMadeOnce(t *testing.T) {
 	both := [2]*gpu.Snapshot{crowd(8, 10, 0), crowd(8, 10, 0)}
 	for i := range both[1].GPUs {

@@ -228,7 +228,7 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 	}
 }
 
-// allHealth returns a value for each series of health, each with another number.
+// allHealth returns a different value for each series of health.
 func allHealth(i int) (values []gpu.HealthValue) {
 	for m, info := range gpu.HealthInfos {
 		sets := [][]string{nil}

@@ -76,7 +76,7 @@ var (
 	reference = []string{"accuracy.md", "metrics.md", "flags.md", "tables.md"}
 )
 
-// others stands for all pages directly in this folder without their own limit.
+// others means all pages directly in this folder without their own limit.
 const others = "other pages"
 
 // TestLengths checks the numbers of words of pages, and the lengths of headings.
@@ -221,7 +221,7 @@ func TestNames(t *testing.T) {
 	named := regexp.MustCompile("gpuledger_[a-z][a-z0-9_]*|gpuledger:[a-z0-9_]+:[a-z0-9_]+|`make [a-z0-9-]+")
 	for page, text := range pages(t) {
 		for _, name := range named.FindAllString(text, -1) {
-			// A name that ends in "_" stands for several names.
+			// A name that ends in "_" represents several names.
 			if !known[strings.TrimPrefix(name, "`")] && !strings.HasSuffix(name, "_") {
 				t.Errorf("%s names %s, which does not exist", page, name)
 			}

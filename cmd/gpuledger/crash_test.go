@@ -21,15 +21,15 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// kills is the number of times that TestKilled kills the exporter, over all scenarios.
+// kills is the number of times that TestKilled kills the exporter, in all scenarios together.
 var kills = flag.Int("kills", 20, "how often TestKilled kills the exporter")
 
 // longestLife is the maximum time that an exporter runs: after it shows its books or, every third
 // time, after its start, which may be too short for books.
 const longestLife = time.Second
 
-// TestKilled kills the exporter at random moments, also during its start. On every later page no
-// counter is lower, restarted or missing, the books balance, and they contain the boards' energy
+// TestKilled kills the exporter at random moments, including during its start. On every later page
+// no counter is lower, restarted or missing, the books balance, and they contain the boards' energy
 // between two readings exactly once.
 func TestKilled(t *testing.T) {
 	seed := seeded(t)
@@ -54,7 +54,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A victim is an exporter that is killed repeatedly, with the values that it has shown.
+// A victim is a repeatedly killed exporter, with the values that it has shown.
 type victim struct {
 	t      *testing.T
 	node   *simnode.Node

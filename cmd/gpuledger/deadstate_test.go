@@ -21,7 +21,7 @@ func stateDown(p page) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": "state"}) == 0
 }
 
-// ends sends SIGTERM, and fails the test unless the exporter ends within a second.
+// ends sends SIGTERM, and fails the test unless the exporter exits within a second.
 func (e *exporter) ends() {
 	e.t.Helper()
 	began := time.Now()

@@ -25,7 +25,7 @@ import (
 )
 
 // attackers is the number of connections of an attack: more than --web.max-connections. They come
-// from several addresses, so that they can use all connections.
+// from several addresses, so that they can occupy all connections.
 const (
 	attackers = 1024
 	addresses = 8

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/simnode"
 )
 
-// TestHungGPU checks that a call that never returns, the first, a middle or the last one of a tick,
-// removes the gauges of one GPU only. Other GPUs, the server and the shutdown are not affected. The
+// TestHungGPU checks that a call that never returns (the first, a middle or the last one of a tick)
+// removes the gauges of only one GPU. Other GPUs, the server and the shutdown are not affected. The
 // GPU is read again when the call returns.
 func TestHungGPU(t *testing.T) {
 	tests := []struct{ scenario, call string }{
@@ -97,7 +97,7 @@ func (e *exporter) testHung(hung string) {
 	checkBalance(e.t, after)
 }
 
-// testPages checks that every page responds. A page that waited for the call that hangs would never
+// testPages checks that every page responds. A page that waits for the hanging call would never
 // respond.
 func (e *exporter) testPages() {
 	e.t.Helper()
@@ -109,7 +109,7 @@ func (e *exporter) testPages() {
 }
 
 // betweenTicks calls a function between two ticks of an exporter with --tick=30s. It repeats a call
-// that took so long that the next tick may have begun.
+// if the next tick may have begun in the meantime.
 func (e *exporter) betweenTicks(do func()) {
 	e.t.Helper()
 	eventually(e.t, "requests are served between two ticks", func() bool {

@@ -35,8 +35,8 @@ var binary, library, client string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// Tests run one after the other. Some of their subtests run in parallel: each waits for real
-	// time to pass and needs little processor time. With more in parallel, a busy machine would
-	// delay exporters for so long that their books have gaps.
+	// time to pass and needs little processor time. With more parallel tests, a busy machine would
+	// delay exporters until their books have gaps.
 	if err := flag.Set("test.parallel", "10"); err != nil {
 		panic(err)
 	}
@@ -301,7 +301,7 @@ func (e *exporter) scrapeUntil(what string, ok func(page) bool) page {
 }
 
 // atOneMoment returns pages and the status of one snapshot. It compares the snapshot's time before
-// and after the requests. Parsing takes longer than the requests, so it comes after them.
+// and after the requests. Parsing takes longer than the requests, so it is done after them.
 func (e *exporter) atOneMoment(paths ...string) (s status.Page, bodies [][]byte) {
 	e.t.Helper()
 	eventually(e.t, "pages are of one moment", func() bool {

@@ -13,7 +13,7 @@ import (
 const hostilePeak = 40 << 20
 
 // TestHostileContainerFiles runs the exporter within the memory limit of its container beside
-// Docker and Podman. Their files have the largest accepted size and the most elements, or are larger.
+// Docker and Podman. Their files have the largest accepted size and number of elements, or more.
 func TestHostileContainerFiles(t *testing.T) {
 	const file, list = 1 << 20, 4 << 20 // the largest sizes
 	many := func(size int, before, element, after string) string {

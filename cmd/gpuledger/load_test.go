@@ -126,7 +126,7 @@ func (e *exporter) timeScrape(client *http.Client, who string) {
 }
 
 // TestSlowReaders checks that the requests of a client that does not read its responses get status
-// 503 with Retry-After, and that the client is disconnected in the end. Other clients get responses
+// 503 with Retry-After, and that the client is finally disconnected. Other clients get responses
 // meanwhile.
 func TestSlowReaders(t *testing.T) {
 	n := newNode(t, "dgx-h100")
@@ -170,7 +170,7 @@ func TestSlowReaders(t *testing.T) {
 	e.stop()
 }
 
-// askInVain requests more than fits into the kernel's buffers, and reads nothing.
+// askInVain requests more than the kernel's buffers can hold, and reads nothing.
 func askInVain(t *testing.T, c net.Conn) {
 	t.Helper()
 	if err := c.(*net.TCPConn).SetReadBuffer(1); err != nil {

@@ -23,7 +23,7 @@ import (
 func TestLost(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, unhurried)
-	stages := float64(len(stage.Names) - 6) // a release, the kernel log, AMD GPUs, the Pods API, a host engine and files about units are optional
+	stages := float64(len(stage.Names) - 6) // a release, the kernel log, AMD GPUs, the Pods API, a host engine and files of units are optional
 	before := e.scrapeUntil("every book has begun", func(p page) bool {
 		energy := p["gpuledger_gpu_energy_joules_total"].GetMetric()
 		return p.Sum("gpuledger_gpu_present", nil) == 8 && len(energy) == 8 &&

@@ -22,8 +22,8 @@ type memoryGroup struct {
 	v2  bool
 }
 
-// newMemoryGroup creates the group, which is removed at the end of the test, or skips the test
-// where that is not possible. The test's exporters run in it.
+// newMemoryGroup creates the group until the end of the test, or skips the test where that is not
+// possible. The test's exporters run in it.
 func newMemoryGroup(t testing.TB) *memoryGroup {
 	t.Helper()
 	const root = "/sys/fs/cgroup"

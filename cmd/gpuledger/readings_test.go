@@ -49,8 +49,8 @@ func driverReadings(t *testing.T, n *simnode.Node) map[string][]reading {
 	return out
 }
 
-// allReadings returns the readings of each GPU of a scenario. The files of AMD GPUs have no call log:
-// theirs are all values that the counters had.
+// allReadings returns the readings of each GPU of a scenario. The files of AMD GPUs have no call
+// log: their readings are all values that the counters had.
 func allReadings(t *testing.T, n *simnode.Node, scenario string) map[string][]reading {
 	t.Helper()
 	sc, err := simnode.Lookup(scenario)
@@ -90,8 +90,8 @@ func readCounters(t *testing.T, n *simnode.Node) map[string][]gpu.Millijoules {
 	return values(driverReadings(t, n))
 }
 
-// aside is the maximum difference between a reading's time in the driver's log and in the exporter,
-// which depends on the load of the machine.
+// aside is the maximum difference between the time of a reading in the driver's log and in the
+// exporter; it depends on the load of the machine.
 const aside = time.Minute
 
 // offBy returns the difference between a reading's time and another time.

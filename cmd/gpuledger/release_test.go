@@ -52,8 +52,9 @@ func up(p page, name stage.Name) bool {
 	return p.Sum("gpuledger_stage_up", map[string]string{"stage": string(name)}) == 1
 }
 
-// TestRelease unloads a driver that cannot be unloaded while the exporter has it open, and loads another one. Meanwhile no energy is
-// counted. A release ends at its time, survives a restart of the exporter, and can be ended.
+// TestRelease unloads a driver, which is impossible while the exporter has it open, and loads
+// another one. Meanwhile no energy is counted. A release ends at its time, survives a restart of
+// the exporter, and can be ended.
 func TestRelease(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	e := start(t, n, "--sandbox", unhurried)
@@ -102,7 +103,8 @@ func TestRelease(t *testing.T) {
 	checkGrown(t, back, after)
 }
 
-// TestReleaseGPU resets one GPU, which cannot be reset while the exporter has it open. The others are read meanwhile.
+// TestReleaseGPU resets one GPU, which is impossible while the exporter has it open. The others are
+// read meanwhile.
 func TestReleaseGPU(t *testing.T) {
 	n := newNode(t, "dgx-h100")
 	sc, err := simnode.Lookup("dgx-h100")

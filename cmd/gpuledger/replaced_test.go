@@ -110,8 +110,9 @@ func TestReplacedDriver(t *testing.T) {
 	e.stop() // it is the same process
 }
 
-// TestReplacedDriverInContainer replaces the driver of an exporter that keeps the library's old file, as in a container. It exits with the
-// reason, and the exporter of a new container continues the books. There it does not exit, even if it has the old library again.
+// TestReplacedDriverInContainer replaces the driver of an exporter that keeps the library's old
+// file, as in a container. It exits with the reason, and the exporter in a new container continues
+// the books. There it does not exit, even if it has the old library again.
 func TestReplacedDriverInContainer(t *testing.T) {
 	needLandlock(t)
 	n := newUpgradable(t)

@@ -115,7 +115,7 @@ func (e *exporter) stop() {
 	}
 }
 
-// TestSecondExporter checks that it shows the GPUs, charges nothing and logs that.
+// TestSecondExporter checks that a second exporter shows the GPUs, charges nothing and logs this.
 func TestSecondExporter(t *testing.T) {
 	n := newNode(t, "gb200")
 	first := start(t, n)

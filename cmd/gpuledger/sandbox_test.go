@@ -20,9 +20,9 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestSandbox checks that the exporter works in the sandbox, also beside a host engine. The
-// libraries are installed after its start. Containers are charged, kubelet and driver can restart,
-// it ends on SIGTERM, and the next exporter continues the books.
+// TestSandbox checks that the exporter works in the sandbox, even with a host engine. The libraries
+// are installed after its start. Containers are charged, kubelet and driver can restart, it ends on
+// SIGTERM, and the next exporter continues the books.
 func TestSandbox(t *testing.T) {
 	needLandlock(t)
 	for _, driver := range []string{"nvml", "dcgm"} {

@@ -20,8 +20,8 @@ import (
 var hours = flag.Int("hours", 24, "how many hours of an accelerated day TestSoak goes through, of 25 seconds each")
 
 const (
-	// The events of the node are accelerated. Of the exporter's own intervals only these two can
-	// be.
+	// The events of the node are accelerated. Only these two of the exporter's own intervals can be
+	// accelerated.
 	soakTick = 500 * time.Millisecond
 	// Five pods a second that are shown for a minute are as many as one a second that is shown for
 	// five minutes.
@@ -30,14 +30,14 @@ const (
 
 	// calm is the time before the first pod of the day.
 	calm = 20 * time.Second
-	// accelerated is the duration of an hour of the day, which has as many events as an hour can be
-	// expected to have at most.
+	// accelerated is the simulated duration of an hour; each has the highest number of events that
+	// one hour can be expected to have.
 	accelerated = 25 * time.Second
 	stormSize   = 1000 // processes
 	stormSpan   = 3 * time.Second
-	// stormPause is long enough that the exporter has dropped a storm's processes when the next one
-	// begins, as on a real node. It is not a multiple of an hour, so storms sometimes coincide with
-	// other events.
+	// stormPause is long enough that the exporter has dropped a storm's processes when the next
+	// storm begins, as on a real node. It is not a multiple of an hour, so storms sometimes
+	// coincide with other events.
 	stormPause = 70 * time.Second
 	// rest is the time after the day in which its data expire: accounts after the retention time,
 	// processes after a minute, and names of containers after five.
@@ -206,7 +206,7 @@ func checkSeries(t *testing.T, before, after page) {
 	}
 }
 
-// checkEvents checks that all events happened and that the exporter noticed them.
+// checkEvents checks that all events happened and that the exporter detected them.
 func (s *soak) checkEvents(d day, after page) {
 	s.t.Helper()
 	resets := after.Sum("gpuledger_gpu_energy_resets_total", nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// A vital is the size of the exporter at a time since the start of the node.
+// A vital is the size of the exporter at one moment since the start of the node.
 type vital struct {
 	at                         time.Duration
 	resident, driver, heap     float64 // MiB; mallocked is the part of resident that the driver library allocated
@@ -69,8 +69,8 @@ func mallocked(pid int) (float64, error) {
 	return kib / 1024, err
 }
 
-// checkVitals checks that the exporter is small, does not grow over the second half of the day, and
-// afterwards holds no more memory than before.
+// checkVitals checks that the exporter is small, does not grow in the second half of the day, and
+// afterwards uses no more memory than before.
 func (s *soak) checkVitals(d day) {
 	s.t.Helper()
 	quarter := (d.end - calm) / 4

@@ -81,7 +81,7 @@ func TestStatus(t *testing.T) {
 }
 
 // nobodyListens returns an address without a listener, which stays free during the test: other
-// tests start exporters meanwhile, on any free port.
+// tests start exporters on any free port in the meantime.
 func nobodyListens(t *testing.T) string {
 	t.Helper()
 	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

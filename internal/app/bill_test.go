@@ -22,8 +22,9 @@ const (
 	billEnd   = "<!-- end -->"
 )
 
-// TestBill checks every number of docs/bill.md. Each result in it is computed here from the inputs that
-// the page shows, as a reader would, and must be the charge in the book to the millijoule.
+// TestBill checks every number of docs/bill.md. Each result in it is recomputed here from the
+// inputs on the page, as a reader would do, and must equal the charge in the book to the
+// millijoule.
 func TestBill(t *testing.T) {
 	b := play(t, "timeslice", false)
 	s := b.node.Sampler.Latest()

@@ -21,7 +21,7 @@ type share struct {
 	// of is the name of a pod, or the reason for unattributed energy in brackets.
 	of     string
 	energy float64
-	// method is set if all of the energy is charged by this method.
+	// method is set if all the energy is charged by this method.
 	method string
 }
 

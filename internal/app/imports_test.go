@@ -124,8 +124,8 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports %s, but must import only the standard library", pkg, i)
 			}
 			for outside, importer := range only {
-				// The simulated kubelet serves the same protocol, and the manifests and the patch of pods
-				// are made of the API server's types.
+				// The simulated kubelet serves the same protocol, and the manifests and the pod
+				// patch are built from the API server's types.
 				other := pkg == "internal/simnode" || (pkg == "internal/deploy" || pkg == "internal/sidecar") && outside != "k8s.io/client-go"
 				if strings.HasPrefix(i, outside) && !strings.HasPrefix(pkg+"/", importer+"/") && !other {
 					t.Errorf("%s imports %s, which only %s may import", pkg, i, importer)

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-const instinct = "0000:c1:00.0" // an AMD GPU beside the simulated ones
+const instinct = "0000:c1:00.0" // an AMD GPU in addition to the simulated GPUs
 
 // addInstinct adds an AMD GPU to the node's /sys.
 func (b *bench) addInstinct() {

@@ -59,7 +59,7 @@ func (d *desk) released() bool {
 	return err != nil && strings.Contains(err.Error(), "released until")
 }
 
-// TestReleaseClock checks that a release has its length when the clock is set during it.
+// TestReleaseClock checks that setting the clock does not change the length of a release.
 func TestReleaseClock(t *testing.T) {
 	for _, step := range []time.Duration{0, -2 * time.Hour, 2 * time.Hour} {
 		d := newDesk(t)

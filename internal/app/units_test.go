@@ -147,13 +147,13 @@ func TestMPSInJobs(t *testing.T) {
 	}
 }
 
-// TestJobsOnAMD checks the GPUs that jobs hold according to prologs: an undivided one by the number of
-// its render node or by position, and a partition.
+// TestJobsOnAMD checks the GPUs that jobs hold according to prologs: an undivided GPU by the number
+// of its render node or by position, and a partition.
 func TestJobsOnAMD(t *testing.T) {
 	for _, tt := range []struct {
 		numbers, whole, partition string
 	}{
-		{"index", "136", "186"}, {"amd", "1", "9"}, // the GPUs before the divided one have one position each
+		{"index", "136", "186"}, {"amd", "1", "9"}, // each GPU before the divided one has one position
 	} {
 		t.Run(tt.numbers, func(t *testing.T) {
 			sc, err := simnode.Lookup("mi300x")

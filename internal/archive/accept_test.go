@@ -10,7 +10,7 @@ import (
 )
 
 // TestAcceptedAgain checks that an accepted hour that is read again keeps its state and reason,
-// even with late samples, and is not replaced while the store lacks nodes that the hour has.
+// even with late samples, and is not replaced while nodes of the hour are missing in the store.
 func TestAcceptedAgain(t *testing.T) {
 	f := newFiling(t, life{machines: pool(6, 0, always)})
 	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
@@ -68,7 +68,7 @@ func TestGoneCluster(t *testing.T) {
 			t.Errorf("%d hours later: %v\n%s", hour, err, f.log.String())
 		}
 	}
-	// Hour 1 is the last one with samples.
+	// Hour 1 is the last hour with samples.
 	if got, want := len(f.rows()), 2+48; got != want {
 		t.Errorf("%d hours are filed, want %d", got, want)
 	}
@@ -120,7 +120,7 @@ func TestUnknownCluster(t *testing.T) {
 	}
 }
 
-// TestCommand checks that the command in a refusal reaches the program as it is meant, through a shell.
+// TestCommand checks that a shell passes the command in a refusal correctly to the program.
 func TestCommand(t *testing.T) {
 	const cluster = `it's "$HOME" \ 1; exit`
 	r := newRefusals(newMetrics().refused, slog.New(slog.DiscardHandler))

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/certificate"
 )
 
-// TestEventAddresses checks that run receives events without credentials of senders only on addresses
-// that no other machine reaches.
+// TestEventAddresses checks that run receives events without credentials of senders only on
+// addresses that other machines cannot reach.
 func TestEventAddresses(t *testing.T) {
 	tests := []struct {
 		addresses string // separated by spaces; empty for the default

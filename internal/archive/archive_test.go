@@ -168,7 +168,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestDefaultSink checks that only run without a sink files in a file of SQLite.
+// TestDefaultSink checks that only run without a sink files in an SQLite file.
 func TestDefaultSink(t *testing.T) {
 	for _, tt := range []struct {
 		state, want string

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// FuzzOnce checks that no answers of a store make a whole run of once panic, or take long: it files an
-// hour, or returns an error.
+// FuzzOnce checks that no responses of a store make a whole run of once panic or run long: it files
+// an hour, or returns an error.
 func FuzzOnce(f *testing.F) {
 	const begin, end = foldtest.Begin, foldtest.End
 	one := begin + `{"metric":{"cluster":"c","node":"n"},"value":[1,"1"]}` + end

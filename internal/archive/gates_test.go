@@ -51,8 +51,8 @@ func TestLate(t *testing.T) {
 	})
 }
 
-// TestLostCluster checks that a cluster that the store has lost before the archive starts is missed, because
-// its manifest has the cluster.
+// TestLostCluster checks that the archive misses a cluster that the store lost before the archive
+// started, because the manifest contains the cluster.
 func TestLostCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -80,8 +80,8 @@ func TestLostCluster(t *testing.T) {
 	})
 }
 
-// TestWholeOutage checks that all hours in which a cluster has no samples at all are refused, also after a
-// restart, and that they can be accepted.
+// TestWholeOutage checks that all hours in which a cluster has no samples at all are refused, even
+// after a restart, and that they can be accepted.
 func TestWholeOutage(t *testing.T) {
 	simulate(t, func(w *world) {
 		w.api = foldtest.API{Store: w.samples, Hidden: func(labels map[string]string, at time.Time) bool {

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// machine is a node with a GPU, in minutes since noon. It is scraped from its birth to its end, except
-// while it is off. Its Node exists until it is deleted, shortly after its end.
+// machine is a node with a GPU, in minutes since noon. It is scraped from its start to its end,
+// except while it is off. Its Node exists until it is deleted, shortly after its end.
 type machine struct {
 	name, board string
 	born, end   int

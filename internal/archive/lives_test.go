@@ -12,8 +12,8 @@ var ksm = []string{"ksm-0"}
 
 const always = 1 << 20
 
-// lives are ten scenarios of ordinary life, and variants. A command is needed if nothing shows what
-// happened to the nodes.
+// lives are ten scenarios of ordinary life, and variants. A command is needed if no evidence shows
+// what happened to the nodes.
 var lives = []struct {
 	name    string
 	life    life
@@ -114,8 +114,8 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// faults are faults of the store while machines run, some of them beside an ordinary change. They begin
-// 125 minutes after noon. Lost reports whether a series is lost.
+// faults are faults of the store while machines run, some of them together with an ordinary change.
+// They begin 125 minutes after noon. Lost reports whether a series is lost.
 var faults = []struct {
 	name string
 	life life

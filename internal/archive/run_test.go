@@ -66,7 +66,7 @@ func TestRun(t *testing.T) {
 }
 
 // TestSinkDown checks that a sink that fails for two hours gets all hours afterwards, and that
-// neither it nor a sink that hangs delays another one.
+// neither it nor a hanging sink delays another sink.
 func TestSinkDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		var down atomic.Bool
@@ -138,8 +138,8 @@ func TestRejectedHour(t *testing.T) {
 	})
 }
 
-// TestReadAgain checks that hours with later samples are filed again once a day, and that others
-// are not.
+// TestReadAgain checks that hours with later samples are filed again once a day, and that other
+// hours are not.
 func TestReadAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -220,8 +220,8 @@ func TestMixed(t *testing.T) {
 	})
 }
 
-// TestStoreDown checks that a store that fails for two hours costs only time, and that an hour that
-// it cannot return does not keep others from being filed.
+// TestStoreDown checks that a store that fails for two hours only causes a delay, and that an hour
+// that it cannot return does not block other hours.
 func TestStoreDown(t *testing.T) {
 	simulate(t, func(w *world) {
 		api := w.api
@@ -282,7 +282,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// TestOnce checks that Once files every hour in each sink that works, and reports the others.
+// TestOnce checks that Once files every hour in each working sink, and reports the other sinks.
 func TestOnce(t *testing.T) {
 	simulate(t, func(w *world) {
 		good, goodDir := w.folder("good")
@@ -300,8 +300,8 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestMetrics checks that every metric of the catalogue is exported with its labels, and no other of
-// the program.
+// TestMetrics checks that every metric of the catalogue is exported with its labels, and that the
+// program exports no other metric.
 func TestMetrics(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, _ := w.folder("one")

@@ -85,7 +85,7 @@ func simulate(t *testing.T, test func(w *world)) {
 	})
 }
 
-// until sleeps until a time after the beginning.
+// until sleeps until a time after the start.
 func (w *world) until(hours, minutes int) {
 	time.Sleep(time.Until(w.begin.Add(time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute)))
 	synctest.Wait()

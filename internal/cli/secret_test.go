@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
-// TestSecret checks which modes of a file are refused, on a host and in a Secret volume. Root may read
-// all of them, so the test also proves that the mode counts.
+// TestSecret checks which modes of a file are refused, on a host and in a Secret volume. Root may
+// read all files, so the test also proves that the mode is checked.
 func TestSecret(t *testing.T) {
 	tests := []struct {
 		mode         os.FileMode
@@ -87,7 +87,7 @@ func TestSecretFiles(t *testing.T) {
 	}
 }
 
-// writeMode writes a file with a mode, without effect of the umask.
+// writeMode writes a file with a mode, independent of the umask.
 func writeMode(t *testing.T, path string, mode os.FileMode) {
 	t.Helper()
 	check(t, os.WriteFile(path, []byte("secret"), 0o600))

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChartOwners checks that kinds of the values become a role that the role for owners includes, with
-// get only, and that other forms are rejected.
+// TestChartOwners checks that kinds in the values become a get-only role, which the role for owners
+// includes, and that other forms are rejected.
 func TestChartOwners(t *testing.T) {
 	rendered, err := template(t, valuesOf("standalone"), `--set-json=reconciler.owners=[{"group": "example.com", "resources": ["trainings", "sweeps"]}]`)
 	check(t, err)

@@ -41,7 +41,7 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// baseOf returns values beside which the values of a section have an effect.
+// baseOf returns the values that a section's values need to have an effect.
 func baseOf(section, mode string) []string {
 	args := []string{valuesOf("everything")}
 	if mode == "sidecar" {
@@ -51,7 +51,7 @@ func baseOf(section, mode string) []string {
 		}
 	}
 	switch section {
-	case "exporter": // the modes reject values of each other
+	case "exporter": // each mode rejects values of the other mode
 		return []string{"--set-json=platform=" + `"gpu-operator"`, "--set-json=exporter.mode=" + strconv.Quote(mode)}
 	case "service":
 		args = append(args, "--set-json=service.enable=true") // --set has precedence over --set-json
@@ -91,7 +91,7 @@ func checkValue(t *testing.T, v *deploy.Value, base []string) {
 // another64 is a digest of an image.
 const another64 = `"sha256:0000000000000000000000000000000000000000000000000000000000000000"`
 
-// special are new values of settings that do not accept any value.
+// special contains new values for settings that accept only certain values.
 var special = map[string]string{
 	"affinity":                          `{"podAntiAffinity": {}}`,
 	"archive.affinity":                  `{"podAntiAffinity": {}}`,
@@ -150,7 +150,7 @@ func another(t *testing.T, v *deploy.Value) string {
 	return string(text)
 }
 
-// TestChartKubernetes checks which clusters and values the chart rejects, with a reason.
+// TestChartKubernetes checks which clusters and values the chart rejects, and the reasons.
 func TestChartKubernetes(t *testing.T) {
 	tests := []struct {
 		args []string

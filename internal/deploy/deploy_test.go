@@ -89,7 +89,7 @@ func TestTarget(t *testing.T) {
 }
 
 // TestNamespaces checks that the documentation lists every place with the device plugin's
-// namespace, for clusters with another one.
+// namespace, for clusters with another namespace.
 func TestNamespaces(t *testing.T) {
 	page, err := os.ReadFile("../../docs/platforms.md")
 	check(t, err)

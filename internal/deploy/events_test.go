@@ -180,8 +180,8 @@ func TestSecretModes(t *testing.T) {
 	}
 }
 
-// TestChartToken checks that the chart makes a new random token, that an upgrade keeps the one of the
-// cluster, and that the archive accepts it for the cluster only.
+// TestChartToken checks that the chart makes a new random token, that an upgrade keeps the
+// cluster's token, and that the archive accepts it only for that cluster.
 func TestChartToken(t *testing.T) {
 	secret := func(chart string, args ...string) (token, tokens string) {
 		text, err := helm(t, append([]string{"template", "gpuledger", chart, "--namespace=gpuledger", "--skip-tests", "--kube-version=1.37.0", withEvents}, args...)...)
@@ -194,7 +194,7 @@ func TestChartToken(t *testing.T) {
 	if len(first) < 40 || first == second || tokens != "east "+first+"\n" {
 		t.Errorf("tokens %q and %q, for the archive %q", first, second, tokens)
 	}
-	only := t.TempDir() // the chart's Secret only: the cluster has no other kind
+	only := t.TempDir() // only the chart's Secret: the cluster has no other kind
 	for _, file := range []string{"Chart.yaml", "values.yaml", "templates/_names.tpl", "templates/events.yaml"} {
 		text, err := os.ReadFile(filepath.Join(chart, file))
 		check(t, err)

@@ -54,7 +54,7 @@ func TestPausedNodes(t *testing.T) {
 	}
 }
 
-// nodeTerms returns the alternatives of a pod's node affinity, an empty one if there are none.
+// nodeTerms returns the alternatives of a pod's node affinity, or one empty alternative.
 func nodeTerms(pod corev1.PodSpec) []corev1.NodeSelectorTerm {
 	if pod.Affinity == nil {
 		return []corev1.NodeSelectorTerm{{}}

@@ -121,8 +121,8 @@ func TestChartPullSecrets(t *testing.T) {
 	}
 }
 
-// TestChartTypes checks that values of a wrong type or format are rejected with their path, and that
-// right ones are not.
+// TestChartTypes checks that values of a wrong type or format are rejected with their path, and
+// that correct values are accepted.
 func TestChartTypes(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	tests := []struct{ key, value, want string }{
@@ -194,7 +194,8 @@ func TestChartTypes(t *testing.T) {
 	}
 }
 
-// TestChartArchivePod checks the settings of the archive's pod that charts of others have under the same names.
+// TestChartArchivePod checks the settings of the archive's pod that other charts have under the
+// same names.
 func TestChartArchivePod(t *testing.T) {
 	base := []string{"--set=archive.enabled=true"}
 	all := withTests(t, append(base, "--set-json=archive="+`{

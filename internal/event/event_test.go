@@ -79,7 +79,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestInterrupted checks that the error of a reader is not taken for an invalid line.
+// TestInterrupted checks that a reader's error is not reported as an invalid line.
 func TestInterrupted(t *testing.T) {
 	broken := errors.New("broken")
 	r := io.MultiReader(strings.NewReader(`{"event":"phase","id":"u","at":"2026-03-01T12:00:00Z"}`+"\n"+`{"event`), iotest.ErrReader(broken))
@@ -116,7 +116,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that an event is the same after it was encoded again, and keeps the limits.
+// FuzzDecode checks that an event does not change when it is encoded again, and is within the
+// limits.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"event":"condition","id":"u/é","at":"2026-03-01T12:00:00.1+01:00","pod":"p","a":{"b":[1,"\u0000",null,1e99]},"object":{"x":"\ud800"}}`))
 	f.Add([]byte("{\"event\":\"\xff\",\"id\":\"u\",\"at\":\"9999-12-31T23:59:59-01:00\",\"time\":1}\n{}"))

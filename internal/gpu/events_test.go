@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestErrorsCountOnce plays random boots: errors happen, each has a line in the kernel's log, and
-// an event of the driver if the exporter runs. Both are received late and in any order, and the
+// TestErrorsCountOnce plays random boots: errors occur; each has a line in the kernel's log, and an
+// event of the driver if the exporter runs. Both are received late and in any order, and the
 // exporter restarts and reads the log again. The counts are numbers of errors.
 func TestErrorsCountOnce(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())

@@ -89,7 +89,7 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
-// TestIdentitySerials draws serial numbers of the shapes of vendors. All are identities, except
+// TestIdentitySerials draws serial numbers in the formats of vendors. All are identities, except
 // repetitions of one character.
 func TestIdentitySerials(t *testing.T) {
 	const (

@@ -114,7 +114,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRun reads a log that has no more records, and ends with its context.
+// TestRun reads a log without further records, and ends with its context.
 func TestRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kmsg")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

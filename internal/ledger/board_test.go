@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A board is one GPU of a machine: its true state, and notes of what the ledger observed of it,
-// which determine its book.
+// A board is one GPU of a machine: its true state, and the ledger's observations of it, which
+// determine its book.
 type board struct {
 	uuid        string
 	counter     gpu.Millijoules
@@ -225,8 +225,8 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 // observations.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports whether the allocations were known, and no pod but the given one is known to have held
-// the GPU at the end of the span or to have worked in it.
+// sole reports whether the allocations were known, and no pod except the given one is known to have
+// held the GPU at the end of the span or to have worked in it.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	if !s.allocationsKnown {
 		return false

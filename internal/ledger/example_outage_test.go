@@ -46,7 +46,7 @@ func TestOutageExample(t *testing.T) {
 
 	a, b, c := process(21, in(train)), process(22, in(serve)), gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "c", UID: "uid-c", Part: "main"}
 	processes := []*gpu.Process{a, b}
-	const before = 30 // seconds at rest, in which the idle power is learned
+	const before = 30 // seconds at rest, which show the idle power
 	l := newLedger()
 	counter, start := 0.0, gpu.Book{}
 	for s := range before + seconds + 1 {

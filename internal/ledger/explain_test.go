@@ -205,8 +205,8 @@ func TestIntervalsOff(t *testing.T) {
 	}
 }
 
-// TestIntervalLimits checks that only the newest intervals of the period are kept, and fewer if the
-// memory is short.
+// TestIntervalLimits checks that only the newest intervals of the period are kept, and fewer if
+// they exceed the memory limit.
 func TestIntervalLimits(t *testing.T) {
 	for _, tt := range []struct {
 		e           ledger.Explain

@@ -69,7 +69,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestOneGap checks that a restart causes one gap, and that the intervals after it are none.
+// TestOneGap checks that a restart causes one gap, and that later intervals are not gaps.
 func TestOneGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

@@ -30,7 +30,7 @@ func newMeter(t *testing.T) *meter {
 	return m
 }
 
-// draw adds a second in which the GPU draws the power w and processes are active.
+// draw adds a second in which the GPU draws the power w and the processes are active.
 func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.Activity) *gpu.Book {
 	m.t.Helper()
 	o := look(m.seconds, processes, holds(train, 2), holds(serve, 2))
@@ -79,8 +79,8 @@ func TestIdlePower(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after three measurements")
 }
 
-// TestIdlePowerMoves checks that idle power follows a change of the hardware within an hour, and
-// neither work that no sample shows nor a few minutes of low power.
+// TestIdlePowerMoves checks that idle power follows a change of the hardware within an hour, but
+// not unsampled work or a few minutes of low power.
 func TestIdlePowerMoves(t *testing.T) {
 	const minute = 60
 	m := newMeter(t)
@@ -280,9 +280,9 @@ func TestContextsChange(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after a third second with contexts, three times")
 }
 
-// TestLightWork checks the estimate for GPUs that always work a little: work draws at most the limit, so
-// the rest of the power is idle power. The estimate must not exceed the true idle power of 110 W at a
-// limit of 700 W, and be the closer the less they work.
+// TestLightWork checks the estimate for GPUs with a constant light load: work draws at most the
+// limit, so the rest of the power is idle power. The estimate must not exceed the true idle power
+// of 110 W at a limit of 700 W, and must be closer the less they work.
 func TestLightWork(t *testing.T) {
 	const idle, limit = 110, 700
 	for _, share := range []float64{0.005, 0.01, 0.02, 0.05, 0.2} {

@@ -100,7 +100,7 @@ func (b *lossy) observe() ledger.Observation {
 	return count(look(float64(b.now), nil), gpu.Millijoules(b.shown*1000))
 }
 
-// event lets something happen to the counter, and returns whether the exporter restarted.
+// event applies a random event to the counter, and returns whether the exporter restarted.
 func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted bool) {
 	for range 3 + b.r.IntN(20) {
 		b.pass(1)

@@ -67,7 +67,7 @@ func bookOf(l *ledger.Ledger, uuid string) *gpu.Book {
 	return nil
 }
 
-// ask returns the GPU's book after the given observations, settled at the end.
+// ask returns the GPU's book after the given observations, settled up to their end.
 func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gpu.Book {
 	t.Helper()
 	for _, o := range observations {
@@ -235,8 +235,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestInsideContainer checks that the parts of an exclusive amount that go to several processes are
-// not called exclusive.
+// TestInsideContainer checks that the parts of an exclusive amount are not exclusive if they go to
+// several processes.
 func TestInsideContainer(t *testing.T) {
 	first, second := process(21, in(train)), process(22, in(train))
 	quiet := look(1, []*gpu.Process{first, second}, holds(train, 1))

@@ -85,7 +85,7 @@ func (m *machine) event(kind, sight, x, y byte) {
 		}
 	case 7: // the allocations change
 		b.allocate(x, y)
-	case 8: // the kubelet stops or resumes to respond, or the MIG layout changes
+	case 8: // the kubelet stops or resumes responding, or the MIG layout changes
 		if y%4 == 3 {
 			b.mig = layouts[int(x)%len(layouts)]
 		} else {
@@ -112,7 +112,7 @@ func (m *machine) event(kind, sight, x, y byte) {
 	}
 }
 
-// pass advances the time and lets the boards draw power, the second a little more.
+// pass advances the time and lets the boards draw power, the second board a little more.
 func (m *machine) pass(d time.Duration, w gpu.Watts) {
 	m.now += d
 	for i, b := range m.boards {

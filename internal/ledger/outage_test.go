@@ -41,7 +41,7 @@ type history struct {
 func within(s int, span [2]int) bool { return span[0] <= s && s < span[1] }
 
 // randomHistory returns a history with an outage of the kubelet of a second to an hour. In half of
-// them the exporter restarts. Pods begin and end at any time while the exporter runs.
+// the histories the exporter restarts. Pods begin and end at any time while the exporter runs.
 func randomHistory(r *rand.Rand) history {
 	outage := []int{1, 2, 9, 10, 11, 30, 31, 180, 600, 3600}[r.IntN(10)]
 	h := history{seconds: outage + 120, silent: [2]int{40, 40 + outage}, refresh: []int{1, 1, 2, 5, 20}[r.IntN(5)]}
@@ -66,7 +66,7 @@ func randomHistory(r *rand.Rand) history {
 			p.till = moment()
 		case 1:
 			p.from = moment()
-			// Only its process shows a pod that the kubelet never listed.
+			// A pod that the kubelet never listed is visible only by its process.
 			p.context = p.context || within(p.from, h.silent)
 		}
 		h.pods = append(h.pods, p)

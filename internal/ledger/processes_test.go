@@ -71,9 +71,9 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// TestHeldPID checks two processes of one container with the same PID. The first pays no more than
-// its part of the interval in which it ended. The account of the second replaces its retained
-// account.
+// TestHeldPID checks two processes of one container with the same PID. The first process pays no
+// more than its part of the interval in which it ended. The account of the second process replaces
+// its retained account.
 func TestHeldPID(t *testing.T) {
 	p := process(21, in(train))
 	later := new(*p)
@@ -160,8 +160,8 @@ func TestHeldPIDBesideAnother(t *testing.T) {
 	}
 }
 
-// TestSameTick checks that processes that start in one tick of the kernel's clock, such as the
-// workers of one launcher, have an account each.
+// TestSameTick checks that processes that start in the same tick of the kernel's clock, such as the
+// workers of one launcher, have separate accounts.
 func TestSameTick(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	q.ID.Start = p.ID.Start

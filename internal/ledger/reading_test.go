@@ -63,7 +63,8 @@ func TestSlowReading(t *testing.T) {
 	}
 }
 
-// TestHeldCounter checks that a counter may catch up however long it did not change, and that its energy belongs to the owner of that time.
+// TestHeldCounter checks that a counter may catch up after any time without change, and that its
+// energy belongs to the owner of that time.
 func TestHeldCounter(t *testing.T) {
 	const power = 700_000 // mW
 	p := []*gpu.Process{process(21, in(train))}
@@ -84,7 +85,8 @@ func TestHeldCounter(t *testing.T) {
 	}
 }
 
-// TestRareRefresh checks a counter that is refreshed every 20 or 60 s, also over restarts of the exporter, against the true energy.
+// TestRareRefresh checks a counter that is refreshed every 20 or 60 s, including over restarts of
+// the exporter, against the true energy.
 func TestRareRefresh(t *testing.T) {
 	cfg := ledger.Config{Tick: time.Second, Retention: 5 * time.Minute}
 	for _, every := range []int{20, 60} {
@@ -190,7 +192,7 @@ func TestHeldOverRestart(t *testing.T) {
 	}
 }
 
-// TestAnotherCounter checks that the values of two different counters are never compared, also over
+// TestAnotherCounter checks that the values of two different counters are never compared, even over
 // a restart. A counter without a name counts as the same.
 func TestAnotherCounter(t *testing.T) {
 	tests := map[string]struct {

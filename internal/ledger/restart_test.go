@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// twoHolders are an idle pod and a pod that works in every second. Each holds a replica throughout.
+// twoHolders are an idle pod and a pod that works in each second. Each holds a replica throughout.
 func twoHolders(seconds int) []leaseholder {
 	return []leaseholder{{owner: train, replicas: 1, till: seconds}, {owner: serve, replicas: 1, till: seconds, context: true, busy: 1}}
 }
@@ -136,10 +136,10 @@ func TestLivePodsAfterRestart(t *testing.T) {
 	}
 }
 
-// TestUnitsInOutage checks a job that its file names, while the kubelet of the same machine is silent.
-// The job began and ended meanwhile, and its file was read five seconds after its first process was seen.
-// Since then it holds the GPU in each settled second of its life, also beside an idle pod, and after a
-// restart.
+// TestUnitsInOutage checks a job that its file names, while the kubelet of the same machine is
+// silent. The job began and ended meanwhile, and its file was read five seconds after its first
+// process was seen. Since then it holds the GPU in each settled second of its life, even if an idle
+// pod holds it too, and after a restart.
 func TestUnitsInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	for _, restart := range []int{0, 70, 86} {

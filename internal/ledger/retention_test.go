@@ -72,7 +72,7 @@ func TestPodRetires(t *testing.T) {
 	}
 }
 
-// TestPodSum checks that the sum of a pod does not decrease while its containers come and go, on
+// TestPodSum checks that the sum of a pod does not decrease while its containers start and end, on
 // the whole GPU and on instances, with and without an allocation. The sum opens with the first
 // container and restarts after all were absent for the retention time.
 func TestPodSum(t *testing.T) {
@@ -125,9 +125,9 @@ func TestPodSum(t *testing.T) {
 	}
 }
 
-// TestStandstill checks that pods that come and go leave few accounts, if the board's counter cannot
-// be read or is invalid. Without a reading their accounts retire; while readings are invalid, the book
-// cannot be settled, nothing retires, and they open none.
+// TestStandstill checks that short-lived pods leave few accounts if the board's counter cannot be
+// read or is invalid. Without a reading their accounts retire; while readings are invalid, the book
+// cannot be settled, nothing retires, and new pods open no accounts.
 func TestStandstill(t *testing.T) {
 	for name, spoil := range map[string]func(*ledger.Observation){
 		"no counter": func(o *ledger.Observation) { o.Energy = nil },

@@ -173,7 +173,7 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	}
 }
 
-// meansIt checks that exclusive energy was counted only while no other owner held or worked, shared
+// meansIt checks that exclusive energy counted only while no other owner held or worked, shared
 // energy while activity was known, idle energy while activity or utilisation was known, and no time
 // twice. Time of unknown allocations may be credited later.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {

@@ -43,7 +43,7 @@ func TestLateSamples(t *testing.T) {
 	if a := b.Accounts[1]; a.Active != 0 {
 		t.Errorf("serve active for %v before its first sample, want 0", a.Active)
 	}
-	// The rest belongs to the second interval, and so does a fifth of the following samples.
+	// The rest belongs to the second interval, as does a fifth of the following samples.
 	b = ask(t, l, at(3, worked(p, 1000)))
 	want[0][gpu.Shared] += 300_000 * 6 / 10
 	want[1][gpu.Shared] += 300_000 * 4 / 10
@@ -94,8 +94,8 @@ func TestSamplesOfOneThatLeft(t *testing.T) {
 	}
 }
 
-// TestLongSamples checks that an average over half a minute is divided like one over a second. The
-// driver's accounts report such averages after a pause.
+// TestLongSamples checks that an average over half a minute is divided like an average over a
+// second. The driver's accounts report such averages after a pause.
 func TestLongSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -106,8 +106,8 @@ func TestLongSamples(t *testing.T) {
 	}
 }
 
-// TestSamplesOfTwoTicks checks that an average that covers nearly all of an interval proves work in
-// it.
+// TestSamplesOfTwoTicks checks that an average that covers nearly all of an interval counts as work
+// in it.
 func TestSamplesOfTwoTicks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

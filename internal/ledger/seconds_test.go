@@ -115,8 +115,8 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestTimeOfRareReadings checks held, GPU and active time of pods that come and go while the counter
-// is refreshed or read rarely, against the truth of each second.
+// TestTimeOfRareReadings checks held, GPU and active time of short-lived pods while the counter is
+// refreshed or read rarely, against the truth of each second.
 func TestTimeOfRareReadings(t *testing.T) {
 	for _, every := range []int{1, 2, 7, 20} {
 		for name, read := range map[string]func(s int) *gpu.Millijoules{

@@ -127,7 +127,7 @@ func TestSomeRecords(t *testing.T) {
 	}
 }
 
-// TestStrayRecords checks that Add rejects a record that has no place in the state.
+// TestStrayRecords checks that Add rejects a record that does not fit into the state.
 func TestStrayRecords(t *testing.T) {
 	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // new each time, since Add changes it
 	container, process := ledger.Record{Account: &ledger.AccountRecord{}}, ledger.Record{Process: &ledger.ProcessRecord{}}
@@ -168,8 +168,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestPublishedBetween checks that a published book does not change by an observation or a
-// settlement alone. A GPU may be observed before any of its intervals is settled, and settled while
+// TestPublishedBetween checks that neither an observation nor a settlement alone changes a
+// published book. A GPU may be observed before any of its intervals is settled, and settled while
 // it does not respond.
 func TestPublishedBetween(t *testing.T) {
 	p, late := process(21, in(train)), process(22, gpu.Owner{})

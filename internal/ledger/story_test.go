@@ -38,7 +38,7 @@ func amountsOf(b *gpu.Book) amounts {
 	return got
 }
 
-// A story is a sequence of observations of a GPU and the amounts in its book at the end.
+// A story is a sequence of observations of a GPU and the final amounts in its book.
 type story struct {
 	name  string
 	looks []ledger.Observation

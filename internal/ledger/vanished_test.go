@@ -8,8 +8,9 @@ import (
 )
 
 // TestRarelySeenProcesses checks that a pod pays for its processes that end between two ticks, even
-// if only one in ten is identified, and that its neighbour pays for none, although it starts a
-// process every half minute: as if all were identified, within 1 % of the GPU's energy.
+// if only one in ten is identified, and that its neighbour, which starts a process every half
+// minute, pays for none of them: the result is the same as if all were identified, within 1 % of
+// the GPU's energy.
 func TestRarelySeenProcesses(t *testing.T) {
 	unmapped := gpu.Owner{Kind: gpu.OwnerUnmapped}
 	got, want := shortLivedBeside(t, unmapped), shortLivedBeside(t, in(train))
@@ -36,7 +37,7 @@ func shortLivedBeside(t *testing.T, owner gpu.Owner) *gpu.Book {
 		o := look(float64(s), []*gpu.Process{lasting}, held...)
 		o.Activity = append(o.Activity, worked(lasting, 300), worked(short, 600))
 		switch s % 10 {
-		case 4: // this one is present at the tick
+		case 4: // this process is present at the tick
 			o.Processes = append(o.Processes, process(uint32(5000+s), in(train)))
 		case 5:
 			o.Activity = append(o.Activity, worked(process(uint32(5000+s-1), in(train)), 50))

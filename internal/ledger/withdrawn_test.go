@@ -9,9 +9,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// withdrawal is a board that withdraws its counter for the seconds from..to. An exporter reads it
-// every second; it sums power instead if three readings had no counter, and reads the counter again
-// after three readings with one. The exporter does not run in the seconds stops..starts.
+// withdrawal is a board without a counter in the seconds from..to. An exporter reads it every
+// second; it sums power instead if three readings had no counter, and reads the counter again after
+// three readings with one. The exporter does not run in the seconds stops..starts.
 type withdrawal struct{ from, to, stops, starts int }
 
 // power is the power of the board in the second before s, in mW. It differs each second.

@@ -226,7 +226,7 @@ func TestAnnotation(t *testing.T) {
 	}
 }
 
-// TestAnnotationIsCut checks that an annotation that is too long for all GPUs has the number of
+// TestAnnotationIsCut checks that an annotation without room for all GPUs contains the number of
 // omitted GPUs.
 func TestAnnotationIsCut(t *testing.T) {
 	page := machine(64, func(i int, g *inventory.GPU) { g.UUID = fmt.Sprintf("GPU-%08d-b3c7-42f9-81f5-1d1c45f0a2c9", i) })

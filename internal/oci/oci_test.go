@@ -23,7 +23,7 @@ import (
 var created = time.Unix(1_790_000_000, 0)
 
 // archive writes the archive of a target of the project's Dockerfile, with files that contain their
-// names. The folder has a folder, a program and a symbolic link.
+// names. The folder contains a folder, a program and a symbolic link.
 func archive(t *testing.T, target string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("../../Dockerfile")

@@ -170,7 +170,7 @@ func TestMissingFileOfInstance(t *testing.T) {
 	}
 }
 
-// TestUsed checks that the mapper learns which GPUs units use where files declare GPUs.
+// TestUsed checks that the mapper receives the GPUs that units use where files declare GPUs.
 func TestUsed(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 41, job("301"))

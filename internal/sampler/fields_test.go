@@ -20,7 +20,7 @@ var charged = []string{
 	"Readings.ModulePower", "Readings.Contexts", "Readings.Sample", "Readings.Instances",
 }
 
-// unused lists the values of a report that are neither shown nor charged for themselves.
+// unused lists the values of a report that are neither shown nor charged directly.
 var unused = []string{"Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
 // TestEveryFieldIsUsed checks that each value of a report is in the snapshot, and in the

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestUse checks the numbers of containers that use a GPU without an allocation and of allocations
-// without a process.
+// TestUse checks the number of containers that use a GPU without an allocation, and the number of
+// allocations without a process.
 func TestUse(t *testing.T) {
 	initContainer := train
 	initContainer.Part = "warm-up"
@@ -273,7 +273,7 @@ func testUnplaced(t *testing.T, device gpu.DeviceName) {
 }
 
 // TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own
-// PID namespace. Holders are charged for holding, and no process is charged for using.
+// PID namespace. Holders are charged for holding, and no process is charged for use.
 func TestPrivatePIDs(t *testing.T) {
 	w := newWorld(t)
 	w.private = true
@@ -314,9 +314,9 @@ func TestDeadHolder(t *testing.T) {
 	}
 }
 
-// TestNewPod checks that a pod that appears on a GPU between two requests to the kubelet held the GPU
-// from its first second on, if the next list has its allocation, and that it never has more active
-// than held time.
+// TestNewPod checks that a pod that appears on a GPU between two requests to the kubelet held the
+// GPU from its first second on, if the next list contains its allocation, and that its active time
+// never exceeds its held time.
 func TestNewPod(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -332,7 +332,7 @@ func TestNewPod(t *testing.T) {
 	for _, a := range w.ticks(s, 6).GPUs[0].Book.Accounts {
 		want := 14 * time.Second
 		if a.Owner == train {
-			want = 11 * time.Second // with the second before it was seen
+			want = 11 * time.Second // including the second before it was seen
 		}
 		if off := a.Allocated - want; off.Abs() > time.Second || a.Active > a.Allocated {
 			t.Errorf("%s held the GPU for %v, active for %v; want %v", a.Name, a.Allocated, a.Active, want)

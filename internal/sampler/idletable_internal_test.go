@@ -18,7 +18,8 @@ func measured(gpus map[string]entry, books ledger.State, model string, power gpu
 	books.Books[uuid] = &ledger.BookState{Book: gpu.Book{IdlePower: power}}
 }
 
-// TestIdleTable checks when the table is saved, its medians, and that estimates do not follow it.
+// TestIdleTable checks when the table is saved, its medians, and that estimates do not change with
+// it.
 func TestIdleTable(t *testing.T) {
 	a, b := idleKind{Model: "A", PowerLimit: 700}, idleKind{Model: "B", PowerLimit: 700}
 	table := idlePowers{stored: []idleRow{{a, 50}}, now: []idleRow{{a, 50}}, saved: []idleRow{{a, 50}}}
@@ -52,7 +53,7 @@ func TestIdleTable(t *testing.T) {
 	save(time.Minute, []idleRow{{a, 61}, {b, 31}}, "after a change")
 }
 
-// TestIdleTableBounds checks that the table keeps the kinds that were measured last.
+// TestIdleTableBounds checks that the table keeps the most recently measured kinds.
 func TestIdleTableBounds(t *testing.T) {
 	var table idlePowers
 	for i := range 70 {

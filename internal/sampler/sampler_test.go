@@ -62,7 +62,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestFieldPage checks that the snapshot has the source's field page, also without readings.
+// TestFieldPage checks that the snapshot contains the source's field page, even without readings.
 func TestFieldPage(t *testing.T) {
 	w := newWorld(t)
 	w.fields = &gpu.FieldPage{Labels: []string{"a"}}
@@ -172,7 +172,8 @@ func TestEndDuringARead(t *testing.T) {
 }
 
 // TestAnotherCounter checks that the difference between two counters is not charged if a GPU's
-// energy is read from another counter after a restart. A more precise scope is not another counter.
+// energy is read from another counter after a restart. A more precise scope does not make it
+// another counter.
 func TestAnotherCounter(t *testing.T) {
 	type counter struct {
 		source gpu.EnergySource

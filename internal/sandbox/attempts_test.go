@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attempt is an operation that is tried with and without the sandbox. Without it all succeed.
+// attempt is an operation that is tried inside and outside the sandbox. Without it all succeed.
 type attempt struct {
 	name string
 	do   func(w *world) error

@@ -47,8 +47,8 @@ func checkOpen(t *testing.T, conns []net.Conn, want ...bool) {
 
 var page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
 
-// TestIdleConnections checks that a new connection over a limit is served and that the longest idle
-// connection is closed for it. An address may have half of all connections.
+// TestIdleConnections checks that a new connection over a limit is served and that it replaces the
+// longest idle connection. An address may have half of all connections.
 func TestIdleConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNetwork(t, serve.Config{MaxConnections: 8, MaxRequests: 16}, page)

@@ -31,8 +31,8 @@ const (
 	nameAfter = 5 * time.Second
 	// titleEvery is the minimum interval between two searches for the daemon of a new job.
 	titleEvery = time.Second
-	// fresh is how long a unit without a process counts as alive, and how much older a prolog's
-	// file may be than the first process of its job.
+	// fresh is the time that a unit without a process counts as alive, and the maximum age of a
+	// prolog's file at the first process of its job.
 	fresh = 3 * pollEvery
 )
 

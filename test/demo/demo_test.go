@@ -84,7 +84,7 @@ var (
 	example = regexp.MustCompile(`(?m)^\$ bin/gpuledger-archive (.*)\n(.*)$`)
 	// settling matches the notices in the first minutes of an hour, when the samples, the archive or the rules do not have the last one.
 	// On the first of a month it is the last hour of the books.
-	settling = regexp.MustCompile(`(?m)^! incomplete: (1 of \d+ hours|the time until \S+ 00:00 is not over,) .*$`)
+	settling = regexp.MustCompile(`(?m)^! incomplete: (1 of \d+ hours|the period until \S+ 00:00 has not ended,) .*$`)
 	// option matches options of the page that stand alone, and the command to which they belong.
 	option = regexp.MustCompile("`(--format=[a-z-]+)`")
 )

@@ -207,7 +207,7 @@ TOTAL      4.800     25.0 %         24.00           48.00      49.20
 	}
 }
 
-// TestUnknown checks the exit status and the line for names that the books do not have.
+// TestUnknown checks the exit status and the line for names that are not in the books.
 func TestUnknown(t *testing.T) {
 	folder := books(t)
 	assets := file(t, "Name,Serial number,Asset tag,cf_warranty_end\nboard,1653924023102,AT-7,2029-01-01\n")
@@ -226,7 +226,7 @@ func TestUnknown(t *testing.T) {
 		{[]string{"statement", "--by=users"}, 1, "must be some of team"},
 		{[]string{"ran", "--unit=4711"}, 1, "must be manager/unit"},
 		{[]string{"ran", "--unit=slurm/4712"}, 1, "has no GPU of slurm/4712"},
-		{[]string{"statement", "--month=2026-12"}, 1, "is not over"},
+		{[]string{"statement", "--month=2026-12"}, 1, "has not ended"},
 		{[]string{"statement", "--month=2026-08"}, 1, "has no hours"},
 		{[]string{"ran", "--pod=vision"}, 1, "must be namespace/pod"},
 		{[]string{"ran", "--pod=vision/p9"}, 1, "check the name"},

@@ -65,8 +65,9 @@ func answers(t *testing.T, r result, key ...string) map[string]map[string]any {
 	return all
 }
 
-// TestCapacity checks the states of GPUs on each day and in the last hour against the states that were drawn for each GPU and hour: a
-// node is silent, a GPU is lost, or it is there and partly allocated.
+// TestCapacity checks the states of GPUs on each day and in the last hour against the states that
+// were drawn for each GPU and hour: a node is silent, a GPU is lost, or a GPU is present and partly
+// allocated.
 func TestCapacity(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 4))
 	const length, unfiled = 66, 40
@@ -137,7 +138,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestCapacityReplaced checks that a lost board counts until another board is in its place, and a moved one in its new place only.
+// TestCapacityReplaced checks that a lost board counts until another board is in its place, and
+// that a moved board counts only in its new place.
 func TestCapacityReplaced(t *testing.T) {
 	var hours []*table.Hour
 	for n := range 6 {
@@ -189,7 +191,8 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// TestPendingUnknown checks that an archive and a store without the rule report that pending GPU hours are unknown, and where they are.
+// TestPendingUnknown checks that an archive and a store without the rule report that pending GPU
+// hours are unknown, and where to find them.
 func TestPendingUnknown(t *testing.T) {
 	server := httptest.NewServer(foldtest.API{Store: boards(4*60, func(_ int, _, _ string, value float64) float64 { return value })})
 	defer server.Close()

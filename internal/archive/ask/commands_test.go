@@ -48,7 +48,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestFiling checks that every command of the archive is known here, and runs there.
+// TestFiling checks that this program lists every command of the archive, and that the archive runs
+// it.
 func TestFiling(t *testing.T) {
 	_, err := archive.Parse([]string{"unknown"})
 	if err == nil {
@@ -67,7 +68,7 @@ func TestFiling(t *testing.T) {
 	}
 }
 
-// TestPrefix checks the suggestions for the start of a name: the only one, or some of many.
+// TestPrefix checks the suggestions for the start of a name: the only match, or some of many.
 func TestPrefix(t *testing.T) {
 	h := &table.Hour{}
 	for i := range 12 {

@@ -40,7 +40,8 @@ func fileUses(t *testing.T, hours map[time.Time][]use) (folder string) {
 	return folder
 }
 
-// TestCompare checks the change of each line since the previous month, with the prices of each month, and lines of one month only.
+// TestCompare checks the change of each line since the previous month, with the prices of each
+// month, and lines that exist in only one month.
 func TestCompare(t *testing.T) {
 	folder := fileUses(t, map[time.Time][]use{
 		october.AddDate(0, -1, 3): {{"old", 2, 1}, {"ml", 4, 2}, {"", 1, 0}},

@@ -14,8 +14,8 @@ import (
 // completed are the words after which a shell completes, and their completion.
 var completed = map[string]string{"gpuledger-archive sta": "statement", "gpuledger-archive statement --mon": "--month"}
 
-// shell runs a script with a shell, and skips the test if zsh or fish is missing. A shell that waits for a completion that it does
-// not make is killed.
+// shell runs a script with a shell, and skips the test if zsh or fish is missing. A shell that
+// waits for a completion without result is killed.
 func shell(t *testing.T, name, script string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -39,7 +39,8 @@ type scrape struct {
 	at, before time.Time
 }
 
-// drawn is a drawn history of boards that move between places and of their holders, with its record.
+// drawn is a random history of boards that move between places and of their holders, with its
+// record.
 type drawn struct {
 	*foldtest.Store
 	random  *rand.Rand

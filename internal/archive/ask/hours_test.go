@@ -18,7 +18,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestAccepted checks that a statement and verify name the hours that an operator accepted, and why.
+// TestAccepted checks that a statement and verify name the hours that an operator accepted, and the
+// reason.
 func TestAccepted(t *testing.T) {
 	folder := t.TempDir()
 	sink, err := files.Open(folder, []string{"csv"})
@@ -85,8 +86,8 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestPruned checks that statements of a whole month have the same amounts after a prune, money by model included,
-// and what the questions report about pruned and removed hours.
+// TestPruned checks that statements of a whole month have the same amounts after a prune, including
+// money by model, and the reports of the questions about pruned and removed hours.
 func TestPruned(t *testing.T) {
 	folder := t.TempDir()
 	check(t, os.CopyFS(folder, os.DirFS(books(t))))

@@ -48,8 +48,9 @@ func rack(t *testing.T) string {
 	return archived(t, h)
 }
 
-// TestList checks the answers about lists of names: a spreadsheet of a clerk with dates of warranties, a column by its name, and
-// lines of standard input. The answers have the order of the list, and unknown names have a row.
+// TestList checks the answers about lists of names: a spreadsheet with warranty dates, a column by
+// its name, and lines of standard input. The answers keep the order of the list, and unknown names
+// have a row.
 func TestList(t *testing.T) {
 	folder := rack(t)
 	var clerk strings.Builder
@@ -121,7 +122,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestLongAbsence checks that a list of many boards has boards last seen long ago.
+// TestLongAbsence checks that a list of many boards includes boards last seen long ago.
 func TestLongAbsence(t *testing.T) {
 	first, last := &table.Hour{}, &table.Hour{}
 	for i := range 20 {

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// TestUncounted checks that verify of a store and of files has the sum of the bounds of a fleet, lists the boards with the
-// most, and does not fail because of them.
+// TestUncounted checks that verify of a store and of files shows the sum of a fleet's bounds, lists
+// the boards with the highest bounds, and does not fail because of them.
 func TestUncounted(t *testing.T) {
 	samples := foldtest.NewStore()
 	f := foldtest.NewFleet(samples, october, 7, 5, "cluster", "east")
@@ -45,7 +45,8 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestUnestimated checks that a statement by rules leaves out what they do not have: it is not 0.
+// TestUnestimated checks that a statement by rules omits amounts that the rules do not have,
+// instead of showing 0.
 func TestUnestimated(t *testing.T) {
 	url, _, _ := fleet(t, nil)
 	args := append([]string{"statement", "--by=namespace", "--store.url=" + url, "-o", "json"}, fleetTime...)

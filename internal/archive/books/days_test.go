@@ -107,7 +107,8 @@ func TestEmptyDays(t *testing.T) {
 	}
 }
 
-// TestWrongDays checks that a day is found if any sum of it was changed, removed or added, and no other one.
+// TestWrongDays checks that a day is found if one of its sums was changed, removed or added, and
+// that no other day is found.
 func TestWrongDays(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "archive.db")
 	sqlite, err := database.SQLite.Open(t.Context(), file, "")

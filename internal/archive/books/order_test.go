@@ -39,7 +39,7 @@ func openStore(t *testing.T, url, read string) books.Source {
 	return source
 }
 
-// TestOrder checks that the answers of all sources do not depend on the calls before.
+// TestOrder checks that the answers of all sources do not depend on earlier calls.
 func TestOrder(t *testing.T) {
 	url, f := fleet(t, nil)
 	var energy int64
@@ -83,7 +83,7 @@ func TestOrder(t *testing.T) {
 			switch {
 			case name == "samples", name == "rules", slices.Contains(files.Formats()[1:], name):
 				n = 4 // the last ones read the index only; all formats of files share the code that reads in order
-			case name == "auto": // the fleet is so small that only a long time has enough GPU hours for rules
+			case name == "auto": // in this small fleet only a long period has enough GPU hours for rules
 				of.Until = begin.Add(4000 * time.Hour)
 				n = 3
 			}

@@ -12,7 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// TestReadOnce checks that a statement with its rows reads the samples once, and that nothing is kept for the next one.
+// TestReadOnce checks that a statement with its rows reads the samples once, and keeps nothing for
+// the next statement.
 func TestReadOnce(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -32,7 +32,7 @@ func TestDays(t *testing.T) {
 			name, of, _ := strings.Cut(strings.TrimPrefix(query, "-- "), "\n")
 			want, got := lines(t, path, strings.TrimSuffix(of, ";")), lines(t, path, "select * from "+name)
 			for i := range min(len(got), len(want)) {
-				got[i] = got[i][:len(want[i])] // new columns of a view are its last ones
+				got[i] = got[i][:len(want[i])] // new columns come last in a view
 			}
 			slices.SortFunc(want, slices.Compare)
 			slices.SortFunc(got, slices.Compare)
@@ -43,7 +43,8 @@ func TestDays(t *testing.T) {
 	})
 }
 
-// TestRepair checks that a program that opens a database adds up the days of hours that others filed or deleted, and of a database without sums.
+// TestRepair checks that a program that opens a database adds up the days of hours that other
+// programs filed or deleted, and of a database without sums.
 func TestRepair(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 36 { // until the end of a day
@@ -76,7 +77,8 @@ func TestRepair(t *testing.T) {
 	check(t, d.Close())
 }
 
-// TestUncounted checks that an hour that the manifest lacks is added up once when it is filed again.
+// TestUncounted checks that an hour that is missing in the manifest is added up once when it is
+// filed again.
 func TestUncounted(t *testing.T) {
 	d, path := fresh(t)
 	h := sinktest.Hour(sinktest.Noon, 7)
@@ -105,7 +107,7 @@ func TestRepairOfCorrections(t *testing.T) {
 	check(t, err)
 	h.Revision, h.State, h.Corrections = 2, table.Corrected, table.Difference(before, h.Charges)
 	check(t, d.Correct(t.Context(), h))
-	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.AddDate(0, 0, 1), 7))) // has the last rowid, so rows that are added up again get others
+	check(t, d.Replace(t.Context(), sinktest.Hour(sinktest.Noon.AddDate(0, 0, 1), 7))) // has the last rowid, so rows that are added up again get other rowids
 	rows := func() [][]string { return lines(t, path, "select rowid, * from days order by rowid") }
 	want := rows()
 	reopen := func() {

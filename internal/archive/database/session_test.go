@@ -33,8 +33,8 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
-// TestDeadlock checks that a transaction which the database rolls back runs again, a few times, and without the changes of
-// its first run. Other errors end it.
+// TestDeadlock checks that a transaction runs again, a few times, after the database rolled it
+// back, without the changes of its first run. Other errors end it.
 func TestDeadlock(t *testing.T) {
 	deadlock := errors.Join(&mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}}) // ER_LOCK_DEADLOCK
 	for _, test := range []struct {

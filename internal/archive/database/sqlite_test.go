@@ -31,7 +31,7 @@ func openSQLite(t *testing.T, path string) *database.Database {
 	return d
 }
 
-// fresh opens a new file. Its name has characters that have a meaning in a URL.
+// fresh opens a new file. Its name contains characters with a meaning in a URL.
 func fresh(t *testing.T) (*database.Database, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "new folder", "50% #1?.db")

@@ -158,7 +158,8 @@ func requests(t *testing.T, r *events.Receiver) map[string]float64 {
 	return metrics(t, r, "gpuledger_archive_event_requests_total", "outcome")
 }
 
-// TestConfig checks which flags are valid together, and a token file when the program starts.
+// TestConfig checks valid combinations of flags, and the check of a token file when the program
+// starts.
 func TestConfig(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "valid"), "east one\n")

@@ -40,7 +40,7 @@ type memory struct {
 	rows           map[string][]string // by table
 }
 
-// fail lets the sink fail, or with nil work.
+// fail makes the sink fail, or with nil succeed.
 func (m *memory) fail(fault error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +120,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestReceive checks which requests are filed, and the status of the others.
+// TestReceive checks which requests are filed, and the status of all other requests.
 func TestReceive(t *testing.T) {
 	zipped := []string{"Content-Encoding", "gzip"}
 	both := compress(t, strings.NewReader(phase+snapshot))
@@ -217,8 +217,8 @@ func start(t *testing.T, r *events.Receiver) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// TestSinkRecovers checks that a sink that fails does not hold back another one, and that it has the
-// events in their order soon after it works again.
+// TestSinkRecovers checks that a failing sink does not delay another sink, and that it contains the
+// events in order soon after it works again.
 func TestSinkRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, log := &memory{}, &memory{}, new(bytes.Buffer)
@@ -249,7 +249,7 @@ func TestSinkRecovers(t *testing.T) {
 	})
 }
 
-// TestSlowSink checks that a sink that does not respond delays one request, and no other sink.
+// TestSlowSink checks that a sink that does not respond delays only one request, and no other sink.
 func TestSlowSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{}
@@ -277,7 +277,7 @@ func TestSlowSink(t *testing.T) {
 }
 
 // TestDropped checks that a full queue drops events and counts them, and that each cluster repeats
-// its state once at the start, and once when the sink has what waited.
+// its state once at the start, and once when the sink has the waiting events.
 func TestDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &memory{}, &memory{}

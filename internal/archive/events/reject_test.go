@@ -150,8 +150,8 @@ func TestNoDeadLetters(t *testing.T) {
 	}
 }
 
-// TestLongCluster files events of a cluster in a real folder beside requests with names that a folder cannot
-// have. None holds up the others.
+// TestLongCluster files events of a cluster in a real folder, between requests with names that are
+// invalid for a folder. None holds up the others.
 func TestLongCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -195,8 +195,8 @@ func TestLongCluster(t *testing.T) {
 	})
 }
 
-// TestStopped checks that events that wait for a sink when the program ends are filed if it works again, and
-// else are dead letters, counted and logged.
+// TestStopped checks that events that wait for a sink when the program ends are filed if it works
+// again; otherwise they become dead letters, counted and logged.
 func TestStopped(t *testing.T) {
 	for _, repaired := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

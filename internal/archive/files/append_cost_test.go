@@ -32,9 +32,9 @@ func written(t *testing.T) int {
 	return n
 }
 
-// TestAppendCost files events of one hour in small requests: the second half of the requests writes not
-// much more than the first half. If each request wrote the whole file of the hour again, it would write
-// three times as much.
+// TestAppendCost files events of one hour in small requests: the second half of the requests writes
+// little more than the first half. If each request wrote the whole file of the hour again, it would
+// write three times as much.
 func TestAppendCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")

@@ -90,8 +90,8 @@ func TestAppendCrash(t *testing.T) {
 	}
 }
 
-// TestAppendOlder checks that rows are added beside files of an earlier version: a file that is larger than
-// files are now, and a file without a column.
+// TestAppendOlder checks that rows are added beside files of an earlier version: a file that is
+// larger than the current limit, and a file without a column.
 func TestAppendOlder(t *testing.T) {
 	large := changes(0, 3000)
 	older := table.Events

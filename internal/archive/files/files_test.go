@@ -139,8 +139,8 @@ func TestOtherColumns(t *testing.T) {
 	}
 }
 
-// TestOlder checks that files without the columns that were added later are read, and get them when
-// another hour is filed.
+// TestOlder checks that files without later columns are read, and get these columns when another
+// hour is filed.
 func TestOlder(t *testing.T) {
 	for _, format := range files.Formats() {
 		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)

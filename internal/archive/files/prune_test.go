@@ -74,8 +74,9 @@ func TestPruneBucket(t *testing.T) {
 	sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) { return bucketSink(t) })
 }
 
-// TestPruneCrash stops the program before each of its changes, and checks the energy of the month then, and
-// after another run: it never changes. An hour that is filed again after the crash is not charged twice.
+// TestPruneCrash stops the program before each of its changes, and checks that the energy of the
+// month is the same then and after another run. An hour that is filed again after the crash is not
+// charged twice.
 func TestPruneCrash(t *testing.T) {
 	month := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	for changes := 0; ; changes++ {

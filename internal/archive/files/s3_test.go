@@ -205,7 +205,7 @@ func TestEventWriters(t *testing.T) {
 }
 
 // TestWriters checks that programs that write to the same files at the same time lose no hour, and
-// that an hour for which they have different data has the data of one of them.
+// that an hour contains the data of exactly one program if their data differs.
 func TestWriters(t *testing.T) {
 	s := newS3(t)
 	var group errgroup.Group
@@ -333,7 +333,7 @@ func TestRepeatedRequest(t *testing.T) {
 	}
 }
 
-// TestOpenS3 checks the errors of stores and configurations that do not work.
+// TestOpenS3 checks the errors for unusable stores and configurations.
 func TestOpenS3(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -392,8 +392,7 @@ func TestCredentials(t *testing.T) {
 }
 
 // TestOtherProgram checks that an hour is filed as a whole if another program files an hour of the
-// same day before one of the writes: another hour is kept, other data of the same hour are
-// replaced.
+// same day before one of the writes: another hour is kept, other data of the same hour is replaced.
 func TestOtherProgram(t *testing.T) {
 	next := noon.Add(time.Hour)
 	tests := []struct {
@@ -432,8 +431,8 @@ func TestOtherProgram(t *testing.T) {
 	}
 }
 
-// TestMixed checks that rows of another program's data are found, in each format, and that rows of the
-// hour itself and corrections are not taken for them.
+// TestMixed checks that rows of another program's data are found, in each format, and that rows of
+// the hour itself and corrections are not mistaken for them.
 func TestMixed(t *testing.T) {
 	s, other := newS3(t), newS3(t)
 	c := s.config()

@@ -45,8 +45,9 @@ func records(all map[string]string) map[string]string {
 	return found
 }
 
-// TestSerials checks the files in gpuid's layout of a folder and a bucket: a record for each node and serial number, in the
-// order of gpuid's columns. A later revision replaces them, and files of gpuid stay.
+// TestSerials checks the files in gpuid's layout of a folder and a bucket: a record for each node
+// and serial number, in the order of gpuid's columns. A later revision replaces them, and gpuid's
+// own files remain.
 func TestSerials(t *testing.T) {
 	dir, s := t.TempDir(), newS3(t)
 	const theirs = serialsHour + "node=a/20260301-120501-uuid.json"
@@ -100,7 +101,8 @@ func TestSerials(t *testing.T) {
 	}
 }
 
-// TestSerialsStopped stops a sink before each change of its files. The hour is not filed until it was repeated.
+// TestSerialsStopped stops a sink before each change of its files. The hour is not filed until the
+// call is repeated.
 func TestSerialsStopped(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()

@@ -10,8 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 )
 
-// FuzzFold checks that a fold of any values returns possible energy: charges are not negative and add up to the board,
-// and the board stays below its power. Each eight bytes are a value, its first byte selects the counter.
+// FuzzFold checks that a fold of any values returns possible energy: charges are not negative and
+// add up to the board, and the board stays below its power. Every eight bytes are a value; the
+// first byte selects the counter.
 func FuzzFold(f *testing.F) {
 	for _, values := range [][]float64{{1, 2, 3, 4, 5, 6}, {0, 1e308, 0}, {math.Inf(1), 9.3e18, 1}, {-1, 1e15, 40, 41}} {
 		var data []byte

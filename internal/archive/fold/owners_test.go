@@ -43,7 +43,7 @@ func TestOwners(t *testing.T) {
 			last(1, "gpuledger_node_machine_info", "node", "a", "machine", "vm-7", "instance", replica),
 		)
 	}
-	// The user of a job is known late. Job 8 of another node is another one.
+	// The user of a job is known late. Job 8 on another node is a different job.
 	job := []string{"node", "a", "manager", "slurm", "unit", "7", "account", "physics", "uid", "1000"}
 	owners = append(
 		owners,
@@ -80,8 +80,9 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestDescriptions checks which of several descriptions of a unit counts: the last one with an account, else the last one with a
-// user. The account and the user are always of one description.
+// TestDescriptions checks which of several descriptions of a unit counts: the last one with an
+// account, or else the last one with a user. The account and the user always come from the same
+// description.
 func TestDescriptions(t *testing.T) {
 	at := func(minute int64, pairs ...string) fold.Series {
 		labels := foldtest.Labels("gpuledger_unit_info", append(pairs, "node", "a", "manager", "slurm", "unit", "7")...)

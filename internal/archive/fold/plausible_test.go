@@ -144,7 +144,7 @@ func TestImpossible(t *testing.T) {
 	}
 }
 
-// TestStays checks that what stays is refused if it is impossible, and kept if it is honest.
+// TestStays checks that a lasting change is refused if it is impossible, and kept if it is correct.
 func TestStays(t *testing.T) {
 	from := func(minute int, f func(joules float64) float64) func(int, float64) (float64, bool) {
 		return func(at int, joules float64) (float64, bool) {

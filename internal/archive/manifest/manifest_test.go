@@ -30,8 +30,8 @@ func open(t *testing.T, path string) *manifest.Manifest {
 	return m
 }
 
-// TestFile checks that filed hours are found again, the last line of each, after a crash at any
-// byte of a line.
+// TestFile checks that the last line of each filed hour is found after a crash at any byte of a
+// line.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "filed")
 	first, second, next := sinktest.Hour(noon, 7), sinktest.Hour(noon, 9), sinktest.Hour(noon.Add(time.Hour), 5)
@@ -103,7 +103,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// TestMode checks that other users cannot read the file with any umask.
+// TestMode checks that, with any umask, other users cannot read the file.
 func TestMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	path := filepath.Join(t.TempDir(), "filed")

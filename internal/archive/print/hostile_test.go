@@ -15,9 +15,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// acts are the characters that do something on a terminal or to the text beside them, as Unicode
-// defines them: controls, format characters such as direction marks, and ends of lines and
-// paragraphs.
+// acts are the characters that affect a terminal or the adjacent text, as defined by Unicode:
+// controls, format characters such as direction marks, and ends of lines and paragraphs.
 var acts = []*unicode.RangeTable{unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Bidi_Control}
 
 // page writes an answer with a label in all places where labels are.
@@ -91,7 +90,7 @@ var opens = regexp.MustCompile("[&`*_\\[\\]!<>|~#$@]|(?i:https?://|ftp://|www\\.
 // block matches the start of a block (chapters 4 and 5): thematic breaks, headings, code, HTML, quotes, lists.
 var block = regexp.MustCompile("^(\\s|[-+*_=#>`~<|]|\\d{1,9}[.)])")
 
-// checkMarkdown checks that a text in Markdown shows a label as it is.
+// checkMarkdown checks that a text in Markdown shows a label unchanged.
 func checkMarkdown(t *testing.T, text, label string) {
 	t.Helper()
 	var shown, bare strings.Builder // bare has a blank in place of each escaped character
@@ -157,7 +156,7 @@ func FuzzMarkdown(f *testing.F) {
 	})
 }
 
-// TestFormulas checks that no text of CSV is a formula of a spreadsheet, and that numbers are as before.
+// TestFormulas checks that no CSV text is a spreadsheet formula, and that numbers are unchanged.
 func TestFormulas(t *testing.T) {
 	for label, want := range map[string]string{
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "a=1": "a=1", "'=1": "'=1", "": "", "é": "é",

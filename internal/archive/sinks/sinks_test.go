@@ -47,7 +47,8 @@ func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {
 // states are the fields of options that are not flags.
 var states = cmp.Options{cmpopts.IgnoreFields(webhook.Config{}, "Memory", "Transport"), cmpopts.IgnoreFields(stdout.Config{}, "Output")}
 
-// TestURLs checks that a URL sets what the flags of the same sink set, and that flags are the defaults of its parameters.
+// TestURLs checks that a URL has the same effect as the flags of its sink, and that flags are the
+// defaults of its parameters.
 func TestURLs(t *testing.T) {
 	for _, tt := range []struct {
 		url   string
@@ -119,7 +120,7 @@ func TestSecretOfAnotherPlace(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that errors of URLs name the flag, the problem and a way out.
+// TestInvalid checks that errors of URLs name the flag, the problem and a solution.
 func TestInvalid(t *testing.T) {
 	const all = "file, s3, postgres, postgresql, mysql, mariadb, sqlite, https, http, stdout"
 	for text, want := range map[string]string{

@@ -66,7 +66,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestDistinct checks that texts and labels that are all different are counted.
+// TestDistinct checks that distinct texts and labels are counted.
 func TestDistinct(t *testing.T) {
 	for name, series := range map[string]string{"names": `{"metric":{%q:"a"}}`, "values": `{"metric":{"a":%q}}`} {
 		in, out := io.Pipe()
@@ -134,7 +134,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestRoom checks that samples of a long series are kept when it needs more room.
+// TestRoom checks that a long series keeps its samples when it needs more memory.
 func TestRoom(t *testing.T) {
 	var body strings.Builder
 	body.WriteString(`{"status":"success","data":{"result":[`)

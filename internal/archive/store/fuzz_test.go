@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
-// FuzzAnswers checks that no answer to a query makes a reader panic, or takes long: the readers return
-// data that can be folded, or an error.
+// FuzzAnswers checks that no response to a query makes a reader panic or run long: the readers
+// return data that can be folded, or an error.
 func FuzzAnswers(f *testing.F) {
 	const begin, end = foldtest.Begin, foldtest.End
 	f.Add(begin+`{"metric":{},"value":[1,"NaN"]}`+end, `{"status":"success","data":[{"node":"a"}]}`)

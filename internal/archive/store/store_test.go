@@ -58,8 +58,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// expected decodes a response with encoding/json. It returns false if the response is none of the
-// query API, or has a name twice.
+// expected decodes a response with encoding/json. It returns false if the response does not come
+// from the query API, or contains a name twice.
 func expected(body string) (all []fold.Series, ok bool) {
 	var generic map[string]any
 	if json.Unmarshal([]byte(body), &generic) != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/event"
 )
 
-// TestEventRows checks that a snapshot is in its own table only, and the marks of times that are not accepted.
+// TestEventRows checks that a snapshot is only in its own table, and that rejected times are
+// marked.
 func TestEventRows(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 30, 0, 5e6, time.UTC)
 	arrived := time.Date(2026, 3, 2, 7, 45, 0, 0, time.UTC)

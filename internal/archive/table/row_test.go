@@ -14,7 +14,8 @@ import (
 
 var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// fill sets each field of a row to another value, and returns the values as text by the names of the fields in [field].
+// fill sets each field of a row to a different value, and returns the values as text by the names
+// of the fields in [field].
 func fill(row reflect.Value) map[string]string {
 	values := make(map[string]string)
 	for i := range row.NumField() {
@@ -76,7 +77,8 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestAmounts checks that all integers of a charge are added up and cleared, and that its texts and times stay.
+// TestAmounts checks that all integers of a charge are added up and cleared, and that its texts and
+// times are kept.
 func TestAmounts(t *testing.T) {
 	var one table.Charge
 	fill(reflect.ValueOf(&one).Elem())
@@ -96,8 +98,8 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-// TestVanishedCharge checks that the correction of a charge that is found no more is a row with its team and workload,
-// so that they are billed less, and not the account without a team.
+// TestVanishedCharge checks that the correction of a charge that no longer exists is a row with its
+// team and workload, so that they are billed less, and not the account without a team.
 func TestVanishedCharge(t *testing.T) {
 	filed := table.Charge{
 		Node: "gpu-1", UUID: "GPU-1", Serial: "1", Namespace: "ml", Pod: "train-0", PodUID: "u", WorkloadKind: "Job", WorkloadName: "train", WorkloadUID: "w",

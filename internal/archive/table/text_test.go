@@ -14,8 +14,8 @@ func nodeIn(name string) string {
 	return rows[0][2].(string)
 }
 
-// TestLongTexts checks that texts are filed as they are up to the limit, and that longer ones are
-// marked, and remain different.
+// TestLongTexts checks that texts up to the limit are filed unchanged, and that longer texts are
+// marked and remain distinct.
 func TestLongTexts(t *testing.T) {
 	longest := strings.Repeat("é", table.MaxText/2)
 	for _, name := range []string{"", "n", longest, "zażółć 🎲", "a~b"} {

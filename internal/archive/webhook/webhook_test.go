@@ -39,7 +39,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// receiver records requests, and answers the first ones by a script.
+// receiver records requests, and responds to the first ones by a script.
 type receiver struct {
 	mu       sync.Mutex
 	script   []func(w http.ResponseWriter)
@@ -324,7 +324,8 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestTLS checks that a server is verified by the given CAs, and that an unknown one is not tried again.
+// TestTLS checks that a server is verified by the given CAs, and that an unknown server is not
+// retried.
 func TestTLS(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewTLSServer(r)
@@ -363,7 +364,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestOpen checks that an invalid configuration is an error that has no secret.
+// TestOpen checks that an invalid configuration causes an error without a secret.
 func TestOpen(t *testing.T) {
 	token := write(t, "secret\n")
 	tests := []struct {
@@ -438,8 +439,8 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestAppend checks the rows of events in batches, that a batch that failed has the same key when it is
-// sent again, and that the reason is in the error if time is up before.
+// TestAppend checks the rows of events in batches, that a batch that failed has the same key when
+// it is sent again, and that the error contains the reason if the timeout comes first.
 func TestAppend(t *testing.T) {
 	fails := func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
 	r := &receiver{script: []func(http.ResponseWriter){nil, fails}}

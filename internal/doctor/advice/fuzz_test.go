@@ -21,8 +21,8 @@ import (
 // character that a shell interprets, quoted constants of the program, a backslash at the end.
 var commandLine = regexp.MustCompile(`^ +(\$ )?([A-Za-z0-9._/=:-]+|"github\.com/gpuledger/gpuledger//manifests/overlays/[a-z-]+\?ref=v0\.1\.0"|'\{"data":\{"nodes":"\*"\}\}'|sidecar\.nodes='\*'| )+( \\)?$`)
 
-// FuzzRead checks for any objects that the report has printable characters only, and commands without a
-// character that a shell interprets.
+// FuzzRead checks that for any objects the report contains only printable characters, and commands
+// without a character that a shell interprets.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob("testdata/clusters/*.yaml")
 	check(f, err)

@@ -48,8 +48,8 @@ var unreached = map[string]string{
 	"EKS on Amazon Linux": "it refers to the rows of the device plugin, which eks-al2023 has",
 }
 
-// TestRows checks that the program has the rows of docs/install.md, and that a cluster in testdata has each
-// with the overlay there.
+// TestRows checks that the program has the rows of docs/install.md, and that testdata has a cluster
+// for each row, with its overlay.
 func TestRows(t *testing.T) {
 	documented := table(t)
 	var names []string

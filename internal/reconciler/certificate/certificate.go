@@ -34,7 +34,7 @@ const (
 const (
 	// lifetime is the time for which the server's certificate is valid.
 	lifetime = 90 * 24 * time.Hour
-	// early is how long before its end it is renewed.
+	// early is the time between the renewal and the end of the certificate.
 	early = 30 * 24 * time.Hour
 	// backdate allows for API servers with slow clocks.
 	backdate = 24 * time.Hour

@@ -281,8 +281,8 @@ func checkParameters(t *testing.T, kube *fake.Clientset, i *Injector) {
 	}
 }
 
-// TestSecretOfOthers checks that a Secret with an authority without its key is not changed, that the
-// injector waits for a Secret that does not exist, and that broken certificates replace no valid one.
+// TestSecretOfOthers checks that a Secret with an authority without its key is not changed, that
+// the injector waits for a missing Secret, and that broken certificates do not replace a valid one.
 func TestSecretOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kube := fake.NewClientset()

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lease is a record in memory. While err is set, it can be neither read nor written.
+// lease is a record in memory. While err is set, reads and writes fail.
 type lease struct {
 	mu          sync.Mutex
 	annotations map[string]string
@@ -61,7 +61,7 @@ func (w *world) newFleet(size int) []string {
 }
 
 // TestBudgetOutlivesTerms checks that a leader that restarts repeatedly changes no more Nodes than
-// a steady one, and that the budget is available again after an hour.
+// a leader that keeps running, and that the budget is available again after an hour.
 func TestBudgetOutlivesTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

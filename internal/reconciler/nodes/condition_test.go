@@ -162,7 +162,8 @@ func TestConditionEvents(t *testing.T) {
 	})
 }
 
-// TestConditionBudget checks that a fleet does not become unhealthy at once, also after a new leader: ten Nodes in an hour.
+// TestConditionBudget checks that a fleet does not become unhealthy at once, even after a new
+// leader: at most ten Nodes in an hour.
 func TestConditionBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

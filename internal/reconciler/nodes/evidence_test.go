@@ -30,8 +30,8 @@ var (
 	}
 )
 
-// TestEvidence checks which Nodes are labelled: all with a sign of a GPU that a user of one namespace
-// cannot write, as platforms set it, and no others.
+// TestEvidence checks which Nodes are labelled: exactly the Nodes with evidence of a GPU, as
+// platforms set it, that a user of one namespace cannot write.
 func TestEvidence(t *testing.T) {
 	has := func(name string) func(*corev1.Node) {
 		return func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceName(name)] = resource.MustParse("8") }
@@ -146,8 +146,8 @@ func TestForgedExporter(t *testing.T) {
 	}
 }
 
-// TestEvidenceLater checks that a Node is labelled within a minute after something shows its GPUs, and
-// that it keeps its labels when nothing shows them any more.
+// TestEvidenceLater checks that a Node is labelled within a minute after something shows its GPUs,
+// and that it keeps its labels when this evidence disappears.
 func TestEvidenceLater(t *testing.T) {
 	update := func(change func(*corev1.Node)) func(*world) {
 		return func(w *world) {

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// most is the longest time that a healthy exporter may wait while others hang.
+// most is the maximum time that a healthy exporter may wait while others hang.
 const most = time.Minute
 
-// TestHangingExporters checks that exporters that hang delay the others by a minute at most, at the
-// start and later, however many hang.
+// TestHangingExporters checks that exporters that hang delay the others by at most a minute, at the
+// start and later, for any number of hanging exporters.
 func TestHangingExporters(t *testing.T) {
 	for _, tt := range []struct{ fleet, healthy int }{{5000, 3000}, {10_000, 1}} {
 		t.Run(fmt.Sprintf("%d of %d hang", tt.fleet-tt.healthy, tt.fleet), func(t *testing.T) {

@@ -226,7 +226,7 @@ func (w *world) lead() (*term, func()) {
 	}
 }
 
-// wait lets time pass and then waits until all goroutines are idle.
+// wait advances the time and then waits until all goroutines are idle.
 func (w *world) wait(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()

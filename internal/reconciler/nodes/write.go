@@ -112,7 +112,8 @@ const (
 
 // kindOf distinguishes a change of identity, which the budget counts, from a first labelling and
 // from the repair of a foreign change. The annotation contains the whole identity: while it equals
-// the desired identity, or the last one that we wrote, only rules or foreign edits have changed.
+// the desired identity, or the identity that we last wrote, only rules or foreign edits have
+// changed.
 func (t *term) kindOf(n *node, want nodelabel.Desired) string {
 	identity, last := t.identity(want), t.memory.lastIdentity(n.Name)
 	switch {

@@ -23,7 +23,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/outbox"
 )
 
-// archive receives events in the bubble of a synctest. It is a listener without a network.
+// archive receives events in a synctest bubble. It is a listener without a network.
 type archive struct {
 	t     *testing.T
 	conns chan net.Conn
@@ -31,7 +31,7 @@ type archive struct {
 	mu       sync.Mutex
 	respond  http.HandlerFunc // nil responds with 200
 	down     bool             // whether connections are refused
-	ask      bool             // whether the next response asks for the current state
+	ask      bool             // whether the next response requests the current state
 	requests int
 	lines    []string
 }
@@ -314,7 +314,7 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
-// TestAsked checks that the current state is sent again when the archive asks for it, but not
+// TestAsked checks that the current state is sent again when the archive requests it, but not
 // sooner than some minutes after the last time.
 func TestAsked(t *testing.T) {
 	run(t, func(t *testing.T, a *archive, o *outbox.Outbox, _ func() time.Duration) {
@@ -333,7 +333,7 @@ func TestAsked(t *testing.T) {
 	})
 }
 
-// TestShutdown checks that an outbox ends within a second, and sends what it has if the archive
+// TestShutdown checks that an outbox ends within a second, and sends its queue if the archive
 // responds.
 func TestShutdown(t *testing.T) {
 	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }

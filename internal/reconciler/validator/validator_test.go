@@ -346,7 +346,7 @@ func TestForget(t *testing.T) {
 }
 
 // The claims of an exporter remain while its driver is down: if another Node reports the board, the
-// right one is unknown. An invalid page is reported first.
+// correct Node is unknown. An invalid page is reported first.
 func TestDuplicateOfOneThatIsDown(t *testing.T) {
 	c := newCourt(t)
 	c.settles("a", "1")

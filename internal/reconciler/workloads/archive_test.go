@@ -153,7 +153,7 @@ func TestArchive(t *testing.T) {
 			t.Errorf("workload (-want +sent):\n%s", diff)
 		}
 
-		// The log has the same, except snapshots, and workloads that were created long ago.
+		// The log has the same events, except snapshots and workloads that were created long ago.
 		logged := w.newEvents()
 		n := 0
 		for _, e := range events {

@@ -115,7 +115,7 @@ func TestCatalogueLabels(t *testing.T) {
 	}
 }
 
-// TestKeepsOthers checks that nothing is kept of a pod that requests no GPU.
+// TestKeepsOthers checks that no part of a pod without a GPU request is kept.
 func TestKeepsOthers(t *testing.T) {
 	w := workloads.New(options(t, nil), nil)
 	if kept, ok := w.Keep(new(corev1.Pod)); ok || kept != nil {

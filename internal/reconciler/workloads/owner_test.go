@@ -218,7 +218,7 @@ func TestServerErrors(t *testing.T) {
 	})
 }
 
-// TestWalksThatStopSooner checks that known owners are kept when the next walk stops earlier.
+// TestWalksThatStopSooner checks that known owners are kept when a later walk stops earlier.
 func TestWalksThatStopSooner(t *testing.T) {
 	tests := []struct {
 		name string

@@ -205,7 +205,7 @@ func TestClaimFromTemplate(t *testing.T) {
 }
 
 // TestClaimDeletedAndMadeAgain checks that a claim is forgotten with the last pod that refers to
-// it, and that a new claim with its name is another one.
+// it, and that a new claim with the same name is a different claim.
 func TestClaimDeletedAndMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, []string{"-retention=1m"}, claiming("c"), claimOf("c", exactly("r", "gpu.nvidia.com", 2)), claimOf("unused", exactly("r", "gpu.nvidia.com", 1)))

@@ -96,8 +96,8 @@ var upstream = []struct {
 	},
 }
 
-// TestUpstreamOwners checks that the chain of each controller ends at the object that a person creates,
-// and that the shipped role can read every kind of it, by get only.
+// TestUpstreamOwners checks that the chain of each controller ends at the object that a person
+// creates, and that the shipped role can get every kind in the chain, and nothing more.
 func TestUpstreamOwners(t *testing.T) {
 	readable := ownersOfManifest(t)
 	for _, tt := range upstream {
