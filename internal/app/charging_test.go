@@ -42,7 +42,7 @@ func TestBills(t *testing.T) {
 		idle     float64 // part of the energy, 0 if it is not checked
 	}{
 		{
-			name: "a pod with an MPS server of its own beside one without", replicas: 2,
+			name: "a pod with its own MPS server beside a pod without one", replicas: 2,
 			pods: []simnode.Pod{
 				sharingPod("a", 0, process("python3", simnode.Constant(80), simnode.MPSClient), process(server, idle, simnode.MPSServer)),
 				sharingPod("b", 1, process("python3", tenth, simnode.Compute)),

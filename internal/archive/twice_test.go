@@ -108,7 +108,7 @@ func TestRenamed(t *testing.T) {
 // TestRenameFlags checks the errors of rename-cluster.
 func TestRenameFlags(t *testing.T) {
 	for text, args := range map[string][]string{
-		"the old and the new name": {"example", "--folder=x"}, "another valid one": {"east", "east", "--folder=x"}, "a sink that keeps hours": {"a", "b", "--stdout=json"},
+		"the old and the new name": {"example", "--folder=x"}, "must be valid and differ": {"east", "east", "--folder=x"}, "a sink that keeps hours": {"a", "b", "--stdout=json"},
 	} {
 		if _, err := Parse(append([]string{"rename-cluster"}, args...)); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%v: %v", args, err)

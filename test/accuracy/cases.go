@@ -110,7 +110,7 @@ func notebooks(n int) Case {
 
 // ownMPS is a pod with its own MPS server and its clients, beside a pod without one.
 func ownMPS() Case {
-	c := sliced("a pod with an MPS server of its own beside one without",
+	c := sliced("a pod with its own MPS server beside a pod without one",
 		pod("mps", 420, simnode.Constant(40)),
 		pod("plain", 510, simnode.Constant(10)))
 	p := &c.Scenario.Pods[0].Containers[0]

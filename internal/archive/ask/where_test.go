@@ -71,7 +71,7 @@ func TestWhereInArchive(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("--at=%s: got %s\nwant %s", moment, strings.Join(got, " "), want)
 		}
-		if !strings.Contains(r.err, "an archive has hours") {
+		if !strings.Contains(r.err, "an archive has hourly data") {
 			t.Errorf("--at=%s: no notice about hours: %s", moment, r.err)
 		}
 	}

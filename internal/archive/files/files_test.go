@@ -131,7 +131,7 @@ func TestOtherColumns(t *testing.T) {
 	check(t, f.Replace(t.Context(), hour(noon, 7)))
 	path := filepath.Join(dir, "charges/cluster=east%2F1/date=2026-03-01/charges.csv")
 	check(t, os.WriteFile(path, []byte("cluster,hour,more\n"), 0o600))
-	if err := f.Replace(t.Context(), hour(noon, 8)); err == nil || !strings.Contains(err.Error(), "other columns") {
+	if err := f.Replace(t.Context(), hour(noon, 8)); err == nil || !strings.Contains(err.Error(), "differ from the columns") {
 		t.Errorf("error of a file with other columns is %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "cluster,hour,more\n" {

@@ -288,7 +288,7 @@ func (r *report) install(o *Choice, canary string) {
 		r.helm(append(o.beside().Values(), "sidecar.nodes="+canary))
 	}
 	if slices.Contains(o.Also, rowDCGM) {
-		r.text("", "Or in the pods of DCGM Exporter, \"In the pods of another program\" of docs/platforms.md:")
+		r.text("", "Or in DCGM Exporter's pods, \"In the pods of another program\" of docs/platforms.md:")
 		r.helm(append(slices.Clone(values["operator-dcgm-exporter"]), "sidecar.nodes="+canary))
 	}
 	if slices.Contains(o.Also, rowPatch) {

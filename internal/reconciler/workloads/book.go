@@ -25,8 +25,8 @@ type book struct {
 	gone   map[claimKey]bool    // deleted claims with users
 	owners map[reference]*owner
 	queues clusterQueues
-	// lives contains the workloads above the pods, as far as they were read. News has their events until
-	// they are taken.
+	// lives contains the workloads above the pods, as far as they were read. News holds their
+	// events until they are taken.
 	lives map[reference]*life
 	news  []event.Event
 }
