@@ -116,7 +116,8 @@
 {{- include "gpuledger.change.metadata" (dict "metadata" .object.spec.template.metadata "values" $v) }}
 {{- $_ := set .object.spec "replicas" $v.replicas }}
 {{- $env := .container.env }}
-{{- range $env }}{{ if eq .name "EXPORTERS" }}{{ $_ := set . "value" (include "gpuledger.exporters" $.root) }}{{ end }}{{ end }}
+{{- $exporters := compact (list (include "gpuledger.exporters" .root) (include "gpuledger.kept" .root)) }}
+{{- range $env }}{{ if eq .name "EXPORTERS" }}{{ $_ := set . "value" (join "," $exporters) }}{{ end }}{{ end }}
 {{- $args := list }}
 {{- range .container.args }}
 {{- $args = append $args (and (eq . "--dry-run=true") $v.labels.enabled | ternary "--dry-run=false" .) }}
@@ -277,9 +278,11 @@ same pods, with one more label.
 {{- end }}
 {{- $_ := set .object "apiVersion" $apiVersion }}
 {{- $_ := set .object.metadata "labels" (merge .object.metadata.labels $v.additionalLabels) }}
-{{- $exporters := include "gpuledger.exporters" .root }}
+{{- $exporters := compact (list (include "gpuledger.exporters" .root) (include "gpuledger.kept" .root)) }}
 {{- if .object.spec.namespaceSelector }}
-{{- $_ := set .object.spec.namespaceSelector "matchNames" (list (splitList "/" $exporters | first)) }}
+{{- $namespaces := list }}
+{{- range $exporters }}{{ $namespaces = append $namespaces (splitList "/" . | first) }}{{ end }}
+{{- $_ := set .object.spec.namespaceSelector "matchNames" (uniq $namespaces) }}
 {{- end }}
 {{- range .object.spec.podMetricsEndpoints }}
 {{- $_ := set . "honorLabels" $v.honorLabels }}
@@ -288,7 +291,7 @@ same pods, with one more label.
 {{- if ne $v.scheme "http" }}{{ $_ := set . "scheme" $v.scheme }}{{ end }}
 {{- if $v.tlsConfig }}{{ $_ := set . "tlsConfig" $v.tlsConfig }}{{ end }}
 {{- end }}
-{{- range .relabelings }}{{ if eq (default "" .action) "keep" }}{{ $_ := set . "regex" $exporters }}{{ end }}{{ end }}
+{{- range .relabelings }}{{ if eq (default "" .action) "keep" }}{{ $_ := set . "regex" (join "|" $exporters) }}{{ end }}{{ end }}
 {{- if eq .port "gpuledger" }}{{ $_ := set . "relabelings" (concat .relabelings $v.relabelings) }}{{ end }}
 {{- end }}
 {{- if and $.root.Values.serviceMonitor.enabled (eq .object.metadata.name "gpuledger") }}

@@ -59,23 +59,17 @@
 {{- end }}
 
 {{/*
-Rejects a change of the mode that would leave every node without an exporter, or with two, until the device
-plugin's pods are replaced.
+Rejects a change of the mode that would leave nodes without an exporter until the device plugin's pods are replaced. The error
+contains the next command.
 */}}
 {{- define "gpuledger.checkChange" -}}
 {{- $namespace := include "gpuledger.namespace" . }}
 {{- if eq .Values.exporter.mode "sidecar" }}
-{{- if and (lookup "apps/v1" "DaemonSet" $namespace "gpuledger") (not (regexMatch "(^|[, ])[*]([, ]|$)" .Values.sidecar.nodes)) }}
-{{- $plugin := include "gpuledger.devicePlugin" . | fromYaml }}
-{{- fail (printf "this would remove the DaemonSet %s/gpuledger, and nodes that sidecar.nodes does not select would have no exporter. Set sidecar.nodes=* in the same upgrade, and then replace the device plugin's pods: kubectl --namespace %s rollout restart daemonset/%s" $namespace $plugin.namespace $plugin.daemonSet) }}
+{{- if and (lookup "apps/v1" "DaemonSet" $namespace "gpuledger") (not (include "gpuledger.kept" .)) }}
+{{- fail (printf "this would remove the DaemonSet %s/gpuledger before the device plugin's pods contain the exporter. Keep it until then: kubectl --namespace %s annotate daemonset/gpuledger serviceaccount/gpuledger-exporter helm.sh/resource-policy=keep" $namespace $namespace) }}
 {{- end }}
 {{- else if lookup "v1" "ConfigMap" $namespace "gpuledger-sidecar" }}
-{{- $plugin := "NAMESPACE/DAEMONSET" }}
-{{- range dig "spec" "template" "spec" "containers" list (lookup "apps/v1" "Deployment" $namespace "gpuledger-reconciler") }}
-{{- range .env }}{{ if eq .name "EXPORTERS" }}{{ $plugin = .value }}{{ end }}{{ end }}
-{{- end }}
-{{- $plugin = splitList "/" $plugin }}
-{{- fail (printf "the device plugin's pods still contain the exporter, and a second one on a node would report every GPU twice. Remove it first: kubectl --namespace %s delete configmap gpuledger-sidecar && kubectl --namespace %s rollout restart daemonset/%s && kubectl --namespace %s rollout status daemonset/%s" $namespace (first $plugin) (last $plugin) (first $plugin) (last $plugin)) }}
+{{- fail (printf "new pods of the device plugin would still get the exporter, beside the DaemonSet. Stop that first: kubectl --namespace %s delete configmap gpuledger-sidecar. After this upgrade replace the device plugin's pods, which contain the exporter until then" $namespace) }}
 {{- end }}
 {{- end }}
 

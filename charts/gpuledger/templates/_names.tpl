@@ -32,6 +32,31 @@
 {{- end }}
 
 {{/*
+The DaemonSet of an earlier mode, as namespace/name, or nothing. With the annotation helm.sh/resource-policy, Helm keeps it when
+the mode becomes sidecar.
+*/}}
+{{- define "gpuledger.kept" -}}
+{{- if eq .Values.exporter.mode "sidecar" -}}
+{{- $namespace := include "gpuledger.namespace" . }}
+{{- $annotations := (default dict (lookup "apps/v1" "DaemonSet" $namespace "gpuledger").metadata).annotations | default dict }}
+{{- if eq (default "" (get $annotations "helm.sh/resource-policy")) "keep" }}{{ $namespace }}/gpuledger{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The device plugin's DaemonSet of an earlier sidecar mode, as namespace/name, or nothing. */}}
+{{- define "gpuledger.earlierPlugin" -}}
+{{- $namespace := include "gpuledger.namespace" . }}
+{{- if eq .Values.exporter.mode "daemonset" }}
+{{- range dig "spec" "template" "spec" "containers" list (lookup "apps/v1" "Deployment" $namespace "gpuledger-reconciler") }}
+{{- range .env }}{{ if eq .name "EXPORTERS" }}
+{{- $first := splitList "," .value | first }}
+{{- if ne $first (printf "%s/gpuledger" $namespace) }}{{ $first }}{{ end }}
+{{- end }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
 An image of the values. Arguments: root, and image with repository, tag and digest. As in references of
 images, the first part of the repository is a registry if it has a dot or a port or is localhost.
 */}}

@@ -3,6 +3,7 @@
 package deploy_test
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	core "k8s.io/api/core/v1"
 
 	"github.com/gpuledger/gpuledger/test/markdown"
 )
@@ -179,54 +181,115 @@ func TestHelmNodes(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// TestHelmRefusals checks that a second release is refused, and that a change of the mode is refused
-// while it would leave nodes without an exporter or with two. The commands of the refusals help.
+// TestHelmRefusals checks that a second release is refused, and that a change of the mode is refused while it would leave nodes
+// without an exporter. With the commands of the refusals and the notes every node always has an exporter, in both directions.
 func TestHelmRefusals(t *testing.T) {
 	before := settled(t)
 	operator := installers[2]
 	apply(t, "-f", operator.file())
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
-	arguments := " " + absolute(t, chart) + " --set=platform=gpu-operator"
+	arguments := " " + absolute(t, chart) + " --set=platform=gpu-operator,podMonitor.enabled=true"
 	upgrade := "helm upgrade --install --create-namespace gpuledger --namespace=gpuledger" + arguments
 	shell(t, "", upgrade)
-
-	refused := func(command, reason string) string {
-		out, err := tryShell(t, "", command)
-		if err == nil || !strings.Contains(out, reason) {
-			t.Errorf("%s: %v, want the reason %q:\n%s", command, err, reason, out)
-		}
-		return out
-	}
-	exporter := func() bool {
-		_, err := try(t, "", "--namespace=gpuledger", "get", "daemonset", "gpuledger")
-		return err == nil
-	}
 	for _, release := range []string{"gpuledger --namespace=another", "another --namespace=gpuledger"} {
-		refused("helm install --create-namespace "+release+arguments, "this cluster already has gpuledger, as the release gpuledger in the namespace gpuledger")
+		helmRefuses(t, "helm install --create-namespace "+release+arguments, "this cluster already has gpuledger, as the release gpuledger in the namespace gpuledger")
 	}
-	sidecar := upgrade + " --set=exporter.mode=sidecar --set=sidecar.nodes="
-	for _, nodes := range []string{"", "gpu-1"} {
-		refused(sidecar+nodes, "nodes that sidecar.nodes does not select would have no exporter. Set sidecar.nodes=* in the same upgrade, and then replace the device plugin's pods: "+
-			"kubectl --namespace gpu-operator rollout restart daemonset/nvidia-device-plugin-daemonset")
-	}
-	if !exporter() {
-		t.Fatal("a refused upgrade removed the DaemonSet")
-	}
-	shell(t, "", sidecar+"'*'")
-	eventually(t, "the DaemonSet is removed", func() bool { return !exporter() })
-	shell(t, "", sidecar+"gpu-1") // no change of the mode
-
-	out := refused(upgrade+" --set=exporter.mode=daemonset", "a second one on a node would report every GPU twice. Remove it first: ")
-	_, commands, _ := strings.Cut(out, "Remove it first: ")
-	commands, wait, _ := strings.Cut(commands, " && kubectl --namespace gpu-operator rollout status daemonset/nvidia-device-plugin-daemonset")
-	if strings.TrimSpace(wait) != "" {
-		t.Errorf("the refusal ends with %q", wait)
-	}
-	shell(t, "", commands, upgrade+" --set=exporter.mode=daemonset")
-	if !exporter() {
-		t.Error("there is no DaemonSet after the change of the mode")
-	}
+	toSidecar(t, operator, upgrade+" --set=exporter.mode=sidecar --set=sidecar.nodes=")
+	toDaemonSet(t, operator, upgrade)
 	shell(t, "", "helm uninstall gpuledger --namespace gpuledger", "kubectl delete namespace gpuledger")
 	remove(t, "-f", operator.file())
 	nothingLeft(t, before)
+}
+
+// toSidecar changes the mode from daemonset to sidecar. The command lacks the nodes.
+func toSidecar(t *testing.T, i installer, command string) {
+	t.Helper()
+	var out string
+	for _, nodes := range []string{"", "gpu-1", "'*'"} {
+		out = helmRefuses(t, command+nodes, "before the device plugin's pods contain the exporter. Keep it until then: ")
+	}
+	_, keep, _ := strings.Cut(out, "Keep it until then: ")
+	plugin := i.namespace + "/" + i.daemonSet
+	shell(t, "", keep, command+"gpu-1")
+	wantExporters(t, plugin, "gpuledger/gpuledger")
+	notes := shell(t, "", command+"'*'")
+	wantExporters(t, plugin, "gpuledger/gpuledger")
+	_, removal, _ := strings.Cut(notes, "are ready, remove it and upgrade again:\n\n")
+	removal, _, _ = strings.Cut(removal, "\n")
+
+	eventually(t, "the device plugin's pods contain the exporter", func() bool {
+		for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
+			if !hasSidecar(&pod) {
+				remove(t, "pod", "--namespace="+pod.Namespace, pod.Name)
+				return false
+			}
+		}
+		return true
+	})
+	// The controller still creates pods, for which it needs their account.
+	kubectl(t, "--namespace=gpuledger", "delete", "pod", "--selector=app.kubernetes.io/component=exporter")
+	podsOf(t, "gpuledger", "gpuledger")
+	shell(t, "", removal, command+"'*'")
+	if out := kubectl(t, "--namespace=gpuledger", "get", "daemonset,serviceaccount", "--output=name"); strings.Contains(out, "daemonset") || strings.Contains(out, "exporter") {
+		t.Errorf("objects of the DaemonSet are left:\n%s", out)
+	}
+	wantExporters(t, plugin)
+	shell(t, "", command+"gpu-1") // no change of the mode
+}
+
+// toDaemonSet changes the mode from sidecar to daemonset.
+func toDaemonSet(t *testing.T, i installer, command string) {
+	t.Helper()
+	out := helmRefuses(t, command, "would still get the exporter, beside the DaemonSet. Stop that first: ")
+	_, stop, _ := strings.Cut(out, "Stop that first: ")
+	stop, _, _ = strings.Cut(stop, ". After this upgrade")
+	notes := shell(t, "", stop, command)
+	wantExporters(t, "gpuledger/gpuledger")
+	podsOf(t, "gpuledger", "gpuledger")
+	for _, pod := range podsOf(t, i.namespace, i.daemonSet) {
+		if !hasSidecar(&pod) {
+			t.Error("the device plugin's pod lost the exporter before the DaemonSet's pods existed")
+		}
+	}
+	restart := "kubectl --namespace " + i.namespace + " rollout restart daemonset/" + i.daemonSet
+	if !strings.Contains(notes, restart+"\n") {
+		t.Errorf("notes without %q:\n%s", restart, notes)
+	}
+	shell(t, "", restart)
+	eventually(t, "the device plugin's pods no longer contain the exporter", func() bool {
+		return !slices.ContainsFunc(podsOf(t, i.namespace, i.daemonSet), func(p core.Pod) bool { return hasSidecar(&p) })
+	})
+	if notes := shell(t, "", command); strings.Contains(notes, "rollout restart") {
+		t.Errorf("the notes of the next upgrade restart the device plugin:\n%s", notes)
+	}
+}
+
+// helmRefuses checks that a command fails for a reason, and returns its output.
+func helmRefuses(t *testing.T, command, reason string) string {
+	t.Helper()
+	out, err := tryShell(t, "", command)
+	if err == nil || !strings.Contains(out, reason) {
+		t.Errorf("%s: %v, want the reason %q:\n%s", command, err, reason, out)
+	}
+	return out
+}
+
+// wantExporters checks that the reconciler and Prometheus read the pods of exactly these DaemonSets.
+func wantExporters(t *testing.T, daemonSets ...string) {
+	t.Helper()
+	if want, got := "--exporter.daemonsets="+strings.Join(daemonSets, ","), deploymentArguments(t); !slices.Contains(got, want) {
+		t.Errorf("the reconciler's arguments are %v, want %s", got, want)
+	}
+	var namespaces []string
+	for _, name := range daemonSets {
+		namespace, _, _ := strings.Cut(name, "/")
+		namespaces = append(namespaces, namespace)
+	}
+	const fields = `{.spec.namespaceSelector.matchNames} {.spec.podMetricsEndpoints[*].relabelings[?(@.action=="keep")].regex}`
+	names, err := json.Marshal(namespaces)
+	check(t, err)
+	keep := strings.Join(daemonSets, "|")
+	if got, want := kubectl(t, "--namespace=gpuledger", "get", "podmonitors.monitoring.coreos.com", "gpuledger", "--output=jsonpath="+fields), string(names)+" "+keep+" "+keep; got != want {
+		t.Errorf("the PodMonitor selects %s, want %s", got, want)
+	}
 }
