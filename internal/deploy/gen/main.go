@@ -41,6 +41,7 @@ func write(folder string) error {
 		"components/sidecar/container.yaml":    {deploy.ContainerPatch()},
 		"components/web-config/patch.yaml":     {deploy.WebPatch("gpuledger-web")},
 		"examples/flux/helmrelease.yaml":       {release},
+		"examples/kyverno/mutatingpolicy.yaml": {deploy.Kyverno("gpu-operator")},
 	}
 	for host, patch := range deploy.HostPatches() {
 		files["components/host-"+host+"/patch.yaml"] = []any{patch}

@@ -1,0 +1,52 @@
+package deploy
+
+import (
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/gpuledger/gpuledger/internal/sidecar"
+)
+
+// Kyverno returns an example of [Policy] as a MutatingPolicy of Kyverno, for clusters that do not serve
+// MutatingAdmissionPolicy and allow no other webhook.
+//
+// Kyverno evaluates the same expressions. It has no parameters: the first variable reads their ConfigMap, and a
+// missing ConfigMap is an error, which is ignored. Kyverno itself evaluates the conditions, because the API server
+// does not know the variable.
+func Kyverno(namespace string) map[string]any {
+	spec := Policy().Spec
+	constraints := spec.MatchConstraints
+	constraints.NamespaceSelector.MatchExpressions[0].Values = []string{namespace}
+
+	read := "resource.Get('v1', 'configmaps', '" + ParametersNamespace + "', '" + sidecar.ParametersName + "')"
+	variables := []admissionv1.Variable{{Name: "parameters", Expression: read}}
+	for _, v := range spec.Variables {
+		variables = append(variables, admissionv1.Variable{Name: v.Name, Expression: ofVariable(v.Expression)})
+	}
+	conditions := slices.Clone(spec.MatchConditions)
+	for i := range conditions {
+		conditions[i].Expression = ofVariable(conditions[i].Expression)
+	}
+	expression := strings.Replace(spec.Mutations[0].JSONPatch.Expression, "MutatingAdmissionPolicy "+Name, "MutatingPolicy "+Name, 1)
+	return map[string]any{
+		"apiVersion": "policies.kyverno.io/v1",
+		"kind":       "MutatingPolicy",
+		"metadata":   map[string]any{"name": Name, "labels": partOf},
+		"spec": map[string]any{
+			"failurePolicy":        spec.FailurePolicy,
+			"reinvocationPolicy":   spec.ReinvocationPolicy,
+			"webhookConfiguration": map[string]any{"timeoutSeconds": 2},
+			"matchConstraints":     constraints,
+			"matchConditions":      conditions,
+			"variables":            variables,
+			"mutations":            []any{map[string]any{"patchType": "JSONPatch", "jsonPatch": map[string]any{"expression": expression}}},
+		},
+	}
+}
+
+// ofVariable returns an expression that reads the parameters from the variable.
+func ofVariable(expression string) string {
+	return strings.ReplaceAll(expression, "params.?", "variables.parameters.?")
+}
