@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -36,5 +39,43 @@ func TestVerifyDays(t *testing.T) {
 	r := run(t, verify...)
 	if want := "the sums of 1 days differ from their hours, the first one is 2026-10-02 of east"; r.status != 1 || !strings.Contains(r.out, want) {
 		t.Errorf("exit status %d, want 1 and %q:\n%s%s", r.status, want, r.out, r.err)
+	}
+}
+
+// TestPlacesOfDays compares the answers of a database, which reads places of whole days, with the answers from files,
+// which have hours only, about drawn histories. In some hours a GPU is in two clusters.
+func TestPlacesOfDays(t *testing.T) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
+		p := foldtest.DrawPlaces(seed, october, true)
+		for n, h := range p.Hours {
+			if n == 0 || seed%2 == 0 || p.IntN(8) > 0 {
+				continue
+			}
+			if before := p.Hours[n-1]; before.Start.Equal(h.Start) && len(before.GPUs) > 0 {
+				h.GPUs = append(h.GPUs, before.GPUs[0])
+			}
+		}
+		folder, file := "--books="+write(t, p), filepath.Join(t.TempDir(), "archive.db")
+		sqlite, err := database.SQLite.Open(t.Context(), file, "")
+		check(t, err)
+		for _, h := range p.Hours {
+			check(t, sqlite.Replace(t.Context(), h))
+		}
+		check(t, sqlite.Close())
+		for range 4 {
+			from := october.Add(time.Duration(p.IntN(30)) * time.Hour)
+			until := from.Add(time.Duration(20+p.IntN(30)) * time.Hour)
+			for _, question := range []string{"moves", "missing", "capacity", "capacity --age"} {
+				args := append(strings.Fields(question), "--from="+from.Format(time.RFC3339), "--to="+until.Format(time.RFC3339), "-o", "json")
+				hours, days := run(t, append(args, folder)...), run(t, append(args, "--books="+file)...)
+				if hours.status != 0 || hours.out != days.out || hours.err != days.err {
+					t.Fatalf("seed %d: %v: exit status %d (-hours +days):\n%s%s", seed, args, hours.status, cmp.Diff(hours.out, days.out), days.err)
+				}
+			}
+		}
 	}
 }

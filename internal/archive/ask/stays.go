@@ -39,7 +39,7 @@ func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, e
 		if err != nil {
 			return nil, err
 		}
-		p.add(row.GPU, of.Until)
+		p.add(row, of.Until)
 	}
 	return p.stays(ctx, source, of.Until)
 }
@@ -48,7 +48,7 @@ func stays(ctx context.Context, source books.Source, of books.Query) ([]*Stay, e
 func staysIn(ctx context.Context, source books.Source, of books.Query, rows []books.Row) ([]*Stay, error) {
 	var p parts
 	for _, row := range rows {
-		p.add(row.GPU, of.Until)
+		p.add(row, of.Until)
 	}
 	return p.stays(ctx, source, of.Until)
 }
@@ -59,8 +59,9 @@ type parts struct {
 	latest map[string]*Stay
 }
 
-// add adds a GPU in an hour. The hours of an archive may end after the end of the query.
-func (p *parts) add(g table.GPU, until time.Time) {
+// add adds a GPU in an hour, or in consecutive hours. The hours of an archive may end after the end of the query.
+func (p *parts) add(row books.Row, until time.Time) {
+	g := row.GPU
 	if g.Scrapes == 0 || g.First.After(until) {
 		return
 	}
@@ -78,8 +79,10 @@ func (p *parts) add(g table.GPU, until time.Time) {
 		s = newStay(g, "returned")
 	default:
 		s.add(g)
+		s.LastHour = later(s.LastHour, row.LastHour)
 		return
 	}
+	s.LastHour = later(s.LastHour, row.LastHour)
 	p.latest[g.UUID] = s
 	p.all = append(p.all, s)
 }

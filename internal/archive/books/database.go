@@ -143,12 +143,20 @@ func (d *database) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 // Rows implements [Source].
 func (d *database) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
 	return sequence(func(each func(Row) error) error {
-		fields := slices.DeleteFunc(slices.Clone(of.gpuFields()), func(f table.Field[table.GPU]) bool { return d.lacks(table.GPUHours, f.Name) })
-		names := namesOf(fields)
-		s := sqldb.SQL("select " + strings.Join(names, ", ") + " from {gpu_hours}").Join(of.where()).Add(" order by hour, first_seen")
-		return d.rows(ctx, s, columnsOf(table.GPUHours, names), func(row []table.Cell) error {
-			return each(Row{GPU: scan(fields, row)})
-		})
+		if of.Places {
+			return d.places(ctx, of, each)
+		}
+		return d.gpus(ctx, of, each)
+	})
+}
+
+// gpus calls each for every row of hours.
+func (d *database) gpus(ctx context.Context, of Query, each func(Row) error) error {
+	fields := slices.DeleteFunc(slices.Clone(of.gpuFields()), func(f table.Field[table.GPU]) bool { return d.lacks(table.GPUHours, f.Name) })
+	names := namesOf(fields)
+	s := sqldb.SQL("select " + strings.Join(names, ", ") + " from {gpu_hours}").Join(of.where()).Add(" order by hour, first_seen")
+	return d.rows(ctx, s, columnsOf(table.GPUHours, names), func(row []table.Cell) error {
+		return each(Row{GPU: scan(fields, row)})
 	})
 }
 

@@ -81,6 +81,68 @@ func (s span) where() *sqldb.Statement {
 	return sqldb.SQL(" where hour >= ? and hour < ?", s.from, s.until)
 }
 
+// places calls each for the places of GPUs. In whole days a row covers consecutive hours in a place.
+// GPUs that are in several clusters in these days are read by hour, because the sums of different
+// clusters do not contain the order of their hours.
+func (d *database) places(ctx context.Context, of Query, each func(Row) error) error {
+	of.By = nil
+	parts, err := d.spans(ctx, of, table.GPUDays)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		in := of
+		in.From, in.Until = part.from, part.until
+		if part.daily {
+			several, err := d.inSeveral(ctx, of, part)
+			if err != nil {
+				return err
+			}
+			if err := d.placesOfDays(ctx, of.condition(part), several, each); err != nil {
+				return err
+			}
+			if len(several) == 0 {
+				continue
+			}
+			in.Where = maps.Clone(of.Where)
+			if in.Where == nil {
+				in.Where = make(map[string][]string)
+			}
+			in.Where["uuid"] = several
+		}
+		if err := d.gpus(ctx, in, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inSeveral returns the UUIDs of the GPUs that are in several clusters in a part of whole days.
+func (d *database) inSeveral(ctx context.Context, of Query, part span) (uuids []string, err error) {
+	s := sqldb.SQL("select uuid from {gpu_days}").Join(of.condition(part)).Add(" group by uuid having count(distinct cluster) > 1")
+	err = d.rows(ctx, s, columnsOf(table.GPUDays, []string{"uuid"}), func(row []table.Cell) error {
+		uuids = append(uuids, row[0].Text)
+		return nil
+	})
+	return uuids, err
+}
+
+// placesOfDays calls each for the rows of days that meet a condition, except the rows of some GPUs.
+func (d *database) placesOfDays(ctx context.Context, where *sqldb.Statement, except []string, each func(Row) error) error {
+	names := namesOf(table.PlaceFields)
+	names[slices.Index(names, hourColumn)] = "first_hour"
+	names = append(names, "last_hour")
+	s := sqldb.SQL("select " + strings.Join(names, ", ") + " from {gpu_days}").Join(where)
+	if len(except) > 0 {
+		s.Add(" and uuid not in (?)", except)
+	}
+	s.Add(" order by first_hour, first_seen")
+	return d.rows(ctx, s, columnsOf(table.GPUDays, names), func(row []table.Cell) error {
+		last := len(row) - 1
+		return each(Row{GPU: scan(table.PlaceFields, row), LastHour: row[last].Time()})
+	})
+}
+
 // Daily is a source that keeps sums of days. For long periods it reads them instead of hours.
 type Daily interface {
 	// WrongDays returns the whole days of a period with stored sums that differ from the sums of

@@ -2,6 +2,7 @@ package books_test
 
 import (
 	"database/sql"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -19,8 +20,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestDays compares the statements and boards of random times from the sums of days in a database
-// with the statements and boards from files, which have hours only. The database lacks the hours of
+// TestDays compares the statements, boards and places of random times from the sums of days in a
+// database with the statements, boards and places from files, which have hours only. The database lacks the hours of
 // whole days, so the sums are read.
 func TestDays(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
@@ -63,12 +64,21 @@ func TestDays(t *testing.T) {
 		for _, read := range []func(s books.Source) any{
 			func(s books.Source) any { st, err := s.Statement(t.Context(), of); check(t, err); return st.Charges },
 			func(s books.Source) any { return boards(t, s, of) },
+			func(s books.Source) any { return places(t, s, of) },
 		} {
 			if diff := cmp.Diff(read(from), read(in)); diff != "" {
 				t.Fatalf("%+v (-hours +days):\n%s", of, diff)
 			}
 		}
 		check(t, in.Close())
+	}
+	of := books.Query{From: begin, Until: begin.AddDate(0, 0, 3)}
+	in, err := books.OpenSQLite(t.Context(), lose(t, file, of))
+	check(t, err)
+	defer func() { check(t, in.Close()) }()
+	of.By = []string{"hour"} // which places do not depend on
+	if diff := cmp.Diff(places(t, from, of), places(t, in, of)); diff != "" {
+		t.Errorf("places (-hours +days):\n%s", diff)
 	}
 }
 
@@ -167,6 +177,26 @@ func boards(t *testing.T, s books.Source, of books.Query) map[books.Board]int {
 		hours := b.Hours
 		b.Hours = 0
 		all[b] += hours
+	}
+	return all
+}
+
+// places returns the hours of each GPU with scrapes in its places, and the number of scrapes.
+func places(t *testing.T, s books.Source, of books.Query) map[string][]time.Time {
+	t.Helper()
+	of.Places = true
+	scrapes, all := make(map[string]int64), make(map[string][]time.Time)
+	for row, err := range s.Rows(t.Context(), of) {
+		check(t, err)
+		g, hour, n := row.GPU, row.Hour, row.Scrapes
+		g.Hour, g.First, g.Last, g.Scrapes = time.Time{}, time.Time{}, time.Time{}, 0
+		place := fmt.Sprint(g)
+		for scrapes[place] += n; n > 0 && (hour.Equal(row.Hour) || !hour.After(row.LastHour)); hour = hour.Add(time.Hour) {
+			all[place] = append(all[place], hour.UTC())
+		}
+	}
+	for place, n := range scrapes {
+		all[place] = append(all[place], time.Unix(n, 0))
 	}
 	return all
 }

@@ -150,7 +150,7 @@ func rowsOf(of Query, hours []foldedHour) (all []Row) {
 	for _, h := range hours {
 		for _, g := range h.GPUs {
 			if g.Cluster, g.Hour = h.Cluster, h.Start; of.matchesGPU(&g) {
-				all = append(all, Row{g, h.refused})
+				all = append(all, Row{GPU: g, Refused: h.refused})
 			}
 		}
 	}

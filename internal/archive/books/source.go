@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
@@ -16,6 +17,8 @@ type Source interface {
 	// Statement returns the charges of a period with the hours that they come from.
 	Statement(ctx context.Context, of Query) (*Statement, error)
 	// Rows are the GPUs of every filed hour, in the order of the hours. A GPU in two places has two rows.
+	// If the query selects places, a row may cover several hours, and only the rows of each GPU are
+	// in the order of their first hours.
 	Rows(ctx context.Context, of Query) iter.Seq2[Row, error]
 	// Hours are the filed hours in their order, without their energy.
 	Hours(ctx context.Context, of Query) iter.Seq2[Hour, error]
@@ -57,6 +60,8 @@ type Statement struct {
 // Row is a GPU in an hour.
 type Row struct {
 	table.GPU
+	// LastHour is the last of the consecutive hours that the row covers, zero for a row of one hour.
+	LastHour time.Time
 	// Refused contains the boards with impossible records in the hour. If there are any, the row
 	// has no amounts.
 	Refused fold.BoardErrors
