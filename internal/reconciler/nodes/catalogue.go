@@ -98,7 +98,7 @@ var labelCatalogue = []metric.Label{
 	{Name: "machine", Help: "Machine name of the provider, from the provider id (AWS, GCP, Azure, OCI, and ids that are UUIDs or long numbers); else the system UUID, because names of Nodes and virtual machines (k3s, KubeVirt) are used again."},
 	{Name: "system_uuid", Help: "System UUID of the machine, as reported by its kubelet."},
 	{
-		Name: "condition", Help: "Whether an exporter is ready and responded to the last request; `unread` until the first one. A pod that names a DaemonSet of `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",
+		Name: "condition", Help: "Whether an exporter is ready and responded to the last request; `unread` until the first one, and on a Node without a known GPU. A pod that names a DaemonSet of `--exporter.daemonsets` as its owner with another UID is `not_owned` and ignored.",
 		Values: []string{conditionAnswering, conditionFailing, conditionUnread, conditionNotReady, conditionNotOwned}, Complete: true,
 	},
 	{Name: "state", Help: "State of an inventory. In the last six states nothing is written.", Values: states(), Complete: true},

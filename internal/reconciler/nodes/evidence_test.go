@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -127,9 +128,15 @@ func TestForgedExporter(t *testing.T) {
 				w.setSerial(node, "real-1")
 				w.setHealth(node, health.Return, "64")
 			}
-			_, stop := w.lead()
+			trm, stop := w.lead()
 			defer stop()
 			w.wait(15 * time.Minute)
+			if got := w.readSince(time.Time{}); !slices.Equal(got, []string{"real"}) {
+				t.Errorf("read the exporters of %v, want only the exporter of the Node with GPUs", got)
+			}
+			if got := trm.fleet.census(); got[conditionAnswering] != 1 || got[conditionUnread] != 2 {
+				t.Errorf("exporters by condition: %v, want 1 answering and 2 unread", got)
+			}
 			if got := w.labels("victim"); len(got) > 0 {
 				t.Errorf("labels of the Node without GPUs: %v", got)
 			}

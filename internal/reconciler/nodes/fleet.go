@@ -162,6 +162,15 @@ func (f *fleet) tried(name cache.ObjectName, err error) bool {
 	return failed != (err != nil)
 }
 
+// skipped records that an exporter is not read.
+func (f *fleet) skipped(name cache.ObjectName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked(name)
+	delete(f.read, name)
+	delete(f.failing, name)
+}
+
 func (f *fleet) asked(name cache.ObjectName) {
 	if _, ok := f.unread[name]; !ok {
 		return

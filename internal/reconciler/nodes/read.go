@@ -89,6 +89,10 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 		t.fleet.tried(name, nil) // it is read when it becomes ready
 		return true
 	}
+	if n := t.node(target.Node); n == nil || !t.hasGPU(n) {
+		t.skip(name, target.Node, n != nil)
+		return true
+	}
 	if t.readRate.Wait(ctx) != nil {
 		return true // the term ends
 	}
@@ -109,6 +113,15 @@ func (t *term) read(ctx context.Context, name cache.ObjectName) bool {
 	}
 	t.reads.AddAfter(name, again)
 	return true
+}
+
+// skip leaves an exporter unread: its Node is unknown or has no known GPU, so the pod may be forged. The
+// registration of the Node, or a GPU that becomes known, queues the exporter; the expected inventory has no event.
+func (t *term) skip(name cache.ObjectName, node string, registered bool) {
+	t.fleet.skipped(name)
+	if registered {
+		t.reads.AddAfter(name, t.ignore(node))
+	}
 }
 
 // report validates the page of an exporter, and returns the time until it is read again.

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -56,6 +57,8 @@ func (w *world) reading() (trm *term, add func(node string, hangs bool)) {
 	return trm, func(node string, hangs bool) {
 		w.setSerial(node, node)
 		w.setHealth(node, health.OK, "")
+		kept, err := w.opts.keep(gpuNode(node, "uid"))
+		w.check(errors.Join(err, trm.nodes.GetStore().Add(kept)))
 		w.mu.Lock()
 		w.hangs[node] = hangs
 		w.mu.Unlock()
