@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,13 +13,20 @@ var ErrVersion = errors.New("unknown version")
 // maxGPUs is higher than the number of GPUs in any machine. Pages with more are rejected.
 const maxGPUs = 64
 
+// list has one place more than the limit. The decoder discards the elements that follow, without
+// memory for them: a few megabytes of empty GPUs would need a hundred times their size.
+type list [maxGPUs + 1]*struct {
+	GPU
+	MIG struct{} `json:"mig"` // hides the field of GPU
+}
+
 // Decode reads one page and rejects trailing data. It omits the partitions of the GPUs (MIG), which
 // are not identity. The caller limits the length of r; the result needs little more memory than r,
 // independent of the content.
 func Decode(r io.Reader) (Page, error) {
 	var p struct {
 		Page
-		GPUs gpus `json:"gpus"`
+		GPUs *list `json:"gpus"`
 	}
 	d := json.NewDecoder(r)
 	if err := d.Decode(&p); err != nil {
@@ -35,34 +41,28 @@ func Decode(r io.Reader) (Page, error) {
 	if p.GPUs == nil {
 		return Page{}, errors.New("decode inventory: the list of GPUs is missing (an empty list is valid)")
 	}
-	p.Page.GPUs = p.GPUs
+	if p.GPUs[maxGPUs] != nil {
+		return Page{}, fmt.Errorf("decode inventory: more than %d GPUs", maxGPUs)
+	}
+	p.Page.GPUs = p.GPUs.present()
 	return p.Page, nil
 }
 
-// gpus is a list of GPUs that stops decoding at the limit, because a few megabytes of empty GPUs
-// would need a hundred times their size in memory.
-type gpus []GPU
-
-func (l *gpus) UnmarshalJSON(text []byte) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	if start, err := d.Token(); err != nil || start != json.Delim('[') {
-		return errors.New("the GPUs are not a list")
+// present returns the elements of the page, without null.
+func (l *list) present() []GPU {
+	n := 0
+	for _, g := range l {
+		if g != nil {
+			n++
+		}
 	}
-	*l = gpus{}
-	for d.More() {
-		if len(*l) == maxGPUs {
-			return fmt.Errorf("more than %d GPUs", maxGPUs)
+	gpus := make([]GPU, 0, n)
+	for _, g := range l {
+		if g != nil {
+			gpus = append(gpus, g.GPU)
 		}
-		var g struct {
-			GPU
-			MIG struct{} `json:"mig"` // hides the field of GPU
-		}
-		if err := d.Decode(&g); err != nil {
-			return err
-		}
-		*l = append(*l, g.GPU)
 	}
-	return nil
+	return gpus
 }
 
 // Contradiction returns an error for a page that cannot be true. Two GPUs with the same serial

@@ -154,3 +154,22 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkDecode measures the page of a node of 8 GPUs.
+func BenchmarkDecode(b *testing.B) {
+	s := snapshot()
+	for len(s.GPUs) < 8 {
+		s.GPUs = append(s.GPUs, s.GPUs[0])
+	}
+	text, err := json.Marshal(inventory.New(s))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := inventory.Decode(bytes.NewReader(text)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
