@@ -284,8 +284,7 @@ e2e-dashboards: build
 
 .PHONY: bench-reconciler
 bench-reconciler: # run the reconciler on a cluster of 5,000 nodes; takes half an hour
-	@servers=$$($(SERVERS)); GPULEDGER_E2E_SERVERS=$$servers \
-		go test -tags e2e -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
+	@$(IN_SERVERS) $(E2E) -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
 
 .PHONY: bench-queries
 bench-queries: archive # time the history queries and the commands over 90 days of 8,000 GPUs on two processors
