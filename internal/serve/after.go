@@ -3,6 +3,7 @@ package serve
 import (
 	"compress/gzip"
 	"io"
+	"maps"
 	"net/http"
 
 	"github.com/prometheus/common/expfmt"
@@ -12,7 +13,7 @@ import (
 // (RFC 1952, section 2.2).
 func after(write func(io.Writer) error, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if expfmt.NegotiateIncludingOpenMetrics(r.Header).FormatType() == expfmt.TypeProtoDelim {
+		if expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...).FormatType() == expfmt.TypeProtoDelim {
 			r = r.Clone(r.Context())
 			r.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
 		}
@@ -23,9 +24,7 @@ func after(write func(io.Writer) error, handler http.Handler) http.Handler {
 			rest.send(w)
 			return
 		}
-		for name, values := range rest.header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), rest.header)
 		if rest.header.Get("Content-Encoding") == "gzip" {
 			z := gzip.NewWriter(w)
 			_ = write(z) // an error means that the client has gone
