@@ -673,9 +673,11 @@ static void field_value(struct call *c, nvmlFieldValue_t *v)
     report(c, v->nvmlReturn);
 }
 
-/* Returns the record of the GPU's health with a key, or NULL. A GPU may have several. */
+/* Returns the record of the GPU's health with a key, or NULL. A GPU may have several, a lost GPU has none. */
 static const struct record *health(const struct call *c, const char *key)
 {
+    if (!c->gpu)
+        return NULL;
     struct record *r = next("health", NULL);
     while (r && !(is(r, "gpu", get(c->gpu, "uuid")) && get(r, key)))
         r = next("health", r);

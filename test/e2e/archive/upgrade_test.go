@@ -206,9 +206,8 @@ func TestUpgradeEvents(t *testing.T) {
 				"select detail::json->>'exit_code' from events where event = 'failure' and " + of:                                            {"137"},
 				"select distinct object::json->'spec'->'containers'->0->'resources'->'limits'->>'nvidia.com/gpu' from snapshots where " + of: {"8"},
 			} {
-				if diff := cmp.Diff(want, query.rows(t, text)); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", text, diff)
-				}
+				// Snapshots are filed after the events that [reconciler.awaitFiled] waits for.
+				await(t, func() string { return cmp.Diff(want, query.rows(t, text)) })
 			}
 		})
 	}
