@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// upstreamFields are the fields in etc/default-counters.csv of NVIDIA/dcgm-exporter 4.8.2, by type: those that the file
-// enables, and those that it has as comments.
+// upstreamFields are the fields in etc/default-counters.csv of NVIDIA/dcgm-exporter 4.8.2, by type: enabled fields, and fields
+// in comments.
 var upstreamFields = map[collector.FieldType]struct{ enabled, disabled string }{
 	collector.FieldGauge: {enabled: `
 FI_DEV_SM_CLOCK FI_DEV_MEM_CLOCK FI_DEV_MEMORY_TEMP FI_DEV_GPU_TEMP FI_DEV_POWER_USAGE FI_PROF_PCIE_TX_BYTES
@@ -42,10 +42,10 @@ FI_DEV_POWER_INFOROM_VER FI_DEV_INFOROM_IMAGE_VER FI_DEV_VBIOS_VERSION`},
 func TestDCGMFields(t *testing.T) {
 	want := make(map[string]collector.DCGMField)
 	for kind, names := range upstreamFields {
-		for _, name := range strings.Fields(names.enabled) {
+		for _, name := range strings.FieldsSeq(names.enabled) {
 			want["DCGM_"+name] = collector.DCGMField{Name: "DCGM_" + name, Type: kind, Default: true}
 		}
-		for _, name := range strings.Fields(names.disabled) {
+		for _, name := range strings.FieldsSeq(names.disabled) {
 			want["DCGM_"+name] = collector.DCGMField{Name: "DCGM_" + name, Type: kind}
 		}
 	}

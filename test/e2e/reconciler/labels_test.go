@@ -178,7 +178,7 @@ func TestDeletedNode(t *testing.T) {
 	stays.awaitLabels(serials("2"))
 	check(t, world.Client.CoreV1().Nodes().Delete(t.Context(), "gone", meta.DeleteOptions{}))
 	gone.serves(page("gone", boards("3")...)) // there is something to write
-	stays.awaitReads(t, 4) // the exporter of an unknown Node is not read
+	stays.awaitReads(t, 4)                    // the exporter of an unknown Node is not read
 	if gone.object() != nil {
 		t.Error("the Node is there again")
 	}
