@@ -42,10 +42,10 @@ FI_DEV_POWER_INFOROM_VER FI_DEV_INFOROM_IMAGE_VER FI_DEV_VBIOS_VERSION`},
 func TestDCGMFields(t *testing.T) {
 	want := make(map[string]collector.DCGMField)
 	for kind, names := range upstreamFields {
-		for _, name := range strings.FieldsSeq(names.enabled) {
+		for name := range strings.FieldsSeq(names.enabled) {
 			want["DCGM_"+name] = collector.DCGMField{Name: "DCGM_" + name, Type: kind, Default: true}
 		}
-		for _, name := range strings.FieldsSeq(names.disabled) {
+		for name := range strings.FieldsSeq(names.disabled) {
 			want["DCGM_"+name] = collector.DCGMField{Name: "DCGM_" + name, Type: kind}
 		}
 	}
