@@ -2,6 +2,7 @@ package nvml_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,6 +36,40 @@ func TestCallHangs(t *testing.T) {
 			d.readOn(s, call.gpu)
 			d.healed()
 			checkEight(t, "healed again", gputest.Eventually(t, s, "it answers again", complete), none, nothing)
+		})
+	}
+}
+
+// TestLostInCall loses one GPU of eight in the middle of each call. The seven others are still read, and all eight after
+// the GPU returned.
+func TestLostInCall(t *testing.T) {
+	for name, call := range calls {
+		if call.gpu == none {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			clock := gputest.NewClock()
+			d := newDriver(t, eight())
+			uuid := d.node.GPUs[call.gpu].Device.UUID
+			d.add("health\tgpu=%s\tsram_threshold=0\tbanks_max=1", uuid)
+			healthy := d.lines
+			s := d.open(clock.Now)
+			if call.later != nil {
+				gputest.Eventually(t, s, "it answers", complete)
+				clock.Advance(pauseOf(name))
+			}
+			d.fault(uuid, name, "hang")
+			d.readOn(s, call.gpu)
+			d.node.GPUs[call.gpu].Lost, d.lines = true, healthy
+			d.write()
+			const isLost = "\t15\t" // NVML_ERROR_GPU_IS_LOST
+			gputest.Eventually(t, s, "the call returns", func(gpu.Report, error) bool { return strings.Contains(d.log(), isLost) })
+			d.node.GPUs[call.gpu].Lost = false
+			d.write()
+			gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool {
+				clock.Advance(time.Second)
+				return complete(r, err)
+			})
 		})
 	}
 }
