@@ -24,12 +24,12 @@ type DCGMField struct {
 	NVML, Why string
 
 	value fieldValue
-	text  func(gpu.Driver, *gpu.GPU) string
+	text  fieldText
 }
 
 // The reasons why fields are not read from NVML.
 const (
-	ofDCGMExporter = "computed by dcgm-exporter over a window of its own; not served"
+	ofDCGMExporter = "computed by dcgm-exporter over a window; not served"
 	needsGPM       = "profiling: host engine"
 	notRead        = "not read by gpuledger: host engine"
 )

@@ -13,6 +13,9 @@ import (
 type FieldSelection struct {
 	Metrics []gpu.PageField
 	Labels  []string
+
+	values []fieldValue // of Metrics
+	texts  []fieldText  // of Labels
 }
 
 // DefaultSelection returns the fields of dcgm-exporter's default-counters.csv that NVML has.
@@ -27,26 +30,19 @@ func DefaultSelection() (s FieldSelection) {
 
 // Add adds a field, and reports whether NVML has it.
 func (c *FieldSelection) Add(name, help string, kind FieldType) bool {
-	f := dcgmField(name)
-	switch {
-	case f == nil:
+	i := slices.IndexFunc(DCGMFields, func(f DCGMField) bool { return f.Name == name })
+	if i < 0 {
 		return false
+	}
+	switch f := &DCGMFields[i]; {
 	case kind == FieldLabel && f.text != nil:
-		c.Labels = append(c.Labels, name)
+		c.Labels, c.texts = append(c.Labels, name), append(c.texts, f.text)
 	case kind != FieldLabel && f.value != nil:
-		c.Metrics = append(c.Metrics, gpu.PageField{Name: name, Help: help, Counter: kind == FieldCounter})
+		c.Metrics, c.values = append(c.Metrics, gpu.PageField{Name: name, Help: help, Counter: kind == FieldCounter}), append(c.values, f.value)
 	default:
 		return false
 	}
 	return true
-}
-
-func dcgmField(name string) *DCGMField {
-	i := slices.IndexFunc(DCGMFields, func(f DCGMField) bool { return f.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &DCGMFields[i]
 }
 
 // NewNVMLFields returns a collector of the field page with values that the snapshot has from NVML.
@@ -83,28 +79,31 @@ func (c FieldSelection) page(s *gpu.Snapshot) *gpu.FieldPage {
 			continue
 		}
 		row := gpu.FieldRow{UUID: g.UUID}
-		for _, f := range c.Metrics {
-			row.Values = append(row.Values, dcgmField(f.Name).of(g))
+		for _, value := range c.values {
+			row.Values = append(row.Values, value.of(g))
 		}
-		for _, name := range c.Labels {
-			row.Labels = append(row.Labels, dcgmField(name).text(driver, g))
+		for _, text := range c.texts {
+			row.Labels = append(row.Labels, text(driver, g))
 		}
 		page.Rows = append(page.Rows, row)
 	}
 	return page
 }
 
+// fieldValue returns the value of a field of a GPU in the unit of DCGM.
+type fieldValue func(*gpu.GPU) (float64, bool)
+
+// fieldText returns the value of a field that is a label.
+type fieldText func(gpu.Driver, *gpu.GPU) string
+
 // of returns the value of a GPU, nil if it has none.
-func (f *DCGMField) of(g *gpu.GPU) *float64 {
-	v, ok := f.value(g)
+func (f fieldValue) of(g *gpu.GPU) *float64 {
+	v, ok := f(g)
 	if !ok {
 		return nil
 	}
 	return &v
 }
-
-// fieldValue returns the value of a field of a GPU in the unit of DCGM.
-type fieldValue func(*gpu.GPU) (float64, bool)
 
 // ofReading returns a value of the latest reading.
 func ofReading(value func(*gpu.Reading) (float64, bool)) fieldValue {

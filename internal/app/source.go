@@ -97,7 +97,13 @@ func (c *Config) validateSource() error {
 			return fmt.Errorf("--dcgm.address=%s: %w", c.DCGM.Address, err)
 		}
 	}
-	return c.DCGM.readFields()
+	if err := c.DCGM.readFields(); err != nil {
+		return err
+	}
+	if c.DCGM.byNVML {
+		c.DCGM.selectFields()
+	}
+	return nil
 }
 
 // validatePage checks the source of the field page.
@@ -117,7 +123,7 @@ func (d *DCGM) validatePage() error {
 	return nil
 }
 
-// selectFields selects the fields of the file that NVML has, or the default ones without a file.
+// selectFields selects the fields of the file that NVML has, or without a file the default fields.
 func (d *DCGM) selectFields() {
 	if d.Fields == "" {
 		d.selected = collector.DefaultSelection()
@@ -142,9 +148,6 @@ func (d *DCGM) page(latest func() *gpu.Snapshot) *collector.Fields {
 // readFields reads the field file. Invalid rows are logged at start and do not affect the
 // others.
 func (d *DCGM) readFields() error {
-	if d.byNVML {
-		defer d.selectFields()
-	}
 	if d.Fields == "" {
 		return nil
 	}
