@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Every process on an AMD GPU has an open file of its render node. The description of the file in
-// /proc/<pid>/fdinfo has the busy time of graphics (Linux, drm-usage-stats); amdkfd's work is not in it.
+// Every process on an AMD GPU has an open file of its render node. /proc/<pid>/fdinfo describes the file
+// with the busy time of graphics (Linux, drm-usage-stats), without the busy time of compute.
 
 // firstFile is the number of the first open file of a process.
 const firstFile = 8

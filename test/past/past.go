@@ -128,8 +128,7 @@ func (b *builder) node(n *Node, seed uint64) error {
 	return nil
 }
 
-// owners adds the series that name workloads and teams, which the reconciler and kube-state-metrics have in a
-// cluster.
+// owners adds the series of the reconciler and kube-state-metrics that name workloads and teams.
 func (b *builder) owners() {
 	namespaces := make(map[[2]string]bool)
 	for p, s := range b.pods {

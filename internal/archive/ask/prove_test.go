@@ -156,7 +156,7 @@ func TestProve(t *testing.T) {
 	}
 }
 
-// TestNegativeRest checks that filed rows that charge more than the boards used fail, although they add up to the boards.
+// TestNegativeRest checks that filed rows fail if they charge more energy than the boards used, even if their sums equal the energy of the boards.
 func TestNegativeRest(t *testing.T) {
 	folder := fileUses(t, map[time.Time][]use{october: {{"ml", 1, 1}, {"", 1, 0}}, october.Add(time.Hour): {{"ml", 5, 1}, {"", -4, 0}}, october.Add(2 * time.Hour): {{"", 9, 0}}})
 	args := []string{"--books=" + folder, "--from=2026-10-01", "--to=2026-10-01T03"}

@@ -150,8 +150,8 @@ type exporter struct {
 	pod  *pod
 }
 
-// exporters returns the exporters on a Node, and the DaemonSets without one there, the exporter's
-// own DaemonSet first.
+// exporters returns the exporters on a Node, and the DaemonSets that have no exporter there. The DaemonSet
+// of the standalone exporter is first.
 func (c *Cluster) exporters(n *node) (present []exporter, absent []*host) {
 	for i := range c.hosts {
 		h := &c.hosts[i]

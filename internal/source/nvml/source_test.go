@@ -425,8 +425,8 @@ func TestMemoryOfAnOldGPU(t *testing.T) {
 	gputest.Check(t, gputest.Read(t, d.open(gputest.NewClock().Now)), n)
 }
 
-// TestSharedMemory reads a GPU without its own memory, beside one whose memory cannot be read for a
-// while.
+// TestSharedMemory reads two GPUs: a GPU that shares the machine's memory, and a GPU with memory that
+// cannot be read for a while.
 func TestSharedMemory(t *testing.T) {
 	n := pair()
 	for i := range n.GPUs {

@@ -248,8 +248,8 @@ func TestCustomOwners(t *testing.T) {
 	}
 }
 
-// TestQueue checks the queues of a Job of Kueue, whose LocalQueue is created after the reconciler's start, with
-// the shipped role and both versions of LocalQueues.
+// TestQueue checks the queues of a Kueue Job with the shipped role and both versions of LocalQueues. The
+// LocalQueue is created after the reconciler started.
 func TestQueue(t *testing.T) {
 	stop := must(world.StartControllers("job-controller"))(t)
 	t.Cleanup(stop)
