@@ -5,6 +5,7 @@ import "testing"
 // OpenFor opens a group that ends with a test, and prints the logs if the test failed.
 func OpenFor(t testing.TB) *Group {
 	t.Helper()
+	t.TempDir() // The test's folders are removed after this function's cleanup: a program that runs writes into them.
 	g, err := Open("test")
 	if err != nil {
 		t.Fatal(err)
