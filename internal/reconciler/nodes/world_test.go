@@ -37,12 +37,15 @@ type world struct {
 	logs *strings.Builder
 	// lease is the record of the change budget.
 	lease lease
+	// listPodsAfter is the time until the pods are listed in a term.
+	listPodsAfter time.Duration
 
 	mu     sync.Mutex
 	pages  map[string]inventory.Page // by Node
 	health map[string]health.Page    // by Node
 	hangs  map[string]bool           // Nodes whose exporters do not respond
 	read   map[string]time.Time      // when a page was last returned, by Node
+	reads  int
 }
 
 var worldDaemonSet = exporter.DaemonSet{Namespace: "gpuledger", Name: "gpuledger"}
@@ -157,6 +160,7 @@ func (w *world) Read(ctx context.Context, t exporter.Target) (inventory.Page, er
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.read[t.Node] = page.Time
+	w.reads++
 	return page, nil
 }
 
@@ -214,7 +218,10 @@ func (w *world) lead() (*term, func()) {
 	trm := w.term(pods)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { pods.RunWithContext(ctx) })
+	running.Go(func() {
+		<-time.After(w.listPodsAfter)
+		pods.RunWithContext(ctx)
+	})
 	running.Go(func() {
 		if err := trm.run(ctx); err != nil {
 			w.t.Error(err)

@@ -28,6 +28,8 @@ type Budget struct {
 	// repeatedly leaves the rest to others.
 	approved int
 	granted  map[string]spending
+	// expires is the Unix time before which no spending expires.
+	expires int64
 }
 
 // spending contains the changes of one Node since its first change.
@@ -49,9 +51,7 @@ func NewBudget() *Budget {
 // Take reports whether a change of a Node is within the budget of a fleet of this size.
 // Repeating a change is free: its write may have failed.
 func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
-	expired := func(_ string, s spending) bool { return s.expired(now) }
-	maps.DeleteFunc(b.spent, expired)
-	maps.DeleteFunc(b.granted, expired)
+	b.sweep(now)
 	last := digest(change)
 	s, known := b.spent[node]
 	g, granted := b.granted[node]
@@ -72,6 +72,22 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	return false
 }
 
+// sweep removes expired spendings. It looks at all of them only if one has expired: an approved change of a whole fleet
+// has one for each Node.
+func (b *Budget) sweep(now time.Time) {
+	if now.Unix() < b.expires {
+		return
+	}
+	first := now.Unix()
+	for _, list := range []map[string]spending{b.spent, b.granted} {
+		maps.DeleteFunc(list, func(_ string, s spending) bool { return s.expired(now) })
+		for _, s := range list {
+			first = min(first, s.Since)
+		}
+	}
+	b.expires = first + int64(budgetWindow/time.Second)
+}
+
 // Approve adds changes beyond the limit.
 func (b *Budget) Approve(changes int) { b.approved += changes }
 
@@ -85,7 +101,7 @@ func (b *Budget) UnmarshalText(text []byte) error {
 		return fmt.Errorf("decode used budget: %w", err)
 	}
 	if spent != nil {
-		b.spent = spent
+		b.spent, b.expires = spent, 0
 	}
 	return nil
 }

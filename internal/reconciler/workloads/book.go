@@ -62,7 +62,7 @@ func newBook(render *renderer, retention time.Duration, traced func(reference)) 
 		users:  make(map[claimKey]entries),
 		gone:   make(map[claimKey]bool),
 		owners: make(map[reference]*owner),
-		queues: clusterQueues{of: make(map[localQueue]string)},
+		queues: clusterQueues{of: make(map[localQueue]string), stale: make(map[string]bool)},
 		lives:  make(map[reference]*life),
 	}
 }

@@ -31,10 +31,11 @@ type localQueue struct{ namespace, name string }
 // clusterQueues contains the ClusterQueues of LocalQueues. A deleted LocalQueue remains until the end
 // of the term, because its pods may still run.
 type clusterQueues struct {
-	of     map[localQueue]string
-	listed bool // whether all LocalQueues were put
+	of map[localQueue]string
 	// labelled is set if the labels of pods decide, because LocalQueues cannot be read.
 	labelled bool
+	// stale contains the namespaces with a changed LocalQueue, whose pods must be rendered again.
+	stale map[string]bool
 }
 
 // resolve returns a queue with the ClusterQueue of its LocalQueue. The label of a pod does not
@@ -51,8 +52,8 @@ func (c *clusterQueues) resolve(namespace string, q queue) queue {
 	return q
 }
 
-// putLocalQueue stores the ClusterQueue of a LocalQueue. Before all LocalQueues were listed, no series
-// are rendered.
+// putLocalQueue stores the ClusterQueue of a LocalQueue. The next page has it: rendering at once would look at all pods for
+// each LocalQueue.
 func (b *book) putLocalQueue(of localQueue, cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,26 +61,33 @@ func (b *book) putLocalQueue(of localQueue, cluster string) {
 		return // Kueue updates the status with each workload
 	}
 	b.queues.of[of] = cluster
-	if b.queues.listed {
-		b.showPods(of.namespace)
+	b.queues.stale[of.namespace] = true
+}
+
+// setLabelled stores whether the labels of pods decide, because LocalQueues cannot be read.
+func (b *book) setLabelled(labelled bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.queues.labelled == labelled {
+		return
+	}
+	b.queues.labelled = labelled
+	for _, e := range b.pods {
+		b.queues.stale[e.pod.namespace] = true
 	}
 }
 
-// setQueues stores whether the LocalQueues are listed, else the labels of pods decide.
-func (b *book) setQueues(listed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.queues.listed, b.queues.labelled = listed, !listed
-	b.showPods(metav1.NamespaceAll)
-}
-
-// showPods renders the series of all pods in a namespace again.
-func (b *book) showPods(namespace string) {
+// showStale renders the series of pods with another queue again.
+func (b *book) showStale() {
+	if len(b.queues.stale) == 0 {
+		return
+	}
 	for _, e := range b.pods {
-		if e.samples != nil && (namespace == metav1.NamespaceAll || e.pod.namespace == namespace) {
+		if e.samples != nil && b.queues.stale[e.pod.namespace] {
 			b.show(e)
 		}
 	}
+	clear(b.queues.stale)
 }
 
 // followLocalQueues puts every LocalQueue of Kueue into the book, once the API server serves them.
@@ -105,7 +113,7 @@ func (w *Workloads) followLocalQueues(ctx context.Context, c Cluster, b *book) e
 	g.Go(func() { informer.RunWithContext(ctx) })
 	select {
 	case <-registration.HasSyncedChecker().Done():
-		b.setQueues(true)
+		b.setLabelled(false)
 	case <-ctx.Done():
 	}
 	g.Wait()
@@ -133,7 +141,7 @@ func (w *Workloads) mayList(ctx context.Context, c Cluster, of schema.GroupVersi
 			return true // the informer retries after other errors
 		case !logged:
 			w.log.Warn("cannot list local queues of Kueue: the cluster queue of a pod is its label, which its creator can set", "err", err)
-			b.setQueues(false)
+			b.setLabelled(true)
 		}
 		select {
 		case <-ctx.Done():

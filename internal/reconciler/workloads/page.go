@@ -40,6 +40,7 @@ func (b *book) page() *page {
 	if !b.listed {
 		return pg
 	}
+	b.showStale()
 	pg.samples[podInfo] = make([]sample, 0, len(b.pods))
 	pg.samples[podRequests] = make([]sample, 0, len(b.pods))
 	for _, e := range b.pods {

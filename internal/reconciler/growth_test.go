@@ -1,0 +1,110 @@
+//go:build realtime
+
+package reconciler_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	// growthSize is the smaller number of Nodes and pods.
+	growthSize = 200
+	// maxGrowth is the maximum ratio of the executions of a statement for twice as many Nodes and pods. Work for each
+	// Node and pod has 2, sorting a little more, and work for each pair 4.
+	maxGrowth = 2.5
+)
+
+// TestGrowth checks that no statement of the reconciler does work for each pair of Nodes or pods. It runs a test with a
+// simulated clock for a number of Nodes or pods and for twice as many, and compares the executions of each statement,
+// which the compiler counts. It measures no time.
+func TestGrowth(t *testing.T) {
+	for _, tt := range []struct{ name, folder, test string }{
+		{"nodes", "nodes", "TestLargeFleet"},
+		{"pods", "workloads", "TestManyPods"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			binary := counting(t, tt.folder)
+			once := executions(t, binary, tt.test, "-size="+strconv.Itoa(growthSize))
+			twice := executions(t, binary, tt.test, "-size="+strconv.Itoa(2*growthSize))
+			compared := 0
+			for at, n := range twice {
+				if once[at] >= growthSize {
+					compared++
+				}
+				if float64(n) > maxGrowth*float64(once[at])+growthSize {
+					t.Errorf("%s ran %d times with %d %s, and %d times with %d", at, once[at], growthSize, tt.name, n, 2*growthSize)
+				}
+			}
+			t.Logf("%d statements depend on the number of %s", compared, tt.name)
+			if compared < 100 {
+				t.Error("too few statements ran")
+			}
+		})
+	}
+}
+
+// TestScrapeRendersNothing checks that a scrape renders no series of a pod that has not changed: a cold start has more
+// scrapes in a larger cluster, so each scrape must be cheap.
+func TestScrapeRendersNothing(t *testing.T) {
+	binary := counting(t, "workloads")
+	few := executions(t, binary, "TestManyPods", "-size="+strconv.Itoa(growthSize), "-scrapes=2")
+	many := executions(t, binary, "TestManyPods", "-size="+strconv.Itoa(growthSize), "-scrapes=12")
+	rendering := 0
+	for at, n := range many {
+		if !strings.Contains(at, "/workloads/series.go:") || few[at] == 0 {
+			continue
+		}
+		rendering++
+		if n > few[at]+3*10*growthSize/5 { // the scrape's own gauges are fewer than a fifth of the pods
+			t.Errorf("%s ran %d times with few scrapes, and %d times with 30 more", at, few[at], n)
+		}
+	}
+	if rendering < 10 {
+		t.Errorf("only %d statements of the renderer ran", rendering)
+	}
+}
+
+// counting builds the tests of a package so that they count the executions of each statement.
+func counting(t *testing.T, folder string) (binary string) {
+	t.Helper()
+	binary = filepath.Join(t.TempDir(), "test")
+	execute(t, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-covermode=atomic", "-coverpkg=github.com/gpuledger/gpuledger/internal/...",
+		"-o", binary, "github.com/gpuledger/gpuledger/internal/reconciler/"+folder)
+	return binary
+}
+
+// executions runs a test, and returns how often each block of statements ran.
+func executions(t *testing.T, binary, test string, flags ...string) map[string]int {
+	t.Helper()
+	profile := filepath.Join(t.TempDir(), "profile")
+	execute(t, binary, append([]string{"-test.run=^" + test + "$", "-test.coverprofile=" + profile}, flags...)...)
+	text, err := os.ReadFile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := make(map[string]int)
+	for line := range strings.Lines(string(text)) {
+		// The format of cmd/cover: FILE:LINE.COLUMN,LINE.COLUMN STATEMENTS EXECUTIONS
+		fields := strings.Fields(line)
+		if len(fields) != 3 {
+			continue // the mode
+		}
+		if ran[fields[0]], err = strconv.Atoi(fields[2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ran
+}
+
+func execute(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
+		t.Fatal(fmt.Errorf("%s %v: %w\n%s", name, args, err, out))
+	}
+}

@@ -1,0 +1,99 @@
+package nodes
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// size is the number of Nodes of TestLargeFleet.
+var size = flag.Int("size", 100, "number of Nodes of TestLargeFleet")
+
+// TestLargeFleet counts the requests of a cold start, of an hour without changes, and of an approved change of all
+// boards. For any number of Nodes there are the same numbers of lists and watches, and for each Node the same numbers
+// of readings and writes. TestGrowth of package reconciler runs it with two sizes, and compares how often each
+// statement ran. The rates are proportional to the size, so that each part lasts as long for any size.
+func TestLargeFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.listPodsAfter = time.Second // after the DaemonSet, otherwise a part of the pods may be processed twice
+		w.opts.Writes, w.opts.Rate, w.opts.LabelTTL = float64(*size)/10, float64(*size), 0
+		var nodes []string
+		for i := range *size {
+			nodes = append(nodes, fmt.Sprintf("node-%05d", i))
+			w.createExporter(nodes[i])
+		}
+		w.kube.ClearActions()
+		trm, stop := w.lead()
+		defer stop()
+		rest := func(d time.Duration) {
+			for range 10 {
+				w.wait(d / 10)
+				w.scrape(trm)
+			}
+		}
+
+		rest(time.Minute)
+		w.wantRequests("cold start", map[string]int{
+			"list nodes": 1, "watch nodes": 1, "list pods": 1, "watch pods": 1, "list daemonsets": 1, "watch daemonsets": 1, "patch nodes": *size,
+		})
+		w.wantReads("cold start", 2*(*size)) // the second one confirms the first one
+		if got := len(w.labelled(nodes, "-1")); got != *size {
+			t.Fatalf("%d of %d Nodes have labels", got, *size)
+		}
+
+		w.kube.ClearActions()
+		rest(time.Hour)
+		w.wantRequests("an hour without changes", map[string]int{})
+		for _, n := range nodes {
+			w.setSerial(n, n+"-2")
+		}
+		_ = w.lease.Edit(t.Context(), func(a map[string]string) { a[approvedKey] = fmt.Sprint(*size) })
+		rest(time.Hour)
+		w.wantRequests("an approved change", map[string]int{"patch nodes": *size})
+		if got := len(w.labelled(nodes, "-2")); got != *size {
+			t.Errorf("%d of %d Nodes have the labels of their new boards", got, *size)
+		}
+	})
+}
+
+// wantRequests checks the number of requests to the API server since the last check, without requests of the test.
+func (w *world) wantRequests(part string, want map[string]int) {
+	w.t.Helper()
+	got := make(map[string]int)
+	for _, a := range w.kube.Actions() {
+		if a.GetVerb() != "get" { // the requests of the test and of discovery
+			got[a.GetVerb()+" "+a.GetResource().Resource]++
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("requests of %s (-want +got):\n%s", part, diff)
+	}
+	w.kube.ClearActions()
+}
+
+// wantReads checks the number of readings of exporters since the start.
+func (w *world) wantReads(part string, want int) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.reads != want {
+		w.t.Errorf("%d readings of exporters in %s, want %d", w.reads, part, want)
+	}
+}
+
+// scrape collects the state of the cluster like a scrape of the page.
+func (w *world) scrape(trm *term) {
+	ch := make(chan prometheus.Metric, 100)
+	go func() {
+		defer close(ch)
+		trm.collect(ch, time.Now())
+	}()
+	for range ch {
+	}
+}
