@@ -38,7 +38,7 @@ var changes = map[string]change{
 			generate,
 		},
 		shows: map[string]string{
-			"internal/archive/files/testdata/files.txt":  "cluster_queue,tensor_ms\n",
+			"internal/archive/files/testdata/files.txt":  "labels,tensor_ms\n",
 			"internal/archive/webhook/testdata/rows.txt": `"tensor_ms":0`,
 			"docs/tables.md": "(?m)^\\| `tensor_ms` \\| integer \\| sampled time of tensor cores of pods or the unit",
 		},

@@ -46,7 +46,7 @@ func rma(fs *flag.FlagSet, o *options) {
 }
 
 func by(fs *flag.FlagSet, o *options, initial string) {
-	fs.StringVar(&o.By, "by", initial, "`groups`: some of team, namespace, workload, pod, unit, user, queue, cluster_queue, node, serial, cluster, model, reason")
+	fs.StringVar(&o.By, "by", initial, "`groups`: some of "+groups)
 }
 
 // commands returns the questions.

@@ -70,7 +70,7 @@ type part struct {
 	origin
 	sku                                                  sku
 	namespace, pod, podUID, kind, workload, team, reason string
-	manager, unit, user, queue, clusterQueue             string
+	manager, unit, user, queue, clusterQueue, labels     string
 	quantity                                             float64
 }
 
@@ -130,7 +130,7 @@ func (q *question) parts(charges []table.Charge) (parts []*part, totals map[orig
 			o := origin{c.Hour.Truncate(day), c.Cluster, c.Node, c.UUID, c.Serial, c.Model, s.id, price}
 			k := key{o, c.Namespace, c.Pod, c.PodUID, c.Manager, c.Unit, c.Reason}
 			if known[k] == nil {
-				known[k] = &part{o, s, c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue, 0}
+				known[k] = &part{o, s, c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue, c.Labels, 0}
 				parts = append(parts, known[k])
 			}
 			known[k].quantity += quantity
@@ -175,6 +175,7 @@ func (p *part) values(currency string, of books.Query, split bool, total float64
 	}
 	place := map[string]string{"cluster": p.cluster, "node": p.node, "serial": p.serial, "model": p.model}
 	who := map[string]string{"namespace": p.namespace, "pod": p.pod, "workload_kind": p.kind, "workload": p.workload, "team": p.team, "manager": p.manager, "unit": p.unit, "user": p.user, "queue": p.queue, "cluster_queue": p.clusterQueue}
+	maps.Copy(who, labelsOf(p.labels))
 	if !split {
 		maps.Copy(place, who)
 		place["reason"] = p.reason

@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -20,7 +19,7 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	}
 	a := &account{by: columns, unknown: make(map[string]int64)}
 	a.of, a.notices = q.billed()
-	a.of.By = compact(append([]string{"cluster", "hour", "reason"}, columns...))
+	a.of.By = compact(append([]string{"cluster", "hour", "reason"}, stored(columns)...))
 	st, err := q.source.Statement(ctx, a.of)
 	if err != nil {
 		return print.Answer{}, err
@@ -53,7 +52,7 @@ func component(c table.Charge, columns []string) (name string) {
 	}
 	name = cmp.Or(c.Cluster, "cluster")
 	for _, column := range columns {
-		name += "/" + cmp.Or(books.Text(&c, column), "unknown")
+		name += "/" + cmp.Or(valueOf(&c, column), "unknown")
 	}
 	return name
 }

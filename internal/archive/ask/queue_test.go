@@ -12,21 +12,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// queued files an hour: two namespaces have a LocalQueue of the same name, a third pod is in no queue, and a job and idle energy never are.
+// queued files an hour: two namespaces have a LocalQueue of the same name, a third pod is in no queue and has no labels,
+// and a job and idle energy never do.
 func queued(t *testing.T) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "archive")
 	sink, err := files.Open(folder, []string{"csv"})
 	check(t, err)
-	pod := func(namespace, queue, clusterQueue string, energy int64) table.Charge {
+	pod := func(namespace, queue, clusterQueue, labels string, energy int64) table.Charge {
 		return table.Charge{
-			Node: "n1", UUID: "GPU-1", Namespace: namespace, Pod: "p", PodUID: "u-" + namespace, Queue: queue, ClusterQueue: clusterQueue,
+			Node: "n1", UUID: "GPU-1", Namespace: namespace, Pod: "p", PodUID: "u-" + namespace, Queue: queue, ClusterQueue: clusterQueue, Labels: labels,
 			Energy: energy, Idle: energy / 2, GPUTime: 3_600_000,
 		}
 	}
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", Energy: 16 * kWh, Scrapes: 60, First: october, Last: october.Add(59 * time.Minute)}}}
 	h.Charges = []table.Charge{
-		pod("blue", "default", "training", 4*kWh), pod("red", "default", "inference", 2*kWh), pod("web", "", "", kWh),
+		pod("blue", "default", "training", "cost_center=4711,example_com_project=moon", 4*kWh), pod("red", "default", "inference", "cost_center=4711", 2*kWh), pod("web", "", "", "", kWh),
 		{Node: "n1", UUID: "GPU-1", Manager: "slurm", Unit: "7", Energy: 8 * kWh},
 		{Node: "n1", UUID: "GPU-1", Reason: "idle", Energy: kWh},
 	}
@@ -35,13 +36,17 @@ func queued(t *testing.T) (folder string) {
 	return folder
 }
 
-// TestQueues checks statements by queue.
+// TestQueues checks statements by queue and by label.
 func TestQueues(t *testing.T) {
 	folder := queued(t)
 	tests := []struct{ question, by, want string }{
 		{"statement", "queue", "group,,9 group,default,6 unattributed,(unattributed),1 total,TOTAL,16"},
 		{"statement", "cluster_queue", "group,,9 group,inference,2 group,training,4 unattributed,(unattributed),1 total,TOTAL,16"},
 		{"statement", "namespace,queue", "group,,,8 group,blue,default,4 group,red,default,2 group,web,,1 unattributed,(unattributed),,1 total,TOTAL,,16"},
+		{"statement", "label:cost-center", "group,,9 group,4711,6 unattributed,(unattributed),1 total,TOTAL,16"},
+		{"statement", "label:example.com/project,label:cost-center", "group,,,9 group,4711,,2 group,4711,moon,4 unattributed,(unattributed),,1 total,TOTAL,,16"},
+		{"statement", "queue,label:cost-center", "group,,,9 group,4711,default,6 unattributed,(unattributed),,1 total,TOTAL,,16"},
+		{"idle", "label:cost-center", "group,4711,3 group,,0.5 total,TOTAL,3.5"},
 		{"idle", "queue", "group,default,3 group,,0.5 total,TOTAL,3.5"},
 	}
 	for _, tt := range tests {
@@ -75,7 +80,7 @@ func TestQueueOfUse(t *testing.T) {
 	}
 	r = run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T01", "--format=focus", "--prices="+file(t, prices), "-o", "json")
 	for _, tags := range []string{
-		`{\"cluster_queue\":\"training\",\"namespace\":\"blue\",\"pod\":\"p\",\"queue\":\"default\"}`, `{\"namespace\":\"web\",\"pod\":\"p\"}`,
+		`{\"cluster_queue\":\"training\",\"label_cost_center\":\"4711\",\"label_example_com_project\":\"moon\",\"namespace\":\"blue\",\"pod\":\"p\",\"queue\":\"default\"}`, `{\"namespace\":\"web\",\"pod\":\"p\"}`,
 	} {
 		if !strings.Contains(r.out, tags) {
 			t.Errorf("no tags %s:\n%s%s", tags, r.out, r.err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -21,15 +22,21 @@ var groupings = map[string][]string{
 	"unit": {"manager", "unit"}, "user": {"username"}, "queue": {"queue"}, "cluster_queue": {"cluster_queue"},
 }
 
+// groups are the words of --by.
+const groups = "team, namespace, workload, pod, unit, user, queue, cluster_queue, label:NAME, node, serial, cluster, model, reason"
+
 // grouping returns the columns of --by, which may contain several words.
 func grouping(text string) (columns []string, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
+		label, isLabel := strings.CutPrefix(word, "label:")
 		switch of, ok := groupings[word]; {
 		case ok:
 			columns = append(columns, of...)
+		case isLabel && label != "":
+			columns = append(columns, fold.LabelName(label))
 		default:
-			return nil, fmt.Errorf("--by=%s: must be some of team, namespace, workload, pod, unit, user, queue, cluster_queue, node, serial, cluster, model, reason", text)
+			return nil, fmt.Errorf("--by=%s: must be some of %s", text, groups)
 		}
 	}
 	return compact(columns), nil
@@ -118,7 +125,7 @@ func (q *question) accountOf(ctx context.Context, by string, of books.Query) (*a
 	}
 	a := newAccount(columns, of)
 	a.of.Sums = true
-	read := append(slices.Clone(columns), "reason")
+	read := append(stored(columns), "reason")
 	if q.factors.Money() || q.factors.Carbon != nil {
 		read = append(read, "cluster")
 	}
@@ -149,7 +156,7 @@ func (q *question) accountOf(ctx context.Context, by string, of books.Query) (*a
 // values returns the values of the given columns.
 func (l *line) values(columns []string) (texts []string) {
 	for _, name := range columns {
-		texts = append(texts, books.Text(&l.Charge, name))
+		texts = append(texts, valueOf(&l.Charge, name))
 	}
 	return texts
 }
@@ -177,12 +184,12 @@ func (a *account) add(c *table.Charge, f factors.Factors) {
 
 // line returns the line of a charge. Most charges of a line follow each other.
 func (a *account) line(c *table.Charge) *line {
-	if a.last != nil && !slices.ContainsFunc(a.by, func(name string) bool { return books.Text(&a.last.Charge, name) != books.Text(c, name) }) {
+	if a.last != nil && !slices.ContainsFunc(a.by, func(name string) bool { return valueOf(&a.last.Charge, name) != valueOf(c, name) }) {
 		return a.last
 	}
 	l := &line{kind: "group"}
 	for _, name := range a.by {
-		books.SetText(&l.Charge, name, books.Text(c, name))
+		setValue(&l.Charge, name, valueOf(c, name))
 	}
 	key := strings.Join(l.values(a.by), "\x00")
 	if a.known[key] == nil {
@@ -273,7 +280,7 @@ func (l *line) cells(by []string) []any {
 	row := []any{l.kind}
 	for i, text := range l.values(by) {
 		switch {
-		case l.kind == "group" && text == "" && slices.Contains(ofSome, by[i]):
+		case l.kind == "group" && text == "" && isOfSome(by[i]):
 			row = append(row, nil)
 			continue
 		case l.kind == "group" && text == "" && by[i] == "reason":
@@ -291,6 +298,9 @@ func (l *line) cells(by []string) []any {
 
 // ofSome contains the columns that are empty for some charges.
 var ofSome = []string{"team", "namespace", "pod", "workload_name", "manager", "unit", "username", "queue", "cluster_queue"}
+
+// isOfSome reports whether a column is empty for some charges.
+func isOfSome(name string) bool { return slices.Contains(ofSome, name) || isLabel(name) }
 
 func share(part, whole int64) any {
 	if whole == 0 {

@@ -49,7 +49,7 @@ func TestRepair(t *testing.T) {
 	d, path := fresh(t)
 	for n := range 36 { // until the end of a day
 		h := sinktest.Hour(sinktest.Noon.Add(time.Duration(n)*time.Hour), int64(n)+1)
-		h.Charges[0].Queue, h.Charges[0].ClusterQueue = "", "" // the first version has no queues
+		h.Charges[0].Queue, h.Charges[0].ClusterQueue, h.Charges[0].Labels = "", "", "" // the first version has no queues and labels
 		check(t, d.Replace(t.Context(), h))
 	}
 	query := func(of table.Table) [][]string { return lines(t, path, "select * from "+of.Name+" order by day") }

@@ -64,7 +64,7 @@ func TestColumns(t *testing.T) {
 		},
 		{
 			"mysql", columns(t, mysqlMigrations, mysqlErr),
-			map[table.Type][]string{table.Text: {"varchar(256) not null", "varchar(255) not null", "text not null", "mediumtext not null"}, table.Int: {"bigint not null"}, table.Time: {"datetime(3)", "datetime(3) not null"}},
+			map[table.Type][]string{table.Text: {"varchar(256) not null", "varchar(255) not null", "varchar(1024) not null", "text not null", "mediumtext not null"}, table.Int: {"bigint not null"}, table.Time: {"datetime(3)", "datetime(3) not null"}},
 		},
 		{
 			"sqlite", columns(t, sqliteMigrations, sqliteErr),

@@ -110,6 +110,7 @@ func (o *owners) addTeams(by map[string][]map[string]string, team string) {
 	for _, l := range by[podLabelValues] {
 		p := o.pod(l)
 		p.Team = cmp.Or(l[team], p.Team, o.namespaces[p.Namespace])
+		p.Labels = table.JoinLabels(kubernetesLabels(l))
 	}
 }
 
@@ -183,7 +184,7 @@ func Name(h *table.Hour, series []Series, teamLabel string) {
 		c.Team = o.namespaces[c.Namespace]
 		if p := o.pods[c.PodUID]; p != nil {
 			c.WorkloadKind, c.WorkloadName, c.WorkloadUID, c.Team = p.WorkloadKind, p.WorkloadName, p.WorkloadUID, p.Team
-			c.Queue, c.ClusterQueue = p.Queue, p.ClusterQueue
+			c.Queue, c.ClusterQueue, c.Labels = p.Queue, p.ClusterQueue, p.Labels
 		}
 	}
 	if h.UnknownPods = nil; len(o.known) > 0 {
@@ -198,10 +199,24 @@ func Name(h *table.Hour, series []Series, teamLabel string) {
 	h.Workloads = slices.SortedFunc(maps.Values(o.workloads), func(a, b table.Workload) int { return cmp.Compare(a.UID, b.UID) })
 }
 
+// kubernetesLabels returns the labels of a series that are Kubernetes labels, without the prefix of [LabelName].
+func kubernetesLabels(all map[string]string) map[string]string {
+	found := make(map[string]string)
+	for name, value := range all {
+		if name, ok := strings.CutPrefix(name, labelPrefix); ok {
+			found[name] = value
+		}
+	}
+	return found
+}
+
+// labelPrefix begins the name of a Prometheus label that contains a Kubernetes label.
+const labelPrefix = "label_"
+
 // LabelName returns the Prometheus label of a Kubernetes label, as kube-state-metrics and the
 // reconciler name it.
 func LabelName(label string) string {
-	return "label_" + strings.Map(func(r rune) rune {
+	return labelPrefix + strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			return r
 		}

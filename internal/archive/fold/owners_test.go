@@ -38,7 +38,7 @@ func TestOwners(t *testing.T) {
 			last(1, "gpuledger_pod_info", append(pod, "workload_kind", "Deployment", "workload_name", "x", "workload_uid", "w", "queue", "user-queue")...), // not admitted yet
 			last(1, "gpuledger_pod_info", append(pod, "workload_kind", "ReplicaSet", "workload_name", "x-1", "workload_uid", "")...),
 			last(2, "gpuledger_pod_gpu_requests", "namespace", "ml", "pod", "p", "pod_uid", "uid-p", "resource", "nvidia.com/gpu", "instance", replica),
-			last(1, "gpuledger_pod_labels", "namespace", "ml", "pod", "p", "pod_uid", "uid-p", "label_example_com_team", "blue", "instance", replica),
+			last(1, "gpuledger_pod_labels", "namespace", "ml", "pod", "p", "pod_uid", "uid-p", "label_example_com_team", "blue", "label_project", "moon", "label_empty", "", "instance", replica),
 			last(1, "gpuledger_workload_info", "kind", "Deployment", "namespace", "ml", "name", "x", "uid", "w", "instance", replica),
 			last(1, "gpuledger_node_machine_info", "node", "a", "machine", "vm-7", "instance", replica),
 		)
@@ -63,14 +63,14 @@ func TestOwners(t *testing.T) {
 		Charges: []table.Charge{
 			{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Team: "physics", Username: "alice", Energy: 5_000, Began: at(60).UTC(), Ended: at(61).UTC()},
 			{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "8", Energy: 5_000, Began: at(60).UTC(), Ended: at(61).UTC()},
-			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "uid-p", WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Queue: "user-queue", ClusterQueue: "cluster-queue", Energy: 10_000, Began: at(60).UTC(), Ended: at(61).UTC()},
+			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "uid-p", WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Queue: "user-queue", ClusterQueue: "cluster-queue", Labels: "example_com_team=blue,project=moon", Energy: 10_000, Began: at(60).UTC(), Ended: at(61).UTC()},
 			{Node: "a", UUID: "GPU-1", Namespace: "ml", Pod: "q", PodUID: "uid-q", Team: "green", Energy: 20_000, Began: at(60).UTC(), Ended: at(61).UTC()},
 			{Node: "a", UUID: "GPU-1", Reason: fold.Unrecorded, Energy: 20_000},
 		},
 		Pods: []table.Pod{{
 			Namespace: "ml", Pod: "p", PodUID: "uid-p", Node: "a", OwnerKind: "ReplicaSet", OwnerName: "x-1",
 			WorkloadKind: "Deployment", WorkloadName: "x", WorkloadUID: "w", Team: "blue", Requests: map[string]int64{"nvidia.com/gpu": 2},
-			Queue: "user-queue", ClusterQueue: "cluster-queue",
+			Queue: "user-queue", ClusterQueue: "cluster-queue", Labels: "example_com_team=blue,project=moon",
 		}},
 		Workloads:   []table.Workload{{Kind: "Deployment", Namespace: "ml", Name: "x", UID: "w"}},
 		UnknownPods: []table.PodID{{Namespace: "ml", Pod: "q", UID: "uid-q"}},

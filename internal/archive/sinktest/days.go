@@ -214,7 +214,7 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 	all := make(map[string]map[string]string)
 	for _, c := range rows {
 		var key []string
-		for text := range strings.FieldsSeq("cluster day node uuid serial namespace pod pod_uid workload_kind workload_name workload_uid team reason manager unit username queue cluster_queue") {
+		for text := range strings.FieldsSeq("cluster day node uuid serial namespace pod pod_uid workload_kind workload_name workload_uid team reason manager unit username queue cluster_queue labels") {
 			key = append(key, c[text])
 		}
 		sum := all[strings.Join(key, "|")]

@@ -33,7 +33,7 @@ type statement map[string][8]int64
 
 // add adds a charge. It lists the columns independently of the table.
 func (s statement) add(cluster string, month time.Time, model string, c *table.Charge) {
-	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue}, "|")
+	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue, c.Labels}, "|")
 	sum := s[key]
 	for i, n := range []int64{c.Energy, c.Exclusive, c.Idle, c.Held, c.GPUTime, c.Active, c.Estimated, c.Busy} {
 		sum[i] += n
@@ -54,7 +54,7 @@ func sums(t *testing.T, rows [][]string) statement {
 			t.Errorf("a sum has the name of a pod: %q", row)
 		}
 		key := []string{value["cluster"], value["month"][:7]}
-		for _, name := range []string{"model", "namespace", "workload_kind", "workload_name", "team", "reason", "manager", "unit", "username", "queue", "cluster_queue"} {
+		for _, name := range []string{"model", "namespace", "workload_kind", "workload_name", "team", "reason", "manager", "unit", "username", "queue", "cluster_queue", "labels"} {
 			key = append(key, value[name])
 		}
 		sum := found[strings.Join(key, "|")]
@@ -105,6 +105,7 @@ func (h *history) charge(gpu, n int) table.Charge {
 		c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName = []string{"ml", "web"}[h.random.IntN(2)], "secret-pod-"+strconv.Itoa(h.random.IntN(9)), "u", "Job", "j, \"1\""
 		c.Team = []string{"", "blue", "Blue", "équipe"}[h.random.IntN(4)]
 		c.Queue, c.ClusterQueue = []string{"", "gpu"}[h.random.IntN(2)], []string{"", "fleet"}[h.random.IntN(2)]
+		c.Labels = []string{"", "project=moon"}[h.random.IntN(2)]
 	case 1:
 		c.Manager, c.Unit, c.Username, c.Team = "slurm", strconv.Itoa(h.random.IntN(3)), "alice", "physics"
 	default:

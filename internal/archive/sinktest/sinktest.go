@@ -41,10 +41,10 @@ func Hour(start time.Time, energy int64) *table.Hour {
 		}},
 		Charges: []table.Charge{{
 			Node: "a", UUID: "GPU-1", Serial: "S1", Namespace: "ml", Pod: "p, \"q\" \\ 'r'", PodUID: "u", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w",
-			Team: "blue", Queue: "gpu", ClusterQueue: "fleet", Energy: energy, Held: 3_600_000, Estimated: 2, Busy: 1000,
+			Team: "blue", Queue: "gpu", ClusterQueue: "fleet", Labels: "cost_center=4711,project=moon", Energy: energy, Held: 3_600_000, Estimated: 2, Busy: 1000,
 			Began: start.Add(1500 * time.Millisecond), Ended: start.Add(59 * time.Minute),
 		}},
-		Pods:      []table.Pod{{Namespace: "ml", Pod: "p", PodUID: "u", Node: "a", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w", Requests: map[string]int64{"nvidia.com/gpu": 1}, Queue: "gpu", ClusterQueue: "fleet"}},
+		Pods:      []table.Pod{{Namespace: "ml", Pod: "p", PodUID: "u", Node: "a", WorkloadKind: "Job", WorkloadName: "j", WorkloadUID: "w", Requests: map[string]int64{"nvidia.com/gpu": 1}, Queue: "gpu", ClusterQueue: "fleet", Labels: "cost_center=4711,project=moon"}},
 		Workloads: []table.Workload{{Kind: "Job", Namespace: "ml", Name: "j", UID: "w"}},
 	}
 	return Complete(h)

@@ -23,6 +23,8 @@ type Charge struct {
 	// unit are attributes: they do not identify the charge.
 	WorkloadKind, WorkloadName, WorkloadUID, Team, Username string
 	Queue, ClusterQueue                                     string
+	// Labels are labels of the pod, see [JoinLabels].
+	Labels string
 	// Energy is in mJ. Exclusive is its measured part, Idle its idle part, and Estimated the part that was
 	// divided with an estimated idle power.
 	Energy, Exclusive, Idle, Estimated int64
@@ -72,6 +74,7 @@ var charge = []Field[Charge]{
 	integer("power_brake_ms", "time in which the driver reduced the clocks for the power brake", func(c *Charge) *int64 { return &c.PowerBrake }).addedIn(14).inSums("time in which the driver reduced the clocks for the power brake"),
 	text("queue", "queue of the pod in Kueue (LocalQueue), Volcano or YuniKorn", func(c *Charge) *string { return &c.Queue }).addedIn(15).inSums("queue of the pods"),
 	text("cluster_queue", "ClusterQueue of the pod in Kueue", func(c *Charge) *string { return &c.ClusterQueue }).addedIn(15).inSums("ClusterQueue of the pods"),
+	long("labels", labelsHelp, func(c *Charge) *string { return &c.Labels }).addedIn(16).inSums(labelsHelp),
 }
 
 // chargeKey contains the columns that identify a charge of an hour.

@@ -9,6 +9,7 @@ type Pod struct {
 	Team                                    string
 	Requests                                Counts // GPUs by resource
 	Queue, ClusterQueue                     string
+	Labels                                  string // see [JoinLabels]
 }
 
 // PodID identifies a pod.
@@ -33,6 +34,7 @@ var Pods = build("pods", "a pod that requested GPUs in an hour, with its owners"
 	counts("requests", "requested GPUs as resource=count, separated by spaces", func(p *Pod) *Counts { return &p.Requests }),
 	text("queue", "queue in Kueue (LocalQueue), Volcano or YuniKorn", func(p *Pod) *string { return &p.Queue }).addedIn(15),
 	text("cluster_queue", "ClusterQueue in Kueue", func(p *Pod) *string { return &p.ClusterQueue }).addedIn(15),
+	long("labels", labelsHelp, func(p *Pod) *string { return &p.Labels }).addedIn(16),
 )
 
 // Workloads contains a row for each owner of GPU pods in an hour.

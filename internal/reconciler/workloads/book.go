@@ -174,12 +174,12 @@ func (b *book) settle(e *entry) bool {
 func (b *book) show(e *entry) {
 	if e.pod.owner == (reference{}) {
 		e.workload = b.render.bare(e.pod)
-		e.samples = b.render.pod(e, e.workload.of, b.queues.resolve(e.pod.namespace, e.pod.queue))
+		e.samples = b.render.pod(e, e.workload.of, b.queues.resolve(e.pod.namespace, e.pod.queue), e.pod.labels)
 		return
 	}
 	if o := b.owners[e.pod.owner]; o != nil && o.chain != nil {
 		e.workload = nil
-		e.samples = b.render.pod(e, o.above.of, b.queues.resolve(e.pod.namespace, e.pod.queue.or(o.chain.queue)))
+		e.samples = b.render.pod(e, o.above.of, b.queues.resolve(e.pod.namespace, e.pod.queue.or(o.chain.queue)), inherit(e.pod.labels, o.chain.labels))
 	}
 }
 

@@ -56,7 +56,7 @@ var catalogue = [numMetrics]metric.Metric{
 	podLabels: {
 		Family: family, Name: "gpuledger_pod_labels", Type: gauge, Flag: flagPodLabels,
 		Labels: ofPod,
-		Help:   "Pod labels that the flag lists, each as label_ and its name.",
+		Help:   "Pod labels that the flag lists, each as label_ and its name. With --pod-labels-of-owners also those of owners that a pod lacks.",
 	},
 	podAnnotations: {
 		Family: family, Name: "gpuledger_pod_annotations", Type: gauge, Flag: flagPodAnnotations,

@@ -43,7 +43,7 @@ func mustRender() {
 	r.strict = true
 	chain := &ownerChain{levels: make([]reference, 1), stopped: failed}
 	e := &entry{pod: &pod{labels: []string{}, annotations: []string{}}, amounts: make([]amount, 1)}
-	e.samples = r.pod(e, r.belonging(reference{}, reference{}), queue{})
+	e.samples = r.pod(e, r.belonging(reference{}, reference{}), queue{}, e.pod.labels)
 	b := &book{
 		render: r, listed: true, pods: map[key]*entry{{}: e},
 		owners: map[reference]*owner{{}: {chain: chain, above: r.owner(chain)}},

@@ -29,6 +29,7 @@ const (
 type lookup struct {
 	objects metadata.Interface
 	kinds   meta.ResettableRESTMapperWithContext
+	labels  []string // names of the labels that pods take from owners
 	count   func(result string)
 	log     *slog.Logger
 
@@ -55,11 +56,12 @@ type scope struct {
 }
 
 // answer is the result of a request for an owner: the object with its scope resolved, when it was
-// created, its controller, its queue, and the reason if these are unknown.
+// created, its controller, its queue and labels, and the reason if these are unknown.
 type answer struct {
 	self, controller reference
 	created          time.Time
 	queue            queue
+	labels           []string // values in the order of the allow-list
 	why              reason
 	until            time.Time
 }
@@ -172,7 +174,7 @@ func (l *lookup) get(ctx context.Context, resource schema.GroupVersionResource, 
 	case found.UID != self.uid:
 		a.why = notFound
 	default:
-		a.created, a.queue = found.CreationTimestamp.Time, queueOfOwner(found.Labels)
+		a.created, a.queue, a.labels = found.CreationTimestamp.Time, queueOfOwner(found.Labels), allowed(l.labels, found.Labels)
 		if owner := metav1.GetControllerOfNoCopy(found); owner != nil {
 			a.controller = refer(owner, self.namespace)
 		}

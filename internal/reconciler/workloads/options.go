@@ -37,6 +37,8 @@ type Options struct {
 	Retention time.Duration
 	// PodLabels and PodAnnotations are the exported keys.
 	PodLabels, PodAnnotations cli.List
+	// OwnerLabels adds the labels of PodLabels that a pod lacks from its nearest owner with them.
+	OwnerLabels bool
 	// Events enables events, Snapshots selects whether they include the whole pod.
 	Events    bool
 	Snapshots string
@@ -60,6 +62,7 @@ func (o *Options) Register(fs *flag.FlagSet) {
 	fs.TextVar(&o.DeviceClasses, "device-class-pattern", cli.MustPattern(defaultDeviceClasses), "`regexp` of GPU device classes")
 	fs.DurationVar(&o.Retention, "retention", 5*time.Minute, "`time` that the series of a pod remain after it ended; at least three scrape intervals")
 	fs.TextVar(&o.PodLabels, "pod-labels", cli.List{}, "comma-separated `names` of pod labels to export in gpuledger_pod_labels")
+	fs.BoolVar(&o.OwnerLabels, "pod-labels-of-owners", false, "add the labels of --pod-labels that a pod lacks, from its nearest owner with them")
 	fs.TextVar(&o.PodAnnotations, "pod-annotations", cli.List{}, "comma-separated `names` of pod annotations to export in gpuledger_pod_annotations")
 	fs.BoolVar(&o.Events, "events", true, "write one line of JSON to standard output for each change of a GPU pod: phase, conditions, containers, spec")
 	fs.StringVar(&o.Snapshots, "snapshots", snapshotsNone, "snapshot `mode` of pods with their events, without commands, arguments and environment values: none; log to write them to the log and send them to the archive; send for the archive only")
@@ -95,6 +98,14 @@ func validKeys(flag, prefix string, keys []string) error {
 		seen[name] = keys[i]
 	}
 	return nil
+}
+
+// ownerLabels returns the labels that are read from owners.
+func (o *Options) ownerLabels() []string {
+	if !o.OwnerLabels {
+		return nil
+	}
+	return o.PodLabels
 }
 
 func (o *Options) output() io.Writer {

@@ -85,6 +85,8 @@ type ownerChain struct {
 	created []time.Time
 	// queue is the queue of the lowest level that names one.
 	queue queue
+	// labels are the values in the order of the allow-list, each of the lowest level that has it.
+	labels []string
 	// stopped is the reason why the last level may not be the root.
 	stopped reason
 }
@@ -109,7 +111,7 @@ func (l *ownerChain) replaces(known *ownerChain) bool {
 		return false
 	case known == nil:
 		return true
-	case l.stopped == known.stopped && l.queue == known.queue && slices.Equal(l.levels, known.levels):
+	case l.stopped == known.stopped && l.queue == known.queue && slices.Equal(l.labels, known.labels) && slices.Equal(l.levels, known.levels):
 		return false
 	case l.stopped == "":
 		return true
@@ -142,6 +144,7 @@ func trace(ctx context.Context, controller reference, lookUp controllerOf) *owne
 		if l.queue == (queue{}) {
 			l.queue = a.queue
 		}
+		l.labels = inherit(l.labels, a.labels)
 		if a.why != "" {
 			l.stopped = a.why
 			return l

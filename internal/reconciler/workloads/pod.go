@@ -1,6 +1,7 @@
 package workloads
 
 import (
+	"cmp"
 	"hash/fnv"
 	"iter"
 	"slices"
@@ -137,6 +138,18 @@ func allowed(list []string, from map[string]string) []string {
 	values := make([]string, len(list))
 	for i, k := range list {
 		values[i] = labelvalue.Valid(from[k])
+	}
+	return values
+}
+
+// inherit returns the values of an object, each missing value from its owner.
+func inherit(own, owner []string) []string {
+	if own == nil || owner == nil {
+		return slices.Concat(own, owner)
+	}
+	values := slices.Clone(own)
+	for i := range values {
+		values[i] = cmp.Or(own[i], owner[i])
 	}
 	return values
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -196,4 +197,37 @@ func TestLaterLocalQueue(t *testing.T) {
 			w.wantQueue("user-queue", cluster)
 		}
 	})
+}
+
+// TestOwnerLabels checks that a pod takes each label that it lacks from its nearest owner with the label, if the flag is set.
+func TestOwnerLabels(t *testing.T) {
+	const of = `,namespace="team-a",pod="p",pod_uid="uid-p"} 1`
+	own, job, set := keys{"team": "blue"}, keys{"team": "red", "cost-center": "4711"}, keys{"cost-center": "1", "project": "moon", "secret": "x"}
+	tests := []struct {
+		name     string
+		args     []string
+		pod, job keys
+		want     []string
+	}{
+		{"from owners", []string{"--pod-labels-of-owners"}, own, job, []string{`gpuledger_pod_labels{label_cost_center="4711",label_project="moon",label_team="blue"` + of}},
+		{"of the pod", nil, own, job, []string{`gpuledger_pod_labels{label_cost_center="",label_project="",label_team="blue"` + of}},
+		{"only of an owner", []string{"--pod-labels-of-owners"}, nil, nil, []string{`gpuledger_pod_labels{label_cost_center="1",label_project="moon",label_team=""` + of}},
+		{"none", nil, nil, job, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				owners := chain("batch/v1 Job", "jobset.x-k8s.io/v1alpha2 JobSet")
+				owners[0].Labels, owners[1].Labels = tt.job, set
+				p := gpuPod("p", "1", owners[0])
+				p.Labels = tt.pod
+				w := newWorld(t, append(tt.args, "--pod-labels=team,cost-center,project"), objects(owners, p)...)
+				w.lead()
+				defer w.stop()
+				if diff := cmp.Diff(tt.want, w.page("gpuledger_pod_labels")); diff != "" {
+					t.Errorf("labels (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }

@@ -143,14 +143,15 @@ type podSamples struct {
 	requests                  []sample
 }
 
-func (r *renderer) pod(e *entry, of belonging, q queue) *podSamples {
+// pod renders a pod with its queue and its labels, which may be of owners.
+func (r *renderer) pod(e *entry, of belonging, q queue, labels []string) *podSamples {
 	p := e.pod
 	id := []*dto.LabelPair{r.pairs.New("namespace", p.namespace), r.pairs.New("pod", p.name), r.pairs.New("pod_uid", string(p.uid))}
 	s := &podSamples{
 		info: r.info(podInfo, slices.Concat(id, of, belonging{
 			r.pairs.New("node", p.node), r.pairs.New("queue", q.name), r.pairs.New("cluster_queue", q.cluster),
 		})...),
-		labels:      r.listed(podLabels, id, r.labels, p.labels),
+		labels:      r.listed(podLabels, id, r.labels, labels),
 		annotations: r.listed(podAnnotations, id, r.annotations, p.annotations),
 		requests:    make([]sample, 0, len(e.amounts)),
 	}

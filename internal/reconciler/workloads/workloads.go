@@ -82,6 +82,7 @@ func (w *Workloads) Run(ctx context.Context, c Cluster) error {
 
 	kinds := restmapper.NewDeferredDiscoveryRESTMapperWithContext(memory.NewMemCacheClientWithContext(c.Kube.Discovery()))
 	look := newLookup(c.Metadata, kinds, func(result string) { w.lookups.WithLabelValues(result).Inc() }, w.log)
+	look.labels = w.opts.ownerLabels()
 	g.Go(func() error { return w.followPods(ctx, c.Pods, b) })
 	g.Go(func() error { return w.followClaims(ctx, c, b) })
 	g.Go(func() error { return w.followLocalQueues(ctx, c, b) })

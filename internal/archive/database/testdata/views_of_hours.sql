@@ -4,19 +4,19 @@ select cluster, date(hour) as day, namespace, workload_kind, workload_name, team
   sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, username,
   sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms,
   sum(thermal_energy_mj) as thermal_energy_mj, sum(thermal_ms) as thermal_ms, sum(power_brake_energy_mj) as power_brake_energy_mj, sum(power_brake_ms) as power_brake_ms,
-  queue, cluster_queue
+  queue, cluster_queue, labels
 from (
   select cluster, hour, namespace, workload_kind, workload_name, team, reason,
     energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms,
-    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue
+    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels
   from billed
   union all
   select cluster, month, namespace, workload_kind, workload_name, team, reason,
     energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms,
-    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue
+    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels
   from monthly_charges
 ) as summed
-group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason, manager, unit, username, queue, cluster_queue;
+group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason, manager, unit, username, queue, cluster_queue, labels;
 -- allocations
 select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   max(workload_kind) as workload_kind, max(workload_name) as workload_name, max(workload_uid) as workload_uid, max(team) as team,
@@ -26,7 +26,7 @@ select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms,
   min(coalesce(began, hour)) as began, max(coalesce(ended, strftime('%Y-%m-%dT%H:%M:%fZ', hour, '+1 hour'))) as ended,
   sum(thermal_energy_mj) as thermal_energy_mj, sum(thermal_ms) as thermal_ms, sum(power_brake_energy_mj) as power_brake_energy_mj, sum(power_brake_ms) as power_brake_ms,
-  max(queue) as queue, max(cluster_queue) as cluster_queue
+  max(queue) as queue, max(cluster_queue) as cluster_queue, max(labels) as labels
 from billed
 where reason = ''
 group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;

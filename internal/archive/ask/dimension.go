@@ -1,0 +1,67 @@
+package ask
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// labelsColumn contains the labels of pods. A dimension of a statement is a column of charges, or a label in this column, which is
+// named as in Prometheus: label_cost_center.
+const labelsColumn = "labels"
+
+// labelOf returns the name of a label in the column labels, false if a dimension is a column.
+func labelOf(dimension string) (name string, ok bool) {
+	return strings.CutPrefix(dimension, fold.LabelName(""))
+}
+
+func isLabel(dimension string) bool {
+	_, ok := labelOf(dimension)
+	return ok
+}
+
+// stored returns the columns that contain the dimensions.
+func stored(dimensions []string) []string {
+	columns := slices.Clone(dimensions)
+	for i, name := range columns {
+		if isLabel(name) {
+			columns[i] = labelsColumn
+		}
+	}
+	return compact(columns)
+}
+
+// valueOf returns the value of a charge in a dimension.
+func valueOf(c *table.Charge, dimension string) string {
+	if name, ok := labelOf(dimension); ok {
+		return table.LabelIn(c.Labels, name)
+	}
+	return books.Text(c, dimension)
+}
+
+// setValue sets the value of a charge in a dimension.
+func setValue(c *table.Charge, dimension, value string) {
+	name, ok := labelOf(dimension)
+	if !ok {
+		books.SetText(c, dimension, value)
+		return
+	}
+	if c.Labels != "" {
+		c.Labels += ","
+	}
+	c.Labels += name + "=" + value
+}
+
+// labelsOf returns the labels of a column labels by their dimensions.
+func labelsOf(labels string) map[string]string {
+	all := make(map[string]string)
+	for pair := range strings.SplitSeq(labels, ",") {
+		if name, value, ok := strings.Cut(pair, "="); ok {
+			all[fold.LabelName(name)] = value
+		}
+	}
+	return all
+}

@@ -1,0 +1,44 @@
+package table
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxLabels is the maximum length of the column labels, in bytes. The columns in MySQL have this length.
+const maxLabels = 1024
+
+const labelsHelp = "labels of the pod that the reconciler exports, as name=value, separated by commas"
+
+// JoinLabels returns the text of the column labels: name=value, sorted by name and separated by commas. A name has the form of a
+// Prometheus label, such as cost_center for cost-center. Labels that Kubernetes does not permit are left out, and the last
+// ones if the text would be longer than 1,024 bytes.
+func JoinLabels(values map[string]string) string {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value := values[name]
+		if value == "" || strings.Contains(value, ",") || shorten(value) != value {
+			continue
+		}
+		pair := name + "=" + value
+		if text.Len() > 0 {
+			pair = "," + pair
+		}
+		if text.Len()+len(pair) > maxLabels {
+			break
+		}
+		text.WriteString(pair)
+	}
+	return text.String()
+}
+
+// LabelIn returns the value of a label in the column labels, empty if there is none.
+func LabelIn(labels, name string) string {
+	for pair := range strings.SplitSeq(labels, ",") {
+		if key, value, _ := strings.Cut(pair, "="); key == name {
+			return value
+		}
+	}
+	return ""
+}
