@@ -155,6 +155,14 @@ const (
 	boardXIDErrors
 	boardLosses
 	boardRemappedRows
+	boardECCErrors
+	boardRetiredPages
+	boardPCIeReplays
+	boardNVLinkErrors
+	boardThermal
+	boardPowerBrake
+	boardLowBanks
+	boardRecovery
 
 	numMetrics
 )
@@ -731,6 +739,46 @@ var catalogue = withTables([numMetrics]metric.Metric{
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_remapped_rows_total", Type: counter,
 		Labels: plus(ofBoard, "error"),
 		Help:   "Rows of the GPU's memory that were remapped over the life of the board.",
+	},
+	boardECCErrors: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_ecc_errors_total", Type: counter,
+		Labels: plus(ofBoard, "memory", "error"),
+		Help:   "Memory errors over the life of the board; absent while ECC is off.",
+	},
+	boardRetiredPages: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_retired_pages_total", Type: counter,
+		Labels: ofBoard,
+		Help:   "Pages of the GPU's memory that were retired over the life of the board; newer GPUs remap rows instead.",
+	},
+	boardPCIeReplays: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_pcie_replays_total", Type: counter,
+		Labels: ofBoard,
+		Help:   "Packets that the PCIe link sent again because of errors, since the driver was loaded.",
+	},
+	boardNVLinkErrors: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_nvlink_errors_total", Type: counter,
+		Labels: ofBoard,
+		Help:   "Errors of all NVLink links since the driver was loaded: CRC errors, replays and recoveries; from NVLink 5 on recoveries, failed recoveries, integrity errors and receive errors.",
+	},
+	boardThermal: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_thermal_throttled_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofBoard,
+		Help:   "Time of the GPU in which the driver reduced the clocks because the GPU or its memory was too hot.",
+	},
+	boardPowerBrake: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_power_brake_throttled_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofBoard,
+		Help:   "Time of the GPU in which the driver reduced the clocks because the power supply asserted the power brake.",
+	},
+	boardLowBanks: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_low_memory_banks", Type: gauge,
+		Labels: ofBoard,
+		Help:   "Banks of the GPU's memory with few or no spare rows.",
+	},
+	boardRecovery: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_recovery_action_info", Type: gauge,
+		Labels: plus(ofBoard, "action"),
+		Help:   "What the driver requires to recover the GPU; absent where it does not report it.",
 	},
 })
 

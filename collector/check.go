@@ -2,8 +2,10 @@ package collector
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/metric"
 )
 
 // mustRender panics unless the pages of full snapshots contain every metric of the catalogue with
@@ -40,11 +42,29 @@ func fullSnapshots() (all []*gpu.Snapshot) {
 			s := gpu.Full[gpu.Snapshot](conditions)
 			s.GPUs[0].Reading.Health = nil
 			for m, info := range gpu.HealthInfos {
-				s.GPUs[0].Reading.Health = append(s.GPUs[0].Reading.Health, gpu.HealthValue{Metric: gpu.HealthMetric(m), Labels: info.Labels, Value: 1})
+				for _, labels := range combinations(info.Labels) {
+					s.GPUs[0].Reading.Health = append(s.GPUs[0].Reading.Health, gpu.HealthValue{Metric: gpu.HealthMetric(m), Labels: labels, Value: 1})
+				}
 			}
 			s.GPUs[0].Holders[0].Kind, s.GPUs[0].Book.Accounts[0].Kind = kind, kind
 			all = append(all, s)
 		}
+	}
+	return all
+}
+
+// combinations returns all combinations of the values of labels.
+func combinations(names []string) [][]string {
+	all := [][]string{nil}
+	for _, name := range names {
+		i := slices.IndexFunc(labelCatalogue, func(l metric.Label) bool { return l.Name == name })
+		var longer [][]string
+		for _, value := range labelCatalogue[i].Values {
+			for _, before := range all {
+				longer = append(longer, append(slices.Clone(before), value))
+			}
+		}
+		all = longer
 	}
 	return all
 }

@@ -62,6 +62,29 @@ func (p *page) boardHealth(r *record.Health) {
 		p.counter(boardRemappedRows, float64(r.Rows.Correctable), time.Time{}, p.with(board, "error", "correctable"))
 		p.counter(boardRemappedRows, float64(r.Rows.Uncorrectable), time.Time{}, p.with(board, "error", "uncorrectable"))
 	}
+	for i := range r.ECC {
+		v := &r.ECC[i]
+		p.counter(boardECCErrors, v.Value, time.Time{}, p.with(board, "memory", v.Labels[0], "error", v.Labels[1]))
+	}
+	p.ownCounter(boardRetiredPages, r.RetiredPages, board)
+	p.ownCounter(boardPCIeReplays, r.PCIeReplays, board)
+	p.ownCounter(boardNVLinkErrors, r.NVLinkErrors, board)
+	optional(p, boardLowBanks, r.LowBanks, board)
+	if r.Recovery != "" {
+		p.info(boardRecovery, p.with(board, "action", r.Recovery))
+	}
+	if r.Throttled != nil {
+		p.counter(boardThermal, r.Throttled[gpu.ThrottleThermal].Seconds(), r.Opened, board)
+		p.counter(boardPowerBrake, r.Throttled[gpu.ThrottlePowerBrake].Seconds(), r.Opened, board)
+	}
+}
+
+// ownCounter renders a counter of the GPU itself. It has no created timestamp, because the GPU does
+// not report when it was 0.
+func (p *page) ownCounter(m metricID, v *float64, board *labelSet) {
+	if v != nil {
+		p.counter(m, *v, time.Time{}, board)
+	}
 }
 
 // board renders the energy of a GPU.

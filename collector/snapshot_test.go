@@ -214,6 +214,7 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 		},
 		Present: true,
 		Reading: &gpu.Reading{
+			Throttled: &gpu.ThrottledTimes{},
 			Gauges: allGauges(gpu.Gauges{
 				gpu.Power: new(412.345), gpu.Temperature: new(61.0), gpu.Utilization: new(0.97), gpu.MemoryUsed: new(68.0 * (1 << 30)),
 				gpu.MemoryTotal: new(180.0 * (1 << 30)), gpu.MemoryReserved: new(0.5 * (1 << 30)), gpu.SMClock: new(1.965e9), gpu.MemoryClock: new(3.996e9),

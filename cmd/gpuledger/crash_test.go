@@ -196,7 +196,8 @@ func counters(p page) map[string]sample {
 	out := make(map[string]sample)
 	for name, f := range p {
 		ofProcess := strings.HasPrefix(name, "gpuledger_stage_") || strings.HasPrefix(name, "gpuledger_http_")
-		ofDriver := slices.ContainsFunc(gpu.HealthInfos[:], func(h gpu.HealthInfo) bool { return name == "gpuledger_gpu_"+h.Name })
+		ofDriver := slices.Contains(hardwareCounters, name) ||
+			slices.ContainsFunc(gpu.HealthInfos[:], func(h gpu.HealthInfo) bool { return name == "gpuledger_gpu_"+h.Name })
 		if !strings.HasPrefix(name, "gpuledger_") || f.GetType() != dto.MetricType_COUNTER || ofProcess || ofDriver {
 			continue
 		}

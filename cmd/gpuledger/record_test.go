@@ -33,6 +33,7 @@ func checkRecord(t *testing.T, e *exporter) {
 	exclusive := func(l map[string]string) bool { return l["method"] == "exclusive" }
 	want := []string{
 		"gpuledger_allocation_gpu_seconds_total", "gpuledger_allocation_estimated_energy_joules_total", "gpuledger_board_losses_total", "gpuledger_board_remapped_rows_total",
+		"gpuledger_board_low_memory_banks", "gpuledger_board_thermal_throttled_seconds_total", "gpuledger_board_power_brake_throttled_seconds_total",
 		"gpuledger_placement_info", "gpuledger_allocation_created_timestamp_seconds", "gpuledger_board_created_timestamp_seconds",
 		"gpuledger_unit_allocation_gpu_seconds_total", "gpuledger_unit_allocation_estimated_energy_joules_total", "gpuledger_unit_allocation_created_timestamp_seconds", "gpuledger_namespace_info",
 	}
@@ -40,6 +41,7 @@ func checkRecord(t *testing.T, e *exporter) {
 	if diff := cmp.Diff(onPage, namespaces(record["gpuledger_namespace_info"], "pod_namespace")); diff != "" {
 		t.Errorf("namespaces (-page +record):\n%s", diff)
 	}
+	want = append(want, hardwareCounters...)
 	for _, pair := range []struct {
 		page, record string
 		counts       func(labels map[string]string) bool
@@ -97,6 +99,11 @@ func checkRecord(t *testing.T, e *exporter) {
 			}
 		}
 	}
+}
+
+// hardwareCounters are the counters of the record that the GPU keeps itself. They are absent until their first reading.
+var hardwareCounters = []string{
+	"gpuledger_board_ecc_errors_total", "gpuledger_board_retired_pages_total", "gpuledger_board_pcie_replays_total", "gpuledger_board_nvlink_errors_total",
 }
 
 // sums adds up the selected samples by key, in billionths of their unit, since time is counted in

@@ -4,6 +4,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
@@ -46,8 +47,24 @@ type Health struct {
 	Losses uint64
 	// Rows are the remapped rows of the GPU's memory (gpuledger_board_remapped_rows_total); nil
 	// while the GPU does not report them.
-	Rows  *gpu.RowRemap
-	Since time.Time // as in Board
+	Rows *gpu.RowRemap
+	// ECC are the memory errors over the life of the board, by memory and kind
+	// (gpuledger_board_ecc_errors_total).
+	ECC []gpu.HealthValue
+	// RetiredPages are the retired pages of memory (gpuledger_board_retired_pages_total), PCIeReplays
+	// the replays of the PCIe link (gpuledger_board_pcie_replays_total), NVLinkErrors the errors of
+	// NVLink (gpuledger_board_nvlink_errors_total), and LowBanks the banks of memory with few or no
+	// spare rows (gpuledger_board_low_memory_banks). Each is nil while the GPU does not report it.
+	RetiredPages, PCIeReplays, NVLinkErrors, LowBanks *float64
+	// Recovery is the action of [gpu.Reading.Recovery] (gpuledger_board_recovery_action_info).
+	Recovery string
+	// Throttled is the time for which the GPU was throttled, by cause
+	// (gpuledger_board_thermal_throttled_seconds_total,
+	// gpuledger_board_power_brake_throttled_seconds_total); nil while the GPU does not report it.
+	Throttled *gpu.ThrottledTimes
+	Since     time.Time // as in Board
+	// Opened is the time when Throttled was 0; zero as in Board.
+	Opened time.Time
 }
 
 // Allocation is a pod's part of a GPU.
@@ -152,10 +169,53 @@ func unitParts(g *gpu.GPU, units []gpu.UnitAccount) (parts []UnitPart) {
 
 func health(node, serial string, g *gpu.GPU) Health {
 	h := Health{Node: node, UUID: g.UUID, Serial: serial, XIDs: g.Events.ByCode, Losses: g.Events.Losses, Since: began(g, g.Events.Since)}
-	if g.Present && g.Reading != nil {
-		h.Rows = g.Reading.RowRemap
+	r := g.Reading
+	if !g.Present || r == nil {
+		return h
+	}
+	h.Rows, h.Recovery = r.RowRemap, r.Recovery
+	for i := range r.Health {
+		if r.Health[i].Metric == gpu.ECCLifetimeErrors {
+			h.ECC = append(h.ECC, r.Health[i])
+		}
+	}
+	h.RetiredPages = sum(r.Health, gpu.RetiredPages, "correctable", "uncorrectable")
+	h.PCIeReplays = sum(r.Health, gpu.PCIeErrors, "replay")
+	h.LowBanks = sum(r.Health, gpu.MemoryBanks, "low", "none")
+	for _, types := range linkErrors {
+		if h.NVLinkErrors == nil {
+			h.NVLinkErrors = sum(r.Health, gpu.NVLinkErrors, types...)
+		}
+	}
+	if r.Throttled != nil && g.Book != nil {
+		h.Throttled, h.Opened = new(gpu.ThrottledTimes), began(g, g.Book.Opened)
+		for cause, part := range g.Book.Throttled {
+			h.Throttled[cause] = part.Time
+		}
 	}
 	return h
+}
+
+// linkErrors contains the types of NVLink errors that are counted, up to NVLink 4 and from NVLink 5
+// on. Types that healthy links count too, such as corrected symbols, are left out.
+var linkErrors = [][]string{
+	{"crc_flit", "crc_data", "replay", "recovery"},
+	{"link_integrity", "receive", "recovery", "recovery_failed"},
+}
+
+// sum adds up the values of a metric with the given labels. It returns nil if one of them is
+// missing: a sum without it would look like a counter that fell.
+func sum(values []gpu.HealthValue, m gpu.HealthMetric, labels ...string) *float64 {
+	total, found := 0.0, 0
+	for i := range values {
+		if v := &values[i]; v.Metric == m && slices.Contains(labels, v.Labels[0]) {
+			total, found = total+v.Value, found+1
+		}
+	}
+	if found < len(labels) {
+		return nil
+	}
+	return &total
 }
 
 // began returns the time when a counter labelled with the serial numbers of a GPU was 0. It is zero

@@ -1,6 +1,7 @@
 package record_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +27,17 @@ func TestNew(t *testing.T) {
 	unknown := account("lost", "main", 5)
 	unknown.UID = ""
 	rows := &gpu.RowRemap{Correctable: 4}
+	value := func(m gpu.HealthMetric, v float64, labels ...string) gpu.HealthValue {
+		return gpu.HealthValue{Metric: m, Labels: labels, Value: v}
+	}
+	ecc := []gpu.HealthValue{value(gpu.ECCLifetimeErrors, 1, "dram", "uncorrectable"), value(gpu.ECCLifetimeErrors, 2, "sram", "correctable")}
+	others := []gpu.HealthValue{
+		value(gpu.ECCErrors, 10, "dram", "uncorrectable"), value(gpu.PCIeErrors, 4, "replay"), value(gpu.PCIeErrors, 11, "correctable"),
+		value(gpu.RetiredPages, 3, "correctable"), value(gpu.RetiredPages, 5, "uncorrectable"),
+		value(gpu.NVLinkErrors, 20, "crc_flit"), value(gpu.NVLinkErrors, 21, "crc_data"), value(gpu.NVLinkErrors, 22, "replay"), value(gpu.NVLinkErrors, 23, "recovery"),
+		value(gpu.MemoryBanks, 640, "max"), value(gpu.MemoryBanks, 7, "low"), value(gpu.MemoryBanks, 2, "none"), value(gpu.ClockLimitedTime, 13, "power_cap"),
+	}
+	throttled := gpu.ByThrottle{gpu.ThrottleThermal: {Energy: 20, Time: time.Minute}}
 	s := &gpu.Snapshot{
 		Node: gpu.Node{Name: "n", SystemUUID: "u"},
 		GPUs: []gpu.GPU{
@@ -36,9 +48,9 @@ func TestNew(t *testing.T) {
 					EnergySource: gpu.EnergyCounter, EnergyScope: gpu.ScopeGPU,
 				},
 				Events:  gpu.DriverEvents{Since: opened, Losses: 3, ByCode: map[uint64]uint64{79: 1}},
-				Reading: &gpu.Reading{RowRemap: rows},
+				Reading: &gpu.Reading{RowRemap: rows, Recovery: "reset", Health: slices.Concat(others, ecc), Throttled: &gpu.ThrottledTimes{gpu.ThrottleThermal: time.Hour}},
 				Book: &gpu.Book{
-					Opened: opened, Energy: 100, Resets: 2, Uncounted: 8, Estimated: 6, Unattributed: [gpu.NumReasons]gpu.Millijoules{gpu.Gap: 9},
+					Throttled: throttled, Opened: opened, Energy: 100, Resets: 2, Uncounted: 8, Estimated: 6, Unattributed: [gpu.NumReasons]gpu.Millijoules{gpu.Gap: 9},
 					Accounts: []gpu.Account{account("x", "one", 10), account("x", "two", 20), account("y", "one", 30), unknown},
 				},
 			},
@@ -62,7 +74,11 @@ func TestNew(t *testing.T) {
 			{Node: "n", SystemUUID: "u", UUID: "GPU-c"},
 		},
 		Health: []record.Health{
-			{Node: "n", UUID: "GPU-a", Serial: "1", XIDs: map[uint64]uint64{79: 1}, Losses: 3, Rows: rows, Since: opened},
+			{
+				Node: "n", UUID: "GPU-a", Serial: "1", XIDs: map[uint64]uint64{79: 1}, Losses: 3, Rows: rows, Since: opened,
+				ECC: ecc, RetiredPages: new(8.0), PCIeReplays: new(4.0), NVLinkErrors: new(86.0), LowBanks: new(9.0), Recovery: "reset",
+				Throttled: &gpu.ThrottledTimes{gpu.ThrottleThermal: time.Minute}, Opened: opened,
+			},
 			{Node: "n", UUID: "GPU-b"},
 			{Node: "n", UUID: "GPU-c"},
 		},
@@ -77,5 +93,31 @@ func TestNew(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, record.New(s)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+// TestSums checks that counters that are sums are absent while a part is missing, because a sum
+// without it would look like a counter that fell, and that each generation of NVLink has its errors.
+func TestSums(t *testing.T) {
+	tests := map[string]struct {
+		links []string
+		want  *float64
+	}{
+		"NVLink 4":            {[]string{"crc_flit", "crc_data", "replay", "recovery"}, new(4.0)},
+		"NVLink 4, one fails": {[]string{"crc_flit", "replay", "recovery"}, nil},
+		"NVLink 5":            {[]string{"malformed_packet", "receive", "link_integrity", "transmit_discard", "recovery", "recovery_failed", "effective", "symbol"}, new(4.0)},
+		"none":                {nil, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := &gpu.Reading{Health: []gpu.HealthValue{{Metric: gpu.RetiredPages, Labels: []string{"correctable"}, Value: 1}, {Metric: gpu.MemoryBanks, Labels: []string{"low"}, Value: 1}}}
+			for _, kind := range tt.links {
+				r.Health = append(r.Health, gpu.HealthValue{Metric: gpu.NVLinkErrors, Labels: []string{kind}, Value: 1})
+			}
+			h := record.New(&gpu.Snapshot{GPUs: []gpu.GPU{{Present: true, Reading: r}}}).Health[0]
+			if diff := cmp.Diff(record.Health{NVLinkErrors: tt.want}, h); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }

@@ -90,12 +90,17 @@ func (b *block) addBoard(gpu, from, to int, board []string) {
 	b.add("gpuledger_board_energy_source_info", constant, with("source", "counter", "scope", "gpu")...)
 	for _, name := range []string{
 		"energy_resets_total", "losses_total", "created_timestamp_seconds", "uncounted_energy_bound_joules_total", "estimated_energy_joules_total",
+		"pcie_replays_total", "nvlink_errors_total", "thermal_throttled_seconds_total", "power_brake_throttled_seconds_total", "low_memory_banks",
 	} {
 		b.add("gpuledger_board_"+name, constant, board...)
 	}
 	for _, kind := range []string{"correctable", "uncorrectable"} {
 		b.add("gpuledger_board_remapped_rows_total", constant, with("error", kind)...)
+		for _, memory := range []string{"dram", "sram"} {
+			b.add("gpuledger_board_ecc_errors_total", constant, with("error", kind, "memory", memory)...)
+		}
 	}
+	b.add("gpuledger_board_recovery_action_info", constant, with("action", "none")...)
 }
 
 func (b *block) addAllocation(gpu, node, d int) {
