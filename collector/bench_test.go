@@ -20,7 +20,7 @@ func crowd(gpus, containers, processes int) *gpu.Snapshot {
 	s := &gpu.Snapshot{Drivers: make([]gpu.Driver, 1), PCIGPUs: &gpus, DriverGPUs: &gpus}
 	for i := range gpus {
 		g := newGPU(i)
-		g.Reading.Health = allHealth(i)
+		g.Reading.Health, g.Reading.Profile = allHealth(i), profile()
 		g.Fabric = &gpu.Fabric{Problems: []gpu.FabricProblem{{Name: "degraded_bandwidth"}}}
 		for j := range containers {
 			a := newAccount("team-a", fmt.Sprintf("inference-7d9f8c-%d-%02d", i, j), "server")

@@ -20,6 +20,7 @@ const (
 	familyGauges    = "Gauges of GPUs"
 	familyHealth    = "Health of GPUs"
 	familyLinks     = "Errors, links and limits of GPUs"
+	familyProfile   = "Activity of the parts of GPUs"
 	familyStages    = "Stages"
 	familyMapping   = "Mapping of processes"
 	familyPlacement = "Placement"
@@ -102,7 +103,9 @@ const (
 const (
 	// firstHealth is the first of [gpu.HealthInfos], which follow in their order.
 	firstHealth = firstGauge + metricID(gpu.NumGauges)
-	xidErrors   = firstHealth + metricID(gpu.NumHealthMetrics) + iota - 1
+	// firstActivity is the first of [gpu.ActivityInfos], which follow in their order.
+	firstActivity = firstHealth + metricID(gpu.NumHealthMetrics)
+	xidErrors     = firstActivity + metricID(gpu.NumActivities) + iota - 2
 	xidLast
 	lastReading
 	memorySource
@@ -800,6 +803,13 @@ func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 			Family: familyLinks, Name: "gpuledger_gpu_" + h.Name, Type: kind, Unit: h.Unit, Flag: FlagHealth,
 			Labels: plus(ofGPU, h.Labels...),
 			Help:   h.Help + " NVML: " + h.Source + ".",
+		}
+	}
+	for i, a := range gpu.ActivityInfos {
+		rows[firstActivity+metricID(i)] = metric.Metric{
+			Family: familyProfile, Name: "gpuledger_gpu_" + a.Name + "_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
+			Labels: ofGPU,
+			Help:   a.Help + " NVML: nvmlGpmMetricsGet.",
 		}
 	}
 	return rows

@@ -63,9 +63,10 @@ func TestDescribe(t *testing.T) {
 		hidden string
 	}{
 		{"all", collector.MainPage, everything, "nothing"},
-		{"no gauges", collector.MainPage, collector.Options{Health: true, Process: collector.ProcessShared}, collector.FlagGauges},
-		{"no health", collector.MainPage, collector.Options{Gauges: true, Process: collector.ProcessShared}, collector.FlagHealth},
-		{"no processes", collector.MainPage, collector.Options{Gauges: true, Health: true, Process: collector.ProcessNever}, collector.FlagProcess},
+		{"no gauges", collector.MainPage, collector.Options{Health: true, Profiling: true, Process: collector.ProcessShared}, collector.FlagGauges},
+		{"no health", collector.MainPage, collector.Options{Gauges: true, Profiling: true, Process: collector.ProcessShared}, collector.FlagHealth},
+		{"no profile", collector.MainPage, collector.Options{Gauges: true, Health: true, Process: collector.ProcessShared}, collector.FlagProfiling},
+		{"no processes", collector.MainPage, collector.Options{Gauges: true, Health: true, Profiling: true, Process: collector.ProcessNever}, collector.FlagProcess},
 		{"record", collector.RecordPage, everything, "nothing"},
 	}
 	for _, tt := range tests {

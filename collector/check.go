@@ -19,7 +19,7 @@ func (c *Collector) mustRender() {
 		}
 	}
 	for _, s := range fullSnapshots() {
-		p := page{opts: Options{Gauges: true, Health: true}}
+		p := page{opts: Options{Gauges: true, Health: true, Profiling: true}}
 		p.begin()
 		c.render(&p, s)
 		if _, err := p.end(); err != nil {

@@ -15,13 +15,16 @@ type Options struct {
 	// Gauges enables power, temperature and similar gauges, which dcgm-exporter exports too.
 	Gauges bool
 	// Health enables the errors, links and limits of a GPU.
-	Health  bool
+	Health bool
+	// Profiling enables the activity of the parts of a GPU.
+	Profiling bool
+
 	Process ProcessMode
 }
 
 // hides reports whether the options hide a metric permanently.
 func (o Options) hides(m metric.Metric) bool {
-	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagHealth && !o.Health || m.Flag == FlagProcess && o.Process == ProcessNever
+	return m.Flag == FlagGauges && !o.Gauges || m.Flag == FlagHealth && !o.Health || m.Flag == FlagProfiling && !o.Profiling || m.Flag == FlagProcess && o.Process == ProcessNever
 }
 
 // Collector renders one page of the latest snapshot. It is safe for concurrent use if the function

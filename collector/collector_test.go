@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-var everything = collector.Options{Gauges: true, Health: true, Process: collector.ProcessAlways}
+var everything = collector.Options{Gauges: true, Health: true, Profiling: true, Process: collector.ProcessAlways}
 
 // scenarios lists the golden pages.
 var scenarios = []struct {
@@ -26,7 +26,7 @@ var scenarios = []struct {
 	opts     collector.Options
 }{
 	{"full_node", fullNode, everything},
-	{"full_node_shared_processes", fullNode, collector.Options{Gauges: true, Health: true, Process: collector.ProcessShared}},
+	{"full_node_shared_processes", fullNode, collector.Options{Gauges: true, Health: true, Profiling: true, Process: collector.ProcessShared}},
 	{"full_node_least", fullNode, collector.Options{Process: collector.ProcessNever}},
 	{"lost_gpu", lostGPU, everything},
 	{"no_driver", noDriver, everything},
@@ -98,9 +98,9 @@ func TestHiddenMetrics(t *testing.T) {
 		flag string
 		opts collector.Options
 	}{
-		{"gauges", collector.FlagGauges, collector.Options{Health: true, Process: collector.ProcessAlways}},
-		{"health", collector.FlagHealth, collector.Options{Gauges: true, Process: collector.ProcessAlways}},
-		{"processes", collector.FlagProcess, collector.Options{Gauges: true, Health: true, Process: collector.ProcessNever}},
+		{"gauges", collector.FlagGauges, collector.Options{Health: true, Profiling: true, Process: collector.ProcessAlways}},
+		{"health", collector.FlagHealth, collector.Options{Gauges: true, Profiling: true, Process: collector.ProcessAlways}},
+		{"processes", collector.FlagProcess, collector.Options{Gauges: true, Health: true, Profiling: true, Process: collector.ProcessNever}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

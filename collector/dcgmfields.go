@@ -30,9 +30,11 @@ type DCGMField struct {
 // The reasons why fields are not read from NVML.
 const (
 	ofDCGMExporter = "computed by dcgm-exporter over a window; not served"
-	needsGPM       = "profiling: host engine"
 	notRead        = "not read by gpuledger: host engine"
 )
+
+// byGPM is the origin of the profiling fields.
+const byGPM = "`--collector.profiling`: GPM metric"
 
 // DCGMFields lists the fields of dcgm-exporter 4.8.2 in the order of its file, with its names and types.
 var DCGMFields = []DCGMField{
@@ -42,8 +44,8 @@ var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_GPU_TEMP", Type: FieldGauge, Help: "GPU temperature (in C).", Default: true, NVML: "nvmlDeviceGetTemperature", value: gaugeIn(gpu.Temperature, 1)},
 	{Name: "DCGM_FI_DEV_POWER_USAGE", Type: FieldGauge, Help: "Power draw (in W).", Default: true, NVML: "nvmlDeviceGetPowerUsage", value: gaugeIn(gpu.Power, 1)},
 	{Name: "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Type: FieldCounter, Help: "Energy since the driver was loaded (in mJ).", Default: true, NVML: "nvmlDeviceGetTotalEnergyConsumption, or field 191 of the GPU where the driver has it", value: energyCounter},
-	{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Type: FieldGauge, Help: "PCIe transmit rate with headers (in B/s).", Default: true, Why: needsGPM},
-	{Name: "DCGM_FI_PROF_PCIE_RX_BYTES", Type: FieldGauge, Help: "PCIe receive rate with headers (in B/s).", Default: true, Why: needsGPM},
+	{Name: "DCGM_FI_PROF_PCIE_TX_BYTES", Type: FieldGauge, Help: "PCIe transmit rate with headers (in B/s).", Default: true, NVML: byGPM + " 20", value: profileIn(gpu.PCIeTransmitRate)},
+	{Name: "DCGM_FI_PROF_PCIE_RX_BYTES", Type: FieldGauge, Help: "PCIe receive rate with headers (in B/s).", Default: true, NVML: byGPM + " 21", value: profileIn(gpu.PCIeReceiveRate)},
 	{Name: "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", Type: FieldCounter, Help: "PCIe retries.", Default: true, NVML: "field 94", value: healthIn(gpu.PCIeErrors, 1, "replay")},
 	{Name: "DCGM_FI_DEV_GPU_UTIL", Type: FieldGauge, Help: "GPU utilisation (in %).", Default: true, NVML: "nvmlDeviceGetUtilizationRates", value: gaugeIn(gpu.Utilization, 100)},
 	{Name: "DCGM_FI_DEV_MEM_COPY_UTIL", Type: FieldGauge, Help: "Memory utilisation (in %).", Default: true, NVML: "nvmlDeviceGetUtilizationRates", value: healthIn(gpu.MemoryUtilization, 100)},
@@ -89,16 +91,16 @@ var DCGMFields = []DCGMField{
 	{Name: "DCGM_FI_DEV_POWER_INFOROM_VER", Type: FieldLabel, Help: "Version of the InfoROM's power object.", Why: notRead},
 	{Name: "DCGM_FI_DEV_INFOROM_IMAGE_VER", Type: FieldLabel, Help: "Version of the InfoROM's image.", Why: notRead},
 	{Name: "DCGM_FI_DEV_VBIOS_VERSION", Type: FieldLabel, Help: "Version of the VBIOS.", NVML: "nvmlDeviceGetVbiosVersion", text: func(_ gpu.Driver, g *gpu.GPU) string { return g.VBIOSVersion }},
-	{Name: "DCGM_FI_PROF_GR_ENGINE_ACTIVE", Type: FieldGauge, Help: "Part of the time that the graphics engine is active.", Default: true, Why: needsGPM},
-	{Name: "DCGM_FI_PROF_SM_ACTIVE", Type: FieldGauge, Help: "Part of the time that a multiprocessor has a warp.", Why: needsGPM},
-	{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Type: FieldGauge, Help: "Part of the warps that fit on multiprocessors.", Why: needsGPM},
-	{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Type: FieldGauge, Help: "Part of the time that the tensor cores are active.", Default: true, Why: needsGPM},
-	{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Type: FieldGauge, Help: "Part of the time that memory is read or written.", Default: true, Why: needsGPM},
-	{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Type: FieldGauge, Help: "Part of the time that the FP64 cores are active.", Why: needsGPM},
-	{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Type: FieldGauge, Help: "Part of the time that the FP32 cores are active.", Why: needsGPM},
-	{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Type: FieldGauge, Help: "Part of the time that the FP16 cores are active.", Why: needsGPM},
-	{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Type: FieldGauge, Help: "NVLink transmit rate without headers (in B/s).", Why: needsGPM},
-	{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Type: FieldGauge, Help: "NVLink receive rate without headers (in B/s).", Why: needsGPM},
+	{Name: "DCGM_FI_PROF_GR_ENGINE_ACTIVE", Type: FieldGauge, Help: "Part of the time that the graphics engine is active.", Default: true, NVML: byGPM + " 1", value: profileIn(gpu.GraphicsActive)},
+	{Name: "DCGM_FI_PROF_SM_ACTIVE", Type: FieldGauge, Help: "Part of the time that a multiprocessor has a warp.", NVML: byGPM + " 2", value: profileIn(gpu.SMActive)},
+	{Name: "DCGM_FI_PROF_SM_OCCUPANCY", Type: FieldGauge, Help: "Part of the warps that fit on multiprocessors.", NVML: byGPM + " 3", value: profileIn(gpu.SMOccupancy)},
+	{Name: "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", Type: FieldGauge, Help: "Part of the time that the tensor cores are active.", Default: true, NVML: byGPM + " 5", value: profileIn(gpu.TensorActive)},
+	{Name: "DCGM_FI_PROF_DRAM_ACTIVE", Type: FieldGauge, Help: "Part of the time that memory is read or written.", Default: true, NVML: byGPM + " 10", value: profileIn(gpu.DRAMActive)},
+	{Name: "DCGM_FI_PROF_PIPE_FP64_ACTIVE", Type: FieldGauge, Help: "Part of the time that the FP64 cores are active.", NVML: byGPM + " 11", value: profileIn(gpu.FP64Active)},
+	{Name: "DCGM_FI_PROF_PIPE_FP32_ACTIVE", Type: FieldGauge, Help: "Part of the time that the FP32 cores are active.", NVML: byGPM + " 12", value: profileIn(gpu.FP32Active)},
+	{Name: "DCGM_FI_PROF_PIPE_FP16_ACTIVE", Type: FieldGauge, Help: "Part of the time that the FP16 cores are active.", NVML: byGPM + " 13", value: profileIn(gpu.FP16Active)},
+	{Name: "DCGM_FI_PROF_NVLINK_TX_BYTES", Type: FieldGauge, Help: "NVLink transmit rate without headers (in B/s).", NVML: byGPM + " 61", value: profileIn(gpu.NVLinkTransmitRate)},
+	{Name: "DCGM_FI_PROF_NVLINK_RX_BYTES", Type: FieldGauge, Help: "NVLink receive rate without headers (in B/s).", NVML: byGPM + " 60", value: profileIn(gpu.NVLinkReceiveRate)},
 }
 
 // totalsNotRead is the reason for the totals of ECC errors.

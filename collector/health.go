@@ -30,6 +30,7 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 		p.info(gpuRecovery, p.with(uuid, "action", action))
 	}
 	p.healthValues(g.Reading.Health, uuid)
+	p.activities(g.Reading.Profile, uuid)
 	for _, e := range g.Reading.RASErrors {
 		p.counter(rasErrors, float64(e.Count), time.Time{}, p.with(uuid, "block", e.Block, "type", string(e.Type)))
 	}
@@ -53,6 +54,18 @@ func (p *page) healthValues(values []gpu.HealthValue, uuid *labelSet) {
 			p.counter(firstHealth+metricID(v.Metric), v.Value, time.Time{}, labels)
 		} else {
 			p.gauge(firstHealth+metricID(v.Metric), v.Value, labels)
+		}
+	}
+}
+
+// activities renders the integrals of activities. They restart with the exporter.
+func (p *page) activities(profile *gpu.Profile, uuid *labelSet) {
+	if profile == nil || !p.opts.Profiling {
+		return
+	}
+	for i, seconds := range profile.Seconds {
+		if seconds != nil {
+			p.counter(firstActivity+metricID(i), *seconds, time.Time{}, uuid)
 		}
 	}
 }

@@ -14,9 +14,10 @@ const (
 
 // The flags that hide metrics.
 const (
-	FlagGauges  = "--collector.gauges"
-	FlagHealth  = "--collector.health"
-	FlagProcess = "--collector.process"
+	FlagGauges    = "--collector.gauges"
+	FlagHealth    = "--collector.health"
+	FlagProcess   = "--collector.process"
+	FlagProfiling = "--collector.profiling"
 )
 
 // Catalogue returns every metric, page by page and family by family.

@@ -193,6 +193,19 @@ func nvlinkRate(r *gpu.Reading) (float64, bool) {
 	return math.Trunc(*r.NVLinkRate / 1024 / 1000), true
 }
 
+// profileIn returns a value of the last interval of the profile. Rates are truncated to whole bytes per second, as in DCGM.
+func profileIn(m gpu.ProfileMetric) fieldValue {
+	return ofReading(func(r *gpu.Reading) (float64, bool) {
+		switch {
+		case r.Profile == nil || r.Profile.Last[m] == nil:
+			return 0, false
+		case m >= gpu.NumActivities:
+			return math.Trunc(*r.Profile.Last[m]), true
+		}
+		return *r.Profile.Last[m], true
+	})
+}
+
 func remapped(value func(*gpu.RowRemap) float64) fieldValue {
 	return ofReading(func(r *gpu.Reading) (float64, bool) {
 		if r.RowRemap == nil {

@@ -39,6 +39,7 @@ func fullNode() *gpu.Snapshot {
 
 	whole := newGPU(0, trainer)
 	whole.Reading.Health = allHealth(0)
+	whole.Reading.Profile = profile()
 	whole.Fabric = &gpu.Fabric{ClusterUUID: "5f0c4f3e-8a51-4c43-9f0e-d4c19f6d1c77", CliqueID: 32766, State: "completed"}
 	whole.Fabric.Problems = []gpu.FabricProblem{{Name: "degraded_bandwidth", Present: true}, {Name: "route_unhealthy"}, {Name: "incorrect_configuration", Present: true, Cause: "no_partition"}}
 	whole.Holders = []gpu.Holder{{AccountKey: trainer.AccountKey, Resource: "nvidia.com/gpu", Sharing: gpu.SharingExclusive, Replicas: 1}}
@@ -227,6 +228,16 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 		Unused:      new(i),
 		Book:        b,
 	}
+}
+
+// profile returns a profile with all values.
+func profile() *gpu.Profile {
+	p := &gpu.Profile{}
+	for i := range p.Last {
+		p.Last[i] = new(float64(i) + 0.5)
+	}
+	copy(p.Seconds[:], p.Last[:])
+	return p
 }
 
 // allHealth returns a different value for each series of health.

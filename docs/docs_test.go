@@ -60,7 +60,7 @@ var (
 		"archive.md":       2760,
 		"ask.md":           1505,
 		"dba.md":           710,
-		"dcgm.md":          1650,
+		"dcgm.md":          1665,
 		"hardware.md":      620,
 		"health.md":        1010,
 		"install.md":       2400,

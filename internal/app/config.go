@@ -106,6 +106,7 @@ func Flags(getenv func(string) string) (*flag.FlagSet, *Config) {
 	fs.StringVar(&c.KernelLog, "xid.kernel-log", "", "`file` of the kernel's log, /dev/kmsg: count its XID errors since boot, even without an NVML event, and its SXID errors of NVSwitches; needs CAP_SYSLOG; empty reads none")
 	fs.BoolVar(&c.Collector.Gauges, "collector.gauges", true, "export power, temperature, utilisation, memory and clocks of each GPU")
 	fs.BoolVar(&c.Collector.Health, "collector.health", true, "read and export errors of memory, PCIe and NVLink, limits of clocks and power, and links of each GPU, every 10 s")
+	fs.BoolVar(&c.Collector.Profiling, "collector.profiling", false, "measure and export the activity of multiprocessors, tensor cores, floating-point units and memory of GPUs of Hopper and newer that are not in MIG mode, every 10 s")
 	fs.TextVar(&c.Collector.Process, "collector.process", collector.ProcessAlways, "`mode` of process series: always, shared or never")
 	fs.IntVar(&c.MaxProcesses, "collector.process.max", 1000, "`maximum` number of processes with their own series; the rest is summed up in pid=\"other\"")
 	fs.DurationVar(&c.Explain.Period, "explain.period", time.Hour, "`time` for which settled intervals are kept in memory, so that gpuledger explain can explain charges; 0 keeps none")

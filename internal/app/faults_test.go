@@ -29,7 +29,7 @@ var (
 		"nvmlDeviceGetMaxPcieLinkGeneration", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetMaxPcieLinkWidth", "nvmlDeviceGetPerformanceState",
 		"nvmlDeviceGetEncoderUtilization", "nvmlDeviceGetDecoderUtilization",
 		"nvmlDeviceGetUUID", "nvmlDeviceGetVbiosVersion", "nvmlDeviceRegisterEvents",
-		"nvmlGpmMetricsGet", "nvmlGpmMigSampleGet", "nvmlGpmQueryDeviceSupport", "nvmlGpuInstanceGetInfo",
+		"nvmlGpmMetricsGet", "nvmlGpmMigSampleGet", "nvmlGpmSampleGet", "nvmlGpmQueryDeviceSupport", "nvmlGpuInstanceGetInfo",
 	)
 	driverCalls = []string{
 		"nvmlDeviceGetCount", "nvmlEventSetCreate", "nvmlEventSetFree", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree",
@@ -68,7 +68,7 @@ func TestDriverFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			sc.Sampling.Power = 100 * time.Millisecond // so that nvmlDeviceGetSamples is called again and again
-			b := benchOf(t, sc, false)
+			b := benchOf(t, sc, false, "--collector.profiling")
 			b.run(5)
 			b.breakGPU(b.gpus()[0].UUID)
 			b.breakDriver()

@@ -67,6 +67,8 @@ type Reading struct {
 	// NVLinkRate is the rate of data over all NVLink links, in both directions, between the last two readings of
 	// Health, in bytes per second; nil if unknown.
 	NVLinkRate *float64
+	// Profile is nil unless it is enabled and the GPU is of Hopper or newer.
+	Profile *Profile
 	// RASErrors are the errors that an AMD GPU counted, by block and type. Unknown counts are
 	// missing.
 	RASErrors []RASErrors

@@ -36,6 +36,9 @@ func writeHealth(r *record, b *board) {
 		fields = append(fields, "banks_max", 640, "banks_high", 0, "banks_partial", 0, "banks_low", 0, "banks_none", 0, "encoder", 0, "decoder", 0)
 	}
 	r.line("health", fields...)
+	if b.GPM && b.MIG == nil {
+		writeProfile(r, b)
+	}
 
 	fields = []any{"gpu", b.UUID, "field138.all", 9 * traffic, "field139.all", 9 * traffic}
 	for link := range links {
@@ -46,4 +49,10 @@ func writeHealth(r *record, b *board) {
 		fields = append(fields, name, 1)
 	}
 	r.line("health", fields...)
+}
+
+// writeProfile adds the GPM metrics of a GPU by their numbers in nvml.h: activities in percent, rates in MiB/s.
+func writeProfile(r *record, b *board) {
+	r.line("health", "gpu", b.UUID, "gpm1", b.busy, "gpm2", b.busy, "gpm3", b.busy/2, "gpm5", b.busy/3, "gpm10", b.busy/2,
+		"gpm11", 0, "gpm12", b.busy/5, "gpm13", b.busy/10, "gpm20", 10*b.busy, "gpm21", 5*b.busy, "gpm60", 100*b.busy, "gpm61", 110*b.busy)
 }

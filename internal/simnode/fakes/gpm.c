@@ -1,7 +1,7 @@
 //go:build ignore
 
 /*
- * GPM: how busy the instances of a GPU are. Included by nvml.c. A metric is computed
+ * GPM: how busy a GPU or its instances are. Included by nvml.c. A metric is computed
  * from the difference between two samples.
  */
 
@@ -11,7 +11,8 @@ struct nvmlGpmSample_st {
     unsigned int gi;
     unsigned long long time, busy; /* ns */
     double given;                  /* percent */
-    enum { NOTHING, BUSY_TIME, PERCENTAGE } kind;
+    enum { NOTHING, BUSY_TIME, PERCENTAGE, WHOLE } kind;
+    double metrics[NVML_GPM_METRIC_MAX]; /* of a whole GPU by id, NaN if not supported */
     struct nvmlGpmSample_st *next;
 };
 
@@ -83,6 +84,38 @@ nvmlReturn_t nvmlGpmMigSampleGet(nvmlDevice_t device, unsigned int gi, nvmlGpmSa
     return end(&c, ret);
 }
 
+/* The metrics of a whole GPU are the keys gpm<id> of its health. */
+nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t device, nvmlGpmSample_t sample)
+{
+    struct call c;
+    nvmlReturn_t ret = begin_for(&c, "nvmlGpmSampleGet", device, "gpm");
+    if (ret == NVML_SUCCESS && is(c.gpu, "mig", "1"))
+        ret = NVML_ERROR_NOT_SUPPORTED;
+    if (ret == NVML_SUCCESS && !*gpm_link(sample.handle))
+        ret = NVML_ERROR_INVALID_ARGUMENT;
+    if (ret == NVML_SUCCESS) {
+        struct nvmlGpmSample_st *s = sample.handle;
+        s->device = c.device;
+        s->gi = UINT_MAX;
+        s->time = number(next("driver", NULL), "time", 0);
+        s->kind = WHOLE;
+        for (unsigned int id = 0; id < NVML_GPM_METRIC_MAX; id++) {
+            char key[20];
+            snprintf(key, sizeof key, "gpm%u", id);
+            const char *value = get(health(&c, key), key);
+            s->metrics[id] = value ? strtod(value, NULL) : NAN;
+        }
+    }
+    return end(&c, ret);
+}
+
+static void whole_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *s, int blank)
+{
+    double value = m->metricId < NVML_GPM_METRIC_MAX ? s->metrics[m->metricId] : NAN;
+    m->nvmlReturn = isnan(value) ? NVML_ERROR_NOT_SUPPORTED : NVML_SUCCESS;
+    m->value = isnan(value) ? 0 : blank ? NAN : value;
+}
+
 /* If no time has elapsed, the metric is NaN. */
 static void gpm_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *a, const struct nvmlGpmSample_st *b, int blank)
 {
@@ -109,6 +142,9 @@ nvmlReturn_t nvmlGpmMetricsGet(nvmlGpmMetricsGet_t *get)
     if (ret == NVML_SUCCESS && (!taken || get->numMetrics > NVML_GPM_METRIC_MAX))
         ret = NVML_ERROR_INVALID_ARGUMENT;
     for (unsigned int i = 0; ret == NVML_SUCCESS && i < get->numMetrics; i++)
-        gpm_metric(&get->metrics[i], a, b, call_fault(&c, "blank") != NULL);
+        if (b->kind == WHOLE)
+            whole_metric(&get->metrics[i], b, call_fault(&c, "blank") != NULL);
+        else
+            gpm_metric(&get->metrics[i], a, b, call_fault(&c, "blank") != NULL);
     return end(&c, ret);
 }

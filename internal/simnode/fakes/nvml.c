@@ -61,6 +61,7 @@
  *            banks_{max,high,partial,low,none}            banks by spare rows
  *            pcie_{generation,width}{,_max} pstate        the link now and at most; performance state
  *            encoder decoder                              %
+ *            gpm<id>                                      a GPM metric of the whole GPU, %, MiB/s
  *   live     work of real programs: see live.h
  *   instance gpu uuid gi ci name                          a MIG device, in the driver's order: a compute
  *            gi_slices ci_slices memory_mib               instance and its GPU instance

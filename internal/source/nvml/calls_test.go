@@ -50,10 +50,10 @@ type call struct {
 	first, later effect
 }
 
-// calls lists every function of the driver that the program calls, except five that cannot be
+// calls lists every function of the driver that the program calls, except six that cannot be
 // broken here: nvmlErrorString; nvmlDeviceGetGpuFabricInfo, which is called on older libraries only
 // (TestOldDriver); nvmlDeviceGetHandleByPciBusId, which is called in a release only (TestReleaseGPU); nvmlDeviceGetAccountingPids and nvmlDeviceGetAccountingStats, which are called
-// in accounting mode only (TestAccountingFallsBack).
+// in accounting mode only (TestAccountingFallsBack); nvmlGpmSampleGet, which is called for profiling only (TestProfileFails).
 var calls = withTables(map[string]call{
 	"nvmlInit":                   {gpu: none},
 	"nvmlShutdown":               {gpu: none},
@@ -164,7 +164,7 @@ func TestCallsAreKnown(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(made))); diff != "" {
 		t.Errorf("calls (-table +made):\n%s", diff)
 	}
-	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetHandleByPciBusId", "nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingStats")
+	want = append(want, "nvmlErrorString", "nvmlDeviceGetGpuFabricInfo", "nvmlDeviceGetHandleByPciBusId", "nvmlDeviceGetAccountingPids", "nvmlDeviceGetAccountingStats", "nvmlGpmSampleGet")
 	slices.Sort(want)
 	source := named(t)
 	for _, info := range gpu.GaugeInfos {

@@ -38,6 +38,8 @@ type driver struct {
 	lines  []string
 	fields map[string]string // by UUID, tab separated
 	proc   string            // directory of the machine's memory, empty for none
+	// profiling makes opened sources read profiles.
+	profiling bool
 
 	logged bytes.Buffer // log of the last opened source
 	stages *stage.Set   // its stages
@@ -60,7 +62,7 @@ func (d *driver) open(now gpu.Clock) *nvml.Source { return d.openWith(gputest.Ha
 func (d *driver) openWith(callTimeout time.Duration, now gpu.Clock) *nvml.Source {
 	d.stages = stage.New(slog.New(slog.DiscardHandler), now)
 	s := nvml.New(nvml.Config{
-		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now, ProcFS: d.proc, Health: true,
+		LibraryPath: libraryPath, CallTimeout: callTimeout, Now: now, ProcFS: d.proc, Health: true, Profiling: d.profiling,
 		Log: slog.New(slog.NewTextHandler(&d.logged, nil)), Stages: d.stages,
 	})
 	d.t.Cleanup(func() {

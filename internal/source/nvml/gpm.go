@@ -25,6 +25,8 @@ type gpm struct {
 	// because ids are reused.
 	pairs map[string]*pair
 	moved bool // the last look took samples
+	// whole is the pair of the GPU itself, nil if it is not profiled.
+	whole *pair
 }
 
 // A pair contains the two newest samples of an instance's counters, newest first.
@@ -120,6 +122,19 @@ func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	if p, ok := g.pairs[identity(i)]; ok {
 		return p, nil
 	}
+	p, err := newPair(q)
+	if err != nil {
+		return nil, err
+	}
+	if g.pairs == nil {
+		g.pairs = make(map[string]*pair)
+	}
+	g.pairs[identity(i)] = p
+	return p, nil
+}
+
+// newPair allocates the buffers of a pair.
+func newPair(q *inquiry) (*pair, error) {
 	p := &pair{}
 	for k := range p.samples {
 		s, err := query(q, "nvmlGpmSampleAlloc", q.lib.GpmSampleAlloc)
@@ -129,12 +144,11 @@ func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 		}
 		p.samples[k] = s
 	}
-	if g.pairs == nil {
-		g.pairs = make(map[string]*pair)
-	}
-	g.pairs[identity(i)] = p
 	return p, nil
 }
+
+// errNotOffered means that the GPU has no GPM.
+var errNotOffered = errors.New("GPM is not supported")
 
 // errNoBase means that there is only a first sample.
 var errNoBase = errors.New("no earlier sample")
@@ -213,6 +227,20 @@ func (g *gpm) free(q *inquiry) {
 		p.free(q)
 	}
 	clear(g.pairs)
+}
+
+// freeWhole frees the pair of the GPU itself.
+func (g *gpm) freeWhole(q *inquiry) {
+	if g.whole != nil {
+		g.whole.free(q)
+		g.whole = nil
+	}
+}
+
+// release frees everything.
+func (g *gpm) release(q *inquiry) {
+	g.free(q)
+	g.freeWhole(q)
 }
 
 func (p *pair) free(q *inquiry) {

@@ -78,7 +78,7 @@ func newSession(cfg Config, g *gate, lib *library, m *memories, r *Release) *ses
 func (d *session) close() error {
 	d.freeEvents(d.events.Swap(nil))
 	d.gpms.Range(func(_, g any) bool {
-		g.(*gpm).free(&inquiry{lib: d.lib})
+		g.(*gpm).release(&inquiry{lib: d.lib})
 		return true
 	})
 	if ret := d.lib.Shutdown(); ret != gonvml.SUCCESS {

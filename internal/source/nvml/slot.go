@@ -57,7 +57,7 @@ func (d *session) look(index int, bus string, g *gpuReader) look {
 	l.memory, l.oversized = g.memory, g.oversized
 	if hasCode(l.err, gonvml.ERROR_GPU_IS_LOST) {
 		l.reader = nil
-		g.gpm.free(&inquiry{lib: d.lib})
+		g.gpm.release(&inquiry{lib: d.lib})
 		d.indices.Delete(g.device.UUID)
 	}
 	return l
@@ -210,6 +210,9 @@ func (d *session) complete(g *gpuReader) {
 		g.readRecovery(&inquiry{lib: d.lib})
 		if d.cfg.Health {
 			g.readHealth()
+		}
+		if d.cfg.Profiling {
+			g.readProfile()
 		}
 		g.again = g.now().Boot + identityRetry
 	}

@@ -33,6 +33,8 @@ type Config struct {
 	ProcFS string
 	// Health enables [gpu.Reading.Health].
 	Health bool
+	// Profiling enables [gpu.Reading.Profile].
+	Profiling bool
 	// RestartAfter is the time after which a replaced driver ends [Source.Run]; 0 means never.
 	RestartAfter time.Duration
 	// Now is called from several goroutines.

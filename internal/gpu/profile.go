@@ -1,0 +1,48 @@
+package gpu
+
+// ProfileMetric identifies a value of a GPU's profile, which Hopper and newer GPUs measure.
+type ProfileMetric int
+
+// The metrics: first the activities, then the rates.
+const (
+	GraphicsActive ProfileMetric = iota
+	SMActive
+	SMOccupancy
+	TensorActive
+	DRAMActive
+	FP64Active
+	FP32Active
+	FP16Active
+	NumActivities
+
+	PCIeTransmitRate ProfileMetric = iota - 1
+	PCIeReceiveRate
+	NVLinkTransmitRate
+	NVLinkReceiveRate
+	NumProfileMetrics
+)
+
+// Profile is the profile of a GPU between two samples of its counters, about ten seconds apart.
+type Profile struct {
+	// Seconds are integrals of the activities since the exporter first read the GPU. An activity that was not measured now
+	// is nil.
+	Seconds [NumActivities]*float64
+	// Last are the averages of the last interval: activities from 0 to 1, rates in bytes per second. A value that was not
+	// measured is nil.
+	Last [NumProfileMetrics]*float64
+}
+
+// ActivityInfo describes an activity. Its metric is gpuledger_gpu_<Name>_seconds_total.
+type ActivityInfo struct{ Name, Help string }
+
+// ActivityInfos contains a row for each activity.
+var ActivityInfos = [NumActivities]ActivityInfo{
+	GraphicsActive: {"graphics_active", "Time in which the graphics or compute engine was active."},
+	SMActive:       {"sm_active", "Time in which a multiprocessor had a warp, averaged over the multiprocessors."},
+	SMOccupancy:    {"sm_occupancy", "Time, weighted by the part of the possible warps that were on the multiprocessors."},
+	TensorActive:   {"tensor_active", "Time in which the tensor cores were active."},
+	DRAMActive:     {"dram_active", "Time, weighted by the part of the memory's bandwidth in use."},
+	FP64Active:     {"fp64_active", "Time in which the FP64 units were active."},
+	FP32Active:     {"fp32_active", "Time in which the FP32 units were active."},
+	FP16Active:     {"fp16_active", "Time in which the FP16 units were active, without tensor cores."},
+}

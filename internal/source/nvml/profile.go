@@ -1,0 +1,133 @@
+package nvml
+
+import (
+	"math"
+	"time"
+
+	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// A profiler measures the profile of a GPU that is not in MIG mode by GPM, in the GPU's lane. Its buffers belong to
+// the session and its sums to the reader.
+type profiler struct {
+	// again is the time on the boot clock before which the driver is not called, after it refused.
+	again time.Duration
+	sums  [gpu.NumActivities]float64
+	// latest is the last profile, nil without one. It is replaced, never changed.
+	latest *gpu.Profile
+}
+
+// profileMetrics are the GPM metrics (nvml.h, nvmlGpmMetricId_t) with their units. Activities are in percent,
+// rates in MiB/s.
+var profileMetrics = [gpu.NumProfileMetrics]struct {
+	id   gonvml.GpmMetricId
+	unit float64
+}{
+	gpu.GraphicsActive:     {gonvml.GPM_METRIC_GRAPHICS_UTIL, 0.01},
+	gpu.SMActive:           {gonvml.GPM_METRIC_SM_UTIL, 0.01},
+	gpu.SMOccupancy:        {gonvml.GPM_METRIC_SM_OCCUPANCY, 0.01},
+	gpu.TensorActive:       {gonvml.GPM_METRIC_ANY_TENSOR_UTIL, 0.01},
+	gpu.DRAMActive:         {gonvml.GPM_METRIC_DRAM_BW_UTIL, 0.01},
+	gpu.FP64Active:         {gonvml.GPM_METRIC_FP64_UTIL, 0.01},
+	gpu.FP32Active:         {gonvml.GPM_METRIC_FP32_UTIL, 0.01},
+	gpu.FP16Active:         {gonvml.GPM_METRIC_FP16_UTIL, 0.01},
+	gpu.PCIeTransmitRate:   {gonvml.GPM_METRIC_PCIE_TX_PER_SEC, 1 << 20},
+	gpu.PCIeReceiveRate:    {gonvml.GPM_METRIC_PCIE_RX_PER_SEC, 1 << 20},
+	gpu.NVLinkTransmitRate: {gonvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, 1 << 20},
+	gpu.NVLinkReceiveRate:  {gonvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, 1 << 20},
+}
+
+// maxProfiled is the longest interval that is integrated. Counters of the GPU may wrap in a longer one.
+const maxProfiled = time.Minute
+
+// maxRate is more than any link of a GPU transfers, in bytes per second.
+const maxRate = 1e14
+
+// readProfile takes a sample and measures the interval since the last one. After an error the driver is called again
+// after reaskAfter.
+func (g *gpuReader) readProfile() {
+	x, q, now := &g.profile, &inquiry{lib: g.lib}, g.now().Boot
+	x.latest = nil
+	if g.device.Partitions != nil {
+		g.gpm.freeWhole(q) // the driver does not document samples of a whole GPU in MIG mode
+		return
+	}
+	if now < x.again {
+		return
+	}
+	if x.again > 0 {
+		x.again, g.gpm.offered = 0, nil
+	}
+	if err := g.sampleWhole(q); err != nil {
+		x.again = now + reaskAfter
+		g.gpm.freeWhole(q)
+	}
+}
+
+// sampleWhole takes a sample of the whole GPU.
+func (g *gpuReader) sampleWhole(q *inquiry) error {
+	if !g.gpm.offers(q, g.handle) {
+		return errNotOffered
+	}
+	if g.gpm.whole == nil {
+		p, err := newPair(q)
+		if err != nil {
+			return err
+		}
+		g.gpm.whole = p
+	}
+	p := g.gpm.whole
+	if g.now().Boot-p.taken[0] <= gpmRefresh {
+		return nil
+	}
+	p.swap()
+	p.taken[0] = 0
+	_, err := query(q, "nvmlGpmSampleGet", func() (struct{}, ret) { return struct{}{}, g.handle.GpmSampleGet(p.samples[0]) })
+	if err != nil {
+		return err
+	}
+	p.taken[0] = g.now().Boot
+	span := p.taken[0] - p.taken[1]
+	if p.taken[1] == 0 || span > maxProfiled {
+		return nil
+	}
+	metrics, err := query(q, "nvmlGpmMetricsGet", func() ([]gonvml.GpmMetric, ret) { return p.profile(g.lib) })
+	if err == nil {
+		g.profile.integrate(metrics, span)
+	}
+	return err
+}
+
+// profile requests all metrics in one call.
+func (p *pair) profile(lib *library) ([]gonvml.GpmMetric, ret) {
+	get := gonvml.GpmMetricsGetType{NumMetrics: uint32(gpu.NumProfileMetrics), Sample1: p.samples[1], Sample2: p.samples[0]}
+	for i, m := range profileMetrics {
+		get.Metrics[i] = gonvml.GpmMetric{MetricId: uint32(m.id), NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), Value: math.NaN()}
+	}
+	r := lib.GpmMetricsGet(&get)
+	return get.Metrics[:gpu.NumProfileMetrics], r
+}
+
+// integrate adds the averages of an interval. A value that no GPU can have is not counted.
+func (x *profiler) integrate(metrics []gonvml.GpmMetric, span time.Duration) {
+	p := new(gpu.Profile)
+	for i, m := range metrics {
+		v, limit := m.Value*profileMetrics[i].unit, 1+rounding/100.0
+		activity := gpu.ProfileMetric(i) < gpu.NumActivities
+		if !activity {
+			limit = maxRate
+		}
+		if ret(m.NvmlReturn) != gonvml.SUCCESS || !(v >= 0 && v <= limit) {
+			continue
+		}
+		if activity {
+			v = min(v, 1)
+			x.sums[i] += v * span.Seconds()
+			p.Seconds[i] = new(x.sums[i])
+		}
+		p.Last[i] = &v
+	}
+	x.latest = p
+}

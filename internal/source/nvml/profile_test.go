@@ -1,0 +1,172 @@
+package nvml_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
+	"github.com/gpuledger/gpuledger/internal/source/nvml"
+)
+
+// A profileReader reads the profile of one GPU every ten seconds.
+type profileReader struct {
+	*driver
+	clock *gputest.Clock
+	s     *nvml.Source
+}
+
+func newProfileReader(t *testing.T) *profileReader {
+	node := gputest.Node{GPUs: []gputest.GPU{gputest.Full(0)}}
+	r := &profileReader{newDriver(t, node), gputest.NewClock(), nil}
+	r.profiling = true
+	r.fields[node.GPUs[0].Device.UUID] = "gpm=1"
+	r.metrics("gpm1=10")
+	r.s = r.open(r.clock.Now)
+	return r
+}
+
+func (r *profileReader) metrics(keys string, more ...string) {
+	r.lines = append([]string{"health\tgpu=" + r.node.GPUs[0].Device.UUID + "\t" + strings.ReplaceAll(keys, " ", "\t")}, more...)
+	r.write()
+}
+
+// read advances the clock and reads.
+func (r *profileReader) read(after time.Duration) *gpu.Profile {
+	r.t.Helper()
+	r.clock.Advance(after)
+	return gputest.Read(r.t, r.s).Readings[0].Profile
+}
+
+// TestProfile reads every metric. The numbers of metrics and their units are those of nvml.h, nvmlGpmMetricId_t: activities
+// are percent, rates are MiB/s. A first sample has no interval.
+func TestProfile(t *testing.T) {
+	r := newProfileReader(t)
+	r.metrics("gpm1=10 gpm2=20 gpm3=30 gpm5=40 gpm10=50 gpm11=60 gpm12=70 gpm13=80 gpm20=1 gpm21=2 gpm60=3 gpm61=4.5")
+	if p := r.read(0); p != nil {
+		t.Errorf("profile of the first sample: %+v", p)
+	}
+	want := &gpu.Profile{}
+	for m, v := range map[gpu.ProfileMetric]float64{
+		gpu.GraphicsActive: 0.1, gpu.SMActive: 0.2, gpu.SMOccupancy: 0.3, gpu.TensorActive: 0.4, gpu.DRAMActive: 0.5,
+		gpu.FP64Active: 0.6, gpu.FP32Active: 0.7, gpu.FP16Active: 0.8,
+		gpu.PCIeTransmitRate: 1048576, gpu.PCIeReceiveRate: 2097152, gpu.NVLinkReceiveRate: 3145728, gpu.NVLinkTransmitRate: 4718592,
+	} {
+		want.Last[m] = &v
+		if m < gpu.NumActivities {
+			want.Seconds[m] = new(10 * v)
+		}
+	}
+	approximately := cmpopts.EquateApprox(1e-9, 0)
+	if diff := cmp.Diff(want, r.read(10*time.Second), approximately); diff != "" {
+		t.Errorf("profile (-want +got):\n%s", diff)
+	}
+	// Half a minute later at another activity: the integral follows the time, not the number of readings.
+	r.metrics("gpm2=50")
+	p := r.read(30 * time.Second)
+	if got := *p.Seconds[gpu.SMActive]; math.Abs(got-(10*0.2+30*0.5)) > 1e-9 {
+		t.Errorf("SM activity of 2 and 15 s: %v", got)
+	}
+	if p.Seconds[gpu.TensorActive] != nil || p.Last[gpu.TensorActive] != nil {
+		t.Error("a metric that is not supported has a value")
+	}
+	if again := r.read(time.Second); again != p {
+		t.Error("the profile changed between two samples")
+	}
+	r.read(2 * time.Minute) // too long for an average
+	if p := r.read(10 * time.Second); math.Abs(*p.Seconds[gpu.SMActive]-22) > 1e-9 {
+		t.Errorf("SM activity after a gap: %v, want 22 s", *p.Seconds[gpu.SMActive])
+	}
+}
+
+// TestProfileAbsurd rejects values that no GPU has.
+func TestProfileAbsurd(t *testing.T) {
+	r := newProfileReader(t)
+	r.read(0)
+	r.metrics("gpm1=101.5 gpm2=-0.5 gpm3=1e300 gpm5=100.4 gpm20=-1 gpm21=1e300")
+	p := r.read(10 * time.Second)
+	for m, v := range p.Last {
+		if (v != nil) != (gpu.ProfileMetric(m) == gpu.TensorActive) {
+			t.Errorf("metric %d: %v", m, v)
+		}
+	}
+	if *p.Last[gpu.TensorActive] != 1 {
+		t.Errorf("100.4 %% is %v, want 1", *p.Last[gpu.TensorActive])
+	}
+	r.fault(r.node.GPUs[0].Device.UUID, "nvmlGpmMetricsGet", "blank")
+	if p := r.read(10 * time.Second); p == nil || p.Last[gpu.TensorActive] != nil {
+		t.Errorf("NaN: %+v", p)
+	}
+}
+
+// TestProfileFails makes each call fail. The driver is not called again for ten minutes, other values of the GPU are read, and
+// after that the sums continue. No buffer is lost.
+func TestProfileFails(t *testing.T) {
+	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
+		t.Run(call, func(t *testing.T) {
+			r := newProfileReader(t)
+			if call == "nvmlGpmSampleGet" || call == "nvmlGpmMetricsGet" {
+				r.metrics("gpm2=50")
+				r.read(0)
+				r.read(10 * time.Second)
+			}
+			uuid := r.node.GPUs[0].Device.UUID
+			r.fault("*", call, "fail:3")
+			if p := r.read(10 * time.Second); p != nil {
+				t.Errorf("profile without %s: %+v", call, p)
+			}
+			calls := r.calls(call)
+			if calls == 0 {
+				t.Errorf("no call of %s for %s", call, uuid)
+			}
+			r.metrics("gpm2=50")
+			if p := r.read(9 * time.Minute); p != nil || r.calls("nvmlGpmSampleGet") > 3 || r.calls(call) != calls {
+				t.Errorf("called again within ten minutes, profile %+v", p)
+			}
+			r.read(2 * time.Minute)
+			if p := r.read(10 * time.Second); p == nil || *p.Last[gpu.SMActive] != 0.5 {
+				t.Errorf("after ten minutes: %+v", p)
+			}
+			if err := r.s.Close(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if call != "nvmlGpmSampleAlloc" { // a failed call is also in the log
+				r.wantNoLeak()
+			}
+		})
+	}
+}
+
+// TestProfileNotOffered checks GPUs before Hopper, GPUs in MIG mode, and a source without profiling: no sample is taken.
+func TestProfileNotOffered(t *testing.T) {
+	for name, change := range map[string]func(*profileReader){
+		"before Hopper": func(r *profileReader) { clear(r.fields) },
+		"switched off":  func(r *profileReader) { r.profiling = false; r.s = r.open(r.clock.Now) },
+		"MIG mode": func(r *profileReader) {
+			r.node.GPUs[0] = gputest.Divided(0)
+			r.fields[r.node.GPUs[0].Device.UUID] = "gpm=1"
+			r.write()
+			gputest.Read(r.t, r.s) // the mode
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newProfileReader(t)
+			change(r)
+			r.write()
+			before := r.calls("nvmlGpmSampleGet")
+			for range 3 {
+				if p := r.read(10 * time.Second); p != nil {
+					t.Errorf("profile: %+v", p)
+				}
+			}
+			if n := r.calls("nvmlGpmSampleGet") - before; n > 0 {
+				t.Errorf("%d samples", n)
+			}
+		})
+	}
+}
