@@ -3,6 +3,7 @@
 package deploy_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,10 +51,10 @@ func containing(t *testing.T, commands []string, text string) string {
 	return found[0]
 }
 
-// tryShell runs a command with bash in a folder and returns its output.
+// tryShell runs a command with bash in a folder and returns its output. It also works while the test cleans up.
 func tryShell(t *testing.T, folder, command string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-euo", "pipefail", "-c", command)
 	cmd.Dir, cmd.Env = folder, environment()
 	out, err := cmd.CombinedOutput()
 	return string(out), err
