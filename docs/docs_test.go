@@ -62,7 +62,7 @@ var (
 		"dba.md":           710,
 		"dcgm.md":          1665,
 		"hardware.md":      620,
-		"health.md":        1010,
+		"health.md":        1100,
 		"install.md":       2400,
 		"managers.md":      1020,
 		"opentelemetry.md": 230,

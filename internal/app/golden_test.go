@@ -127,21 +127,28 @@ func (b *bench) step() {
 	}
 }
 
-// awaitXID runs the source's event loop until an XID error arrives. The clock is stopped meanwhile,
-// so the time of the error is fixed.
+// awaitXID runs the source's event loop until an XID error arrives.
 func (b *bench) awaitXID() {
+	b.t.Helper()
+	b.await("an XID error", func(gpus []gpu.GPU) bool {
+		return slices.ContainsFunc(gpus, func(g gpu.GPU) bool { return g.Events.Count > 0 })
+	})
+}
+
+// await runs the source's event loop until the GPUs meet a condition. The clock is stopped meanwhile, so
+// the times of errors are fixed.
+func (b *bench) await(what string, met func([]gpu.GPU) bool) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- b.node.NVML.Run(ctx) }()
-	arrived := func(g gpu.GPU) bool { return g.Events.Count > 0 }
-	for ctx.Err() == nil && !slices.ContainsFunc(b.node.Sampler.Latest().GPUs, arrived) {
+	for ctx.Err() == nil && !met(b.node.Sampler.Latest().GPUs) {
 		<-time.After(10 * time.Millisecond)
 		b.node.Sampler.Tick(ctx)
 	}
 	if ctx.Err() != nil {
-		b.t.Error("no XID error within 5 minutes")
+		b.t.Errorf("not within 5 minutes: %s", what)
 	}
 	cancel()
 	if err := <-done; err != nil {

@@ -36,6 +36,10 @@ type board struct {
 	// throttled is the time for which the GPU was throttled.
 	throttled gpu.ThrottledTimes
 
+	// health contains the conditions, nil without defects; healthAtLoad contains them as of the last
+	// load of the driver.
+	health, healthAtLoad map[Condition]int64
+
 	power int // mW over the last step
 	busy  int // percent of the last step
 	ring  ring
@@ -235,7 +239,7 @@ func (t *tally) retire(before int64, drop func(*account)) {
 
 // truth returns the board's part of a row.
 func (b *board) truth() GPUTruth {
-	t := GPUTruth{UUID: b.UUID, Serial: b.Serial, Energy: b.energy, Idle: b.idle, Retired: b.retired}
+	t := GPUTruth{UUID: b.UUID, Serial: b.Serial, Energy: b.energy, Idle: b.idle, Retired: b.retired, Health: b.conditions()}
 	for _, a := range b.containers.list {
 		t.Containers = append(t.Containers, ContainerTruth{a.Owner, a.Energy})
 	}

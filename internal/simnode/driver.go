@@ -154,17 +154,7 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 	fields = append(fields, counters(w, b)...)
 	fields = append(fields,
 		"power", b.power, "power_limit", b.Limit*1000, "power_max", b.MaxLimit*1000, "temperature", b.temperature())
-	if b.MIG == nil {
-		fields = append(fields, "utilization", b.busy, "memory_utilization", b.busy/3, "remap_pending", 0, "remap_failed", 0)
-	} else {
-		fields = append(fields, "mig_slices", b.MIG.Slices)
-	}
-	if b.Throttle == [gpu.NumThrottles]int{} {
-		fields = append(fields, "clocks_event_reasons", 0)
-	} else { // a newer driver, with counters
-		fields = append(fields, "throttled_sw_thermal", b.throttled[gpu.ThrottleThermal].Nanoseconds(), "throttled_hw_thermal", 0,
-			"throttled_power_brake", b.throttled[gpu.ThrottlePowerBrake].Nanoseconds())
-	}
+	fields = append(fields, state(b)...)
 	if b.GPM {
 		fields = append(fields, "gpm", 1)
 	}
@@ -180,6 +170,31 @@ func writeGPU(r *record, w *world, b *board, used uint64) {
 	r.line("gpu", append(fields,
 		"memory_used", used, "memory_reserved", memoryReserved, "memory_free", b.Memory-min(b.Memory, used+memoryReserved), "memory_total", b.Memory, "memory_temperature", b.memoryTemperature(), "sm_clock", smClock(b), "memory_clock", memoryClock,
 		"processes", 1, "samples", flag(b.MIG == nil), "mig", flag(b.MIG != nil), "events", 8, "lost", flag(b.lost))...)
+}
+
+// state returns the fields of a board's load, remapped rows, throttled time and required recovery.
+func state(b *board) []any {
+	var fields []any
+	if b.MIG == nil {
+		fields = append(fields, "utilization", b.busy, "memory_utilization", b.busy/3)
+		if b.Generation != Turing {
+			fields = append(fields, "remap_pending", b.health[RowPending], "remap_failed", 0,
+				"remap_correctable", b.health[RowsCorrectable], "remap_uncorrectable", b.health[RowsUncorrectable])
+		}
+	} else {
+		fields = append(fields, "mig_slices", b.MIG.Slices)
+	}
+	if b.health != nil {
+		fields = append(fields, "recovery_action", b.health[RecoveryAction])
+	}
+	if b.health == nil && b.Throttle == [gpu.NumThrottles]int{} {
+		return append(fields, "clocks_event_reasons", 0)
+	}
+	// A newer driver has counters.
+	return append(fields,
+		"throttled_sw_thermal", b.throttled[gpu.ThrottleThermal].Nanoseconds()+b.sinceLoad(SoftwareThermal),
+		"throttled_hw_thermal", b.sinceLoad(HardwareThermal),
+		"throttled_power_brake", b.throttled[gpu.ThrottlePowerBrake].Nanoseconds()+b.sinceLoad(PowerBrake))
 }
 
 // zeroFields are the DCGM fields that stay 0 on a healthy GPU: replays, encoder and decoder,
@@ -201,8 +216,8 @@ func counters(w *world, b *board) []any {
 }
 
 // temperature and memoryTemperature return temperatures in °C.
-func (b *board) temperature() int       { return 29 + b.power/16_000 }
-func (b *board) memoryTemperature() int { return 34 + b.power/14_000 }
+func (b *board) temperature() int       { return 29 + b.power/16_000 + int(b.health[Heat]) }
+func (b *board) memoryTemperature() int { return 34 + b.power/14_000 + int(b.health[Heat]) }
 
 // memoryReserved is the memory that the driver reserves, in bytes, as on an A10.
 const memoryReserved = 490 << 20
@@ -215,7 +230,7 @@ func smClock(b *board) int {
 	if b.busy == 0 {
 		return 345
 	}
-	return 1980 - b.busy
+	return 1980 - b.busy - int(b.health[ClockReduction])
 }
 
 func flag(b bool) int {

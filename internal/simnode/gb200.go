@@ -72,7 +72,7 @@ func gb200Tray(name string, counts Counts) Scenario {
 	for i, domain := range []string{"08", "09", "18", "19"} {
 		sc.GPUs = append(sc.GPUs, GPU{
 			UUID: "GPU-" + uuid("gb200", fmt.Sprint(i)), Bus: "000000" + domain + ":01:00.0",
-			Model: "NVIDIA GB200", Serial: serials[i], Part: "692-2G548-0200-000", VBIOS: "97.00.82.00.11",
+			Model: "NVIDIA GB200", Serial: serials[i], Generation: Blackwell, Part: "692-2G548-0200-000", VBIOS: "97.00.82.00.11",
 			Place:  &Place{Chassis: "1820925190655", Slot: 15, Tray: 5, Host: 1, Peer: 1, Module: modules[i]},
 			Fabric: &Fabric{Cluster: "5f2d8a7c41be4f0e9a6d3b1c0e7f2a94", Clique: 1},
 			Floor:  148 + i*5%9, Limit: 1200, MaxLimit: 1200, Memory: 186 * gib,

@@ -1,55 +1,228 @@
 package simnode
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"time"
+)
 
-// links is the number of NVLink links of a GPU.
-const links = 18
+// Generation is the architecture of an NVIDIA GPU. It decides the values of health that the driver
+// reports.
+type Generation int
 
-// zeroHealth are fields of NVML that stay 0 on a healthy GPU: ECC errors, retired pages, PCIe and
-// NVLink errors, limited clocks (nvml.h, NVML_FI_DEV_*).
-var zeroHealth = []int{11, 12, 22, 23, 29, 30, 31, 38, 45, 52, 59, 74, 76, 77, 78, 79, 94, 169, 173, 174, 175, 176, 177, 178, 179, 180, 181, 182, 183}
+// The generations. A Turing GPU retires pages instead of remapping rows, and has no NVLink (T4). A
+// Blackwell GPU counts NVLink errors by link, in other fields (nvml.h, NVML_FI_DEV_NVLINK_COUNT_*).
+const (
+	Hopper Generation = iota
+	Turing
+	Ampere
+	Blackwell
+)
 
-// writeHealth adds values of health, as a Hopper GPU without errors reports them.
+// Condition is an integer of a GPU's health: a count, a number of banks or links, or a state. Its value
+// is its name in the truth.
+type Condition string
+
+// The conditions. Counts are since the start of the simulation, times are in ns.
+const (
+	DRAMCorrectable   Condition = "dram_correctable"
+	DRAMUncorrectable Condition = "dram_uncorrectable"
+	SRAMUncorrectable Condition = "sram_uncorrectable"
+	RowsCorrectable   Condition = "rows_correctable" // remapped rows; pages on Turing
+	RowsUncorrectable Condition = "rows_uncorrectable"
+	RowPending        Condition = "row_pending" // 1 if a row will be remapped at the next reset
+	BanksMax          Condition = "banks_max"   // banks of memory by spare rows
+	BanksHigh         Condition = "banks_high"
+	BanksPartial      Condition = "banks_partial"
+	BanksLow          Condition = "banks_low"
+	LinkReplays       Condition = "link_replays"
+	LinkRecoveries    Condition = "link_recoveries" // on Blackwell, failed ones
+	LinkCRCErrors     Condition = "link_crc_errors" // on Blackwell, symbol errors
+	LinksInactive     Condition = "links_inactive"
+	SoftwareThermal   Condition = "software_thermal_ns"
+	HardwareThermal   Condition = "hardware_thermal_ns"
+	PowerBrake        Condition = "power_brake_ns"
+	RecoveryAction    Condition = "recovery_action" // nvmlDeviceGpuRecoveryAction_t
+	ClockReduction    Condition = "clock_reduction_mhz"
+	Heat              Condition = "heat_celsius" // above the temperature that follows from the power
+)
+
+// Defect adds By to a condition of an NVIDIA GPU at the start of its span and then at each interval
+// Every.
+type Defect struct {
+	Condition Condition
+	Span
+	Every time.Duration // a multiple of 100 ms; 0 for once
+	By    int64
+}
+
+// due reports whether the defect adds to its condition in the step that begins at a time.
+func (d *Defect) due(t time.Duration) bool {
+	if d.Every == 0 {
+		return t == d.From
+	}
+	return d.covers(t) && (t-d.From)%d.Every == 0
+}
+
+// worsen applies the defects that are due in a step.
+func (b *board) worsen(t time.Duration) {
+	for i := range b.Defects {
+		if d := &b.Defects[i]; d.due(t) {
+			b.health[d.Condition] += d.By
+		}
+	}
+}
+
+// newHealth returns the health of a GPU at the start, nil if it has no defects.
+func newHealth(g *GPU) map[Condition]int64 {
+	if len(g.Defects) == 0 {
+		return nil
+	}
+	return map[Condition]int64{BanksMax: banks}
+}
+
+// sinceLoad returns a count since the driver was loaded.
+func (b *board) sinceLoad(c Condition) int64 { return b.health[c] - b.healthAtLoad[c] }
+
+// links is the number of NVLink links of a GPU, banks the number of its memory banks.
+const (
+	links = 18
+	banks = 640
+)
+
+// zeroHealth are fields of NVML that stay 0 in all scenarios: PCIe errors, limited clocks (nvml.h,
+// NVML_FI_DEV_*).
+var zeroHealth = []int{74, 76, 77, 78, 79, 94, 169, 173, 174, 175, 176, 177, 178, 179, 180, 181, 182, 183}
+
+// healthRecord collects the fields of a record.
+type healthRecord []any
+
+func (r *healthRecord) add(key string, value any) { *r = append(*r, key, value) }
+
+func (r *healthRecord) field(id int, value any) { r.add(fmt.Sprintf("field%d", id), value) }
+
+// writeHealth adds the values of health that a GPU of its generation reports.
 func writeHealth(r *record, b *board) {
-	fields := []any{"gpu", b.UUID}
-	field := func(id int, value any) { fields = append(fields, fmt.Sprintf("field%d", id), value) }
-	field(1, 1)
-	field(2, 1)
+	fields := healthRecord{"gpu", b.UUID}
+	fields.field(1, 1)
+	fields.field(2, 1)
 	for _, id := range zeroHealth {
-		field(id, 0)
+		fields.field(id, 0)
 	}
 	traffic := uint64(b.counter()) // any number that only grows
-	field(82, b.memoryTemperature())
-	field(188, b.MaxLimit*1000)
-	field(189, b.MaxLimit*1000)
-	field(190, b.Limit*1000)
-	field(197, 3_000*traffic)
-	field(198, 5_000*traffic)
-	generation, state := 1, 8
-	if b.busy > 0 {
-		generation, state = 5, 0
-	}
-	fields = append(fields,
-		"sram_volatile_corrected", 0, "sram_volatile_uncorrected", 0, "sram_aggregate_corrected", 0, "sram_aggregate_uncorrected", 0,
-		"sram_threshold", 0, "pcie_generation", generation, "pcie_generation_max", 5, "pcie_width", 16, "pcie_width_max", 16, "pstate", state)
-	if b.MIG == nil {
-		fields = append(fields, "banks_max", 640, "banks_high", 0, "banks_partial", 0, "banks_low", 0, "banks_none", 0, "encoder", 0, "decoder", 0)
-	}
+	fields.field(82, b.memoryTemperature())
+	fields.field(188, b.MaxLimit*1000)
+	fields.field(189, b.MaxLimit*1000)
+	fields.field(190, b.Limit*1000)
+	fields.field(197, 3_000*traffic)
+	fields.field(198, 5_000*traffic)
+	fields.addLink(b)
+	fields.addMemory(b)
 	r.line("health", fields...)
 	if b.GPM && b.MIG == nil {
 		writeProfile(r, b)
 	}
+	if b.Generation != Turing {
+		writeLinks(r, b, traffic)
+	}
+}
 
-	fields = []any{"gpu", b.UUID, "field138.all", 9 * traffic, "field139.all", 9 * traffic}
+// addLink adds the PCIe link, which is slow while the GPU is idle.
+func (r *healthRecord) addLink(b *board) {
+	most := map[Generation]int{Turing: 3, Ampere: 4, Hopper: 5, Blackwell: 5}[b.Generation]
+	generation, state := 1, 8
+	if b.busy > 0 {
+		generation, state = most, 0
+	}
+	r.add("pcie_generation", generation)
+	r.add("pcie_generation_max", most)
+	r.add("pcie_width", 16)
+	r.add("pcie_width_max", 16)
+	r.add("pstate", state)
+	if b.MIG == nil {
+		r.add("encoder", 0)
+		r.add("decoder", 0)
+	}
+}
+
+// addMemory adds the errors of the memory, since the driver was loaded and in the life of the board.
+func (r *healthRecord) addMemory(b *board) {
+	r.field(11, b.sinceLoad(DRAMCorrectable))
+	r.field(12, b.sinceLoad(DRAMUncorrectable))
+	r.field(22, b.health[DRAMCorrectable])
+	r.field(23, b.health[DRAMUncorrectable])
+	r.add("sram_volatile_corrected", 0)
+	r.add("sram_volatile_uncorrected", b.sinceLoad(SRAMUncorrectable))
+	r.add("sram_aggregate_corrected", 0)
+	r.add("sram_aggregate_uncorrected", b.health[SRAMUncorrectable])
+	if b.Generation == Turing {
+		r.field(29, b.health[RowsCorrectable])
+		r.field(30, b.health[RowsUncorrectable])
+		r.field(31, b.health[RowPending])
+		return
+	}
+	for _, id := range []int{29, 30, 31} { // rows are remapped instead
+		r.field(id, 0)
+	}
+	r.add("sram_threshold", 0)
+	if b.MIG != nil {
+		return
+	}
+	full := int64(banks)
+	if b.health != nil {
+		full = b.health[BanksMax]
+	}
+	r.add("banks_max", full)
+	r.add("banks_high", b.health[BanksHigh])
+	r.add("banks_partial", b.health[BanksPartial])
+	r.add("banks_low", b.health[BanksLow])
+	r.add("banks_none", 0)
+}
+
+// writeLinks adds the NVLink links. Errors of single links are errors of the first one.
+func writeLinks(r *record, b *board, traffic uint64) {
+	fields := healthRecord{"gpu", b.UUID, "field138.all", 9 * traffic, "field139.all", 9 * traffic}
+	if b.Generation != Blackwell {
+		fields.field(38, b.sinceLoad(LinkCRCErrors))
+		fields.field(45, 0)
+		fields.field(52, b.sinceLoad(LinkReplays))
+		fields.field(59, b.sinceLoad(LinkRecoveries))
+	}
 	for link := range links {
-		name := fmt.Sprintf("field165.%d", link)
-		if link == 0 {
-			name = "field165"
+		state := 1
+		if int64(link) < b.health[LinksInactive] {
+			state = 0
 		}
-		fields = append(fields, name, 1)
+		fields.add(linkKey(165, link), state)
 	}
 	r.line("health", fields...)
+	if b.Generation == Blackwell {
+		writeLinkErrors(r, b)
+	}
 }
+
+// writeLinkErrors adds the errors of NVLink 5, a record for each field.
+func writeLinkErrors(r *record, b *board) {
+	errors := map[int]Condition{214: LinkRecoveries, 221: LinkCRCErrors}
+	for _, id := range []int{206, 207, 208, 211, 212, 213, 214, 219, 221} {
+		fields := healthRecord{"gpu", b.UUID, linkKey(id, 0), b.sinceLoad(errors[id])}
+		for link := 1; link < links; link++ {
+			fields.add(linkKey(id, link), 0)
+		}
+		r.line("health", fields...)
+	}
+}
+
+// linkKey returns the key of a field of a link.
+func linkKey(id, link int) string {
+	if link == 0 {
+		return fmt.Sprintf("field%d", id)
+	}
+	return fmt.Sprintf("field%d.%d", id, link)
+}
+
+// conditions returns the health of a board for the truth.
+func (b *board) conditions() map[Condition]int64 { return maps.Clone(b.health) }
 
 // writeProfile adds the GPM metrics of a GPU by their numbers in nvml.h: activities in percent, rates in MiB/s.
 func writeProfile(r *record, b *board) {

@@ -46,6 +46,7 @@ func migA100() Scenario {
 	g := &sc.GPUs[0]
 	g.Model, g.Part, g.VBIOS = "NVIDIA A100-SXM4-40GB", "692-2G506-0200-002", "92.00.45.00.03"
 	g.Floor, g.Limit, g.MaxLimit, g.Memory, g.GPM = 52, 400, 400, 40*gib, false
+	g.Generation = Ampere
 	g.MIG = &MIG{Slices: 7, Instances: []Instance{
 		{ID: 1, Profile: "3g.20gb", ProfileID: 9, Slices: 3, Start: 4, Size: 4, Memory: 19968},
 		{ID: 5, Profile: "2g.10gb", ProfileID: 14, Slices: 2, Start: 0, Size: 2, Memory: 9856},

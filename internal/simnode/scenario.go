@@ -73,6 +73,10 @@ type GPU struct {
 	GPM bool
 	// Throttle is the part of the time for which the driver throttles the GPU, in percent by cause.
 	Throttle [gpu.NumThrottles]int
+	// Generation decides the values of health that an NVIDIA GPU reports.
+	Generation Generation
+	// Defects change the health of an NVIDIA GPU over time.
+	Defects []Defect
 	// Accounting makes the driver keep accounts of processes, as after an administrator has
 	// enabled it.
 	Accounting bool
@@ -193,7 +197,8 @@ type Container struct {
 type Event struct {
 	At  time.Duration // since the start
 	Do  Action
-	GPU int // position in the scenario's GPUs, for FallOff and ResetGPU
+	GPU int // position in the scenario's GPUs, for FallOff, ReportXID and ResetGPU
+	XID int // for ReportXID
 	// Driver is the driver to load, for LoadDriver; nil loads the same driver again.
 	Driver *Driver
 }
@@ -212,13 +217,14 @@ const (
 	StopKubelet                // its sockets are removed
 	StartKubelet               // it creates new sockets
 	ResetGPU                   // the GPU is no longer lost, and its counter starts at zero
+	ReportXID                  // the driver reports an XID error; not for AMD
 )
 
 // Scenarios returns the scenarios of the package.
 func Scenarios() []Scenario {
 	return []Scenario{
 		dgxH100(), gb200(), gb200Module(), idle(), churn(), jobs(), lost(),
-		timeslice(), accounted(), mps(), mig(), migA100(), dra(), hog(), noHostPID(), cheats(),
+		sick(), throttled(), timeslice(), accounted(), mps(), mig(), migA100(), dra(), hog(), noHostPID(), cheats(),
 		slurm(), slurmV1(), workstation(), mi300x(), mixed(), vulkan(),
 	}
 }

@@ -41,6 +41,8 @@ type GPUTruth struct {
 	Retired    gpu.Millijoules  `json:"retired_mj"`
 	Containers []ContainerTruth `json:"containers,omitempty"`
 	Processes  []ProcessTruth   `json:"processes,omitempty"`
+	// Health contains the conditions of a GPU with defects, and its XID errors as xid_<code>.
+	Health map[Condition]int64 `json:"health,omitempty"`
 }
 
 // ContainerTruth is the true use of a GPU or a module by one container.

@@ -1,6 +1,8 @@
 package simnode
 
 import (
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -55,7 +57,7 @@ func newWorld(sc Scenario, start gpu.Instant) *world {
 	for _, g := range sc.GPUs {
 		w.boards = append(w.boards, &board{
 			GPU: g, base: g.Counter, power: g.Floor * 1000, ring: ring{next: 1},
-			busyTime: make([]time.Duration, g.partCount()), running: make([]uint32, g.partCount()),
+			busyTime: make([]time.Duration, g.partCount()), running: make([]uint32, g.partCount()), health: newHealth(&g),
 		})
 	}
 	w.driver.loaded = w.number() > 0
@@ -108,6 +110,7 @@ func (w *world) advance() change {
 			b.power, b.busy = 0, 0
 			continue
 		}
+		b.worsen(w.at)
 		b.addBusyTime(loads[i])
 		b.draw(w.steps, b.parts(w.at, holders[i], loads[i]))
 		b.buffer(w.scenario.Sampling, w.at, loads[i], taken)
@@ -186,7 +189,9 @@ func (w *world) applyEvent(e Event) {
 	case FallOff:
 		b := w.boards[e.GPU]
 		b.lost, b.ring.samples = true, nil
-		w.driver.xids = append(w.driver.xids, xid{b.UUID, fellOffTheBus})
+		w.reportXID(b, fellOffTheBus)
+	case ReportXID:
+		w.reportXID(w.boards[e.GPU], e.XID)
 	case UnloadDriver:
 		w.driver.loaded = false
 	case LoadDriver:
@@ -206,6 +211,14 @@ func (w *world) applyEvent(e Event) {
 	}
 }
 
+// reportXID delivers an XID error of a board to the clients of the driver.
+func (w *world) reportXID(b *board, code int) {
+	w.driver.xids = append(w.driver.xids, xid{b.UUID, code})
+	if b.health != nil {
+		b.health[Condition(fmt.Sprintf("xid_%d", code))]++
+	}
+}
+
 // renumber simulates a driver load: unreachable GPUs are omitted, and energy counters start at
 // zero.
 func (w *world) renumber() {
@@ -220,6 +233,7 @@ func (w *world) renumber() {
 // restart starts the driver's counters of a board at zero.
 func (b *board) restart() {
 	b.base, b.loadedAt, b.ring.samples, b.accounts = 0, b.energy, nil, accounting{}
+	b.healthAtLoad = maps.Clone(b.health)
 }
 
 // number numbers the GPUs of NVIDIA's driver and returns their count.

@@ -1,0 +1,327 @@
+package app_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/golden"
+)
+
+// scrapeInterval is the interval of the shipped scrape configurations.
+const scrapeInterval = 15 * time.Second
+
+// scraped are the values of a page by name and labels.
+type scraped map[string]float64
+
+// of returns the value of the series of a GPU with at least the given labels.
+func (s scraped) of(uuid, series string) (value float64, ok bool) {
+	name, labels, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
+	for id, v := range s {
+		own := strings.HasPrefix(id, "gpuledger_"+name+"{") && strings.Contains(id, fmt.Sprintf("UUID=%q", uuid))
+		for label := range strings.SplitSeq(labels, ",") {
+			own = own && strings.Contains(id, label)
+		}
+		if own {
+			return v, true
+		}
+	}
+	return 0, false
+}
+
+// patient is a bench that is read at the interval of scrapes.
+type patient struct {
+	*bench
+	xids    uint64
+	scrapes []scraped
+}
+
+// scrape reads the node, and reports the pages. XID errors arrive at a stopped clock.
+func (p *patient) scrape() {
+	p.t.Helper()
+	if err := p.node.Mapper.Refresh(p.t.Context()); err != nil {
+		p.t.Fatal(err)
+	}
+	p.node.Sampler.Tick(p.t.Context())
+	if n := p.truth("xid_"); n > p.xids {
+		p.awaitXIDs(n)
+		p.xids = n
+	}
+	found := make(scraped)
+	for line := range strings.Lines(p.page() + p.record()) {
+		if line[0] == '#' {
+			continue
+		}
+		line = strings.TrimSpace(line)
+		space := strings.LastIndexByte(line, ' ')
+		value, err := strconv.ParseFloat(line[space+1:], 64)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		found[line[:space]] = value
+	}
+	p.scrapes = append(p.scrapes, found)
+}
+
+// wait advances the clock and the node to the next scrape.
+func (p *patient) wait() {
+	p.t.Helper()
+	p.now.Wall, p.now.Boot = p.now.Wall.Add(scrapeInterval), p.now.Boot+scrapeInterval
+	if err := p.world.Step(p.now); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// row returns the newest row of the truth.
+func (p *patient) row() simnode.Truth {
+	p.t.Helper()
+	rows, err := simnode.ReadTruth(filepath.Join(p.world.Dir(), "truth.json"))
+	if err != nil || len(rows) != 1 {
+		p.t.Fatalf("%d rows: %v", len(rows), err)
+	}
+	return rows[0]
+}
+
+// truth returns the sum of the conditions with a prefix, of all GPUs.
+func (p *patient) truth(prefix string) (sum uint64) {
+	p.t.Helper()
+	for _, g := range p.row().GPUs {
+		for c, n := range g.Health {
+			if strings.HasPrefix(string(c), prefix) {
+				sum += uint64(n)
+			}
+		}
+	}
+	return sum
+}
+
+// reports are the series of a GPU that each condition of the truth becomes, and the number of units in one of the
+// series. Names and labels are written from docs/metrics.md, fields of generations from nvml.h.
+var reports = map[simnode.Condition][]report{
+	"dram_correctable":    {{`gpu_ecc_errors_total{error="correctable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="correctable",memory="dram"}`, 1}},
+	"dram_uncorrectable":  {{`gpu_ecc_errors_total{error="uncorrectable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="uncorrectable",memory="dram"}`, 1}},
+	"sram_uncorrectable":  {{`gpu_ecc_errors_total{error="uncorrectable",memory="sram"}`, 1}, {`gpu_ecc_lifetime_errors{error="uncorrectable",memory="sram"}`, 1}},
+	"row_pending":         {{`gpu_row_remap_pending{}`, 1}},
+	"rows_correctable":    {{`board_remapped_rows_total{error="correctable"}`, 1}},
+	"rows_uncorrectable":  {{`board_remapped_rows_total{error="uncorrectable"}`, 1}},
+	"banks_max":           {{`gpu_memory_banks{spare_rows="max"}`, 1}},
+	"banks_high":          {{`gpu_memory_banks{spare_rows="high"}`, 1}},
+	"banks_partial":       {{`gpu_memory_banks{spare_rows="partial"}`, 1}},
+	"banks_low":           {{`gpu_memory_banks{spare_rows="low"}`, 1}},
+	"link_replays":        {{`gpu_nvlink_errors_total{nvlink_error="replay"}`, 1}},
+	"link_recoveries":     {{`gpu_nvlink_errors_total{nvlink_error="recovery"}`, 1}},
+	"link_crc_errors":     {{`gpu_nvlink_errors_total{nvlink_error="crc_flit"}`, 1}},
+	"links_inactive":      {{`gpu_nvlink_links{link_state="inactive"}`, 1}},
+	"hardware_thermal_ns": {{`gpu_clock_limited_seconds_total{clock_limit="hardware_thermal"}`, 1e9}},
+	"power_brake_ns":      {{`gpu_clock_limited_seconds_total{clock_limit="power_brake"}`, 1e9}},
+	"recovery_action":     {{`gpu_recovery_action_info{action="reset"}`, 1}},
+	"xid_48":              {{`board_xid_errors_total{xid="48"}`, 1}},
+	"xid_63":              {{`board_xid_errors_total{xid="63"}`, 1}},
+	"xid_74":              {{`board_xid_errors_total{xid="74"}`, 1}},
+	"xid_79":              {{`board_xid_errors_total{xid="79"}`, 1}},
+	"xid_94":              {{`board_xid_errors_total{xid="94"}`, 1}},
+	"xid_154":             {{`board_xid_errors_total{xid="154"}`, 1}},
+}
+
+type report struct {
+	series string // without the prefix of the name; labels that identify the GPU are omitted
+	unit   float64
+}
+
+// noSeries are conditions that are seen in a gauge of another name.
+var noSeries = []simnode.Condition{simnode.ClockReduction, simnode.Heat}
+
+// otherReports are the reports of other generations that differ; a condition without series is not reported.
+var otherReports = map[simnode.Generation]map[simnode.Condition][]report{
+	simnode.Turing: {
+		"row_pending":        {{`gpu_retired_pages_pending{}`, 1}},
+		"rows_correctable":   {{`gpu_retired_pages{error="correctable"}`, 1}},
+		"rows_uncorrectable": {{`gpu_retired_pages{error="uncorrectable"}`, 1}},
+		"banks_max":          nil, "banks_high": nil, "banks_partial": nil, "banks_low": nil,
+		"link_replays": nil, "link_recoveries": nil, "link_crc_errors": nil, "links_inactive": nil,
+	},
+	simnode.Blackwell: {
+		"link_replays":    nil,
+		"link_recoveries": {{`gpu_nvlink_errors_total{nvlink_error="recovery_failed"}`, 1}},
+		"link_crc_errors": {{`gpu_nvlink_errors_total{nvlink_error="symbol"}`, 1}},
+	},
+}
+
+// check compares the last page with the truth of a GPU. Series that a generation does not report are absent.
+func (p *patient) check(g *simnode.GPUTruth, of simnode.Generation) {
+	p.t.Helper()
+	want, got := make(scraped), make(scraped)
+	page := p.scrapes[len(p.scrapes)-1]
+	for condition, n := range g.Health {
+		list, known := otherReports[of][condition]
+		if !known {
+			list = reports[condition]
+		}
+		if !known && len(list) == 0 && !slices.Contains(noSeries, condition) {
+			p.t.Errorf("no series of %s is known", condition)
+		}
+		for _, r := range list {
+			want[r.series] = float64(n) / r.unit
+		}
+		if known && list == nil {
+			list = reports[condition]
+		}
+		for _, r := range list {
+			if value, ok := page.of(g.UUID, r.series); ok {
+				got[r.series] = value
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		p.t.Errorf("%s of generation %v (-truth +page):\n%s", g.UUID, of, diff)
+	}
+}
+
+// newPatient opens a scenario of GPUs of a generation.
+func newPatient(t *testing.T, name string, of simnode.Generation) *patient {
+	t.Helper()
+	sc, err := simnode.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range sc.GPUs {
+		sc.GPUs[i].Generation = of
+	}
+	return &patient{bench: benchOf(t, sc, false)}
+}
+
+// TestSick checks that each count and state of the truth is on the page, for each generation of GPUs, and writes the
+// series of the alerts, which test/e2e/rules evaluates.
+func TestSick(t *testing.T) {
+	tests := []struct {
+		scenario string
+		of       simnode.Generation
+		checked  time.Duration // before this time
+		until    time.Duration
+	}{
+		{"sick", simnode.Hopper, 22 * time.Minute, 30 * time.Minute},
+		{"sick", simnode.Turing, 16 * time.Minute, 0},
+		{"sick", simnode.Ampere, 16 * time.Minute, 0},
+		{"sick", simnode.Blackwell, 16 * time.Minute, 0},
+		{"throttled", simnode.Hopper, 20 * time.Minute, 24 * time.Minute},
+	}
+	for _, tt := range tests {
+		if testing.Short() && tt.until == 0 {
+			continue
+		}
+		t.Run(fmt.Sprint(tt.scenario, tt.of), func(t *testing.T) {
+			p := newPatient(t, tt.scenario, tt.of)
+			for at := time.Duration(0); at < max(tt.checked, tt.until); at += scrapeInterval {
+				p.scrape()
+				if at+scrapeInterval == tt.checked {
+					for _, g := range p.row().GPUs {
+						p.check(&g, tt.of)
+					}
+				}
+				p.wait()
+			}
+			if tt.until > 0 {
+				golden.Check(t, tt.scenario+".series", []byte(p.series(tt.scenario+"-0")))
+			}
+		})
+	}
+}
+
+// queried matches the metrics in the alerts.
+var queried = regexp.MustCompile(`gpuledger_\w+`)
+
+// series returns the series of all scrapes that alerts query, in promtool's format, a tab before the values.
+func (p *patient) series(node string) string {
+	p.t.Helper()
+	rules, err := os.ReadFile("../../dashboards/rules/alerts.yaml")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	metrics := make(map[string]bool)
+	for _, name := range queried.FindAllString(string(rules), -1) {
+		metrics[name] = true
+	}
+	all := make(map[string]bool)
+	for _, s := range p.scrapes {
+		for name := range s {
+			if metric, _, _ := strings.Cut(name, "{"); metrics[metric] {
+				all[name] = true
+			}
+		}
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		values := make([]*float64, len(p.scrapes))
+		for i, s := range p.scrapes {
+			if v, ok := s[name]; ok {
+				values[i] = &v
+			}
+		}
+		if !strings.Contains(name, `node="`) { // a target label, which the record has itself
+			metric, labels, _ := strings.Cut(strings.TrimSuffix(name, "}"), "{")
+			name = metric + "{" + strings.TrimPrefix(labels+",", ",") + fmt.Sprintf("node=%q}", node)
+		}
+		fmt.Fprintf(&b, "%s\t%s\n", name, strings.Join(runs(values), " "))
+	}
+	return b.String()
+}
+
+// runs writes samples in promtool's notation: 1+2x3 is 1 3 5 7, and stale ends a series.
+func runs(values []*float64) (out []string) {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	for i := 0; i < len(values); {
+		if values[i] == nil {
+			n := i
+			for n < len(values) && values[n] == nil {
+				n++
+			}
+			if i > 0 {
+				out, i = append(out, "stale"), i+1
+			}
+			if n > i {
+				out = append(out, fmt.Sprintf("_x%d", n-i))
+			}
+			i = n
+			continue
+		}
+		first, n := *values[i], 0
+		for i+n+1 < len(values) && values[i+n+1] != nil && *values[i+n+1]-*values[i+n] == *values[min(i+1, len(values)-1)]-first {
+			n++
+		}
+		switch {
+		case n < 2:
+			out, i = append(out, number(first)), i+1
+		default:
+			by := *values[i+1] - first
+			sign := "+"
+			if by < 0 {
+				sign, by = "-", -by
+			}
+			out, i = append(out, number(first)+sign+number(by)+"x"+strconv.Itoa(n)), i+n+1
+		}
+	}
+	return out
+}
+
+// awaitXIDs runs the source's event loop until a number of XID errors were counted.
+func (p *patient) awaitXIDs(n uint64) {
+	p.t.Helper()
+	p.await(fmt.Sprintf("%d XID errors", n), func(gpus []gpu.GPU) bool {
+		var counted uint64
+		for _, g := range gpus {
+			counted += g.Events.Count
+		}
+		return counted >= n
+	})
+}
