@@ -100,6 +100,8 @@ func run(ctx context.Context, cfg archive.Config, log *slog.Logger) error {
 	switch {
 	case cfg.Run:
 		return archive.Run(ctx, cfg, log)
+	case cfg.ServeOnly:
+		return archive.Serve(ctx, cfg, log)
 	case cfg.RenameFrom != "":
 		return archive.Rename(ctx, cfg, os.Stdout, log)
 	case cfg.Prune:
@@ -114,6 +116,7 @@ func usage() {
 	fmt.Print(`gpuledger-archive files the long-term record of GPU fleets as tables of GPUs and charges by the hour.
 
 usage: gpuledger-archive run [flags]              file each hour after its end, until SIGTERM
+       gpuledger-archive serve [flags]            serve the questions as pages, until SIGTERM, and file nothing
        gpuledger-archive once [flags]             file the hours that are missing, and end
        gpuledger-archive accept CLUSTER --from=HOUR --to=HOUR --reason=TEXT [flags]
                                                   file hours although samples are missing

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
 
 // settle is the time after the end of an hour at which it is read: stores receive samples late, and
@@ -77,6 +78,7 @@ type archive struct {
 	store    *store.Store
 	filers   []*filer
 	receiver *events.Receiver // nil unless events are received
+	site     *web.Site        // nil unless pages are served
 	metrics  *metrics
 	refusals *refusals
 	progress *progress

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/archive/web"
 	"github.com/gpuledger/gpuledger/internal/cli"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
@@ -35,6 +36,8 @@ type Config struct {
 	places []sinks.Place
 	// unset reports that no sink was set, so SQLite is used.
 	unset bool
+	// Web contains the pages, for run and serve.
+	Web web.Config
 	// Moves sends the events of boards, for run.
 	Moves moves.Config
 	// From is the first hour, zero for the last full one. Until is the end of the last hour,
@@ -54,6 +57,8 @@ type Config struct {
 
 	// Run is set by the command "run", which files each hour after its end.
 	Run bool
+	// ServeOnly is set by the command "serve", which serves the pages and files nothing.
+	ServeOnly bool
 	// Progress shows the progress of a long back-fill; nil shows none. An empty text hides it.
 	Progress func(text string)
 	// Prune is set by the command "prune", which deletes the hours before Before. DryRun only
@@ -97,6 +102,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	fs.SetOutput(io.Discard) // the caller prints one line
 	c.Log.Register(fs)
 	c.Serve.Register(fs, ":9841")
+	c.Web.Register(fs)
 	c.Store.Register(fs)
 	c.Register(fs) // of sinks
 	c.Events.Register(fs)
@@ -123,6 +129,8 @@ func (c *Config) command(args []string) ([]string, error) {
 	case "once":
 	case "run":
 		c.Run = true
+	case "serve":
+		c.ServeOnly, c.Web.Pages = true, true
 	case "prune":
 		c.Prune = true
 	case "accept":
@@ -132,7 +140,7 @@ func (c *Config) command(args []string) ([]string, error) {
 	case "schema":
 		return c.schemaCommand(args[1:]), nil
 	default:
-		return nil, fmt.Errorf("unknown command %q: must be run, once, accept, prune, rename-cluster or schema", args[0])
+		return nil, fmt.Errorf("unknown command %q: must be run, once, serve, accept, prune, rename-cluster or schema", args[0])
 	}
 	return args[1:], nil
 }

@@ -33,7 +33,11 @@ func (a *archive) handler(server prometheus.Collector) (http.Handler, error) {
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", landing)
+	if a.site != nil {
+		a.site.Register(mux)
+	} else {
+		mux.Handle("/", landing)
+	}
 	mux.Handle("GET /metrics", serve.NewMetrics(registry, a.log).Main())
 	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	if a.receiver != nil {

@@ -39,6 +39,9 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 		a.receiver = newReceiver(c, log)
 		server.Receive(event.Path)
 	}
+	if a.site, err = newSite(&c, server, log); err != nil {
+		return err
+	}
 	handler, err := a.handler(server.Collector())
 	if err != nil {
 		return err

@@ -22,7 +22,19 @@ func (c *Config) validate() error {
 	case c.Events.Receive && len(eventDestinations(c)) == 0:
 		return errors.New("--events.receive requires a sink that keeps events: set " + strings.Join(slices.Sorted(slices.Values(sinks.Flags(false))), " or "))
 	}
-	return errors.Join(c.validateKept(), c.validateEvents())
+	return errors.Join(c.validateKept(), c.validateEvents(), c.validatePages())
+}
+
+// validatePages requires a sink that the pages can read, and credentials of readers.
+func (c *Config) validatePages() error {
+	switch {
+	case c.Web.Pages && !c.Run && !c.ServeOnly:
+		return errors.New("--web.pages requires run or serve")
+	case c.Web.Pages && len(readable(c)) == 0:
+		return errors.New("the pages require a sink that can be read: set " + strings.Join(sinks.Flags(true), " or "))
+	}
+	w := c.Serve.Web()
+	return c.Web.Validate(c.Serve.ListenAddresses, len(w.Users) > 0 || w.VerifiesClients())
 }
 
 // validatePrune checks the flags of prune.

@@ -20,7 +20,7 @@ const (
 	retryAfter = "5"
 )
 
-// keptHeaders are the headers that a handler reads, including basic auth.
+// keptHeaders are the headers that all handlers read, including basic auth.
 var keptHeaders = []string{"Accept", "Accept-Encoding", "Authorization", "Content-Encoding"}
 
 // guard limits concurrent requests before their passwords are checked. Probes have a separate
@@ -30,7 +30,7 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 	refusal := fmt.Sprintf("too many concurrent requests: --web.max-requests=%d, half of them for one client address", s.cfg.MaxRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		r.Header = keep(r.Header)
+		r.Header = s.keep(r.Header)
 		p := r.URL.EscapedPath()
 		if r.ContentLength != 0 && !s.receiving[p] {
 			// The handler does not read the body, but the server would wait for the rest of it.
@@ -60,9 +60,9 @@ func (s *Server) guard(handler http.Handler) http.Handler {
 
 // keep returns the headers that a handler reads. All headers together may take 300 KiB while the
 // request lasts.
-func keep(header http.Header) http.Header {
-	kept := make(http.Header, len(keptHeaders))
-	for _, name := range keptHeaders {
+func (s *Server) keep(header http.Header) http.Header {
+	kept := make(http.Header, len(s.kept))
+	for _, name := range s.kept {
 		if values, ok := header[name]; ok {
 			kept[name] = values
 		}

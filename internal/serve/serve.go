@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,7 @@ type Server struct {
 	connections   *connections
 	pages, probes *queue
 	receiving     map[string]bool // paths
+	kept          []string        // headers
 	serving       func()
 	tls           *TLS        // nil for the web configuration
 	served        atomic.Bool // serving was called
@@ -61,12 +63,20 @@ func New(cfg Config, log *slog.Logger) *Server {
 		pages:       newQueue(cfg.MaxRequests),
 		probes:      newQueue(cfg.MaxRequests),
 		receiving:   make(map[string]bool),
+		kept:        slices.Clone(keptHeaders),
 	}
 }
 
 // Receive lets the handler of a path read the bodies of requests. The handler sets the deadlines of
 // its connections. It is called before Run.
 func (s *Server) Receive(path string) { s.receiving[path] = true }
+
+// Keep lets handlers read a header. It is called before Run. An empty name is ignored.
+func (s *Server) Keep(header string) {
+	if header != "" {
+		s.kept = append(s.kept, http.CanonicalHeaderKey(header))
+	}
+}
 
 // Serving sets a function that is called once all addresses are served. The function may prevent
 // the program from opening addresses again; Run then returns later errors. Serving is called before

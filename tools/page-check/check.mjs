@@ -35,7 +35,7 @@ process.exitCode = wrong === 0 ? 0 : 1;
 
 // goldens lists the pages of the tests, with the style sheet that they are kept without.
 function goldens() {
-  const css = readFileSync(join(status, 'page.css'), 'utf8');
+  const css = readFileSync('internal/style/page.css', 'utf8');
   return readdirSync(join(status, 'testdata')).filter((f) => f.endsWith('.html')).map((f) => {
     const page = resolve(out, f);
     writeFileSync(page, readFileSync(join(status, 'testdata', f), 'utf8').replace('<style></style>', () => `<style>${css}</style>`));

@@ -19,16 +19,16 @@ import (
 // command is a question on the command line.
 type command struct {
 	name, argument, help string
-	optional             bool // the argument
-	several              bool // arguments are possible
-	page                 bool // the answer is a page
-	details              bool // pruned hours have no answer
-	samples              bool // rules cannot answer the question
+	optional             bool  // the argument
+	several              bool  // arguments are possible
+	details              bool  // pruned hours have no answer
+	samples              bool  // rules cannot answer the question
+	reach                reach // smallest scope of a reader with an answer
 	since                time.Duration
 	excluded             [][2]string // pairs of time flags that exclude each other in this question only
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
-	write                func(*question, context.Context, io.Writer, print.Style) error // in place of answer
+	pages                func(*question, context.Context) ([]print.Page, error) // in place of answer
 }
 
 func at(fs *flag.FlagSet, o *options) {
@@ -53,12 +53,12 @@ func by(fs *flag.FlagSet, o *options, initial string) {
 func commands() []command {
 	return []command{
 		{
-			name: "where", details: true, argument: "SERIAL…", several: true, help: "the current or last place of a board: by serial, UUID, asset tag, node or chassis",
+			name: "where", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "the current or last place of a board: by serial, UUID, asset tag, node or chassis",
 			extra: at, answer: (*question).where,
 		}, {
-			name: "history", details: true, argument: "SERIAL…", several: true, help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
+			name: "history", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "each stay of a board, with its energy and the cause of its end", answer: (*question).history,
 		}, {
-			name: "ran", details: true, argument: "SERIAL", optional: true, help: "the pods that used a board, or the boards that a pod or workload used",
+			name: "ran", reach: chargeReach, details: true, argument: "SERIAL", optional: true, help: "the pods that used a board, or the boards that a pod or workload used",
 			excluded: [][2]string{{"at", "from"}, {"at", "since"}}, // it is an hour
 			extra: func(fs *flag.FlagSet, o *options) {
 				at(fs, o)
@@ -67,7 +67,7 @@ func commands() []command {
 				fs.StringVar(&o.Unit, "unit", "", "`unit` outside Kubernetes, such as slurm/4711")
 			}, answer: (*question).ran,
 		}, {
-			name: "statement", help: "energy, GPU hours, money and carbon of each team in a month",
+			name: "statement", reach: chargeReach, help: "energy, GPU hours, money and carbon of each team in a month",
 			extra: func(fs *flag.FlagSet, o *options) {
 				ofMonth(fs, o)
 				by(fs, o, "team")
@@ -76,32 +76,32 @@ func commands() []command {
 				fs.StringVar(&o.Format, "format", "", "`format` of another system: focus, focus-1.2 or impact-framework")
 			}, answer: (*question).statement,
 		}, {
-			name: "idle", help: "energy, GPU hours and money of GPUs that are held without work",
+			name: "idle", reach: chargeReach, help: "energy, GPU hours and money of GPUs that are held without work",
 			extra: func(fs *flag.FlagSet, o *options) {
 				ofMonth(fs, o)
 				by(fs, o, "namespace")
 				money(fs, o)
 			}, answer: (*question).idle,
 		}, {
-			name: "capacity", details: true, help: "GPUs by model and state on each day and now, and the GPU hours of pending pods; or boards by age", since: capacityDays,
+			name: "capacity", reach: clusterReach, details: true, help: "GPUs by model and state on each day and now, and the GPU hours of pending pods; or boards by age", since: capacityDays,
 			extra: func(fs *flag.FlagSet, o *options) {
 				fs.TextVar(&o.Month, "month", month{}, "`month` in UTC such as 2026-10; default is the time until now")
 				fs.BoolVar(&o.Age, "age", false, "count boards, and lost or replaced boards, by their age since the purchase in --assets, or since their first hour")
 			}, answer: (*question).capacity,
 		}, {
-			name: "moves", details: true, help: "boards that arrived, left, returned or were swapped", since: 7 * day, extra: rma, answer: (*question).moves,
+			name: "moves", reach: clusterReach, details: true, help: "boards that arrived, left, returned or were swapped", since: 7 * day, extra: rma, answer: (*question).moves,
 		}, {
-			name: "missing", details: true, help: "boards without a place, and for how long", extra: rma, answer: (*question).missing,
+			name: "missing", reach: clusterReach, details: true, help: "boards without a place, and for how long", extra: rma, answer: (*question).missing,
 		}, {
-			name: "suspect", details: true, argument: "SERIAL…", several: true, help: "whether the faults of a board follow the board, its slot or its node", answer: (*question).suspect,
+			name: "suspect", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "whether the faults of a board follow the board, its slot or its node", answer: (*question).suspect,
 		}, {
-			name: "verify", help: "missing hours of a month, and its charges against its boards", samples: true,
+			name: "verify", reach: clusterReach, help: "missing hours of a month, and its charges against its boards", samples: true,
 			extra: func(fs *flag.FlagSet, o *options) {
 				ofMonth(fs, o)
 				fs.BoolVar(&o.Prove, "prove", false, "compare the sums of the samples and rules of the store, and of each archive in --books, which may be repeated")
 			}, answer: (*question).verify,
 		}, {
-			name: "report", argument: "SERIAL…", several: true, page: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, write: (*question).report,
+			name: "report", reach: clusterReach, argument: "SERIAL…", several: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, pages: (*question).report,
 		},
 	}
 }
@@ -119,7 +119,7 @@ func Flags() map[string]*flag.FlagSet {
 const completion = "completion"
 
 // filing contains the commands that are not questions.
-var filing = []string{"accept", "doctor", "once", "prune", "rename-cluster", "run", "schema"}
+var filing = []string{"accept", "doctor", "once", "prune", "rename-cluster", "run", "schema", "serve"}
 
 // names are the names of all commands.
 func names() []string {
@@ -205,23 +205,32 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	q := &question{options: *o, source: newReader(source), now: now.UTC(), progress: progress}
-	style := print.Style{Zone: o.zone, Colour: t.Colour}
-	if c.write != nil {
-		return c.write(q, ctx, t.Out, style)
-	}
-	a, err := c.noticed(ctx, q)
+	r, err := c.reply(ctx, &question{options: *o, source: newReader(source), now: now.UTC(), progress: progress})
 	if err != nil {
 		return err
 	}
 	hide()
-	if err := o.write(t, distinct(a), style); err != nil {
+	if err := o.write(t, r); err != nil {
 		return err
 	}
-	if q.failed {
+	if r.Failed {
 		return errFailed
 	}
 	return nil
+}
+
+// reply answers a question.
+func (c *command) reply(ctx context.Context, q *question) (*Reply, error) {
+	r := &Reply{Style: print.Style{Zone: q.zone}}
+	var err error
+	if c.pages != nil {
+		r.Pages, err = c.pages(q, ctx)
+	} else {
+		r.Answer, err = c.noticed(ctx, q)
+		r.Answer = distinct(r.Answer)
+	}
+	r.Failed = q.failed
+	return r, err
 }
 
 // noticed answers a question and adds notices about hours that are refused or pruned.
@@ -243,7 +252,12 @@ func (c *command) noticed(ctx context.Context, q *question) (print.Answer, error
 
 // write writes an answer in the format of the flags. CSV cannot contain notices, so they are
 // written to stderr.
-func (o *options) write(t Terminal, a print.Answer, style print.Style) error {
+func (o *options) write(t Terminal, r *Reply) error {
+	r.Style.Colour = t.Colour
+	if r.Pages != nil {
+		return print.Pages(t.Out, o.Output, r.Pages, r.Style)
+	}
+	a := r.Answer
 	if o.Format != "" && o.Output == "text" {
 		o.Output = "csv" // the formats of other systems are tables of theirs
 	}
@@ -252,7 +266,7 @@ func (o *options) write(t Terminal, a print.Answer, style print.Style) error {
 			fmt.Fprintln(t.Err, "! "+labelvalue.Printable(notice))
 		}
 	}
-	return a.Write(t.Out, o.Output, style)
+	return a.Write(t.Out, o.Output, r.Style)
 }
 
 // errRules is the error for a check that always passes on results of rules.

@@ -43,7 +43,7 @@ func (q *question) comparedAmounts() []compared {
 // compare answers with a statement and the statement of the previous period.
 func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	if q.Format != "" {
-		return print.Answer{}, errors.New("--compare supports no other format: leave out --format")
+		return print.Answer{}, Invalid(errors.New("--compare supports no other format: leave out --format"))
 	}
 	now, err := q.account(ctx, q.By)
 	if err != nil {
@@ -122,8 +122,10 @@ func pairs(now, old *account) (all [][2]*line) {
 	}) {
 		all = append(all, [2]*line{now.known[key], old.known[key]})
 	}
-	if !slices.Contains(now.by, "reason") {
-		all = append(all, [2]*line{&now.rest, &old.rest})
+	withOthers := now.others.Energy != 0 || old.others.Energy != 0
+	before := old.ends(withOthers)
+	for i, l := range now.ends(withOthers) {
+		all = append(all, [2]*line{l, before[i]})
 	}
-	return append(all, [2]*line{&now.total, &old.total})
+	return all
 }

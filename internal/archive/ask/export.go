@@ -19,7 +19,7 @@ var exports = map[string]func(*question, context.Context) (print.Answer, error){
 func (q *question) export(ctx context.Context) (print.Answer, error) {
 	write, ok := exports[q.Format]
 	if !ok {
-		return print.Answer{}, fmt.Errorf("--format=%s: must be focus (1.3), focus-1.2 or impact-framework", q.Format)
+		return print.Answer{}, Invalid(fmt.Errorf("--format=%s: must be focus (1.3), focus-1.2 or impact-framework", q.Format))
 	}
 	return write(q, ctx)
 }

@@ -152,7 +152,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 	fs.StringVar(&o.Config, "config", "", "YAML `file` with values of flags by name; default is gpuledger/config.yaml in the configuration folder of the user")
 	fs.StringVar(&o.OfCluster, "of-cluster", "", "`name` of the cluster to read, if there are several")
 	output := "text"
-	if c.page {
+	if c.pages != nil {
 		output = c.formats()[0]
 	}
 	fs.StringVar(&o.Output, "o", output, "`format`: "+strings.Join(c.formats(), ", "))
@@ -174,7 +174,7 @@ func (c *command) flags() (*flag.FlagSet, *options) {
 }
 
 func (c *command) formats() []string {
-	if c.page {
+	if c.pages != nil {
 		return []string{"markdown", "html"}
 	}
 	return print.Formats()

@@ -69,7 +69,7 @@ func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	case len(q.names) > 0:
 		a.Notices = append(a.Notices, fmt.Sprintf("no pod or unit used %s from %s to %s", q.names[0], stamp(of.From), stamp(of.Until)))
 	default:
-		return a, fmt.Errorf("%s has no GPU of %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))
+		return a, unusedError{fmt.Errorf("%s has no GPU of %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))}
 	}
 	return a, nil
 }
@@ -98,11 +98,11 @@ func (q *question) users(ctx context.Context, of books.Query) (books.Query, []st
 	}
 	switch {
 	case given != 1:
-		return of, nil, fmt.Errorf("ran needs one of a board, --pod=namespace/pod, --workload=namespace/kind/name, --unit=manager/unit")
+		return of, nil, Invalid(fmt.Errorf("ran needs one of a board, --pod=namespace/pod, --workload=namespace/kind/name, --unit=manager/unit"))
 	case q.Unit != "":
 		manager, unit, ok := cutPair(q.Unit)
 		if !ok {
-			return of, nil, fmt.Errorf("--unit=%s: must be manager/unit, such as slurm/4711", q.Unit)
+			return of, nil, Invalid(fmt.Errorf("--unit=%s: must be manager/unit, such as slurm/4711", q.Unit))
 		}
 		return where(where(of, "manager", manager), "unit", unit), nil, nil
 	case len(q.names) > 0:
@@ -111,7 +111,7 @@ func (q *question) users(ctx context.Context, of books.Query) (books.Query, []st
 	case q.Pod != "":
 		namespace, pod, ok := cutPair(q.Pod)
 		if !ok {
-			return of, nil, fmt.Errorf("--pod=%s: must be namespace/pod", q.Pod)
+			return of, nil, Invalid(fmt.Errorf("--pod=%s: must be namespace/pod", q.Pod))
 		}
 		return where(where(of, "namespace", namespace), "pod", pod), nil, nil
 	}
@@ -130,7 +130,7 @@ func (q *question) workload(of books.Query) (books.Query, error) {
 	columns := []string{"namespace", "workload_kind", "workload_name"}
 	parts := strings.Split(q.Workload, "/")
 	if len(parts) > len(columns) || slices.Contains(parts, "") {
-		return of, fmt.Errorf("--workload=%s: must be name, kind/name or namespace/kind/name", q.Workload)
+		return of, Invalid(fmt.Errorf("--workload=%s: must be name, kind/name or namespace/kind/name", q.Workload))
 	}
 	for i, part := range parts {
 		of = where(of, columns[len(columns)-len(parts)+i], part)

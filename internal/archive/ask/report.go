@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -13,35 +12,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// report writes everything about boards, each on a page.
-func (q *question) report(ctx context.Context, w io.Writer, style print.Style) error {
+// report returns everything about boards, each on a page.
+func (q *question) report(ctx context.Context) (pages []print.Page, err error) {
 	of := q.period()
 	found, notices, err := q.find(ctx, of)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pruned, err := q.pruned(ctx, of)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var pages []print.Page
 	for _, n := range found {
 		page, err := q.page(ctx, of, n)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		about := append(append(slices.Clone(notices), pruned...), q.refused()...)
 		about = append(about, fmt.Sprintf("From %s, %s to %s UTC. Times are in %s, energy is in kWh.", q.source.Name(), stamp(of.From), stamp(of.Until), q.TZ))
 		page.Sections = append(page.Sections, print.Section{Title: "About this page", Answer: print.Answer{Notices: about}})
 		pages = append(pages, page)
 	}
-	if err := print.Pages(w, q.Output, pages, style); err != nil {
-		return err
-	}
-	if q.failed {
-		return errFailed
-	}
-	return nil
+	return pages, nil
 }
 
 // page returns everything about the boards of a name.

@@ -36,7 +36,7 @@ func grouping(text string) (columns []string, err error) {
 		case isLabel && label != "":
 			columns = append(columns, fold.LabelName(label))
 		default:
-			return nil, fmt.Errorf("--by=%s: must be some of %s", text, groups)
+			return nil, Invalid(fmt.Errorf("--by=%s: must be some of %s", text, groups))
 		}
 	}
 	return compact(columns), nil
@@ -50,7 +50,7 @@ func compact(columns []string) []string {
 
 // line is a line of a statement.
 type line struct {
-	kind string // group, unattributed or total
+	kind string // group, unattributed, others or total
 	table.Charge
 	cost, grams float64
 	idleCost    float64 // cost of the idle energy, and of the GPU hours without work
@@ -62,6 +62,7 @@ type account struct {
 	by          []string
 	lines       []*line // the groups, sorted
 	rest, total line
+	others      line  // owners outside the scope of the reader
 	boards      int64 // energy of all boards, in mJ
 	notices     []string
 	known       map[string]*line // the groups by their values
@@ -101,7 +102,7 @@ func (q *question) ofMonth() bool {
 func (q *question) account(ctx context.Context, by string) (*account, error) {
 	of, notices := q.billed()
 	if !of.From.Before(of.Until) {
-		return nil, fmt.Errorf("the period from %s has not ended: select an earlier one with --month or --from and --to", stamp(of.From))
+		return nil, Invalid(fmt.Errorf("the period from %s has not ended: select an earlier one with --month or --from and --to", stamp(of.From)))
 	}
 	a, err := q.accountOf(ctx, by, of)
 	if err != nil {
@@ -114,7 +115,7 @@ func (q *question) account(ctx context.Context, by string) (*account, error) {
 
 // newAccount returns an account without charges.
 func newAccount(by []string, of books.Query) *account {
-	return &account{of: of, by: by, known: make(map[string]*line), unknown: make(map[string]int64), rest: line{kind: "unattributed"}, total: line{kind: "total"}}
+	return &account{of: of, by: by, known: make(map[string]*line), unknown: make(map[string]int64), rest: line{kind: "unattributed"}, others: line{kind: others}, total: line{kind: "total"}}
 }
 
 // accountOf adds up the charges of a time.
@@ -164,7 +165,10 @@ func (l *line) values(columns []string) (texts []string) {
 // add adds a charge to its line.
 func (a *account) add(c *table.Charge, f factors.Factors) {
 	to := &a.rest
-	if c.Reason == "" || slices.Contains(a.by, "reason") {
+	switch {
+	case c.Reason == others:
+		to = &a.others
+	case c.Reason == "" || slices.Contains(a.by, "reason"):
 		to = a.line(c)
 	}
 	cost, priced := f.Cost(factors.Use{Cluster: c.Cluster, Model: c.Model, Hour: c.Hour, Energy: c.Energy, GPUTime: c.GPUTime})
@@ -215,13 +219,21 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	if a.unmeasured {
 		answer.Notices = append(answer.Notices, "the measured part is not in the rules of this time: set --store.read=samples, or read an archive with --books")
 	}
-	for _, l := range append(slices.Clone(a.lines), &a.rest, &a.total) {
-		if l == &a.rest && slices.Contains(a.by, "reason") {
-			continue
-		}
+	for _, l := range append(slices.Clone(a.lines), a.ends(a.others.Energy != 0 || a.others.GPUTime != 0)...) {
 		answer.Rows = append(answer.Rows, q.statementRow(a, l))
 	}
 	return answer, nil
+}
+
+// ends returns the last lines of a statement. The line of others belongs to readers with a scope only.
+func (a *account) ends(withOthers bool) (lines []*line) {
+	if !slices.Contains(a.by, "reason") {
+		lines = append(lines, &a.rest)
+	}
+	if withOthers {
+		lines = append(lines, &a.others)
+	}
+	return append(lines, &a.total)
 }
 
 func (q *question) statementColumns(a *account) []print.Column {
@@ -286,8 +298,8 @@ func (l *line) cells(by []string) []any {
 		case l.kind == "group" && text == "" && by[i] == "reason":
 			text = "(pods and units)"
 		case i > 0 || l.kind == "group":
-		case l.kind == "unattributed":
-			text = "(unattributed)"
+		case l.kind == "unattributed" || l.kind == others:
+			text = "(" + l.kind + ")"
 		default:
 			text = "TOTAL"
 		}

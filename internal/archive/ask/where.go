@@ -49,7 +49,7 @@ const xidDays = 7
 func (q *question) where(ctx context.Context) (print.Answer, error) {
 	of := q.moment()
 	if q.At.After(q.now) {
-		return print.Answer{}, fmt.Errorf("--at=%s is after now, %s", q.At.Format(time.RFC3339), q.now.Format(time.RFC3339))
+		return print.Answer{}, Invalid(fmt.Errorf("--at=%s is after now, %s", q.At.Format(time.RFC3339), q.now.Format(time.RFC3339)))
 	}
 	found, notices, err := q.find(ctx, of)
 	if err != nil {

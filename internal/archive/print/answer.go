@@ -208,17 +208,26 @@ func (a Answer) notices(w io.Writer, style Style) error {
 // cells returns the printable titles and texts of the columns that have a title and at least one
 // value.
 func (a Answer) cells(style Style) (head []string, rows [][]string) {
+	shown, rows := a.Shown(style)
+	for _, c := range shown {
+		head = append(head, labelvalue.Printable(c.Title))
+	}
+	return head, rows
+}
+
+// Shown returns the columns that have a title and at least one value, and their printable texts.
+func (a Answer) Shown(style Style) (shown []Column, rows [][]string) {
 	rows = make([][]string, len(a.Rows))
 	for i, c := range a.Columns {
 		texts, found := make([]string, len(a.Rows)), false
 		for j, row := range a.Rows {
-			texts[j] = labelvalue.Printable(c.format(row[i], style))
+			texts[j] = labelvalue.Printable(c.Text(row[i], style))
 			found = found || texts[j] != ""
 		}
 		if c.Title == "" || !found {
 			continue
 		}
-		head = append(head, labelvalue.Printable(c.Title))
+		shown = append(shown, c)
 		for j, text := range texts {
 			if text == "" {
 				text = "-"
@@ -226,7 +235,7 @@ func (a Answer) cells(style Style) (head []string, rows [][]string) {
 			rows[j] = append(rows[j], text)
 		}
 	}
-	return head, rows
+	return shown, rows
 }
 
 // The units of text.
@@ -235,8 +244,8 @@ const (
 	hour         = 3600e3 // ms
 )
 
-// format returns a value as text, empty if it is unknown.
-func (c Column) format(value any, style Style) string {
+// Text returns a value as text for people, empty if it is unknown. It may contain unprintable characters.
+func (c Column) Text(value any, style Style) string {
 	switch v := value.(type) {
 	case nil:
 		return ""

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
+	"github.com/gpuledger/gpuledger/internal/style"
 )
 
 // Section is a part of a page: an answer with its heading.
@@ -68,17 +69,23 @@ func (a Answer) html(w io.Writer, style Style) error {
 	return err
 }
 
-// pageHead is the start of a page that fits on paper.
-const pageHead = `<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>%[1]s</title><style>
+// pageStyle is the style sheet of a page that fits on paper.
+const pageStyle = `
 @page { size: A4 landscape; margin: 12mm }
 body { font: 10pt/1.4 sans-serif; color: #111; margin: 2em }
 h1 { font-size: 15pt } h1:not(:first-of-type) { break-before: page } h2 { font-size: 11pt; margin: 1.2em 0 .4em }
 table { border-collapse: collapse } th, td { border-bottom: 1px solid #bbb; padding: .15em .7em .15em 0; text-align: left; vertical-align: top }
 tr { break-inside: avoid } .notice { font-weight: bold }
-</style></head><body>
+`
+
+// pageHead is the start of a page.
+const pageHead = `<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>%[1]s</title><style>%[2]s</style></head><body>
 <h1>%[1]s</h1>
 `
+
+// SecurityPolicy is the Content-Security-Policy of a page in HTML. It allows only its style sheet.
+var SecurityPolicy = "default-src 'none'; style-src " + style.Source(pageStyle) + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Page is a page with a title.
 type Page struct {
@@ -93,7 +100,7 @@ func Pages(w io.Writer, format string, pages []Page, style Style) error {
 		title := labelvalue.Printable(p.Title)
 		switch {
 		case format == "html" && i == 0:
-			fmt.Fprintf(&text, pageHead, html.EscapeString(title))
+			fmt.Fprintf(&text, pageHead, html.EscapeString(title), pageStyle)
 		case format == "html":
 			fmt.Fprintf(&text, "<h1>%s</h1>\n", html.EscapeString(title))
 		case i == 0:

@@ -1,0 +1,152 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// Request is a question that a reader of a page asks.
+type Request struct {
+	Command string
+	// Names are the names of boards, nodes or chassis.
+	Names []string
+	// Flags contains the values of flags by their names. Flags that name files or books are rejected.
+	Flags url.Values
+	// Scope limits the answer.
+	Scope Scope
+}
+
+// Library answers the requests of pages from the books of a server.
+type Library struct {
+	// Open opens the books, Label is their flag in notices.
+	Open  func(ctx context.Context) (books.Source, error)
+	Label string
+	// Config is the file with values of flags, as in --config of a question. It may be empty.
+	Config string
+	Now    func() time.Time
+}
+
+// Reply is the answer to a question: a table, or pages.
+type Reply struct {
+	Answer print.Answer
+	Pages  []print.Page
+	Style  print.Style
+	// Failed is set if the answer reports a problem, such as incomplete books.
+	Failed bool
+}
+
+// InvalidError means that a request has an invalid flag or name.
+type InvalidError struct{ error }
+
+// Invalid returns an error as an [InvalidError].
+func Invalid(err error) error { return InvalidError{err} }
+
+// Unwrap returns the reason.
+func (e InvalidError) Unwrap() error { return e.error }
+
+// readerFlags are the flags that a reader of a page can set. All others select files, books or stores of the
+// server.
+var readerFlags = []string{"age", "at", "by", "compare", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload"}
+
+// Answer answers a request. An invalid request is an [InvalidError], a request outside its scope
+// [ErrScope], and an unknown name or time an error for which [IsUnknown] is true.
+func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err error) {
+	c := find(r.Command)
+	if c == nil {
+		return nil, InvalidError{fmt.Errorf("unknown question %q", r.Command)}
+	}
+	o, err := c.request(r, l.Config)
+	if err != nil {
+		return nil, InvalidError{err}
+	}
+	if err := r.Scope.allows(c, o); err != nil {
+		return nil, err
+	}
+	o.Books = l.Label
+	source, err := l.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	return c.reply(ctx, &question{options: *o, source: newReader(r.Scope.limit(source)), now: l.Now().UTC(), progress: func(string) {}})
+}
+
+// request returns the options of a request.
+func (c *command) request(r Request, config string) (*options, error) {
+	fs, o := c.flags()
+	for _, name := range slices.Sorted(maps.Keys(r.Flags)) {
+		values := r.Flags[name]
+		if fs.Lookup(name) == nil || !slices.Contains(readerFlags, name) {
+			return nil, fmt.Errorf("unknown parameter %q: must be one of %s", name, strings.Join(c.readerFlags(fs), ", "))
+		}
+		if len(values) != 1 {
+			return nil, fmt.Errorf("parameter %q is set %d times", name, len(values))
+		}
+		if err := fs.Set(name, values[0]); err != nil {
+			return nil, fmt.Errorf("%s=%q: %w", name, values[0], err)
+		}
+	}
+	if err := c.exclude(fs); err != nil {
+		return nil, err
+	}
+	if config != "" {
+		o.Config = config
+	}
+	if err := o.defaults(fs); err != nil {
+		return nil, err
+	}
+	if slices.Contains(r.Names, "") {
+		return nil, errors.New("a name is empty")
+	}
+	if err := c.checkNames(o, r.Names); err != nil {
+		return nil, err
+	}
+	o.names = r.Names
+	return o, o.validate(c)
+}
+
+// readerFlags returns the flags of a command that a reader of a page can set.
+func (c *command) readerFlags(fs *flag.FlagSet) []string {
+	return slices.DeleteFunc(slices.Clone(readerFlags), func(name string) bool { return fs.Lookup(name) == nil })
+}
+
+// CommandLine returns the command that prints the answer to a request.
+func (r Request) CommandLine() string {
+	words := []string{"gpuledger-archive", r.Command}
+	for _, name := range r.Names {
+		words = append(words, quoted(name))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Flags)) {
+		words = append(words, "--"+name+"="+quoted(r.Flags.Get(name)))
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted returns a text as a word of a shell.
+func quoted(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./,:", r)
+	}
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) }) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// IsUnknown reports whether an error means that the books contain no such name or time.
+func IsUnknown(err error) bool {
+	return errors.As(err, new(*UnknownError)) || errors.As(err, new(*noHoursError)) || errors.As(err, new(unusedError))
+}
+
+// unusedError means that no pod or unit of a name used a GPU.
+type unusedError struct{ error }

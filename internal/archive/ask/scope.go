@@ -1,0 +1,196 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Scope is the part of the books that a reader sees. The zero value contains nothing.
+type Scope struct {
+	// All is set if the reader sees everything.
+	All bool
+	// Rules are the parts that the reader sees.
+	Rules []Rule
+}
+
+// Rule selects a part of the books. An empty list contains all values.
+type Rule struct {
+	Teams      []string `json:"teams,omitempty"`
+	Namespaces []string `json:"namespaces,omitempty"`
+	Clusters   []string `json:"clusters,omitempty"`
+}
+
+// ErrScope means that a question is outside the scope of the reader.
+var ErrScope = errors.New("outside the scope of this reader")
+
+// others is the reason of the charges outside the scope of a reader.
+const others = "others"
+
+// reach is the smallest scope for which a question has an answer. The zero value is everything: a new
+// question is refused to all readers with a scope.
+type reach int
+
+const (
+	clusterReach reach = iota + 1 // a reader of whole clusters
+	chargeReach                   // a reader of teams or namespaces too
+)
+
+// allows returns ErrScope if a question has no answer within the scope.
+func (s Scope) allows(c *command, o *options) error {
+	switch {
+	case s.All:
+		return nil
+	case len(s.Rules) == 0:
+		return ErrScope
+	case c.reach == chargeReach && (s.clusterwide() || len(o.names) == 0 && o.Format == ""):
+		return nil
+	case c.reach == clusterReach && s.clusterwide():
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrScope, c.name)
+}
+
+// clusterwide reports whether the scope consists of whole clusters.
+func (s Scope) clusterwide() bool {
+	return !slices.ContainsFunc(s.Rules, func(r Rule) bool { return len(r.Teams)+len(r.Namespaces) > 0 })
+}
+
+// clusters returns the clusters that the scope is limited to, nil for all.
+func (s Scope) clusters() (names []string) {
+	for _, r := range s.Rules {
+		if len(r.Clusters) == 0 {
+			return nil
+		}
+		names = append(names, r.Clusters...)
+	}
+	return names
+}
+
+// contains reports whether the reader sees the owner of a charge.
+func (s Scope) contains(c *table.Charge) bool {
+	in := func(allowed []string, value string) bool { return len(allowed) == 0 || slices.Contains(allowed, value) }
+	return slices.ContainsFunc(s.Rules, func(r Rule) bool {
+		return in(r.Teams, c.Team) && in(r.Namespaces, c.Namespace) && in(r.Clusters, c.Cluster)
+	})
+}
+
+// limit returns the books that a reader sees. Questions cannot reach beyond it.
+func (s Scope) limit(source books.Source) books.Source {
+	if s.All {
+		return source
+	}
+	return &scoped{source, s}
+}
+
+// scoped contains the books that a reader sees: the clusters of its rules, and there the charges of its teams
+// and namespaces. Other charges have amounts, but no names, so that sums are complete.
+type scoped struct {
+	source books.Source
+	scope  Scope
+}
+
+// clusters limits a query to the clusters of the scope.
+func (s *scoped) clusters(of books.Query) (books.Query, error) {
+	allowed := s.scope.clusters()
+	if allowed == nil {
+		return of, nil
+	}
+	if given, ok := of.Where["cluster"]; ok {
+		allowed = slices.DeleteFunc(slices.Clone(allowed), func(name string) bool { return !slices.Contains(given, name) })
+	}
+	if len(allowed) == 0 {
+		return of, ErrScope
+	}
+	return where(of, "cluster", allowed...), nil
+}
+
+// places limits a query of places, which only readers of whole clusters see.
+func (s *scoped) places(of books.Query) (books.Query, error) {
+	if !s.scope.clusterwide() {
+		return of, ErrScope
+	}
+	return s.clusters(of)
+}
+
+// Statement implements [books.Source].
+func (s *scoped) Statement(ctx context.Context, of books.Query) (*books.Statement, error) {
+	of, err := s.clusters(of)
+	if err != nil {
+		return nil, err
+	}
+	if s.scope.clusterwide() {
+		return s.source.Statement(ctx, of)
+	}
+	of.By = compact(append(slices.Clone(of.By), "cluster", "namespace", "team", "reason"))
+	of.Checks, of.Rows = false, false
+	all, err := s.source.Statement(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	st := &books.Statement{Hours: all.Hours, Unmeasured: all.Unmeasured, Unestimated: all.Unestimated}
+	for i := range all.Charges {
+		st.Charges = append(st.Charges, s.charge(&all.Charges[i]))
+	}
+	return st, nil
+}
+
+// charge returns a charge without names if the reader does not see its owner.
+func (s *scoped) charge(c *table.Charge) table.Charge {
+	if c.Reason == "" && s.scope.contains(c) {
+		return *c
+	}
+	hidden := table.Charge{Cluster: c.Cluster, Model: c.Model, Hour: c.Hour, Reason: c.Reason}
+	if hidden.Reason == "" {
+		hidden.Reason = others
+	}
+	hidden.Add(c)
+	return hidden
+}
+
+// Rows implements [books.Source].
+func (s *scoped) Rows(ctx context.Context, of books.Query) iter.Seq2[books.Row, error] {
+	of, err := s.places(of)
+	if err != nil {
+		return func(yield func(books.Row, error) bool) { yield(books.Row{}, err) }
+	}
+	return s.source.Rows(ctx, of)
+}
+
+// Hours implements [books.Source].
+func (s *scoped) Hours(ctx context.Context, of books.Query) iter.Seq2[books.Hour, error] {
+	of, err := s.clusters(of)
+	if err != nil {
+		return func(yield func(books.Hour, error) bool) { yield(books.Hour{}, err) }
+	}
+	return s.source.Hours(ctx, of)
+}
+
+// Boards implements [books.Source].
+func (s *scoped) Boards(ctx context.Context, of books.Query) ([]books.Board, error) {
+	of, err := s.places(of)
+	if err != nil {
+		return nil, err
+	}
+	return s.source.Boards(ctx, of)
+}
+
+// Counted implements [books.Source].
+func (s *scoped) Counted(ctx context.Context, of books.Query) ([]books.Board, []books.Hour, error) {
+	of, err := s.places(of)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.source.Counted(ctx, of)
+}
+
+// Name implements [books.Source].
+func (s *scoped) Name() string { return s.source.Name() }
+
+// Close implements [books.Source].
+func (s *scoped) Close() error { return s.source.Close() }

@@ -1,0 +1,62 @@
+package archive
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/common/version"
+
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/sinks"
+	"github.com/gpuledger/gpuledger/internal/archive/web"
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// readable returns the places that can be read.
+func readable(c *Config) (all []sinks.Place) {
+	for _, p := range c.places {
+		if p.Books != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// newSite returns the pages, which read the first readable place. It is nil if pages are not served.
+func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, error) {
+	if !c.Web.Pages {
+		return nil, nil
+	}
+	books := readable(c)[0]
+	library := &ask.Library{Open: books.Books, Label: books.Label, Config: c.Web.Settings, Now: time.Now}
+	site, err := web.New(c.Web, library, func() map[string]string { return c.Serve.Web().Users }, log)
+	if err != nil {
+		return nil, err
+	}
+	site.Version(version.Version)
+	server.Receive(web.SearchPath)
+	server.Keep(site.Header())
+	return site, nil
+}
+
+// Serve serves the pages until the context ends, and files nothing.
+func Serve(ctx context.Context, c Config, log *slog.Logger) error {
+	log.Info("starting", "version", version.Version, "revision", version.GetRevision())
+	server := serve.New(c.Serve, log)
+	site, err := newSite(&c, server, log)
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(versioncollector.NewCollector("gpuledger_archive"), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), server.Collector())
+	mux := http.NewServeMux()
+	site.Register(mux)
+	mux.Handle("GET /metrics", serve.NewMetrics(registry, log).Main())
+	mux.HandleFunc("GET /-/healthy", serve.Healthy)
+	return server.Run(ctx, mux)
+}

@@ -1,0 +1,134 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
+)
+
+// The limits of questions.
+const (
+	maxTime      = time.Minute      // to answer a question
+	maxWait      = 10 * time.Second // for other questions
+	maxQuestions = 4                // at once
+	maxRows      = 100_000          // of an answer
+	keptTime     = time.Minute      // for which an answer is kept
+	keptRows     = 200_000          // of all kept answers
+)
+
+var (
+	errBusy    = fmt.Errorf("%d other questions are being answered: repeat the request in a minute", maxQuestions)
+	errTooSlow = fmt.Errorf("the answer takes more than %v: select fewer hours with from and to, or run the command", maxTime)
+	errTooMany = fmt.Errorf("the answer has more than %d rows: select fewer hours or larger groups, or run the command", maxRows)
+)
+
+// answers answers questions within the limits, and keeps the answers for a minute.
+type answers struct {
+	ask   func(context.Context, ask.Request) (*ask.Reply, error)
+	now   func() time.Time
+	turns *semaphore.Weighted
+
+	mu   sync.Mutex
+	kept map[string]kept
+	rows int // of all kept answers
+}
+
+// kept is an answer until it expires.
+type kept struct {
+	reply   *ask.Reply
+	expires time.Time
+}
+
+func newAnswers(library *ask.Library) *answers {
+	return &answers{ask: library.Answer, now: library.Now, turns: semaphore.NewWeighted(maxQuestions), kept: make(map[string]kept)}
+}
+
+// answer answers a question. Callers must not change the reply.
+func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error) {
+	key, err := json.Marshal(r) // with the scope
+	if err != nil {
+		return nil, err
+	}
+	if reply := a.known(string(key)); reply != nil {
+		return reply, nil
+	}
+	if err := a.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer a.turns.Release(1)
+	if reply := a.known(string(key)); reply != nil { // answered while this request waited
+		return reply, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	reply, err := a.ask(limited, r)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil && errors.Is(limited.Err(), context.DeadlineExceeded):
+		return nil, errTooSlow
+	case err != nil:
+		return nil, err
+	case rowsOf(reply) > maxRows:
+		return nil, errTooMany
+	}
+	a.keep(string(key), reply)
+	return reply, nil
+}
+
+// enter waits for the turn of a question.
+func (a *answers) enter(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	err := a.turns.Acquire(waiting, 1)
+	if err != nil && ctx.Err() == nil {
+		return errBusy
+	}
+	return err
+}
+
+// known returns a kept answer, nil if there is none.
+func (a *answers) known(key string) *ask.Reply {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if k := a.kept[key]; a.now().Before(k.expires) {
+		return k.reply
+	}
+	return nil
+}
+
+// keep keeps an answer, and removes expired ones. If there are too many rows it removes all others.
+func (a *answers) keep(key string, reply *ask.Reply) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	a.rows += rowsOf(reply)
+	for key, k := range a.kept {
+		if a.rows > keptRows || !now.Before(k.expires) {
+			a.rows -= rowsOf(k.reply)
+			delete(a.kept, key)
+		}
+	}
+	if old, ok := a.kept[key]; ok {
+		a.rows -= rowsOf(old.reply)
+	}
+	a.kept[key] = kept{reply, now.Add(keptTime)}
+}
+
+// rowsOf returns the number of rows of an answer, at least 1.
+func rowsOf(r *ask.Reply) int {
+	n := 1 + len(r.Answer.Rows)
+	for _, page := range r.Pages {
+		for _, section := range page.Sections {
+			n += len(section.Rows)
+		}
+	}
+	return n
+}

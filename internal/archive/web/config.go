@@ -1,0 +1,66 @@
+// Package web serves the questions to the books as pages. A page asks the question of a command, its
+// query string contains the flags of the command, so both always have the same rows.
+package web
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// Config is the configuration of the pages.
+type Config struct {
+	// Pages serves the pages.
+	Pages bool
+	// Settings is the file with values of flags of questions, such as prices.
+	Settings string
+	// Readers is the file with the scopes of readers. Without it, each reader sees everything.
+	Readers string
+	// Insecure serves the pages to other machines without credentials.
+	Insecure bool
+	// LogReads logs each read.
+	LogReads bool
+}
+
+// Register adds the flags with their defaults.
+func (c *Config) Register(fs *flag.FlagSet) {
+	fs.BoolVar(&c.Pages, "web.pages", false, "serve the questions as pages; for run, the command serve always does; requires credentials of readers, except on loopback")
+	fs.StringVar(&c.Settings, "web.pages.config", "", "YAML `file` with values of flags of questions, such as prices, as in --config of a question")
+	fs.StringVar(&c.Readers, "web.pages.readers", "", "YAML `file` with the teams, namespaces and clusters that each reader sees; without it, all readers see everything")
+	fs.BoolVar(&c.Insecure, "web.pages.insecure", false, "serve the pages without credentials: every client of the address may read the books")
+	fs.BoolVar(&c.LogReads, "web.pages.log-reads", false, "log each read of a page: reader, client address, page, status and time")
+}
+
+// Validate returns an error if flags are missing, or if another machine could read pages without credentials.
+// credentials is set if the server checks passwords or certificates of clients.
+func (c *Config) Validate(addresses []string, credentials bool) error {
+	switch {
+	case !c.Pages && (c.Settings != "" || c.Readers != "" || c.Insecure || c.LogReads):
+		return errors.New("--web.pages.config, --web.pages.readers, --web.pages.insecure and --web.pages.log-reads require --web.pages or the command serve")
+	case c.Readers != "":
+		_, err := readReaders(c.Readers)
+		return err
+	case !c.Pages || c.Insecure || credentials:
+		return nil
+	}
+	for _, address := range addresses {
+		if !loopback(address) {
+			return fmt.Errorf("pages on --web.listen-address=%s would let everyone in the network read the books: "+
+				"set basic_auth_users or client_auth_type: RequireAndVerifyClientCert in --web.config.file, --web.pages.readers, or --web.pages.insecure", address)
+		}
+	}
+	return nil
+}
+
+// loopback reports whether only this machine reaches an address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}

@@ -1,0 +1,109 @@
+package web
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
+)
+
+// page is a page: the question of a command.
+type page struct {
+	path, command, title, about string
+	named                       bool // the path ends with the name of a board, node or chassis
+	monthly                     bool // the path may end with a month
+	nav                         bool
+	// more returns further questions of the page, by their titles.
+	more func(ask.Request) []question
+}
+
+// question is a question of a page.
+type question struct {
+	title string
+	ask.Request
+}
+
+var pages = []page{
+	{path: "statement", command: "statement", title: "Statement", about: "Energy, GPU hours, money and carbon", monthly: true, nav: true, more: comparison},
+	{path: "idle", command: "idle", title: "Idle", about: "GPUs that are held without work", monthly: true, nav: true},
+	{path: "fleet", command: "capacity", title: "Fleet", about: "GPUs by model and state on each day", monthly: true, nav: true},
+	{path: "moves", command: "moves", title: "Moves", about: "Boards that arrived, left, returned or were swapped", monthly: true, nav: true},
+	{path: "missing", command: "missing", title: "Missing", about: "Boards without a place", nav: true},
+	{path: "verify", command: "verify", title: "Verify", about: "Missing hours of a month, and its charges against its boards", monthly: true, nav: true},
+	{path: "ran", command: "ran", title: "Use", about: "Pods and units, and the boards that they used"},
+	{path: "board", command: "report", title: "Board", about: "The life of a board", named: true},
+	{path: "where", command: "where", title: "Place", about: "The current or last place of boards", named: true},
+	{path: "history", command: "history", title: "Stays", about: "Each stay of a board", named: true},
+	{path: "suspect", command: "suspect", title: "Suspect", about: "Whether faults follow the board, its slot or its node", named: true},
+}
+
+// comparison returns the question of a statement with the period before.
+func comparison(r ask.Request) []question {
+	if r.Flags.Has("compare") || r.Flags.Has("format") {
+		return nil
+	}
+	r.Flags = maps.Clone(r.Flags)
+	r.Flags.Set("compare", "true")
+	return []question{{title: "Difference to the period before", Request: r}}
+}
+
+// request returns the question of a page. It removes the output format from the parameters.
+func (p *page) request(r *http.Request, now time.Time) (question ask.Request, output string, err error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return question, "", ask.Invalid(err)
+	}
+	for name, all := range values {
+		if len(all) == 1 && all[0] == "" {
+			delete(values, name) // an empty field of a form
+		}
+	}
+	output = values.Get("o")
+	values.Del("o")
+	question = ask.Request{Command: p.command, Flags: values}
+	switch last := r.PathValue("last"); {
+	case last == "" && p.monthly && p.command != "capacity" && p.command != "moves" && !timed(values):
+		last = time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC).Format("2006-01")
+		values.Set("month", last)
+	case last == "":
+	case p.named:
+		question.Names = []string{last}
+	case p.command == "moves":
+		err = setMonth(values, last)
+	default:
+		values.Set("month", last)
+	}
+	return question, output, err
+}
+
+// timed reports whether parameters select a time.
+func timed(values url.Values) bool {
+	return values.Has("month") || values.Has("from") || values.Has("to") || values.Has("since")
+}
+
+// setMonth selects a month for a question without the flag --month.
+func setMonth(values url.Values, text string) error {
+	month, err := time.Parse("2006-01", text)
+	if err != nil {
+		return invalid("%q must be a month such as 2026-10", text)
+	}
+	values.Set("from", month.Format(time.DateOnly))
+	values.Set("to", month.AddDate(0, 1, 0).Format(time.DateOnly))
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return ask.Invalid(fmt.Errorf(format, args...))
+}
+
+// questions returns the questions of a page.
+func (p *page) questions(r ask.Request) []question {
+	all := []question{{Request: r}}
+	if p.more != nil {
+		all = append(all, p.more(r)...)
+	}
+	return all
+}

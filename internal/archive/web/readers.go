@@ -1,0 +1,128 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
+)
+
+// Readers contains the scopes of readers.
+type readers struct {
+	// Header is the header in which an authenticating proxy passes the user, or its groups separated
+	// by commas.
+	Header string `json:"header"`
+	// Proxy identifies the proxy: by its addresses, or by the names in its client certificate.
+	Proxy struct {
+		Addresses    []netip.Prefix `json:"addresses"`
+		Certificates []string       `json:"certificates"`
+	} `json:"proxy"`
+	// Readers contains the scopes by the name of a user or group.
+	Readers map[string]reader `json:"readers"`
+}
+
+// reader is the scope of a user or group.
+type reader struct {
+	All bool `json:"all"`
+	ask.Rule
+}
+
+// readReaders reads the file with the scopes.
+func readReaders(path string) (*readers, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--web.pages.readers: %w", err)
+	}
+	all := new(readers)
+	if err := yaml.UnmarshalStrict(text, all); err != nil {
+		return nil, fmt.Errorf("--web.pages.readers=%s: %w", path, err)
+	}
+	if err := all.validate(); err != nil {
+		return nil, fmt.Errorf("--web.pages.readers=%s: %w", path, err)
+	}
+	return all, nil
+}
+
+func (r *readers) validate() error {
+	proxies := len(r.Proxy.Addresses) + len(r.Proxy.Certificates)
+	switch {
+	case len(r.Readers) == 0:
+		return errors.New("readers must have the name of a user or group")
+	case r.Header != "" && proxies == 0:
+		return errors.New("header needs proxy.addresses or proxy.certificates: any client could set it")
+	case r.Header == "" && proxies > 0:
+		return errors.New("proxy needs header, such as X-Forwarded-Groups")
+	case strings.EqualFold(r.Header, "Authorization"):
+		return errors.New("header must be the user or the groups, not Authorization")
+	}
+	for name, reader := range r.Readers {
+		values := slices.Concat(reader.Teams, reader.Namespaces, reader.Clusters)
+		if name == "" || strings.ContainsAny(name, ",") || name != strings.TrimSpace(name) {
+			return fmt.Errorf("readers: %q must be the name of a user or group", name)
+		}
+		if reader.All == (len(values) > 0) || slices.Contains(values, "") {
+			return fmt.Errorf("readers: %s must have either all: true, or some of teams, namespaces and clusters", name)
+		}
+	}
+	return nil
+}
+
+// identity returns the names of the reader of a request: from the header of a trusted proxy, else
+// the user of basic auth. users are the users that the server checks.
+func (r *readers) identity(req *http.Request, users map[string]string) []string {
+	if values := req.Header.Values(r.Header); r.Header != "" && len(values) > 0 && r.trusted(req) {
+		if len(values) > 1 {
+			return nil // the proxy did not remove the header of its client
+		}
+		var names []string
+		for name := range strings.SplitSeq(values[0], ",") {
+			names = append(names, strings.TrimSpace(name))
+		}
+		return names
+	}
+	user, _, ok := req.BasicAuth()
+	if _, known := users[user]; ok && known {
+		return []string{user}
+	}
+	return nil
+}
+
+// trusted reports whether a request comes from the proxy.
+func (r *readers) trusted(req *http.Request) bool {
+	host, _, err := net.SplitHostPort(req.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && slices.ContainsFunc(r.Proxy.Addresses, func(p netip.Prefix) bool { return p.Contains(ip.Unmap().WithZone("")) }) {
+		return true
+	}
+	if req.TLS == nil || len(req.TLS.VerifiedChains) == 0 || len(req.TLS.VerifiedChains[0]) == 0 {
+		return false
+	}
+	leaf := req.TLS.VerifiedChains[0][0]
+	return slices.ContainsFunc(append(slices.Clone(leaf.DNSNames), leaf.Subject.CommonName), func(name string) bool {
+		return slices.Contains(r.Proxy.Certificates, name)
+	})
+}
+
+// scope returns the scope of some names. It contains nothing if none of them is known.
+func (r *readers) scope(names []string) (s ask.Scope) {
+	for _, name := range names {
+		known, ok := r.Readers[name]
+		switch {
+		case ok && known.All:
+			s.All = true
+		case ok:
+			s.Rules = append(s.Rules, known.Rule)
+		}
+	}
+	return s
+}

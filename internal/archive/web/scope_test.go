@@ -1,0 +1,331 @@
+package web_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"html"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/archive/web"
+)
+
+const scopes = `
+header: X-Forwarded-Groups
+proxy:
+  addresses: [10.0.0.0/8]
+readers:
+  finance: {all: true}
+  alice: {teams: [team-a]}
+  bob: {namespaces: [ns-b]}
+  carol: {clusters: [east]}
+  dave: {teams: [team-a], clusters: [east]}
+`
+
+// scoped returns a configuration with the scopes of readers.
+func scoped(t *testing.T, text string) web.Config {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "readers.yaml")
+	check(t, os.WriteFile(path, []byte(text), 0o600))
+	return web.Config{Pages: true, Settings: settings(t), Readers: path}
+}
+
+// as reads a page as a group, through the proxy.
+func as(h http.Handler, group, page string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, page, nil)
+	r.RemoteAddr = "10.1.2.3:4567"
+	r.Header.Set("X-Forwarded-Groups", group)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// owner is the owner of a drawn charge. Every name contains a mark of its team, so that it can be found in a page.
+func owner(team string) table.Charge {
+	mark := "zq" + team
+	return table.Charge{
+		Namespace: "ns-" + team, Pod: mark + "-pod", PodUID: mark + "-uid", Team: "team-" + team, WorkloadKind: mark + "Kind", WorkloadName: mark + "-job", WorkloadUID: mark + "-wuid",
+		Queue: mark + "-queue", ClusterQueue: mark + "-cq",
+	}
+}
+
+// unitOf is a job of a team outside Kubernetes.
+func unitOf(team string) table.Charge {
+	mark := "zq" + team
+	return table.Charge{Manager: mark + "-manager", Unit: mark + "-4711", Username: mark + "-user", Team: "team-" + team}
+}
+
+// drawn files drawn hours of two clusters. Teams a and b share boards; teams c and d have no reader.
+func drawn(t *testing.T, random *rand.Rand) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "drawn.db")
+	sink, err := database.SQLite.Open(t.Context(), path, "")
+	check(t, err)
+	for n := range 24 {
+		for _, cluster := range []string{"east", "west"} {
+			h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
+			for board := range 3 {
+				node, uuid, serial := fmt.Sprintf("%s-n%d", cluster, board), fmt.Sprintf("GPU-%s-%d", cluster, board), fmt.Sprintf("16539%s%d", map[string]string{"east": "1", "west": "2"}[cluster], board)
+				g := table.GPU{Node: node, UUID: uuid, Serial: serial, ChassisSerial: "C" + node, PCIBusID: "0000:01", Model: "H100", First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 59}
+				charges := []table.Charge{{Reason: "idle", Energy: 100}}
+				for _, team := range []string{"a", "b", "c", "d"} {
+					switch random.IntN(3) {
+					case 0:
+						charges = append(charges, owner(team))
+					case 1:
+						charges = append(charges, unitOf(team))
+					}
+				}
+				for _, c := range charges {
+					c.Node, c.UUID, c.Serial = node, uuid, serial
+					c.Energy = 1_000_000 * (1 + random.Int64N(3600))
+					c.Idle, c.GPUTime, c.Held = c.Energy/4, 1_800_000, 1_800_000
+					g.Energy += c.Energy
+					h.Charges = append(h.Charges, c)
+				}
+				h.GPUs = append(h.GPUs, g)
+			}
+			check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+		}
+	}
+	check(t, sink.Close())
+	return path
+}
+
+// guesses are values that a reader may try in any parameter.
+var guesses = []string{
+	"", "2026-10", "2026-10-01", "2026-10-01T05", "30d", "true", "team", "namespace", "workload", "pod", "unit", "user", "queue", "cluster_queue", "node", "serial", "cluster", "model", "reason",
+	"team,namespace,pod", "pod,unit,user,queue,cluster_queue,workload,node,serial", "reason,team", "east", "west", "focus", "focus-1.2", "impact-framework", "csv", "json", "markdown", "html", "text", "Europe/Berlin",
+	"165391", "1653910", "GPU-east-1", "east-n1", "CEeast-n0", "' or 1=1 --", "%", "*", "ns-", "..", "/etc/passwd",
+}
+
+// foreign are the names of other teams. A reader may try them, too.
+func foreign(teams ...string) (names []string) {
+	for _, team := range teams {
+		o, u := owner(team), unitOf(team)
+		names = append(names, o.Namespace+"/"+o.Pod, o.WorkloadName, o.WorkloadKind+"/"+o.WorkloadName, o.Namespace+"/"+o.WorkloadKind+"/"+o.WorkloadName, u.Manager+"/"+u.Unit, o.Team, o.Namespace, o.Pod)
+	}
+	return names
+}
+
+var (
+	pagePaths  = []string{"/", "/search", "/statement", "/idle", "/fleet", "/moves", "/missing", "/verify", "/hours", "/ran", "/board", "/where", "/history", "/suspect", "/report"}
+	parameters = []string{"age", "at", "by", "compare", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload", "o", "q", "books", "config", "names", "prove", "team.label", "store.url", "assets"}
+)
+
+// valid are parameters of the pages that a reader of teams or namespaces may read.
+var valid = map[string][]string{
+	"by": guesses[6:21], "compare": {"true", "false"}, "of-cluster": {"east", "west"}, "tz": {"Europe/Berlin", "UTC"}, "o": {"csv", "json", "text", "markdown"},
+	"from": {"2026-10-01", "2026-10-01T05"}, "since": {"40d"}, "month": {"2026-10"},
+}
+
+// request draws a page with parameters. Half of the requests are valid, so that they have an answer.
+func request(random *rand.Rand, names []string) string {
+	pick := func(of []string) string { return of[random.IntN(len(of))] }
+	values := make(url.Values)
+	if random.IntN(2) == 0 {
+		path := pick([]string{"/statement", "/idle", "/ran"})
+		if path == "/ran" {
+			values.Set(pick([]string{"pod", "workload", "unit"}), pick(append([]string{"ns-a/zqa-pod", "zqa-job", "zqa-manager/zqa-4711", "zqb-job", "ns-b/zqb-pod"}, names...)))
+			values.Set("since", "40d")
+			return path + "?" + values.Encode()
+		}
+		values.Set(pick([]string{"month", "from", "since"}), "")
+		for name := range values {
+			values.Set(name, pick(valid[name]))
+		}
+		for range random.IntN(4) {
+			name := pick([]string{"by", "compare", "of-cluster", "tz", "o"})
+			if name != "compare" || path == "/statement" {
+				values.Set(name, pick(valid[name]))
+			}
+		}
+		return path + "?" + values.Encode()
+	}
+	path := pick(pagePaths)
+	if random.IntN(2) == 0 {
+		path += "/" + url.PathEscape(pick(append(slices.Clone(guesses), names...)))
+	} else if random.IntN(2) == 0 {
+		path += "/2026-10"
+	}
+	for range random.IntN(4) {
+		values.Add(pick(parameters), pick(append(slices.Clone(guesses), names...)))
+	}
+	return path + "?" + values.Encode()
+}
+
+// marksOf are the texts that must not occur in a response to a reader who does not see the teams.
+func marksOf(teams []string) (marks []string) {
+	for _, team := range teams {
+		marks = append(marks, "zq"+team, "ns-"+team, "team-"+team)
+	}
+	return marks
+}
+
+// TestOthersHidden checks that no byte of a response to a reader contains a team, namespace, pod, workload,
+// unit, user or queue of others, for drawn pages and parameters. Only names that the request itself contains may
+// occur: then the response must be the same, except for the name, as the response for a name that no one has.
+func TestOthersHidden(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	h := pages(t, scoped(t, scopes), drawn(t, random))
+	others := map[string][]string{"alice": {"b", "c", "d"}, "bob": {"a", "c", "d"}, "dave": {"b", "c", "d"}}
+	answered, refused := 0, 0
+	for range 1500 {
+		group := []string{"alice", "bob", "dave"}[random.IntN(3)]
+		names := foreign(others[group]...)
+		page := request(random, names)
+		w := as(h, group, page)
+		if w.Code == http.StatusOK {
+			answered++
+		} else {
+			refused++
+		}
+		body := w.Body.String() + fmt.Sprint(w.Header())
+		asked, _ := url.QueryUnescape(strings.ReplaceAll(page, "/", "%2F"))
+		for _, mark := range marksOf(others[group]) {
+			if !strings.Contains(body, mark) {
+				continue
+			}
+			if !strings.Contains(asked, mark) {
+				t.Fatalf("%s reads %s: the response contains %q\n%s", group, page, mark, body)
+			}
+			sameAsUnknown(t, h, group, page, mark, body)
+		}
+	}
+	if answered < 100 || refused < 100 {
+		t.Errorf("%d answers and %d refusals: the parameters test nothing", answered, refused)
+	}
+}
+
+// sameAsUnknown checks that a response is the same for a mark of another team and for a mark that no one has.
+func sameAsUnknown(t *testing.T, h http.Handler, group, page, mark, body string) {
+	t.Helper()
+	none := strings.NewReplacer("zq", "zy", "ns-", "nx-", "team-", "tean-").Replace(mark)
+	w := as(h, group, strings.ReplaceAll(page, mark, none))
+	other := w.Body.String() + fmt.Sprint(w.Header())
+	unmarked := func(text string) string {
+		text = strings.NewReplacer(mark, "MARK", none, "MARK").Replace(html.UnescapeString(text))
+		return text
+	}
+	if unmarked(body) != unmarked(other) {
+		t.Fatalf("%s reads %s: the response for %q differs from the response for an unknown name:\n%s\n\n%s", group, page, mark, body, other)
+	}
+}
+
+// TestOwnLines checks that a reader sees its own lines, the sum of all others, and the totals.
+func TestOwnLines(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	h := pages(t, scoped(t, scopes), drawn(t, random))
+	rows := func(group, page string) map[string]string {
+		all := make(map[string]string)
+		w := as(h, group, page)
+		if w.Code != http.StatusOK {
+			t.Fatalf("%s reads %s: status %d\n%s", group, page, w.Code, w.Body)
+		}
+		for line := range strings.Lines(w.Body.String()) {
+			cells := strings.Split(strings.TrimSpace(line), ",")
+			all[cells[0]+" "+cells[1]] = cells[2]
+		}
+		return all
+	}
+	const page = "/statement/2026-10?o=csv&by=team"
+	everything, own := rows("finance", page), rows("alice", page)
+	if own["group team-a"] == "" || own["group team-a"] != everything["group team-a"] || own["total TOTAL"] != everything["total TOTAL"] || own["unattributed (unattributed)"] != everything["unattributed (unattributed)"] {
+		t.Errorf("alice sees %v of %v", own, everything)
+	}
+	if len(own) != 5 || own["others (others)"] == "" { // header, team, unattributed, others, total
+		t.Errorf("alice sees the lines %v", own)
+	}
+	if east := rows("carol", page); east["total TOTAL"] == everything["total TOTAL"] || east["group team-b"] == "" || east["others (others)"] != "" {
+		t.Errorf("carol sees %v", east)
+	}
+	if east := rows("dave", page); east["total TOTAL"] == everything["total TOTAL"] || east["group team-a"] == own["group team-a"] {
+		t.Errorf("dave sees %v", east)
+	}
+	if both := rows("alice,bob", "/statement/2026-10?o=csv&by=namespace"); both["group ns-a"] == "" || both["group ns-b"] == "" {
+		t.Errorf("a reader of two groups sees %v", both)
+	}
+}
+
+// TestOtherClusters checks that a reader of a cluster sees no board or node of another cluster.
+func TestOtherClusters(t *testing.T) {
+	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	h := pages(t, scoped(t, scopes), drawn(t, random))
+	for range 300 {
+		page := request(random, []string{"16539 1", "east-n1", "GPU-east-1"})
+		if strings.Contains(page, "west") {
+			continue
+		}
+		if body := as(h, "carol", page).Body.String(); strings.Contains(body, "west") || strings.Contains(body, "165392") {
+			t.Fatalf("carol reads %s: the response contains another cluster:\n%s", page, body)
+		}
+	}
+	if body := as(h, "carol", "/where/west-n1"); body.Code != http.StatusNotFound {
+		t.Errorf("a node of another cluster: status %d", body.Code)
+	}
+	if body := as(h, "carol", "/statement/2026-10?of-cluster=west"); body.Code != http.StatusForbidden {
+		t.Errorf("the statement of another cluster: status %d", body.Code)
+	}
+}
+
+// TestIdentity checks which reader a request has: the header counts only if it comes from the proxy, and only once.
+func TestIdentity(t *testing.T) {
+	h := pages(t, scoped(t, scopes), archive(t, nil))
+	basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:secret"))
+	for name, tt := range map[string]struct {
+		address string
+		header  http.Header
+		status  int
+	}{
+		"proxy":                  {"10.1.2.3:1", http.Header{"X-Forwarded-Groups": {"finance"}}, http.StatusOK},
+		"mapped address":         {"[::ffff:10.1.2.3]:1", http.Header{"X-Forwarded-Groups": {"finance"}}, http.StatusOK},
+		"unknown group":          {"10.1.2.3:1", http.Header{"X-Forwarded-Groups": {"guests"}}, http.StatusForbidden},
+		"two headers":            {"10.1.2.3:1", http.Header{"X-Forwarded-Groups": {"finance", "alice"}}, http.StatusForbidden},
+		"no header":              {"10.1.2.3:1", nil, http.StatusForbidden},
+		"other address":          {"192.0.2.1:1", http.Header{"X-Forwarded-Groups": {"finance"}}, http.StatusForbidden},
+		"user":                   {"192.0.2.1:1", http.Header{"Authorization": {basic}}, http.StatusForbidden}, // no scope for the board
+		"user with false header": {"192.0.2.1:1", http.Header{"Authorization": {basic}, "X-Forwarded-Groups": {"finance"}}, http.StatusForbidden},
+		"user that is unchecked": {"192.0.2.1:1", http.Header{"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("finance:x"))}}, http.StatusForbidden},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/board/1653924023101", nil)
+		r.RemoteAddr, r.Header = tt.address, tt.header
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != tt.status {
+			t.Errorf("%s: status %d, want %d", name, w.Code, tt.status)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/statement/2026-10", nil)
+	r.Header.Set("Authorization", basic)
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "(others)") || strings.Contains(w.Body.String(), "vision") {
+		t.Errorf("the user alice reads a statement: status %d\n%s", w.Code, w.Body)
+	}
+}
+
+// TestInvalidReaders checks that a file that would grant more than it seems is rejected.
+func TestInvalidReaders(t *testing.T) {
+	for _, text := range []string{
+		"", "readers: {}", "readers: {alice: {}}", "readers: {alice: {all: true, teams: [a]}}", "readers: {alice: {teams: ['']}}", "readers: {'': {all: true}}", "readers: {'a,b': {all: true}}",
+		"header: X-User\nreaders: {alice: {all: true}}", "proxy: {addresses: [10.0.0.0/8]}\nreaders: {alice: {all: true}}", "readers: {alice: {team: [a]}}",
+		"header: Authorization\nproxy: {addresses: [10.0.0.0/8]}\nreaders: {alice: {all: true}}", "header: X-User\nproxy: {addresses: [ten]}\nreaders: {alice: {all: true}}",
+	} {
+		c := scoped(t, text)
+		if err := c.Validate([]string{"127.0.0.1:1"}, true); err == nil {
+			t.Errorf("%q is valid", text)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+)
+
+// Site serves the pages.
+type Site struct {
+	config  Config
+	answers *answers
+	readers *readers // nil if all readers see everything
+	users   func() map[string]string
+	now     func() time.Time
+	log     *slog.Logger
+	version string
+}
+
+// New returns the pages of a library. users returns the users that the server checks by basic auth.
+func New(c Config, library *ask.Library, users func() map[string]string, log *slog.Logger) (*Site, error) {
+	s := &Site{config: c, answers: newAnswers(library), users: users, now: library.Now, log: log}
+	if c.Readers == "" {
+		return s, nil
+	}
+	var err error
+	s.readers, err = readReaders(c.Readers)
+	return s, err
+}
+
+// Version sets the version in the footer.
+func (s *Site) Version(text string) { s.version = text }
+
+// Header returns the header of the proxy, empty if there is none. The server must keep it.
+func (s *Site) Header() string {
+	if s.readers == nil {
+		return ""
+	}
+	return s.readers.Header
+}
+
+// SearchPath is the path that receives a list of names.
+const SearchPath = "/search"
+
+// Register adds the pages.
+func (s *Site) Register(mux *http.ServeMux) {
+	mux.Handle("GET /{$}", s.read(s.home))
+	mux.Handle("GET "+SearchPath, s.read(s.search))
+	mux.Handle("POST "+SearchPath, s.read(s.search))
+	mux.HandleFunc("GET /style.css", serveSheet)
+	for i := range pages {
+		p := &pages[i]
+		show := func(v *visit) error { return s.page(v, p) }
+		if !p.named {
+			mux.Handle("GET /"+p.path, s.read(show))
+		}
+		if p.named || p.monthly {
+			mux.Handle("GET /"+p.path+"/{last}", s.read(show))
+		}
+	}
+}
+
+// visit is a read of a page.
+type visit struct {
+	*http.Request
+	w      http.ResponseWriter
+	names  []string // of the reader
+	scope  ask.Scope
+	status int
+}
+
+// read returns the handler of a page: it sets the limits of the connection, finds the scope of the reader,
+// shows errors and logs the read.
+func (s *Site) read(show func(*visit) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		v := &visit{Request: r, w: w, scope: ask.Scope{All: true}, status: http.StatusOK}
+		setHeaders(w.Header())
+		if s.readers != nil {
+			v.names = s.readers.identity(r, s.users())
+			v.scope = s.readers.scope(v.names)
+		}
+		err := ask.ErrScope
+		if v.scope.All || len(v.scope.Rules) > 0 {
+			err = show(v)
+		}
+		if err != nil {
+			s.fail(v, err)
+		}
+		if s.config.LogReads {
+			s.log.Info("page read", "reader", labelvalue.Printable(strings.Join(v.names, ",")), "client", r.RemoteAddr, "page", labelvalue.Printable(r.URL.RequestURI()), "status", v.status, "seconds", time.Since(began).Seconds())
+		}
+	})
+}
+
+// hold sets the deadlines of a connection. The server would end a request after ten seconds.
+func (v *visit) hold() {
+	control := http.NewResponseController(v.w)
+	_ = control.SetReadDeadline(time.Time{}) // not supported by a recorder of a test
+	_ = control.SetWriteDeadline(time.Now().Add(2*(maxTime+maxWait) + maxWait))
+}
+
+func setHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cache-Control", "private, no-store")
+}
+
+// page answers the questions of a page.
+func (s *Site) page(v *visit, p *page) error {
+	r, output, err := p.request(v.Request, s.now())
+	if err != nil {
+		return err
+	}
+	r.Scope = v.scope
+	v.hold()
+	if output != "" {
+		return s.download(v, r, output)
+	}
+	shown := s.view(v, p.title, p.about)
+	shown.form(p, r)
+	for i, q := range p.questions(r) {
+		reply, err := s.answers.answer(v.Context(), q.Request)
+		switch {
+		case err != nil && i == 0:
+			return err
+		case err != nil:
+			shown.Sections = append(shown.Sections, section{Title: q.title, Notices: []string{s.explain(v, err)}})
+			continue
+		}
+		shown.add(q.title, v.Request, q.Request, reply)
+	}
+	return s.render(v, shown)
+}
+
+// contentTypes are the types of formats.
+var contentTypes = map[string]string{
+	"csv": "text/csv; charset=utf-8", "json": "application/json", "markdown": "text/markdown; charset=utf-8", "text": "text/plain; charset=utf-8", "html": "text/html; charset=utf-8",
+}
+
+// suffixes are the suffixes of files.
+var suffixes = map[string]string{"csv": ".csv", "json": ".json", "markdown": ".md", "text": ".txt", "html": ".html"}
+
+// download answers a question in a format of the command.
+func (s *Site) download(v *visit, r ask.Request, output string) error {
+	if contentTypes[output] == "" {
+		return invalid("o=%q: must be text, json, csv, markdown or html", output)
+	}
+	reply, err := s.answers.answer(v.Context(), r)
+	if err != nil {
+		return err
+	}
+	paged := output == "markdown" || output == "html"
+	switch {
+	case reply.Pages != nil && !paged:
+		return invalid("o=%q: must be markdown or html", output)
+	case reply.Pages == nil && output == "html":
+		return invalid("o=html is for the report of a board")
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", contentTypes[output])
+	if output == "html" {
+		h.Set("Content-Security-Policy", print.SecurityPolicy)
+	} else {
+		h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fileName(r)+suffixes[output]))
+	}
+	if reply.Pages != nil {
+		return print.Pages(v.w, output, reply.Pages, reply.Style)
+	}
+	return reply.Answer.Write(v.w, output, reply.Style)
+}
+
+// fileName returns a name of a file, of letters, digits and hyphens.
+func fileName(r ask.Request) string {
+	text := strings.Join(append([]string{r.Command, r.Flags.Get("month")}, r.Names...), "-")
+	text = strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '-'
+	}, text)
+	return strings.Trim(text[:min(len(text), 80)], "-")
+}
+
+// fail shows an error.
+func (s *Site) fail(v *visit, err error) {
+	if v.Context().Err() != nil {
+		v.status = statusGone
+		return
+	}
+	v.status = statusOf(err)
+	if v.status == http.StatusInternalServerError {
+		s.log.Error("cannot answer a page", "page", labelvalue.Printable(v.URL.Path), "err", err)
+	}
+	shown := s.view(v, http.StatusText(v.status), "")
+	shown.Sections = []section{{Notices: []string{s.explain(v, err)}}}
+	if unknown := new(ask.UnknownError); errors.As(err, &unknown) {
+		shown.Similar = unknown.Similar
+	}
+	if v.status == http.StatusServiceUnavailable {
+		v.w.Header().Set("Retry-After", "60")
+	}
+	_ = s.render(v, shown)
+}
+
+// statusGone is the status in the log if the client closed the connection.
+const statusGone = 499
+
+// statusOf returns the status of an error.
+func statusOf(err error) int {
+	switch {
+	case errors.As(err, new(ask.InvalidError)):
+		return http.StatusBadRequest
+	case errors.Is(err, ask.ErrScope):
+		return http.StatusForbidden
+	case ask.IsUnknown(err):
+		return http.StatusNotFound
+	case errors.Is(err, errTooMany):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, errBusy), errors.Is(err, errTooSlow), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// explain returns the text of an error. Readers with a scope do not see other errors than their own, because
+// errors of a database may contain values.
+func (s *Site) explain(v *visit, err error) string {
+	switch status := statusOf(err); {
+	case status == http.StatusForbidden && len(v.names) == 0 && s.readers != nil:
+		return "the request names no reader: sign in at the proxy, or with a user of the server"
+	case status == http.StatusForbidden:
+		return "this reader has no right to this page"
+	case status == http.StatusInternalServerError && !v.scope.All:
+		return "the question failed: the log of the server contains the reason"
+	}
+	return strings.ReplaceAll(err.Error(), "\n", "; ")
+}

@@ -1,0 +1,256 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/labelvalue"
+	"github.com/gpuledger/gpuledger/internal/style"
+)
+
+//go:embed site.html
+var siteHTML string
+
+//go:embed site.css
+var siteCSS string
+
+var site = template.Must(template.New("site").Funcs(template.FuncMap{
+	"printable": labelvalue.Printable,
+	"known":     slices.Contains[[]string],
+	"dict":      func(root string, s section) any { return rooted{root, s} },
+}).Parse(siteHTML))
+
+// rooted is a section with the path of the site.
+type rooted struct {
+	Root    string
+	Section section
+}
+
+// serveSheet serves the style sheet of all programs, followed by the styles of these pages.
+func serveSheet(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	w.Header().Set("Cache-Control", "max-age=3600")
+	_, _ = w.Write([]byte(style.Sheet + siteCSS))
+}
+
+// view is the data of the template.
+type view struct {
+	Root           string // path of the site, relative to the page
+	Title, About   string
+	Reader         string
+	Version        string
+	Nav            []link
+	Sections       []section
+	Similar        []string
+	Form           *form
+	List           string // names of a list
+	Home           bool
+	Previous, Next *link
+}
+
+type link struct{ URL, Text string }
+
+// form selects the time and the groups of a page.
+type form struct {
+	Action, Month, By string
+	Groups            []string
+	Named             bool
+}
+
+// section is an answer.
+type section struct {
+	Title, Command string
+	Complete       string
+	Columns        []print.Column
+	Rows           [][]cellText
+	Notices        []string
+	Links          []link
+	Chart          chart
+	Empty          bool
+}
+
+// cellText is a cell of a table.
+type cellText struct {
+	Text, URL string
+	Number    bool
+}
+
+// shownRows is the number of rows in a page.
+const shownRows = 1000
+
+func (s *Site) view(v *visit, title, about string) *view {
+	shown := &view{Root: "./", Title: title, About: about, Reader: strings.Join(v.names, ", "), Version: s.version, Home: v.URL.Path == "/"}
+	if strings.Count(v.URL.Path, "/") > 1 {
+		shown.Root = "../"
+	}
+	for _, p := range pages {
+		if p.nav {
+			shown.Nav = append(shown.Nav, link{p.path, p.title})
+		}
+	}
+	return shown
+}
+
+// groups are the groups of the form. A query string may contain several.
+var groups = []string{"team", "namespace", "workload", "pod", "unit", "user", "queue", "node", "serial", "cluster", "model", "reason"}
+
+// form adds the form of a page.
+func (v *view) form(p *page, r ask.Request) {
+	if !p.monthly {
+		return
+	}
+	f := &form{Action: p.path, Month: r.Flags.Get("month"), By: r.Flags.Get("by")}
+	if p.command == "moves" && len(r.Flags.Get("from")) >= len("2026-10") {
+		f.Month = r.Flags.Get("from")[:len("2026-10")]
+	}
+	if p.command == "statement" || p.command == "idle" {
+		f.Groups = groups
+		f.By = cmp.Or(f.By, map[string]string{"statement": "team", "idle": "namespace"}[p.command])
+	}
+	v.Form = f
+	v.Title = strings.TrimSpace(v.Title + " " + f.Month)
+	month, err := time.Parse("2006-01", f.Month)
+	if err != nil {
+		return
+	}
+	other := func(months int) *link {
+		values := maps.Clone(r.Flags)
+		for _, name := range []string{"month", "from", "to"} {
+			values.Del(name)
+		}
+		text := month.AddDate(0, months, 0).Format("2006-01")
+		return &link{p.path + "/" + text + query(values), text}
+	}
+	v.Previous, v.Next = other(-1), other(1)
+}
+
+func query(values url.Values) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return "?" + values.Encode()
+}
+
+// add adds the answer to a question.
+func (v *view) add(title string, page *http.Request, r ask.Request, reply *ask.Reply) {
+	downloads := downloads(page, r, reply)
+	if reply.Pages == nil {
+		s := newSection(title, reply.Answer, reply.Style)
+		s.Command, s.Links = r.CommandLine(), downloads
+		v.Sections = append(v.Sections, s)
+		return
+	}
+	for _, p := range reply.Pages {
+		v.Title = p.Title
+		for i, part := range p.Sections {
+			s := newSection(part.Title, part.Answer, reply.Style)
+			if i == 0 {
+				s.Command, s.Links = r.CommandLine(), downloads
+			}
+			v.Sections = append(v.Sections, s)
+		}
+	}
+}
+
+// downloads returns the links to other formats of an answer.
+func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []link) {
+	last := page.URL.EscapedPath()
+	last = "./" + last[strings.LastIndexByte(last, '/')+1:]
+	to := func(text, output string, more ...string) {
+		values := maps.Clone(r.Flags)
+		if values == nil {
+			values = make(url.Values)
+		}
+		if page.PathValue("last") != "" {
+			values.Del("month")
+			if r.Command == "moves" {
+				values.Del("from")
+				values.Del("to")
+			}
+		}
+		for i := 0; i < len(more); i += 2 {
+			values.Set(more[i], more[i+1])
+		}
+		values.Set("o", output)
+		links = append(links, link{last + query(values), text})
+	}
+	if reply.Pages != nil {
+		to("RMA report for print", "html")
+		to("RMA report as Markdown", "markdown")
+		return links
+	}
+	to("CSV", "csv")
+	to("JSON", "json")
+	if r.Command == "statement" && !r.Flags.Has("compare") && r.Scope.All {
+		to("FOCUS 1.3", "csv", "format", "focus")
+	}
+	return links
+}
+
+func newSection(title string, a print.Answer, of print.Style) section {
+	columns, rows := a.Shown(of)
+	s := section{Title: title, Columns: columns, Notices: a.Notices, Chart: draw(a, of), Complete: complete(a), Empty: len(a.Rows) == 0}
+	if len(rows) > shownRows {
+		s.Notices = append([]string{fmt.Sprintf("the page shows %d of %d rows: CSV and JSON contain all", shownRows, len(rows))}, s.Notices...)
+		rows = rows[:shownRows]
+	}
+	for _, row := range rows {
+		var cells []cellText
+		for i, text := range row {
+			cells = append(cells, cellText{text, address(columns[i].Name, text), columns[i].Kind != print.Text && columns[i].Kind != print.Time && columns[i].Kind != print.Flag})
+		}
+		s.Rows = append(s.Rows, cells)
+	}
+	return s
+}
+
+// complete returns whether the answer is complete, empty for an answer without this column.
+func complete(a print.Answer) string {
+	t := newTable(a)
+	if !t.has("complete") {
+		return ""
+	}
+	if all, _ := t.Rows[0][t.at["complete"]].(bool); all {
+		return "complete"
+	}
+	return "incomplete"
+}
+
+// address returns the page of a value, empty if there is none.
+func address(column, text string) string {
+	if text == "-" || text == "" {
+		return ""
+	}
+	switch column {
+	case "serial", "replaced_by", "previous_serial":
+		return "board/" + url.PathEscape(text)
+	case "node", "chassis_serial", "previous_node":
+		return "where/" + url.PathEscape(text)
+	}
+	return ""
+}
+
+// render writes a page.
+func (s *Site) render(v *visit, shown *view) error {
+	var page bytes.Buffer
+	if err := site.ExecuteTemplate(&page, "page", shown); err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.Header().Set("Content-Length", strconv.Itoa(page.Len()))
+	v.w.WriteHeader(v.status)
+	_, err := v.w.Write(page.Bytes())
+	return err
+}

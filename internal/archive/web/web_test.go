@@ -1,0 +1,262 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/archive/web"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// october is the month of the books, now the time of all questions.
+var (
+	october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
+	now     = time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)
+)
+
+const kWh = 3_600_000_000 // mJ
+
+const hours = 30
+
+// archive files hours of two boards in an SQLite database. Board 1 is shared by two teams and moves to another
+// node; board 2 is idle. change may change each hour.
+func archive(t *testing.T, change func(h *table.Hour)) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "gpuledger.db")
+	sink, err := database.SQLite.Open(t.Context(), path, "")
+	check(t, err)
+	for n := range hours {
+		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
+		node := "n1"
+		if n >= 26 {
+			node = "n2"
+		}
+		for i, place := range []string{node, "n1"} {
+			g := table.GPU{
+				Node: place, UUID: fmt.Sprintf("GPU-%d", i+1), Serial: fmt.Sprintf("165392402310%d", i+1), ChassisSerial: "C-" + place, PCIBusID: fmt.Sprintf("00000000:%d", i),
+				Model: "H100", Energy: kWh / 2, First: h.Start.Add(time.Minute), Last: h.Start.Add(59 * time.Minute), Scrapes: 59,
+			}
+			if i == 0 && n == 7 {
+				g.XIDs = table.Counts{"79": 2}
+			}
+			h.GPUs = append(h.GPUs, g)
+		}
+		for i, who := range []string{"vision", "search"} {
+			h.Charges = append(h.Charges, table.Charge{
+				Node: node, UUID: "GPU-1", Serial: "1653924023101", Namespace: who + "-ns", Pod: who + "-pod", PodUID: "uid-" + who, Team: who, WorkloadKind: "Job", WorkloadName: who + "-job",
+				Energy: kWh / 5, Exclusive: kWh / 5, Idle: int64(i) * kWh / 10, Held: 3_600_000, GPUTime: 1_800_000, Active: 900_000, Estimated: int64(i) * kWh / 20, Busy: 225_000,
+			})
+		}
+		h.Charges = append(h.Charges,
+			table.Charge{Node: node, UUID: "GPU-1", Serial: "1653924023101", Reason: "host", Energy: kWh / 10},
+			table.Charge{Node: "n1", UUID: "GPU-2", Serial: "1653924023102", Reason: "idle", Energy: kWh / 2})
+		if change != nil {
+			change(h)
+		}
+		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+	}
+	check(t, sink.Close())
+	return path
+}
+
+const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,2,EUR\n"
+
+// settings returns a file with values of flags of questions.
+func settings(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, "prices.csv"), []byte(prices), 0o600))
+	path := filepath.Join(dir, "config.yaml")
+	check(t, os.WriteFile(path, []byte("prices: "+filepath.Join(dir, "prices.csv")+"\ncarbon: "+filepath.Join(dir, "carbon.csv")+"\n"), 0o600))
+	check(t, os.WriteFile(filepath.Join(dir, "carbon.csv"), []byte("from,until,zone,grams_per_kwh\n,,,400\n"), 0o600))
+	return path
+}
+
+// pages serves the pages of an archive.
+func pages(t *testing.T, c web.Config, path string) http.Handler {
+	t.Helper()
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	library := &ask.Library{
+		Open: func(ctx context.Context) (books.Source, error) { return books.OpenSQLite(ctx, path) }, Label: "--sqlite", Config: c.Settings, Now: func() time.Time { return now },
+	}
+	s, err := web.New(c, library, func() map[string]string { return map[string]string{"alice": "", "carol": ""} }, slog.New(slog.DiscardHandler))
+	check(t, err)
+	mux := http.NewServeMux()
+	s.Register(mux)
+	return mux
+}
+
+func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w
+}
+
+// element is an element of a page with its text.
+type element struct {
+	name, text string
+	attributes map[string]string
+	within     string // path of the names of elements
+}
+
+// parse returns the elements of a page. It fails if the page is not well-formed.
+func parse(t *testing.T, page string) (all []element) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(page))
+	d.Strict, d.AutoClose, d.Entity = false, xml.HTMLAutoClose, xml.HTMLEntity
+	var open []int
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, page)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			e := element{name: token.Name.Local, attributes: make(map[string]string)}
+			for _, a := range token.Attr {
+				e.attributes[a.Name.Local] = a.Value
+			}
+			for _, i := range open {
+				e.within += all[i].name + " "
+			}
+			open = append(open, len(all))
+			all = append(all, e)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			for _, i := range open {
+				all[i].text += string(token)
+			}
+		}
+	}
+}
+
+// tables returns the rows of each table of a page, the first one is the heading.
+func tables(t *testing.T, page string) (all [][][]string) {
+	t.Helper()
+	for _, e := range parse(t, page) {
+		switch e.name {
+		case "table":
+			all = append(all, nil)
+		case "tr":
+			all[len(all)-1] = append(all[len(all)-1], nil)
+		case "td", "th":
+			rows := all[len(all)-1]
+			rows[len(rows)-1] = append(rows[len(rows)-1], strings.TrimSpace(e.text))
+		}
+	}
+	return all
+}
+
+// commands returns the commands that a page shows.
+func commands(t *testing.T, page string) (all []string) {
+	t.Helper()
+	for _, e := range parse(t, page) {
+		if e.name == "code" {
+			all = append(all, e.text)
+		}
+	}
+	return all
+}
+
+// run runs a command that a page shows.
+func run(t *testing.T, path, settings, command string, more ...string) string {
+	t.Helper()
+	words := strings.Fields(command)
+	if words[0] != "gpuledger-archive" {
+		t.Fatalf("command %q", command)
+	}
+	var out, notices bytes.Buffer
+	args := append(append(words[1:], "--books="+path, "--config="+settings), more...)
+	if status := ask.Run(t.Context(), args, ask.Terminal{Out: &out, Err: &notices, Program: "gpuledger-archive"}, now); status > 1 || notices.Len() > 0 && !strings.HasPrefix(notices.String(), "! ") {
+		t.Fatalf("%v: status %d, %s", args, status, notices.String())
+	}
+	return out.String()
+}
+
+// fields returns the words of all cells of a table, and of a text, without the notices.
+func fields(cells [][]string) (words []string) {
+	for _, row := range cells {
+		words = append(words, strings.Fields(strings.Join(row, " "))...)
+	}
+	return words
+}
+
+func linesOf(text string) (rows [][]string) {
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "! ") {
+			rows = append(rows, strings.Fields(line))
+		}
+	}
+	return rows
+}
+
+// TestSameRows checks that each page has the rows of the commands that it shows, and that its CSV and JSON are
+// the bytes of the first command.
+func TestSameRows(t *testing.T) {
+	path, config := archive(t, nil), settings(t)
+	h := pages(t, web.Config{Pages: true, Settings: config}, path)
+	for page, shown := range map[string]int{
+		"/statement/2026-10": 2, "/statement/2026-10?by=namespace,pod": 2, "/statement?by=reason": 2, "/statement/2026-10?compare=true": 1, "/statement?from=2026-10-01T03&to=2026-10-01T05": 2,
+		"/idle/2026-10": 1, "/idle?by=team&month=2026-10": 1, "/fleet/2026-10": 1, "/fleet?since=40d": 1, "/moves/2026-10": 1, "/missing": 1, "/verify/2026-10": 1,
+		"/ran?pod=vision-ns/vision-pod": 1, "/ran?workload=search-job&tz=Europe/Berlin": 1,
+		"/where/n1": 1, "/history/1653924023101": 1, "/suspect/1653924023101": 1,
+	} {
+		r := get(t, h, page)
+		if r.Code != http.StatusOK {
+			t.Errorf("%s: status %d\n%s", page, r.Code, r.Body)
+			continue
+		}
+		all, commands := tables(t, r.Body.String()), commands(t, r.Body.String())
+		if len(commands) != shown {
+			t.Errorf("%s shows the commands %q, want %d", page, commands, shown)
+		}
+		for i, command := range commands {
+			want := linesOf(run(t, path, config, command))
+			if len(want) == 0 {
+				continue // the page has no table
+			}
+			if diff := cmp.Diff(fields(want), fields(all[i])); diff != "" {
+				t.Errorf("%s, %s (-command +page):\n%s", page, command, diff)
+			}
+		}
+		for _, format := range []string{"csv", "json"} {
+			link := page + "?o=" + format
+			if strings.Contains(page, "?") {
+				link = page + "&o=" + format
+			}
+			if diff := cmp.Diff(run(t, path, config, commands[0], "-o", format), get(t, h, link).Body.String()); diff != "" {
+				t.Errorf("%s (-command +page):\n%s", link, diff)
+			}
+		}
+	}
+}
