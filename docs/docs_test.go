@@ -58,7 +58,7 @@ var (
 		"../README.md":     1200,
 		"amd.md":           915,
 		"archive.md":       2760,
-		"ask.md":           1505,
+		"ask.md":           1550,
 		"dba.md":           710,
 		"dcgm.md":          1665,
 		"hardware.md":      620,
@@ -70,6 +70,7 @@ var (
 		"queues.md":        420,
 		"slurm.md":         820,
 		"take-over.md":     500,
+		"web.md":           620,
 		"upgrades.md":      860,
 		others:             26750,
 	}

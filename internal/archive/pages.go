@@ -27,14 +27,16 @@ func readable(c *Config) (all []sinks.Place) {
 	return all
 }
 
-// newSite returns the pages, which read the first readable place. It is nil if pages are not served.
+// newSite returns the pages. It is nil if pages are not served.
 func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, error) {
 	if !c.Web.Pages {
 		return nil, nil
 	}
-	books := readable(c)[0]
-	library := &ask.Library{Open: books.Books, Label: books.Label, Config: c.Web.Settings, Now: time.Now}
-	site, err := web.New(c.Web, library, func() map[string]string { return c.Serve.Web().Users }, log)
+	var libraries []*ask.Library
+	for _, p := range readable(c) {
+		libraries = append(libraries, &ask.Library{Open: p.Books, Label: p.Label, Config: c.Web.Settings, Now: time.Now})
+	}
+	site, err := web.New(c.Web, libraries, func() map[string]string { return c.Serve.Web().Users }, log)
 	if err != nil {
 		return nil, err
 	}

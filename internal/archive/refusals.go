@@ -1,9 +1,11 @@
 package archive
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 )
 
@@ -123,6 +126,27 @@ func (r *refusals) born(cluster string) {
 	defer r.mu.Unlock()
 	r.count(cluster)
 }
+
+// answer returns the hours that are refused now, with their reasons and the command that accepts them.
+func (r *refusals) answer() print.Answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a := print.Answer{Columns: []print.Column{{Name: "cluster", Title: "CLUSTER"}, {Name: "hour", Title: "HOUR", Kind: print.Time}, {Name: "reason", Title: "REASON"}, {Name: "command", Title: "COMMAND"}}}
+	keys := slices.SortedFunc(maps.Keys(r.hours), func(x, y refusedHour) int {
+		return cmp.Or(cmp.Compare(x.cluster, y.cluster), x.hour.Compare(y.hour))
+	})
+	for _, key := range keys {
+		command := ""
+		if slices.Contains(accepted, r.hours[key]) {
+			command = r.command(key, time.Time{})
+		}
+		a.Rows = append(a.Rows, []any{key.cluster, key.hour, r.hours[key], command})
+	}
+	return a
+}
+
+// accepted are the reasons of hours that the command accept may file.
+var accepted = []string{"lagging", "silent_nodes"}
 
 // count sets the metric of a cluster.
 func (r *refusals) count(cluster string) {

@@ -42,6 +42,9 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 	if a.site, err = newSite(&c, server, log); err != nil {
 		return err
 	}
+	if a.site != nil {
+		a.site.Refused(a.refusals.answer)
+	}
 	handler, err := a.handler(server.Collector())
 	if err != nil {
 		return err

@@ -101,6 +101,8 @@ func commands() []command {
 				fs.BoolVar(&o.Prove, "prove", false, "compare the sums of the samples and rules of the store, and of each archive in --books, which may be repeated")
 			}, answer: (*question).verify,
 		}, {
+			name: "hours", reach: clusterReach, help: "filed, accepted, corrected, pruned and missing hours, with the command that files them", extra: ofMonth, answer: (*question).hours,
+		}, {
 			name: "report", reach: clusterReach, argument: "SERIAL…", several: true, help: "everything about a board on a page, to attach to an RMA", extra: rma, pages: (*question).report,
 		},
 	}

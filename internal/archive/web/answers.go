@@ -46,8 +46,8 @@ type kept struct {
 	expires time.Time
 }
 
-func newAnswers(library *ask.Library) *answers {
-	return &answers{ask: library.Answer, now: library.Now, turns: semaphore.NewWeighted(maxQuestions), kept: make(map[string]kept)}
+func newAnswers(library *ask.Library, turns *semaphore.Weighted) *answers {
+	return &answers{ask: library.Answer, now: library.Now, turns: turns, kept: make(map[string]kept)}
 }
 
 // answer answers a question. Callers must not change the reply.

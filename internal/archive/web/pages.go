@@ -24,6 +24,7 @@ type page struct {
 type question struct {
 	title string
 	ask.Request
+	answers *answers
 }
 
 var pages = []page{
@@ -32,6 +33,7 @@ var pages = []page{
 	{path: "fleet", command: "capacity", title: "Fleet", about: "GPUs by model and state on each day", monthly: true, nav: true},
 	{path: "moves", command: "moves", title: "Moves", about: "Boards that arrived, left, returned or were swapped", monthly: true, nav: true},
 	{path: "missing", command: "missing", title: "Missing", about: "Boards without a place", nav: true},
+	{path: "hours", command: "hours", title: "Hours", about: "Hours that are filed, missing, accepted, corrected or refused", monthly: true, nav: true},
 	{path: "verify", command: "verify", title: "Verify", about: "Missing hours of a month, and its charges against its boards", monthly: true, nav: true},
 	{path: "ran", command: "ran", title: "Use", about: "Pods and units, and the boards that they used"},
 	{path: "board", command: "report", title: "Board", about: "The life of a board", named: true},
@@ -100,10 +102,19 @@ func invalid(format string, args ...any) error {
 }
 
 // questions returns the questions of a page.
-func (p *page) questions(r ask.Request) []question {
-	all := []question{{Request: r}}
+func (s *Site) questions(p *page, r ask.Request) []question {
+	all := []question{{Request: r, answers: s.answers}}
+	if p.command == "hours" && len(s.sinks) > 1 {
+		all = nil
+		for _, sink := range s.sinks {
+			all = append(all, question{title: sink.label, Request: r, answers: sink.answers})
+		}
+	}
 	if p.more != nil {
-		all = append(all, p.more(r)...)
+		for _, q := range p.more(r) {
+			q.answers = s.answers
+			all = append(all, q)
+		}
 	}
 	return all
 }

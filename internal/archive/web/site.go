@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
@@ -17,17 +19,31 @@ import (
 // Site serves the pages.
 type Site struct {
 	config  Config
-	answers *answers
-	readers *readers // nil if all readers see everything
+	answers *answers            // of the first sink
+	sinks   []sink              // all that can be read
+	refused func() print.Answer // nil if nothing is filed
+	readers *readers            // nil if all readers see everything
 	users   func() map[string]string
 	now     func() time.Time
 	log     *slog.Logger
 	version string
 }
 
-// New returns the pages of a library. users returns the users that the server checks by basic auth.
-func New(c Config, library *ask.Library, users func() map[string]string, log *slog.Logger) (*Site, error) {
-	s := &Site{config: c, answers: newAnswers(library), users: users, now: library.Now, log: log}
+// sink is a place of the books.
+type sink struct {
+	label   string
+	answers *answers
+}
+
+// New returns the pages of the libraries of all sinks. Only the page of hours reads more than the first one. users
+// returns the users that the server checks by basic auth.
+func New(c Config, libraries []*ask.Library, users func() map[string]string, log *slog.Logger) (*Site, error) {
+	s := &Site{config: c, users: users, now: libraries[0].Now, log: log}
+	turns := semaphore.NewWeighted(maxQuestions)
+	for _, library := range libraries {
+		s.sinks = append(s.sinks, sink{library.Label, newAnswers(library, turns)})
+	}
+	s.answers = s.sinks[0].answers
 	if c.Readers == "" {
 		return s, nil
 	}
@@ -35,6 +51,9 @@ func New(c Config, library *ask.Library, users func() map[string]string, log *sl
 	s.readers, err = readReaders(c.Readers)
 	return s, err
 }
+
+// Refused sets the function that returns the hours that are refused now, for the page of hours.
+func (s *Site) Refused(hours func() print.Answer) { s.refused = hours }
 
 // Version sets the version in the footer.
 func (s *Site) Version(text string) { s.version = text }
@@ -128,8 +147,8 @@ func (s *Site) page(v *visit, p *page) error {
 	}
 	shown := s.view(v, p.title, p.about)
 	shown.form(p, r)
-	for i, q := range p.questions(r) {
-		reply, err := s.answers.answer(v.Context(), q.Request)
+	for i, q := range s.questions(p, r) {
+		reply, err := q.answers.answer(v.Context(), q.Request)
 		switch {
 		case err != nil && i == 0:
 			return err
@@ -138,6 +157,9 @@ func (s *Site) page(v *visit, p *page) error {
 			continue
 		}
 		shown.add(q.title, v.Request, q.Request, reply)
+	}
+	if p.command == "hours" && s.refused != nil && v.scope.All {
+		shown.Sections = append([]section{newSection("Refused now", s.refused(), print.Style{Zone: time.UTC})}, shown.Sections...)
 	}
 	return s.render(v, shown)
 }

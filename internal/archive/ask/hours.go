@@ -1,0 +1,101 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// hoursColumns are the columns of the filed hours. A row is about consecutive hours with the same state.
+var hoursColumns = []print.Column{
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "state", Title: "STATE"},
+	{Name: "from", Title: "FROM", Kind: print.Time},
+	{Name: "until", Title: "UNTIL", Kind: print.Time},
+	{Name: "hours", Title: "HOURS", Kind: print.Count},
+	{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
+	{Name: "reason", Title: "REASON"},
+	{Name: "command", Title: "COMMAND"},
+}
+
+// missingState is the state of an hour that is not filed.
+const missingState = "missing"
+
+// stretch contains consecutive hours of a cluster with the same state.
+type stretch struct {
+	cluster, state, reason string
+	from, until            time.Time
+	energy                 int64
+}
+
+// hours lists the hours of each cluster by state, and the command that mends them.
+func (q *question) hours(ctx context.Context) (print.Answer, error) {
+	of, notices := q.billed()
+	a := print.Answer{Columns: hoursColumns, Notices: notices}
+	if !of.From.Before(of.Until) {
+		return a, Invalid(fmt.Errorf("the period from %s has not ended: select an earlier one", stamp(of.From)))
+	}
+	clusters := make(map[string][]books.Hour)
+	for h, err := range q.source.Hours(ctx, of) {
+		if err != nil {
+			return a, err
+		}
+		clusters[h.Cluster] = append(clusters[h.Cluster], h)
+	}
+	if len(clusters) == 0 {
+		return a, &noHoursError{q.source.Name(), of}
+	}
+	for _, name := range slices.Sorted(maps.Keys(clusters)) {
+		for _, s := range stretches(name, of, clusters[name]) {
+			a.Rows = append(a.Rows, []any{s.cluster, s.state, s.from, s.until, int64(s.until.Sub(s.from) / time.Hour), s.energy, s.reason, s.command()})
+		}
+	}
+	return a, nil
+}
+
+// stretches joins the filed hours of a cluster, which are sorted, and the missing hours between them.
+func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretch) {
+	next := of.From
+	add := func(s stretch) {
+		if n := len(all); n > 0 && all[n-1].state == s.state && all[n-1].reason == s.reason {
+			all[n-1].until = s.until
+			all[n-1].energy += s.energy
+			return
+		}
+		all = append(all, s)
+	}
+	for _, h := range hours {
+		if next.Before(h.Hour) {
+			add(stretch{cluster: cluster, state: missingState, from: next, until: h.Hour})
+		}
+		next = h.Hour.Add(time.Hour)
+		s := stretch{cluster, string(h.State), h.Reason, h.Hour, next, h.Energy}
+		if h.State == table.Gaps && s.reason == "" {
+			s.reason = table.EarlierReason
+		}
+		add(s)
+	}
+	if next.Before(of.Until) {
+		add(stretch{cluster: cluster, state: missingState, from: next, until: of.Until})
+	}
+	return all
+}
+
+// command returns the command that files the hours, empty if there is nothing to mend.
+func (s stretch) command() string {
+	const layout = "2006-01-02T15"
+	span := fmt.Sprintf("--from=%s --until=%s", s.from.UTC().Format(layout), s.until.UTC().Format(layout))
+	switch s.state {
+	case missingState:
+		return "gpuledger-archive once " + span
+	case string(table.Gaps):
+		return "gpuledger-archive once --again " + span
+	}
+	return ""
+}

@@ -1,0 +1,211 @@
+package web_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/archive/web"
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// hostile are labels that act on a page if they are not escaped.
+var hostile = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, "{{.Version}}", "</td></table>", "\u202eevil\u202c", "مرحبا", strings.Repeat("long", 60), "a&amp;b", "--books=/etc/passwd",
+}
+
+// tags are the elements that pages may contain.
+var tags = "html head meta title link body a header nav ul li h1 h2 p main form label input select option button section dl div dt dd svg rect figure figcaption span table thead tbody tr th td bdi code footer textarea"
+
+// TestHostile checks that no label adds an element, an attribute or a link to a page, and that each is shown.
+func TestHostile(t *testing.T) {
+	for _, label := range hostile {
+		h := pages(t, web.Config{Pages: true}, archive(t, func(h *table.Hour) {
+			for i := range h.GPUs {
+				h.GPUs[i].Node, h.GPUs[i].Serial = label, label
+			}
+			for i := range h.Charges {
+				c := &h.Charges[i]
+				c.Node, c.Serial = label, label
+				if c.Reason == "" {
+					c.Team, c.Namespace, c.Pod, c.WorkloadName = label, label, label, label
+				}
+			}
+		}))
+		escaped := url.PathEscape(label)
+		for _, page := range []string{
+			"/statement/2026-10?by=team,workload,node", "/idle/2026-10", "/fleet/2026-10", "/moves/2026-10", "/board/" + escaped, "/where/" + escaped, "/history/GPU-1",
+			"/ran?pod=" + url.QueryEscape(label+"/"+label), "/statement/2026-10?by=" + escaped, "/statement/" + escaped, "/ran?" + escaped + "=1", "/where/" + escaped + "x",
+		} {
+			body := get(t, h, page).Body.String()
+			for _, e := range parse(t, body) {
+				name := e.name
+				if !strings.Contains(" "+tags+" ", " "+name+" ") && !(name == "title" && strings.Contains(e.within, "svg")) {
+					t.Fatalf("%s of %q has an element %s:\n%s", page, label, name, body)
+				}
+				for attribute, value := range e.attributes {
+					if strings.HasPrefix(attribute, "on") || attribute == "style" || attribute == "src" || strings.HasPrefix(strings.TrimSpace(value), "javascript:") {
+						t.Fatalf("%s of %q has an attribute %s=%q", page, label, attribute, value)
+					}
+				}
+			}
+		}
+		shown := strings.NewReplacer("\u202e", `\u202e`, "\u202c", `\u202c`).Replace(label)
+		found := false
+		for _, row := range tables(t, get(t, h, "/statement/2026-10").Body.String())[0] {
+			found = found || row[0] == shown
+		}
+		if !found {
+			t.Errorf("a statement does not show the team %q", shown)
+		}
+	}
+}
+
+// TestPolicy checks that a page loads only its style sheet, and has no style or script of its own.
+func TestPolicy(t *testing.T) {
+	h := pages(t, web.Config{Pages: true}, archive(t, nil))
+	for _, page := range []string{"/", "/statement/2026-10", "/board/1653924023101", "/fleet/2026-10", "/nothing/at/all", "/where/none"} {
+		r := get(t, h, page)
+		if page == "/nothing/at/all" {
+			if r.Code != http.StatusNotFound {
+				t.Errorf("%s: status %d", page, r.Code)
+			}
+			continue
+		}
+		if policy := r.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'; style-src 'self';") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: policy %q", page, policy)
+		}
+		for _, e := range parse(t, r.Body.String()) {
+			if e.name == "style" || e.name == "script" || e.attributes["style"] != "" {
+				t.Errorf("%s has an element %s with the style %q", page, e.name, e.attributes["style"])
+			}
+		}
+	}
+	report := get(t, h, "/board/1653924023101?o=html")
+	if policy := report.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "style-src 'sha256-") || !strings.Contains(report.Body.String(), "<style>") {
+		t.Errorf("the report: policy %q", policy)
+	}
+	if sheet := get(t, h, "/style.css"); sheet.Code != http.StatusOK || !strings.Contains(sheet.Body.String(), "prefers-color-scheme: dark") {
+		t.Errorf("style sheet: status %d", sheet.Code)
+	}
+}
+
+// TestSearch checks the page of each kind of name.
+func TestSearch(t *testing.T) {
+	h := pages(t, web.Config{Pages: true}, archive(t, nil))
+	for name, want := range map[string]string{
+		"1653924023101": "board/1653924023101", "GPU-2": "board/GPU-2", "n1": "where/n1", "C-n2": "where/C-n2", "1653924023102\n": "board/1653924023102",
+		"vision-ns/vision-pod": "ran?pod=vision-ns%2Fvision-pod", "vision-job": "ran?workload=vision-job", "Job/search-job": "ran?workload=Job%2Fsearch-job",
+	} {
+		r := get(t, h, "/search?q="+url.QueryEscape(name))
+		if location := r.Header().Get("Location"); r.Code != http.StatusSeeOther || location != want {
+			t.Errorf("%q: status %d, location %q, want %q\n%s", name, r.Code, location, want, r.Body)
+			continue
+		}
+		if page := get(t, h, "/"+want); page.Code != http.StatusOK {
+			t.Errorf("%s: status %d", want, page.Code)
+		}
+	}
+	prefix := get(t, h, "/search?q=16539240231")
+	for _, serial := range []string{"1653924023101", "1653924023102"} {
+		if prefix.Code != http.StatusNotFound || !strings.Contains(prefix.Body.String(), `search?q=`+serial) {
+			t.Errorf("first digits: status %d\n%s", prefix.Code, prefix.Body)
+		}
+	}
+}
+
+// TestList checks the places of a pasted list, as a page and as CSV, and its limit.
+func TestList(t *testing.T) {
+	h := pages(t, web.Config{Pages: true}, archive(t, nil))
+	post := func(values url.Values) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/search", strings.NewReader(values.Encode())))
+		return w
+	}
+	list := "1653924023101\r\n1653924023102, unknown-1"
+	page := post(url.Values{"q": {list}})
+	if rows := tables(t, page.Body.String()); page.Code != http.StatusOK || len(rows) != 1 || len(rows[0]) != 4 {
+		t.Fatalf("status %d\n%s", page.Code, page.Body)
+	}
+	table := post(url.Values{"q": {list}, "o": {"csv"}})
+	if lines := strings.Count(table.Body.String(), "\n"); table.Code != http.StatusOK || lines != 4 || !strings.HasPrefix(table.Body.String(), "name,serial,") {
+		t.Errorf("CSV: status %d\n%s", table.Code, table.Body)
+	}
+	for n, status := range map[int]int{500: http.StatusOK, 501: http.StatusBadRequest, 20_000: http.StatusBadRequest} {
+		if w := post(url.Values{"q": {strings.Repeat("1653924023101\n", n)}}); w.Code != status {
+			t.Errorf("%d names: status %d, want %d", n, w.Code, status)
+		}
+	}
+}
+
+// TestParameters checks that parameters cannot select files, books or stores, or name flags in place of boards.
+func TestParameters(t *testing.T) {
+	h := pages(t, web.Config{Pages: true}, archive(t, nil))
+	for _, page := range []string{
+		"/statement?books=/etc", "/statement?config=/etc/passwd", "/statement?prices=/etc/passwd", "/statement?assets=/etc/passwd", "/statement?store.url=http://127.0.0.1", "/where/n1?names=/etc/passwd",
+		"/statement?by=team&by=node", "/statement?month=2026-13", "/statement/october", "/moves/october", "/statement?month=2026-10&since=7d", "/statement/2026-10?o=pdf", "/ran", "/?q=1", "/verify?prove=true", "/statement/2027-01",
+	} {
+		if r := get(t, h, page); r.Code != http.StatusBadRequest {
+			t.Errorf("%s: status %d, want 400\n%s", page, r.Code, r.Body)
+		}
+	}
+	for _, name := range []string{"--books=x", "-", "-o", "--"} {
+		if r := get(t, h, "/where/"+url.PathEscape(name)); r.Code != http.StatusNotFound {
+			t.Errorf("name %q: status %d, want 404\n%s", name, r.Code, r.Body)
+		}
+	}
+}
+
+// TestServed checks the pages through the server of all programs: a relative redirect, a list, and the header of the proxy.
+func TestServed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	address := l.Addr().String()
+	check(t, l.Close())
+	config := serve.Config{ListenAddresses: []string{address}, MaxConnections: 10, MaxRequests: 4}
+	server := serve.New(config, slog.New(slog.DiscardHandler))
+	server.Receive(web.SearchPath)
+	server.Keep("x-forwarded-groups")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	h := pages(t, scoped(t, strings.Replace(scopes, "10.0.0.0/8", "127.0.0.0/8", 1)), archive(t, nil))
+	go func() { ended <- server.Run(ctx, h) }()
+	defer func() { stop(); check(t, <-ended) }()
+	do := func(r *http.Request) (status int, body string) {
+		t.Helper()
+		for began := time.Now(); ; {
+			response, err := http.DefaultClient.Do(r)
+			if err != nil && time.Since(began) < time.Minute {
+				continue // the server does not listen yet
+			}
+			check(t, err)
+			defer response.Body.Close()
+			text, err := io.ReadAll(response.Body)
+			check(t, err)
+			return response.StatusCode, string(text)
+		}
+	}
+	request := func(method, path, group string, body url.Values) *http.Request {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body.Encode()))
+		check(t, err)
+		r.Header.Set("X-Forwarded-Groups", group)
+		return r
+	}
+	if status, body := do(request(http.MethodGet, "/search?q=1653924023101", "finance", nil)); status != http.StatusOK || !strings.Contains(body, "<h1>Board 1653924023101</h1>") {
+		t.Errorf("search: status %d\n%s", status, body)
+	}
+	if status, _ := do(request(http.MethodGet, "/", "guests", nil)); status != http.StatusForbidden {
+		t.Errorf("an unknown group: status %d", status)
+	}
+	if status, body := do(request(http.MethodPost, "/search", "finance", url.Values{"q": {"1653924023101 1653924023102"}})); status != http.StatusOK || strings.Count(body, "<tr>") != 3 {
+		t.Errorf("list: status %d\n%s", status, body)
+	}
+}
