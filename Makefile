@@ -226,7 +226,7 @@ e2e-short: e2e-suites ## run all suites without the longest tests, as CI does fo
 .PHONY: e2e-suites
 e2e-suites: build chart
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_STATE) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_RULERS) $(IN_S3) $(IN_DUCKDB) $(IN_HISTORY) $(IN_BIN) $(IN_PREVIOUS) $(GOTESTSUM) $(E2EARGS) -p 4 -skip='$(INSTALLS)' $(addprefix ./test/e2e/, \
-		deploy reconciler rulers archive rules history dashboards queries cluster) ./test/alerts ./test/demo ./test/upgrade
+		deploy reconciler rulers archive rules history dashboards queries cluster scale) ./test/alerts ./test/demo ./test/upgrade
 
 # The tests that install and remove everything have their own cluster, because they wait dozens of
 # times until namespaces are deleted.
@@ -285,6 +285,13 @@ e2e-dashboards: build
 .PHONY: bench-reconciler
 bench-reconciler: # run the reconciler on a cluster of 5,000 nodes; takes half an hour
 	@$(IN_SERVERS) $(E2E) -run='^$$' -bench=Reconciler -benchtime=1x -timeout 60m ./test/e2e/reconciler -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY)
+
+.PHONY: bench-reconciler-scale
+bench-reconciler-scale: NODES = 20000
+bench-reconciler-scale: PODS = 200000
+bench-reconciler-scale: STEADY = 2m
+bench-reconciler-scale: # run the reconciler with a fake API server of 20,000 nodes; takes half an hour
+	@$(E2E) -run='^$$' -bench=Scale -benchtime=1x -timeout 2h ./test/e2e/scale -nodes=$(NODES) -pods=$(PODS) -steady=$(STEADY) $(BENCHFLAGS)
 
 .PHONY: bench-queries
 bench-queries: archive # time the history queries and the commands over 90 days of 8,000 GPUs on two processors

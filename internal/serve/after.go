@@ -26,8 +26,8 @@ func after(write func(io.Writer) error, handler http.Handler) http.Handler {
 		}
 		maps.Copy(w.Header(), rest.header)
 		if rest.header.Get("Content-Encoding") == "gzip" {
-			z := gzip.NewWriter(w)
-			_ = write(z) // an error means that the client has gone
+			z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is valid; compressing takes most of the time
+			_ = write(z)                                   // an error means that the client has gone
 			_ = z.Close()
 		} else {
 			_ = write(w)

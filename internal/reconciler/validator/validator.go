@@ -133,6 +133,9 @@ func (j *Validator) node(name string) *node {
 // GPUs: the labels would alternate.
 func (j *Validator) accept(name string, n *node, exporter string, page inventory.Page, now time.Time) {
 	desired := j.rules.Desired(name, page)
+	if n.settled != nil && n.settled.Equal(desired) {
+		desired = *n.settled // one copy in memory
+	}
 	n.observations[exporter] = observation{at: now, desired: desired}
 	maps.DeleteFunc(n.observations, func(_ string, w observation) bool { return now.Sub(w.at) > j.lapse })
 	for _, w := range n.observations {

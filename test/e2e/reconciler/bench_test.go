@@ -29,7 +29,7 @@ var (
 const (
 	maxColdStart = 6 * time.Minute // at 20 writes a second, for 5,000 nodes
 	maxWriteRate = 20.0 * 1.05     // per second, over ten seconds
-	maxResident  = 300.0           // MiB
+	maxResident  = 448.0           // MiB, the program's own limit in the shipped 512 MiB
 	maxRepair    = 5 * time.Second
 	maxScrape    = time.Second // 99 of 100
 )
