@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -36,6 +37,14 @@ type locator interface {
 type checker interface {
 	// Intact reports whether the rows of a filed hour have the digest in the manifest.
 	Intact(ctx context.Context, cluster string, hour time.Time) (bool, error)
+}
+
+// chained is a sink with a chain of its hours.
+type chained interface {
+	// SignWith sets the key that signs the chain, nil for none.
+	SignWith(s *chain.Signer)
+	// Head returns the last entry of the chain of a cluster, zero if it has none.
+	Head(ctx context.Context, cluster string) (table.Entry, error)
 }
 
 // lister is a sink that lists the clusters of its manifest.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -79,6 +80,7 @@ type archive struct {
 	filers   []*filer
 	receiver *events.Receiver // nil unless events are received
 	site     *web.Site        // nil unless pages are served
+	signer   *chain.Signer    // nil unless chains are signed
 	metrics  *metrics
 	refusals *refusals
 	progress *progress
@@ -103,6 +105,9 @@ func newArchive(c Config, log *slog.Logger) (*archive, error) {
 	c.Store.Done = a.metrics.requested
 	var err error
 	if a.store, err = store.New(c.Store); err != nil {
+		return nil, err
+	}
+	if a.signer, err = c.Chain.Signer(); err != nil {
 		return nil, err
 	}
 	if c.unset {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/archive/moves"
@@ -40,6 +41,8 @@ type Config struct {
 	Web web.Config
 	// Moves sends the events of boards, for run.
 	Moves moves.Config
+	// Chain signs and publishes the chain of filed hours.
+	Chain chain.Config
 	// From is the first hour, zero for the last full one. Until is the end of the last hour,
 	// zero for now.
 	From, Until moment
@@ -107,6 +110,7 @@ func Flags() (*flag.FlagSet, *Config) {
 	c.Register(fs) // of sinks
 	c.Events.Register(fs)
 	c.Moves.Register(fs)
+	c.Chain.Register(fs)
 	fs.TextVar(&c.From, "from", moment{}, "first `hour` to file, in UTC, such as 2026-11-01 or 2026-11-01T15; default is the last full hour, for run 48 hours before now")
 	fs.TextVar(&c.Until, "until", moment{}, "`end` of the last hour to file; default is now; not for run")
 	fs.BoolVar(&c.Again, "again", false, "also replace hours that are already filed; not for run, which reads the last 48 hours again each day")
@@ -203,7 +207,7 @@ func Parse(args []string) (Config, error) {
 	if err := c.locate(fs); err != nil {
 		return *c, err
 	}
-	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.Moves.Validate(), c.validate(), c.Serve.ValidateKey())
+	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.Moves.Validate(), c.Chain.Validate(), c.validate(), c.Serve.ValidateKey())
 }
 
 // setTo adds a URL. For accept, the value may also be a time, the end of the last hour. A time

@@ -20,6 +20,9 @@ func (f *filer) openSink(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Label, err)
 	}
+	if c, ok := s.(chained); ok {
+		c.SignWith(f.signer)
+	}
 	f.sink = s
 	return f.recall(ctx)
 }

@@ -53,6 +53,8 @@ type filer struct {
 	// changed since the last call of pusher.
 	pusher *moves.Pusher
 	fresh  bool
+	// linked contains the clusters with chains that changed since their checkpoint was published.
+	linked map[string]bool
 	jobs   []*job
 	// seen contains the hours in which each cluster had boards, and newest the newest filed hour of
 	// each cluster.
@@ -67,7 +69,7 @@ type filer struct {
 }
 
 func newFiler(a *archive, of sinks.Place) *filer {
-	f := &filer{archive: a, Place: of, fresh: true, seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
+	f := &filer{archive: a, Place: of, fresh: true, linked: make(map[string]bool), seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
 	a.metrics.born(f.Name)
 	return f
 }
@@ -101,6 +103,7 @@ func (f *filer) round(ctx context.Context) error {
 		f.jobs = slices.DeleteFunc(f.jobs, func(j *job) bool { return j.done })
 		f.report()
 		f.measure(ctx)
+		f.publish(ctx)
 	}()
 	for _, j := range f.jobs {
 		if j.due.After(f.now()) {
@@ -229,7 +232,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	case err != nil:
 		return &sinkError{err}
 	}
-	f.fresh = true
+	f.fresh, f.linked[cluster] = true, true
 	f.logFiled(&h, before.Revision+1, time.Since(began))
 	f.summary.add(&h)
 	f.metrics.filed.WithLabelValues(f.Name).Inc()

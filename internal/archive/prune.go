@@ -65,7 +65,7 @@ func pruneAll(ctx context.Context, c *Config, before time.Time, out io.Writer) (
 
 // pruneSink prunes a sink, and returns the deletions by table and cluster.
 func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time) (found []table.Deleted, err error) {
-	s, err := of.Open(ctx)
+	s, err := openToChange(ctx, c, of)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +91,22 @@ func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time)
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Table, b.Table))
 	})
 	return found, err
+}
+
+// openToChange opens a place to delete or rename hours, which its chain records.
+func openToChange(ctx context.Context, c *Config, of sinks.Place) (sink, error) {
+	signer, err := c.Chain.Signer()
+	if err != nil {
+		return nil, err
+	}
+	s, err := of.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if to, ok := s.(chained); ok {
+		to.SignWith(signer)
+	}
+	return s, nil
 }
 
 // lockEvents keeps other programs from adding events to a folder, which has a separate lock for events.

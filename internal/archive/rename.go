@@ -32,7 +32,7 @@ func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) erro
 }
 
 func renameIn(ctx context.Context, c *Config, of sinks.Place) (n int, err error) {
-	s, err := of.Open(ctx)
+	s, err := openToChange(ctx, c, of)
 	if err != nil {
 		return 0, err
 	}

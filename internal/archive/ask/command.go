@@ -99,6 +99,7 @@ func commands() []command {
 			extra: func(fs *flag.FlagSet, o *options) {
 				ofMonth(fs, o)
 				fs.BoolVar(&o.Prove, "prove", false, "compare the sums of the samples and rules of the store, and of each archive in --books, which may be repeated")
+				chained(fs, o)
 			}, answer: (*question).verify,
 		}, {
 			name: "hours", reach: clusterReach, help: "filed, accepted, corrected, pruned and missing hours, with the command that files them", extra: ofMonth, answer: (*question).hours,

@@ -41,6 +41,9 @@ type options struct {
 	Team               string
 	Output, Format, TZ string
 	Prove, Compare     bool
+	Chain              bool
+	PublicKey          string
+	Witness, ChainSink string
 	Age                bool // of boards
 	Factors            factors.Files
 

@@ -91,8 +91,11 @@ func (c *check) charge(hour time.Time, energy int64, reason string) {
 
 // verify reports missing hours, and whether the charges add up to the energy of the boards.
 func (q *question) verify(ctx context.Context) (print.Answer, error) {
-	if q.Prove {
+	switch {
+	case q.Prove:
 		return q.prove(ctx)
+	case q.Chain:
+		return q.verifyChain(ctx)
 	}
 	of, notices := q.billed()
 	of.By, of.Sums, of.Checks = []string{"cluster", "hour", "reason"}, true, true

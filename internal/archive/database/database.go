@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -21,7 +22,8 @@ type Reader struct {
 // Database is an open database of the archive.
 type Database struct {
 	Reader
-	creates *bool // whether the role can create partitions; nil if it is not known yet
+	creates *bool         // whether the role can create partitions; nil if it is not known yet
+	signer  *chain.Signer // nil without a chain
 }
 
 // Open connects, and creates or updates the tables. The password is read from the password file if
@@ -162,7 +164,10 @@ func (d *Database) file(ctx context.Context, h *table.Hour, tables ...table.Tabl
 			}
 			isNew = isNew && deleted == 0 // the sums may include rows that are not in the manifest
 		}
-		return t.sumHour(ctx, h.Cluster, h.Start, isNew)
+		if err := t.sumHour(ctx, h.Cluster, h.Start, isNew); err != nil {
+			return err
+		}
+		return t.linkHour(ctx, h, tables)
 	}, lockOf(h.Cluster, h.Start))
 }
 

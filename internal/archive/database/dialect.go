@@ -89,7 +89,9 @@ const (
 // rows.
 type insertion struct{ into, end string }
 
-// lock identifies a day of a cluster, which one program changes at a time. It is zero for changes of the tables themselves.
+// lock identifies a day of a cluster, which one program changes at a time, or without a day the chain of
+// the cluster. It is zero for changes of the tables themselves. The lock of a chain is the last lock of
+// a transaction.
 type lock struct {
 	cluster string
 	day     time.Time

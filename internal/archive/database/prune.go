@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -97,7 +98,14 @@ func (t *transaction) prune(ctx context.Context, m table.ClusterMonth) error {
 			return fmt.Errorf("table %s: %w", of.Name, err)
 		}
 	}
-	return t.sumDays(ctx, m.Cluster, m.Month, m.Month.AddDate(0, 1, 0))
+	if err := t.sumDays(ctx, m.Cluster, m.Month, m.Month.AddDate(0, 1, 0)); err != nil || len(filed) == 0 {
+		return err
+	}
+	sums, err := chain.ReadSums(m.Cluster, m.Month, chained{ctx, t.session, m.Cluster})
+	if err != nil {
+		return err
+	}
+	return t.link(ctx, m.Cluster, sums)
 }
 
 // unpruned returns the unpruned rows of the manifest, with their new state.

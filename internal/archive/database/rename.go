@@ -3,10 +3,12 @@ package database
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -24,6 +26,10 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 	if err != nil {
 		return 0, err
 	}
+	begin := func(t *transaction) error { return t.link(ctx, from) }
+	if err := d.transaction(ctx, begin); err != nil {
+		return 0, err
+	}
 	for hours := hoursIn(filed); len(hours) > 0; {
 		day := table.Day(hours[0])
 		end := slices.IndexFunc(hours, func(hour time.Time) bool { return !table.Day(hour).Equal(day) })
@@ -38,45 +44,103 @@ func (d *Database) RenameCluster(ctx context.Context, from, to string) (n int, e
 	}
 	// Last it renames the sums, and the events of hours that are not filed.
 	return n, d.transaction(ctx, func(t *transaction) error {
-		return t.renameRows(ctx, append(slices.Clone(table.Appended), table.MonthlyCharges), to, SQL(" where cluster = ?", from))
+		if err := t.renameRows(ctx, table.Appended, to, SQL(" where cluster = ?", from)); err != nil {
+			return err
+		}
+		return t.renameSums(ctx, from, to)
 	})
+}
+
+// renameSums renames the sums of months, and adds them to the chains of both names.
+func (t *transaction) renameSums(ctx context.Context, from, to string) error {
+	entries, err := t.entries(ctx, from, SQL(" and kind = ?", string(table.SumsEntry)))
+	if err != nil {
+		return err
+	}
+	_, sums := chain.Last(entries)
+	before := make(map[int64][][]any)
+	for at, e := range sums {
+		if before[at], err = t.between(ctx, table.MonthlyCharges, from, e.Hour, e.Hour.AddDate(0, 1, 0)); err != nil {
+			return err
+		}
+	}
+	if err := t.renameRows(ctx, []table.Table{table.MonthlyCharges}, to, SQL(" where cluster = ?", from)); err != nil {
+		return err
+	}
+	var old, renamed []table.Entry
+	for _, at := range slices.Sorted(maps.Keys(sums)) {
+		if len(before[at]) == 0 && sums[at].Rows == table.SumsDigest(nil) {
+			continue // an earlier call renamed them
+		}
+		after, err := chain.ReadSums(to, sums[at].Hour, chained{ctx, t.session, to})
+		if err != nil {
+			return err
+		}
+		x, y := chain.MovedSums(sums[at], before[at], after)
+		old, renamed = append(old, x), append(renamed, y)
+	}
+	return t.linkBoth(ctx, from, to, old, renamed)
+}
+
+// linkBoth appends entries to the chains of two names, if there are any.
+func (t *transaction) linkBoth(ctx context.Context, from, to string, old, renamed []table.Entry) error {
+	if len(old) == 0 {
+		return nil
+	}
+	if err := t.link(ctx, from, old...); err != nil {
+		return err
+	}
+	return t.link(ctx, to, renamed...)
 }
 
 // renameDay renames the rows of a day's hours. Programs that file these hours wait.
 func (t *transaction) renameDay(ctx context.Context, from, to string, hours []time.Time) error {
+	day := table.Day(hours[0])
+	entries, err := t.entries(ctx, from, SQL(" and hour >= ? and hour < ?", day, day.AddDate(0, 0, 1)))
+	if err != nil {
+		return err
+	}
+	last, _ := chain.Last(entries)
+	var old, renamed []table.Entry
 	for _, hour := range hours {
-		if err := t.renameHour(ctx, from, to, hour); err != nil {
+		moves, err := t.renameHour(ctx, from, to, last[hour.Unix()], hour)
+		if err != nil {
 			return fmt.Errorf("hour %s: %w", hour.Format(time.RFC3339), err)
 		}
+		for _, m := range moves {
+			x, y := m.Entries()
+			old, renamed = append(old, x), append(renamed, y)
+		}
 	}
-	day := table.Day(hours[0])
 	for _, cluster := range []string{from, to} {
 		if err := t.sumDays(ctx, cluster, day, day.AddDate(0, 0, 1)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return t.linkBoth(ctx, from, to, old, renamed)
 }
 
-// renameHour renames the rows of an hour.
-func (t *transaction) renameHour(ctx context.Context, from, to string, hour time.Time) (err error) {
+// renameHour renames the rows of an hour. last is its last entry in the chain.
+func (t *transaction) renameHour(ctx context.Context, from, to string, last table.Entry, hour time.Time) (moves []chain.Move, err error) {
 	data := make(map[string][][]any)
-	for _, of := range append(slices.Clone(table.Data), table.Hours) {
+	for _, of := range append(slices.Clone(table.Chained), table.Hours) {
 		if data[of.Name], err = t.rows(ctx, of, anHour(from, hour)); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := t.renameRows(ctx, table.Deletable, to, anHour(from, hour)); err != nil {
-		return err
+		return nil, err
 	}
 	if err := t.exec(ctx, SQL("delete from {hours}").Join(anHour(from, hour))); err != nil {
-		return err
+		return nil, err
 	}
+	rows := func(of table.Table) [][]any { return data[of.Name] }
 	var filed [][]any
 	for _, row := range data[table.Hours.Name] {
-		filed = append(filed, table.RenamedHour(row, to, func(of table.Table) [][]any { return data[of.Name] }))
+		filed = append(filed, table.RenamedHour(row, to, rows))
+		moves = append(moves, chain.Move{Last: last, Filed: row, Renamed: filed[len(filed)-1], Rows: rows})
 	}
-	return t.insert(ctx, table.Hours, filed)
+	return moves, t.insert(ctx, table.Hours, filed)
 }
 
 // renameRows renames the rows that meet a condition, in the given tables. It inserts and deletes

@@ -72,7 +72,7 @@ func TestColumns(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		for _, table := range table.All {
+		for _, table := range append(slices.Clone(table.All), table.Chain) {
 			names := []string{}
 			for _, column := range tt.found[table.Name] {
 				name, kind, _ := strings.Cut(column, " ")

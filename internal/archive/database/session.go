@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/permanent"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -127,7 +128,15 @@ func (s session) rows(ctx context.Context, of table.Table, where *Statement) (al
 // transaction is a transaction on its connection.
 type transaction struct {
 	session
-	conn *sql.Conn
+	conn   *sql.Conn
+	signer *chain.Signer
+	locks  []lock // that are held
+}
+
+// lock waits for a lock, which is held until the end of the transaction.
+func (t *transaction) lock(ctx context.Context, of lock) error {
+	t.locks = append(t.locks, of)
+	return t.dialect.lock(ctx, t, of)
 }
 
 // attempts is the maximum number of attempts at a transaction that the database rolls back in
@@ -159,13 +168,13 @@ func (d *Database) attempt(ctx context.Context, do func(*transaction) error, loc
 	if err != nil {
 		return err
 	}
-	t := &transaction{session{d.dialect, tx}, conn}
+	t := &transaction{session: session{d.dialect, tx}, conn: conn, signer: d.signer}
 	if d.dialect.unlock != nil {
-		defer t.unlock(ctx, locks)
+		defer t.unlock(ctx)
 	}
 	defer func() { _ = tx.Rollback() }()
 	for _, of := range locks {
-		if err := d.dialect.lock(ctx, t, of); err != nil {
+		if err := t.lock(ctx, of); err != nil {
 			return err
 		}
 	}
@@ -176,10 +185,10 @@ func (d *Database) attempt(ctx context.Context, do func(*transaction) error, loc
 }
 
 // unlock releases locks. The server releases them at the end of the connection at the latest.
-func (t *transaction) unlock(ctx context.Context, locks []lock) {
+func (t *transaction) unlock(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	for _, of := range locks {
+	for _, of := range t.locks {
 		_ = t.dialect.unlock(ctx, t, of)
 	}
 }

@@ -89,5 +89,5 @@ func (d *Dialect) columnNames(of table.Table) []string {
 
 // isNumbered reports whether the rows of a table have numbers. Tables with short keys have none.
 func (d *Dialect) isNumbered(of table.Table) bool {
-	return d.numbered && of.Name != table.Hours.Name && of.Name != table.MonthlyCharges.Name && !of.IsAppended()
+	return d.numbered && of.Name != table.Hours.Name && of.Name != table.MonthlyCharges.Name && of.Name != table.Chain.Name && !of.IsAppended()
 }

@@ -27,6 +27,17 @@ type change struct {
 	rows  func(old [][]any) [][]any
 }
 
+// filing are the changes of an hour.
+type filing struct {
+	*table.Hour
+	changes []change
+	// replaced is set if all rows of the hour are replaced.
+	replaced bool
+	// chained is set if the hour may have an entry in the chain, which is linked.
+	chained bool
+	linked  table.Entry
+}
+
 // Replace files an hour. Its row in the manifest is removed first and written last, so every hour
 // in the manifest is complete, even after a crash.
 func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
@@ -35,40 +46,35 @@ func (s *Sink) Replace(ctx context.Context, h *table.Hour) error {
 	for _, t := range append(slices.Clone(table.Data), table.Hours) {
 		changes = append(changes, change{t, func([][]any) [][]any { return t.Rows(h) }})
 	}
-	return s.apply(ctx, h, changes)
+	return s.apply(ctx, &filing{Hour: h, changes: changes, replaced: true, chained: true})
 }
 
 // Correct files the corrections of an hour beside earlier ones, and its row in the manifest.
 func (s *Sink) Correct(ctx context.Context, h *table.Hour) error {
-	return s.apply(ctx, h, []change{
+	return s.apply(ctx, &filing{Hour: h, chained: true, changes: []change{
 		{table.Corrections, func(old [][]any) [][]any {
 			earlier := slices.DeleteFunc(old, func(row []any) bool { return row[revisionColumn].(int64) >= h.Revision })
 			return append(earlier, table.Corrections.Rows(h)...)
 		}},
 		{table.Hours, func([][]any) [][]any { return table.Hours.Rows(h) }},
-	})
+	}})
 }
 
 // apply makes changes in order. In a shared bucket it then checks that all changes were kept,
 // because two programs may file different data of an hour at the same time. The program that
 // finishes last repeats its changes.
-func (s *Sink) apply(ctx context.Context, h *table.Hour, changes []change) error {
+func (s *Sink) apply(ctx context.Context, h *filing) error {
+	if h.chained && s.signer == nil {
+		if last, err := s.Head(ctx, h.Cluster); err != nil || last.Sequence > 0 {
+			return errors.Join(err, unsigned(h.Cluster, last))
+		}
+	}
 	for range attempts {
-		tags := make(map[string]string)
-		for _, as := range s.formats {
-			for _, c := range changes {
-				f := dayFile(as, c.table, h.Cluster, h.Start)
-				tag, err := s.update(ctx, f, h.Start, c.rows)
-				if err != nil {
-					return fmt.Errorf("%s: %w", f.name, err)
-				}
-				tags[f.name] = tag
-			}
+		tags, err := s.changeAll(ctx, h)
+		if err != nil || !s.shared {
+			return err
 		}
-		if !s.shared {
-			return nil
-		}
-		if kept, err := s.kept(ctx, h, changes, tags); err != nil || kept {
+		if kept, err := s.kept(ctx, h, tags); err != nil || kept {
 			return err
 		}
 		if err := pause(ctx); err != nil {
@@ -76,6 +82,28 @@ func (s *Sink) apply(ctx context.Context, h *table.Hour, changes []change) error
 		}
 	}
 	return errContended
+}
+
+// changeAll makes the changes, and returns the tags of the files. The entry in the chain precedes the
+// row in the manifest, so that every hour in the manifest has an entry.
+func (s *Sink) changeAll(ctx context.Context, h *filing) (tags map[string]string, err error) {
+	tags = make(map[string]string)
+	for n, as := range s.formats {
+		for i, c := range h.changes {
+			if h.chained && s.signer != nil && n == 0 && i == len(h.changes)-1 {
+				if h.linked, err = s.linkHour(ctx, h.Hour, h.replaced); err != nil {
+					return nil, err
+				}
+			}
+			f := dayFile(as, c.table, h.Cluster, h.Start)
+			tag, err := s.update(ctx, f, h.Start, c.rows)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", f.name, err)
+			}
+			tags[f.name] = tag
+		}
+	}
+	return tags, nil
 }
 
 // update changes the rows of an hour in a file, and returns the file's tag.
@@ -125,11 +153,16 @@ func (s *Sink) rewrite(ctx context.Context, f file, change func(rows [][]any) ([
 	return "", errChanged
 }
 
-// kept reports whether the files contain the rows of the last change of each table. A file with an
-// unchanged tag is not read.
-func (s *Sink) kept(ctx context.Context, h *table.Hour, changes []change, tags map[string]string) (bool, error) {
+// kept reports whether the files contain the rows of the last change of each table, and the chain their
+// entry. A file with an unchanged tag is not read.
+func (s *Sink) kept(ctx context.Context, h *filing, tags map[string]string) (bool, error) {
+	if h.linked.Sequence > 0 {
+		if lasts, err := s.lasts(ctx, h.linked); err != nil || !lasts {
+			return false, err
+		}
+	}
 	last := make(map[string]change)
-	for _, c := range changes {
+	for _, c := range h.changes {
 		last[c.table.Name] = c
 	}
 	for _, as := range s.formats {

@@ -71,7 +71,11 @@ func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.
 
 // clusters returns the clusters of a table by folder.
 func (s *Sink) clusters(ctx context.Context, t table.Table) (map[string]string, error) {
-	folders, err := find(ctx, s.storage, t.Name, true)
+	return clustersIn(ctx, s.storage, t)
+}
+
+func clustersIn(ctx context.Context, s storage, t table.Table) (map[string]string, error) {
+	folders, err := find(ctx, s, t.Name, true)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +91,12 @@ func (s *Sink) clusters(ctx context.Context, t table.Table) (map[string]string, 
 }
 
 // days returns the days in the folder of a cluster.
-func (s *Sink) days(ctx context.Context, t table.Table, folder string) (days []time.Time, err error) {
-	folders, err := find(ctx, s.storage, path.Join(t.Name, folder), true)
+func (s *Sink) days(ctx context.Context, t table.Table, folder string) ([]time.Time, error) {
+	return daysIn(ctx, s.storage, t, folder)
+}
+
+func daysIn(ctx context.Context, s storage, t table.Table, folder string) (days []time.Time, err error) {
+	folders, err := find(ctx, s, path.Join(t.Name, folder), true)
 	for _, f := range folders {
 		if day, err := time.Parse("date="+time.DateOnly, path.Base(f.name)); err == nil {
 			days = append(days, day)

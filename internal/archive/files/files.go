@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -30,6 +31,7 @@ type Sink struct {
 	formats []format
 	shared  bool // other programs may write to the same files
 	index   index
+	signer  *chain.Signer // nil without a chain
 }
 
 // newSink returns a sink that writes every table in each of the formats.

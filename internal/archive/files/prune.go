@@ -72,6 +72,11 @@ func (p *pruning) prune(ctx context.Context, dry bool, done func(table.Deleted))
 		if err != nil {
 			return err
 		}
+		if !dry && (len(hours) == 0 || marked.Rows == 0) {
+			if err := p.linkSums(ctx, as, p.cluster, p.month, len(hours) > 0); err != nil {
+				return fmt.Errorf("chain: %w", err)
+			}
+		}
 		if marked.Rows == 0 && len(hours) > 0 {
 			marked.Rows, marked.First, marked.Last = int64(len(hours)), slices.MinFunc(hours, time.Time.Compare), slices.MaxFunc(hours, time.Time.Compare)
 		}

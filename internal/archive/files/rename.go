@@ -3,10 +3,12 @@ package files
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -15,6 +17,12 @@ type renaming struct {
 	*Sink
 	from, to string
 	started  bool // written by an interrupted run
+	// last and sums are the last entries of hours and months in the chain of the old name.
+	last, sums map[int64]table.Entry
+	// before contains the sums of months under the old name.
+	before map[int64][][]any
+	// moves are the hours of the current day.
+	moves map[int64]chain.Move
 }
 
 // RenameCluster gives the rows of a cluster another name, and returns the number of its hours. It
@@ -27,6 +35,9 @@ func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err e
 	if err != nil {
 		return 0, err
 	}
+	if err := r.readChain(ctx); err != nil {
+		return 0, fmt.Errorf("chain: %w", err)
+	}
 	mark := path.Join("renaming", clusterFolder(from), clusterFolder(to))
 	if err := r.start(ctx, mark, days); err != nil {
 		return 0, err
@@ -37,6 +48,9 @@ func (s *Sink) RenameCluster(ctx context.Context, from, to string) (n int, err e
 			return n, fmt.Errorf("day %s: %w", day.Format(time.DateOnly), err)
 		}
 		n += hours
+	}
+	if err := r.linkMonths(ctx); err != nil {
+		return n, fmt.Errorf("chain: %w", err)
 	}
 	return n, s.storage.remove(ctx, mark)
 }
@@ -98,12 +112,16 @@ func (r *renaming) check(ctx context.Context, day time.Time) error {
 
 // day renames a day, and returns the number of its hours.
 func (r *renaming) day(ctx context.Context, day time.Time) (hours int, err error) {
+	r.moves = make(map[int64]chain.Move)
 	for _, as := range formats {
 		n, err := r.format(ctx, as, day)
 		if err != nil {
 			return 0, err
 		}
 		hours = max(hours, n)
+	}
+	if err := r.linkDay(ctx); err != nil {
+		return 0, fmt.Errorf("chain: %w", err)
 	}
 	for _, t := range table.Appended {
 		if err := r.events(ctx, t, day); err != nil {
@@ -144,7 +162,13 @@ func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours 
 	}
 	var renamed [][]any
 	for _, row := range filed {
-		renamed = append(renamed, table.RenamedHour(row, r.to, func(t table.Table) [][]any { return of(data[t.Name], row[hourColumn].(time.Time)) }))
+		hour := row[hourColumn].(time.Time)
+		rows := func(t table.Table) [][]any { return of(data[t.Name], hour) }
+		next := table.RenamedHour(row, r.to, rows)
+		renamed = append(renamed, next)
+		if _, known := r.moves[hour.Unix()]; !known {
+			r.moves[hour.Unix()] = chain.Move{Last: r.last[hour.Unix()], Filed: row, Renamed: next, Rows: rows}
+		}
 	}
 	if err := r.put(ctx, dayFile(as, table.Hours, r.to, day), filed, renamed); err != nil {
 		return 0, err
@@ -153,6 +177,7 @@ func (r *renaming) format(ctx context.Context, as format, day time.Time) (hours 
 	if err != nil || len(sums) == 0 {
 		return len(filed), err
 	}
+	r.before[day.Unix()] = sums
 	sums = table.Renamed(sums, r.to)
 	_, err = r.rewrite(ctx, dayFile(as, table.MonthlyCharges, r.to, day), func(rows [][]any) ([][]any, error) {
 		if slices.ContainsFunc(rows, func(row []any) bool { return same([][]any{row}, sums[:1]) }) {
@@ -207,4 +232,72 @@ func (r *renaming) events(ctx context.Context, t table.Table, day time.Time) err
 		}
 	}
 	return nil
+}
+
+// readChain reads the chain of the old name. If it is empty, the filed hours are adopted first.
+func (r *renaming) readChain(ctx context.Context) error {
+	if _, err := r.link(ctx, r.from); err != nil {
+		return err
+	}
+	entries, err := r.reader(r.formats[0]).Entries(ctx, r.from)
+	r.last, r.sums = chain.Last(entries)
+	r.before = make(map[int64][][]any)
+	return err
+}
+
+// linkDay appends the hours of the current day to the chains of both names, before the files of the old
+// name are deleted. It omits hours that an interrupted run appended.
+func (r *renaming) linkDay(ctx context.Context) error {
+	var old, renamed []table.Entry
+	for _, at := range slices.Sorted(maps.Keys(r.moves)) {
+		m := r.moves[at]
+		if m.Last.Kind == table.RenamedEntry {
+			continue
+		}
+		x, y := m.Entries()
+		old, renamed = append(old, x), append(renamed, y)
+	}
+	return r.linkBoth(ctx, old, renamed)
+}
+
+// linkMonths appends the sums of months to the chains of both names.
+func (r *renaming) linkMonths(ctx context.Context) error {
+	var old, renamed []table.Entry
+	none := chain.Sums(r.from, time.Time{}, nil, nil)
+	for _, at := range slices.Sorted(maps.Keys(r.sums)) {
+		last := r.sums[at]
+		if last.Rows == none.Rows && last.Manifest == none.Manifest {
+			continue // an earlier run appended it
+		}
+		after, err := r.readSums(ctx, last.Hour)
+		if err != nil {
+			return err
+		}
+		x, y := chain.MovedSums(last, r.before[at], after)
+		old, renamed = append(old, x), append(renamed, y)
+	}
+	return r.linkBoth(ctx, old, renamed)
+}
+
+// readSums returns the entry of a month under the new name, in the first format with pruned hours.
+func (r *renaming) readSums(ctx context.Context, month time.Time) (e table.Entry, err error) {
+	for _, as := range append(slices.Clone(r.formats), formats...) {
+		e, err = chain.ReadSums(r.to, month, chained{ctx, r.reader(as), r.to})
+		if err != nil || e.Manifest != table.PrunedDigest(nil) {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// linkBoth appends entries to the chains of both names, if there are any.
+func (r *renaming) linkBoth(ctx context.Context, old, renamed []table.Entry) error {
+	if len(old) == 0 {
+		return nil
+	}
+	if _, err := r.link(ctx, r.to, renamed...); err != nil {
+		return err
+	}
+	_, err := r.link(ctx, r.from, old...)
+	return err
 }

@@ -105,7 +105,7 @@ func (s *Serials) Close() error { return s.storage.Close() }
 // written last. Files that gpuid wrote are kept.
 func (s *Serials) Replace(ctx context.Context, h *table.Hour) error {
 	none := func([][]any) [][]any { return nil }
-	if err := s.manifest.apply(ctx, h, []change{{table.Hours, none}}); err != nil {
+	if err := s.manifest.apply(ctx, &filing{Hour: h, changes: []change{{table.Hours, none}}}); err != nil {
 		return err
 	}
 	folder := hourFolder(h)
@@ -129,7 +129,7 @@ func (s *Serials) Replace(ctx context.Context, h *table.Hour) error {
 			return err
 		}
 	}
-	return s.manifest.apply(ctx, h, []change{{table.Hours, func([][]any) [][]any { return table.Hours.Rows(h) }}})
+	return s.manifest.apply(ctx, &filing{Hour: h, changes: []change{{table.Hours, func([][]any) [][]any { return table.Hours.Rows(h) }}}})
 }
 
 func hourFolder(h *table.Hour) string {

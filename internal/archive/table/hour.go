@@ -32,6 +32,8 @@ type Hour struct {
 	Corrections []Charge
 	// Events and Snapshots are rows of the tables of the same name, see [EventRows].
 	Events, Snapshots []Event
+	// Entries are rows of [Chain], see [EntryRows].
+	Entries []Entry
 }
 
 // Filed identifies the data of an hour in a sink. It is zero if the hour is not filed.

@@ -15,6 +15,18 @@ var sorting = map[string][]string{
 	Workloads.Name: {"uid"},
 }
 
+// inOrder returns the rows of an hour in the order of its digest.
+func inOrder(t Table, rows [][]any) [][]any {
+	return slices.SortedStableFunc(slices.Values(rows), func(a, b []any) int {
+		for _, name := range sorting[t.Name] {
+			if c := strings.Compare(t.value(a, name).(string), t.value(b, name).(string)); c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+}
+
 // Renamed returns rows with the cluster replaced.
 func Renamed(rows [][]any, cluster string) [][]any {
 	all := make([][]any, len(rows))
@@ -31,14 +43,7 @@ func Renamed(rows [][]any, cluster string) [][]any {
 func RenamedHour(row []any, cluster string, data func(t Table) [][]any) []any {
 	rows := make(map[string][][]any)
 	for _, t := range Data {
-		rows[t.Name] = slices.SortedStableFunc(slices.Values(data(t)), func(a, b []any) int {
-			for _, name := range sorting[t.Name] {
-				if c := strings.Compare(t.value(a, name).(string), t.value(b, name).(string)); c != 0 {
-					return c
-				}
-			}
-			return 0
-		})
+		rows[t.Name] = inOrder(t, data(t))
 	}
 	found := func(t Table) [][]any { return rows[t.Name] }
 	renamed := Renamed([][]any{row}, cluster)[0]

@@ -1,0 +1,101 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// chained adds the flags of the check of a chain.
+func chained(fs *flag.FlagSet, o *options) {
+	fs.BoolVar(&o.Chain, "chain", false, "compare all rows, or the rows of --month or --from and --to, with the chain of filed hours")
+	fs.StringVar(&o.PublicKey, "public-key", "", "`file` with the public keys in PEM that sign the chain, oldest first")
+	fs.StringVar(&o.Witness, "witness", "", "`URL` of published checkpoints, as in --chain.publish; for --chain")
+	fs.StringVar(&o.ChainSink, "chain.sink", "", "`name` of the sink among the checkpoints of --witness, such as postgres, if there are several")
+}
+
+// chainColumns are the columns of the check of a chain.
+var chainColumns = []print.Column{
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "source", Title: "SOURCE"},
+	{Name: "hours", Title: "HOURS", Kind: print.Count},
+	{Name: "entries", Title: "ENTRIES", Kind: print.Count},
+	{Name: "signed", Title: "SIGNED", Kind: print.Count},
+	{Name: "last", Title: "LAST ENTRY", Kind: print.Time},
+	{Name: "head", Title: "HEAD"},
+	{Name: "problems", Title: "PROBLEMS", Kind: print.Count},
+	{Name: "ok", Title: "OK", Kind: print.Flag},
+}
+
+// maxProblems is the maximum number of listed problems of a cluster.
+const maxProblems = 20
+
+// verifyChain compares the books with their chains.
+func (q *question) verifyChain(ctx context.Context) (print.Answer, error) {
+	a := print.Answer{Columns: chainColumns}
+	source, ok := q.source.Source.(books.Chained)
+	if !ok {
+		return a, errors.New("only an archive has a chain: select it with --books")
+	}
+	check, err := q.check(ctx, &a)
+	if err != nil {
+		return a, err
+	}
+	parts, err := source.Chains(ctx)
+	if err != nil {
+		return a, err
+	}
+	for _, part := range parts {
+		reports, err := check.Verify(ctx, part.Source)
+		if err != nil {
+			return a, fmt.Errorf("%s: %w", part.Name, err)
+		}
+		for _, r := range reports {
+			a.Rows = append(a.Rows, []any{
+				r.Cluster, part.Name, int64(r.Hours), r.Head.Sequence, int64(r.Signed), r.Head.At, r.Head.Hash, int64(len(r.Problems)), len(r.Problems) == 0,
+			})
+			a.Notices = append(a.Notices, problems(r)...)
+			q.failed = q.failed || len(r.Problems) > 0
+		}
+	}
+	if len(a.Rows) == 0 {
+		return a, fmt.Errorf("%s has no chain", q.source.Name())
+	}
+	return a, nil
+}
+
+// check returns the check that the flags select.
+func (q *question) check(ctx context.Context, a *print.Answer) (c chain.Check, err error) {
+	if !q.Month.IsZero() || !q.From.IsZero() || !q.To.IsZero() || q.since {
+		of, _ := q.billed()
+		c.From, c.Until = of.From, of.Until
+	}
+	if q.PublicKey == "" {
+		a.Notices = append(a.Notices, "the signatures were not verified: set --public-key")
+	} else if c.Keys, err = chain.ReadKeys(q.PublicKey); err != nil {
+		return c, fmt.Errorf("--public-key: %w", err)
+	}
+	if q.Witness == "" {
+		return c, nil
+	}
+	if c.Published, err = chain.Published(ctx, q.Witness, q.ChainSink); err != nil {
+		return c, fmt.Errorf("--witness: %w", err)
+	}
+	return c, nil
+}
+
+// problems lists the problems of a cluster.
+func problems(r chain.Report) (notices []string) {
+	for i, p := range r.Problems {
+		if i == maxProblems {
+			return append(notices, fmt.Sprintf("and %d more problems of cluster %s", len(r.Problems)-i, r.Cluster))
+		}
+		notices = append(notices, p.String())
+	}
+	return notices
+}

@@ -1,0 +1,38 @@
+package books
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
+)
+
+// Chained is a source with a chain of its hours.
+type Chained interface {
+	// Chains returns the parts of the source with rows of the same hours, such as the files of each
+	// format.
+	Chains(ctx context.Context) ([]ChainedPart, error)
+}
+
+// ChainedPart is a part of a source.
+type ChainedPart struct {
+	Name   string
+	Source chain.Source
+}
+
+// Chains implements [Chained].
+func (d *database) Chains(context.Context) ([]ChainedPart, error) {
+	if !d.known["chain.sequence"] {
+		return nil, fmt.Errorf("%s was filed by an earlier version, without a chain: start gpuledger-archive run or once of this version", d.name)
+	}
+	return []ChainedPart{{d.name, d.Reader}}, nil
+}
+
+// Chains implements [Chained].
+func (f *folder) Chains(ctx context.Context) (all []ChainedPart, err error) {
+	formats, err := f.reader.Formats(ctx)
+	for _, r := range formats {
+		all = append(all, ChainedPart{f.path + " (" + r.Format() + ")", r})
+	}
+	return all, err
+}

@@ -1,0 +1,122 @@
+// Package chain makes the filed hours tamper-evident: it appends to the chain of a cluster, signs its
+// checkpoints, and compares an archive with its chain.
+package chain
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// ErrKey means that an archive has a chain, but there is no key that could sign its next entry.
+var ErrKey = errors.New("its chain of hours is signed: set --chain.key")
+
+// Append returns signed entries as they follow the last entry of a chain, which is zero for a new chain.
+func (s *Signer) Append(last table.Entry, entries []table.Entry) []table.Entry {
+	all := slices.Clone(entries)
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	for i := range all {
+		e := &all[i]
+		e.Sequence, e.Previous, e.At, e.Key = last.Sequence+1, last.Hash, now, s.id
+		e.Hash = e.Digest()
+		e.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(s.key, message(*e)))
+		last = *e
+	}
+	return all
+}
+
+// message returns the signed bytes of a checkpoint.
+func message(e table.Entry) []byte {
+	return fmt.Appendf(nil, "gpuledger checkpoint\n%s\n%d\n%s\n%s\n", strconv.Quote(e.Cluster), e.Sequence, e.Hash, table.Format(e.At))
+}
+
+// Filed returns the entry of a filed hour. The function rows returns the hour's rows in [table.Chained].
+func Filed(manifest []any, rows func(t table.Table) [][]any) table.Entry {
+	return table.Entry{
+		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.HourEntry, State: table.StateIn(manifest),
+		Rows: table.RowsDigest(rows), Manifest: table.ManifestDigest(manifest),
+	}
+}
+
+// Adopted returns the entry of an hour that was filed before the chain began, without reading its
+// rows. It is not suited for a corrected hour.
+func Adopted(manifest []any) table.Entry {
+	return table.Entry{
+		Cluster: manifest[0].(string), Hour: manifest[1].(time.Time).UTC(), Kind: table.AdoptedEntry, State: table.StateIn(manifest),
+		Rows: table.FiledIn(manifest).Digest, Manifest: table.ManifestDigest(manifest),
+	}
+}
+
+// Sums returns the entry of the sums of a month. filed are the month's rows of the manifest.
+func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
+	return table.Entry{
+		Cluster: cluster, Hour: month, Kind: table.SumsEntry, State: table.Pruned,
+		Rows: table.SumsDigest(sums), Manifest: table.PrunedDigest(filed),
+	}
+}
+
+// Archive reads what adoption needs.
+type Archive interface {
+	// Rows returns the rows of a table and cluster from a moment on, before another one.
+	Rows(t table.Table, from, until time.Time) ([][]any, error)
+}
+
+// Adopt returns the first entries of a chain: one for each hour that was filed before it began, and
+// one for the sums of each pruned month. manifest contains the rows of these hours, in their order.
+func Adopt(cluster string, manifest [][]any, read Archive) (entries []table.Entry, err error) {
+	corrections, err := read.Rows(table.Corrections, time.Time{}, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	pruned := make(map[time.Time]bool)
+	for _, row := range manifest {
+		hour := row[1].(time.Time).UTC()
+		corrected := slices.ContainsFunc(corrections, func(c []any) bool { return c[1].(time.Time).Equal(hour) })
+		e := Adopted(row)
+		if e.State == table.Pruned {
+			pruned[table.Month(hour)] = true
+		} else if corrected {
+			if e, err = readHour(row, read); err != nil {
+				return nil, err
+			}
+		}
+		entries = append(entries, e)
+	}
+	for _, month := range slices.SortedFunc(keys(pruned), time.Time.Compare) {
+		e, err := ReadSums(cluster, month, read)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// readHour returns the entry of an hour from its rows.
+func readHour(manifest []any, read Archive) (table.Entry, error) {
+	hour := manifest[1].(time.Time)
+	rows := make(map[string][][]any)
+	for _, t := range table.Chained {
+		var err error
+		if rows[t.Name], err = read.Rows(t, hour, hour.Add(time.Hour)); err != nil {
+			return table.Entry{}, err
+		}
+	}
+	return Filed(manifest, func(t table.Table) [][]any { return rows[t.Name] }), nil
+}
+
+// ReadSums returns the entry of the sums of a month.
+func ReadSums(cluster string, month time.Time, read Archive) (table.Entry, error) {
+	sums, err := read.Rows(table.MonthlyCharges, month, month.AddDate(0, 1, 0))
+	if err != nil {
+		return table.Entry{}, err
+	}
+	filed, err := read.Rows(table.Hours, month, month.AddDate(0, 1, 0))
+	return Sums(cluster, month, sums, filed), err
+}

@@ -1,0 +1,47 @@
+package chain
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+
+	"github.com/gpuledger/gpuledger/internal/cli"
+)
+
+// Config is the configuration from the flags.
+type Config struct {
+	// Key is the file with the private key, empty for no chain.
+	Key string
+	// Publish are the URLs to which checkpoints are published.
+	Publish []string
+}
+
+// Register adds the flags.
+func (c *Config) Register(fs *flag.FlagSet) {
+	fs.StringVar(&c.Key, "chain.key", "", "`file` with an Ed25519 private key in PEM, as openssl genpkey writes it, that signs the chain of filed hours")
+	fs.Func("chain.publish", "`URL` to publish signed checkpoints of the chain to, repeatable: file:///FILE appends a line, https://… posts JSON", func(text string) error {
+		_, err := parsePlace(text)
+		c.Publish = append(c.Publish, text)
+		return err
+	})
+}
+
+// Validate checks the flags.
+func (c *Config) Validate() error {
+	if c.Key == "" && len(c.Publish) > 0 {
+		return errors.New("--chain.publish requires --chain.key")
+	}
+	return cli.CheckSecret("chain.key", c.Key)
+}
+
+// Signer reads the key. It returns nil if there is none.
+func (c *Config) Signer() (*Signer, error) {
+	if c.Key == "" {
+		return nil, nil
+	}
+	s, err := ReadSigner(c.Key)
+	if err != nil {
+		return nil, fmt.Errorf("--chain.key: %w", err)
+	}
+	return s, nil
+}

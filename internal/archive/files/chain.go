@@ -1,0 +1,342 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// The chain of a cluster has files of about a week, in the format CSV:
+//
+//	chain/cluster=east/chain-0000000257.csv
+//
+// The number is the sequence number of the first entry. Programs that append the same entry write the
+// same file, so only one of them succeeds.
+
+// chainLength is the number of entries from which on a file is not continued.
+const chainLength = 256
+
+// chainFile returns the file of a chain that begins with an entry.
+func chainFile(cluster string, first int64) file {
+	return file{formats[0], table.Chain, path.Join(table.Chain.Name, clusterFolder(cluster), fmt.Sprintf("%s-%010d.csv", table.Chain.Name, first))}
+}
+
+// chainFiles returns the files of a chain in their order.
+func chainFiles(ctx context.Context, s storage, cluster string) (all []file, err error) {
+	found, err := find(ctx, s, path.Join(table.Chain.Name, clusterFolder(cluster)), false)
+	for _, f := range found {
+		if strings.HasSuffix(f.name, ".csv") {
+			all = append(all, file{formats[0], table.Chain, f.name})
+		}
+	}
+	slices.SortFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	return all, err
+}
+
+// SignWith sets the key that signs the chain. Without a key there is no chain.
+func (s *Sink) SignWith(signer *chain.Signer) { s.signer = signer }
+
+// Head returns the last entry of the chain of a cluster, zero if it has none.
+func (s *Sink) Head(ctx context.Context, cluster string) (table.Entry, error) {
+	last, _, _, err := s.tail(ctx, cluster)
+	return last, err
+}
+
+// tail returns the last entry of a chain, the last file and its rows.
+func (s *Sink) tail(ctx context.Context, cluster string) (last table.Entry, f file, rows [][]any, err error) {
+	found, err := chainFiles(ctx, s.storage, cluster)
+	if err != nil || len(found) == 0 {
+		return last, f, nil, err
+	}
+	f = found[len(found)-1]
+	if rows, err = s.rows(ctx, f); err == nil && len(rows) > 0 {
+		last = table.EntryIn(rows[len(rows)-1])
+	}
+	return last, f, rows, err
+}
+
+// link appends entries to the chain of a cluster, and returns them. The first call adopts the hours that
+// are already filed.
+func (s *Sink) link(ctx context.Context, cluster string, entries ...table.Entry) ([]table.Entry, error) {
+	for range attempts {
+		last, f, rows, err := s.tail(ctx, cluster)
+		if err != nil {
+			return nil, err
+		}
+		if s.signer == nil {
+			return nil, unsigned(cluster, last)
+		}
+		all := entries
+		if last.Sequence == 0 {
+			adopted, err := s.adopt(ctx, cluster, entries)
+			if err != nil {
+				return nil, fmt.Errorf("chain of earlier hours: %w", err)
+			}
+			all = append(adopted, entries...)
+		}
+		if len(all) == 0 {
+			return nil, nil
+		}
+		all = s.signer.Append(last, all)
+		if err = s.extendChain(ctx, cluster, f, rows, all); err == nil {
+			return all[len(all)-len(entries):], nil
+		}
+		if !errors.Is(err, errChanged) {
+			return nil, err
+		}
+		if err := pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errChanged
+}
+
+// unsigned returns an error if a chain has entries.
+func unsigned(cluster string, last table.Entry) error {
+	if last.Sequence == 0 {
+		return nil
+	}
+	return fmt.Errorf("cluster %s: %w", cluster, chain.ErrKey)
+}
+
+// extendChain writes entries after the rows of the last file, or into a new file. The error is errChanged if
+// another program appended entries since.
+func (s *Sink) extendChain(ctx context.Context, cluster string, f file, known [][]any, entries []table.Entry) error {
+	if len(known) == 0 || len(known) >= chainLength {
+		f, known = chainFile(cluster, entries[0].Sequence), nil
+	}
+	rows, tag, err := s.read(ctx, f, "")
+	if err != nil {
+		return err
+	}
+	if !same(rows, known) {
+		return errChanged
+	}
+	data, err := f.encode(append(rows, table.EntryRows(entries...)...))
+	if err != nil {
+		return err
+	}
+	_, err = s.storage.write(ctx, f.name, data, tag)
+	return err
+}
+
+// adopt returns entries for the filed hours of a cluster, except hours with other entries.
+func (s *Sink) adopt(ctx context.Context, cluster string, except []table.Entry) ([]table.Entry, error) {
+	var read chained
+	var filed [][]any
+	for _, as := range append(slices.Clone(s.formats), formats...) {
+		read = chained{ctx, s.reader(as), cluster}
+		found, err := read.Rows(table.Hours, time.Time{}, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		if filed = found; len(filed) > 0 {
+			break
+		}
+	}
+	filed = slices.DeleteFunc(filed, func(row []any) bool {
+		return slices.ContainsFunc(except, func(e table.Entry) bool {
+			return e.Hour.Equal(row[hourColumn].(time.Time)) && e.Kind == table.HourEntry
+		})
+	})
+	return chain.Adopt(cluster, filed, read)
+}
+
+// reader returns a reader of the files of a format.
+func (s *Sink) reader(as format) *Reader { return &Reader{storage: s.storage, format: as} }
+
+// linkHour appends the entry of an hour, with the rows of its first format. replaced is set if h has all
+// its rows.
+func (s *Sink) linkHour(ctx context.Context, h *table.Hour, replaced bool) (table.Entry, error) {
+	rows := make(map[string][][]any)
+	for _, t := range table.Chained {
+		if replaced {
+			if t.Name != table.Corrections.Name {
+				rows[t.Name] = t.Rows(h)
+			}
+			continue
+		}
+		found, err := s.hour(ctx, s.first(t, h.Cluster, h.Start), h.Start)
+		if err != nil {
+			return table.Entry{}, err
+		}
+		rows[t.Name] = found
+	}
+	entries, err := s.link(ctx, h.Cluster, chain.Filed(table.Hours.Rows(h)[0], func(t table.Table) [][]any { return rows[t.Name] }))
+	if err != nil {
+		return table.Entry{}, fmt.Errorf("chain: %w", err)
+	}
+	return entries[0], nil
+}
+
+// linkSums appends the entry of the sums of a month after its hours were pruned in a format. It appends
+// none if an earlier call did.
+func (s *Sink) linkSums(ctx context.Context, as format, cluster string, month time.Time, again bool) error {
+	entries, err := s.reader(as).Entries(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	_, sums := chain.Last(entries)
+	if _, known := sums[month.Unix()]; known && !again {
+		return nil
+	}
+	e, err := chain.ReadSums(cluster, month, chained{ctx, s.reader(as), cluster})
+	if err != nil {
+		return err
+	}
+	if e.Manifest == table.PrunedDigest(nil) {
+		return nil // no hour is pruned
+	}
+	_, err = s.link(ctx, cluster, e)
+	return err
+}
+
+// lasts reports whether an entry is the last one of its hour, or equal to the last one.
+func (s *Sink) lasts(ctx context.Context, e table.Entry) (bool, error) {
+	entries, err := s.reader(s.formats[0]).Entries(ctx, e.Cluster)
+	if err != nil {
+		return false, err
+	}
+	hours, _ := chain.Last(entries)
+	last := hours[e.Hour.Unix()]
+	return last.Rows == e.Rows && last.Manifest == e.Manifest && last.State == e.State, nil
+}
+
+// chained reads the rows of a cluster for its chain.
+type chained struct {
+	ctx     context.Context
+	reader  *Reader
+	cluster string
+}
+
+// Rows implements [chain.Archive].
+func (c chained) Rows(t table.Table, from, until time.Time) ([][]any, error) {
+	if !from.IsZero() {
+		return c.reader.Between(c.ctx, t, c.cluster, from, until)
+	}
+	days, err := daysIn(c.ctx, c.reader.storage, t, clusterFolder(c.cluster))
+	if err != nil {
+		return nil, err
+	}
+	var all [][]any
+	for _, day := range days {
+		rows, err := c.reader.Between(c.ctx, t, c.cluster, day, day.AddDate(0, 0, 1))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	return all, nil
+}
+
+// Filled implements [chain.Source].
+func (r *Reader) Filled(ctx context.Context) (map[string][]time.Time, error) {
+	days := make(map[string]map[time.Time]bool)
+	for _, t := range append(slices.Clone(table.Chained), table.Hours, table.MonthlyCharges, table.Chain) {
+		folders, err := clustersIn(ctx, r.storage, t)
+		if err != nil {
+			return nil, err
+		}
+		for folder, cluster := range folders {
+			if days[cluster] == nil {
+				days[cluster] = make(map[time.Time]bool)
+			}
+			found, err := daysIn(ctx, r.storage, t, folder)
+			if err != nil {
+				return nil, err
+			}
+			for _, day := range found {
+				days[cluster][day] = true
+			}
+		}
+	}
+	all := make(map[string][]time.Time)
+	for cluster, found := range days {
+		all[cluster] = slices.Collect(maps.Keys(found))
+	}
+	return all, nil
+}
+
+// Entries implements [chain.Source].
+func (r *Reader) Entries(ctx context.Context, cluster string) (all []table.Entry, err error) {
+	found, err := chainFiles(ctx, r.storage, cluster)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		rows, err := r.decode(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			all = append(all, table.EntryIn(row))
+		}
+	}
+	return all, nil
+}
+
+// Between implements [chain.Source].
+func (r *Reader) Between(ctx context.Context, t table.Table, cluster string, from, until time.Time) (all [][]any, err error) {
+	for day := table.Day(from); day.Before(until); day = day.AddDate(0, 0, 1) {
+		rows, err := r.decode(ctx, dayFile(r.format, t, cluster, day))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			at := row[hourColumn].(time.Time)
+			if misplaced := row[0] != cluster || !table.Day(at).Equal(day); misplaced || !at.Before(from) && at.Before(until) {
+				all = append(all, row)
+			}
+		}
+		if t.Name == table.MonthlyCharges.Name {
+			break // a month has one file
+		}
+	}
+	return all, nil
+}
+
+// decode returns the rows of a file, none if it is missing.
+func (r *Reader) decode(ctx context.Context, f file) (rows [][]any, err error) {
+	in, _, err := r.storage.open(ctx, f.name, "")
+	if err != nil || in == nil {
+		return nil, err
+	}
+	defer in.Close()
+	err = f.scan(in, f.table.Names(), func(cells []table.Cell) {
+		row := make([]any, len(cells))
+		for i, cell := range cells {
+			row[i] = cell.Value(f.table.Columns[i].Type)
+		}
+		rows = append(rows, row)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
+	}
+	return rows, nil
+}
+
+// Formats returns readers of the files of each format that the archive has.
+func (r *Reader) Formats(ctx context.Context) (all []*Reader, err error) {
+	names, err := r.hours(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, as := range formats {
+		of := &Reader{storage: r.storage, place: r.place, format: as}
+		if slices.ContainsFunc(names, of.hasFormat) {
+			all = append(all, of)
+		}
+	}
+	return all, nil
+}
+
+// Format returns the name of the format.
+func (r *Reader) Format() string { return r.format.name }

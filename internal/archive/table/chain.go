@@ -1,0 +1,167 @@
+package table
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Entry is an entry in the chain of a cluster, an append-only log of its hours. The last entry of an
+// hour counts.
+type Entry struct {
+	Cluster string
+	// Hour is the start of the hour, for [SumsEntry] the start of the month.
+	Hour     time.Time
+	Sequence int64 // 1 for the first
+	Kind     EntryKind
+	At       time.Time // when it was appended, in milliseconds
+	State    State     // in the manifest
+	// Rows is the digest of the rows, and Manifest the digest of the row in the manifest. See
+	// [EntryKind].
+	Rows, Manifest string
+	// Previous is the hash of the entry before, empty for the first entry. Hash is the hash of this
+	// entry.
+	Previous, Hash string
+	// Key identifies the key of the signature. Both are empty without a key.
+	Key, Signature string
+}
+
+// EntryKind is the kind of an entry.
+type EntryKind string
+
+// The kinds of entries.
+const (
+	// HourEntry has the digests [RowsDigest] and [ManifestDigest] of a filed hour.
+	HourEntry EntryKind = "hour"
+	// AdoptedEntry is an hour that was filed before the chain began. Its digest of rows is the digest
+	// in the manifest.
+	AdoptedEntry EntryKind = "adopted"
+	// SumsEntry has the digest of a month in [MonthlyCharges], and the digest of the month's pruned
+	// hours.
+	SumsEntry EntryKind = "sums"
+	// RenamedEntry is an hour, or the sums of a month, that have another cluster name since.
+	RenamedEntry EntryKind = "renamed"
+)
+
+// Chain is the table of the chains of all clusters. Its rows are only added, and never deleted.
+var Chain = func() Table {
+	t := build("chain", "an entry in the chain of a cluster, an append-only log of its hours; the last entry of an hour counts", nil,
+		func(h *Hour) []Entry { return h.Entries }, chainFields...)
+	t.Key = []string{"cluster", "sequence"}
+	return t
+}()
+
+var chainFields = []Field[Entry]{
+	integer("sequence", "number of the entry, from 1", func(e *Entry) *int64 { return &e.Sequence }),
+	long("kind", "hour; adopted: an hour that was filed before the chain began; sums: the sums of a pruned month; renamed: the hour or month has another cluster name since", func(e *Entry) *string { return (*string)(&e.Kind) }),
+	moment("filed_at", "time of the entry", func(e *Entry) *time.Time { return &e.At }),
+	long("state", "state of the hour in the manifest", func(e *Entry) *string { return (*string)(&e.State) }),
+	long("rows_digest", "SHA-256 of the rows of the hour and its corrections, or of the sums of the month", func(e *Entry) *string { return &e.Rows }),
+	long("manifest_digest", "SHA-256 of the hour's row in hours without its state, or of the pruned hours of the month", func(e *Entry) *string { return &e.Manifest }),
+	long("previous", "hash of the entry before, empty for the first", func(e *Entry) *string { return &e.Previous }),
+	long("hash", "SHA-256 of this entry without hash and signature", func(e *Entry) *string { return &e.Hash }),
+	long("key_id", "SHA-256 of the public key, empty if the entry has no signature", func(e *Entry) *string { return &e.Key }),
+	long("signature", "Ed25519 signature of the checkpoint of this entry in base64", func(e *Entry) *string { return &e.Signature }),
+}
+
+// EntryRows returns entries of a cluster as rows of [Chain].
+func EntryRows(entries ...Entry) (rows [][]any) {
+	for i := range entries {
+		e := &entries[i]
+		rows = append(rows, Chain.Rows(&Hour{Cluster: e.Cluster, Start: e.Hour, Entries: entries[i : i+1]})...)
+	}
+	return rows
+}
+
+// EntryIn converts a row of [Chain].
+func EntryIn(row []any) Entry {
+	e := Entry{Cluster: row[0].(string), Hour: row[1].(time.Time).UTC()}
+	for i := range chainFields {
+		chainFields[i].set(&e, row[i+2])
+	}
+	return e
+}
+
+// Digest returns the hash of an entry: the SHA-256 of all its columns but the hash and the signature.
+func (e *Entry) Digest() string {
+	signed := *e
+	signed.Hash, signed.Signature = "", ""
+	return rowsDigest(Chain, EntryRows(signed))
+}
+
+// Chained contains the tables with the rows of an hour that the chain covers.
+var Chained = append(slices.Clone(Data), Corrections)
+
+// RowsDigest returns the digest of the rows of an hour in the tables [Chained], in any order.
+func RowsDigest(rows func(t Table) [][]any) string {
+	sum := sha256.New()
+	for _, t := range Chained {
+		_, _ = io.WriteString(sum, t.Name+"\n")
+		addRows(sum, t, rows(t))
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// ManifestDigest returns the digest of an hour's row in the manifest. It omits the state, which
+// changes when the hour is pruned.
+func ManifestDigest(row []any) string {
+	row = slices.Clone(row)
+	row[Hours.index("reason")] = FiledIn(row).Reason
+	row[Hours.index("state")] = ""
+	return rowsDigest(Hours, [][]any{row})
+}
+
+// SumsDigest returns the digest of the rows of a month in [MonthlyCharges].
+func SumsDigest(rows [][]any) string { return rowsDigest(MonthlyCharges, rows) }
+
+// PrunedDigest returns the digest of the pruned hours among rows of the manifest.
+func PrunedDigest(filed [][]any) string {
+	var hours [][]any
+	for _, row := range filed {
+		if StateIn(row) == Pruned {
+			hours = append(hours, row[:2])
+		}
+	}
+	return rowsDigest(Hours, hours)
+}
+
+// AdoptedDigest returns the digest of an hour's rows that is in the manifest, see [DigestRows]. The
+// rows may be in any order.
+func AdoptedDigest(rows func(t Table) [][]any) string {
+	return DigestRows(func(t Table) [][]any { return inOrder(t, rows(t)) })
+}
+
+func rowsDigest(t Table, rows [][]any) string {
+	sum := sha256.New()
+	addRows(sum, t, rows)
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// addRows adds rows to a digest, in the order of their texts. A row is a line of column="value",
+// without empty values and zeros, so that the digest does not depend on columns that are added later.
+func addRows(to hash.Hash, t Table, rows [][]any) {
+	lines := make([]string, len(rows))
+	for i, row := range rows {
+		var b strings.Builder
+		for j, value := range row {
+			if !isEmpty(value) {
+				b.WriteString(t.Columns[j].Name + "=" + strconv.Quote(Format(value)) + " ")
+			}
+		}
+		lines[i] = b.String() + "\n"
+	}
+	slices.Sort(lines)
+	for _, line := range lines {
+		_, _ = io.WriteString(to, line)
+	}
+}
+
+func isEmpty(value any) bool {
+	at, isTime := value.(time.Time)
+	return value == "" || value == int64(0) || isTime && at.IsZero()
+}

@@ -1,0 +1,80 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// rawDatabase changes a database without the program.
+type rawDatabase struct {
+	*testing.T
+	kind string
+	db   query
+}
+
+func (r rawDatabase) Rows(of table.Table) [][]string { return appended(r.T, r.db, of, times[r.kind]) }
+
+func (r rawDatabase) Replace(of table.Table, rows [][]string) {
+	r.Helper()
+	r.db.rows(r.T, "delete from "+of.Name)
+	var all []string
+	for _, row := range rows {
+		values := make([]string, len(row))
+		for i, text := range row {
+			values[i] = r.literal(of.Columns[i].Type, text)
+		}
+		all = append(all, "("+strings.Join(values, ", ")+")")
+	}
+	if len(all) > 0 {
+		r.db.rows(r.T, "insert into "+of.Name+" ("+strings.Join(of.Names(), ", ")+") values "+strings.Join(all, ", "))
+	}
+}
+
+// literal returns a value as SQL.
+func (r rawDatabase) literal(as table.Type, text string) string {
+	switch {
+	case as == table.Int:
+		return text
+	case as == table.Time && text == "":
+		return "null"
+	case r.kind == "MariaDB" && as == table.Time:
+		text = strings.NewReplacer("T", " ", "Z", "").Replace(text)
+	case r.kind == "MariaDB":
+		text = strings.ReplaceAll(text, `\`, `\\`)
+	}
+	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
+}
+
+// TestChain checks the chains in databases, for a user without the right to change tables.
+func TestChain(t *testing.T) {
+	dialects := map[string]*database.Dialect{"PostgreSQL": database.Postgres, "MariaDB": database.MySQL}
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			server := kind.start(t)
+			sinktest.TestChain(t, func(t *testing.T) sinktest.ChainPlace {
+				admin, db := server.create(t, "chain")
+				owner, err := kind.sink(t.Context(), admin)
+				check(t, err)
+				check(t, owner.Close())
+				sink, err := kind.sink(t.Context(), server.stranger(t, "chain"))
+				check(t, err)
+				t.Cleanup(func() { check(t, sink.Close()) })
+				url := admin
+				if kind.name == "MariaDB" {
+					url = server.stranger(t, "chain")
+				}
+				r, err := dialects[kind.name].OpenReader(t.Context(), url, "")
+				check(t, err)
+				t.Cleanup(func() { check(t, r.Close()) })
+				return sinktest.ChainPlace{Sink: sink.(sinktest.Chained), Raw: rawDatabase{t, kind.name, db}, Read: func() chain.Source { return r }, Manipulations: 1000}
+			})
+		})
+	}
+}
