@@ -95,6 +95,10 @@ func run(t *testing.T, args ...string) result {
 func runAt(t *testing.T, now time.Time, args ...string) result {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	return execute(now, args...)
+}
+
+func execute(now time.Time, args ...string) result {
 	var out, errors bytes.Buffer
 	status := ask.Run(context.Background(), args, ask.Terminal{Out: &out, Err: &errors, Program: "gpuledger-archive"}, now)
 	return result{status, out.String(), errors.String()}

@@ -29,6 +29,7 @@ type command struct {
 	extra                func(*flag.FlagSet, *options)
 	answer               func(*question, context.Context) (print.Answer, error)
 	pages                func(*question, context.Context) ([]print.Page, error) // in place of answer
+	document             func(*options, Terminal) error                         // if there is an argument, without books
 }
 
 func at(fs *flag.FlagSet, o *options) {
@@ -73,6 +74,7 @@ func commands() []command {
 				by(fs, o, "team")
 				money(fs, o)
 				fs.BoolVar(&o.Compare, "compare", false, "compare with the month before, or with the same number of hours before --from")
+				fs.StringVar(&o.Sign, "sign", "", "`file` with an Ed25519 private key in PEM; prints the statement as a signed document in JSON, which verify FILE checks")
 				fs.StringVar(&o.Format, "format", "", "`format` of another system: focus, focus-1.2 or impact-framework")
 			}, answer: (*question).statement,
 		}, {
@@ -95,7 +97,8 @@ func commands() []command {
 		}, {
 			name: "suspect", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "whether the faults of a board follow the board, its slot or its node", answer: (*question).suspect,
 		}, {
-			name: "verify", reach: clusterReach, help: "missing hours of a month, and its charges against its boards", samples: true,
+			name: "verify", reach: clusterReach, argument: "STATEMENT.JSON", optional: true, help: "missing hours of a month, and its charges against its boards; or a signed statement", samples: true,
+			document: (*options).verifyDocument,
 			extra: func(fs *flag.FlagSet, o *options) {
 				ofMonth(fs, o)
 				fs.BoolVar(&o.Prove, "prove", false, "compare the sums of the samples and rules of the store, and of each archive in --books, which may be repeated")
@@ -195,6 +198,9 @@ func Run(ctx context.Context, args []string, t Terminal, now time.Time) int {
 }
 
 func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time) (err error) {
+	if c.document != nil && len(o.names) > 0 {
+		return c.document(o, t)
+	}
 	progress, hide := t.slowProgress()
 	defer hide()
 	if c.samples {
@@ -208,11 +214,15 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	r, err := c.reply(ctx, &question{options: *o, source: newReader(source), now: now.UTC(), progress: progress})
+	q := &question{options: *o, source: newReader(source), now: now.UTC(), progress: progress}
+	r, err := c.reply(ctx, q)
 	if err != nil {
 		return err
 	}
 	hide()
+	if o.Sign != "" {
+		return q.sign(ctx, t, r.Answer)
+	}
 	if err := o.write(t, r); err != nil {
 		return err
 	}

@@ -44,7 +44,8 @@ type options struct {
 	Chain              bool
 	PublicKey          string
 	Witness, ChainSink string
-	Age                bool // of boards
+	Sign               string // file with a private key
+	Age                bool   // of boards
 	Factors            factors.Files
 
 	flags      *flag.FlagSet // provides defaults for the URL of the books

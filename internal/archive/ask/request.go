@@ -105,6 +105,9 @@ func (c *command) request(r Request, config string) (*options, error) {
 	if err := o.defaults(fs); err != nil {
 		return nil, err
 	}
+	if c.document != nil && len(r.Names) > 0 {
+		return nil, fmt.Errorf("%s takes no name here", c.name)
+	}
 	if slices.Contains(r.Names, "") {
 		return nil, errors.New("a name is empty")
 	}

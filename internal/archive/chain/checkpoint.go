@@ -52,13 +52,18 @@ type place struct {
 // parsePlace parses a URL. Errors do not repeat it.
 func parsePlace(text string) (place, error) {
 	const must = "must be a URL such as file:///var/lib/checkpoints.jsonl or https://example.com/checkpoints"
+	if strings.HasPrefix(text, "file:") {
+		at, err := url.Parse(text)
+		if err != nil || at.Host != "" || at.Opaque+at.Path == "" {
+			return place{}, errors.New(must)
+		}
+		return place{path: at.Opaque + at.Path}, nil
+	}
 	at, err := address.Parse(text)
 	if err != nil {
 		return place{}, fmt.Errorf("%s: %w", must, err)
 	}
 	switch {
-	case at.Scheme == "file" && at.Host == "" && at.Path != "":
-		return place{path: at.Path}, nil
 	case at.Scheme == "https" && at.Host != "":
 		return place{url: at}, nil
 	case at.Scheme == "http" && (at.Hostname() == "127.0.0.1" || at.Hostname() == "::1" || at.Hostname() == "localhost"):

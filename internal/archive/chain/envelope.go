@@ -1,0 +1,56 @@
+package chain
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// envelope is a DSSE envelope (Dead Simple Signing Envelope, version 1): the signature covers the exact
+// bytes of the payload, so no canonical form of JSON is needed.
+type envelope struct {
+	Payload     string      `json:"payload"` // base64
+	PayloadType string      `json:"payloadType"`
+	Signatures  []signature `json:"signatures"`
+}
+
+type signature struct {
+	KeyID string `json:"keyid"`
+	Sig   string `json:"sig"` // base64
+}
+
+// preAuth returns the signed bytes of a payload.
+func preAuth(as string, payload []byte) []byte {
+	return append(fmt.Appendf(nil, "DSSEv1 %d %s %d ", len(as), as, len(payload)), payload...)
+}
+
+// Seal returns a payload of a type as a signed DSSE envelope.
+func (s *Signer) Seal(as string, payload []byte) ([]byte, error) {
+	sig := base64.StdEncoding.EncodeToString(ed25519.Sign(s.key, preAuth(as, payload)))
+	return json.MarshalIndent(envelope{base64.StdEncoding.EncodeToString(payload), as, []signature{{s.id, sig}}}, "", "  ")
+}
+
+// Open returns the payload of a DSSE envelope of a type, and the identifier of the key. The envelope must
+// have a valid signature of one of the keys.
+func (k Keys) Open(as string, text []byte) (payload []byte, key string, err error) {
+	var e envelope
+	if err := json.Unmarshal(text, &e); err != nil {
+		return nil, "", fmt.Errorf("it is not a signed document: %w", err)
+	}
+	if e.PayloadType != as {
+		return nil, "", fmt.Errorf("it has the type %q, must be %q", e.PayloadType, as)
+	}
+	if payload, err = base64.StdEncoding.Strict().DecodeString(e.Payload); err != nil {
+		return nil, "", fmt.Errorf("payload: %w", err)
+	}
+	for _, s := range e.Signatures {
+		for _, known := range k {
+			if known.valid(preAuth(as, payload), s.Sig) {
+				return payload, known.id, nil
+			}
+		}
+	}
+	return nil, "", errors.New("it has no valid signature of the given keys: it was changed, or another key signed it")
+}
