@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) { os.Exit(fakes.Main(m, &library, &client)) }
 // and files are those of production. A simulated clock makes the result reproducible.
 type bench struct {
 	t     testing.TB
+	clock sync.Mutex // locked while now changes
 	now   gpu.Instant
 	world *simnode.Node
 	cfg   app.Config
@@ -87,7 +89,19 @@ func benchOf(t testing.TB, sc simnode.Scenario, engine bool, flags ...string) *b
 }
 
 func (b *bench) start() {
-	b.node = app.NewNode(b.cfg, func() gpu.Instant { return b.now }, slog.New(slog.DiscardHandler))
+	clock := func() gpu.Instant {
+		b.clock.Lock()
+		defer b.clock.Unlock()
+		return b.now
+	}
+	b.node = app.NewNode(b.cfg, clock, slog.New(slog.DiscardHandler))
+}
+
+// advance advances the clock.
+func (b *bench) advance(d time.Duration) {
+	b.clock.Lock()
+	defer b.clock.Unlock()
+	b.now.Wall, b.now.Boot = b.now.Wall.Add(d), b.now.Boot+d
 }
 
 func (b *bench) stop() {
@@ -121,34 +135,27 @@ func (b *bench) run(seconds int) {
 func (b *bench) step() {
 	b.t.Helper()
 	b.ticks++
-	b.now.Wall, b.now.Boot = b.now.Wall.Add(time.Second), b.now.Boot+time.Second
+	b.advance(time.Second)
 	if err := b.world.Step(b.now); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// awaitXID runs the source's event loop until an XID error arrives.
+// awaitXID runs the source's event loop until an XID error arrives. The clock is stopped meanwhile,
+// so the time of the error is fixed.
 func (b *bench) awaitXID() {
-	b.t.Helper()
-	b.await("an XID error", func(gpus []gpu.GPU) bool {
-		return slices.ContainsFunc(gpus, func(g gpu.GPU) bool { return g.Events.Count > 0 })
-	})
-}
-
-// await runs the source's event loop until the GPUs meet a condition. The clock is stopped meanwhile, so
-// the times of errors are fixed.
-func (b *bench) await(what string, met func([]gpu.GPU) bool) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- b.node.NVML.Run(ctx) }()
-	for ctx.Err() == nil && !met(b.node.Sampler.Latest().GPUs) {
+	arrived := func(g gpu.GPU) bool { return g.Events.Count > 0 }
+	for ctx.Err() == nil && !slices.ContainsFunc(b.node.Sampler.Latest().GPUs, arrived) {
 		<-time.After(10 * time.Millisecond)
 		b.node.Sampler.Tick(ctx)
 	}
 	if ctx.Err() != nil {
-		b.t.Errorf("not within 5 minutes: %s", what)
+		b.t.Error("no XID error within 5 minutes")
 	}
 	cancel()
 	if err := <-done; err != nil {

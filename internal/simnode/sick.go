@@ -56,7 +56,7 @@ func throttled() Scenario {
 	sc.Description = "4 H100 under the same load; from 1 to 17 min one is too hot, and the power brake slows another down"
 	slow := Span{From: time.Minute, Until: 17 * time.Minute}
 	sc.GPUs[2].Defects = append(during(slow, ClockReduction, 900), append(during(slow, Heat, 22), Defect{HardwareThermal, slow, step, int64(step) * 9 / 10})...)
-	sc.GPUs[3].Defects = append(during(slow, ClockReduction, 700), Defect{PowerBrake, slow, step, int64(step) * 7 / 10})
+	sc.GPUs[3].Defects = append(during(slow, ClockReduction, 800), Defect{PowerBrake, slow, step, int64(step) * 7 / 10})
 	return sc
 }
 
