@@ -224,6 +224,9 @@ var silent = map[string]string{
 	"health/Failed stages":                      "all stages work",
 	"health/Hours refused by the archive":       "no hour is refused",
 	"incident/GPUs beside them":                 "all GPUs are selected",
+	"incident/Spare rows and recovery":          "no board has memory errors",
+	"chassis/Spare rows and recovery":           "no board has memory errors",
+	"gpu-life/Spare rows and recovery":          "no board has memory errors",
 }
 
 // chance are the panels that may be empty at one moment: they must have a result at some time of

@@ -22,7 +22,7 @@ var housings = fill(`query_result(group by (chassis_serial) (gpuledger_gpu_info{
 
 func chassis() *dashboard.DashboardBuilder {
 	held := fill(`(STATES == 1) * on (cluster, node, UUID) group_left (holder) HOLDERS`, "STATES", states(housed), "HOLDERS", holders(inCluster))
-	return board(uidChassis, "gpuledger / Chassis", "The GPUs of one chassis by tray, with their holders.", "now-6h").
+	b := board(uidChassis, "gpuledger / Chassis", "The GPUs of one chassis by tray, with their holders.", "now-6h").
 		WithVariable(text("machine", "Machine", "").Hide(dashboard.VariableHideHideVariable)).
 		WithVariable(one("chassis_serial", "Chassis", housings).Regex(`/chassis_serial="([^"]+)"/`)).
 		WithPanel(number(words{"GPUs lost", "GPUs of the chassis that the driver lost.", "no GPU in this chassis"}, quarter, "short",
@@ -66,4 +66,5 @@ func chassis() *dashboard.DashboardBuilder {
 		WithPanel(lines(words{"GPUs present over time", "Present GPUs of each tray. A step down is a lost GPU or a removed board.", "no GPU in this chassis"}, half, "short",
 			fill(`sum by (node, tray_index) (gpuledger_gpu_present{cluster=~"$cluster"} * on (cluster, node, UUID) group_left (tray_index) HOUSED)`, "HOUSED", housed),
 			"{{node}} tray {{tray_index}}").Decimals(0))
+	return conditionPanels(b, inCluster, housed)
 }

@@ -78,7 +78,7 @@ func fleet() *dashboard.DashboardBuilder {
 		WithPanel(lines(words{"GPUs present and allocated", "GPUs present in each full hour, and the GPUs that pods and units held on average over it. A shared GPU counts by the share that is held.", noRules}, half, "short",
 			hourlyGPUs, "present").
 			WithTarget(over("B", fill(`HELD / 3600 <= GPUS or GPUS and HELD`, "GPUS", hourlyGPUs, "HELD", hourlyHeld), "allocated")).Interval("1h")).
-		WithPanel(rows(words{"Boards to return or inspect", "GPUs that the driver lost, or whose memory has no spare rows left.", "none"}, half, []column{
+		WithPanel(rows(words{"Boards to return or inspect", "GPUs that the driver lost, that have few or no spare rows left in a memory bank or too many errors of the SRAM, or for which the driver requires a recovery.", "none"}, half, []column{
 			{field: "cluster", title: "Cluster", width: 80},
 			{field: "node", title: "Node", link: toNode},
 			{field: "serial", title: "Board", link: toLife, width: 130},
@@ -86,7 +86,10 @@ func fleet() *dashboard.DashboardBuilder {
 			{field: "chassis_slot", title: "Slot", width: 50},
 			{field: "fault", title: "Fault", width: 115},
 		}, fill(`label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_present == 0), "fault", "lost", "", "")
-  or label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_row_remap_failure == 1), "fault", "no spare rows", "", "")`,
+  or label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_row_remap_failure == 1), "fault", "no spare rows", "", "")
+  or label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_sram_ecc_threshold_exceeded == 1), "fault", "SRAM errors", "", "")
+  or label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_memory_banks{spare_rows=~"low|none"} > 0), "fault", "few spare rows", "", "")
+  or label_replace(group by (LABELS) (gpuledger_gpu_info{cluster=~"$cluster", model=~"$model"} and on (cluster, node, UUID) gpuledger_gpu_recovery_action_info{action!="none"}), "fault", "recovery", "", "")`,
 			"LABELS", "cluster, node, UUID, serial, model, chassis_serial, chassis_slot")).SortBy(ascending("Node"))).
 		WithPanel(rows(words{"Failures by model", "GPUs of each model that had XID errors or were lost in the time range, or up to two hours before it.", noFailure}, half, []column{
 			{field: "model", title: "Model"},

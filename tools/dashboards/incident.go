@@ -27,7 +27,7 @@ func incident() *dashboard.DashboardBuilder {
 		WithVariable(variable("pod", "Pod", `label_values(gpuledger_container_gpu_info{cluster=~"$cluster", node=~"$node", namespace=~"$namespace"}, pod)`)).
 		WithVariable(variable("serial", "Serial number", `label_values(gpuledger_gpu_info{cluster=~"$cluster", node=~"$node"}, serial)`)).
 		WithVariable(variable("UUID", "GPU", `label_values(gpuledger_gpu_info{cluster=~"$cluster", node=~"$node", serial=~"$serial"}, UUID)`))
-	return incidentAround(incidentNow(b))
+	return conditionPanels(incidentAround(incidentNow(b)), onNode, picked)
 }
 
 // incidentNow adds the panels of the current state.

@@ -29,7 +29,7 @@ const (
 const noRecord = "never present in the time range, or no record"
 
 func gpuLife() *dashboard.DashboardBuilder {
-	return board(uidLife, "gpuledger / GPU life", "The history of one board: its places, its pods and units, and their energy.", "now-7d").
+	b := board(uidLife, "gpuledger / GPU life", "The history of one board: its places, its pods and units, and their energy.", "now-7d").
 		Link(commands("Commands", "gpuledger-archive where, history and report print the life of a board, also to attach to an RMA")).
 		WithVariable(one("serial", "Serial number", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial!=""}, serial)`)).
 		WithVariable(variable("UUID", "GPU", `label_values(gpuledger_placement_info{cluster=~"$cluster", serial="$serial"}, UUID)`)).
@@ -89,6 +89,7 @@ func gpuLife() *dashboard.DashboardBuilder {
 			WithTarget(over("B", fill(`clamp_min(sum(rate(BOARD[$__rate_interval])) - (sum(rate(ENERGY[$__rate_interval])) or vector(0)) - (sum(rate(UNITS[$__rate_interval])) or vector(0)), 0)`,
 				"BOARD", boardEnergy, "ENERGY", allocationEnergy+ofBoard, "UNITS", `gpuledger_unit_allocation_energy_joules_total`+ofBoard), "unattributed")).
 			WithTarget(over("C", fill(`sum by (manager, unit) (rate(ENERGY[$__rate_interval]))`, "ENERGY", unitEnergy), "{{manager}}/{{unit}}")))
+	return conditionPanels(b, inCluster, `gpuledger_gpu_info{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`)
 }
 
 // unitLabels identify a unit on a node.
