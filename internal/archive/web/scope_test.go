@@ -56,7 +56,7 @@ func owner(team string) table.Charge {
 	mark := "zq" + team
 	return table.Charge{
 		Namespace: "ns-" + team, Pod: mark + "-pod", PodUID: mark + "-uid", Team: "team-" + team, WorkloadKind: mark + "Kind", WorkloadName: mark + "-job", WorkloadUID: mark + "-wuid",
-		Queue: mark + "-queue", ClusterQueue: mark + "-cq",
+		Queue: mark + "-queue", ClusterQueue: mark + "-cq", Labels: "cost_center=" + mark + "-center",
 	}
 }
 
@@ -105,8 +105,8 @@ func drawn(t *testing.T, random *rand.Rand) (path string) {
 
 // guesses are values that a reader may try in any parameter.
 var guesses = []string{
-	"", "2026-10", "2026-10-01", "2026-10-01T05", "30d", "true", "team", "namespace", "workload", "pod", "unit", "user", "queue", "cluster_queue", "node", "serial", "cluster", "model", "reason",
-	"team,namespace,pod", "pod,unit,user,queue,cluster_queue,workload,node,serial", "reason,team", "east", "west", "focus", "focus-1.2", "impact-framework", "csv", "json", "markdown", "html", "text", "Europe/Berlin",
+	"", "2026-10", "2026-10-01", "2026-10-01T05", "30d", "true", "team", "namespace", "workload", "pod", "unit", "user", "queue", "cluster_queue", "label:cost-center", "node", "serial", "cluster", "model", "reason",
+	"team,namespace,pod", "pod,unit,user,queue,cluster_queue,label:cost-center,workload,node,serial", "reason,team", "east", "west", "focus", "focus-1.2", "impact-framework", "csv", "json", "markdown", "html", "text", "Europe/Berlin",
 	"165391", "1653910", "GPU-east-1", "east-n1", "CEeast-n0", "' or 1=1 --", "%", "*", "ns-", "..", "/etc/passwd",
 }
 
@@ -126,7 +126,7 @@ var (
 
 // valid are parameters of the pages that a reader of teams or namespaces may read.
 var valid = map[string][]string{
-	"by": guesses[6:21], "compare": {"true", "false"}, "of-cluster": {"east", "west"}, "tz": {"Europe/Berlin", "UTC"}, "o": {"csv", "json", "text", "markdown"},
+	"by": guesses[6:22], "compare": {"true", "false"}, "of-cluster": {"east", "west"}, "tz": {"Europe/Berlin", "UTC"}, "o": {"csv", "json", "text", "markdown"},
 	"from": {"2026-10-01", "2026-10-01T05"}, "since": {"40d"}, "month": {"2026-10"},
 }
 
