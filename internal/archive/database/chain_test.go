@@ -54,3 +54,14 @@ func TestSQLiteChain(t *testing.T) {
 		return sinktest.ChainPlace{Sink: d, Raw: rawSQLite{t, path, raw}, Read: func() chain.Source { return r }, Manipulations: 1000}
 	})
 }
+
+// TestSQLiteChainConcurrent checks a file that programs share.
+func TestSQLiteChainConcurrent(t *testing.T) {
+	path := t.TempDir() + "/archive.db"
+	sinktest.TestChainConcurrent(t, func() sinktest.Chained { return openSQLite(t, path) }, func() chain.Source {
+		r, err := database.SQLite.OpenReader(t.Context(), path, "")
+		check(t, err)
+		t.Cleanup(func() { check(t, r.Close()) })
+		return r
+	})
+}

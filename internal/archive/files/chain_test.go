@@ -70,3 +70,41 @@ func TestChain(t *testing.T) {
 		return sinktest.ChainPlace{Sink: open(t, dir), Raw: rawFolder{t, dir}, Read: read, Manipulations: 1000}
 	})
 }
+
+// TestChainBucket checks a bucket that programs share.
+func TestChainBucket(t *testing.T) {
+	s := newS3(t)
+	sinktest.TestChainConcurrent(t, func() sinktest.Chained { return s.open(t) }, func() chain.Source {
+		r, err := files.OpenBucket(t.Context(), s.config(), "--books")
+		check(t, err)
+		return r
+	})
+}
+
+// TestChainFiles checks that a chain continues in another file, and that a missing file is found.
+func TestChainFiles(t *testing.T) {
+	dir, keys := t.TempDir(), t.TempDir()
+	s := open(t, dir)
+	s.SignWith(sinktest.KeyFiles(t, filepath.Join(keys, "key.pem"), filepath.Join(keys, "public.pem")))
+	for n := range 260 {
+		check(t, s.Replace(t.Context(), hour(noon, int64(n+1))))
+	}
+	verify := func() chain.Report {
+		r, err := files.OpenReader(t.Context(), dir)
+		check(t, err)
+		reports, err := chain.Check{}.Verify(t.Context(), r)
+		check(t, err)
+		return reports[0]
+	}
+	if r := verify(); r.Head.Sequence != 260 || len(r.Problems) > 0 {
+		t.Errorf("%d entries, problems %v", r.Head.Sequence, r.Problems)
+	}
+	first := filepath.Join(dir, "chain", "cluster=east%2F1", "chain-0000000001.csv")
+	if _, err := os.Stat(filepath.Join(filepath.Dir(first), "chain-0000000257.csv")); err != nil {
+		t.Error(err)
+	}
+	check(t, os.Remove(first))
+	if r := verify(); len(r.Problems) == 0 {
+		t.Error("a missing file is not found")
+	}
+}

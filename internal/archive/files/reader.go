@@ -134,8 +134,8 @@ func (r *Reader) Read(ctx context.Context, of File, columns []string, each func(
 	return nil
 }
 
-// cache is a bucket with a cache of its list and of the manifest's files, which every question
-// reads again.
+// cache is a bucket with a cache of the list and the content of the manifest's files, which every
+// question reads again.
 type cache struct {
 	storage
 	place  string
@@ -144,6 +144,9 @@ type cache struct {
 }
 
 func (c *cache) list(ctx context.Context, of listing, each func(info)) error {
+	if of != (listing{table.Hours.Name, true}) {
+		return c.storage.list(ctx, of, each)
+	}
 	if c.listed == nil {
 		if err := c.storage.list(ctx, of, func(found info) { c.listed = append(c.listed, found) }); err != nil {
 			return fmt.Errorf("list %s: %w", c.place, err)

@@ -94,20 +94,26 @@ func TestChain(t *testing.T, open func(t *testing.T) ChainPlace) {
 	c.manipulate()
 }
 
+// replace files an hour with random charges.
+func (c *chainTest) replace(h *history, cluster string, start time.Time, change func(*table.Hour)) *table.Hour {
+	c.Helper()
+	hour := h.hour(cluster, start)
+	if change != nil {
+		change(hour)
+	}
+	hour.Join() // sorts the rows, as in every hour that is filed
+	hour.Digest = table.Digest(hour)
+	check(c.T, c.Sink.Replace(c.Context(), hour))
+	return hour
+}
+
 // file files hours in all ways, and verifies after each step.
 func (c *chainTest) file() {
 	t, s := c.T, c.Sink
 	h := &history{c.random, make(statement)}
 	january, march := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	replace := func(cluster string, start time.Time, change func(*table.Hour)) *table.Hour {
-		hour := h.hour(cluster, start)
-		if change != nil {
-			change(hour)
-		}
-		hour.Join() // sorts the rows, as in every hour that is filed
-		hour.Digest = table.Digest(hour)
-		check(t, s.Replace(t.Context(), hour))
-		return hour
+		return c.replace(h, cluster, start, change)
 	}
 	for _, cluster := range []string{Cluster, "west"} {
 		replace(cluster, january, nil)
@@ -146,6 +152,12 @@ func (c *chainTest) file() {
 		replace(cluster, march.Add(48*time.Hour), nil)
 		c.verifies("an hour after the rename")
 	}
+	c.read()
+}
+
+// read reads the rows, and publishes checkpoints.
+func (c *chainTest) read() {
+	t := c.T
 	c.rows = make(map[string][][]string)
 	for _, of := range chainTables {
 		if c.rows[of.Name] = c.Raw.Rows(of); len(c.rows[of.Name]) == 0 {
@@ -518,4 +530,46 @@ func values(t *testing.T, of table.Table, row []string) []any {
 // String describes a place in a failed test.
 func (p place) String() string {
 	return fmt.Sprintf("%s %s", p.cluster, strings.TrimSuffix(p.hour, ":00:00.000Z"))
+}
+
+// TestChainConcurrent checks that programs that file hours of a cluster at the same time do not fork its
+// chain. open opens the same sink again for each program.
+func TestChainConcurrent(t *testing.T, open func() Chained, read func() chain.Source) {
+	dir := t.TempDir()
+	public := filepath.Join(dir, "public.pem")
+	signer := KeyFiles(t, filepath.Join(dir, "key.pem"), public)
+	keys, err := chain.ReadKeys(public)
+	check(t, err)
+	const programs, filings = 3, 8
+	failed := make(chan error)
+	for n := range programs {
+		s := open()
+		s.SignWith(signer)
+		go func() {
+			var err error
+			for i := 0; err == nil && i < filings; i++ { // other programs file the same hours with other charges
+				h := Hour(Noon.Add(time.Duration(i%4)*25*time.Hour), int64(n*filings+i+1))
+				err = s.Replace(t.Context(), h)
+			}
+			failed <- err
+		}()
+	}
+	for range programs {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	reports, err := chain.Check{Keys: keys}.Verify(t.Context(), read())
+	check(t, err)
+	for _, r := range reports {
+		if r.Head.Sequence < programs*filings || r.Hours != 4 {
+			t.Errorf("%d entries of %d hours", r.Head.Sequence, r.Hours)
+		}
+		for _, p := range r.Problems {
+			t.Error(p)
+		}
+	}
+	if len(reports) != 1 {
+		t.Errorf("%d reports", len(reports))
+	}
 }

@@ -73,7 +73,7 @@ func TestChain(t *testing.T) {
 				r, err := dialects[kind.name].OpenReader(t.Context(), url, "")
 				check(t, err)
 				t.Cleanup(func() { check(t, r.Close()) })
-				return sinktest.ChainPlace{Sink: sink.(sinktest.Chained), Raw: rawDatabase{t, kind.name, db}, Read: func() chain.Source { return r }, Manipulations: 1000}
+				return sinktest.ChainPlace{Sink: sink.(sinktest.Chained), Raw: rawDatabase{t, kind.name, db}, Read: func() chain.Source { return r }, Manipulations: 100}
 			})
 		})
 	}

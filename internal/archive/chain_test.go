@@ -1,0 +1,65 @@
+package archive
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/archive/chain"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+)
+
+// TestPublish checks that an archive signs its hours and publishes checkpoints, that they reveal a chain that
+// another program with the same key replaced, and that an archive without the key files no more hours.
+func TestPublish(t *testing.T) {
+	keys := t.TempDir()
+	key, public, published := filepath.Join(keys, "key.pem"), filepath.Join(keys, "public.pem"), filepath.Join(keys, "published.jsonl")
+	sinktest.KeyFiles(t, key, public)
+	simulate(t, func(w *world) {
+		sink, dir := w.folder("one")
+		_, stop := w.start([]string{"--chain.key=" + key, "--chain.publish=file://" + published}, sink)
+		w.until(7, 30)
+		stop()
+		all, err := chain.Published(w.Context(), "file://"+published, "one")
+		if err != nil {
+			w.Fatal(err)
+		}
+		valid, err := chain.ReadKeys(public)
+		if err != nil {
+			w.Fatal(err)
+		}
+		verify := func(dir string) (problems []chain.Problem) {
+			r, err := files.OpenReader(w.Context(), dir)
+			if err != nil {
+				w.Fatal(err)
+			}
+			reports, err := chain.Check{Keys: valid, Published: all}.Verify(w.Context(), r)
+			if err != nil {
+				w.Fatal(err)
+			}
+			for _, r := range reports {
+				if r.Head.Sequence != 7 || r.Signed != 7 || r.Hours != 7 {
+					w.Errorf("cluster %s has %d entries of %d hours, %d signed", r.Cluster, r.Head.Sequence, r.Hours, r.Signed)
+				}
+				problems = append(problems, r.Problems...)
+			}
+			return problems
+		}
+		if problems := verify(dir); len(problems) > 0 || len(all) < 6 {
+			w.Errorf("%d checkpoints, problems %v", len(all), problems)
+		}
+		other, otherDir := w.folder("other")
+		_, stop = w.start([]string{"--chain.key=" + key}, other)
+		w.until(7, 40)
+		stop()
+		if problems := verify(otherDir); len(problems) == 0 {
+			w.Error("a replaced chain is not found")
+		}
+		_, stop = w.start(nil, sink)
+		w.until(8, 30)
+		stop()
+		if n := len(w.filed(dir, "east")); n != 7 || w.log.logged("set --chain.key") == 0 {
+			w.Errorf("%d hours are filed after the key was removed:\n%s", n, w.log)
+		}
+	})
+}
