@@ -3,6 +3,8 @@
 package archive_test
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,16 +26,24 @@ func (r rawDatabase) Rows(of table.Table) [][]string { return appended(r.T, r.db
 func (r rawDatabase) Replace(of table.Table, rows [][]string) {
 	r.Helper()
 	r.db.rows(r.T, "delete from "+of.Name)
+	names := strings.Join(of.Names(), ", ")
+	numbered := r.kind == "MariaDB" && slices.ContainsFunc(table.Chained, func(t table.Table) bool { return t.Name == of.Name })
+	if numbered {
+		names += ", n" // numbers the rows of an hour
+	}
 	var all []string
-	for _, row := range rows {
+	for n, row := range rows {
 		values := make([]string, len(row))
 		for i, text := range row {
 			values[i] = r.literal(of.Columns[i].Type, text)
 		}
+		if numbered {
+			values = append(values, strconv.Itoa(n))
+		}
 		all = append(all, "("+strings.Join(values, ", ")+")")
 	}
 	if len(all) > 0 {
-		r.db.rows(r.T, "insert into "+of.Name+" ("+strings.Join(of.Names(), ", ")+") values "+strings.Join(all, ", "))
+		r.db.rows(r.T, "insert into "+of.Name+" ("+names+") values "+strings.Join(all, ", "))
 	}
 }
 

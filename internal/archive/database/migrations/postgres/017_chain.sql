@@ -16,7 +16,7 @@ create table if not exists chain (
 );
 create index if not exists chain_hour on chain (cluster, hour);
 
--- The roles that may read and insert charges may also read and extend the chain. No role may delete from it.
+-- The roles that may read and insert charges may also read and extend the chain.
 do $$ declare granted record; begin
   for granted in
     select grantee, privilege_type from information_schema.table_privileges
