@@ -116,10 +116,10 @@ var labelCatalogue = []metric.Label{
 	{Name: "direction", Help: "Direction, seen from the GPU.", Values: []string{"transmitted", "received"}, Complete: true},
 	{Name: "link_state", Help: "State of NVLink links.", Values: []string{"inactive", "active", "sleep", "traffic_disabled"}, Complete: true},
 	{
-		Name: "clock_limit", Help: "Why the clocks are lower than they could be. Only `software_thermal`, `hardware_thermal` and `power_brake` are faults of the environment.",
+		Name: "clock_limit", Help: "Why the clocks are lower than they could be. AMD GPUs have `power_cap` (PPT), `prochot`, `socket_thermal`, `regulator_thermal` and `memory_thermal`. Only heat, `prochot` and `power_brake` are faults of the environment.",
 		Values: []string{
 			"power_cap", "sync_boost", "board_limit", "low_utilization", "reliability", "software_thermal",
-			"hardware_thermal", "power_brake",
+			"hardware_thermal", "power_brake", "prochot", "socket_thermal", "regulator_thermal", "memory_thermal",
 		}, Complete: true,
 	},
 	{Name: "power_limit", Help: "Which power limit: `enforced` is the one now in force.", Values: []string{"max", "default", "enforced"}, Complete: true},

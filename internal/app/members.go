@@ -18,7 +18,7 @@ import (
 func (c *Config) members(library *nvml.Source, machine host.Host, now gpu.Clock, log *slog.Logger) []source.Member {
 	nvidia := source.Member{Stage: stage.Driver, Source: library}
 	other := source.Member{Stage: stage.AMDGPU, Source: amd.New(amd.Config{
-		Sys: c.SysFS, Proc: c.ProcFS, Clients: c.AMDClients, CallTimeout: c.CallTimeout, Now: now, Log: log,
+		Sys: c.SysFS, Proc: c.ProcFS, Clients: c.AMDClients, Health: c.Collector.Health, CallTimeout: c.CallTimeout, Now: now, Log: log,
 	})}
 	switch c.Source {
 	case sourceNVML:

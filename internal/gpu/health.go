@@ -48,7 +48,8 @@ type HealthInfo struct {
 	Labels  []string
 	// Help ends without the source.
 	Help string
-	// Source is the NVML function, or field of nvmlDeviceGetFieldValues, that is read.
+	// Source is the NVML function, or field of nvmlDeviceGetFieldValues, that is read. The files of
+	// AMD's driver are in docs/amd.md.
 	Source string
 }
 
@@ -124,7 +125,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	ClockLimitedTime: {
 		Name: "clock_limited_seconds_total", Unit: "seconds", Counter: true, Labels: []string{"clock_limit"}, Source: "fields 74, 76 to 79 and 269 to 271",
-		Help: "Time for which a reason limited the GPU's clocks since the driver was loaded. Reasons overlap.",
+		Help: "Time for which a reason limited the GPU's clocks, since the driver was loaded or, on AMD GPUs, since the exporter started. Reasons overlap.",
 	},
 	MemoryTemperature: {
 		Name: "memory_temperature_celsius", Unit: "celsius", Source: "field 82",

@@ -94,7 +94,9 @@ func (g *GPU) amdIdentity(position int) map[string]string {
 		"hwmon/hwmon0/freq2_label":    "mclk",
 		"hwmon/hwmon0/power1_label":   "PPT",
 		"hwmon/hwmon0/power1_cap":     microwatts(g.Limit),
-		"hwmon/hwmon0/power1_cap_max": microwatts(g.MaxLimit),
+		"hwmon/hwmon0/power1_cap_max": microwatts(g.MaxLimit), "hwmon/hwmon0/power1_cap_default": microwatts(g.MaxLimit),
+		"current_link_width": "16", "max_link_width": "16", "pcie_replay_count": "0", "ras/gpu_vram_bad_pages": "",
+		"current_link_speed": g.AMD.linkSpeed(), "max_link_speed": g.AMD.linkSpeed(),
 	}
 	if g.AMD.Hive != "" {
 		maps.Copy(files, map[string]string{
@@ -108,6 +110,14 @@ func (g *GPU) amdIdentity(position int) map[string]string {
 		})
 	}
 	return files
+}
+
+// linkSpeed returns the speed of the PCIe link: generation 5 on an MI300, else 4.
+func (a *AMD) linkSpeed() string {
+	if a.Metrics == "1.3" {
+		return "16.0 GT/s PCIe"
+	}
+	return "32.0 GT/s PCIe"
 }
 
 func microwatts(watts int) string { return strconv.Itoa(watts * 1e6) }

@@ -64,8 +64,11 @@ func metrics17(w *world, b *board) blob {
 	m.u16(12, b.busy)       // average_gfx_activity
 	m.u16(14, b.busy/3)
 	m.u64(24, accumulator(b.counter()))
-	m.u64(32, uint64(w.elapsed().Nanoseconds()))   // system_clock_counter
-	m.u32(40, int64(w.elapsed()/metricsPeriod))    // accumulation_counter
+	m.u64(32, uint64(w.elapsed().Nanoseconds())) // system_clock_counter
+	m.u32(40, int64(w.elapsed()/metricsPeriod))  // accumulation_counter
+	for residency := range 5 {
+		m.u32(44+4*residency, 0) // prochot_residency_acc to hbm_thm_residency_acc: clocks are not limited
+	}
 	m.u32(76, b.activitySum())                     // gfx_activity_acc
 	const partitions, stride, busy = 344, 232, 104 // xcp_stats, gfx_busy_acc in it
 	dies := b.AMD.Dies / b.partCount()

@@ -27,6 +27,7 @@ var ofDevice = []string{
 	"current_compute_partition", "available_compute_partition", "current_memory_partition",
 	"gpu_metrics", xcpFile, "gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total",
 	"hwmon/hwmon*/name", "hwmon/hwmon*/power1_*", "hwmon/hwmon*/temp*", "hwmon/hwmon*/freq*", "ras/*_err_count",
+	"ras/gpu_vram_bad_pages", "current_link_*", "max_link_*", "pcie_replay_count",
 	"xgmi_hive_info/xgmi_hive_id",
 }
 

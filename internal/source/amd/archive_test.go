@@ -24,7 +24,7 @@ import (
 // extract returns the tree of an archive.
 func extract(t *testing.T, archive io.Reader) *tree {
 	t.Helper()
-	d := &tree{t: t, root: t.TempDir()}
+	d := &tree{t: t, root: t.TempDir(), health: true}
 	for r := tar.NewReader(archive); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -57,6 +57,7 @@ const hive = "6566135270000634472"
 // machine returns a tree with a GPU in eight partitions and a whole one, and processes.
 func machine(t *testing.T) *tree {
 	d := one(t)
+	d.health = true
 	d.divide("CPX", 8)
 	d.addCard(9, bus2, id2)
 	d.write(metrics2, string(mi300(99, 300)))
@@ -71,6 +72,9 @@ func machine(t *testing.T) *tree {
 		d.write(folder(bus)+"/hwmon/hwmon3/temp2_label", "junction\n")
 		d.write(folder(bus)+"/hwmon/hwmon3/temp2_input", "48000\n")
 		d.write(folder(bus)+"/xgmi_hive_info/xgmi_hive_id", hive+"\n")
+		for name, content := range healthFiles {
+			d.write(folder(bus)+"/"+name, content)
+		}
 		d.write(folder(bus)+"/ras/umc_err_count", fmt.Sprintf("ue: 0\nce: %d\nde: 0\n", i))
 	}
 	d.write("sys/class/kfd/kfd/topology/nodes/9/properties", "location_id 7168\ndomain 0\ndrm_render_minor 136\nnum_xcc 8\nhive_id "+hive+"\nunique_id 6493716418264924188\n")

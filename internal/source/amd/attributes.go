@@ -21,6 +21,7 @@ const (
 	idActivity    = 4
 	idEnergy      = 7
 	idSamples     = 9
+	idLimits      = 10 // the first of five residencies
 	idActivitySum = 20
 	idClock       = 33
 	idMemoryClock = 37
@@ -49,6 +50,9 @@ func decodeAttributes(file []byte) (metrics, error) {
 	places := map[int]*value{
 		idHotspot: &m.hotspot, idPower: &m.power, idActivity: &m.activity, idEnergy: &m.energy,
 		idSamples: &m.samples, idActivitySum: &m.activitySum, idClock: &m.clock, idMemoryClock: &m.memory,
+	}
+	for i := range m.limits {
+		places[idLimits+i] = &m.limits[i]
 	}
 	err := eachAttribute(file, func(a attribute, at int) {
 		if v := places[a.id]; v != nil && !a.signed() {

@@ -1,6 +1,7 @@
 package amd
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -16,15 +17,31 @@ const maxFile = 64 << 10
 var errTooLong = errors.New("file is too long")
 
 // readFile returns the content of a file.
-func readFile(path ...string) ([]byte, error) {
+func readFile(path ...string) ([]byte, error) { return readUpTo(maxFile, path...) }
+
+// readUpTo returns the content of a file of a limited length.
+func readUpTo(limit int, path ...string) ([]byte, error) {
 	f, err := os.Open(filepath.Join(path...))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(content) > maxFile {
-		err = fmt.Errorf("read %s: %w", f.Name(), errTooLong)
+	content, err := readAll(f, limit)
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", f.Name(), err)
+	}
+	return content, err
+}
+
+// page is the smallest size of a page. The kernel returns at most a page of a file of sysfs at once.
+const page = 4 << 10
+
+// readAll reads a page or more at once: the driver returns whole lines of gpu_vram_bad_pages, and none, as at its end, if the
+// buffer has no room for a line.
+func readAll(r io.Reader, limit int) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(bufio.NewReaderSize(r, page), int64(limit)+1))
+	if err == nil && len(content) > limit {
+		err = errTooLong
 	}
 	return content, err
 }

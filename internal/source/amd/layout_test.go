@@ -58,7 +58,7 @@ func TestLayouts(t *testing.T) {
 	program.WriteString(definitions + "int main(void) {\n")
 	show := func(format, content int, of, fields, parts string) {
 		fmt.Fprintf(&program, "printf(\"%d %d %%zu\", sizeof(struct %s));\n", format, content, of)
-		for f := range strings.FieldsSeq("edge hotspot power activity energy activitySum samples clock memClock") {
+		for f := range strings.FieldsSeq("edge hotspot power activity energy activitySum samples clock memClock prochot ppt thermal vr hbm") {
 			switch {
 			case !strings.Contains(" "+fields+" ", " "+f+" "):
 				program.WriteString("printf(\" 0 0\");\n")
@@ -81,10 +81,11 @@ func TestLayouts(t *testing.T) {
 	show(1, 3, "v1_3", discrete, "")
 	show(1, 4, "v1_4", module, "")
 	show(1, 5, "v1_5", module, "")
-	show(1, 6, "v1_6_early", module+" samples", "")
-	show(1, 6, "v1_6", module+" samples", "xcp")
-	show(1, 7, "v1_7", module+" samples", "xcp_1")
-	show(1, 8, "v1_8", module+" samples", "xcp_2")
+	const counted = module + " samples prochot ppt thermal vr hbm"
+	show(1, 6, "v1_6_early", counted, "")
+	show(1, 6, "v1_6", counted, "xcp")
+	show(1, 7, "v1_7", counted, "xcp_1")
+	show(1, 8, "v1_8", counted, "xcp_2")
 	program.WriteString("return 0; }\n")
 
 	got := map[revision]layout{{1, 0, 80}: layouts[revision{1, 0, 80}]} // of old GPUs, without a definition here
@@ -92,7 +93,7 @@ func TestLayouts(t *testing.T) {
 		var rev revision
 		var l layout
 		values := []any{&rev.format, &rev.content, &rev.size}
-		for _, f := range []*field{&l.edge, &l.hotspot, &l.power, &l.activity, &l.energy, &l.activitySum, &l.samples, &l.clock, &l.memClock} {
+		for _, f := range []*field{&l.edge, &l.hotspot, &l.power, &l.activity, &l.energy, &l.activitySum, &l.samples, &l.clock, &l.memClock, &l.limits[0], &l.limits[1], &l.limits[2], &l.limits[3], &l.limits[4]} {
 			values = append(values, &f.at, &f.width)
 		}
 		if _, err := fmt.Sscan(line.Text(), append(values, &l.partitions, &l.stride, &l.busy)...); err != nil {

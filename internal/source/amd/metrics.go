@@ -12,13 +12,14 @@ import (
 
 // metrics contains the values of one gpu_metrics file. Each value may be missing.
 type metrics struct {
-	edge, hotspot value // °C
-	power         value // W
-	activity      value // % of time with busy compute units, averaged by the firmware
-	energy        value // 2⁻¹⁶ J since the driver was loaded
-	activitySum   value // sum of activity over all samples of the firmware, 32 bits, wraps
-	samples       value // number of these samples, 32 bits, wraps
-	clock, memory value // MHz
+	edge, hotspot value            // °C
+	power         value            // W
+	activity      value            // % of time with busy compute units, averaged by the firmware
+	energy        value            // 2⁻¹⁶ J since the driver was loaded
+	activitySum   value            // sum of activity over all samples of the firmware, 32 bits, wraps
+	samples       value            // number of these samples, 32 bits, wraps
+	clock, memory value            // MHz
+	limits        [numLimits]value // residencies of clock limits, in cycles of the firmware like samples
 	// busy contains a sum like activitySum, but of 64 bits, for each partition and compute die
 	// (XCC).
 	busy [maxPartitions]busySums
@@ -32,7 +33,9 @@ type value struct {
 
 const (
 	maxPartitions = 8
-	maxXCC        = 8
+	// numLimits is the number of residencies: prochot, ppt, socket, voltage regulator, HBM.
+	numLimits = 5
+	maxXCC    = 8
 )
 
 // A field is a number in a layout. The zero field is missing.
@@ -41,6 +44,7 @@ type field struct{ at, width int }
 // A layout contains the places of the values in one revision of gpu_metrics.
 type layout struct {
 	edge, hotspot, power, activity, energy, activitySum, samples, clock, memClock field
+	limits                                                                        [numLimits]field
 	// partitions is the place of the first partition, stride the distance to the next, and busy the
 	// place of the sums within each. A stride of 0 means none.
 	partitions, stride, busy int
@@ -72,19 +76,19 @@ var layouts = map[revision]layout{
 		activitySum: u32(120), clock: u16(312), memClock: u16(352),
 	},
 	{1, 6, 384}: { // of early drivers
-		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(88), samples: u32(104),
+		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(88), samples: u32(104), limits: limitsAt(108),
 		activitySum: u32(144), clock: u16(336), memClock: u16(376),
 	},
 	{1, 6, 1664}: {
-		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(16), samples: u32(32),
+		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(16), samples: u32(32), limits: limitsAt(36),
 		activitySum: u32(68), clock: u16(264), memClock: u16(304), partitions: 312, stride: 168, busy: 104,
 	},
 	{1, 7, 2208}: {
-		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24), samples: u32(40),
+		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24), samples: u32(40), limits: limitsAt(44),
 		activitySum: u32(76), clock: u16(296), memClock: u16(336), partitions: 344, stride: 232, busy: 104,
 	},
 	{1, 8, 3872}: {
-		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24), samples: u32(40),
+		hotspot: u16(4), power: u16(10), activity: u16(12), energy: u64(24), samples: u32(40), limits: limitsAt(44),
 		activitySum: u32(76), clock: u16(296), memClock: u16(336), partitions: 344, stride: 440, busy: 120,
 	},
 }
@@ -92,6 +96,14 @@ var layouts = map[revision]layout{
 func u16(at int) field { return field{at, 2} }
 func u32(at int) field { return field{at, 4} }
 func u64(at int) field { return field{at, 8} }
+
+// limitsAt returns the fields of residencies, which follow each other.
+func limitsAt(at int) (limits [numLimits]field) {
+	for i := range limits {
+		limits[i] = u32(at + 4*i)
+	}
+	return limits
+}
 
 // discrete is the layout that revisions 1.1 to 1.3 begin with.
 var discrete = layout{
@@ -129,6 +141,9 @@ func (l *layout) decode(file []byte) metrics {
 		edge: l.edge.read(file), hotspot: l.hotspot.read(file), power: l.power.read(file),
 		activity: l.activity.read(file), energy: l.energy.read(file), activitySum: l.activitySum.read(file),
 		samples: l.samples.read(file), clock: l.clock.read(file), memory: l.memClock.read(file),
+	}
+	for i, f := range l.limits {
+		m.limits[i] = f.read(file)
 	}
 	if l.stride > 0 {
 		for p := range m.busy {

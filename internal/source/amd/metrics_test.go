@@ -98,27 +98,28 @@ var goldens = map[string]struct {
 		metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), activitySum: is(870_000), clock: is(2100), memory: is(1300)},
 	},
 	"1.6 of early drivers": {
-		build(1, 6, 384, append([]place{{16, 8, 5}, {88, 8, 1 << 45}, {96, 8, 99}, {104, 4, 10_000}, {144, 4, 870_000}, {336, 2, 2100}, {376, 2, 1300}}, board...)...),
-		metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), activitySum: is(870_000), clock: is(2100), memory: is(1300)},
+		build(1, 6, 384, append([]place{{16, 8, 5}, {88, 8, 1 << 45}, {96, 8, 99}, {104, 4, 10_000}, {108, 4, 11}, {112, 4, 12}, {116, 4, 13}, {120, 4, 14}, {124, 4, 15}, {144, 4, 870_000}, {336, 2, 2100}, {376, 2, 1300}}, board...)...),
+		metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), limits: limited, activitySum: is(870_000), clock: is(2100), memory: is(1300)},
 	},
 	"1.6": {
-		build(1, 6, 1664, append([]place{{16, 8, 1 << 45}, {24, 8, 99}, {32, 4, 10_000}, {68, 4, 870_000}, {264, 2, 2100}, {304, 2, 1300}, {312 + 104, 8, 44}, {312 + 168 + 104 + 8, 8, 45}}, board...)...),
-		partitioned(metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), activitySum: is(870_000), clock: is(2100), memory: is(1300)}),
+		build(1, 6, 1664, append([]place{{16, 8, 1 << 45}, {24, 8, 99}, {32, 4, 10_000}, {36, 4, 11}, {40, 4, 12}, {44, 4, 13}, {48, 4, 14}, {52, 4, 15}, {68, 4, 870_000}, {264, 2, 2100}, {304, 2, 1300}, {312 + 104, 8, 44}, {312 + 168 + 104 + 8, 8, 45}}, board...)...),
+		partitioned(metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), limits: limited, activitySum: is(870_000), clock: is(2100), memory: is(1300)}),
 	},
 	"1.7": {
-		build(1, 7, 2208, append([]place{{16, 8, 5300}, {24, 8, 1 << 45}, {32, 8, 99}, {40, 4, 10_000}, {76, 4, 870_000}, {296, 2, 2100}, {336, 2, 1300}, {344 + 104, 8, 44}, {344 + 232 + 104 + 8, 8, 45}}, board...)...),
-		partitioned(metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), activitySum: is(870_000), clock: is(2100), memory: is(1300)}),
+		build(1, 7, 2208, append([]place{{16, 8, 5300}, {24, 8, 1 << 45}, {32, 8, 99}, {40, 4, 10_000}, {44, 4, 11}, {48, 4, 12}, {52, 4, 13}, {56, 4, 14}, {60, 4, 15}, {76, 4, 870_000}, {296, 2, 2100}, {336, 2, 1300}, {344 + 104, 8, 44}, {344 + 232 + 104 + 8, 8, 45}}, board...)...),
+		partitioned(metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), limits: limited, activitySum: is(870_000), clock: is(2100), memory: is(1300)}),
 	},
 	"1.8": {
-		build(1, 8, 3872, append([]place{{16, 8, 5300}, {24, 8, 1 << 45}, {32, 8, 99}, {40, 4, 10_000}, {76, 4, 870_000}, {296, 2, 2100}, {336, 2, 1300}, {344 + 120, 8, 44}, {344 + 440 + 120 + 8, 8, 45}}, board...)...),
-		partitioned(metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), activitySum: is(870_000), clock: is(2100), memory: is(1300)}),
+		build(1, 8, 3872, append([]place{{16, 8, 5300}, {24, 8, 1 << 45}, {32, 8, 99}, {40, 4, 10_000}, {44, 4, 11}, {48, 4, 12}, {52, 4, 13}, {56, 4, 14}, {60, 4, 15}, {76, 4, 870_000}, {296, 2, 2100}, {336, 2, 1300}, {344 + 120, 8, 44}, {344 + 440 + 120 + 8, 8, 45}}, board...)...),
+		partitioned(metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), limits: limited, activitySum: is(870_000), clock: is(2100), memory: is(1300)}),
 	},
 	"1.9": {
 		attributes(attributeValue{2, 0, []uint64{61}}, attributeValue{2, 1, []uint64{55}}, attributeValue{2, 3, []uint64{713}},
 			attributeValue{2, 4, []uint64{87}}, attributeValue{6, 7, []uint64{1 << 45}}, attributeValue{4, 9, []uint64{10_000}},
+			attributeValue{4, 10, []uint64{11}}, attributeValue{4, 11, []uint64{12}}, attributeValue{4, 12, []uint64{13}}, attributeValue{6, 13, []uint64{14}}, attributeValue{6, 14, []uint64{15}},
 			attributeValue{4, 20, []uint64{870_000}}, attributeValue{2, 33, []uint64{2100, 2101, 2102, 2103, 2104, 2105, 2106, 2107}},
 			attributeValue{2, 37, []uint64{1300}}, attributeValue{6, 43, []uint64{1, 2, 3, 4, 5, 6, 7, 8}}),
-		metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), activitySum: is(870_000), clock: is(2100), memory: is(1300)},
+		metrics{hotspot: is(61), power: is(713), activity: is(87), energy: is(1 << 45), samples: is(10_000), limits: limited, activitySum: is(870_000), clock: is(2100), memory: is(1300)},
 	},
 	"nothing reported":           {build(1, 7, 2208), metrics{}},
 	"energy withdrawn":           {build(1, 3, 120, place{22, 2, 290}, place{24, 8, math.MaxUint32}), metrics{power: is(290)}},
@@ -130,6 +131,9 @@ var goldens = map[string]struct {
 	"1.9, no attribute":          {attributes(), metrics{}},
 	"1.9, an attribute of bytes": {attributes(attributeValue{0, 0, []uint64{61}}), metrics{hotspot: is(61)}},
 }
+
+// limited are the residencies of the boards that have them. Early drivers write 32 bits in revision 1.9, later ones 64.
+var limited = [numLimits]value{is(11), is(12), is(13), is(14), is(15)}
 
 var (
 	discreteBoard = []place{
@@ -191,7 +195,7 @@ func TestEveryRevision(t *testing.T) {
 		if _, ok := goldens[fmt.Sprintf("%d.%d", rev.format, rev.content)]; !ok {
 			t.Errorf("revision %v has no golden blob", rev)
 		}
-		for _, f := range []field{l.edge, l.hotspot, l.power, l.activity, l.energy, l.activitySum, l.samples, l.clock, l.memClock} {
+		for _, f := range []field{l.edge, l.hotspot, l.power, l.activity, l.energy, l.activitySum, l.samples, l.clock, l.memClock, l.limits[0], l.limits[4]} {
 			if f.at+f.width > rev.size || f.width > 0 && (f.at < headerSize || f.at%f.width != 0) {
 				t.Errorf("revision %v has field %v in %d bytes", rev, f, rev.size)
 			}

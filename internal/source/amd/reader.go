@@ -35,6 +35,9 @@ type reader struct {
 	// counts.
 	ras    []gpu.RASErrors
 	errors map[rasKey]*errorCount
+	// health contains the values of the last identification, replaced and never changed.
+	health  []gpu.HealthValue
+	limited limitMeter
 	// logged contains the problems that were logged for the GPU.
 	logged map[string]bool
 }
@@ -48,20 +51,22 @@ const identityAge = 10 * time.Second
 func (r *reader) look() look {
 	now := r.cfg.Now().Boot
 	l := look{reader: r, began: now}
-	if r.device.UUID == "" || now >= r.again {
+	due := r.device.UUID == "" || now >= r.again
+	if due {
 		if l.err = r.identify(); l.err != nil && r.device.UUID == "" {
 			return l
 		}
-		r.ras = r.readRAS()
+		r.ras, r.health = r.readRAS(), nil
 		r.again = now + identityAge
 	}
-	l.reading, l.err = r.read()
+	l.reading, l.err = r.read(due && r.cfg.Health)
 	l.device = r.device
 	return l
 }
 
-// read returns one reading, or an error if neither gpu_metrics nor hwmon could be read.
-func (r *reader) read() (*gpu.Reading, error) {
+// read returns one reading, or an error if neither gpu_metrics nor hwmon could be read. It reads the health again if
+// that is due.
+func (r *reader) read(health bool) (*gpu.Reading, error) {
 	out := &gpu.Reading{UUID: r.device.UUID, RASErrors: r.ras}
 	began := r.cfg.Now()
 	m, metricsErr := r.readMetrics()
@@ -71,6 +76,10 @@ func (r *reader) read() (*gpu.Reading, error) {
 	if metricsErr != nil && hwmonErr != nil {
 		return nil, fmt.Errorf("GPU cannot be read: %w", errors.Join(metricsErr, hwmonErr))
 	}
+	if health {
+		r.health = r.readHealth(m, out.At)
+	}
+	out.Health = r.health
 	r.readGauges(out, m, h)
 	r.readEnergy(out, m, metricsErr == nil || errors.Is(metricsErr, errUnknown))
 	r.device.Partitions = partitioning(readText(r.card.folder, "current_compute_partition"), r.card.address, r.nodes, r.platforms)
@@ -176,7 +185,7 @@ func (r *reader) identify() error {
 		return fmt.Errorf("identify GPU: unique_id is %q", uuid)
 	}
 	if old := r.former; old != nil && old.device.UUID == uuid {
-		r.meter, r.last, r.device, r.errors = old.meter, old.last, old.device, old.errors
+		r.meter, r.last, r.device, r.errors, r.limited = old.meter, old.last, old.device, old.errors, old.limited
 	}
 	r.former = nil
 	if r.device.UUID != "" && r.device.UUID != uuid { // another GPU is at the address

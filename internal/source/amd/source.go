@@ -22,6 +22,8 @@ type Config struct {
 	Sys, Proc string
 	// Clients makes the source read DRM clients, which are unknown to amdkfd.
 	Clients bool
+	// Health enables [gpu.Reading.Health].
+	Health bool
 	// CallTimeout is the time for which a Read waits for late GPUs. It must be positive.
 	CallTimeout time.Duration
 	// Now is called from several goroutines.

@@ -1,0 +1,42 @@
+package amd
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+)
+
+// badPages returns a file as the kernel does for each read of gpu_vram_bad_pages (Linux, amdgpu_ras_sysfs_badpages_read and
+// kernfs_file_read_iter): at most a page, and only whole lines with room for one byte more.
+type badPages struct {
+	t    *testing.T
+	left string
+}
+
+func (b *badPages) Read(buffer []byte) (int, error) {
+	if len(buffer) < page {
+		b.t.Errorf("a read of %d bytes, want a page at least", len(buffer))
+	}
+	lines := (min(len(buffer), page) - 1) / line
+	n := copy(buffer, b.left[:min(lines*line, len(b.left))])
+	b.left = b.left[n:]
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// line is the length of a line.
+const line = len("0xabcdabcd : 0x12345678 : R\n")
+
+// TestBadPagesInParts reads files of up to three pages of memory.
+func TestBadPagesInParts(t *testing.T) {
+	for lines := range 3*page/line + 1 {
+		content := strings.Repeat("0x000a0002 : 0x00001000 : R\n", lines)
+		got, err := readAll(&badPages{t, content}, maxBadPages)
+		if err != nil || !bytes.Equal(got, []byte(content)) {
+			t.Errorf("%d lines: %d read, error %v", lines, len(got)/line, err)
+		}
+	}
+}

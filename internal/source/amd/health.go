@@ -1,0 +1,205 @@
+package amd
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// readHealth reads the values that [gpu.HealthInfos] and the driver share. A value that the GPU does not report is
+// absent.
+func (r *reader) readHealth(m metrics, at gpu.Instant) []gpu.HealthValue {
+	var h healthValues
+	r.addMemoryErrors(&h)
+	r.addRetiredPages(&h)
+	r.addPCIe(&h)
+	r.limited.add(m, at)
+	r.limited.values(&h)
+	h.add(gpu.MemoryTemperature, r.labelled("temp", "mem").below(maxMillidegrees), 1e3)
+	h.add(gpu.PowerLimits, r.sensor("power1_cap_max").below(maxMicrowatts), 1e6, "max")
+	h.add(gpu.PowerLimits, r.sensor("power1_cap_default").below(maxMicrowatts), 1e6, "default")
+	h.add(gpu.PowerLimits, r.sensor("power1_cap").below(maxMicrowatts), 1e6, "enforced")
+	return h
+}
+
+// maxMillidegrees is above the temperature of any sensor, and maxMicrowatts above any power limit.
+const (
+	maxMillidegrees = 200_000
+	maxMicrowatts   = 1e11
+)
+
+// below returns the value if it is below a limit.
+func (v value) below(limit uint64) value { return value{v.n, v.ok && v.n < limit} }
+
+type healthValues []gpu.HealthValue
+
+// add adds a value, divided by the number of its units in a base unit, if it is known.
+func (h *healthValues) add(metric gpu.HealthMetric, v value, units float64, labels ...string) {
+	if v.ok {
+		*h = append(*h, gpu.HealthValue{Metric: metric, Labels: labels, Value: float64(v.n) / units})
+	}
+}
+
+// memoryOf contains the kind of memory by the block that counts its errors (Linux, amdgpu_ras.h). Other blocks are
+// links, buses and processors.
+var memoryOf = map[string]string{
+	"umc": "dram",
+	"gfx": "sram", "sdma": "sram", "mmhub": "sram", "athub": "sram", "hdp": "sram", "vcn": "sram", "jpeg": "sram",
+}
+
+// addMemoryErrors adds the sums of the blocks' errors. A sum is absent while a count that was known before is unknown,
+// because it would fall.
+func (r *reader) addMemoryErrors(h *healthValues) {
+	counts := make(map[rasKey]uint64, len(r.ras))
+	for _, e := range r.ras {
+		counts[rasKey{e.Block, e.Type}] = e.Count
+	}
+	for _, memory := range []string{"dram", "sram"} {
+		for _, kind := range []gpu.RASType{gpu.RASCorrectable, gpu.RASUncorrectable} {
+			sum, blocks, complete := uint64(0), 0, true
+			for key := range r.errors {
+				if memoryOf[key.block] != memory || key.kind != kind {
+					continue
+				}
+				n, known := counts[key]
+				sum, blocks, complete = sum+n, blocks+1, complete && known
+			}
+			h.add(gpu.ECCErrors, value{sum, complete && blocks > 0}, 1, memory, string(kind))
+		}
+	}
+}
+
+// maxBadPages is the largest list of pages that is read, in bytes. A line has 28.
+const maxBadPages = 1 << 20
+
+// addRetiredPages adds the pages that the driver no longer uses, after uncorrectable errors.
+func (r *reader) addRetiredPages(h *healthValues) {
+	path := filepath.Join(r.card.folder, "ras", "gpu_vram_bad_pages")
+	if !exists(path) {
+		return
+	}
+	content, err := readUpTo(maxBadPages, path)
+	retired, pending := uint64(0), uint64(0)
+	if err == nil {
+		retired, pending, err = parseBadPages(string(content))
+	}
+	if err != nil {
+		r.logOnce("retired pages are unknown", err)
+		return
+	}
+	h.add(gpu.RetiredPages, value{retired, true}, 1, "uncorrectable")
+	h.add(gpu.RetiredPagesPending, value{min(pending, 1), true}, 1)
+}
+
+// parseBadPages counts the lines of gpu_vram_bad_pages, such as "0x00000001 : 0x00001000 : R": number of the page, its
+// size, and R for a reserved page, P for a pending page or F for a page that could not be reserved (Linux, amdgpu_ras.c).
+func parseBadPages(content string) (retired, pending uint64, err error) {
+	if content = strings.TrimSpace(content); content == "" {
+		return 0, 0, nil
+	}
+	for line := range strings.Lines(content) {
+		fields := strings.Split(strings.TrimSpace(line), " : ")
+		switch {
+		case len(fields) != 3 || !isHex(fields[0]) || !isHex(fields[1]):
+			return 0, 0, fmt.Errorf("parse gpu_vram_bad_pages: malformed line %q", strings.TrimSpace(line[:min(len(line), 64)]))
+		case fields[2] == "R":
+			retired++
+		case fields[2] == "P" || fields[2] == "F":
+			pending++
+		default:
+			return 0, 0, fmt.Errorf("parse gpu_vram_bad_pages: unknown flag %q", fields[2][:min(len(fields[2]), 64)])
+		}
+	}
+	return retired, pending, nil
+}
+
+func isHex(text string) bool {
+	digits, prefixed := strings.CutPrefix(text, "0x")
+	_, err := strconv.ParseUint(digits, 16, 64)
+	return prefixed && err == nil
+}
+
+// addPCIe adds the link of the PCI device. Its maximum depends on the GPU and on the port above it. The replays are the
+// sum of NAKs in both directions.
+func (r *reader) addPCIe(h *healthValues) {
+	device, port := r.card.folder, ""
+	if path, err := filepath.EvalSymlinks(device); err == nil {
+		port = filepath.Dir(path)
+	}
+	h.add(gpu.PCIeLinkWidth, linkWidth(device, "current_link_width"), 1)
+	h.add(gpu.PCIeLinkWidthMax, lower(linkWidth(device, "max_link_width"), linkWidth(port, "max_link_width")), 1)
+	h.add(gpu.PCIeLinkGeneration, linkGeneration(device, "current_link_speed"), 1)
+	h.add(gpu.PCIeLinkGenerationMax, lower(linkGeneration(device, "max_link_speed"), linkGeneration(port, "max_link_speed")), 1)
+	h.add(gpu.PCIeErrors, r.number("pcie_replay_count").below(1<<63), 1, "replay")
+}
+
+// linkWidth reads a number of lanes. The file contains 0 or 63 while the link is down, and 255 if the width is unknown
+// (Linux, pci-sysfs.c).
+func linkWidth(folder, name string) value {
+	n, err := readNumber(folder, name)
+	return value{n, err == nil && n > 0 && n <= maxLanes}
+}
+
+// linkGeneration reads a speed, which is "Unknown" while the link is down.
+func linkGeneration(folder, name string) value {
+	g := generations[strings.TrimSuffix(readText(folder, name), " PCIe")]
+	return value{g, g > 0}
+}
+
+// lower returns the lower of two values; the first if the second is unknown.
+func lower(a, b value) value {
+	if a.ok && b.ok {
+		a.n = min(a.n, b.n)
+	}
+	return a
+}
+
+// maxLanes is the largest width of a PCIe link.
+const maxLanes = 32
+
+// generations contains the generation of PCIe by its speed (Linux, pci_speed_string). Older kernels write whole numbers
+// without a decimal.
+var generations = map[string]uint64{
+	"2.5 GT/s": 1, "5.0 GT/s": 2, "5 GT/s": 2, "8.0 GT/s": 3, "8 GT/s": 3, "16.0 GT/s": 4, "16 GT/s": 4,
+	"32.0 GT/s": 5, "32 GT/s": 5, "64.0 GT/s": 6,
+}
+
+// clockLimits contains the label of each residency in gpu_metrics, in their order.
+var clockLimits = [numLimits]string{"prochot", "power_cap", "socket_thermal", "regulator_thermal", "memory_thermal"}
+
+// A limitMeter measures the time for which a reason limited the clocks. The firmware counts cycles of its own, of
+// unknown length: the time is their share of all cycles between two readings. It begins with the first reading.
+type limitMeter [numLimits]struct {
+	cycles, all  uint64 // of the last reading
+	at           gpu.Instant
+	seconds      float64
+	begun, known bool
+}
+
+// add adds the time since the last reading, unless a count fell or grew more than all cycles.
+func (x *limitMeter) add(m metrics, at gpu.Instant) {
+	for i := range x {
+		l, cycles := &x[i], m.limits[i]
+		if l.known = cycles.ok && m.samples.ok; !l.known {
+			continue
+		}
+		if l.begun && cycles.n >= l.cycles && m.samples.n > l.all {
+			if share := float64(cycles.n-l.cycles) / float64(m.samples.n-l.all); share <= 1 {
+				l.seconds += share * at.Sub(l.at).Seconds()
+			}
+		}
+		l.cycles, l.all, l.at, l.begun = cycles.n, m.samples.n, at, true
+	}
+}
+
+// values adds the times that the last reading reported.
+func (x *limitMeter) values(h *healthValues) {
+	for i := range x {
+		if x[i].known {
+			*h = append(*h, gpu.HealthValue{Metric: gpu.ClockLimitedTime, Labels: []string{clockLimits[i]}, Value: x[i].seconds})
+		}
+	}
+}
