@@ -1,0 +1,4 @@
+package app
+
+// NewHandler serves the pages of a snapshot.
+var NewHandler = newHandler

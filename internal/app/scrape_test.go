@@ -1,0 +1,74 @@
+package app_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/app"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/health"
+	"github.com/gpuledger/gpuledger/internal/inventory"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/internal/status"
+)
+
+// TestScrapesCallNoDriver requests each page, and checks in the driver's own log that no function was called. The fields of
+// /gpu/metrics are from NVML, with profiling.
+func TestScrapesCallNoDriver(t *testing.T) {
+	sc, err := simnode.Lookup("dgx-h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := benchOf(t, sc, false, "--collector.profiling")
+	handler := app.NewHandler(b.node.Sampler.Latest, func() gpu.Instant { return b.now }, b.cfg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "test"}), slog.New(slog.DiscardHandler))
+	scrape := func(path string) string {
+		t.Helper()
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: status %d: %s", path, w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	b.run(25)
+	calls := b.driverCalls()
+	fields := scrape(collector.FieldsPath)
+	for _, name := range []string{"DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_PCIE_TX_BYTES"} {
+		if n := strings.Count(fields, "\n"+name+"{"); n == 0 {
+			t.Errorf("%s has no series", name)
+		}
+	}
+	b.step() // the GPUs change, and are not read
+	if again := scrape(collector.FieldsPath); again != fields {
+		t.Error("the page changed without a new reading")
+	}
+	for _, path := range []string{"/", collector.MainPage.Path(), collector.RecordPage.Path(), health.Path, status.Path, inventory.Path} {
+		scrape(path)
+	}
+	if made := b.driverCalls()[len(calls):]; len(made) > 0 {
+		t.Errorf("calls during the scrapes:\n%s", made)
+	}
+	b.run(1)
+	if len(b.driverCalls()) == len(calls) || scrape(collector.FieldsPath) == fields {
+		t.Error("a tick made no call, or did not change the page: this test cannot fail")
+	}
+}
+
+// driverCalls returns the log of the driver's calls.
+func (b *bench) driverCalls() []byte {
+	b.t.Helper()
+	log, err := os.ReadFile(filepath.Join(b.world.Dir(), "driver", "calls.tsv"))
+	if err != nil || !bytes.HasSuffix(log, []byte("\n")) {
+		b.t.Fatalf("log of %d bytes, error %v", len(log), err)
+	}
+	return log
+}
