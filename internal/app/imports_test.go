@@ -51,7 +51,7 @@ var never = []struct {
 		[]string{"internal/simnode", "internal/gpu/gputest", "test", "docs", "dashboards"},
 		"is part of a release, which must not contain simulations",
 	},
-	{[]string{"internal/archive"}, allBut("internal/archive", "internal/cli", "internal/event", "internal/health", "internal/labelvalue", "internal/metric", "internal/serve"), "reads stores and receives events only"},
+	{[]string{"internal/archive"}, allBut("internal/archive", "internal/cli", "internal/event", "internal/health", "internal/labelvalue", "internal/metric", "internal/serve", "internal/style"), "reads stores and receives events only"},
 	{[]string{"internal/doctor"}, allBut("internal/doctor", "internal/labelvalue"), "reads a cluster through kubectl only"},
 	{[]string{"internal", "podmapper", "collector", "test"}, []string{"cmd"}, "is not a program"},
 	{[]string{"internal/simnode"}, allBut("internal/gpu", "internal/simnode"), "simulates the driver, the kubelet and the kernel"},
