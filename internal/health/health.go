@@ -95,7 +95,7 @@ func newGPU(s *gpu.Snapshot, g *gpu.GPU) GPU {
 		UUID: labelvalue.Valid(g.UUID), Serial: identity(g.Serial), BoardPartNumber: identity(g.BoardPartNumber),
 		Model: identity(g.Model), PCIBusID: labelvalue.Valid(g.PCIBusID), ChassisSerial: identity(g.Platform.ChassisSerial),
 		ChassisSlot: g.Platform.Slot, TrayIndex: g.Platform.Tray, ModuleID: g.Platform.ModuleID, Present: g.Present,
-		Evidence: ofGPU(g, len(s.Drivers) > 0 && !g.LastReading.IsZero() && s.At.Wall.Sub(g.LastReading) > silence),
+		Evidence: ofGPU(g, len(s.Drivers) > 0 && !g.LastReading.IsZero() && s.At.Wall.Sub(g.LastReading) > silence, downLinks(s, g)),
 	}
 	out.Advice = worst(out.Evidence)
 	if !g.ReportsEvents {
@@ -141,9 +141,9 @@ func ofNode(s *gpu.Snapshot, now gpu.Instant) []Evidence {
 }
 
 // ofGPU returns the findings about a GPU, worst first. A GPU is silent if it was not read while the
-// driver responds.
-func ofGPU(g *gpu.GPU, silent bool) []Evidence {
-	found := slices.Concat(conditions(g, silent), losses(&g.Events, g.Present))
+// driver responds. Findings from the comparison with other GPUs are added.
+func ofGPU(g *gpu.GPU, silent bool, compared []Evidence) []Evidence {
+	found := slices.Concat(conditions(g, silent), compared, losses(&g.Events, g.Present))
 	for _, r := range Rules {
 		if r.XID != 0 && !g.Events.Last[r.XID].IsZero() {
 			found = append(found, r.event(&g.Events))
@@ -194,6 +194,7 @@ func readConditions(r *gpu.Reading) (found []Evidence) {
 	if exceeded := value(r, gpu.SRAMThresholdExceeded); exceeded != nil && *exceeded > 0 {
 		add(sramThreshold, "")
 	}
+	found = append(found, counted(r)...)
 	width, most := value(r, gpu.PCIeLinkWidth), value(r, gpu.PCIeLinkWidthMax)
 	if width != nil && most != nil && *width < *most {
 		add(pcieNarrow, fmt.Sprintf("x%.0f of x%.0f", *width, *most))

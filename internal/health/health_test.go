@@ -103,6 +103,22 @@ func TestFindings(t *testing.T) {
 			reports(g, gpu.PCIeLinkWidth, 16)
 			reports(g, gpu.PCIeLinkWidthMax, 16)
 		}, health.OK, nil, false},
+		"memory errors":     {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.ECCErrors, 2, "sram", "uncorrectable") }, health.Reset, []string{"memory_uncorrectable"}, false},
+		"no memory errors":  {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.ECCErrors, 0, "dram", "uncorrectable") }, health.OK, nil, false},
+		"corrected errors":  {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.ECCErrors, 9, "dram", "correctable") }, health.OK, nil, false},
+		"few spare rows":    {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.MemoryBanks, 1, "low") }, health.Watch, []string{"spare_rows_low"}, false},
+		"some spare rows":   {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.MemoryBanks, 1, "partial") }, health.OK, nil, false},
+		"replays":           {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.NVLinkErrors, 1, "replay") }, health.Watch, []string{"nvlink_errors"}, false},
+		"CRC errors":        {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.NVLinkErrors, 1, "crc_flit") }, health.OK, nil, false},
+		"links down, alone": {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.NVLinkLinks, 18, "inactive") }, health.OK, nil, false},
+		"links down": {func(s *gpu.Snapshot, g *gpu.GPU) {
+			other := newGPU(1)
+			reports(&other, gpu.NVLinkLinks, 18, "active")
+			reports(g, gpu.NVLinkLinks, 16, "active")
+			reports(g, gpu.NVLinkLinks, 2, "inactive")
+			s.GPUs, s.PCIGPUs, s.DriverGPUs = append(s.GPUs, other), new(2), new(2)
+			s.GPUs[0] = *g
+		}, health.Watch, []string{"nvlink_down"}, false},
 		"unknown maximum":    {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.PCIeLinkWidth, 1) }, health.OK, nil, false},
 		"no recovery":        {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "none" }, health.OK, nil, false},
 		"recovery by reset":  {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "reset" }, health.Reset, []string{"recovery_reset"}, false},
@@ -200,6 +216,6 @@ func TestRules(t *testing.T) {
 }
 
 // reports adds a value to the reading of a GPU.
-func reports(g *gpu.GPU, m gpu.HealthMetric, value float64) {
-	g.Reading.Health = append(g.Reading.Health, gpu.HealthValue{Metric: m, Value: value})
+func reports(g *gpu.GPU, m gpu.HealthMetric, value float64, labels ...string) {
+	g.Reading.Health = append(g.Reading.Health, gpu.HealthValue{Metric: m, Labels: labels, Value: value})
 }

@@ -60,6 +60,10 @@ const (
 	rowRemapPending   = "row_remap_pending"
 	sramThreshold     = "sram_threshold"
 	pcieNarrow        = "pcie_narrow"
+	memoryErrors      = "memory_uncorrectable"
+	spareRowsLow      = "spare_rows_low"
+	linksDown         = "nvlink_down"
+	linkErrors        = "nvlink_errors"
 	fabricFailed      = "fabric_failed"
 	fabricIncomplete  = "fabric_not_completed"
 	fabricProblem     = "fabric_problem"
@@ -101,6 +105,10 @@ var Rules = []Rule{
 	{Code: rowRemapPending, Advice: Reset, Meaning: "a row remap is pending until the next reset", Source: memory, Alert: "GPULedgerRowRemapPending"},
 	{Code: sramThreshold, Advice: Return, Meaning: "the SRAM has more errors than the vendor's field diagnostic allows", Source: header, Alert: "GPULedgerSRAMErrors"},
 	{Code: pcieNarrow, Advice: Watch, Meaning: "the PCIe link has fewer lanes than GPU and machine support: seat the board again", Source: guidelines, Alert: "GPULedgerLinkNarrow"},
+	{Code: memoryErrors, Advice: Reset, Meaning: "uncorrectable memory errors since the driver was loaded", Source: memory, Alert: "GPULedgerMemoryErrors"},
+	{Code: spareRowsLow, Advice: Watch, Meaning: "a memory bank has few or no spare rows left: plan the board's return", Source: memory, Alert: "GPULedgerSpareRowsLow"},
+	{Code: linksDown, Advice: Watch, Meaning: "more NVLink links are inactive than on another GPU of the node", Source: header, Alert: "GPULedgerLinkDown"},
+	{Code: linkErrors, Advice: Watch, Meaning: "NVLink links were replayed or recovered since the driver was loaded", Source: header, Alert: "GPULedgerLinkErrors"},
 	{Code: recoveryReset, Advice: Reset, Meaning: "the driver requires a reset of the GPU or a reboot", Source: header},
 	{Code: recoveryOther, Advice: Watch, Meaning: "the driver requires another recovery, such as to drain peer-to-peer jobs", Source: header},
 	{Code: rasUncorrectable, Advice: Reset, Meaning: "uncorrectable errors since the driver was loaded", Source: amdgpu, Alert: "GPULedgerRASErrors"},

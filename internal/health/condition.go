@@ -1,0 +1,62 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// counts are the counts of errors and banks that lead to a finding if they are not 0, by the value of a label.
+var counts = []struct {
+	metric gpu.HealthMetric
+	code   string
+	label  int // position of the label in the metric's labels
+	values []string
+}{
+	{gpu.ECCErrors, memoryErrors, 1, []string{"uncorrectable"}},
+	{gpu.MemoryBanks, spareRowsLow, 0, []string{"low", "none"}},
+	{gpu.NVLinkErrors, linkErrors, 0, []string{"replay", "recovery", "recovery_failed"}},
+}
+
+// counted returns the findings from counts in a reading. The labels are the detail.
+func counted(r *gpu.Reading) (found []Evidence) {
+	for _, c := range counts {
+		for _, v := range r.Health {
+			if v.Metric == c.metric && v.Value > 0 && slices.Contains(c.values, v.Labels[c.label]) {
+				found = append(found, condition(c.code, fmt.Sprintf("%.0f %s", v.Value, v.Labels[0])))
+			}
+		}
+	}
+	return found
+}
+
+// inactive returns the number of inactive NVLink links of a GPU, -1 if it reports no links.
+func inactive(g *gpu.GPU) int {
+	if g.Reading == nil {
+		return -1
+	}
+	n := -1
+	for _, v := range g.Reading.Health {
+		if v.Metric != gpu.NVLinkLinks {
+			continue
+		}
+		n = max(n, 0)
+		if v.Labels[0] == "inactive" {
+			n = int(v.Value)
+		}
+	}
+	return n
+}
+
+// downLinks returns the finding of a GPU with more inactive links than another GPU of the node. Links
+// that the machine does not connect are inactive on all of them.
+func downLinks(s *gpu.Snapshot, g *gpu.GPU) []Evidence {
+	n := inactive(g)
+	for i := range s.GPUs {
+		if other := inactive(&s.GPUs[i]); n > 0 && g.Present && other >= 0 && other < n {
+			return []Evidence{condition(linksDown, fmt.Sprintf("%d inactive", n))}
+		}
+	}
+	return nil
+}
