@@ -190,6 +190,7 @@ demo: exporter archive simnode ## run four simulated nodes with the books of a m
 page-check: build ## look at the page in a browser and draw it into bin/page; needs npm and chromium, takes some minutes
 	@npm --prefix tools/page-check ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@node tools/page-check/check.mjs bin/page bin/simnode
+	@go test -tags e2e -count=1 -run=TestBrowser -v ./internal/archive/web
 
 .PHONY: test
 test: needs ## run the deterministic tests; needs no GPU and no cluster

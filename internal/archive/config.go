@@ -227,6 +227,7 @@ func (c *Config) locate(fs *flag.FlagSet) (err error) {
 	}
 	c.unset = true
 	switch {
+	case c.ServeOnly && c.Web.Settings != "": // which names the books
 	case c.Run:
 		directory, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // systemd may set several
 		c.SQLite = filepath.Join(directory, "gpuledger.db")

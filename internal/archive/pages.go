@@ -36,6 +36,9 @@ func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, erro
 	for _, p := range readable(c) {
 		libraries = append(libraries, &ask.Library{Open: p.Books, Label: p.Label, Config: c.Web.Settings, Now: time.Now})
 	}
+	if len(libraries) == 0 {
+		libraries = []*ask.Library{{Config: c.Web.Settings, Now: time.Now}}
+	}
 	site, err := web.New(c.Web, libraries, func() map[string]string { return c.Serve.Web().Users }, log)
 	if err != nil {
 		return nil, err

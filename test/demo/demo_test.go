@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,6 +46,9 @@ func TestDemo(t *testing.T) {
 	})
 	t.Run("seam", func(t *testing.T) {
 		d.seam(t)
+	})
+	t.Run("pages", func(t *testing.T) {
+		d.readPages(t)
 	})
 	t.Run("questions", func(t *testing.T) {
 		d.questions(t)
@@ -178,6 +183,31 @@ func (d *demo) questions(t *testing.T) {
 			t.Errorf("%s: the answer has no row:\n%s", cmd, text)
 		case strings.Contains(settling.ReplaceAllString(text, ""), "incomplete") || strings.Contains(text, "no full hour"):
 			t.Errorf("%s: the answer is not complete:\n%s", cmd, text)
+		}
+	}
+}
+
+// readPages checks that the web pages have rows.
+func (d *demo) readPages(t *testing.T) {
+	board, err := d.nodes[2].Simulated()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"statement", "board/" + board.GPUs[2].Serial} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.pages+"/"+page, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil || response.StatusCode != http.StatusOK || strings.Count(string(text), "<tr>") < 4 {
+			t.Errorf("%s: status %d, error %v\n%s", page, response.StatusCode, err, text)
 		}
 	}
 }

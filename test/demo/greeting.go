@@ -18,7 +18,12 @@ func (d *demo) greet(w io.Writer) {
   Prometheus with the record since the start of last month, rules and alerts: http://%[1]s/alerts
   It is a data source for Grafana and dashboards/*.json.
 
-Questions (docs/ask.md has more):
+Questions as web pages (docs/web.md):
+
+  statement of last month        http://%[6]s/statement
+  the life of a board            http://%[6]s/board/%[4]s
+
+Questions on the command line (docs/ask.md has more):
 
   export GPULEDGER_CONFIG=%[2]s
   who owes what for last month
@@ -49,5 +54,5 @@ The archive files the last two days in CSV and Parquet:
 
 Ctrl-C ends everything.
 
-`, d.listen, d.config, d.move, serial, d.archive)
+`, d.listen, d.config, d.move, serial, d.archive, d.pages)
 }

@@ -46,6 +46,7 @@ type demo struct {
 
 	archive string // folder
 	config  string // file of gpuledger-archive
+	pages   string // address of the web pages
 }
 
 // run starts everything, and waits for an interrupt or the end of a node.
@@ -133,7 +134,22 @@ func (d *demo) startArchive(ctx context.Context, store, address string) error {
 	if err != nil {
 		return err
 	}
-	return p.Ready(ctx, "http://"+address+"/metrics")
+	if err := p.Ready(ctx, "http://"+address+"/metrics"); err != nil {
+		return err
+	}
+	return d.servePages(ctx)
+}
+
+// servePages starts the web pages about the books of Prometheus, which begin with the last month.
+func (d *demo) servePages(ctx context.Context) (err error) {
+	if d.pages, err = program.FreeAddress(); err != nil {
+		return err
+	}
+	p, err := d.fleet.Start("pages", filepath.Join(d.programs.Bin, "gpuledger-archive"), "serve", "--web.pages.config="+d.config, "--web.listen-address="+d.pages)
+	if err != nil {
+		return err
+	}
+	return p.Ready(ctx, "http://"+d.pages+"/metrics")
 }
 
 // moveBoard moves a board from the first node to the second, and prints it.

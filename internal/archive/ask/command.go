@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
@@ -203,13 +204,7 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 	}
 	progress, hide := t.slowProgress()
 	defer hide()
-	if c.samples {
-		if o.StoreRead == "rules" && o.Books == "" && !o.Prove {
-			return errRules
-		}
-		o.StoreRead = "samples"
-	}
-	source, err := o.open(ctx, progress)
+	source, err := c.open(ctx, o, progress)
 	if err != nil {
 		return err
 	}
@@ -230,6 +225,17 @@ func (c *command) run(ctx context.Context, o *options, t Terminal, now time.Time
 		return errFailed
 	}
 	return nil
+}
+
+// open opens the books of a question.
+func (c *command) open(ctx context.Context, o *options, progress func(string)) (books.Source, error) {
+	if c.samples {
+		if o.StoreRead == "rules" && o.Books == "" && !o.Prove {
+			return nil, errRules
+		}
+		o.StoreRead = "samples"
+	}
+	return o.open(ctx, progress)
 }
 
 // reply answers a question.

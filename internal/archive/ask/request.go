@@ -28,7 +28,7 @@ type Request struct {
 
 // Library answers the requests of pages from the books of a server.
 type Library struct {
-	// Open opens the books, Label is their flag in notices.
+	// Open opens the books, Label is their flag in notices. If Open is nil, Config names the books.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
 	// Config is the file with values of flags, as in --config of a question. It may be empty.
@@ -72,13 +72,21 @@ func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err erro
 	if err := r.Scope.allows(c, o); err != nil {
 		return nil, err
 	}
-	o.Books = l.Label
-	source, err := l.Open(ctx)
+	source, err := l.open(ctx, c, o)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
 	return c.reply(ctx, &question{options: *o, source: newReader(r.Scope.limit(source)), now: l.Now().UTC(), progress: func(string) {}})
+}
+
+// open opens the books for a question.
+func (l *Library) open(ctx context.Context, c *command, o *options) (books.Source, error) {
+	if l.Open == nil {
+		return c.open(ctx, o, func(string) {})
+	}
+	o.Books = l.Label
+	return l.Open(ctx)
 }
 
 // request returns the options of a request.

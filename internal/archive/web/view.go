@@ -28,6 +28,7 @@ var siteCSS string
 
 var site = template.Must(template.New("site").Funcs(template.FuncMap{
 	"printable": labelvalue.Printable,
+	"number":    isNumber,
 	"known":     slices.Contains[[]string],
 	"dict":      func(root string, s section) any { return rooted{root, s} },
 }).Parse(siteHTML))
@@ -209,11 +210,15 @@ func newSection(title string, a print.Answer, of print.Style) section {
 	for _, row := range rows {
 		var cells []cellText
 		for i, text := range row {
-			cells = append(cells, cellText{text, address(columns[i].Name, text), columns[i].Kind != print.Text && columns[i].Kind != print.Time && columns[i].Kind != print.Flag})
+			cells = append(cells, cellText{text, address(columns[i].Name, text), isNumber(columns[i])})
 		}
 		s.Rows = append(s.Rows, cells)
 	}
 	return s
+}
+
+func isNumber(c print.Column) bool {
+	return c.Kind != print.Text && c.Kind != print.Time && c.Kind != print.Flag
 }
 
 // complete returns whether the answer is complete, empty for an answer without this column.
