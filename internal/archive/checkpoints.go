@@ -10,7 +10,7 @@ import (
 // later checkpoint covers the earlier ones, so what fails is published with the next round.
 func (f *filer) publish(ctx context.Context) {
 	c, ok := f.sink.(chained)
-	if !ok || f.signer == nil {
+	if !ok || f.signer == nil || ctx.Err() != nil {
 		return
 	}
 	for cluster := range f.linked {

@@ -96,7 +96,10 @@ func (q *question) heads(ctx context.Context) (all []head, err error) {
 		return nil, nil // a store
 	}
 	parts, err := source.Chains(ctx)
-	if err != nil || len(parts) == 0 {
+	if errors.Is(err, books.ErrNoChain) || err == nil && len(parts) == 0 {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	clusters, err := parts[0].Source.Filled(ctx)

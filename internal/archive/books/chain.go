@@ -2,10 +2,14 @@ package books
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
+
+// ErrNoChain means that an earlier version filed a database.
+var ErrNoChain = errors.New("it was filed by an earlier version, without a chain: start gpuledger-archive run or once of this version")
 
 // Chained is a source with a chain of its hours.
 type Chained interface {
@@ -23,7 +27,7 @@ type ChainedPart struct {
 // Chains implements [Chained].
 func (d *database) Chains(context.Context) ([]ChainedPart, error) {
 	if !d.known["chain.sequence"] {
-		return nil, fmt.Errorf("%s was filed by an earlier version, without a chain: start gpuledger-archive run or once of this version", d.name)
+		return nil, fmt.Errorf("%s: %w", d.name, ErrNoChain)
 	}
 	return []ChainedPart{{d.name, d.Reader}}, nil
 }

@@ -25,6 +25,8 @@ type Dialect struct {
 	schema string
 	// parameter returns the n-th parameter of a statement, from 1.
 	parameter func(n int) string
+	// maxValues is the maximum number of values in an insert statement.
+	maxValues int
 	// skip inserts rows, and skips rows with an existing key.
 	skip insertion
 	// numbered is set if the key of rows contains a number, because names are too long for an

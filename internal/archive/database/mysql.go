@@ -30,11 +30,12 @@ var MySQL = &Dialect{
 	value:     asIs[any],
 	// "Insert ignore" also cuts texts that are too long, but texts of events are never too long.
 	// "On duplicate key update" would require the right to update.
-	skip:     insertion{into: "insert ignore into"},
-	numbered: true,
-	columns:  "select table_name, column_name from information_schema.columns where table_schema = database()",
-	lock:     lockMySQL,
-	unlock:   unlockMySQL,
+	skip:      insertion{into: "insert ignore into"},
+	numbered:  true,
+	maxValues: 32_000, // of 65,535
+	columns:   "select table_name, column_name from information_schema.columns where table_schema = database()",
+	lock:      lockMySQL,
+	unlock:    unlockMySQL,
 	rejects: func(err error) bool {
 		of, ok := errors.AsType[*mysql.MySQLError](err)
 		return ok && (permanent.SQLState(string(of.SQLState[:])) || of.Number == badText) || errors.Is(err, mysql.ErrPktTooLarge)

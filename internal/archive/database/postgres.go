@@ -30,6 +30,7 @@ var Postgres = &Dialect{
 	parameter:   func(n int) string { return "$" + strconv.Itoa(n) },
 	skip:        insertion{"insert into", " on conflict do nothing"},
 	partitioned: true,
+	maxValues:   32_000, // of 65,535
 	value:       valuePostgres,
 	columns: "select relname, attname from pg_attribute join pg_class on pg_class.oid = attrelid" +
 		" where relnamespace = to_regnamespace('" + schemaName + "') and relkind in ('r', 'p') and not relispartition and attnum > 0 and not attisdropped",

@@ -193,9 +193,6 @@ func (t *transaction) unlock(ctx context.Context) {
 	}
 }
 
-// batch is the number of rows in an insert. A statement may have 65,535 values, in SQLite 32,766.
-const batch = 1000
-
 // insert inserts rows.
 func (t *transaction) insert(ctx context.Context, of table.Table, rows [][]any) error {
 	if t.dialect.copyRows == nil {
@@ -213,7 +210,7 @@ func (t *transaction) insertWith(ctx context.Context, with insertion, of table.T
 	columns := t.dialect.columnNames(of)
 	one := "(" + parameters(len(columns)) + ")"
 	n := 0
-	for part := range slices.Chunk(rows, batch) {
+	for part := range slices.Chunk(rows, t.dialect.maxValues/len(columns)) {
 		text := SQL(with.into + " {" + of.Name + "} (" + strings.Join(columns, ", ") + ") values ")
 		for i, row := range part {
 			if i > 0 {

@@ -28,9 +28,11 @@ var SQLite = &Dialect{
 		}
 		return value
 	},
-	skip:    insertion{"insert into", " on conflict do nothing"},
-	columns: "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
-	lock:    func(context.Context, *transaction, lock) error { return nil },
+	skip: insertion{"insert into", " on conflict do nothing"},
+	// The driver takes a time that grows with the square of the number. The limit is 32,766.
+	maxValues: 1000,
+	columns:   "select tables.name, columns.name from sqlite_schema as tables join pragma_table_info(tables.name) as columns where tables.type = 'table'",
+	lock:      func(context.Context, *transaction, lock) error { return nil },
 	rejects: func(err error) bool {
 		of, ok := errors.AsType[*sqlite.Error](err)
 		return ok && (of.Code()&0xff == lib.SQLITE_CONSTRAINT || of.Code() == lib.SQLITE_TOOBIG)

@@ -108,6 +108,21 @@ func TestSQLite(t *testing.T) {
 	})
 }
 
+// TestSQLiteLarge files an hour with more values than a statement of SQLite may have.
+func TestSQLiteLarge(t *testing.T) {
+	d, path := fresh(t)
+	h := sinktest.Hour(sinktest.Noon, 7)
+	for i := range 2000 {
+		c := h.Charges[0]
+		c.PodUID = fmt.Sprint(i)
+		h.Charges = append(h.Charges, c)
+	}
+	check(t, d.Replace(t.Context(), h))
+	if diff := cmp.Diff([][]string{{"2001"}}, lines(t, path, "select count(*) from charges")); diff != "" {
+		t.Errorf("charges (-want +got):\n%s", diff)
+	}
+}
+
 // TestSQLiteConcurrent checks that programs that file the same hours in a file wait for each other.
 func TestSQLiteConcurrent(t *testing.T) {
 	first, path := fresh(t)
