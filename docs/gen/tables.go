@@ -42,7 +42,7 @@ plan than to run it.
 `
 
 func tablesPage() ([]byte, error) {
-	types := map[table.Type]string{table.Text: "text", table.Int: "integer", table.Time: "time", table.Date: "date"}
+	types := map[table.Type]string{table.Text: "text", table.Int: "integer", table.OptionalInt: "integer or null", table.Time: "time", table.Date: "date"}
 	out := bytes.NewBufferString(tablesHead)
 	for _, t := range append(slices.Concat(table.All, table.Summaries), table.Chain) {
 		fmt.Fprintf(out, "\n## %s\n\nEach row is %s.\n\n| column | type | |\n|---|---|---|\n", t.Name, t.Help)

@@ -47,6 +47,11 @@ func rma(fs *flag.FlagSet, o *options) {
 	fs.StringVar(&o.Factors.RMA, "rma", "", "CSV `file` with returned boards: old_serial, new_serial, rma")
 }
 
+func selected(fs *flag.FlagSet, o *options) {
+	fs.BoolVar(&o.InWarranty, "in-warranty", false, "only boards with a warranty in --assets until the end of the time or later")
+	fs.BoolVar(&o.Uncorrectable, "uncorrectable", false, "only boards with uncorrectable memory errors")
+}
+
 func by(fs *flag.FlagSet, o *options, initial string) {
 	fs.StringVar(&o.By, "by", initial, "`groups`: some of "+groups)
 }
@@ -97,6 +102,9 @@ func commands() []command {
 			name: "missing", reach: clusterReach, details: true, help: "boards without a place, and for how long", extra: rma, answer: (*question).missing,
 		}, {
 			name: "suspect", reach: clusterReach, details: true, argument: "SERIAL…", several: true, help: "whether the faults of a board follow the board, its slot or its node", answer: (*question).suspect,
+		}, {
+			name: "errors", reach: clusterReach, details: true, argument: "SERIAL…", several: true, optional: true, help: "errors of boards: memory, links, reduced clocks, spare rows, required action; the worst boards first",
+			extra: selected, answer: (*question).errors,
 		}, {
 			name: "verify", reach: clusterReach, argument: "STATEMENT.JSON", optional: true, help: "missing hours of a month, and its charges against its boards; or a signed statement", samples: true,
 			document: (*options).verifyDocument,

@@ -46,6 +46,8 @@ type options struct {
 	Witness, ChainSink string
 	Sign               string // file with a private key
 	Age                bool   // of boards
+	InWarranty         bool
+	Uncorrectable      bool
 	Factors            factors.Files
 
 	flags      *flag.FlagSet // provides defaults for the URL of the books
@@ -244,6 +246,9 @@ func (o *options) validate(c *command) (err error) {
 		return err
 	}
 	o.assets = o.factors.Assets
+	if o.InWarranty && o.Factors.Assets == "" {
+		return errors.New("--in-warranty needs the list of assets with their warranty: set --assets")
+	}
 	return nil
 }
 

@@ -29,7 +29,7 @@ func (r rawSQLite) Replace(of table.Table, rows [][]string) {
 	for _, row := range rows {
 		values := make([]any, len(row))
 		for i, text := range row {
-			if values[i] = text; text == "" && of.Columns[i].Type == table.Time {
+			if values[i] = text; text == "" && (of.Columns[i].Type == table.Time || of.Columns[i].Type == table.OptionalInt) {
 				values[i] = nil
 			}
 		}

@@ -60,15 +60,15 @@ func TestColumns(t *testing.T) {
 	}{
 		{
 			"postgres", columns(t, postgresMigrations, postgresErr),
-			map[table.Type][]string{table.Text: {"text not null", "text not null default ''"}, table.Int: {"bigint not null", "bigint not null default 0"}, table.Time: {"timestamptz", "timestamptz not null"}},
+			map[table.Type][]string{table.Text: {"text not null", "text not null default ''"}, table.Int: {"bigint not null", "bigint not null default 0"}, table.OptionalInt: {"bigint"}, table.Time: {"timestamptz", "timestamptz not null"}},
 		},
 		{
 			"mysql", columns(t, mysqlMigrations, mysqlErr),
-			map[table.Type][]string{table.Text: {"varchar(256) not null", "varchar(255) not null", "varchar(1024) not null", "text not null", "mediumtext not null"}, table.Int: {"bigint not null"}, table.Time: {"datetime(3)", "datetime(3) not null"}},
+			map[table.Type][]string{table.Text: {"varchar(256) not null", "varchar(255) not null", "varchar(1024) not null", "text not null", "mediumtext not null"}, table.Int: {"bigint not null"}, table.OptionalInt: {"bigint"}, table.Time: {"datetime(3)", "datetime(3) not null"}},
 		},
 		{
 			"sqlite", columns(t, sqliteMigrations, sqliteErr),
-			map[table.Type][]string{table.Text: {"text not null", "text not null default ''"}, table.Int: {"bigint not null", "bigint not null default 0"}, table.Time: {"text", "text not null"}},
+			map[table.Type][]string{table.Text: {"text not null", "text not null default ''"}, table.Int: {"bigint not null", "bigint not null default 0"}, table.OptionalInt: {"bigint"}, table.Time: {"text", "text not null"}},
 		},
 	}
 	for _, tt := range tests {

@@ -51,6 +51,8 @@ func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, ea
 			targets[i] = &row[i].Text
 		case table.Int:
 			targets[i] = &row[i].Int
+		case table.OptionalInt:
+			targets[i] = optional{&row[i]}
 		case table.Time, table.Date:
 			targets[i] = moment{&row[i]}
 		}
@@ -64,6 +66,17 @@ func (s session) Rows(ctx context.Context, of *Statement, types []table.Type, ea
 		}
 	}
 	return rows.Err()
+}
+
+// optional scans an integer that may be null into a cell.
+type optional struct{ to *table.Cell }
+
+// Scan implements [sql.Scanner].
+func (o optional) Scan(value any) error {
+	var n sql.NullInt64
+	err := n.Scan(value)
+	o.to.Int, o.to.Known = n.Int64, n.Valid
+	return err
 }
 
 // moment scans a time into a cell. Null is the unknown time.

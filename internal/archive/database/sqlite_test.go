@@ -100,6 +100,12 @@ func TestSQLite(t *testing.T) {
 			return d, tablesOf(t, path)
 		})
 	})
+	t.Run("errors", func(t *testing.T) {
+		sinktest.TestErrors(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
+			d, path := fresh(t)
+			return d, tablesOf(t, path)
+		})
+	})
 	t.Run("rename", func(t *testing.T) {
 		sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
 			d, path := fresh(t)

@@ -21,6 +21,21 @@ type Asset struct{ Serial, Tag, Warranty, Order, Site, Purchased string }
 // Purchase returns the date of the purchase, zero if it is unknown.
 func (a Asset) Purchase() (time.Time, error) { return parseTime(a.Purchased) }
 
+// WarrantyEnd returns the end of the warranty, zero if it is unknown. A date includes its day, a month
+// all its days.
+func (a Asset) WarrantyEnd() (time.Time, error) {
+	at, err := parseTime(a.Warranty)
+	switch {
+	case err != nil || at.IsZero():
+		return time.Time{}, err
+	case len(a.Warranty) == len(time.DateOnly):
+		at = at.AddDate(0, 0, 1)
+	case len(a.Warranty) == len("2006-01"):
+		at = at.AddDate(0, 1, 0)
+	}
+	return at, nil
+}
+
 // assetColumns contains the usual names of columns: first our own, then the names in exports of
 // NetBox and ServiceNow.
 var assetColumns = map[string][]string{

@@ -146,6 +146,7 @@ func TestOlder(t *testing.T) {
 		dir, first, second := t.TempDir(), hour(noon, 7), hour(noon.Add(time.Hour), 5)
 		first.GPUs[0].Uncounted, first.GPUs[0].Estimated, first.Charges[0].Estimated, first.Charges[0].Busy = 0, 0, 0, 0
 		first.Digest = table.Digest(first)
+		second.GPUs[0].DRAMUncorrectable = new(int64(0))
 		second.UnknownPods = []table.PodID{{Namespace: "ml", Pod: "p", UID: "u"}}
 		second.Charges = append(second.Charges, table.Charge{Node: "a", UUID: "GPU-1", Manager: "slurm", Unit: "7", Username: "alice", Energy: 3})
 		f := open(t, dir, format)
@@ -168,8 +169,8 @@ func TestOlder(t *testing.T) {
 		reader, err := files.OpenReader(t.Context(), dir)
 		check(t, err)
 		day := files.Day{Cluster: first.Cluster, Date: noon.Truncate(24 * time.Hour)}
-		check(t, reader.Read(t.Context(), day.Of(table.GPUHours), []string{"uncounted_mj", "energy_mj", "estimated_mj"}, func(row []table.Cell) {
-			if row[0].Int != 0 || row[1].Int != 7 || row[2].Int != 0 {
+		check(t, reader.Read(t.Context(), day.Of(table.GPUHours), []string{"uncounted_mj", "energy_mj", "estimated_mj", "dram_uncorrectable"}, func(row []table.Cell) {
+			if row[0].Int != 0 || row[1].Int != 7 || row[2].Int != 0 || row[3].Known {
 				t.Errorf("%s: GPU %v", format, row)
 			}
 		}))
@@ -179,6 +180,11 @@ func TestOlder(t *testing.T) {
 			}
 		}))
 		check(t, f.Replace(t.Context(), second))
+		check(t, reader.Read(t.Context(), day.Of(table.GPUHours), []string{"hour", "dram_uncorrectable"}, func(row []table.Cell) {
+			if later := row[0].Time().Equal(second.Start); row[1].Known != later || row[1].Int != 0 {
+				t.Errorf("%s: %d errors at %s, known: %t", format, row[1].Int, row[0].Time(), row[1].Known)
+			}
+		}))
 		var unknown, bounds []int64
 		check(t, reader.Read(t.Context(), day.Of(table.GPUHours), []string{"uncounted_mj"}, func(row []table.Cell) { bounds = append(bounds, row[0].Int) }))
 		check(t, reader.Read(t.Context(), day.Of(table.Hours), []string{"unknown_pods"}, func(row []table.Cell) { unknown = append(unknown, row[0].Int) }))

@@ -14,14 +14,14 @@ import (
 )
 
 // tags contains the types of columns in Parquet: texts use a dictionary, because they repeat;
-// unknown times are null.
-var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", table.Time: "optional,timestamp(millisecond),zstd"}
+// unknown times and integers are null.
+var tags = map[table.Type]string{table.Text: "dict,zstd", table.Int: "zstd", table.OptionalInt: "optional,zstd", table.Time: "optional,timestamp(millisecond),zstd"}
 
-var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
+var goTypes = map[table.Type]reflect.Type{table.Text: reflect.TypeFor[string](), table.Int: reflect.TypeFor[int64](), table.OptionalInt: reflect.TypeFor[int64](), table.Time: reflect.TypeFor[time.Time]()}
 
 // kinds contains the physical types of columns. They are checked, because a damaged file can
 // contain values of other types, and the library would read these from an invalid address.
-var kinds = map[table.Type]parquet.Kind{table.Text: parquet.ByteArray, table.Int: parquet.Int64, table.Time: parquet.Int64}
+var kinds = map[table.Type]parquet.Kind{table.Text: parquet.ByteArray, table.Int: parquet.Int64, table.OptionalInt: parquet.Int64, table.Time: parquet.Int64}
 
 // schemaOf returns the schema of a table. It is derived from a struct, because a group of columns
 // would be sorted by name.
@@ -45,7 +45,7 @@ func writeParquet(w io.Writer, t table.Table, rows [][]any) error {
 		for n, row := range some {
 			values := room[n*len(row) : (n+1)*len(row)]
 			for i, value := range row {
-				values[i] = valueOf(value, i)
+				values[i] = valueOf(value, i, t.Columns[i].Type)
 			}
 			batch = append(batch, values)
 		}
@@ -56,9 +56,14 @@ func writeParquet(w io.Writer, t table.Table, rows [][]any) error {
 	return out.Close()
 }
 
-func valueOf(value any, column int) parquet.Value {
+func valueOf(value any, column int, as table.Type) parquet.Value {
 	switch v := value.(type) {
+	case nil:
+		return parquet.NullValue().Level(0, 0, column)
 	case int64:
+		if as == table.OptionalInt {
+			return parquet.Int64Value(v).Level(0, 1, column)
+		}
 		return parquet.Int64Value(v).Level(0, 0, column)
 	case time.Time:
 		if v.IsZero() {
@@ -177,7 +182,7 @@ func (c *parquetColumn) next() (table.Cell, error) {
 	}
 	v := c.buffer[c.begin]
 	c.begin++
-	if v.Kind() != kinds[c.Type] && !(c.Type == table.Time && v.IsNull()) {
+	if v.Kind() != kinds[c.Type] && !(v.IsNull() && (c.Type == table.Time || c.Type == table.OptionalInt)) {
 		return table.Cell{}, errors.New("invalid Parquet file: a value has another type")
 	}
 	switch {
@@ -185,7 +190,7 @@ func (c *parquetColumn) next() (table.Cell, error) {
 		if v.IsNull() {
 			return table.Cell{}, nil
 		}
-		return table.Cell{Int: v.Int64()}, nil
+		return table.Cell{Int: v.Int64(), Known: true}, nil
 	case string(v.ByteArray()) != c.last:
 		text, ok := c.texts[string(v.ByteArray())]
 		if !ok {

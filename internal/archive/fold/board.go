@@ -143,7 +143,7 @@ func (b *board) settle() error {
 // healthOnly adds up only the counters of errors.
 func (b *board) healthOnly() {
 	for _, t := range b.tracks {
-		if t.sum = 0; t.kind == health && len(t.samples) > 0 {
+		if t.sum = 0; (t.kind == health || t.kind == hardware) && len(t.samples) > 0 {
 			t.direct(b)
 		}
 	}
@@ -227,6 +227,9 @@ func steady(opening Sample, samples []Sample) (kept []Sample) {
 
 // createdAt returns the created timestamps of a counter.
 func (b *board) createdAt(c *counter, a Account) timeline {
+	if c.created == "" {
+		return timeline{}
+	}
 	a.metric = c.created
 	clear(a.labels[len(opened[a.metric].by):])
 	opening, known := b.openings[a]

@@ -67,6 +67,7 @@ func Fold(in Input) (*table.Hour, error) {
 	r := rows{gpus: make(map[gpuKey]*table.GPU), charges: make(map[chargeKey]*table.Charge), refused: make(map[gpuKey]*BoardError)}
 	for _, b := range boardsOf(&in) {
 		r.place(b.series)
+		r.levels(b.series)
 		err := b.settle()
 		if err == nil {
 			err = b.sum()
@@ -77,6 +78,9 @@ func Fold(in Input) (*table.Hour, error) {
 		}
 		hour.Dropped += len(b.dropped)
 		for _, t := range b.tracks {
+			if t.kind == hardware && len(t.samples) == 0 {
+				continue // unknown
+			}
 			t.add(&r, t.account, t.sum)
 			r.extend(t)
 		}

@@ -32,13 +32,14 @@ const (
 	// at 0 with the same created timestamp.
 	laterEnergy
 	laterHeld
+	hardware // counts that a GPU keeps itself, or that may be older than the record: their first value is not an increase
 )
 
 // ofEnergy reports whether a counter is in joules, and a part of the energy of its board.
 func (k kind) ofEnergy() bool { return k == energy || k == laterEnergy }
 
 // falls reports whether a counter may begin at 0 again with the same created timestamp.
-func (k kind) falls() bool { return k == health || k == laterEnergy || k == laterHeld }
+func (k kind) falls() bool { return k == health || k == laterEnergy || k == laterHeld || k == hardware }
 
 // rate returns the highest increase in a millisecond, 0 for none.
 func (k kind) rate(power int64) int64 {
@@ -137,7 +138,7 @@ func (t *track) opening(b *board, created *timeline) (p point, found bool) {
 	case known && exact:
 		p = point{time: opening.Time, value: value}
 		p.began, p.known = created.at(b.start)
-	case b.isNew(t.account, first):
+	case t.kind != hardware && b.isNew(t.account, first):
 		p.began, p.known = created.at(first)
 		p.time, p.isNew = b.beginning(p, first), true
 	default:

@@ -14,6 +14,9 @@ const (
 	podCreated   = "gpuledger_allocation_created_timestamp_seconds"
 	unitCreated  = "gpuledger_unit_allocation_created_timestamp_seconds"
 	boardEnergy  = "gpuledger_board_energy_joules_total"
+	eccErrors    = "gpuledger_board_ecc_errors_total"
+	lowBanks     = "gpuledger_board_low_memory_banks"
+	recovery     = "gpuledger_board_recovery_action_info"
 )
 
 // counter describes a counter of the record: the labels that identify a series of a GPU, and the
@@ -23,7 +26,7 @@ type counter struct {
 	by   []string
 	unit float64 // 1000 for millijoules and milliseconds
 	kind kind
-	// created is the metric with the created timestamp of the counter.
+	// created is the metric with the created timestamp of the counter, empty if it has none.
 	created string
 	add     func(r *rows, a Account, increase int64)
 }
@@ -43,7 +46,13 @@ var boards = []counter{
 	{"gpuledger_board_xid_errors_total", []string{"xid"}, 1, health, boardCreated, func(r *rows, a Account, n int64) { addXID(r.gpu(a), a.labels[0], n) }},
 	{"gpuledger_board_losses_total", nil, 1, health, boardCreated, func(r *rows, a Account, n int64) { r.gpu(a).Losses += n }},
 	{"gpuledger_board_energy_resets_total", nil, 1, health, boardCreated, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
-	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, health, boardCreated, func(r *rows, a Account, n int64) { addRemapped(r.gpu(a), a.labels[0], n) }},
+	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, hardware, "", func(r *rows, a Account, n int64) { addRemapped(r.gpu(a), a.labels[0], n) }},
+	{eccErrors, []string{"memory", "error"}, 1, hardware, "", func(r *rows, a Account, n int64) { addECC(r.gpu(a), a.labels[0], a.labels[1], n) }},
+	{"gpuledger_board_retired_pages_total", nil, 1, hardware, "", func(r *rows, a Account, n int64) { increase(&r.gpu(a).RetiredPages, n) }},
+	{"gpuledger_board_pcie_replays_total", nil, 1, hardware, "", func(r *rows, a Account, n int64) { increase(&r.gpu(a).PCIeReplays, n) }},
+	{"gpuledger_board_nvlink_errors_total", nil, 1, hardware, "", func(r *rows, a Account, n int64) { increase(&r.gpu(a).NVLinkErrors, n) }},
+	{"gpuledger_board_thermal_throttled_seconds_total", nil, 1000, hardware, boardCreated, func(r *rows, a Account, n int64) { increase(&r.gpu(a).Thermal, n) }},
+	{"gpuledger_board_power_brake_throttled_seconds_total", nil, 1000, hardware, boardCreated, func(r *rows, a Account, n int64) { increase(&r.gpu(a).PowerBrake, n) }},
 }
 
 // amounts contains the counters of an owner, with their names after the prefix.
@@ -93,7 +102,7 @@ func owned(prefix string, by []string, created string, charge func(*rows, Accoun
 }
 
 // Metrics are the metrics that Fold reads in an hour.
-func Metrics() []string { return append([]string{placement, source}, Opened()...) }
+func Metrics() []string { return append([]string{placement, source, lowBanks, recovery}, Opened()...) }
 
 // Opened returns the metrics for which opening values are read.
 func Opened() []string {

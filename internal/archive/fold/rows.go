@@ -73,13 +73,57 @@ func addRemapped(g *table.GPU, kind string, n int64) {
 	}
 }
 
+// addECC adds memory errors of a kind in a memory.
+func addECC(g *table.GPU, memory, kind string, n int64) {
+	of := map[string]**int64{
+		"dram correctable": &g.DRAMCorrectable, "dram uncorrectable": &g.DRAMUncorrectable,
+		"sram correctable": &g.SRAMCorrectable, "sram uncorrectable": &g.SRAMUncorrectable,
+	}[memory+" "+kind]
+	if of != nil {
+		increase(of, n)
+	}
+}
+
+// increase adds n to a number that may be unknown.
+func increase(to **int64, n int64) {
+	if *to == nil {
+		*to = new(int64)
+	}
+	**to += n
+}
+
+// levels adds the values of the last scrape. All series have the same GPU.
+func (r *rows) levels(series map[string][]Series) {
+	for _, s := range latest(series[lowBanks]) {
+		if n := s.Samples[len(s.Samples)-1].Value; isExact(n) {
+			r.at(gpuOf(s.Labels)).LowMemoryBanks = new(int64(n))
+		}
+	}
+	for _, s := range latest(series[recovery]) {
+		r.at(gpuOf(s.Labels)).RecoveryAction = s.Labels.Get("action")
+	}
+	memories := make(map[string]int64)
+	for _, s := range latest(series[eccErrors]) {
+		if n := s.Samples[len(s.Samples)-1].Value; isExact(n) && s.Labels.Get("error") == "uncorrectable" {
+			memories[s.Labels.Get("memory")] = int64(n)
+			total := int64(0)
+			for _, n := range memories {
+				total += n
+			}
+			r.at(gpuOf(s.Labels)).LifetimeUncorrectable = &total
+		}
+	}
+}
+
+// latest returns series in the order of their last samples.
+func latest(series []Series) []Series {
+	return slices.SortedFunc(slices.Values(series), func(a, b Series) int {
+		return cmp.Compare(a.Samples[len(a.Samples)-1].Time, b.Samples[len(b.Samples)-1].Time)
+	})
+}
+
 // place adds the attributes of each GPU, as its last scrape reports them.
 func (r *rows) place(series map[string][]Series) {
-	latest := func(series []Series) []Series {
-		return slices.SortedFunc(slices.Values(series), func(a, b Series) int {
-			return cmp.Compare(a.Samples[len(a.Samples)-1].Time, b.Samples[len(b.Samples)-1].Time)
-		})
-	}
 	for _, s := range latest(series[boardEnergy]) {
 		r.at(gpuOf(s.Labels)).Serial = s.Labels.Get("serial")
 	}

@@ -292,6 +292,12 @@ func changed(of table.Column, text string) string {
 	case table.Int:
 		n, _ := strconv.ParseInt(text, 10, 64)
 		return strconv.FormatInt(n+1, 10)
+	case table.OptionalInt:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return "0" // in place of an unknown number
+		}
+		return strconv.FormatInt(n+1, 10)
 	case table.Time:
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {

@@ -7,10 +7,12 @@ import (
 )
 
 // Cell is a value of a row, a text or an integer, that needs no allocation. Times are integers, in
-// milliseconds since the Unix epoch; an unknown time is 0.
+// milliseconds since the Unix epoch; an unknown time is 0. Known is set for the known value of a column
+// of the type [OptionalInt].
 type Cell struct {
-	Text string
-	Int  int64
+	Text  string
+	Int   int64
+	Known bool
 }
 
 // Time returns the value of a time in UTC, zero if it is unknown.
@@ -28,6 +30,11 @@ func (c Cell) Value(as Type) any {
 		return c.Int
 	case Time:
 		return c.Time()
+	case OptionalInt:
+		if c.Known {
+			return c.Int
+		}
+		return nil
 	}
 	return c.Text
 }
@@ -47,6 +54,12 @@ func (c Column) ParseCell(text string) (Cell, error) {
 	case Int:
 		n, err := strconv.ParseInt(text, 10, 64)
 		return Cell{Int: n}, err
+	case OptionalInt:
+		if text == "" {
+			return Cell{}, nil
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		return Cell{Int: n, Known: true}, err
 	case Time:
 		if text == "" {
 			return Cell{}, nil

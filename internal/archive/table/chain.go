@@ -143,13 +143,13 @@ func rowsDigest(t Table, rows [][]any) string {
 }
 
 // addRows adds rows to a digest, in the order of their texts. A row is a line of column="value",
-// without empty values and zeros, so that the digest does not depend on columns that are added later.
+// without empty values and zeros, except known zeros of [OptionalInt], so that the digest does not depend on columns that are added later.
 func addRows(to hash.Hash, t Table, rows [][]any) {
 	lines := make([]string, len(rows))
 	for i, row := range rows {
 		var b strings.Builder
 		for j, value := range row {
-			if !isEmpty(value) {
+			if !isEmpty(value, t.Columns[j].Type) {
 				b.WriteString(t.Columns[j].Name + "=" + strconv.Quote(Format(value)) + " ")
 			}
 		}
@@ -161,7 +161,7 @@ func addRows(to hash.Hash, t Table, rows [][]any) {
 	}
 }
 
-func isEmpty(value any) bool {
+func isEmpty(value any, as Type) bool {
 	at, isTime := value.(time.Time)
-	return value == "" || value == int64(0) || isTime && at.IsZero()
+	return value == nil || value == "" || value == int64(0) && as != OptionalInt || isTime && at.IsZero()
 }

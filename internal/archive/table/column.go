@@ -13,10 +13,11 @@ type Type int
 
 // The types of columns.
 const (
-	Text Type = iota // string, empty if unknown
-	Int              // int64
-	Time             // time.Time in UTC, zero if unknown
-	Date             // time.Time in UTC at the start of a day
+	Text        Type = iota // string, empty if unknown
+	Int                     // int64
+	Time                    // time.Time in UTC, zero if unknown
+	Date                    // time.Time in UTC at the start of a day
+	OptionalInt             // int64, nil if unknown
 )
 
 // Column is a column of a table.
@@ -30,7 +31,7 @@ type Column struct {
 }
 
 // Added reports whether a column was added after the first version. In rows of earlier versions it
-// is empty or 0.
+// is empty, unknown or 0.
 func (c Column) Added() bool { return c.added }
 
 // Zero returns the value of an added column in a row of an earlier version.
@@ -40,6 +41,8 @@ func (c Column) Zero() any {
 		return int64(0)
 	case Time:
 		return time.Time{}
+	case OptionalInt:
+		return nil
 	}
 	return ""
 }
@@ -49,6 +52,7 @@ type Field[T any] struct {
 	Column
 	text     func(row *T) *string
 	number   func(row *T) *int64
+	optional func(row *T) **int64
 	moment   func(row *T) *time.Time
 	counts   func(row *T) *Counts
 	computed func(h *Hour, row *T) any
@@ -75,6 +79,11 @@ func counts[T any](name, help string, of func(*T) *Counts) Field[T] {
 
 func integer[T any](name, help string, of func(*T) *int64) Field[T] {
 	return Field[T]{Column: Column{Name: name, Type: Int, Help: help}, number: of}
+}
+
+// optional is a column with an integer that may be unknown.
+func optional[T any](name, help string, of func(*T) **int64) Field[T] {
+	return Field[T]{Column: Column{Name: name, Type: OptionalInt, Help: help}, optional: of}
 }
 
 func moment[T any](name, help string, of func(*T) *time.Time) Field[T] {
@@ -107,6 +116,11 @@ func (f *Field[T]) value(h *Hour, row *T) any {
 		return *f.text(row)
 	case f.number != nil:
 		return *f.number(row)
+	case f.optional != nil:
+		if n := *f.optional(row); n != nil {
+			return *n
+		}
+		return nil
 	case f.moment != nil:
 		return *f.moment(row)
 	case f.counts != nil:
@@ -122,6 +136,11 @@ func (f *Field[T]) set(row *T, value any) {
 		*f.text(row) = value.(string)
 	case f.number != nil:
 		*f.number(row) = value.(int64)
+	case f.optional != nil:
+		*f.optional(row) = nil
+		if n, known := value.(int64); known {
+			*f.optional(row) = &n
+		}
 	case f.moment != nil:
 		at, _ := value.(time.Time)
 		*f.moment(row) = at.UTC()
@@ -137,6 +156,11 @@ func (f *Field[T]) SetCell(row *T, c Cell) {
 		*f.text(row) = c.Text
 	case f.number != nil:
 		*f.number(row) = c.Int
+	case f.optional != nil:
+		*f.optional(row) = nil
+		if n := c.Int; c.Known {
+			*f.optional(row) = &n
+		}
 	case f.moment != nil:
 		*f.moment(row) = c.Time()
 	case f.counts != nil:

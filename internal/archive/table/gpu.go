@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -27,6 +28,19 @@ type GPU struct {
 	// Uncounted is an upper bound of the energy that Energy omits, Estimated the part of Energy that was
 	// divided with an estimated idle power, in mJ.
 	Uncounted, Estimated int64
+	// The errors below are nil if the record lacks them: the GPU does not report them, or an earlier
+	// exporter did not record them. Corrected and uncorrected memory errors are in DRAM, the GPU's
+	// memory, or SRAM, its caches and registers.
+	DRAMCorrectable, DRAMUncorrectable, SRAMCorrectable, SRAMUncorrectable *int64
+	// LifetimeUncorrectable is the number of uncorrectable errors over the life of the board.
+	LifetimeUncorrectable *int64
+	RetiredPages          *int64
+	// LowMemoryBanks is the number of memory banks with few or no spare rows.
+	LowMemoryBanks            *int64
+	PCIeReplays, NVLinkErrors *int64
+	Thermal, PowerBrake       *int64 // ms with reduced clocks
+	// RecoveryAction is the action that the driver requires, "none" for none, empty if it is unknown.
+	RecoveryAction string
 }
 
 // place contains the columns of a GPU's place, health the columns of its energy and health.
@@ -58,7 +72,46 @@ var (
 		integer("uncounted_mj", "upper bound of the energy that resets, rejected readings and gaps dropped", func(g *GPU) *int64 { return &g.Uncounted }).addedIn(10),
 		integer("estimated_mj", "part of the energy that was divided over several owners with an estimated idle power", func(g *GPU) *int64 { return &g.Estimated }).addedIn(10),
 	}
+	// ErrorFields are the columns of the errors of a board.
+	ErrorFields = []Field[GPU]{
+		optional("dram_correctable", "correctable errors of the GPU's memory", func(g *GPU) **int64 { return &g.DRAMCorrectable }).addedIn(18),
+		optional("dram_uncorrectable", "uncorrectable errors of the GPU's memory", func(g *GPU) **int64 { return &g.DRAMUncorrectable }).addedIn(18),
+		optional("sram_correctable", "correctable errors of caches and registers", func(g *GPU) **int64 { return &g.SRAMCorrectable }).addedIn(18),
+		optional("sram_uncorrectable", "uncorrectable errors of caches and registers", func(g *GPU) **int64 { return &g.SRAMUncorrectable }).addedIn(18),
+		optional("lifetime_uncorrectable", "uncorrectable errors over the life of the board, at the last scrape of the hour", func(g *GPU) **int64 { return &g.LifetimeUncorrectable }).addedIn(18),
+		optional("retired_pages", "pages of memory retired", func(g *GPU) **int64 { return &g.RetiredPages }).addedIn(18),
+		optional("low_memory_banks", "banks of memory with few or no spare rows, at the last scrape of the hour", func(g *GPU) **int64 { return &g.LowMemoryBanks }).addedIn(18),
+		optional("pcie_replays", "packets that the PCIe link sent again because of errors", func(g *GPU) **int64 { return &g.PCIeReplays }).addedIn(18),
+		optional("nvlink_errors", "errors of NVLink", func(g *GPU) **int64 { return &g.NVLinkErrors }).addedIn(18),
+		optional("thermal_ms", "time in which the driver reduced the clocks because of heat", func(g *GPU) **int64 { return &g.Thermal }).addedIn(18),
+		optional("power_brake_ms", "time in which the driver reduced the clocks for the power brake", func(g *GPU) **int64 { return &g.PowerBrake }).addedIn(18),
+		text("recovery_action", "action that the driver requires to recover the GPU, at the last scrape of the hour; empty if unknown", func(g *GPU) *string { return &g.RecoveryAction }).addedIn(18),
+	}
 )
+
+// IsLevel reports whether a column of ErrorFields is a value of the last scrape, and not a count.
+func IsLevel(name string) bool { return name == "lifetime_uncorrectable" || name == "low_memory_banks" }
+
+// AddErrors adds the errors of a later hour: counts are added up, of levels the highest is kept, and
+// of actions the last one. A number is unknown if both are.
+func (g *GPU) AddErrors(later *GPU) {
+	for _, f := range ErrorFields {
+		if f.optional == nil {
+			continue
+		}
+		sum, n := f.optional(g), *f.optional(later)
+		switch {
+		case n == nil:
+		case *sum == nil:
+			*sum = new(*n)
+		case IsLevel(f.Name):
+			*sum = new(max(**sum, *n))
+		default:
+			*sum = new(**sum + *n)
+		}
+	}
+	g.RecoveryAction = cmp.Or(later.RecoveryAction, g.RecoveryAction)
+}
 
 // PlaceFields contains the columns that describe the place of a GPU in an hour, GPUFields all
 // columns.
@@ -67,7 +120,7 @@ var (
 		text("cluster", clusterHelp, func(g *GPU) *string { return &g.Cluster }),
 		moment("hour", hourHelp, func(g *GPU) *time.Time { return &g.Hour }),
 	}, place...)
-	GPUFields = slices.Concat(PlaceFields, health)
+	GPUFields = slices.Concat(PlaceFields, health, ErrorFields)
 )
 
 // GPUField returns a column of GPUs, false for another name.
@@ -75,7 +128,7 @@ func GPUField(name string) (Field[GPU], bool) { return named(GPUFields, name) }
 
 // GPUHours contains a row for each GPU and hour.
 var GPUHours = build("gpu_hours", "a GPU in an hour: its place, the energy of its board, its health", []string{"node", "uuid"},
-	func(h *Hour) []GPU { return h.GPUs }, slices.Concat(place, health)...)
+	func(h *Hour) []GPU { return h.GPUs }, slices.Concat(place, health, ErrorFields)...)
 
 // NodesIn returns the nodes in rows of gpu_hours, sorted.
 func NodesIn(rows [][]any) (nodes []string) {

@@ -6,7 +6,7 @@ import (
 )
 
 // AppendJSON appends a row as a JSON object on a line: the name of the table and the revision of the
-// hour, 0 for rows that have none, then the columns. Unknown times are null.
+// hour, 0 for rows that have none, then the columns. Unknown times and integers are null.
 func (t Table) AppendJSON(b []byte, revision int64, row []any) []byte {
 	b = append(b, '{')
 	b = appendField(b, "table", t.Name)

@@ -24,6 +24,8 @@ func fill(row reflect.Value) map[string]string {
 			*to = row.Type().Field(i).Name
 		case *int64:
 			*to = int64(100 + i)
+		case **int64:
+			*to = new(int64(100 + i))
 		case *time.Time:
 			*to = start.Add(time.Duration(i) * time.Minute)
 		case *table.Counts:
@@ -44,7 +46,12 @@ func field(name string) string {
 	return strings.ToLower(strings.ReplaceAll(name, "_", ""))
 }
 
-func text(value any) string { return fmt.Sprint(value) }
+func text(value any) string {
+	if n, ok := value.(*int64); ok {
+		value = *n
+	}
+	return fmt.Sprint(value)
+}
 
 // TestFields checks that the tables have each field of a row in the column of its name. An hour has the cluster and the hour of its
 // rows; charges have no model.

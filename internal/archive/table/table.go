@@ -21,7 +21,8 @@ type Table struct {
 	Columns []Column
 	// Key contains the columns that identify a row.
 	Key []string
-	// Rows returns the rows of an hour, sorted. Values are strings, int64 and time.Time.
+	// Rows returns the rows of an hour, sorted. Values are strings, int64, time.Time, and nil for an
+	// unknown value of the type [OptionalInt].
 	Rows func(h *Hour) [][]any
 }
 
@@ -121,8 +122,11 @@ func DigestRows(rows func(t Table) [][]any) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Format returns a value as text: times in RFC 3339 with milliseconds, unknown ones empty.
+// Format returns a value as text: times in RFC 3339 with milliseconds, unknown values empty.
 func Format(value any) string {
+	if value == nil {
+		return ""
+	}
 	if at, ok := value.(time.Time); ok {
 		if at.IsZero() {
 			return ""

@@ -33,6 +33,7 @@ var pages = []page{
 	{path: "fleet", command: "capacity", title: "Fleet", about: "GPUs by model and state on each day", monthly: true, nav: true},
 	{path: "moves", command: "moves", title: "Moves", about: "Boards that arrived, left, returned or were swapped", monthly: true, nav: true},
 	{path: "missing", command: "missing", title: "Missing", about: "Boards without a place", nav: true},
+	{path: "errors", command: "errors", title: "Errors", about: "Boards with errors, the worst first", nav: true},
 	{path: "hours", command: "hours", title: "Hours", about: "Hours that are filed, missing, accepted, corrected or refused", monthly: true, nav: true},
 	{path: "verify", command: "verify", title: "Verify", about: "Missing hours of a month, and its charges against its boards", monthly: true, nav: true},
 	{path: "ran", command: "ran", title: "Use", about: "Pods and units, and the boards that they used"},

@@ -68,9 +68,12 @@ func appended(t *testing.T, db query, of table.Table, text string) (all [][]stri
 	t.Helper()
 	var columns []string
 	for _, c := range of.Columns {
-		if name := c.Name; c.Type == table.Time {
+		switch name := c.Name; c.Type {
+		case table.Time:
 			columns = append(columns, "coalesce("+fmt.Sprintf(text, name)+", '')")
-		} else {
+		case table.OptionalInt:
+			columns = append(columns, "coalesce(concat("+name+", ''), '')")
+		default:
 			columns = append(columns, name)
 		}
 	}

@@ -50,9 +50,9 @@ func (r rawDatabase) Replace(of table.Table, rows [][]string) {
 // literal returns a value as SQL.
 func (r rawDatabase) literal(as table.Type, text string) string {
 	switch {
-	case as == table.Int:
+	case as == table.Int, as == table.OptionalInt && text != "":
 		return text
-	case as == table.Time && text == "":
+	case (as == table.Time || as == table.OptionalInt) && text == "":
 		return "null"
 	case r.kind == "MariaDB" && as == table.Time:
 		text = strings.NewReplacer("T", " ", "Z", "").Replace(text)

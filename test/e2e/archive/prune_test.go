@@ -281,7 +281,7 @@ func TestRename(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			server, n := kind.start(t), 0
-			sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
+			fresh := func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
 				n++
 				admin, db := server.create(t, "rename"+strconv.Itoa(n))
 				owner, err := kind.sink(t.Context(), admin)
@@ -291,7 +291,9 @@ func TestRename(t *testing.T) {
 				check(t, err)
 				t.Cleanup(func() { check(t, sink.Close()) })
 				return sink.(sinktest.Renamer), func(of table.Table) [][]string { return appended(t, db, of, times[kind.name]) }
-			})
+			}
+			sinktest.TestRename(t, fresh)
+			sinktest.TestErrors(t, fresh)
 		})
 	}
 }

@@ -1,0 +1,214 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// errorColumns are the columns of the errors of a board.
+var errorColumns = []print.Column{
+	{Name: "uncorrectable", Title: "UNCORRECTABLE", Kind: print.Count},
+	{Name: "lifetime_uncorrectable", Title: "LIFETIME", Kind: print.Count},
+	{Name: "correctable", Title: "CORRECTABLE", Kind: print.Count},
+	{Name: "low_memory_banks", Title: "LOW BANKS", Kind: print.Count},
+	{Name: "retired_pages", Kind: print.Count},
+	{Name: "pcie_replays", Title: "REPLAYS", Kind: print.Count},
+	{Name: "nvlink_errors", Title: "NVLINK", Kind: print.Count},
+	{Name: "thermal_ms", Title: "HOT HOURS", Kind: print.Span},
+	{Name: "power_brake_ms", Title: "BRAKE HOURS", Kind: print.Span},
+	{Name: "recovery_action", Title: "ACTION"},
+}
+
+// errorsColumns are the columns of boards with errors.
+var errorsColumns = slices.Concat([]print.Column{
+	{Name: "serial", Title: "SERIAL"},
+	{Name: "uuid"},
+	{Name: "asset_tag", Title: "ASSET"},
+	{Name: "warranty", Title: "WARRANTY"},
+	{Name: "model", Title: "MODEL"},
+	{Name: "state", Title: "STATE"},
+	{Name: "cluster", Title: "CLUSTER"},
+	{Name: "node", Title: "NODE"},
+	{Name: "chassis_serial"},
+	{Name: "chassis_slot"},
+	{Name: "pci_bus_id", Title: "PCI"},
+	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
+}, errorColumns)
+
+// errorValues returns the values of errorColumns.
+func errorValues(g *table.GPU) []any {
+	return []any{
+		number(plus(g.DRAMUncorrectable, g.SRAMUncorrectable)), number(g.LifetimeUncorrectable), number(plus(g.DRAMCorrectable, g.SRAMCorrectable)),
+		number(g.LowMemoryBanks), number(g.RetiredPages), number(g.PCIeReplays), number(g.NVLinkErrors), number(g.Thermal), number(g.PowerBrake), g.RecoveryAction,
+	}
+}
+
+// number returns the value of an optional number, nil if it is unknown.
+func number(n *int64) any {
+	if n == nil {
+		return nil
+	}
+	return *n
+}
+
+// plus adds two numbers. The sum is unknown if both are.
+func plus(a, b *int64) *int64 {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return new(*a + *b)
+}
+
+// positive reports whether a number is known and not 0.
+func positive(n *int64) bool { return n != nil && *n > 0 }
+
+// uncorrectable reports whether a board has uncorrectable memory errors, in the selected time or before.
+func uncorrectable(g *table.GPU) bool {
+	return positive(g.DRAMUncorrectable) || positive(g.SRAMUncorrectable) || positive(g.LifetimeUncorrectable)
+}
+
+// erroneous reports whether a board has an error or a required action.
+func erroneous(g *table.GPU) bool {
+	return uncorrectable(g) || slices.ContainsFunc([]*int64{
+		g.DRAMCorrectable, g.SRAMCorrectable, g.LowMemoryBanks, g.RetiredPages, g.PCIeReplays, g.NVLinkErrors, g.Thermal, g.PowerBrake,
+	}, positive) || g.RecoveryAction != "" && g.RecoveryAction != "none"
+}
+
+// recorded reports whether the books contain any error count of a GPU, such as 0.
+func recorded(g *table.GPU) bool {
+	return g.RecoveryAction != "" || slices.ContainsFunc([]*int64{
+		g.DRAMCorrectable, g.DRAMUncorrectable, g.SRAMCorrectable, g.SRAMUncorrectable, g.LifetimeUncorrectable, g.LowMemoryBanks, g.RetiredPages,
+		g.PCIeReplays, g.NVLinkErrors, g.Thermal, g.PowerBrake,
+	}, func(n *int64) bool { return n != nil })
+}
+
+// errors lists the errors of boards, the worst boards first. Without names it lists boards with errors only.
+func (q *question) errors(ctx context.Context) (print.Answer, error) {
+	a, of := print.Answer{Columns: q.columns(errorsColumns)}, q.period()
+	found, notices, err := q.boardsWithErrors(ctx, of)
+	if err != nil {
+		return a, err
+	}
+	a.Notices = notices
+	sums, err := q.sumErrors(ctx, of, found)
+	if err != nil {
+		return a, err
+	}
+	unrecorded := 0
+	for uuid, g := range sums {
+		if !recorded(&g) {
+			unrecorded++
+		}
+		if len(q.names) == 0 && !erroneous(&g) || q.Uncorrectable && !uncorrectable(&g) {
+			delete(sums, uuid)
+		}
+	}
+	if unrecorded > 0 {
+		a.Notices = append(a.Notices, fmt.Sprintf("GPUs without a record of errors in this time, because they or their exporter reported none: %d", unrecorded))
+	}
+	all, notice, err := q.lastStays(ctx, of, slices.Sorted(maps.Keys(sums)))
+	if err != nil {
+		return a, err
+	}
+	if notice != "" {
+		a.Notices = append(a.Notices, notice)
+	}
+	current, notices := q.underWarranty(q.current(all), of.Until)
+	a.Notices = append(a.Notices, notices...)
+	slices.SortStableFunc(current, func(x, y *Stay) int { return worse(sums[x.UUID], sums[y.UUID]) })
+	if len(q.names) == 0 {
+		found = []named{{uuids: slices.Collect(maps.Keys(sums))}}
+	}
+	for _, n := range found {
+		a.Rows = append(a.Rows, q.errorRows(n, current, sums, of.Until)...)
+	}
+	return a, nil
+}
+
+// boardsWithErrors returns the boards of the names of the question, nil for all boards.
+func (q *question) boardsWithErrors(ctx context.Context, of books.Query) ([]named, []string, error) {
+	if len(q.names) == 0 {
+		return nil, nil, nil
+	}
+	return q.find(ctx, of)
+}
+
+// sumErrors returns the errors of boards by UUID.
+func (q *question) sumErrors(ctx context.Context, of books.Query, found []named) (map[string]table.GPU, error) {
+	if found != nil {
+		of = where(of, "uuid", uuids(found)...)
+	}
+	if s, ok := q.source.Source.(books.Summing); ok {
+		return s.Errors(ctx, of)
+	}
+	sums := make(map[string]table.GPU)
+	for row, err := range q.source.Rows(ctx, of) {
+		if err != nil {
+			return nil, err
+		}
+		sum := sums[row.UUID]
+		sum.AddErrors(&row.GPU)
+		sums[row.UUID] = sum
+	}
+	return sums, nil
+}
+
+// worse orders boards by their uncorrectable errors, then by the lifetime's and by banks without spare rows.
+func worse(a, b table.GPU) int {
+	order := func(a, b *int64) int { return cmp.Compare(*cmp.Or(b, new(int64)), *cmp.Or(a, new(int64))) }
+	return cmp.Or(
+		order(plus(a.DRAMUncorrectable, a.SRAMUncorrectable), plus(b.DRAMUncorrectable, b.SRAMUncorrectable)),
+		order(a.LifetimeUncorrectable, b.LifetimeUncorrectable), order(a.LowMemoryBanks, b.LowMemoryBanks),
+	)
+}
+
+// underWarranty returns the stays of boards with a warranty at a time, if the question selects them.
+func (q *question) underWarranty(all []*Stay, at time.Time) (kept []*Stay, notices []string) {
+	if !q.InWarranty {
+		return all, nil
+	}
+	unknown := 0
+	for _, s := range all {
+		end, err := q.assets.Of(s.Serial).WarrantyEnd()
+		switch {
+		case err != nil || end.IsZero():
+			unknown++
+		case !end.Before(at):
+			kept = append(kept, s)
+		}
+	}
+	if unknown > 0 {
+		notices = append(notices, fmt.Sprintf("GPUs with errors that are not listed, because --assets has no valid end of their warranty: %d", unknown))
+	}
+	return kept, notices
+}
+
+// errorRows returns the rows of a name.
+func (q *question) errorRows(n named, current []*Stay, sums map[string]table.GPU, until time.Time) (rows [][]any) {
+	if n.unknown != nil {
+		asset := q.assets.Of(n.value)
+		row := append([]any{n.name, asset.Serial, "", asset.Tag, asset.Warranty, "", unknownState, "", "", "", "", "", time.Time{}}, errorValues(new(table.GPU))...)
+		return [][]any{row}
+	}
+	for _, s := range current {
+		g, ok := sums[s.UUID]
+		if !ok || n.elsewhere(s) || !slices.Contains(n.uuids, s.UUID) {
+			continue
+		}
+		asset := q.assets.Of(s.Serial)
+		row := []any{n.name, s.Serial, s.UUID, asset.Tag, asset.Warranty, s.Model, state(s, until), s.Cluster, s.Node, s.ChassisSerial, s.ChassisSlot, s.PCIBusID, s.Last}
+		rows = append(rows, append(row, errorValues(&g)...))
+	}
+	return rows
+}

@@ -1,0 +1,126 @@
+package ask_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// sickFleet files twenty hours of boards in all kinds of books:
+//   - B1 has an uncorrectable error of DRAM and one of SRAM, was moved, and is to be reset.
+//   - B2 has correctable errors, and was hot for 30 minutes.
+//   - B3 has no errors, and B4 has no record of them.
+//   - B5 has an uncorrectable error from before the archive, few spare rows, and is lost after an hour.
+func sickFleet(t *testing.T) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	places := map[string]string{"sqlite": filepath.Join(dir, "archive.db")}
+	sqlite, err := database.SQLite.Open(t.Context(), places["sqlite"], "")
+	check(t, err)
+	defer func() { check(t, sqlite.Close()) }()
+	sinks := []sinktest.Sink{sqlite}
+	for _, format := range files.Formats() {
+		places[format] = filepath.Join(dir, format)
+		sink, err := files.Open(places[format], []string{format})
+		check(t, err)
+		defer func() { check(t, sink.Close()) }()
+		sinks = append(sinks, sink)
+	}
+	for n := range 20 {
+		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
+		add := func(serial, node string, of table.GPU) {
+			of.Node, of.UUID, of.Serial, of.Model, of.PCIBusID = node, "GPU-"+serial, serial, "H100", "1"
+			of.First, of.Last, of.Scrapes = h.Start.Add(time.Minute), h.Start.Add(59*time.Minute), 59
+			h.GPUs = append(h.GPUs, of)
+		}
+		none, in := new(int64(0)), func(hour int, count int64) *int64 {
+			if n != hour {
+				count = 0
+			}
+			return &count
+		}
+		lifetime := int64(0)
+		for _, failed := range []int{3, 7} {
+			if n >= failed {
+				lifetime++
+			}
+		}
+		action, node := "none", "n1"
+		if n >= 10 {
+			action, node = "reset", "n2"
+		}
+		add("B1", node, table.GPU{
+			DRAMUncorrectable: in(3, 1), SRAMUncorrectable: in(7, 1), DRAMCorrectable: none, SRAMCorrectable: none, LifetimeUncorrectable: &lifetime,
+			PCIeReplays: in(2, 40), NVLinkErrors: in(4, 5), RecoveryAction: action,
+		})
+		add("B2", "n3", table.GPU{DRAMUncorrectable: none, DRAMCorrectable: new(int64(2)), LifetimeUncorrectable: none, Thermal: in(5, 1_800_000), PowerBrake: none})
+		add("B3", "n4", table.GPU{DRAMUncorrectable: none, DRAMCorrectable: none, LifetimeUncorrectable: none, RecoveryAction: "none"})
+		add("B4", "n5", table.GPU{})
+		if n == 0 {
+			add("B5", "n6", table.GPU{DRAMUncorrectable: none, LifetimeUncorrectable: new(int64(1)), LowMemoryBanks: new(int64(3)), RetiredPages: none})
+		}
+		for _, sink := range sinks {
+			check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+		}
+	}
+	return places
+}
+
+// TestErrors asks for boards with errors: all, named ones, those in warranty, and those with uncorrectable errors.
+func TestErrors(t *testing.T) {
+	assets := filepath.Join(t.TempDir(), "assets.csv")
+	check(t, os.WriteFile(assets, []byte("serial,tag,warranty\nB1,A-1,2026-10-01\nB2,A-2,2026-09-30\nB3,A-3,2030-01\nB5,A-5,soon\n"), 0o600))
+	const (
+		header = "SERIAL  ASSET  WARRANTY    MODEL  STATE    CLUSTER  NODE  PCI  LAST SEEN         UNCORRECTABLE  LIFETIME  CORRECTABLE  LOW BANKS  REPLAYS  NVLINK  HOT HOURS  BRAKE HOURS  ACTION\n"
+		b1     = "B1      A-1    2026-10-01  H100   present  east     n2    1    2026-10-01 19:59  2              2         0            -          40       5       -          -            reset\n"
+		few    = "SERIAL  ASSET  WARRANTY    MODEL  STATE    CLUSTER  NODE  PCI  LAST SEEN         UNCORRECTABLE  LIFETIME  CORRECTABLE  REPLAYS  NVLINK  ACTION\n"
+		silent = "! GPUs without a record of errors in this time, because they or their exporter reported none: 1\n"
+	)
+	tests := map[string]struct {
+		args []string
+		want string
+	}{
+		"all": {nil, header + b1 +
+			"B5      A-5    soon        H100   silent   east     n6    1    2026-10-01 00:59  0              1         -            3          -        -       -          -            -\n" +
+			"B2      A-2    2026-09-30  H100   present  east     n3    1    2026-10-01 19:59  0              0         40           -          -        -       0.50       0.00         -\n" + silent},
+		"in warranty": {
+			[]string{"--in-warranty"}, few +
+				"B1      A-1    2026-10-01  H100   present  east     n2    1    2026-10-01 19:59  2              2         0            40       5       reset\n" + silent +
+				"! GPUs with errors that are not listed, because --assets has no valid end of their warranty: 1\n",
+		},
+		"uncorrectable, in warranty": {
+			[]string{"--in-warranty", "--uncorrectable", "--from=2026-10-01T08:00"}, few +
+				"B1      A-1    2026-10-01  H100   present  east     n2    1    2026-10-01 19:59  0              2         0            0        0       reset\n" + silent,
+		},
+		"named": {
+			[]string{"B3", "B4", "B9"}, "NAME  SERIAL  ASSET  WARRANTY  MODEL  STATE    CLUSTER  NODE  PCI  LAST SEEN         UNCORRECTABLE  LIFETIME  CORRECTABLE  ACTION\n" +
+				"B3    B3      A-3    2030-01   H100   present  east     n4    1    2026-10-01 19:59  0              0         0            none\n" +
+				"B4    B4      -      -         H100   present  east     n5    1    2026-10-01 19:59  -              -         -            -\n" +
+				"B9    -       -      -         -      unknown  -        -     -    -                 -              -         -            -\n" +
+				`! "B9" is unknown: did you mean B1, B2, B3?` + "\n" + silent,
+		},
+	}
+	for kind, place := range sickFleet(t) {
+		for name, tt := range tests {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				args := append([]string{"errors", "--books=" + place, "--assets=" + assets, "--to=2026-10-01T20:00"}, tt.args...)
+				r := run(t, args...)
+				if diff := cmp.Diff(tt.want, r.out); diff != "" {
+					t.Errorf("exit status %d (-want +got):\n%s%s", r.status, diff, r.err)
+				}
+			})
+		}
+	}
+	r := run(t, "errors", "--in-warranty", "--books=.")
+	if r.status != 2 {
+		t.Errorf("exit status %d without a list of assets: %s", r.status, r.err)
+	}
+}
