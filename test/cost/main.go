@@ -28,7 +28,7 @@ func run(ctx context.Context, args []string) error {
 		return serveOne(args[1:])
 	}
 	var out strings.Builder
-	for _, section := range []func(context.Context, *strings.Builder) error{memory, pages, growth, ticksOf} {
+	for _, section := range []func(context.Context, *strings.Builder) error{memory, health, pages, growth, ticksOf} {
 		var part strings.Builder
 		if err := section(ctx, &part); err != nil {
 			return err

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/prometheus/procfs"
 
 	"github.com/gpuledger/gpuledger/test/exposition"
 	"github.com/gpuledger/gpuledger/test/markdown"
@@ -83,7 +80,11 @@ func resident(ctx context.Context, args []string) (r residence, err error) {
 			}
 		}
 	}
-	status, err := statusOf(exporter)
+	proc, err := procOf(exporter)
+	if err != nil {
+		return r, err
+	}
+	status, err := proc.NewStatus()
 	return residence{status.VmRSS, status.RssFile, status.RssAnon, uint64(heap)}, err
 }
 
@@ -102,20 +103,6 @@ func install(from, to string) error {
 	}
 	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, 32<<10))
 	return errors.Join(err, out.Close())
-}
-
-// statusOf returns the status of the process that runs a program.
-func statusOf(path string) (procfs.ProcStatus, error) {
-	all, err := procfs.AllProcs()
-	if err != nil {
-		return procfs.ProcStatus{}, err
-	}
-	for _, p := range all {
-		if exe, err := p.Executable(); err == nil && exe == filepath.Clean(path) {
-			return p.NewStatus()
-		}
-	}
-	return procfs.ProcStatus{}, fmt.Errorf("%s is not running", path)
 }
 
 func mebibytes(n uint64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
