@@ -68,6 +68,7 @@ func checkRecord(t *testing.T, e *exporter) {
 		{"gpuledger_unattributed_energy_joules_total", "gpuledger_board_unattributed_energy_joules_total", all},
 		{"gpuledger_gpu_energy_source_info", "gpuledger_board_energy_source_info", all},
 		{"gpuledger_gpu_energy_resets_total", "gpuledger_board_energy_resets_total", all},
+		{"gpuledger_gpu_recovery_action_info", "gpuledger_board_recovery_action_info", all},
 		{"gpuledger_gpu_xid_errors_total", "gpuledger_board_xid_errors_total", all},
 	} {
 		want = append(want, pair.record)
