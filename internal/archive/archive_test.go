@@ -128,6 +128,12 @@ func TestParse(t *testing.T) {
 		{"accept", "east", "--from=2026-03-02", "--to=2026-03-01", "--reason=x", "--folder=x"},
 		{"once", "--reason=x"},
 		{"once", "more"},
+		{"once", "--folder=x", "--web.pages"},
+		{"serve", "--web.listen-address=127.0.0.1:0"},
+		{"serve", "--web.listen-address=127.0.0.1:0", "--http.url=http://127.0.0.1"},
+		{"serve", "--folder=x"}, // without credentials
+		{"run", "--folder=x", "--web.pages"},
+		{"run", "--folder=x", "--web.pages.log-reads"},
 		{"--from=yesterday"},
 		{"--from=2026-03-02", "--until=2026-03-01"},
 		{"--log.level=loud"},

@@ -228,6 +228,8 @@ func (c *Config) locate(fs *flag.FlagSet) (err error) {
 	c.unset = true
 	switch {
 	case c.ServeOnly && c.Web.Settings != "": // which names the books
+	case c.ServeOnly:
+		err = errors.New("serve has nothing to read: set --web.pages.config, or " + strings.Join(sinks.Flags(true), " or "))
 	case c.Run:
 		directory, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // systemd may set several
 		c.SQLite = filepath.Join(directory, "gpuledger.db")

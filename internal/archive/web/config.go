@@ -48,7 +48,7 @@ func (c *Config) Validate(addresses []string, credentials bool) error {
 	}
 	for _, address := range addresses {
 		if !loopback(address) {
-			return fmt.Errorf("pages on --web.listen-address=%s would let everyone in the network read the books: "+
+			return fmt.Errorf("serve and --web.pages on --web.listen-address=%s would let everyone in the network read the books: "+
 				"set basic_auth_users or client_auth_type: RequireAndVerifyClientCert in --web.config.file, --web.pages.readers, or --web.pages.insecure", address)
 		}
 	}

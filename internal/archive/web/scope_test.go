@@ -1,6 +1,9 @@
 package web_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"fmt"
 	"html"
@@ -313,6 +316,56 @@ func TestIdentity(t *testing.T) {
 	w := httptest.NewRecorder()
 	if h.ServeHTTP(w, r); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "(others)") || strings.Contains(w.Body.String(), "vision") {
 		t.Errorf("the user alice reads a statement: status %d\n%s", w.Code, w.Body)
+	}
+}
+
+// TestCertificate checks that the header counts from a verified certificate of the proxy, and from no other certificate.
+func TestCertificate(t *testing.T) {
+	text := "header: X-User\nproxy: {certificates: [proxy.example.com]}\nreaders: {finance: {all: true}}\n"
+	h := pages(t, scoped(t, text), archive(t, nil))
+	proxy, other := &x509.Certificate{DNSNames: []string{"proxy.example.com"}}, &x509.Certificate{Subject: pkix.Name{CommonName: "prometheus"}}
+	for name, tt := range map[string]struct {
+		state  *tls.ConnectionState
+		status int
+	}{
+		"proxy":       {&tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{proxy, other}}}, http.StatusOK},
+		"other":       {&tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{other, proxy}}}, http.StatusForbidden},
+		"unverified":  {&tls.ConnectionState{PeerCertificates: []*x509.Certificate{proxy}}, http.StatusForbidden},
+		"without TLS": {nil, http.StatusForbidden},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/board/1653924023101", nil)
+		r.Header.Set("X-User", "finance")
+		r.TLS = tt.state
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != tt.status {
+			t.Errorf("%s: status %d, want %d", name, w.Code, tt.status)
+		}
+	}
+}
+
+// TestAddresses checks that pages are served to other machines only with credentials.
+func TestAddresses(t *testing.T) {
+	for _, tt := range []struct {
+		config      web.Config
+		address     string
+		credentials bool
+		valid       bool
+	}{
+		{web.Config{Pages: true}, "127.0.0.1:9841", false, true},
+		{web.Config{Pages: true}, "[::1]:9841", false, true},
+		{web.Config{Pages: true}, "localhost:9841", false, true},
+		{web.Config{Pages: true}, ":9841", false, false},
+		{web.Config{Pages: true}, "10.1.2.3:9841", false, false},
+		{web.Config{Pages: true}, "localhost.example.com:9841", false, false},
+		{web.Config{Pages: true}, ":9841", true, true},
+		{web.Config{Pages: true, Insecure: true}, ":9841", false, true},
+		{scoped(t, scopes), ":9841", false, true},
+		{web.Config{LogReads: true}, ":9841", true, false},
+		{web.Config{}, ":9841", false, true},
+	} {
+		if err := tt.config.Validate([]string{tt.address}, tt.credentials); (err == nil) != tt.valid {
+			t.Errorf("%+v on %s, credentials %v: %v", tt.config, tt.address, tt.credentials, err)
+		}
 	}
 }
 
