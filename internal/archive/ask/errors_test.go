@@ -3,6 +3,7 @@ package ask_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +60,7 @@ func sickFleet(t *testing.T) map[string]string {
 		}
 		add("B1", node, table.GPU{
 			DRAMUncorrectable: in(3, 1), SRAMUncorrectable: in(7, 1), DRAMCorrectable: none, SRAMCorrectable: none, LifetimeUncorrectable: &lifetime,
-			PCIeReplays: in(2, 40), NVLinkErrors: in(4, 5), RecoveryAction: action,
+			PCIeReplays: in(2, 40), NVLinkErrors: in(4, 5), RecoveryAction: action, RemappedUncorrectable: *in(0, 1),
 		})
 		add("B2", "n3", table.GPU{DRAMUncorrectable: none, DRAMCorrectable: new(int64(2)), LifetimeUncorrectable: none, Thermal: in(5, 1_800_000), PowerBrake: none})
 		add("B3", "n4", table.GPU{DRAMUncorrectable: none, DRAMCorrectable: none, LifetimeUncorrectable: none, RecoveryAction: "none"})
@@ -117,6 +118,22 @@ func TestErrors(t *testing.T) {
 					t.Errorf("exit status %d (-want +got):\n%s%s", r.status, diff, r.err)
 				}
 			})
+		}
+	}
+	for kind, place := range sickFleet(t) {
+		r := run(t, "report", "B1", "B3", "B4", "--books="+place, "--to=2026-10-01T20:00")
+		var sections []string
+		for _, page := range strings.SplitSeq(r.out, "\n# ") {
+			_, section, _ := strings.Cut(page, "## Memory, links and clocks\n\n")
+			section, _, _ = strings.Cut(section, "\n\n")
+			sections = append(sections, section[strings.LastIndex(section, "\n")+1:])
+		}
+		want := []string{"| 2 | 2 | 0 | 40 | 5 | reset |", "| 0 | 0 | 0 | none |", ""}
+		if rows := "Memory rows remapped: 0 for correctable, 1 for uncorrectable errors."; !strings.Contains(r.out, rows) {
+			t.Errorf("%s: the report does not contain %q:\n%s", kind, rows, r.out)
+		}
+		if diff := cmp.Diff(want, sections); diff != "" {
+			t.Errorf("%s: exit status %d (-want +got):\n%s%s%s", kind, r.status, diff, r.out, r.err)
 		}
 	}
 	r := run(t, "errors", "--in-warranty", "--books=.")

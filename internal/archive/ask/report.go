@@ -70,14 +70,15 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 		history.Rows = append(history.Rows, historyRow(n.name, s))
 		serial = cmp.Or(s.Serial, serial)
 	}
-	return print.Page{Title: "Board " + serial, Sections: []print.Section{
+	return print.Page{Title: "Board " + serial, Sections: slices.Concat([]print.Section{
 		{Title: "Identity and last place", Answer: distinct(place)},
 		{Title: "Asset", Answer: q.asset(serial)},
 		{Title: "Stays", Answer: distinct(history)},
 		{Title: "Errors", Answer: faults(all)},
+	}, recordedErrors(st.Rows), []print.Section{
 		{Title: "Suspect: days with faults, of all days", Answer: suspects},
 		{Title: "Use by pods and units", Answer: distinct(used(st.Charges))},
-	}}, nil
+	})}, nil
 }
 
 // asset returns the lines of the lists of assets and RMAs about a board.
@@ -90,6 +91,18 @@ func (q *question) asset(serial string) print.Answer {
 		a.Rows = [][]any{{serial, asset.Tag, asset.Warranty, asset.Order, asset.Site, note}}
 	}
 	return a
+}
+
+// recordedErrors returns a section with the sums of errors of a board, none if the books contain no record of them.
+func recordedErrors(rows []books.Row) []print.Section {
+	var sum table.GPU
+	for i := range rows {
+		sum.AddErrors(&rows[i].GPU)
+	}
+	if !recorded(&sum) {
+		return nil
+	}
+	return []print.Section{{Title: "Memory, links and clocks", Answer: print.Answer{Columns: errorColumns, Rows: [][]any{errorValues(&sum)}}}}
 }
 
 // faults lists the errors of a board by hour.

@@ -102,7 +102,7 @@ func (p *parts) stays(ctx context.Context, source books.Source, until time.Time)
 
 func newStay(g table.GPU, start string) *Stay {
 	s := &Stay{GPU: g, Start: start, First: g.First, Last: g.Last, LastHour: g.Hour}
-	s.Energy, s.XIDs, s.Scrapes, s.Losses = 0, nil, 0, 0
+	s.Energy, s.XIDs, s.Scrapes, s.Losses, s.RemappedCorrectable, s.RemappedUncorrectable = 0, nil, 0, 0, 0, 0
 	s.add(g)
 	return s
 }
