@@ -209,6 +209,7 @@ var manipulations = []manipulation{
 	{"remove an hour", (*chainTest).removeHour, false},
 	{"swap two hours", (*chainTest).swapHours, false},
 	{"remove an acceptance", (*chainTest).removeAcceptance, false},
+	{"mark an hour as pruned", (*chainTest).markPruned, false},
 	{"edit an entry", (*chainTest).editEntry, false},
 	{"remove an entry", (*chainTest).removeEntry, false},
 	{"truncate the chain", (*chainTest).truncate, false},
@@ -353,6 +354,20 @@ func (c *chainTest) removeHour() []place {
 		c.rows[of.Name] = slices.DeleteFunc(c.rows[of.Name], func(row []string) bool { return placeOf(row) == at })
 	}
 	return []place{at}
+}
+
+// markPruned removes the rows of an hour as if it was pruned.
+func (c *chainTest) markPruned() []place {
+	_, i := c.row(table.Hours)
+	row, state := c.rows[table.Hours.Name][i], slices.Index(table.Hours.Names(), "state")
+	if row[state] == string(table.Pruned) {
+		return nil
+	}
+	row[state] = string(table.Pruned)
+	for _, of := range table.Chained {
+		c.rows[of.Name] = slices.DeleteFunc(c.rows[of.Name], func(other []string) bool { return placeOf(other) == placeOf(row) })
+	}
+	return []place{placeOf(row)}
 }
 
 func (c *chainTest) swapHours() []place {
