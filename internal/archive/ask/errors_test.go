@@ -123,7 +123,7 @@ func TestErrors(t *testing.T) {
 	for kind, place := range sickFleet(t) {
 		r := run(t, "report", "B1", "B3", "B4", "--books="+place, "--to=2026-10-01T20:00")
 		var sections []string
-		for _, page := range strings.SplitSeq(r.out, "\n# ") {
+		for page := range strings.SplitSeq(r.out, "\n# ") {
 			_, section, _ := strings.Cut(page, "## Memory, links and clocks\n\n")
 			section, _, _ = strings.Cut(section, "\n\n")
 			sections = append(sections, section[strings.LastIndex(section, "\n")+1:])
