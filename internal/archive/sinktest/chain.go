@@ -219,15 +219,20 @@ var manipulations = []manipulation{
 	{"restore an earlier state", (*chainTest).rollBack, true},
 }
 
-// manipulate makes random manipulations, one after the other.
+// manipulate makes random manipulations, one after the other: all kinds in a random order, again and again.
 func (c *chainTest) manipulate() {
 	found, counts := 0, make(map[string]int)
 	n := c.Manipulations
 	if testing.Short() {
-		n /= 10
+		n = max(n/10, 2*len(manipulations))
 	}
+	var order []int
 	for i := 0; i < n; {
-		m := manipulations[c.random.IntN(len(manipulations))]
+		if len(order) == 0 {
+			order = c.random.Perm(len(manipulations))
+		}
+		m := manipulations[order[0]]
+		order = order[1:]
 		before := make(map[string][][]string)
 		for name, rows := range c.rows {
 			before[name] = rows

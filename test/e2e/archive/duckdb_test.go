@@ -76,7 +76,7 @@ func TestDuckDB(t *testing.T) {
 // compare compares the Parquet files of a table with its CSV files.
 func compare(t *testing.T, of table.Table, csv, place string) {
 	t.Helper()
-	types := map[table.Type]string{table.Text: "VARCHAR", table.Int: "BIGINT", table.Time: "TIMESTAMP WITH TIME ZONE"}
+	types := map[table.Type]string{table.Text: "VARCHAR", table.Int: "BIGINT", table.OptionalInt: "BIGINT", table.Time: "TIMESTAMP WITH TIME ZONE"}
 	var columns, selected []string
 	for _, c := range of.Columns {
 		columns = append(columns, c.Name+" "+types[c.Type])

@@ -1,6 +1,8 @@
-package ask_test
+package chain_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
@@ -17,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/version"
 
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
@@ -27,9 +30,21 @@ var update = flag.Bool("update", false, "write the output of commands into docs/
 
 const (
 	disputePage  = "../../../docs/dispute.md"
-	disputeBegin = "<!-- go test ./internal/archive/ask -run=TestDispute -update: begin -->\n"
+	disputeBegin = "<!-- go test ./internal/archive/chain -run=TestDispute -update: begin -->\n"
 	disputeEnd   = "<!-- end -->"
 )
+
+const (
+	kWh    = 3_600_000_000 // mJ
+	prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // disputed writes an archive of three hours with a chain, checkpoints, prices and keys into a folder. The key is
 // always the same, and the time is simulated.
@@ -109,16 +124,17 @@ func answered(t *testing.T, block string) string {
 			continue
 		}
 		command, to, _ := strings.Cut(strings.TrimSpace(command), " > ")
-		r := execute(time.Now(), strings.Fields(command)...)
-		if r.status != 0 {
-			t.Errorf("%s: exit status %d: %s%s", command, r.status, r.out, r.err)
+		var out, failure bytes.Buffer
+		terminal := ask.Terminal{Out: &out, Err: &failure, Program: "gpuledger-archive"}
+		if status := ask.Run(context.Background(), strings.Fields(command), terminal, time.Now()); status != 0 {
+			t.Errorf("%s: exit status %d: %s%s", command, status, &out, &failure)
 		}
 		b.WriteString(line)
 		if to != "" {
-			check(t, os.WriteFile(to, []byte(r.out), 0o600))
+			check(t, os.WriteFile(to, out.Bytes(), 0o600))
 			continue
 		}
-		b.WriteString(r.out)
+		b.Write(out.Bytes())
 	}
 	return b.String() + "```"
 }
