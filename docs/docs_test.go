@@ -68,7 +68,7 @@ var (
 		"managers.md":      1020,
 		"opentelemetry.md": 230,
 		"packages.md":      490,
-		"queues.md":        420,
+		"queues.md":        490,
 		"slurm.md":         820,
 		"take-over.md":     500,
 		"web.md":           620,

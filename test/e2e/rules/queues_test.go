@@ -38,9 +38,21 @@ func TestQueueQueries(t *testing.T) {
 		h.Constant(worlds.Series("gpuledger_pod_info", map[string]string{"pod_uid": pod, "cluster_queue": queue}), 0, end, 1)
 		h.Linear(worlds.Series("gpuledger_container_gpu_active_seconds_total", map[string]string{"pod_uid": pod, "UUID": "GPU-" + pod}), 0, end, 0, 0.5)
 	}
+	// A pod waited for three GPUs for 20 of the last 30 minutes. Two replicas of the reconciler report it. A running pod waited for none.
+	for _, replica := range []string{"one", "two"} {
+		for pod, queue := range map[string]string{"waits": "later", "runs": "later"} {
+			of := map[string]string{"namespace": "ml", "pod_uid": pod, "instance": replica}
+			h.Constant(worlds.Series("gpuledger_pod_info", worlds.With(of, "queue", queue)), 0, end, 1)
+			h.Constant(worlds.Series("gpuledger_pod_gpu_requests", worlds.With(of, "resource", "nvidia.com/gpu")), 0, end, 3)
+		}
+	}
+	pending := map[string]string{"namespace": "ml", "uid": "waits", "phase": "Pending"}
+	h.Constant(worlds.Series("kube_pod_status_phase", pending), 0, 20*time.Minute, 1)
+	h.Constant(worlds.Series("kube_pod_status_phase", worlds.With(pending, "uid", "runs")), 0, end, 0)
 	want := []map[string]float64{
 		{`{cluster_queue="training"}`: 1.5, `{cluster_queue="inference"}`: 0.5, `{cluster_queue="night"}`: 0},
 		{`{cluster_queue="training"}`: 4, `{cluster_queue="inference"}`: 1, `{cluster_queue="night"}`: 1, `{cluster_queue="borrower"}`: 1},
+		{`{namespace="ml", queue="later"}`: 1},
 		{`{cohort="gpus"}`: 1},
 	}
 	queries := promdoc.Blocks(string(text))
