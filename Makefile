@@ -55,7 +55,7 @@ LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app ./internal/a
 RACE := -race -gcflags=modernc.org/sqlite/lib=-d=checkptr=0
 
 # The linters also check files with the build tags e2e and realtime.
-TAGS := -tags e2e,realtime
+TAGS := -tags e2e,realtime,kyverno
 
 VERSION_PACKAGE := github.com/prometheus/common/version
 VERSION  ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
@@ -98,6 +98,7 @@ CRANE := tools/servers crane github.com/google/go-containerregistry/cmd/crane
 HELM := tools/servers helm helm.sh/helm/v4/cmd/helm
 # Helm 3 gets security fixes until February 2027.
 HELM3 := tools/servers helm3 helm.sh/helm/v3/cmd/helm
+KYVERNO := tools/servers kyverno kyverno=github.com/kyverno/kyverno/cmd/cli/kubectl-kyverno
 NFPM := tools/servers nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 SBOM := tools/servers sbom github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
@@ -408,6 +409,10 @@ helm: # build the helm of the tests, and print its path; builds it once (some mi
 .PHONY: chart-helm3
 chart-helm3: chart # compare the chart's objects with the overlays in Helm 3; builds it once (some minutes)
 	@GPULEDGER_E2E_HELM=$$($(HELM3)) go test -tags e2e -vet=off -trimpath -ldflags=-w -count=1 -run='^TestChart' ./internal/deploy
+
+.PHONY: kyverno-check
+kyverno-check: # run the example for Kyverno with the command line of Kyverno 1.18; builds it once (some minutes)
+	@GPULEDGER_E2E_KYVERNO=$$($(KYVERNO)) go test -tags e2e,kyverno -vet=off -trimpath -ldflags=-w -count=1 -v -run='^TestKyverno$$' ./internal/deploy
 
 .PHONY: format
 format: ## format the Go files
