@@ -1,10 +1,12 @@
 // Package address keeps the secrets in URLs out of errors and logs: users, passwords and the values
-// of parameters.
+// of parameters. It also reports which addresses other machines cannot reach or read.
 package address
 
 import (
 	"cmp"
 	"errors"
+	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -32,6 +34,22 @@ func Parse(text string) (*url.URL, error) {
 func IsHTTP(u *url.URL) bool {
 	return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
+
+// IsLoopback reports whether only this machine reaches a host. Names other than localhost are not
+// resolved, because their addresses may change.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+// ListensOnLoopback reports whether only this machine reaches an address such as 127.0.0.1:9841.
+func ListensOnLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && IsLoopback(host)
+}
+
+// IsPrivate reports whether requests to a URL are encrypted or stay on this machine.
+func IsPrivate(u *url.URL) bool { return u.Scheme == "https" || IsLoopback(u.Hostname()) }
 
 // Public returns a URL without user, password, parameters and fragment.
 func Public(u *url.URL) string {

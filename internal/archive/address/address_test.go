@@ -3,6 +3,7 @@ package address_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -102,6 +103,32 @@ func TestIsHTTP(t *testing.T) {
 		u, err := url.Parse(text)
 		if err != nil || address.IsHTTP(u) != want {
 			t.Errorf("IsHTTP(%q) must be %v, error %v", text, want, err)
+		}
+	}
+}
+
+// TestIsPrivate checks which hosts only this machine reaches. A name that begins like the loopback address is another machine.
+func TestIsPrivate(t *testing.T) {
+	for host, loopback := range map[string]bool{
+		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "localhost": true, "LocalHost": true, "::ffff:127.0.0.1": true,
+		"": false, "0.0.0.0": false, "::": false, "10.0.0.1": false, "localhost.example.com": false, "127.0.0.1.example.com": false, "128.0.0.1": false,
+	} {
+		if got := address.IsLoopback(host); got != loopback {
+			t.Errorf("loopback %q: %v, want %v", host, got, loopback)
+		}
+		if got := address.ListensOnLoopback(net.JoinHostPort(host, "9841")); got != loopback {
+			t.Errorf("listening on %q: %v, want %v", host, got, loopback)
+		}
+		for scheme, private := range map[string]bool{"http": loopback, "https": true} {
+			u := &url.URL{Scheme: scheme, Host: net.JoinHostPort(host, "1")}
+			if got := address.IsPrivate(u); got != private {
+				t.Errorf("%s is private: %v, want %v", u, got, private)
+			}
+		}
+	}
+	for _, listen := range []string{":9841", "9841", "localhost", ""} {
+		if address.ListensOnLoopback(listen) {
+			t.Errorf("%q listens on loopback only", listen)
 		}
 	}
 }

@@ -63,13 +63,10 @@ func parsePlace(text string) (place, error) {
 	if err != nil {
 		return place{}, fmt.Errorf("%s: %w", must, err)
 	}
-	switch {
-	case at.Scheme == "https" && at.Host != "":
-		return place{url: at}, nil
-	case at.Scheme == "http" && (at.Hostname() == "127.0.0.1" || at.Hostname() == "::1" || at.Hostname() == "localhost"):
-		return place{url: at}, nil
+	if !address.IsHTTP(at) || !address.IsPrivate(at) {
+		return place{}, errors.New(must)
 	}
-	return place{}, errors.New(must)
+	return place{url: at}, nil
 }
 
 // Publish appends a checkpoint to a file, or posts it to a server.

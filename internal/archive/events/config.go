@@ -4,10 +4,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
-	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
 // Config is the configuration from the flags.
@@ -54,22 +53,11 @@ func (c *Config) ValidateAddresses(addresses []string, certificates bool) error 
 	if !c.Receive || c.TokenFile != "" || c.Insecure || certificates {
 		return nil
 	}
-	for _, address := range addresses {
-		if !loopback(address) {
+	for _, listen := range addresses {
+		if !address.ListensOnLoopback(listen) {
 			return fmt.Errorf("--events.receive on --web.listen-address=%s would let everyone in the network write events: "+
-				"set --events.token-file, client_auth_type: RequireAndVerifyClientCert in --web.config.file, or --events.insecure", address)
+				"set --events.token-file, client_auth_type: RequireAndVerifyClientCert in --web.config.file, or --events.insecure", listen)
 		}
 	}
 	return nil
-}
-
-// loopback reports whether only this machine reaches an address. Names other than localhost are not
-// resolved, because their addresses may change.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }

@@ -6,9 +6,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
-	"net/netip"
-	"strings"
+
+	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
 // Config is the configuration of the pages.
@@ -46,21 +45,11 @@ func (c *Config) Validate(addresses []string, credentials bool) error {
 	case !c.Pages || c.Insecure || credentials:
 		return nil
 	}
-	for _, address := range addresses {
-		if !loopback(address) {
+	for _, listen := range addresses {
+		if !address.ListensOnLoopback(listen) {
 			return fmt.Errorf("serve and --web.pages on --web.listen-address=%s would let everyone in the network read the books: "+
-				"set basic_auth_users or client_auth_type: RequireAndVerifyClientCert in --web.config.file, --web.pages.readers, or --web.pages.insecure", address)
+				"set basic_auth_users or client_auth_type: RequireAndVerifyClientCert in --web.config.file, --web.pages.readers, or --web.pages.insecure", listen)
 		}
 	}
 	return nil
-}
-
-// loopback reports whether only this machine reaches an address.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }

@@ -210,7 +210,7 @@ func newSection(title string, a print.Answer, of print.Style) section {
 	for _, row := range rows {
 		var cells []cellText
 		for i, text := range row {
-			cells = append(cells, cellText{text, address(columns[i].Name, text), isNumber(columns[i])})
+			cells = append(cells, cellText{text, pageOf(columns[i].Name, text), isNumber(columns[i])})
 		}
 		s.Rows = append(s.Rows, cells)
 	}
@@ -233,8 +233,8 @@ func complete(a print.Answer) string {
 	return "incomplete"
 }
 
-// address returns the page of a value, empty if there is none.
-func address(column, text string) string {
+// pageOf returns the page of a value, empty if there is none.
+func pageOf(column, text string) string {
 	if text == "-" || text == "" {
 		return ""
 	}

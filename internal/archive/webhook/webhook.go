@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -103,16 +102,10 @@ func (c *Config) Validate() error {
 		return errors.New("--http.batch must be at least 1")
 	case c.Timeout <= 0:
 		return errors.New("--http.timeout must be positive")
-	case c.TokenFile != "" && !private(at):
+	case c.TokenFile != "" && !address.IsPrivate(at):
 		return errors.New("--http.url must be https with --http.token-file, because others could read the token")
 	}
 	return cli.CheckSecret("http.token-file", c.TokenFile)
-}
-
-// private reports whether requests to a URL are encrypted or stay on this machine.
-func private(at *url.URL) bool {
-	ip, err := netip.ParseAddr(at.Hostname())
-	return at.Scheme == "https" || at.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // pool returns the CAs that verify the server, nil for the CAs of the system.
