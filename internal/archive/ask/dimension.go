@@ -15,7 +15,7 @@ const labelsColumn = "labels"
 
 // labelOf returns the name of a label in the column labels, false if a dimension is a column.
 func labelOf(dimension string) (name string, ok bool) {
-	return strings.CutPrefix(dimension, fold.LabelName(""))
+	return strings.CutPrefix(dimension, fold.LabelPrefix)
 }
 
 func isLabel(dimension string) bool {
@@ -60,7 +60,7 @@ func labelsOf(labels string) map[string]string {
 	all := make(map[string]string)
 	for pair := range strings.SplitSeq(labels, ",") {
 		if name, value, ok := strings.Cut(pair, "="); ok {
-			all[fold.LabelName(name)] = value
+			all[fold.LabelPrefix+name] = value
 		}
 	}
 	return all

@@ -46,7 +46,7 @@ type Report struct {
 	Problems []Problem
 }
 
-// Check selects what is compared.
+// Check selects the hours, keys and checkpoints of a comparison.
 type Check struct {
 	// Keys are the valid keys, in the order of their use. Without keys the signatures are not
 	// checked.

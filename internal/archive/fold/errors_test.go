@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// boardErrors are the counters of a board's errors, with the labels that they have beside those of the board.
+// boardErrors are the counters of a board's errors, with their labels beside the labels of the board.
 var boardErrors = map[string][]string{
 	"dram_correctable":   {"gpuledger_board_ecc_errors_total", "memory", "dram", "error", "correctable"},
 	"dram_uncorrectable": {"gpuledger_board_ecc_errors_total", "memory", "dram", "error", "uncorrectable"},

@@ -203,20 +203,20 @@ func Name(h *table.Hour, series []Series, teamLabel string) {
 func kubernetesLabels(all map[string]string) map[string]string {
 	found := make(map[string]string)
 	for name, value := range all {
-		if name, ok := strings.CutPrefix(name, labelPrefix); ok {
+		if name, ok := strings.CutPrefix(name, LabelPrefix); ok {
 			found[name] = value
 		}
 	}
 	return found
 }
 
-// labelPrefix begins the name of a Prometheus label that contains a Kubernetes label.
-const labelPrefix = "label_"
+// LabelPrefix begins the name of a Prometheus label that contains a Kubernetes label.
+const LabelPrefix = "label_"
 
 // LabelName returns the Prometheus label of a Kubernetes label, as kube-state-metrics and the
 // reconciler name it.
 func LabelName(label string) string {
-	return labelPrefix + strings.Map(func(r rune) rune {
+	return LabelPrefix + strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			return r
 		}

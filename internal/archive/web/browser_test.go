@@ -21,7 +21,7 @@ func TestBrowser(t *testing.T) {
 	}
 	for _, needed := range []string{chromium, "../../../tools/page-check/node_modules/axe-core"} {
 		if _, err := os.Stat(needed); err != nil {
-			t.Skipf("%s is missing: install Debian's chromium, and run npm --prefix tools/page-check ci", needed)
+			t.Fatalf("%s is missing: install Debian's chromium, and run make page-check", needed)
 		}
 	}
 	server := httptest.NewServer(pages(t, web.Config{Pages: true, Settings: settings(t)}, archive(t, nil)))

@@ -56,7 +56,7 @@ var catalogue = [numMetrics]metric.Metric{
 	podLabels: {
 		Family: family, Name: "gpuledger_pod_labels", Type: gauge, Flag: flagPodLabels,
 		Labels: ofPod,
-		Help:   "Pod labels that the flag lists, each as label_ and its name. With --pod-labels-of-owners also those of owners that a pod lacks.",
+		Help:   "Pod labels that the flag lists, each as label_ and its name. With --pod-labels-of-owners, missing labels are from the nearest owner.",
 	},
 	podAnnotations: {
 		Family: family, Name: "gpuledger_pod_annotations", Type: gauge, Flag: flagPodAnnotations,

@@ -43,7 +43,7 @@ func (r *profileReader) read(after time.Duration) *gpu.Profile {
 	return gputest.Read(r.t, r.s).Readings[0].Profile
 }
 
-// TestProfile reads every metric. The numbers of metrics and their units are those of nvml.h, nvmlGpmMetricId_t: activities
+// TestProfile reads every metric. nvml.h (nvmlGpmMetricId_t) defines the numbers of the metrics and their units: activities
 // are percent, rates are MiB/s. A first sample has no interval.
 func TestProfile(t *testing.T) {
 	r := newProfileReader(t)
