@@ -132,5 +132,5 @@ contains the next command.
   (or $v.archive.serviceAccount.create (not $account))
   (not (and $webhook $policy))
   (not $certificates)
-  (or (eq $v.exporter.mode "daemonset") (not $exporter)) }}yes{{ end }}
+  (or (eq $v.exporter.mode "daemonset") (include "gpuledger.kept" .root) (not $exporter)) }}yes{{ end }}
 {{- end }}

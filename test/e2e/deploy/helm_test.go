@@ -188,7 +188,7 @@ func TestHelmRefusals(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())
 	t.Cleanup(func() { remove(t, "namespace", "gpuledger") })
-	arguments := " " + absolute(t, chart) + " --set=platform=gpu-operator,podMonitor.enabled=true"
+	arguments := " " + absolute(t, chart) + " --set=platform=gpu-operator,podMonitor.enabled=true,networkPolicy.enabled=true"
 	upgrade := "helm upgrade --install --create-namespace gpuledger --namespace=gpuledger" + arguments
 	shell(t, "", upgrade)
 	for _, release := range []string{"gpuledger --namespace=another", "another --namespace=gpuledger"} {
@@ -214,6 +214,7 @@ func toSidecar(t *testing.T, i installer, command string) {
 	wantExporters(t, plugin, "gpuledger/gpuledger")
 	notes := shell(t, "", command+"'*'")
 	wantExporters(t, plugin, "gpuledger/gpuledger")
+	wantPolicy(t, true)
 	_, removal, _ := strings.Cut(notes, "are ready, remove it and upgrade again:\n\n")
 	removal, _, _ = strings.Cut(removal, "\n")
 
@@ -234,6 +235,7 @@ func toSidecar(t *testing.T, i installer, command string) {
 		t.Errorf("objects of the DaemonSet are left:\n%s", out)
 	}
 	wantExporters(t, plugin)
+	wantPolicy(t, false)
 	shell(t, "", command+"gpu-1") // no change of the mode
 }
 
@@ -261,6 +263,15 @@ func toDaemonSet(t *testing.T, i installer, command string) {
 	})
 	if notes := shell(t, "", command); strings.Contains(notes, "rollout restart") {
 		t.Errorf("the notes of the next upgrade restart the device plugin:\n%s", notes)
+	}
+}
+
+// wantPolicy checks that the policy of the exporter's DaemonSet exists as long as the DaemonSet.
+func wantPolicy(t *testing.T, want bool) {
+	t.Helper()
+	policies := kubectl(t, "--namespace=gpuledger", "get", "networkpolicy", "--output=name")
+	if strings.Contains(policies, "gpuledger-exporter") != want {
+		t.Errorf("the exporter's network policy exists: %t, want %t:\n%s", !want, want, policies)
 	}
 }
 
