@@ -18,7 +18,8 @@
  *                              unix ns, function, uuid, return code, value,
  *                              separated by tabs, "-" if there is none. Only
  *                              energy calls have a value, in mJ; a field value
- *                              is written as <field>/<scope>=<mJ>.
+ *                              is written as <field>/<scope>=<mJ>. A wait without
+ *                              an event has its timeout, in ms.
  *
  * The state file is replaced by rename and read again when its modification
  * time, size or inode differ. One record per line: its name, then key=value
@@ -275,7 +276,7 @@ static void report(const struct call *c, nvmlReturn_t ret)
         return;
     clock_gettime(CLOCK_REALTIME, &now);
     dprintf(fd, "%lld%09ld\t%s\t%s\t%d\t%s\n", (long long)now.tv_sec, now.tv_nsec, c->name,
-            c->device ? c->device->uuid : "-", ret, ret == NVML_SUCCESS ? c->value : "-");
+            c->device ? c->device->uuid : "-", ret, ret == NVML_SUCCESS || ret == NVML_ERROR_TIMEOUT ? c->value : "-");
     close(fd);
 }
 
@@ -1153,6 +1154,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
             break;
         if (ms_since(&began) >= timeout_ms) {
             ret = NVML_ERROR_TIMEOUT;
+            snprintf(c.value, sizeof c.value, "%u", timeout_ms);
             break;
         }
         pause_unlocked(POLL_MS);

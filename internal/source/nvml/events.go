@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	// eventTimeout is the timeout of one call that waits for an event. Shutting the driver down
-	// waits for this call, and on SIGTERM only half a second is available for the shutdown.
-	eventTimeout = 250 * time.Millisecond
+	// eventInterval is the time between two calls for an event while there is none. The calls do
+	// not wait: a thread that waits in the driver keeps Go's monitor thread awake, which took a
+	// third of the processor time of an idle exporter, and shutting the driver down would wait for it.
+	eventInterval = 250 * time.Millisecond
 	// eventRetry is the pause after a failure and while no driver is open.
 	eventRetry = time.Second
 )
@@ -130,22 +131,22 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// awaitEvent waits once for an event of a session. A wait that ends without an event is not a
+// awaitEvent takes an event of a session. If there is none, it returns after eventInterval, which is not a
 // failure.
 func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[event]) error {
-	pace := time.After(eventTimeout)
+	pace := time.After(eventInterval)
 	call(d, waiting, d.waitEvent)
 	if !waiting.Busy() {
 		return errClosed // in the meantime
 	}
-	due, cancel := context.WithTimeout(ctx, eventTimeout+s.cfg.CallTimeout)
+	due, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer cancel()
 	e, ok := waiting.Wait(due)
 	switch {
 	case !ok:
 		return fmt.Errorf("nvmlEventSetWait: %w", errLate)
 	case hasCode(e.err, gonvml.ERROR_TIMEOUT):
-		select { // a driver may fail at once
+		select {
 		case <-pace:
 		case <-ctx.Done():
 		}
@@ -159,7 +160,7 @@ func (s *Source) awaitEvent(ctx context.Context, d *session, waiting *lane.Lane[
 	return nil
 }
 
-// waitEvent waits once for an event. A set that fails is replaced: the driver rejects the whole set
+// waitEvent takes an event if there is one. A set that fails is replaced: the driver rejects the whole set
 // if one of its GPUs is lost, and the other GPUs are registered with the new set at their next
 // reading. It runs in a lane.
 func (d *session) waitEvent() event {
@@ -169,7 +170,7 @@ func (d *session) waitEvent() event {
 		}
 	}
 	data, err := query(&inquiry{lib: d.lib}, "nvmlEventSetWait", func() (gonvml.EventData, ret) {
-		return d.events.Load().Wait(uint32(eventTimeout.Milliseconds()))
+		return d.events.Load().Wait(0) // ms
 	})
 	if err != nil && !hasCode(err, gonvml.ERROR_TIMEOUT) {
 		_ = d.renewEvents() // the next wait returns the error

@@ -143,6 +143,22 @@ func TestXIDOfTheOthers(t *testing.T) {
 	}
 }
 
+// TestXIDsWithoutWaiting checks that no driver call waits for an event. A release of the driver and the
+// exporter's end would wait for it.
+func TestXIDsWithoutWaiting(t *testing.T) {
+	d := newDriver(t, pair())
+	s := d.open(gputest.NewClock().Now)
+	gputest.Read(t, s)
+	watch(t, s)
+	d.await("nvmlEventSetWait", 2)
+	const timedOut, timeout = "10", "0" // NVML_ERROR_TIMEOUT; ms
+	for line := range strings.Lines(d.log()) {
+		if f := strings.Fields(line); f[1] == "nvmlEventSetWait" && !slices.Equal(f[2:], []string{"-", timedOut, timeout}) {
+			t.Errorf("call %q, want a timeout of %s ms", line, timeout)
+		}
+	}
+}
+
 // TestXIDTimeoutAtOnce checks that the loop does not spin if the driver's wait returns at once.
 func TestXIDTimeoutAtOnce(t *testing.T) {
 	d := newDriver(t, pair())
