@@ -7,9 +7,11 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gpuledger/gpuledger/collector"
@@ -60,6 +62,52 @@ func TestScrapesCallNoDriver(t *testing.T) {
 	b.run(1)
 	if len(b.driverCalls()) == len(calls) || scrape(collector.FieldsPath) == fields {
 		t.Error("a tick made no call, or did not change the page: this test cannot fail")
+	}
+}
+
+// TestScrapesAreFresh compares the pages of metrics after every tick with the pages of a server that has rendered nothing
+// before. Go's own metrics differ.
+func TestScrapesAreFresh(t *testing.T) {
+	sc, err := simnode.Lookup("sick")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := benchOf(t, sc, false, "--collector.profiling")
+	fresh := func() http.Handler {
+		return app.NewHandler(b.node.Sampler.Latest, func() gpu.Instant { return b.now }, b.cfg, prometheus.NewGauge(prometheus.GaugeOpts{Name: "test"}), slog.New(slog.DiscardHandler))
+	}
+	scrape := func(handler http.Handler, path string) (lines []string) {
+		r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), httptest.NewRecorder()
+		r.Header.Set("Accept", "application/openmetrics-text;version=1.0.0")
+		handler.ServeHTTP(w, r)
+		for line := range strings.Lines(w.Body.String()) {
+			if strings.Contains(line, "gpuledger_") {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	handler := fresh()
+	var last []string
+	changes := 0
+	for range 60 {
+		b.step()
+		b.run(1)
+		for _, path := range []string{collector.MainPage.Path(), collector.RecordPage.Path(), collector.FieldsPath} {
+			want, got := scrape(fresh(), path), scrape(handler, path)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%s (-want +got):\n%s", path, diff)
+			}
+			if path == collector.MainPage.Path() {
+				if !slices.Equal(last, got) {
+					changes++
+				}
+				last = got
+			}
+		}
+	}
+	if changes < 30 || len(last) < 500 {
+		t.Errorf("%d changes of %d lines: this test cannot fail", changes, len(last))
 	}
 }
 

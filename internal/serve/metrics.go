@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // Metrics serves the metrics of a program on one or more pages.
@@ -54,12 +53,5 @@ func (m *Metrics) Cached(gatherer prometheus.TransactionalGatherer, revision fun
 }
 
 func (m *Metrics) handler(gatherer prometheus.TransactionalGatherer) http.Handler {
-	return promhttp.HandlerForTransactional(gatherer, promhttp.HandlerOpts{
-		ErrorLog:          slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
-		ErrorHandling:     promhttp.ContinueOnError,
-		Registry:          m.registry,
-		EnableOpenMetrics: true,
-		// Responses of both can be concatenated.
-		OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Gzip},
-	})
+	return newTexts(gatherer, m.registry, m.log)
 }

@@ -1,0 +1,233 @@
+package serve
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+)
+
+// maxTexts limits the encoded families that a page keeps, in bytes. Most families of larger pages change
+// between scrapes.
+const maxTexts = 256 << 10
+
+// texts serves a gatherer in the text formats. Between scrapes most values are unchanged, so the text of an
+// unchanged family is reused. Compression is fast rather than small. The gatherer must not change a label pair that
+// it returned before. texts serves one request at a time, as [shared] requires. promhttp serves every other request,
+// and failures.
+type texts struct {
+	gatherer prometheus.TransactionalGatherer
+	others   http.Handler // of result
+	result   *gatheredOnce
+	failed   *prometheus.CounterVec // promhttp's
+	log      *slog.Logger
+
+	format expfmt.Format // of kept
+	kept   []familyText  // of the last response, in the order of the page
+	spare  []familyText  // of the response before, to be overwritten
+}
+
+// gatheredOnce gathers what was gathered already.
+type gatheredOnce struct {
+	families []*dto.MetricFamily
+	err      error
+}
+
+// Gather implements [prometheus.TransactionalGatherer].
+func (g *gatheredOnce) Gather() ([]*dto.MetricFamily, func(), error) {
+	return g.families, func() {}, g.err
+}
+
+func newTexts(gatherer prometheus.TransactionalGatherer, registry *prometheus.Registry, log *slog.Logger) *texts {
+	t := &texts{gatherer: gatherer, result: new(gatheredOnce), log: log}
+	t.others = promhttp.HandlerForTransactional(t.result, promhttp.HandlerOpts{
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorHandling:     promhttp.ContinueOnError,
+		Registry:          registry,
+		EnableOpenMetrics: true,
+		// Responses of both can be concatenated.
+		OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Gzip},
+	})
+	t.failed = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "promhttp_metric_handler_errors_total", Help: "Total number of internal errors encountered by the promhttp metric handler.",
+	}, []string{"cause"})
+	if registered, ok := errors.AsType[prometheus.AlreadyRegisteredError](registry.Register(t.failed)); ok {
+		t.failed = registered.ExistingCollector.(*prometheus.CounterVec)
+	}
+	return t
+}
+
+// ServeHTTP implements [http.Handler].
+func (t *texts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	families, done, err := t.gatherer.Gather()
+	defer done()
+	format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...)
+	compressed, simple := wantsGzip(r.Header)
+	if kind := format.FormatType(); err != nil || !simple || r.URL.RawQuery != "" || kind != expfmt.TypeTextPlain && kind != expfmt.TypeOpenMetrics {
+		t.result.families, t.result.err = families, err
+		t.others.ServeHTTP(w, r)
+		t.result.families = nil
+		return
+	}
+	w.Header().Add("Vary", "Accept")
+	w.Header().Add("Vary", "Accept-Encoding")
+	w.Header().Set("Content-Type", string(format))
+	if !compressed {
+		t.write(w, format, families)
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	z := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(z)
+	z.Reset(w)
+	t.write(z, format, families)
+	_ = z.Close() // an error means that the client has gone
+}
+
+// compressors are not in use.
+var compressors = sync.Pool{New: func() any {
+	z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+	return z
+}}
+
+// wantsGzip reports whether a client accepts gzip, and whether its header is a simple list of encodings.
+func wantsGzip(header http.Header) (wants, simple bool) {
+	accepted := strings.Join(header["Accept-Encoding"], ",")
+	if strings.ContainsAny(accepted, ";*") {
+		return false, false
+	}
+	for encoding := range strings.SplitSeq(accepted, ",") {
+		switch strings.TrimSpace(encoding) {
+		case "gzip":
+			wants = true
+		case "identity":
+			return false, true
+		}
+	}
+	return wants, true
+}
+
+// write writes the page and keeps its texts.
+func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricFamily) {
+	if format != t.format {
+		t.kept, t.format = nil, format
+	}
+	size, last, page := 0, t.kept, t.spare[:0]
+	for _, f := range families {
+		for len(last) > 0 && last[0].name < f.GetName() {
+			last = last[1:]
+		}
+		text := familyText{name: f.GetName()}
+		if len(last) > 0 && last[0].name == text.name {
+			text, last[0] = last[0], familyText{}
+		}
+		if !text.matches(f) && !t.encode(&text, f, size) {
+			t.encodeTo(w, f)
+			continue
+		}
+		_, _ = w.Write(text.text) // an error means that the client has gone
+		if size += len(text.text); size <= maxTexts {
+			page = append(page, text)
+		}
+	}
+	clear(t.kept)
+	t.kept, t.spare = page, t.kept
+	if closer, ok := expfmt.NewEncoder(w, format).(expfmt.Closer); ok {
+		_ = closer.Close() // the last line of OpenMetrics
+	}
+}
+
+// encode encodes a family into a text that may be kept, beside texts of the given size. It overwrites the text of an
+// earlier response, and returns false if the family may not be kept.
+func (t *texts) encode(to *familyText, f *dto.MetricFamily, size int) bool {
+	if !to.take(f, maxTexts-size) {
+		return false
+	}
+	b := bytes.NewBuffer(to.text[:0])
+	t.encodeTo(b, f)
+	to.text = b.Bytes()
+	return true
+}
+
+// encodeTo encodes a family. A family that cannot be encoded is counted, and the rest of the page is served.
+func (t *texts) encodeTo(w io.Writer, f *dto.MetricFamily) {
+	if err := expfmt.NewEncoder(w, t.format).Encode(f); err != nil {
+		t.log.Debug("encode metric family", "err", err)
+		t.failed.WithLabelValues("encoding").Inc()
+	}
+}
+
+// A familyText is an encoded family of gauges or counters.
+type familyText struct {
+	name, help string
+	kind       dto.MetricType
+	series     []seriesText
+	text       []byte
+}
+
+// A seriesText is the content of a series in a text.
+type seriesText struct {
+	labels []*dto.LabelPair
+	bits   uint64 // of the value
+}
+
+// take takes the content of a family. It returns false for a family with other content than gauges or counters, and
+// for one with a text that is certainly longer than the given number of bytes.
+func (t *familyText) take(f *dto.MetricFamily, room int) bool {
+	t.help, t.kind, t.series = f.GetHelp(), f.GetType(), t.series[:0]
+	for _, m := range f.Metric {
+		s, ok := contentOf(m, t.kind)
+		room -= len(t.name)
+		for _, l := range s.labels {
+			room -= len(l.GetName()) + len(l.GetValue())
+		}
+		if !ok || room < 0 {
+			return false
+		}
+		t.series = append(t.series, s)
+	}
+	return true
+}
+
+// matches reports whether a family has this text. Values are compared, and the identity of labels. Created timestamps
+// are not in a text.
+func (t *familyText) matches(f *dto.MetricFamily) bool {
+	if len(t.text) == 0 || t.help != f.GetHelp() || t.kind != f.GetType() || len(t.series) != len(f.Metric) {
+		return false
+	}
+	for i, m := range f.Metric {
+		if s, ok := contentOf(m, t.kind); !ok || !s.equals(&t.series[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func contentOf(m *dto.Metric, kind dto.MetricType) (s seriesText, ok bool) {
+	if m.TimestampMs != nil {
+		return s, false
+	}
+	switch s.labels = m.Label; {
+	case kind == dto.MetricType_GAUGE && m.Gauge != nil:
+		s.bits = math.Float64bits(m.Gauge.GetValue())
+		return s, true
+	case kind == dto.MetricType_COUNTER && m.Counter != nil && m.Counter.Exemplar == nil:
+		s.bits = math.Float64bits(m.Counter.GetValue())
+		return s, true
+	}
+	return s, false
+}
+
+func (s *seriesText) equals(o *seriesText) bool {
+	return s.bits == o.bits && len(s.labels) == len(o.labels) && (len(s.labels) == 0 || &s.labels[0] == &o.labels[0])
+}
