@@ -41,6 +41,7 @@ type board struct {
 	health, healthAtLoad map[Condition]int64
 
 	power int // mW over the last step
+	peak  int // mW, the highest power of a step
 	busy  int // percent of the last step
 	ring  ring
 	buffers
@@ -52,6 +53,7 @@ type board struct {
 type account struct {
 	ProcessTruth
 	last int64 // the last step in which it was on the board
+	held int64 // steps in which it held an instance
 }
 
 // load is one process's activity on a board during a step.
@@ -102,6 +104,7 @@ func (b *board) draw(now int64, parts []part) {
 	}
 	b.busy = busy / total
 	b.power = int(b.energy-before) * int(time.Second/step)
+	b.peak = max(b.peak, b.power)
 	b.retire(now - retention)
 }
 
@@ -124,6 +127,7 @@ func (b *board) chargeFloor(now int64, p part, floor gpu.Millijoules) {
 		for i, share := range split(floor, len(p.holders)) {
 			b.chargeHolder(now, p.holders[i], p.loads, share)
 		}
+		b.containers.hold(p.holders)
 	case len(p.loads) > 0:
 		for i, share := range split(floor, len(p.loads)) {
 			b.charge(now, p.loads[i].process, share)
@@ -226,6 +230,16 @@ func (b *board) retire(before int64) {
 	})
 }
 
+// hold adds a step to the containers that hold an instance, once for all replicas. They have
+// accounts.
+func (t *tally) hold(holders []holder) {
+	for i, h := range holders {
+		if !slices.ContainsFunc(holders[:i], func(o holder) bool { return o.container == h.container }) {
+			t.byKey[accountKey{container: h.Owner}].held++
+		}
+	}
+}
+
 func (t *tally) retire(before int64, drop func(*account)) {
 	t.list = slices.DeleteFunc(t.list, func(a *account) bool {
 		if a.last >= before {
@@ -239,9 +253,9 @@ func (t *tally) retire(before int64, drop func(*account)) {
 
 // truth returns the board's part of a row.
 func (b *board) truth() GPUTruth {
-	t := GPUTruth{UUID: b.UUID, Serial: b.Serial, Energy: b.energy, Idle: b.idle, Retired: b.retired, Health: b.conditions()}
+	t := GPUTruth{UUID: b.UUID, Serial: b.Serial, Energy: b.energy, Peak: int64(b.peak), Idle: b.idle, Retired: b.retired, Health: b.conditions()}
 	for _, a := range b.containers.list {
-		t.Containers = append(t.Containers, ContainerTruth{a.Owner, a.Energy})
+		t.Containers = append(t.Containers, ContainerTruth{a.Owner, a.Energy, a.held * step.Milliseconds()})
 	}
 	for _, a := range b.processes.list {
 		t.Processes = append(t.Processes, a.ProcessTruth)

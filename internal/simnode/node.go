@@ -106,7 +106,7 @@ func (n *Node) begin() error {
 		return fmt.Errorf("open truth: %w", err)
 	}
 	n.truth = truth
-	return errors.Join(n.truth.add(w.truth()), n.publish())
+	return errors.Join(n.truth.add(w.truth(), 0), n.publish())
 }
 
 // Step advances the node to a time, in whole steps of 100 ms since the start. It does nothing
@@ -131,7 +131,7 @@ func (n *Node) Watch(now gpu.Instant, report func(Truth, []Activity)) error {
 			continue
 		}
 		row := n.world.truth()
-		if err := n.truth.add(row); err != nil {
+		if err := n.truth.add(row, n.world.steps); err != nil {
 			return fmt.Errorf("write truth: %w", err)
 		}
 		report(row, n.world.activity())

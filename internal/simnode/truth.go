@@ -35,6 +35,8 @@ type GPUTruth struct {
 	// one, otherwise its module's counter. It is nil while the GPU is lost or the driver is not loaded.
 	Counter *gpu.Millijoules `json:"counter_mj"`
 	Energy  gpu.Millijoules  `json:"energy_mj"`
+	// Peak is the highest power of a step so far, in mW.
+	Peak int64 `json:"peak_mw"`
 	// Idle is the part of the floor that is charged to no owner. Retired is the sum of
 	// containers and processes that ended at least a minute ago and are no longer listed.
 	Idle       gpu.Millijoules  `json:"idle_mj"`
@@ -49,6 +51,9 @@ type GPUTruth struct {
 type ContainerTruth struct {
 	gpu.Owner
 	Energy gpu.Millijoules `json:"energy_mj"`
+	// Held is the time in ms for which the container held the GPU by allocation, summed over its
+	// instances. Replicas of an instance count once.
+	Held int64 `json:"held_ms,omitempty"`
 }
 
 // ProcessTruth is the true use of a GPU by one process. The container is empty for a process of

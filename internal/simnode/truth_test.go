@@ -3,6 +3,7 @@ package simnode_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -249,5 +250,54 @@ func TestReadTruthLeavesOutUnfinishedRow(t *testing.T) {
 	rows, err := simnode.ReadTruth(path)
 	if err != nil || len(rows) != 2 || rows[1].Boot != 2 {
 		t.Errorf("ReadTruth = %v, %v, want two rows", rows, err)
+	}
+}
+
+// TestTruthSparse checks that the sparse history contains every hundredth row, without processes.
+func TestTruthSparse(t *testing.T) {
+	n := open(t, "timeslice")
+	run(t, n, 0, 31*time.Second, time.Second)
+	all := history(t, n)
+	got, err := simnode.ReadTruth(filepath.Join(n.Dir(), "truth-10s.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want simnode.History
+	for i := 0; i < len(all); i += 100 {
+		for j := range all[i].GPUs {
+			all[i].GPUs[j].Processes = nil
+		}
+		want = append(want, all[i])
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got) != 4 {
+		t.Errorf("sparse history of %d rows (-every hundredth row +file):\n%s", len(got), diff)
+	}
+}
+
+// TestTruthHeld checks the time for which containers hold a GPU, also with two replicas, and its highest power: two
+// processes use 500 W in 40 % of the time.
+func TestTruthHeld(t *testing.T) {
+	sc, err := simnode.Lookup("timeslice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(sc.Pods, func(p simnode.Pod) bool { return p.Name == "notebook-bob" })
+	sc.Pods[i].From, sc.Pods[i].Until = 4*time.Second, 9*time.Second
+	n := openScenario(t, sc)
+	run(t, n, 0, 20*time.Second, time.Second)
+	all := history(t, n)
+	last := all[len(all)-1]
+	held := make(map[string]int64)
+	for _, g := range last.GPUs {
+		for _, c := range g.Containers {
+			held[c.Name] = c.Held
+		}
+	}
+	want := map[string]int64{"notebook-ada": 20_000, "notebook-bob": 5000, "tuner": 20_000, "evaluator": 20_000, "twin-a": 20_000, "twin-b": 20_000}
+	if diff := cmp.Diff(want, held); diff != "" {
+		t.Errorf("held time in ms (-want +got):\n%s", diff)
+	}
+	if want := int64(1000 * (sc.GPUs[1].Floor + 2*500*40/100)); last.GPUs[1].Peak != want {
+		t.Errorf("highest power %d mW, want %d", last.GPUs[1].Peak, want)
 	}
 }

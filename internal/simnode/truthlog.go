@@ -3,79 +3,111 @@ package simnode
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 )
 
 // maxLog is the size at which a growing file is rotated or truncated, in bytes.
 const maxLog = 64 << 20
 
-// truthLog writes the truth: the newest row by replacing a file, and the history by appending to
-// one. It is not safe for concurrent use.
-type truthLog struct {
-	newest, history, older string
+// sparse is the number of steps between two rows of the sparse history.
+const sparse = int64(10 * time.Second / step)
 
-	file    *os.File
-	size    int64
-	pending bytes.Buffer
-	last    []byte
+// truthLog writes the truth: the newest row by replacing a file, and two histories by appending to
+// files. It is not safe for concurrent use.
+type truthLog struct {
+	newest          string
+	dense, sparsely *growing
+	last            []byte
 }
 
 func openTruthLog(dir string) (*truthLog, error) {
-	l := &truthLog{
-		newest:  filepath.Join(dir, "truth.json"),
-		history: filepath.Join(dir, "truth.jsonl"),
-		older:   filepath.Join(dir, "truth.1.jsonl"),
+	dense, err := create(dir, "truth")
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	l.file, err = os.Create(l.history)
-	return l, err
+	sparsely, err := create(dir, "truth-10s")
+	return &truthLog{newest: filepath.Join(dir, "truth.json"), dense: dense, sparsely: sparsely}, err
 }
 
-// add keeps a row until the next flush. If there are many rows, it flushes them, so that a long
-// jump in time needs little memory.
-func (l *truthLog) add(t Truth) error {
+// add keeps the row of a step until the next flush. If there are many rows, it flushes them, so that
+// a long jump in time needs little memory. The sparse history has no processes.
+func (l *truthLog) add(t Truth, n int64) error {
 	row, err := json.Marshal(t)
 	if err != nil {
 		return err
 	}
 	l.last = append(row, '\n')
-	l.pending.Write(l.last)
-	if l.pending.Len() > 1<<20 {
+	l.dense.pending.Write(l.last)
+	if n%sparse == 0 {
+		t.GPUs = slices.Clone(t.GPUs)
+		for i := range t.GPUs {
+			t.GPUs[i].Processes = nil
+		}
+		if row, err = json.Marshal(t); err != nil {
+			return err
+		}
+		l.sparsely.pending.Write(append(row, '\n'))
+	}
+	if l.dense.pending.Len() > 1<<20 {
 		return l.flush()
 	}
 	return nil
 }
 
 func (l *truthLog) flush() error {
-	if l.size > maxLog {
-		if err := l.rotate(); err != nil {
-			return err
-		}
-	}
-	n, err := l.pending.WriteTo(l.file)
-	l.size += n
-	if err != nil {
+	if err := errors.Join(l.dense.flush(), l.sparsely.flush()); err != nil {
 		return err
 	}
 	return replaceFile(l.newest, l.last)
 }
 
-// rotate renames the history and starts a new one.
-func (l *truthLog) rotate() error {
-	if err := l.file.Close(); err != nil {
+func (l *truthLog) close() error { return errors.Join(l.dense.file.Close(), l.sparsely.file.Close()) }
+
+// growing is a file to which rows are appended, and the file before it.
+type growing struct {
+	path, older string
+
+	file    *os.File
+	size    int64
+	pending bytes.Buffer
+}
+
+// create creates the file of a history in a folder.
+func create(dir, name string) (*growing, error) {
+	g := &growing{path: filepath.Join(dir, name+".jsonl"), older: filepath.Join(dir, name+".1.jsonl")}
+	var err error
+	g.file, err = os.Create(g.path)
+	return g, err
+}
+
+func (g *growing) flush() error {
+	if g.size > maxLog {
+		if err := g.rotate(); err != nil {
+			return err
+		}
+	}
+	n, err := g.pending.WriteTo(g.file)
+	g.size += n
+	return err
+}
+
+// rotate renames the file and starts a new one.
+func (g *growing) rotate() error {
+	if err := g.file.Close(); err != nil {
 		return err
 	}
-	if err := os.Rename(l.history, l.older); err != nil {
+	if err := os.Rename(g.path, g.older); err != nil {
 		return err
 	}
-	file, err := os.Create(l.history)
+	file, err := os.Create(g.path)
 	if err != nil {
 		return fmt.Errorf("start a new history: %w", err)
 	}
-	l.file, l.size = file, 0
+	g.file, g.size = file, 0
 	return nil
 }
-
-func (l *truthLog) close() error { return l.file.Close() }

@@ -394,5 +394,6 @@ func (m *ModuleTruth) add(g GPUTruth) {
 			continue
 		}
 		m.Containers[i].Energy += c.Energy
+		m.Containers[i].Held += c.Held
 	}
 }
