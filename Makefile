@@ -268,6 +268,10 @@ e2e-history: build
 e2e-archive: build
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_PROMETHEUS) $(IN_OLDEST) $(IN_THANOS) $(IN_VICTORIA) $(IN_S3) $(IN_DUCKDB) $(IN_BIN) $(IN_PREVIOUS) $(E2E) ./test/e2e/archive
 
+.PHONY: e2e-pandas
+e2e-pandas: # run the program for pandas in docs/tables.md; needs Debian's python3-pandas
+	@$(E2E) -v -run='^TestPandas$$' ./test/e2e/archive -pandas
+
 .PHONY: test-upgrade
 test-upgrade: build chart # compare with the version in test/upgrade/previous: programs, metrics, rules, flags, chart, archives
 	@$(IN_SERVERS) $(IN_KUBECTL) $(IN_HELM) $(IN_PROMETHEUS) $(IN_BIN) $(IN_PREVIOUS) $(E2E) -run='^TestUpgrade' ./test/e2e/archive ./test/upgrade

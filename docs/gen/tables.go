@@ -18,6 +18,71 @@ const tablesHead = `# Tables of the archive
 
 // tablesTail has @ for backquotes.
 const tablesTail = `
+## DuckDB
+
+DuckDB reads the Parquet files of a folder or a bucket. @union_by_name@ is required because files that were written before an upgrade lack later columns.
+Filter by @date@, the name of the folders, to read only the files of some days. Prefer @billed@ to @charges@: it has the corrections. A folder
+without corrections has no such files; leave them out then. @make e2e-archive@ runs these statements with DuckDB 1.5, on the example of
+[archive.md](archive.md#ten-questions).
+
+@@@sql
+-- Charges and their corrections
+create view billed as select * from read_parquet(['archive/charges/*/*/*.parquet', 'archive/corrections/*/*/*.parquet'], union_by_name = true, hive_partitioning = true);
+create view hours as select * from read_parquet('archive/hours/*/*/*.parquet', union_by_name = true, hive_partitioning = true);
+create view gpu_hours as select * from read_parquet('archive/gpu_hours/*/*/*.parquet', union_by_name = true, hive_partitioning = true);
+
+-- kWh and GPU hours of each team in November
+select team, reason, cast(sum(energy_mj) / 3600000000.0 as decimal(18, 2)) as kwh, cast(sum(gpu_ms) / 3600000.0 as decimal(18, 1)) as gpu_hours from billed
+where date >= '2026-11-01' and date < '2026-12-01' group by team, reason order by team, reason;
+
+-- Do they add up to the boards?
+select (select sum(energy_mj) from billed) as billed, (select sum(energy_mj) from hours) as boards;
+
+-- Which boards did this workload use?
+select pod, serial, min(began) as began, max(ended) as ended, cast(sum(energy_mj) / 3600000000.0 as decimal(18, 2)) as kwh from billed
+where workload_name = 'train' group by pod, serial order by pod;
+
+-- Which boards had XID 79?
+select hour, node, serial, xids from gpu_hours where date >= '2026-11-01' and concat(' ', xids) like '% 79=%';
+@@@
+
+## pandas and Polars
+
+@make e2e-pandas@ runs this program with Debian's pandas 1.5, on the same example:
+
+@@@python
+import sqlite3
+import pandas
+
+billed = pandas.read_sql("select * from billed", sqlite3.connect("archive.db"), parse_dates=["hour"])
+november = billed[(billed.hour >= "2026-11-01") & (billed.hour < "2026-12-01")]
+sums = november.groupby(["team", "reason"])[["energy_mj", "gpu_ms"]].sum()
+print(sums.to_csv())
+@@@
+
+Sums stay integers, because no amount is missing. These were not run, since pyarrow and Polars are not in Debian. The files have a column @cluster@, so the
+folders must not be read as partitions:
+
+@@@python
+charges = pandas.read_parquet("archive/charges", partitioning=None)
+charges = polars.scan_parquet("archive/charges/*/*/*.parquet", hive_partitioning=False).collect()
+@@@
+
+## Models for dbt
+
+The folder [manifests/examples/dbt](../manifests/examples/dbt/dbt_project.yml) is a dbt project in plain SQL for PostgreSQL, DuckDB and SQLite:
+@gpu_daily@, @gpu_monthly@, @gpu_monthly_teams@, @gpu_monthly_models@ and @gpu_monthly_idle@. [schema.yml](../manifests/examples/dbt/models/schema.yml)
+documents their columns. Months contain corrections and the sums of pruned hours. Days are in UTC in every time zone of the session.
+
+| database | variables |
+|---|---|
+| PostgreSQL | none |
+| DuckDB | @archive_folder@, a folder or a bucket with Parquet files |
+| SQLite | @archive_schema: main@ |
+
+@make e2e-archive@ renders the models and compares their rows on the three databases, with simulated fleets, and with @statement@ and @idle@ to
+the millijoule. dbt itself was not run: Debian does not package it.
+
 ## Times
 
 The [documented questions](archive.md#ten-questions) on 10 million charges of 400 GPUs and 10,000 hours in PostgreSQL 15 with its default settings, in seconds,

@@ -1,0 +1,22 @@
+-- Charges and corrections of filed hours. Files that were written before an upgrade lack later columns. A crash can leave corrections of a
+-- later revision than their hour.
+select filed.cluster, filed.hour, {{ utc_day('filed.hour') }} as day, {{ utc_month('filed.hour') }} as month,
+  filed.node, filed.uuid, filed.serial, coalesce(models.model, '') as model,
+  filed.namespace, filed.pod, filed.workload_kind, filed.workload_name, filed.team, filed.reason,
+  coalesce(filed.manager, '') as manager, coalesce(filed.unit, '') as unit, coalesce(filed.username, '') as username,
+  filed.energy_mj, filed.exclusive_mj, filed.idle_mj, coalesce(filed.estimated_mj, 0) as estimated_mj,
+  filed.gpu_ms, filed.active_ms, coalesce(filed.busy_ms, 0) as busy_ms
+from (
+  select 0 as revision, cluster, hour, node, uuid, serial, namespace, pod, workload_kind, workload_name, team, reason, manager, unit, username,
+    energy_mj, exclusive_mj, idle_mj, estimated_mj, gpu_ms, active_ms, busy_ms
+  from {{ source('gpuledger', 'charges') }} as charges
+  union all
+  select revision, cluster, hour, node, uuid, serial, namespace, pod, workload_kind, workload_name, team, reason, manager, unit, username,
+    energy_mj, exclusive_mj, idle_mj, estimated_mj, gpu_ms, active_ms, busy_ms
+  from {{ source('gpuledger', 'corrections') }} as corrections
+) as filed
+join {{ source('gpuledger', 'hours') }} as hours
+  on hours.cluster = filed.cluster and hours.hour = filed.hour and hours.revision >= filed.revision and hours.state <> 'pruned'
+left join (
+  select cluster, uuid, max(model) as model from {{ source('gpuledger', 'gpu_hours') }} as gpu_hours group by cluster, uuid
+) as models on models.cluster = filed.cluster and models.uuid = filed.uuid

@@ -1,0 +1,483 @@
+//go:build e2e
+
+package archive_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/program"
+)
+
+// project is the folder of the models for dbt.
+const project = "../../../manifests/examples/dbt/"
+
+// The calls in braces that the models contain, and the definitions of macros with one parameter.
+var (
+	call      = regexp.MustCompile(`\{\{ (\w+)\('([^']*)'(?:, '([^']*)')?\) \}\}`)
+	macro     = regexp.MustCompile(`(?s)\{% macro (\w+)__(\w+)\(column\) %\}(.*?)\{% endmacro %\}`)
+	commented = regexp.MustCompile(`(?m)^( *)# (meta: .*)$`)
+)
+
+// dbt renders the models of the project as dbt does, for the few calls that they contain.
+type dbt struct {
+	*testing.T
+	adapter string
+	vars    map[string]string
+	macros  map[string]string // by adapter and name
+	sources map[string]string // the table expression of a source
+	columns map[string][]string
+	answers map[string][]string // rows by query
+}
+
+// schema is the content of schema.yml that the test uses.
+type dbtSchema struct {
+	Sources []struct {
+		Schema string
+		Meta   struct {
+			Location string `json:"external_location"`
+		}
+		Tables []struct {
+			Name, Description string
+			Meta              struct {
+				Location string `json:"external_location"`
+			}
+		}
+	}
+	Models []struct {
+		Name, Description string
+		Columns           []struct{ Name, Description string }
+	}
+}
+
+// newDBT reads the project for an adapter. Bare replaces the paths of tables without files by the commented expressions.
+func newDBT(t *testing.T, adapter string, bare bool, vars map[string]string) *dbt {
+	t.Helper()
+	d := &dbt{T: t, adapter: adapter, vars: vars, macros: make(map[string]string), sources: make(map[string]string), columns: make(map[string][]string), answers: make(map[string][]string)}
+	for _, m := range macro.FindAllStringSubmatch(text(t, project+"macros/utc.sql"), -1) {
+		d.macros[m[1]+"__"+m[2]] = m[3]
+	}
+	var s dbtSchema
+	yml := text(t, project+"models/schema.yml")
+	if bare {
+		yml = commented.ReplaceAllString(yml, "$1$2")
+	}
+	check(t, yaml.Unmarshal([]byte(yml), &s))
+	for _, table := range s.Sources[0].Tables {
+		location := table.Meta.Location
+		if location == "" {
+			location = strings.ReplaceAll(s.Sources[0].Meta.Location, "{name}", table.Name)
+		}
+		if adapter != "duckdb" {
+			location = s.Sources[0].Schema + "." + table.Name
+		}
+		d.sources[table.Name] = d.render(location)
+	}
+	for _, m := range s.Models {
+		for _, c := range m.Columns {
+			d.columns[m.Name] = append(d.columns[m.Name], c.Name)
+			if c.Description == "" || m.Description == "" {
+				t.Errorf("%s.%s has no description", m.Name, c.Name)
+			}
+		}
+	}
+	return d
+}
+
+func text(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	check(t, err)
+	return string(b)
+}
+
+// model returns the query of a model, with the models that it refers to as nested queries.
+func (d *dbt) model(name string) string { return d.render(text(d.T, project+"models/"+name+".sql")) }
+
+func (d *dbt) render(sql string) string {
+	return call.ReplaceAllStringFunc(sql, func(found string) string {
+		m := call.FindStringSubmatch(found)
+		switch m[1] {
+		case "var":
+			return d.vars[m[2]]
+		case "ref":
+			return "(" + d.model(m[2]) + ")"
+		case "source":
+			return d.sources[m[3]]
+		}
+		body, ok := d.macros[d.adapter+"__"+m[1]]
+		if !ok {
+			body = d.macros["default__"+m[1]]
+		}
+		if body == "" {
+			d.Fatalf("%s is not a macro", found)
+		}
+		return strings.ReplaceAll(body, "{{ column }}", m[2])
+	})
+}
+
+// engine is a database with the archive.
+type engine struct {
+	name string
+	*dbt
+	rows func(sql string) []string // with values separated by " | "
+}
+
+// query returns the sorted rows of columns of a model. It queries the database once.
+func (e engine) query(model string, columns ...string) []string {
+	e.Helper()
+	sql := "select " + strings.Join(columns, ", ") + " from (" + e.model(model) + ") as model"
+	if _, ok := e.answers[sql]; !ok {
+		e.answers[sql] = e.rows(sql)
+		slices.Sort(e.answers[sql])
+	}
+	return e.answers[sql]
+}
+
+// engines returns the databases with an archive. PostgreSQL is queried in a session of another time zone.
+func engines(t *testing.T, folder, file string, postgres query) []engine {
+	t.Helper()
+	_, err := os.Stat(filepath.Join(folder, "corrections"))
+	duck := newDBT(t, "duckdb", os.IsNotExist(err), map[string]string{"archive_folder": folder})
+	sqlite := openFile(t, file)
+	return []engine{
+		{"PostgreSQL", newDBT(t, "postgres", false, map[string]string{"archive_schema": "gpuledger"}), func(sql string) []string { return postgres.rows(t, sql) }},
+		{"SQLite", newDBT(t, "sqlite", false, map[string]string{"archive_schema": "main"}), func(sql string) []string { return sqlite.rows(t, sql) }},
+		{"DuckDB", duck, func(sql string) (lines []string) {
+			for _, row := range duckdb(t, "set timezone = 'America/New_York'; "+sql) {
+				lines = append(lines, strings.Join(row, " | "))
+			}
+			return lines
+		}},
+	}
+}
+
+// same checks that all engines return the same rows of every column of every model.
+func same(t *testing.T, all []engine) {
+	t.Helper()
+	names, err := filepath.Glob(project + "models/*.sql")
+	check(t, err)
+	if len(names) != len(all[0].columns) {
+		t.Errorf("%d models, of which %d are in schema.yml", len(names), len(all[0].columns))
+	}
+	for _, name := range names {
+		model := strings.TrimSuffix(filepath.Base(name), ".sql")
+		columns := all[0].columns[model]
+		if diff := cmp.Diff(all[0].query(model, columns...), all[0].query(model, "*")); diff != "" {
+			t.Errorf("%s (-columns of schema.yml +all columns):\n%s", model, diff)
+		}
+		columns = slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return c == "hour" }) // times differ in format
+		want := all[0].query(model, columns...)
+		if len(want) == 0 {
+			t.Errorf("%s has no rows", model)
+		}
+		for _, e := range all[1:] {
+			if diff := cmp.Diff(want, e.query(model, columns...)); diff != "" {
+				t.Errorf("%s (-%s +%s):\n%s", model, all[0].name, e.name, diff)
+			}
+		}
+	}
+}
+
+// TestModels checks that the models return the truth of simulated fleets on PostgreSQL, SQLite and DuckDB.
+func TestModels(t *testing.T) {
+	t.Parallel()
+	s := foldtest.NewStore()
+	fleets := map[string]*foldtest.Fleet{"east/1": foldtest.NewFleet(s, began, 8, 4, "cluster", "east/1"), "west": foldtest.NewFleet(s, began, 9, 2, "cluster", "west")}
+	for _, f := range fleets {
+		f.Run(hours * 60)
+	}
+	server := startPostgres(t)
+	url, _ := server.create(t, "gpuledger")
+	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
+	if out, err := once(t.Context(), binary(), folder, "--store.url="+serve(t, program.OpenFor(t), "store", s, "").URL(), "--postgres.url="+url, "--sqlite="+file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	all := engines(t, folder, file, server.elsewhere("gpuledger"))
+	same(t, all)
+	want := make(map[string]int64)
+	for cluster, f := range fleets {
+		for _, n := range f.Nodes {
+			want[cluster+" | boards"] += n.Board
+			for uid, energy := range n.Pods {
+				_, number, _ := strings.Cut(uid, "-")
+				if !unit(number) {
+					want[cluster+" | ml"] += energy
+				} else if energy > 0 {
+					want[cluster+" | "+uid] += energy
+				}
+			}
+		}
+	}
+	for _, e := range all {
+		got := make(map[string]int64)
+		for _, row := range e.query("gpu_monthly", "cluster", "namespace", "unit", "month", "energy_mj") {
+			v := strings.Split(row, " | ")
+			n, err := strconv.ParseInt(v[4], 10, 64)
+			check(t, err)
+			got[v[0]+" | boards"] += n
+			if owner := v[1] + v[2]; owner != "" {
+				got[v[0]+" | "+owner] += n
+			}
+			if v[3] != "2026-03-01" {
+				t.Errorf("%s: month %s", e.name, v[3])
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(want) < 20 {
+			t.Errorf("%s: energy in mJ (-simulated +returned):\n%s", e.name, diff)
+		}
+	}
+	compareCommands(t, all, "2026-03", folder)
+}
+
+// commands are commands with the models that have the same amounts, and the columns of both.
+var commands = []struct{ command, model, by, amounts string }{
+	{"statement --by=team,reason,cluster", "gpu_monthly_teams", "cluster,team,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms"},
+	{"statement --by=model,reason,cluster", "gpu_monthly_models", "cluster,model,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms"},
+	{"statement --by=namespace,workload,team,unit,user,reason,cluster", "gpu_monthly", "cluster,namespace,workload_kind,workload_name,team,reason,manager,unit,username", "energy_mj,idle_mj,gpu_ms"},
+	{"idle --by=namespace,team,cluster", "gpu_monthly_idle", "cluster,namespace,team", "idle_mj,gpu_ms,idle_gpu_ms"},
+}
+
+// compareCommands compares the models of a month with the commands.
+func compareCommands(t *testing.T, all []engine, month, books string) {
+	t.Helper()
+	for _, tt := range commands {
+		want := make(map[string][]int64)
+		by, amounts := strings.Split(tt.by, ","), strings.Split(tt.amounts, ",")
+		answer := ask(t, append(strings.Fields(tt.command), "--month="+month, "-o", "json", "--books="+books)...)
+		for _, row := range answer.Rows {
+			if row["line"] != "group" {
+				continue
+			}
+			var values []string
+			for _, name := range by {
+				text, _ := row[name].(string)
+				values = append(values, strings.ReplaceAll(text, "(pods and units)", ""))
+			}
+			for _, name := range amounts {
+				n, _ := row[name].(float64)
+				values = append(values, strconv.FormatInt(int64(n), 10))
+			}
+			addRow(t, want, values, len(by))
+		}
+		for _, e := range all {
+			got := make(map[string][]int64)
+			for _, row := range e.query(tt.model, slices.Concat([]string{"month"}, by, amounts)...) {
+				if values := strings.Split(row, " | "); values[0] == month+"-01" {
+					addRow(t, got, values[1:], len(by))
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" || len(want) < 2 {
+				t.Errorf("%s, %s: %s (-command +model):\n%s%s", e.name, month, tt.command, diff, answer.errors)
+			}
+		}
+	}
+}
+
+// addRow adds the amounts of a row to the sums by its first values.
+func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
+	t.Helper()
+	key := strings.Join(values[:texts], " | ")
+	if sums[key] == nil {
+		sums[key] = make([]int64, len(values)-texts)
+	}
+	for i, value := range values[texts:] {
+		n, err := strconv.ParseInt(value, 10, 64)
+		check(t, err)
+		sums[key][i] += n
+	}
+}
+
+// TestModelsOfPruned checks the models of three months, of which the first is pruned and others have corrections, with sums that the test
+// adds up.
+func TestModelsOfPruned(t *testing.T) {
+	t.Parallel()
+	server := startPostgres(t)
+	url, _ := server.create(t, "gpuledger")
+	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
+	var sinks []sinktest.Pruner
+	for _, open := range []func() (any, error){
+		func() (any, error) { return files.Open(folder, []string{"csv", "parquet"}) },
+		func() (any, error) { return database.SQLite.Open(t.Context(), file, "") },
+		func() (any, error) { return openPostgres(t.Context(), url) },
+	} {
+		sink, err := open()
+		check(t, err)
+		sinks = append(sinks, sink.(sinktest.Pruner))
+	}
+	random := rand.New(rand.NewPCG(5, 6))
+	want := make(map[string]int64) // energy by model, month, team and reason
+	add := func(h *table.Hour, c table.Charge) {
+		want[strings.Join([]string{h.Start.Format("2006-01"), map[string]string{"GPU-0": "H100", "GPU-1": "A100"}[c.UUID], c.Team, c.Reason}, " | ")] += c.Energy
+	}
+	september := time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC)
+	for _, n := range []int{0, 1, 719, 720, 721, 1463, 1464, 1500} { // hours around the ends of the months
+		h := &table.Hour{Cluster: "east", Start: september.Add(time.Duration(n) * time.Hour)}
+		for i, model := range []string{"H100", "A100"} {
+			g := table.GPU{Node: "a", UUID: fmt.Sprintf("GPU-%d", i), Model: model, Scrapes: 60, First: h.Start, Last: h.Start.Add(time.Minute)}
+			number := func() int64 { return random.Int64N(1 << 40) }
+			for _, c := range []table.Charge{
+				{Namespace: "ml", Pod: "p", PodUID: "u", Team: []string{"", "équipe"}[n%2], WorkloadKind: "Job", WorkloadName: "j"},
+				{Manager: "slurm", Unit: "7", Username: "alice", Team: "physics"},
+				{Reason: "idle"},
+			} {
+				c.Node, c.UUID, c.Energy = "a", g.UUID, number()
+				if c.Reason == "" {
+					c.Exclusive, c.Idle, c.Estimated, c.Held, c.GPUTime, c.Active, c.Busy = number(), number(), number(), number(), number(), number(), number()
+					c.Began, c.Ended = h.Start, h.Start.Add(time.Minute)
+				}
+				g.Energy += c.Energy
+				h.Charges = append(h.Charges, c)
+				add(h, c)
+			}
+			h.GPUs = append(h.GPUs, g)
+		}
+		sinktest.Complete(h)
+		correction := h.Charges[0]
+		correction.Energy, correction.GPUTime = -5, 7
+		next := *h
+		next.Revision, next.State, next.Digest, next.Corrections = 2, table.Corrected, "other", []table.Charge{correction}
+		for _, sink := range sinks {
+			check(t, sink.Replace(t.Context(), h))
+			if n%2 == 1 {
+				check(t, sink.Correct(t.Context(), &next))
+			}
+		}
+		if n%2 == 1 {
+			add(h, correction)
+		}
+	}
+	for _, sink := range sinks {
+		check(t, sink.Prune(t.Context(), september.AddDate(0, 1, 0), false, func(table.Deleted) {}))
+		check(t, sink.(interface{ Close() error }).Close())
+	}
+	all := engines(t, folder, file, server.elsewhere("gpuledger"))
+	same(t, all)
+	for _, e := range all {
+		got := make(map[string]int64)
+		for _, row := range e.query("gpu_monthly", "month", "model", "team", "reason", "energy_mj") {
+			v := strings.Split(row, " | ")
+			n, err := strconv.ParseInt(v[4], 10, 64)
+			check(t, err)
+			got[strings.Join([]string{v[0][:7], v[1], v[2], v[3]}, " | ")] += n
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: energy in mJ (-added up +returned):\n%s", e.name, diff)
+		}
+		daily := slices.Compact(slices.Sorted(maps.Keys(days(e))))
+		if diff := cmp.Diff([]string{"2026-10-01", "2026-10-31", "2026-11-01", "2026-11-02"}, daily); diff != "" {
+			t.Errorf("%s: days (-filed +returned):\n%s", e.name, diff)
+		}
+	}
+	for _, month := range []string{"2026-09", "2026-10", "2026-11"} {
+		compareCommands(t, all, month, folder)
+	}
+}
+
+// days returns the days of the model of days.
+func days(e engine) map[string]bool {
+	found := make(map[string]bool)
+	for _, day := range e.query("gpu_daily", "day") {
+		found[day] = true
+	}
+	return found
+}
+
+// exampleSinks files the example of the documents in a folder with Parquet files and in a file of SQLite, both named archive.
+func exampleSinks(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	folder, err := files.Open(filepath.Join(dir, "archive"), []string{"parquet"})
+	check(t, err)
+	fileExample(t, folder)
+	check(t, folder.Close())
+	file, err := database.SQLite.Open(t.Context(), filepath.Join(dir, "archive.db"), "")
+	check(t, err)
+	fileExample(t, file)
+	check(t, file.Close())
+	return dir
+}
+
+// TestDocumentedDuckDB runs the statements of docs/tables.md on the example, and compares their answers with the answers of the same questions
+// in docs/archive.md.
+func TestDocumentedDuckDB(t *testing.T) {
+	dir := exampleSinks(t)
+	want := make(map[string][]string)
+	for _, q := range documented(t) {
+		want[q.title] = q.answer
+	}
+	all := questions(t, text(t, "../../../docs/tables.md"))
+	if len(all) != 5 {
+		t.Fatalf("%d statements", len(all))
+	}
+	views := strings.ReplaceAll(all[0].sql, "'archive/", "'"+dir+"/archive/")
+	for _, q := range all[1:] {
+		var got []string
+		for _, row := range duckdb(t, views+q.sql) {
+			for i, value := range row {
+				row[i] = strings.TrimSuffix(value, ":00+00") // times without seconds
+			}
+			got = append(got, strings.Join(row, " | "))
+		}
+		if diff := cmp.Diff(want[q.title], got); diff != "" || len(want[q.title]) == 0 {
+			t.Errorf("%s (-docs/archive.md +DuckDB):\n%s", q.title, diff)
+		}
+	}
+}
+
+var runPandas = flag.Bool("pandas", false, "run the program for pandas in docs/tables.md")
+
+// python is a program in the document.
+var python = regexp.MustCompile("(?s)```python\n(.*?)```")
+
+// TestPandas runs the program of docs/tables.md on the example.
+func TestPandas(t *testing.T) {
+	if !*runPandas {
+		t.Skip("make e2e-pandas runs it, with Debian's python3-pandas")
+	}
+	c := exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", python.FindStringSubmatch(text(t, "../../../docs/tables.md"))[1])
+	c.Dir = exampleSinks(t)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want := make(map[string]bool) // the rounded answer of docs/archive.md
+	for _, q := range documented(t) {
+		if strings.HasPrefix(q.title, "kWh and GPU hours of each team") {
+			for _, row := range q.answer {
+				want[row] = true
+			}
+		}
+	}
+	got := make(map[string]bool)
+	for _, row := range strings.Split(strings.TrimSpace(string(out)), "\n")[1:] {
+		v := strings.Split(row, ",")
+		energy, err := strconv.ParseInt(v[2], 10, 64)
+		check(t, err)
+		gpu, err := strconv.ParseInt(v[3], 10, 64)
+		check(t, err)
+		got[fmt.Sprintf("%s | %s | %.2f | %.1f", v[0], v[1], float64(energy)/kilowattHour, float64(gpu)/3.6e6)] = true
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(want) == 0 {
+		t.Errorf("sums (-docs/archive.md +pandas):\n%s\n%s", diff, out)
+	}
+}
