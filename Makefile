@@ -359,6 +359,7 @@ release-check: # check the files in bin/release as a user would, and print their
 
 .PHONY: bench
 bench: exporter simnode ## measure the memory and the cost of the page and the tick; takes minutes
+	@gcc -O2 -Wall -Wextra -Wno-deprecated-declarations -I"$$(go list -m -f '{{.Dir}}' github.com/NVIDIA/go-nvml)/pkg/nvml" -o bin/minimal test/cost/minimal.c
 	@go run ./test/cost
 	@echo "The page of DCGM's fields:"
 	@go test -run='^$$' -bench=Fields -benchmem ./collector | grep ^Benchmark

@@ -7,12 +7,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 
+	"github.com/gpuledger/gpuledger/collector"
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/metric"
 	"github.com/gpuledger/gpuledger/test/markdown"
 	"github.com/gpuledger/gpuledger/test/program"
 )
@@ -20,54 +26,126 @@ import (
 const (
 	// quiet is the time in which the exporter is not scraped. It includes health reads, which are ten seconds apart.
 	quiet = 30 * time.Second
-	// healthScrapes is the number of scrapes of a page.
-	healthScrapes = 200
+	// scrapes is the number of scrapes of the C program.
+	scrapes = 200
 )
 
-// healthCost is the cost of a node of 8 GPUs.
-type healthCost struct {
-	series, bytes  int
-	resident       uint64
-	second, scrape time.Duration // processor time
-}
-
-// health compares quiet nodes of 8 GPUs with and without the values of health. Both run at the same time, so that other work on
-// the machine affects both. The fake driver reads a file, so its time is not the time of a real driver.
+// health compares quiet nodes of 8 GPUs with and without the values of health, and the smallest program in C with the same
+// driver calls and series. All run at the same time, so that other work on the machine affects all. The fake driver reads a
+// file, so its time is not the time of a real driver.
 func health(ctx context.Context, out *strings.Builder) error {
-	t := markdown.NewTable("quiet node of 8 GPUs", "series", "bytes", "resident", "processor time per second", "of a scrape")
-	names := []string{"with health", "with --collector.health=false"}
 	g, err := program.Open("cost")
 	if err != nil {
 		return err
 	}
-	var nodes [2]*node
-	for i, flags := range [][]string{nil, {"--", "--collector.health=false"}} {
-		if nodes[i], err = startNode(ctx, g, i, flags); err != nil {
-			return errors.Join(err, g.Close())
-		}
-	}
-	for i, n := range nodes {
-		c, err := n.cost(ctx, nodes)
-		if err != nil {
-			return errors.Join(err, g.Close())
-		}
-		t.Add(names[i], thousands(c.series), thousands(c.bytes), mebibytes(c.resident), milliseconds(c.second), milliseconds(c.scrape))
-	}
-	out.WriteString(t.String())
-	return g.Close()
+	return errors.Join(compareHealth(ctx, g, out), g.Close())
 }
 
-// node is a running exporter on a simulated node.
+func compareHealth(ctx context.Context, g *program.Group, out *strings.Builder) error {
+	var nodes []*node
+	for _, flag := range []string{"--collector.health=true", "--collector.health=false"} {
+		n, err := startNode(ctx, g, flag)
+		if err != nil {
+			return err
+		}
+		nodes = append(nodes, n)
+	}
+	c, err := startMinimal(ctx, g, nodes[0])
+	if err != nil {
+		return err
+	}
+	used, err := usedDuring(append(nodes, c), func() error { <-time.After(quiet); return nil })
+	if err != nil {
+		return err
+	}
+	t := markdown.NewTable("quiet node of 8 GPUs", "series", "bytes", "resident", "processor time per second", "× C")
+	for i, n := range append(nodes, c) {
+		page, err := n.get(ctx, "/metrics")
+		if err != nil {
+			return err
+		}
+		status, err := n.proc.NewStatus()
+		if err != nil {
+			return err
+		}
+		t.Add(n.name, thousands(seriesOf(page)), thousands(len(page)), mebibytes(status.VmRSS),
+			milliseconds(used[i]/time.Duration(quiet.Seconds())), ratio(used[i], used[2]))
+	}
+	ticks, reads, err := c.driverTime(ctx)
+	if err != nil {
+		return err
+	}
+	scrape, err := c.scrape(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s\nPer second, ticks of the C program take %s, of which reads of health %s. Its scrape takes %s.\n\n",
+		t, milliseconds(ticks), milliseconds(reads), milliseconds(scrape))
+	return healthScrapes(ctx, out)
+}
+
+// healthScrapes measures a scrape with and without the values of health.
+func healthScrapes(ctx context.Context, out *strings.Builder) error {
+	t := markdown.NewTable("scrape of 8 GPUs", "series", "processor time", "with gzip")
+	for _, as := range []renderer{healthy, ours} {
+		plain, err := measure(ctx, load{renderer: as, size: size{8, 0, 0}, scrapers: 1})
+		if err != nil {
+			return err
+		}
+		z, err := measure(ctx, load{renderer: as, size: size{8, 0, 0}, scrapers: 1, gzip: true})
+		if err != nil {
+			return err
+		}
+		t.Add(string(as), thousands(plain.series), milliseconds(plain.CPU), milliseconds(z.CPU))
+	}
+	out.WriteString(t.String())
+	return nil
+}
+
+// addHealth adds all values of health to the n-th snapshot. Amounts of data, temperatures and utilisations change.
+func addHealth(s *gpu.Snapshot, n int) {
+	for i := range s.GPUs {
+		r := s.GPUs[i].Reading
+		for m, info := range gpu.HealthInfos {
+			v := gpu.HealthValue{Metric: gpu.HealthMetric(m)}
+			switch v.Metric {
+			case gpu.PCIeBytes, gpu.NVLinkBytes, gpu.MemoryTemperature, gpu.MemoryUtilization, gpu.EncoderUtilization, gpu.DecoderUtilization:
+				v.Value = float64(n*700_123 + i)
+			}
+			for _, labels := range labelsOf(info.Labels) {
+				v.Labels = labels
+				r.Health = append(r.Health, v)
+			}
+		}
+	}
+}
+
+// labelsOf returns the combinations of the values of labels.
+func labelsOf(names []string) [][]string {
+	all := [][]string{nil}
+	for _, name := range names {
+		i := slices.IndexFunc(collector.Labels(), func(l metric.Label) bool { return l.Name == name })
+		var longer [][]string
+		for _, before := range all {
+			for _, value := range collector.Labels()[i].Values {
+				longer = append(longer, append(slices.Clone(before), value))
+			}
+		}
+		all = longer
+	}
+	return all
+}
+
+// node is a running exporter.
 type node struct {
-	url  string
-	proc procfs.Proc
-	// before and after are the processor times around the quiet time, in seconds.
-	before, after float64
+	name, url string
+	proc      procfs.Proc
+	started   time.Time
 }
 
 // startNode starts a quiet node, and scrapes it until its memory is used.
-func startNode(ctx context.Context, g *program.Group, i int, flags []string) (*node, error) {
-	exporter := g.Path(fmt.Sprintf("gpuledger-%d", i))
+func startNode(ctx context.Context, g *program.Group, flag string) (*node, error) {
+	exporter := g.Path("gpuledger" + strings.ReplaceAll(flag, "=", "-"))
 	if err := install("bin/gpuledger", exporter); err != nil {
 		return nil, err
 	}
@@ -75,91 +153,111 @@ func startNode(ctx context.Context, g *program.Group, i int, flags []string) (*n
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"--scenario=idle", "--exporter=" + exporter, "--web.listen-address=" + address}, flags...)
-	p, err := g.Start(fmt.Sprintf("simnode-%d", i), "bin/simnode", args...)
+	p, err := g.Start("simnode", "bin/simnode", "--scenario=idle", "--exporter="+exporter, "--web.listen-address="+address, "--", flag)
 	if err != nil {
 		return nil, err
 	}
-	n := &node{url: "http://" + address + "/metrics"}
-	if err := p.Ready(ctx, "http://"+address+"/-/ready"); err != nil {
+	n := &node{name: flag, url: "http://" + address}
+	if err := p.Ready(ctx, n.url+"/-/ready"); err != nil {
 		return nil, err
 	}
 	n.proc, err = procOf(exporter)
 	for range scrapesFirst {
 		if err == nil {
 			<-time.After(scrapeInterval)
-			_, err = n.get(ctx)
+			_, err = n.get(ctx, "/metrics")
 		}
 	}
 	return n, err
 }
 
-// cost measures a node. The first call measures the quiet time of all nodes.
-func (n *node) cost(ctx context.Context, all [2]*node) (c healthCost, err error) {
-	if n.after == 0 {
-		if err := wait(all); err != nil {
-			return c, err
-		}
-	}
-	began, err := n.used()
+// startMinimal starts the C program with the simulated driver and the page of an exporter.
+func startMinimal(ctx context.Context, g *program.Group, of *node) (*node, error) {
+	path, copied := g.Path("minimal"), g.Path("page")
+	page, err := of.get(ctx, "/metrics")
 	if err != nil {
-		return c, err
+		return nil, err
 	}
-	from := time.Now()
-	var page []byte
-	for range healthScrapes {
-		if page, err = n.get(ctx); err != nil {
-			return c, err
-		}
-	}
-	idle := (n.after - n.before) / quiet.Seconds()
-	ended, err := n.used()
+	environment, err := of.proc.Environ()
 	if err != nil {
-		return c, err
+		return nil, err
 	}
-	c.second = seconds(idle)
-	c.scrape = seconds((ended - began - idle*time.Since(from).Seconds()) / healthScrapes)
-	c.bytes = len(page)
+	i := slices.IndexFunc(environment, func(v string) bool { return strings.HasPrefix(v, "GPULEDGER_FAKE_NVML_STATE=") })
+	library, err := filepath.Abs("bin/lib/libnvidia-ml.so.1")
+	if err = errors.Join(err, install("bin/minimal", path), os.WriteFile(copied, page, 0o600)); err != nil || i < 0 {
+		return nil, errors.Join(err, errors.New("start the C program"))
+	}
+	address, err := program.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	// Like the exporter in its sandbox, it cannot write the fake driver's log.
+	p, err := g.Start("minimal", "/usr/bin/env", environment[i], "GPULEDGER_FAKE_NVML_LOG="+g.Path("missing", "log"),
+		path, library, program.Port(address), copied)
+	if err != nil {
+		return nil, err
+	}
+	n := &node{name: "C program", url: "http://" + address, started: time.Now()}
+	if err := p.Ready(ctx, n.url+"/usage"); err != nil {
+		return nil, err
+	}
+	n.proc, err = procOf(path)
+	return n, err
+}
+
+// driverTime returns the processor time that the C program's ticks, and the reads of health in them, take in a second.
+func (n *node) driverTime(ctx context.Context) (ticks, reads time.Duration, err error) {
+	body, err := n.get(ctx, "/usage")
+	if err != nil {
+		return 0, 0, err
+	}
+	_, err = fmt.Sscan(string(body), &ticks, &reads)
+	seconds := time.Since(n.started).Seconds()
+	return time.Duration(float64(ticks) / seconds), time.Duration(float64(reads) / seconds), err
+}
+
+// scrape returns the processor time of a scrape of the C program, which takes the same time at each scrape.
+func (n *node) scrape(ctx context.Context) (time.Duration, error) {
+	used, err := usedDuring([]*node{n}, func() (err error) {
+		for range scrapes {
+			_, getErr := n.get(ctx, "/metrics")
+			err = errors.Join(err, getErr)
+		}
+		return err
+	})
+	return used[0] / scrapes, err
+}
+
+func seriesOf(page []byte) (series int) {
 	for line := range bytes.Lines(page) {
 		if line[0] != '#' {
-			c.series++
+			series++
 		}
 	}
-	status, err := n.proc.NewStatus()
-	c.resident = status.VmRSS
-	return c, err
+	return series
 }
 
-// wait measures the processor time of the nodes in the quiet time.
-func wait(all [2]*node) error {
-	var errs []error
-	read := func(to func(*node) *float64) {
-		for _, n := range all {
-			used, err := n.used()
-			*to(n) = used
-			errs = append(errs, err)
+// usedDuring returns the processor time of each node during a call.
+func usedDuring(nodes []*node, call func() error) ([]time.Duration, error) {
+	all := make([]time.Duration, len(nodes))
+	add := func(sign time.Duration) (err error) {
+		for i, n := range nodes {
+			var t unix.Timespec
+			err = errors.Join(err, unix.ClockGettime(int32(^n.proc.PID<<3|2), &t)) // the process's clock, as of clock_getcpuclockid
+			all[i] += sign * time.Duration(t.Nano())
 		}
+		return err
 	}
-	read(func(n *node) *float64 { return &n.before })
-	<-time.After(quiet)
-	read(func(n *node) *float64 { return &n.after })
-	return errors.Join(errs...)
+	return all, errors.Join(add(-1), call(), add(1))
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// used returns the processor time of the exporter in seconds, in steps of 10 ms.
-func (n *node) used() (float64, error) {
-	stat, err := n.proc.Stat()
-	return stat.CPUTime(), err
-}
-
-func (n *node) get(ctx context.Context) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url, http.NoBody)
+func (n *node) get(ctx context.Context, path string) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, n.url+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Accept", accept)
+	r.Header.Set("Accept-Encoding", "identity")
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return nil, err

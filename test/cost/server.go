@@ -32,6 +32,7 @@ type renderer string
 
 const (
 	ours      renderer = "gpuledger"
+	healthy   renderer = "gpuledger with health"
 	plain     renderer = "plain registry"
 	constants renderer = "constant metrics"
 	static    renderer = "static"
@@ -74,7 +75,7 @@ func serveOne(args []string) error {
 		}
 	}
 	as := renderer(args[0])
-	if as == ours {
+	if as == ours || as == healthy {
 		cli.LimitFootprint(cli.ExporterGrowth)
 	}
 	handler := newHandler(as, size{n[0], n[1], n[2]})
@@ -95,10 +96,13 @@ func newHandler(as renderer, s size) http.Handler {
 	var snapshots [4]*gpu.Snapshot
 	for i := range snapshots {
 		snapshots[i] = s.snapshot(i)
+		if as == healthy {
+			addHealth(snapshots[i], i)
+		}
 	}
 	var scrapes atomic.Uint64
 	c := collector.New(func() *gpu.Snapshot { return snapshots[scrapes.Add(1)%uint64(len(snapshots))] },
-		collector.Options{Gauges: true, Process: collector.ProcessAlways})
+		collector.Options{Gauges: true, Health: as == healthy, Process: collector.ProcessAlways})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(versioncollector.NewCollector("gpuledger"), collectors.NewGoCollector())
 	switch as {
