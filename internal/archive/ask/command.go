@@ -108,11 +108,7 @@ func commands() []command {
 		}, {
 			name: "verify", reach: clusterReach, argument: "STATEMENT.JSON", optional: true, help: "missing hours of a month, and its charges against its boards; or a signed statement", samples: true,
 			document: (*options).verifyDocument,
-			extra: func(fs *flag.FlagSet, o *options) {
-				ofMonth(fs, o)
-				fs.BoolVar(&o.Prove, "prove", false, "compare the sums of the samples and rules of the store, and of each archive in --books, which may be repeated")
-				chained(fs, o)
-			}, answer: (*question).verify,
+			extra:    verified, answer: (*question).verify,
 		}, {
 			name: "hours", reach: clusterReach, help: "filed, accepted, corrected, pruned and missing hours, with the command that files them", extra: ofMonth, answer: (*question).hours,
 		}, {

@@ -45,7 +45,9 @@ type options struct {
 	PublicKey          string
 	Witness, ChainSink string
 	Sign               string // file with a private key
-	Age                bool   // of boards
+	Truth              []string
+	Scrape             time.Duration // interval
+	Age                bool          // of boards
 	InWarranty         bool
 	Uncorrectable      bool
 	Factors            factors.Files

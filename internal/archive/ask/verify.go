@@ -3,6 +3,7 @@ package ask
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
+
+// verified adds the flags of verify.
+func verified(fs *flag.FlagSet, o *options) {
+	ofMonth(fs, o)
+	fs.BoolVar(&o.Prove, "prove", false, "compare the sums of the samples and rules of the store, and of each archive in --books, which may be repeated")
+	chained(fs, o)
+	truthFlags(fs, o)
+}
 
 // verifyColumns are the columns of the check of a month.
 var verifyColumns = []print.Column{
@@ -96,6 +105,8 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		return q.prove(ctx)
 	case q.Chain:
 		return q.verifyChain(ctx)
+	case len(q.Truth) > 0:
+		return q.compareTruth(ctx)
 	}
 	of, notices := q.billed()
 	of.By, of.Sums, of.Checks = []string{"cluster", "hour", "reason"}, true, true

@@ -36,15 +36,19 @@ type books struct {
 	node    fleet.Node
 	program *program.Program
 	name    string
-	began   time.Time // of the scrapes, in real time
+	began   time.Time     // of the scrapes, in real time
+	moved   time.Duration // from the real clock to the clock of the record, 0 for an accelerated clock
 	record  *foldtest.Store
 	// latest are the counters at the last scrape of this boot, filed the counters of earlier boots,
 	// by metric and account.
 	latest, filed map[string]int64
 }
 
-// at returns the accelerated clock at a moment of the real one.
+// at returns the clock of the record at a moment of the real one.
 func (b *books) at(moment time.Time) time.Time {
+	if b.moved != 0 {
+		return moment.Add(b.moved).Truncate(time.Millisecond)
+	}
 	return began.Add(30*time.Minute + time.Duration(float64(moment.Sub(b.began))*float64(interval)/float64(tick))).Truncate(time.Millisecond)
 }
 
