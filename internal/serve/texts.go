@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -32,9 +33,11 @@ type texts struct {
 	failed   *prometheus.CounterVec // promhttp's
 	log      *slog.Logger
 
-	format expfmt.Format // of kept
-	kept   []familyText  // of the last response, in the order of the page
-	spare  []familyText  // of the response before, to be overwritten
+	format  expfmt.Format // of kept
+	kept    []familyText  // of the last response, in the order of the page
+	spare   []familyText  // of the response before, to be overwritten
+	scratch bytes.Buffer
+	encoder expfmt.Encoder // writes to scratch
 }
 
 // gatheredOnce gathers what was gathered already.
@@ -120,9 +123,10 @@ func wantsGzip(header http.Header) (wants, simple bool) {
 // write writes the page and keeps its texts.
 func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricFamily) {
 	if format != t.format {
-		t.kept, t.format = nil, format
+		t.kept, t.format, t.encoder = nil, format, expfmt.NewEncoder(&t.scratch, format)
 	}
-	size, last, page := 0, t.kept, t.spare[:0]
+	direct := expfmt.NewEncoder(w, format)
+	room, last, page := maxTexts, t.kept, t.spare[:0]
 	for _, f := range families {
 		for len(last) > 0 && last[0].name < f.GetName() {
 			last = last[1:]
@@ -131,37 +135,49 @@ func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricF
 		if len(last) > 0 && last[0].name == text.name {
 			text, last[0] = last[0], familyText{}
 		}
-		if !text.matches(f) && !t.encode(&text, f, size) {
-			t.encodeTo(w, f)
+		if !text.matches(f) && !t.encode(&text, f, room) {
+			t.encodeTo(direct, f)
 			continue
 		}
 		_, _ = w.Write(text.text) // an error means that the client has gone
-		if size += len(text.text); size <= maxTexts {
+		if room -= len(text.text); room >= 0 {
 			page = append(page, text)
 		}
 	}
 	clear(t.kept)
 	t.kept, t.spare = page, t.kept
-	if closer, ok := expfmt.NewEncoder(w, format).(expfmt.Closer); ok {
+	if closer, ok := direct.(expfmt.Closer); ok {
 		_ = closer.Close() // the last line of OpenMetrics
 	}
 }
 
-// encode encodes a family into a text that may be kept, beside texts of the given size. It overwrites the text of an
+// encode encodes a family into a text that may be kept, if there is room for it in bytes. It overwrites the text of an
 // earlier response, and returns false if the family may not be kept.
-func (t *texts) encode(to *familyText, f *dto.MetricFamily, size int) bool {
-	if !to.take(f, maxTexts-size) {
+func (t *texts) encode(to *familyText, f *dto.MetricFamily, room int) bool {
+	if leastSize(f) > room || !to.take(f) {
 		return false
 	}
-	b := bytes.NewBuffer(to.text[:0])
-	t.encodeTo(b, f)
-	to.text = b.Bytes()
+	t.scratch.Reset()
+	t.encodeTo(t.encoder, f)
+	to.text = append(to.text[:0], t.scratch.Bytes()...)
 	return true
 }
 
+// leastSize estimates the size of a family's text from its first series, in bytes.
+func leastSize(f *dto.MetricFamily) int {
+	if len(f.Metric) == 0 {
+		return 0
+	}
+	size := len(f.GetName())
+	for _, l := range f.Metric[0].Label {
+		size += len(l.GetName()) + len(l.GetValue())
+	}
+	return size * len(f.Metric)
+}
+
 // encodeTo encodes a family. A family that cannot be encoded is counted, and the rest of the page is served.
-func (t *texts) encodeTo(w io.Writer, f *dto.MetricFamily) {
-	if err := expfmt.NewEncoder(w, t.format).Encode(f); err != nil {
+func (t *texts) encodeTo(encoder expfmt.Encoder, f *dto.MetricFamily) {
+	if err := encoder.Encode(f); err != nil {
 		t.log.Debug("encode metric family", "err", err)
 		t.failed.WithLabelValues("encoding").Inc()
 	}
@@ -181,17 +197,12 @@ type seriesText struct {
 	bits   uint64 // of the value
 }
 
-// take takes the content of a family. It returns false for a family with other content than gauges or counters, and
-// for one with a text that is certainly longer than the given number of bytes.
-func (t *familyText) take(f *dto.MetricFamily, room int) bool {
-	t.help, t.kind, t.series = f.GetHelp(), f.GetType(), t.series[:0]
+// take takes the content of a family. It returns false for a family with other content than gauges or counters.
+func (t *familyText) take(f *dto.MetricFamily) bool {
+	t.help, t.kind, t.series = f.GetHelp(), f.GetType(), slices.Grow(t.series[:0], len(f.Metric))
 	for _, m := range f.Metric {
 		s, ok := contentOf(m, t.kind)
-		room -= len(t.name)
-		for _, l := range s.labels {
-			room -= len(l.GetName()) + len(l.GetValue())
-		}
-		if !ok || room < 0 {
+		if !ok {
 			return false
 		}
 		t.series = append(t.series, s)
