@@ -19,7 +19,7 @@ const (
 	IdleConfigured                   // set by the operator for the model
 	IdleStored                       // measured on this node in an earlier boot, for the same model, power limit and driver
 	IdlePeer                         // the median of the measured GPUs of the same model and power limit in the node
-	IdleLimit                        // estimated as an eighth of the power limit, or from other values of the GPU
+	IdleLimit                        // estimated from the power limit, and from the GPU's power and work
 
 	NumIdleSources
 )

@@ -51,7 +51,7 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 	}
 	b.IdlePower = b.meter.learn(l, b.IdlePower)
 	if iv.mig == nil { // in MIG mode a few busy slices may draw more than their share of the limit
-		b.meter.least.add(l, b.kind.limit)
+		b.meter.minutes.add(l, b.kind.limit)
 	}
 }
 

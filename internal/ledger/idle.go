@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -16,6 +17,8 @@ type load struct {
 	// require known.
 	busy         float64
 	quiet, known bool
+	// utilization is the GPU's own busy share, 0 to 1, 0 if it is unknown.
+	utilization float64
 	// open is set if processes had contexts at the start and at the end, closed if none had one.
 	// Neither is set if the first context was opened or the last context was closed in the
 	// interval.
@@ -36,6 +39,9 @@ func (iv *interval) load() load {
 	}
 	l.busy, l.known = iv.busyShare()
 	l.quiet = l.known && l.busy == 0 && !iv.busy
+	if iv.measured && iv.looks > 0 {
+		l.utilization = min(iv.utilization/float64(iv.looks), 1)
+	}
 	return l
 }
 
@@ -111,8 +117,8 @@ type idleMeter struct {
 	open, closed level
 	// lowest is the lowest power of two consecutive intervals with contexts, 0 before the first.
 	lowest gpu.Watts
-	// least bounds the power with contexts from below.
-	least leastPower
+	// minutes estimates the power with contexts.
+	minutes minutes
 }
 
 // learn adds an interval and returns the updated idle power; 0 means unknown. If there are power
@@ -191,28 +197,74 @@ func lowOf(powers []float64) float64 {
 	return sorted[int(math.Round(lowShare*float64(len(sorted)-1)))]
 }
 
-// A leastPower is a lower bound of the idle power. While the GPU works, its power is at most the
-// limit, so the rest of the energy was used while it was idle. The bound is tight if there is
-// little work. Each value covers a minute, because energy counters and samples of work have coarse
-// steps.
-type leastPower struct {
-	level
-	energy, busy, took float64 // J and s, of the current minute
+// A minute has the mean power of a GPU in W, and the busy share, 0 to 1.
+type minute struct{ power, busy float64 }
+
+// minutes estimates the idle power of a GPU that is never seen idle, from its last minutes with contexts. Energy counters and
+// samples of work have coarse steps, so shorter times would show less.
+type minutes struct {
+	past []minute // oldest first
+	// now is the current minute: energy in J, busy time in s by samples of work and by utilisation, length in s.
+	now struct{ energy, busy, utilized, took float64 }
+	// idle is the estimate, 0 before the first minute.
+	idle gpu.Watts
 }
 
-// add adds an interval with contexts and known work.
-func (v *leastPower) add(l load, limit gpu.Watts) {
+// add adds an interval with known work. Samples of processes can miss work, so the GPU's utilisation counts, too.
+func (v *minutes) add(l load, limit gpu.Watts) {
 	if !l.known || !l.open || limit <= 0 {
 		return
 	}
-	v.energy, v.busy, v.took = v.energy+l.power*l.took, v.busy+l.busy*l.took, v.took+l.took
-	if v.took < while.Seconds() {
+	now := &v.now
+	now.energy, now.busy = now.energy+l.power*l.took, now.busy+l.busy*l.took
+	now.utilized, now.took = now.utilized+l.utilization*l.took, now.took+l.took
+	if now.took < while.Seconds() {
 		return
 	}
-	if idle := v.took - v.busy; idle > 0 {
-		v.level.add(max(0, (v.energy-float64(limit)*v.busy)/idle), l.at)
+	if len(v.past) == whiles {
+		v.past = slices.Delete(v.past, 0, 1)
 	}
-	v.energy, v.busy, v.took = 0, 0, 0
+	v.past = append(v.past, minute{now.energy / now.took, max(now.busy, now.utilized) / now.took})
+	v.now = struct{ energy, busy, utilized, took float64 }{}
+	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
+}
+
+// quietest returns the mean of the fifth of the minutes with the least work, at least one.
+func quietest(all []minute) (mean minute) {
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b minute) int { return cmp.Compare(a.busy, b.busy) })
+	n := 1 + int(lowShare*float64(len(sorted)-1))
+	for _, m := range sorted[:n] {
+		mean.power += m.power / float64(n)
+		mean.busy += m.busy / float64(n)
+	}
+	return mean
+}
+
+// idle returns the expected idle power in W. The power is the idle power, plus the power of work in the busy time, which is unknown
+// and at most the limit. So the idle power has two bounds, which are close to each other if there is little work. Between them
+// two distributions are assumed, log-normal around an eighth of the limit for the idle power, and exponential with the limit
+// as its mean for the power of work.
+func (m minute) idle(limit float64) float64 {
+	const (
+		spread = 0.4 // of the logarithm: two of three GPUs are within a factor of 1.5
+		steps  = 100
+	)
+	least := max(0, (m.power-m.busy*limit)/(1-m.busy))
+	if m.busy >= 1 || least >= m.power {
+		return m.power
+	}
+	var sum, weights float64
+	for i := range steps {
+		idle := least + (m.power-least)*(float64(i)+0.5)/steps
+		work := (m.power - idle) / m.busy
+		z := math.Log(idle/(limit/8)) / spread
+		weight := math.Exp(-z*z/2-work/limit) / idle
+		sum, weights = sum+weight*idle, weights+weight
+	}
+	if weights == 0 { // no idle power is likely
+		return m.power
+	}
+	return sum / weights
 }
 
 // A kind is a model with a power limit. GPUs of the same kind have about the same idle power.
@@ -254,10 +306,9 @@ func median(powers []gpu.Watts) gpu.Watts {
 	return (powers[(len(powers)-1)/2] + powers[len(powers)/2]) / 2
 }
 
-// idlePower returns the measured idle power of the GPU, or the best estimate. The last resort is an
-// eighth of the power limit. This estimate is raised to the power without contexts, because
-// contexts only add to it, and to the lower bound from the energy of the busy GPU. It is limited to
-// the lowest power with contexts.
+// idlePower returns the measured idle power of the GPU, or the best estimate. The last resort is the estimate from minutes with
+// work, in the first minute an eighth of the power limit. It is raised to the power without contexts, because contexts only
+// add to it, and limited to the lowest power with contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]
 	for _, p := range []gpu.IdlePower{
@@ -270,7 +321,11 @@ func (b *book) idlePower(st *settlement) gpu.IdlePower {
 			return p
 		}
 	}
-	power := max(b.kind.limit/8, b.meter.closed.power, of.closed, b.meter.least.power)
+	power := b.meter.minutes.idle
+	if power == 0 {
+		power = b.kind.limit / 8
+	}
+	power = max(power, b.meter.closed.power, of.closed)
 	if lowest := b.meter.lowest; lowest > 0 {
 		power = min(power, lowest)
 	}

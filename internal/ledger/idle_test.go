@@ -22,10 +22,11 @@ type meter struct {
 	// limit, quiet, stored, configured and sampled are passed with each observation.
 	limit, quiet, stored, configured gpu.Watts
 	sampled                          bool
+	utilization                      float64 // of the GPU while processes are active
 }
 
 func newMeter(t *testing.T) *meter {
-	m := &meter{t: t, l: newLedger()}
+	m := &meter{t: t, l: newLedger(), utilization: 0.5}
 	m.draw(0, nil)
 	return m
 }
@@ -39,7 +40,7 @@ func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.A
 	m.counter += gpu.Millijoules(w * 1000)
 	o.Energy, o.Utilization, o.Activity = new(m.counter), new(0.0), activity
 	if len(activity) > 0 {
-		o.Utilization = new(0.5)
+		o.Utilization = new(m.utilization)
 	}
 	m.seconds++
 	return ask(m.t, m.l, o)
@@ -280,26 +281,86 @@ func TestContextsChange(t *testing.T) {
 	m.want(m.rest(90, 1), 90, 0, "after a third second with contexts, three times")
 }
 
-// TestLightWork checks the estimate for GPUs with a constant light load: work draws at most the
-// limit, so the rest of the power is idle power. The estimate must not exceed the true idle power
-// of 110 W at a limit of 700 W, and must be closer the less they work.
-func TestLightWork(t *testing.T) {
-	const idle, limit = 110, 700
-	for _, share := range []float64{0.005, 0.01, 0.02, 0.05, 0.2} {
-		for _, work := range []float64{150, 400, 700} {
-			m := newMeter(t)
-			m.limit, m.sampled = limit, true // so that no interval counts as quiet
-			var b *gpu.Book
-			for s := range 300 {
-				power := idle + share*(work-idle)
-				step := 8 * (float64(s%2) - 0.5) // of the counter
-				b = m.draw(gpu.Watts(power+step), both, worked(ofTrain, time.Duration(1000*share)))
-			}
-			low, high := max(idle-share/(1-share)*(limit-work), limit/8), max(idle, float64(limit)/8)
-			if got := float64(b.Floor.Power); got < low-0.2 || got > high+0.2 || b.Floor.Source != gpu.IdleLimit {
-				t.Errorf("%v %% work of %v W: idle power %v, want %.1f to %.1f W", 100*share, work, b.Floor, low, high)
+// TestEstimateBesideWork checks the estimate for GPUs that are never seen idle: a holder works for a share of each second beside an
+// idle one, with a limit of 700 W. The estimate must be possible: work draws more than no power and at most the limit. The energy
+// that it moves to the wrong one of two holders must be small, over all idle powers and kinds of work.
+func TestEstimateBesideWork(t *testing.T) {
+	const limit = 700
+	var worst, sum, count float64
+	for _, idle := range []float64{60, 70, 90, 110, 130} {
+		for _, work := range []float64{20, 60, 100, 150, 200, 300, 400, 500} { // beyond the idle power
+			for _, share := range []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7} {
+				got, power := estimateBesideWork(t, idle, work, share, limit), idle+share*work
+				if least := (power - share*limit) / (1 - share); got < least-0.5 || got > power+0.5 {
+					t.Errorf("%v W, %v %% work of %v W: idle power %.1f, possible are %.1f to %.1f W", idle, 100*share, work, got, least, power)
+				}
+				wrong := math.Abs(got-idle) * (1 - share) / power / 2
+				worst, sum, count = max(worst, wrong), sum+wrong, count+1
 			}
 		}
+	}
+	t.Logf("energy in the wrong account: %.1f %%, at most %.1f %%", 100*sum/count, 100*worst)
+	if mean := sum / count; mean > 0.03 || worst > 0.13 {
+		t.Errorf("%.1f %% of the energy is in the wrong account, at most %.1f %%; want 3 and 13 %%", 100*mean, 100*worst)
+	}
+}
+
+// estimateBesideWork returns the estimated idle power after some minutes. Power alternates between two values, as the steps of a
+// counter make it.
+func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 {
+	m := newMeter(t)
+	m.limit, m.sampled, m.utilization = gpu.Watts(limit), true, share // no interval counts as quiet
+	var b *gpu.Book
+	for s := range 130 {
+		b = m.draw(gpu.Watts(idle+share*work+8*(float64(s%2)-0.5)), both, worked(ofTrain, time.Duration(1000*share)))
+	}
+	if b.Floor.Source != gpu.IdleLimit {
+		t.Errorf("idle power %v, want an estimate by the limit", b.Floor)
+	}
+	return float64(b.Floor.Power)
+}
+
+// TestLittleWork checks that the estimate is close to the true idle power if there is little work, of any power.
+func TestLittleWork(t *testing.T) {
+	for _, idle := range []float64{40, 70, 110, 200} {
+		for _, work := range []float64{50, 300, 700 - idle} {
+			if got := estimateBesideWork(t, idle, work, 0.005, 700); math.Abs(got-idle) > 3 {
+				t.Errorf("0.5 %% work of %v W: idle power %.1f, want %v W", work, got, idle)
+			}
+		}
+	}
+}
+
+// TestQuietestMinutes checks that the estimate uses the minutes with the least work, and that utilisation shows work that the samples
+// of processes miss.
+func TestQuietestMinutes(t *testing.T) {
+	m := newMeter(t)
+	m.limit, m.sampled = 700, true
+	var b *gpu.Book
+	for minute := range 20 {
+		share := 0.5
+		if minute%10 < 3 {
+			share = 0.01
+		}
+		m.utilization = share
+		for range 60 {
+			b = m.draw(gpu.Watts(110+share*400), both, worked(ofTrain, time.Duration(1000*share)))
+		}
+	}
+	m.estimates(b, 110, 3, "with three quiet minutes of ten")
+
+	m = newMeter(t)
+	m.limit, m.sampled = 700, true
+	for range 300 {
+		b = m.draw(110+0.5*400, both, worked(ofTrain, 10))
+	}
+	m.estimates(b, 110, 25, "while samples show 1 % of 50 % work")
+}
+
+func (m *meter) estimates(b *gpu.Book, watts, tolerance float64, when string) {
+	m.t.Helper()
+	if math.Abs(float64(b.Floor.Power)-watts) > tolerance || b.Floor.Source != gpu.IdleLimit {
+		m.t.Errorf("idle power %v %s, want an estimate of %v W", b.Floor, when, watts)
 	}
 }
 

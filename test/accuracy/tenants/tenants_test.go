@@ -94,6 +94,20 @@ func TestBesides(t *testing.T) {
 	}
 }
 
+// TestBesidesAreCharged checks that the charges are within two percent of the GPU's energy of the true parts, whatever samples name and
+// however long the driver averages power: most of these GPUs are never seen idle.
+func TestBesidesAreCharged(t *testing.T) {
+	for i := range tenants.Besides() {
+		for _, v := range tenants.Variants()[:9] {
+			b := tenants.Besides()[i] // a load has a state
+			w := b.World(v.Driver)
+			w.Length = 20 * time.Minute
+			r := run(t, w)
+			near(t, b.Name+", "+v.Driver.String(), r.Share("works").Charged, b.Truth, 0.02)
+		}
+	}
+}
+
 // TestReadings checks which process samples name while nothing runs, by the charges of a GPU whose
 // idle power is known to the ledger: a tenant works in long bursts.
 func TestReadings(t *testing.T) {
