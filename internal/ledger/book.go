@@ -44,6 +44,7 @@ type book struct {
 	unknown Unknown
 	// shortLived is not saved, because it is learned again within seconds.
 	shortLived shortLived
+	recent     recentWork
 	// meter learns the GPU's idle power; kind, stored and configured are used for estimates.
 	// maxPower is the maximum power of the hardware that the counter covers.
 	meter              idleMeter
@@ -117,7 +118,7 @@ type interval struct {
 func (iv *interval) span() gpu.Span { return gpu.Span{From: iv.from.At.Boot, To: iv.to.At.Boot} }
 
 func newBook() *book {
-	return &book{since: newWindow(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: shortLived{work: make(map[gpu.Owner]time.Duration)}}
+	return &book{since: newWindow(nil), left: make(map[gpu.ProcessID]time.Duration), shortLived: shortLived{work: make(map[gpu.Owner]time.Duration)}, recent: make(recentWork)}
 }
 
 // copyOnWrite copies the accounts before a change if a returned state shares them.

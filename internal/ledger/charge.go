@@ -35,8 +35,11 @@ func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
 	iv.price(parts, l.idleEnergy(iv, atRest, floor.Power))
 	estimated := !floor.Measured() && b.meter.dividesBy(l)
 	for i := range parts {
-		parts[i].estimated = estimated && parts[i].isDivided()
+		parts[i].estimated = estimated && parts[i].isDivided(b.recent)
 		b.chargePart(st, &parts[i])
+		if iv.mig == nil {
+			b.recent.add(&parts[i])
+		}
 	}
 }
 
@@ -63,7 +66,8 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //	else the idle part             → the holders, by replicas, also without   allocated
 //	                                 a process; else all owners of contexts,
 //	                                 equally
-//	and the busy part              → by activity                              shared
+//	and the busy part              → by activity, if no sample names a        shared
+//	                                 process by recent activity
 //	                                 without activity, as the idle part       allocated
 //	no owner, and holders stale or
 //	dead, or lists missing         → unattributed                             unknown
@@ -106,6 +110,10 @@ func (b *book) chargePart(st *settlement, p *part) {
 func (b *book) billWork(p *part) {
 	own, served := p.activity()
 	if own+served == 0 {
+		if recent := p.byRecentWork(b.recent); len(recent) > 0 {
+			b.bill(recent, p, p.busy, gpu.Shared)
+			return
+		}
 		b.bill(p.holding, p, p.busy, gpu.Allocated)
 		return
 	}

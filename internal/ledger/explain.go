@@ -30,7 +30,7 @@ func (iv *interval) busySource() gpu.BusySource {
 	switch {
 	case iv.mig != nil:
 		return gpu.BusyInstances
-	case iv.signal:
+	case iv.signal && !iv.unnamed():
 		return gpu.BusyProcesses
 	}
 	return gpu.BusyUtilization

@@ -39,14 +39,13 @@ func (iv *interval) load() load {
 	}
 	l.busy, l.known = iv.busyShare()
 	l.quiet = l.known && l.busy == 0 && !iv.busy
-	if iv.measured && iv.looks > 0 {
-		l.utilization = min(iv.utilization/float64(iv.looks), 1)
-	}
+	l.utilization, _ = iv.meanUtilization()
 	return l
 }
 
 // busyShare returns the busy share of the interval, 0 to 1, and whether it is known. The
-// samples of processes or instances take precedence over the GPU's utilisation.
+// samples of processes or instances take precedence over the GPU's utilisation, unless no sample
+// names a process.
 func (iv *interval) busyShare() (float64, bool) {
 	took := float64(iv.span().Len())
 	switch {
@@ -63,16 +62,22 @@ func (iv *interval) busyShare() (float64, bool) {
 		return float64(busy) / (float64(all) * took), true
 	case iv.mig != nil:
 		return 0, false
-	case iv.signal:
+	case iv.signal && !iv.unnamed():
 		var busy float64
 		for i := range iv.processes {
 			busy += float64(iv.processes[i].activity)
 		}
 		return min(busy/took, 1), true
-	case iv.measured && iv.looks > 0:
-		return min(iv.utilization/float64(iv.looks), 1), true
 	}
-	return 0, false
+	return iv.meanUtilization()
+}
+
+// meanUtilization returns the mean utilisation of the GPU, 0 to 1, and whether it is known.
+func (iv *interval) meanUtilization() (float64, bool) {
+	if !iv.measured || iv.looks == 0 {
+		return 0, false
+	}
+	return min(iv.utilization/float64(iv.looks), 1), true
 }
 
 // idleEnergy returns the idle part of the interval's energy: all of it at rest, 0 if the
@@ -335,12 +340,12 @@ func (b *book) idlePower(st *settlement) gpu.IdlePower {
 // isDivided reports whether the part's energy depends on the idle power: several owners are charged
 // differently for idle and busy time. In MIG mode all parts depend on it if the activity of the
 // instances is known.
-func (p *part) isDivided() bool {
+func (p *part) isDivided(recent recentWork) bool {
 	if p.mig != nil {
 		return p.divided && p.method == gpu.Shared
 	}
 	own, served := p.activity()
-	return own+served > 0 && p.sole() == nil
+	return (own+served > 0 || len(p.byRecentWork(recent)) > 0) && p.sole() == nil
 }
 
 // countEstimated counts the energy that was divided with an estimated idle power.

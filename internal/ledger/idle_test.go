@@ -22,7 +22,8 @@ type meter struct {
 	// limit, quiet, stored, configured and sampled are passed with each observation.
 	limit, quiet, stored, configured gpu.Watts
 	sampled                          bool
-	utilization                      float64 // of the GPU while processes are active
+	// utilization is the GPU's utilisation if samples name a process, unnamed if they name none.
+	utilization, unnamed float64
 }
 
 func newMeter(t *testing.T) *meter {
@@ -38,7 +39,7 @@ func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.A
 	o.Model, o.PowerLimit = "AMD Instinct MI300X OAM", m.limit
 	o.QuietSampled, o.QuietPower, o.StoredIdlePower, o.ConfiguredIdlePower = m.sampled, m.quiet, m.stored, m.configured
 	m.counter += gpu.Millijoules(w * 1000)
-	o.Energy, o.Utilization, o.Activity = new(m.counter), new(0.0), activity
+	o.Energy, o.Utilization, o.Activity = new(m.counter), new(m.unnamed), activity
 	if len(activity) > 0 {
 		o.Utilization = new(m.utilization)
 	}

@@ -108,6 +108,8 @@ const (
 	CauseIdle CauseKind = "idle"
 	// CauseActivity: a share of the busy part, by sampled activity.
 	CauseActivity CauseKind = "activity"
+	// CauseRecent: a share of the busy part that no sample names, by the activity of the last minutes.
+	CauseRecent CauseKind = "recent"
 	// CauseHolding: a share of the busy part by holding, because no activity was sampled.
 	CauseHolding CauseKind = "holding"
 	// CauseService: a share of the work of an MPS server, by holding.

@@ -88,6 +88,36 @@ func TestExplanation(t *testing.T) {
 	checkPage(t, page.Bytes())
 }
 
+// TestUnnamedWork checks that a charge for work that no sample names has its own cause.
+func TestUnnamedWork(t *testing.T) {
+	s := explainedNode(20, 1)
+	all := s.GPUs[1].Intervals
+	s.GPUs[1].Intervals = func(yield func(gpu.Interval) bool) {
+		for iv := range all {
+			iv.BusySource = gpu.BusyUtilization
+			for i := range iv.Charges {
+				iv.Charges[i].Activity = 0
+			}
+			if !yield(iv) {
+				return
+			}
+		}
+	}
+	e, err := status.Explain(s, status.Query{GPU: "1", Owner: "team-a/notebook-ada", Since: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var about []string
+	for _, c := range e.Causes {
+		if c.Charged == 1_500_000 {
+			about = append(about, c.About())
+		}
+	}
+	if want := []string{"busy part that no sample names, by the activity of the last minutes"}; !slices.Equal(about, want) {
+		t.Errorf("causes of the busy part: %q, want %q", about, want)
+	}
+}
+
 // TestIdlePowerSources checks that a charge states the source of each idle power that it was divided with,
 // unless it was measured on the GPU.
 func TestIdlePowerSources(t *testing.T) {

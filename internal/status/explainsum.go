@@ -156,7 +156,11 @@ func (e *Explanation) addPart(row *ExplainedTime, p part) {
 	all := Cause{Seconds: p.seconds}
 	e.cause(all.of(CauseSole, p.Idle+p.Busy, exclusive))
 	e.cause(all.shared(holding, p.holding, p.Held).of(CauseIdle, p.Idle, idle))
-	e.cause(all.shared((activity-served).Seconds(), (p.activity-p.served).Seconds(), false).of(CauseActivity, byActivity, shared))
+	if p.unnamed {
+		e.cause(all.of(CauseRecent, byActivity, shared))
+	} else {
+		e.cause(all.shared((activity-served).Seconds(), (p.activity-p.served).Seconds(), false).of(CauseActivity, byActivity, shared))
+	}
 	if served > 0 {
 		e.cause(all.of(CauseService, byService, rest))
 	} else {
@@ -172,10 +176,11 @@ type part struct {
 	charges, own     []gpu.Charge
 	holding          float64
 	activity, served time.Duration
+	unnamed          bool // no sample names a process
 }
 
 func newPart(iv *gpu.Interval, of *gpu.IntervalPart, owns func(gpu.Owner) bool) part {
-	p := part{IntervalPart: of}
+	p := part{IntervalPart: of, unnamed: iv.BusySource == gpu.BusyUtilization}
 	if !iv.Late { // other intervals have its time
 		p.seconds = iv.To.Sub(iv.From).Seconds()
 	}

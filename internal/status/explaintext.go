@@ -102,6 +102,8 @@ func (c *Cause) About() string {
 			return "busy part of MIG instances without another owner"
 		}
 		return fmt.Sprintf("busy part, by activity: %s of %s s busy", seconds(c.Own), seconds(c.All))
+	case CauseRecent:
+		return "busy part that no sample names, by the activity of the last minutes"
 	case CauseHolding:
 		return "busy part without sampled activity, by holding: " + c.share()
 	case CauseService:

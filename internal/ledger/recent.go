@@ -1,0 +1,62 @@
+package ledger
+
+import (
+	"math"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// recentWork is the sampled busy time of each owner on a GPU in seconds, recent work with more weight. It divides the energy of work
+// that no sample names: where the driver names no process while nothing runs, short work often shows in the utilisation only.
+// It is not saved, because it is learned again within seconds.
+type recentWork map[gpu.Owner]float64
+
+// memory is the time after which the weight of work has fallen to 1/e.
+const memory = time.Minute
+
+// add adds the sampled work on a whole GPU in an interval.
+func (r recentWork) add(p *part) {
+	if !p.signal || p.gap {
+		return
+	}
+	fade := math.Exp(-p.span().Len().Seconds() / memory.Seconds())
+	for owner, busy := range r {
+		if r[owner] = busy * fade; r[owner] < 0.001 {
+			delete(r, owner)
+		}
+	}
+	for i := range p.shares {
+		if s := &p.shares[i]; s.activity > s.served && !s.vanished {
+			r[s.owner] += (s.activity - s.served).Seconds()
+		}
+	}
+}
+
+// byRecentWork weights the owners with a process by their recent work, if the GPU was busy and no sample names a process.
+func (p *part) byRecentWork(r recentWork) weighting {
+	if !p.unnamed() {
+		return nil
+	}
+	var w weighting
+	for i := range p.shares {
+		s := &p.shares[i]
+		if weight := uint64(math.Round(r[s.owner] * 1e9)); weight > 0 && !s.vanished {
+			w.add(s, weight)
+		}
+	}
+	return w
+}
+
+// unnamed reports whether the GPU was busy according to its utilisation, but no sample names a process.
+func (iv *interval) unnamed() bool {
+	if iv.mig != nil || !iv.signal || !iv.measured || iv.utilization == 0 {
+		return false
+	}
+	for i := range iv.processes {
+		if iv.processes[i].activity > 0 {
+			return false
+		}
+	}
+	return true
+}

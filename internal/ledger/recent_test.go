@@ -1,0 +1,99 @@
+package ledger_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/ledger"
+)
+
+// TestWorkThatNoSampleNames checks the charges of a second in which the GPU was busy for 20 % of the time and drew 180 W, but no sample
+// names a process. Two pods hold the GPU, whose idle power is 100 W: 80 J are idle and 100 J are busy.
+func TestWorkThatNoSampleNames(t *testing.T) {
+	const idle, busy = 80_000, 100_000
+	halves := []gpu.ByMethod{{gpu.Allocated: (idle + busy) / 2}, {gpu.Allocated: (idle + busy) / 2}}
+	for _, tt := range []struct {
+		name      string
+		before    func(*meter)
+		processes []*gpu.Process
+		want      []gpu.ByMethod // train, serve
+	}{
+		{
+			"one worked a second ago", func(m *meter) { m.draw(400, both, worked(ofTrain, 500)) }, both,
+			[]gpu.ByMethod{{gpu.Allocated: idle / 2, gpu.Shared: busy}, {gpu.Allocated: idle / 2}},
+		},
+		{
+			"one worked three times as much", func(m *meter) { m.draw(400, both, worked(ofTrain, 600), worked(ofServe, 200)) }, both,
+			[]gpu.ByMethod{{gpu.Allocated: idle / 2, gpu.Shared: busy * 3 / 4}, {gpu.Allocated: idle / 2, gpu.Shared: busy / 4}},
+		},
+		{
+			"another one worked since then", func(m *meter) {
+				m.draw(400, both, worked(ofTrain, 500))
+				for range 10 * 60 {
+					m.draw(400, both, worked(ofServe, 500))
+				}
+			}, both,
+			[]gpu.ByMethod{{gpu.Allocated: idle / 2}, {gpu.Allocated: idle / 2, gpu.Shared: busy}},
+		},
+		{
+			"one worked long ago", func(m *meter) {
+				m.draw(400, both, worked(ofTrain, 500))
+				m.rest(100, 15*60)
+			}, both, halves,
+		},
+		{"none worked", func(*meter) {}, both, halves},
+		{
+			"the one that worked has no process", func(m *meter) {
+				m.draw(400, both, worked(ofTrain, 500))
+				m.rest(100, 3)
+				m.draw(100, both[1:])
+			}, both[1:], halves,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMeter(t)
+			m.rest(100, 7)
+			tt.before(m)
+			before := m.draw(100, tt.processes).Accounts
+			m.unnamed = 0.2
+			after := m.draw(180, tt.processes)
+			for i, want := range tt.want {
+				got := after.Accounts[i].Energy
+				for method := range got {
+					got[method] -= before[i].Energy[method]
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", after.Accounts[i].Name, diff)
+				}
+				if added := after.Accounts[i].Busy - before[i].Busy; added != 0 {
+					t.Errorf("%s was busy for %v without a sample", after.Accounts[i].Name, added)
+				}
+			}
+		})
+	}
+}
+
+// TestUnnamedWorkIsEstimated checks that the energy of such work counts as estimated while the idle power is an estimate, and that the
+// interval names its source.
+func TestUnnamedWorkIsEstimated(t *testing.T) {
+	m := newMeter(t)
+	m.l = ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, Explain: ledger.Explain{Period: time.Hour, Bytes: 1 << 20}})
+	m.draw(0, both)
+	m.limit = 700
+	before := m.draw(400, both, worked(ofTrain, 500)).Estimated
+	m.unnamed = 0.2
+	after := m.draw(180, both)
+	if got := after.Estimated - before; got != 180_000 {
+		t.Errorf("%d mJ are counted as estimated, want 180000", got)
+	}
+	var last gpu.Interval
+	for iv := range m.l.State().Books[uuid].Intervals {
+		last = iv
+	}
+	if last.Busy != 0.2 || last.BusySource != gpu.BusyUtilization {
+		t.Errorf("the interval was busy for %v according to %v, want 0.2, utilisation", last.Busy, last.BusySource)
+	}
+}
