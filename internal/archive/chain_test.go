@@ -1,6 +1,8 @@
 package archive
 
 import (
+	"maps"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -60,6 +62,45 @@ func TestPublish(t *testing.T) {
 		stop()
 		if n := len(w.filed(dir, "east")); n != 7 || w.log.logged("set --chain.key") == 0 {
 			w.Errorf("%d hours are filed after the key was removed:\n%s", n, w.log)
+		}
+	})
+}
+
+// TestPublishPlaces checks that a place that fails does not hold up another one, which receives each checkpoint once, and
+// that it receives the newest checkpoint when it works again.
+func TestPublishPlaces(t *testing.T) {
+	keys := t.TempDir()
+	key := filepath.Join(keys, "key.pem")
+	sinktest.KeyFiles(t, key, filepath.Join(keys, "public.pem"))
+	failing, working := filepath.Join(keys, "folder", "a.jsonl"), filepath.Join(keys, "b.jsonl")
+	simulate(t, func(w *world) {
+		sink, _ := w.folder("one")
+		_, stop := w.start([]string{"--chain.key=" + key, "--chain.publish=file://" + failing, "--chain.publish=file://" + working}, sink)
+		newest := func(path string) map[string]int64 {
+			all, err := chain.Published(w.Context(), "file://"+path, "")
+			if err != nil {
+				w.Fatal(err)
+			}
+			last := make(map[string]int64)
+			for _, c := range all {
+				if c.Sequence <= last[c.Cluster] {
+					w.Errorf("%s: cluster %s has checkpoint %d after %d", path, c.Cluster, c.Sequence, last[c.Cluster])
+				}
+				last[c.Cluster] = c.Sequence
+			}
+			return last
+		}
+		w.until(6, 30)
+		if last := newest(working); last["east"] != 6 {
+			w.Errorf("checkpoints %v", last)
+		}
+		if err := os.Mkdir(filepath.Dir(failing), 0o700); err != nil {
+			w.Fatal(err)
+		}
+		w.until(7, 30)
+		stop()
+		if last := newest(failing); !maps.Equal(last, newest(working)) || last["east"] != 7 {
+			w.Errorf("checkpoints %v", last)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"errors"
 
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 )
@@ -13,26 +14,29 @@ func (f *filer) publish(ctx context.Context) {
 	if !ok || f.signer == nil || ctx.Err() != nil {
 		return
 	}
-	for cluster := range f.linked {
-		if err := f.publishOne(ctx, c, cluster); err != nil {
+	for cluster, places := range f.linked {
+		left, err := f.publishOne(ctx, c, cluster, places)
+		if err != nil {
 			f.log.Warn("cannot publish the checkpoint of a chain", "sink", f.Name, "cluster", cluster, "err", err)
-			continue
 		}
-		delete(f.linked, cluster)
+		if f.linked[cluster] = left; len(left) == 0 {
+			delete(f.linked, cluster)
+		}
 	}
 }
 
-func (f *filer) publishOne(ctx context.Context, c chained, cluster string) error {
+// publishOne publishes the checkpoint of a cluster to places. It returns the places that failed: they do not hold up the others.
+func (f *filer) publishOne(ctx context.Context, c chained, cluster string, places []string) (left []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sinkTimeout)
 	defer cancel()
 	head, err := c.Head(ctx, cluster)
 	if err != nil {
-		return err
+		return places, err
 	}
-	for _, to := range f.config.Chain.Publish {
-		if err := chain.Publish(ctx, to, chain.CheckpointOf(f.Name, head)); err != nil {
-			return err
+	for _, to := range places {
+		if failed := chain.Publish(ctx, to, chain.CheckpointOf(f.Name, head)); failed != nil {
+			left, err = append(left, to), errors.Join(err, failed)
 		}
 	}
-	return nil
+	return left, err
 }

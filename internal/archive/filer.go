@@ -53,8 +53,9 @@ type filer struct {
 	// changed since the last call of pusher.
 	pusher *moves.Pusher
 	fresh  bool
-	// linked contains the clusters with chains that changed since their checkpoint was published.
-	linked map[string]bool
+	// linked contains the clusters with chains that changed, with the places to which their checkpoint was not
+	// published since.
+	linked map[string][]string
 	jobs   []*job
 	// seen contains the hours in which each cluster had boards, and newest the newest filed hour of
 	// each cluster.
@@ -69,7 +70,7 @@ type filer struct {
 }
 
 func newFiler(a *archive, of sinks.Place) *filer {
-	f := &filer{archive: a, Place: of, fresh: true, linked: make(map[string]bool), seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
+	f := &filer{archive: a, Place: of, fresh: true, linked: make(map[string][]string), seen: make(map[string]table.Span), newest: make(map[string]time.Time)}
 	a.metrics.born(f.Name)
 	return f
 }
@@ -232,7 +233,7 @@ func (f *filer) file(ctx context.Context, cluster string, j *job) error {
 	case err != nil:
 		return &sinkError{err}
 	}
-	f.fresh, f.linked[cluster] = true, true
+	f.fresh, f.linked[cluster] = true, f.config.Chain.Publish
 	f.logFiled(&h, before.Revision+1, time.Since(began))
 	f.summary.add(&h)
 	f.metrics.filed.WithLabelValues(f.Name).Inc()

@@ -102,6 +102,14 @@ func appendLine(path string, line []byte) error {
 // maxCheckpoints is the maximum size of published checkpoints, in bytes: a century of hours.
 const maxCheckpoints = 1 << 29
 
+// client refuses a redirection that changes a POST to a GET: the server would not keep the checkpoint.
+var client = http.Client{CheckRedirect: func(r *http.Request, via []*http.Request) error {
+	if r.Method != via[0].Method || len(via) >= 10 {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}}
+
 // request sends a request, and returns the body of the response.
 func (p place) request(ctx context.Context, method string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -113,7 +121,7 @@ func (p place) request(ctx context.Context, method string, body []byte) ([]byte,
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := client.Do(r)
 	if err != nil {
 		return nil, address.Hide(p.url, err)
 	}
