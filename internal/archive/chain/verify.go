@@ -39,11 +39,13 @@ func (p Problem) String() string {
 
 // Report is the result for a cluster.
 type Report struct {
-	Cluster  string
-	Hours    int // that were compared
-	Signed   int // entries with a valid signature
-	Head     table.Entry
-	Problems []Problem
+	Cluster string
+	Hours   int // that were compared
+	Signed  int // entries with a valid signature
+	Head    table.Entry
+	// Published is the sequence number of the newest published checkpoint that the chain contains, 0 for none.
+	Published int64
+	Problems  []Problem
 }
 
 // Check selects the hours, keys and checkpoints of a comparison.
@@ -129,6 +131,8 @@ func (v *verification) entries(all []table.Entry) {
 			v.problem(e.Hour, "entry %d does not follow from entry %d: one of them was changed", e.Sequence, last.Sequence)
 		case e.Hash != e.Digest():
 			v.problem(e.Hour, "entry %d was changed", e.Sequence)
+		case e.Cluster != v.report.Cluster:
+			v.problem(e.Hour, "entry %d is from the chain of the cluster %q", e.Sequence, e.Cluster)
 		}
 		last = e
 		if v.Keys == nil {
@@ -169,6 +173,10 @@ func (v *verification) day(ctx context.Context, day time.Time) error {
 		}
 		for _, row := range rows {
 			at := row[1].(time.Time).UTC()
+			if row[0] != v.report.Cluster || !table.Day(at).Equal(day) {
+				v.problem(day, "rows of the cluster %q and the hour %s are in its place in %s", row[0], at.Format("2006-01-02T15"), t.Name)
+				break
+			}
 			if hours[at] == nil {
 				hours[at] = make(hour)
 			}
@@ -181,7 +189,7 @@ func (v *verification) day(ctx context.Context, day time.Time) error {
 			v.hour(at, hours[at])
 		}
 	}
-	return nil
+	return v.daySums(ctx, day, hours)
 }
 
 // hour compares the rows of an hour with its last entry.
@@ -281,6 +289,8 @@ func (v *verification) published(all []table.Entry) {
 			v.problem(time.Time{}, "checkpoint %d was published, but the chain ends at entry %d: entries were removed", p.Sequence, len(all))
 		case all[p.Sequence-1].Hash != p.Hash:
 			v.problem(all[p.Sequence-1].Hour, "entry %d differs from its published checkpoint: the chain was replaced", p.Sequence)
+		default:
+			v.report.Published = max(v.report.Published, p.Sequence)
 		}
 	}
 }

@@ -120,10 +120,10 @@ func (t *transaction) linkHour(ctx context.Context, h *table.Hour, filed []table
 // Filled implements [chain.Source].
 func (r *Reader) Filled(ctx context.Context) (map[string][]time.Time, error) {
 	days := make(map[string]map[time.Time]bool)
-	for _, t := range append(slices.Clone(table.Chained), table.Hours, table.MonthlyCharges, table.Chain) {
+	for _, t := range slices.Concat(table.Chained, []table.Table{table.Hours, table.MonthlyCharges, table.Chain}, table.Summaries) {
 		column := t.Columns[hourColumn].Name
 		text := SQL("select cluster, " + column + " from {" + t.Name + "} group by cluster, " + column)
-		err := r.Rows(ctx, text, []table.Type{table.Text, table.Time}, func(row []table.Cell) bool {
+		err := r.Rows(ctx, text, []table.Type{table.Text, t.Columns[hourColumn].Type}, func(row []table.Cell) bool {
 			cluster := row[0].Text
 			if days[cluster] == nil {
 				days[cluster] = make(map[time.Time]bool)
@@ -161,4 +161,14 @@ func (s session) entries(ctx context.Context, cluster string, and *Statement) (a
 // Between implements [chain.Source].
 func (r *Reader) Between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error) {
 	return r.between(ctx, t, cluster, from, until)
+}
+
+// DaySums implements [chain.Summing].
+func (r *Reader) DaySums(ctx context.Context, t table.Table, cluster string, day time.Time) (rows [][]any, kept bool, err error) {
+	rows, err = r.rows(ctx, t, SQL(" where cluster = ? and day = ?", cluster, day.Format(time.DateOnly)))
+	if err != nil || len(rows) > 0 {
+		return rows, true, err
+	}
+	found, err := r.value(ctx, SQL("select count(*) from (select 1 from {"+t.Name+"} limit 1) as found"), table.Int)
+	return nil, found.Int > 0, err
 }

@@ -2,8 +2,10 @@ package database_test
 
 import (
 	"database/sql"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
 	"github.com/gpuledger/gpuledger/internal/archive/database"
@@ -64,4 +66,47 @@ func TestSQLiteChainConcurrent(t *testing.T) {
 		t.Cleanup(func() { check(t, r.Close()) })
 		return r
 	})
+}
+
+// TestSQLiteChainDays checks that changed sums of days are found, although no entry contains them: statements of long periods read
+// them in place of the hours. The changes keep the sums of the whole day.
+func TestSQLiteChainDays(t *testing.T) {
+	for _, change := range []string{
+		"",
+		"update days set team = case team when 'blue' then 'red' else 'blue' end",
+		"update days set energy_mj = energy_mj + case team when 'blue' then 1 else -1 end",
+		"update days set labels = 'cost_center=1' where team = 'red'",
+		"update gpu_days set model = 'T4'",
+		"update gpu_days set serial = 'S2'",
+		"update gpu_days set first_seen = '2026-02-01T00:00:00.000Z'",
+		"delete from days where team = 'red'",
+		"update days set day = '2026-03-02'",
+		"update gpu_days set cluster = 'west'",
+	} {
+		path := t.TempDir() + "/archive.db"
+		d := openSQLite(t, path)
+		d.SignWith(sinktest.KeyFiles(t, t.TempDir()+"/key.pem", t.TempDir()+"/public.pem"))
+		for n := range 3 {
+			h := sinktest.Hour(sinktest.Noon.Add(time.Duration(n)*time.Hour), 100)
+			red := h.Charges[0]
+			red.Team, red.Pod, red.PodUID, red.Began, red.Ended = "red", "r", "r", time.Time{}, time.Time{}
+			h.Charges = append(h.Charges, red)
+			check(t, d.Replace(t.Context(), sinktest.Complete(h)))
+		}
+		if change != "" {
+			raw, err := sql.Open("sqlite", path)
+			check(t, err)
+			_, err = raw.ExecContext(t.Context(), change)
+			check(t, err)
+			check(t, raw.Close())
+		}
+		r, err := database.SQLite.OpenReader(t.Context(), path, "")
+		check(t, err)
+		reports, err := chain.Check{}.Verify(t.Context(), r)
+		check(t, err)
+		check(t, r.Close())
+		if found := slices.ContainsFunc(reports, func(r chain.Report) bool { return len(r.Problems) > 0 }); found != (change != "") {
+			t.Errorf("after %q: %+v", change, reports)
+		}
+	}
 }

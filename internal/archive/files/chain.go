@@ -246,6 +246,9 @@ func (r *Reader) Filled(ctx context.Context) (map[string][]time.Time, error) {
 			return nil, err
 		}
 		for folder, cluster := range folders {
+			if _, err := clusterOf(folder); err != nil {
+				return nil, fmt.Errorf("%s/%s: %w", t.Name, folder, err)
+			}
 			if days[cluster] == nil {
 				days[cluster] = make(map[time.Time]bool)
 			}

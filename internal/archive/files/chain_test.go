@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/gpuledger/gpuledger/internal/archive/chain"
@@ -106,5 +107,58 @@ func TestChainFiles(t *testing.T) {
 	check(t, os.Remove(first))
 	if r := verify(); len(r.Problems) == 0 {
 		t.Error("a missing file is not found")
+	}
+}
+
+// TestChainPlaces checks that files with valid entries in another place are found. Readers take the cluster and the day from
+// the names of folders.
+func TestChainPlaces(t *testing.T) {
+	for name, change := range map[string]func(move func(from, to string)){
+		"nothing": func(func(from, to string)) {},
+		"two clusters are swapped": func(move func(from, to string)) {
+			move("*/cluster=west", "swap")
+			move("*/cluster=east%2F1", "cluster=west")
+			move("*/swap", "cluster=east%2F1")
+		},
+		"a cluster is renamed":                   func(move func(from, to string)) { move("*/cluster=west", "cluster=north") },
+		"a day is moved":                         func(move func(from, to string)) { move("*/cluster=west/date=2026-03-01", "date=2026-02-28") },
+		"a cluster has another folder":           func(move func(from, to string)) { move("hours/cluster=west", "+cluster=w%65st") },
+		"a cluster is copied":                    func(move func(from, to string)) { move("*/cluster=west", "+cluster=north") },
+		"a day is copied to a day without hours": func(move func(from, to string)) { move("*/cluster=west/date=2026-03-01", "+date=2026-02-28") },
+	} {
+		dir, keys := t.TempDir(), t.TempDir()
+		public := filepath.Join(keys, "public.pem")
+		s := open(t, dir)
+		s.SignWith(sinktest.KeyFiles(t, filepath.Join(keys, "key.pem"), public))
+		west := hour(noon, 5)
+		west.Cluster = "west"
+		check(t, s.Replace(t.Context(), hour(noon, 7)))
+		check(t, s.Replace(t.Context(), sinktest.Complete(west)))
+		change(func(from, to string) {
+			found, err := filepath.Glob(filepath.Join(dir, from))
+			check(t, err)
+			if len(found) == 0 {
+				t.Fatalf("%s: no folder %s", name, from)
+			}
+			for _, folder := range found {
+				if copied, is := strings.CutPrefix(to, "+"); is {
+					check(t, os.CopyFS(filepath.Join(filepath.Dir(folder), copied), os.DirFS(folder)))
+				} else {
+					check(t, os.Rename(folder, filepath.Join(filepath.Dir(folder), to)))
+				}
+			}
+		})
+		valid, err := chain.ReadKeys(public)
+		check(t, err)
+		r, err := files.OpenReader(t.Context(), dir)
+		check(t, err)
+		reports, err := chain.Check{Keys: valid}.Verify(t.Context(), r)
+		problems := 0
+		for _, report := range reports {
+			problems += len(report.Problems)
+		}
+		if found := problems > 0 || err != nil; found != (name != "nothing") {
+			t.Errorf("%s: problems of %+v, error %v", name, reports, err)
+		}
 	}
 }

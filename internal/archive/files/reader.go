@@ -73,7 +73,9 @@ func newReader(ctx context.Context, s storage, place string) (*Reader, error) {
 	return nil, fmt.Errorf("%s has no files of the archive: it must contain %s/cluster=…/date=…", place, table.Hours.Name)
 }
 
-func (r *Reader) hasFormat(name string) bool { return path.Ext(name) == "."+r.format.name }
+func (r *Reader) hasFormat(name string) bool {
+	return path.Base(name) == table.Hours.Name+"."+r.format.name
+}
 
 // hours returns the names of the manifest's files, in any format.
 func (r *Reader) hours(ctx context.Context) (names []string, err error) {
@@ -112,11 +114,21 @@ func (r *Reader) Days(ctx context.Context) (days []Day, err error) {
 
 func dayOf(name string) (day Day, err error) {
 	date := path.Dir(name)
-	if day.Cluster, err = url.PathUnescape(strings.TrimPrefix(path.Base(path.Dir(date)), "cluster=")); err != nil {
+	if day.Cluster, err = clusterOf(path.Base(path.Dir(date))); err != nil {
 		return day, err
 	}
 	day.Date, err = time.Parse("date="+time.DateOnly, path.Base(date))
 	return day, err
+}
+
+// clusterOf returns the cluster of a folder. The error of another spelling of the name prevents that a cluster is
+// read twice.
+func clusterOf(folder string) (string, error) {
+	cluster, err := url.PathUnescape(strings.TrimPrefix(folder, "cluster="))
+	if err == nil && clusterFolder(cluster) != folder {
+		err = fmt.Errorf("the folder of the cluster %q must be %s", cluster, clusterFolder(cluster))
+	}
+	return cluster, err
 }
 
 // Read calls each for every row of a day, with the values of some columns. The row is valid during

@@ -82,11 +82,11 @@ func TestReader(t *testing.T) {
 }
 
 // TestStray checks that a reader ignores other files between the archive's files, and names a
-// folder with an invalid date.
+// folder with an invalid date, or with another spelling of a cluster: its days would be read twice.
 func TestStray(t *testing.T) {
 	dir := t.TempDir()
 	check(t, open(t, dir).Replace(t.Context(), hour(noon, 7)))
-	for _, name := range []string{"hours/README", "hours/cluster=east%2F1/notes.csv", "hours/cluster=east%2F1/date=2026-03-02/other.csv", "hours/cluster=east%2F1/date=2026-03-03/a/hours.csv"} {
+	for _, name := range []string{"hours/README", "hours/cluster=east%2F1/notes.csv", "hours/cluster=east%2F1/date=2026-03-02/other.csv", "hours/cluster=east%2F1/date=2026-03-03/a/hours.csv", "hours/cluster=east%2F1/date=2026-03-01/hours.old.csv"} {
 		path := filepath.Join(dir, name)
 		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		check(t, os.WriteFile(path, nil, 0o600))
@@ -98,10 +98,13 @@ func TestStray(t *testing.T) {
 	if diff := cmp.Diff([]files.Day{{Cluster: "east/1", Date: noon.Truncate(24 * time.Hour)}}, days); diff != "" {
 		t.Errorf("days (-want +got):\n%s", diff)
 	}
-	path := filepath.Join(dir, "hours/cluster=east%2F1/date=March/hours.csv")
-	check(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	check(t, os.WriteFile(path, nil, 0o600))
-	if _, err := r.Days(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("error of an invalid date is %v", err)
+	for _, name := range []string{"hours/cluster=east%2F1/date=March/hours.csv", "hours/cluster=e%61st%2F1/date=2026-03-01/hours.csv"} {
+		path := filepath.Join(dir, name)
+		check(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		check(t, os.WriteFile(path, nil, 0o600))
+		if _, err := r.Days(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("error of %s is %v", name, err)
+		}
+		check(t, os.Remove(path))
 	}
 }

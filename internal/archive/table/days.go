@@ -1,6 +1,9 @@
 package table
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // dayHelp is the help of the day of a row.
 const dayHelp = "day in UTC"
@@ -62,4 +65,49 @@ func (t Table) Of(kind Type) []string {
 // ofType returns the columns of the given type in a table, except the cluster.
 func ofType(t Table, kind Type) []Column {
 	return slices.DeleteFunc(slices.Clone(t.Columns[1:]), func(c Column) bool { return c.Type != kind })
+}
+
+// From returns the tables of hours that a table of sums adds up.
+func (t Table) From() []Table {
+	if t.Name == Days.Name {
+		return []Table{Charges, Corrections}
+	}
+	return []Table{GPUHours}
+}
+
+// DayRows returns rows of hours as rows of a table of sums: a sum of each row. The day is empty.
+func (t Table) DayRows(from Table, rows [][]any) (days [][]any) {
+	columns := make([]int, len(t.Columns))
+	for i, c := range t.Columns {
+		columns[i] = from.index(c.Name)
+	}
+	for _, row := range rows {
+		day := make([]any, len(t.Columns))
+		for i, c := range t.Columns {
+			if columns[i] >= 0 {
+				day[i] = row[columns[i]]
+			}
+			day[i] = inDay(c.Name, from, row[1].(time.Time), day[i])
+		}
+		days = append(days, day)
+	}
+	return days
+}
+
+// inDay returns the value of a column of a sum of one row, from the value of the row.
+func inDay(column string, from Table, hour time.Time, value any) any {
+	at, _ := value.(time.Time)
+	switch {
+	case column == dayColumn:
+		return ""
+	case column == hoursColumn && from.Name == Corrections.Name:
+		return int64(0)
+	case column == hoursColumn:
+		return int64(1)
+	case column == "first_hour", column == "last_hour", column == "began" && at.IsZero():
+		return hour
+	case column == "ended" && at.IsZero():
+		return hour.Add(time.Hour)
+	}
+	return value
 }

@@ -1,0 +1,97 @@
+package chain
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Summing is an archive with sums of days. Questions about long periods read them in place of the hours, but no entry
+// contains them, so they are compared with the hours.
+type Summing interface {
+	// DaySums returns the rows of a cluster and day in one of the tables [table.Summaries]. It returns false
+	// if the table is empty: then all questions read the hours.
+	DaySums(ctx context.Context, t table.Table, cluster string, day time.Time) ([][]any, bool, error)
+}
+
+// daySums compares the sums of a whole day with its hours.
+func (v *verification) daySums(ctx context.Context, day time.Time, hours map[time.Time]hour) error {
+	s, ok := v.source.(Summing)
+	if !ok || day.Before(v.From) || !v.Until.IsZero() && day.AddDate(0, 0, 1).After(v.Until) {
+		return nil
+	}
+	for _, of := range table.Summaries {
+		found, kept, err := s.DaySums(ctx, of, v.report.Cluster, day)
+		if err != nil {
+			return fmt.Errorf("table %s: %w", of.Name, err)
+		}
+		if !kept {
+			continue
+		}
+		sums, want := make(sumsOfDay), make(sumsOfDay)
+		sums.add(of, found)
+		for _, rows := range hours {
+			for _, from := range of.From() {
+				want.add(of, of.DayRows(from, rows[from.Name]))
+			}
+		}
+		if !maps.EqualFunc(sums, want, slices.Equal) {
+			v.problem(day, "the sums of its day in %s differ from the hours", of.Name)
+		}
+	}
+	return nil
+}
+
+// sumsOfDay contains the sums of rows with the same texts, and their earliest and latest times in milliseconds.
+type sumsOfDay map[string][]int64
+
+// add adds rows of a table of sums.
+func (s sumsOfDay) add(of table.Table, rows [][]any) {
+	for _, row := range rows {
+		key := keyOf(row)
+		if s[key] == nil {
+			s[key] = make([]int64, len(row))
+		}
+		for i, value := range row {
+			sum := &s[key][i]
+			switch value := value.(type) {
+			case int64:
+				*sum += value
+			case time.Time:
+				*sum = extreme(of.Columns[i].Name, *sum, value)
+			}
+		}
+	}
+}
+
+// keyOf returns the texts of a row.
+func keyOf(row []any) string {
+	var key strings.Builder
+	for _, value := range row {
+		if text, ok := value.(string); ok {
+			key.WriteString(strconv.Quote(text))
+		}
+	}
+	return key.String()
+}
+
+// extreme returns the earliest time of a column such as first_hour, and the latest time of a column such as last_hour.
+// Unknown times are 0.
+func extreme(column string, known int64, value time.Time) int64 {
+	switch at := value.UnixMilli(); {
+	case value.IsZero():
+		return known
+	case known == 0:
+		return at
+	case strings.HasPrefix(column, "first_") || column == "began":
+		return min(known, at)
+	default:
+		return max(known, at)
+	}
+}
