@@ -60,6 +60,9 @@ func (q *question) verifyChain(ctx context.Context) (print.Answer, error) {
 				r.Cluster, part.Name, int64(r.Hours), r.Head.Sequence, int64(r.Signed), r.Head.At, r.Head.Hash, int64(len(r.Problems)), len(r.Problems) == 0,
 			})
 			a.Notices = append(a.Notices, problems(r)...)
+			if q.Witness != "" && r.Published < r.Head.Sequence {
+				a.Notices = append(a.Notices, fmt.Sprintf("cluster %s: no checkpoint was published after entry %d of %d: the removal of later entries would not be found", r.Cluster, r.Published, r.Head.Sequence))
+			}
 			q.failed = q.failed || len(r.Problems) > 0
 		}
 	}

@@ -35,9 +35,19 @@ func chainedBooks(t *testing.T) (folder, keys string) {
 func TestVerifyChain(t *testing.T) {
 	folder, keys := chainedBooks(t)
 	verify := []string{"verify", "--chain", "--books=" + folder, "--public-key=" + filepath.Join(keys, "public.pem"), "--witness=file://" + filepath.Join(keys, "published.jsonl")}
-	if r := run(t, append(verify, "-o", "csv")...); r.status != 0 || !strings.Contains(r.out, ",2,2,2,") || !strings.Contains(r.out, ",0,true") {
+	if r := run(t, append(verify, "-o", "csv")...); r.status != 0 || strings.Contains(r.err, "no checkpoint") || !strings.Contains(r.out, ",2,2,2,") || !strings.Contains(r.out, ",0,true") {
 		t.Errorf("exit status %d: %s%s", r.status, r.out, r.err)
 	}
+	checkpoints := filepath.Join(keys, "published.jsonl")
+	published, err := os.ReadFile(checkpoints)
+	check(t, err)
+	for lines, entry := range map[string]string{strings.SplitAfter(string(published), "\n")[0]: "entry 1 of 2", strings.ReplaceAll(string(published), "east/1", "west"): "entry 0 of 2"} {
+		check(t, os.WriteFile(checkpoints, []byte(lines), 0o600))
+		if r := run(t, verify...); !strings.Contains(r.out, "cluster east/1: no checkpoint was published after "+entry) {
+			t.Errorf("without newer checkpoints: %s%s", r.out, r.err)
+		}
+	}
+	check(t, os.WriteFile(checkpoints, published, 0o600))
 	charges := filepath.Join(folder, "charges", "cluster=east%2F1", "date=2026-10-01", "charges.csv")
 	text, err := os.ReadFile(charges)
 	check(t, err)
@@ -90,6 +100,13 @@ func TestSign(t *testing.T) {
 	}
 	if refused < 200 {
 		t.Errorf("only %d of 300 changes are refused", refused)
+	}
+	if strings.Contains(want.out, "Cluster:") {
+		t.Errorf("a statement of all clusters:\n%s", want.out)
+	}
+	r = run(t, "statement", "--books="+folder, "--month=2026-10", "--of-cluster=east/1", "--sign="+filepath.Join(keys, "chain.pem"))
+	if got := verify(r.out); !strings.Contains(got.out, "Cluster: only east/1\n") {
+		t.Errorf("a statement of a cluster:\n%s%s", got.out, got.err)
 	}
 	if r := run(t, "verify", document); r.status != 1 || !strings.Contains(r.err, "--public-key") {
 		t.Errorf("without a key: exit status %d: %s", r.status, r.err)

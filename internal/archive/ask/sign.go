@@ -34,6 +34,8 @@ type signedStatement struct {
 	From    time.Time `json:"from"`
 	Until   time.Time `json:"until"`
 	By      string    `json:"by"`
+	// OfCluster is the only cluster of the statement, empty for all.
+	OfCluster string `json:"of_cluster,omitempty"`
 	// Chain contains the last entry of the chain of each cluster, empty without a chain.
 	Chain []head `json:"chain"`
 	// Factors contains the files and values of prices and carbon by flag.
@@ -64,7 +66,7 @@ func (q *question) sign(ctx context.Context, t Terminal, a print.Answer) error {
 		return fmt.Errorf("--sign: %w", err)
 	}
 	of, _ := q.billed()
-	s := signedStatement{Program: version.Version, Created: q.now, Source: q.source.Name(), From: of.From, Until: of.Until, By: q.By}
+	s := signedStatement{Program: version.Version, Created: q.now, Source: q.source.Name(), From: of.From, Until: of.Until, By: q.By, OfCluster: q.OfCluster}
 	if s.Chain, err = q.heads(ctx); err != nil {
 		return err
 	}
@@ -186,6 +188,9 @@ func (s signedStatement) page(key string) string {
 	fmt.Fprintf(&b, "The signature is valid (key %s).\n", key)
 	fmt.Fprintf(&b, "Program: gpuledger-archive %s, %s\n", labelvalue.Printable(s.Program), s.Created.UTC().Format(time.RFC3339))
 	fmt.Fprintf(&b, "Hours: %s to %s of %s\n", stamp(s.From), stamp(s.Until), labelvalue.Printable(s.Source))
+	if s.OfCluster != "" {
+		fmt.Fprintf(&b, "Cluster: only %s\n", labelvalue.Printable(s.OfCluster))
+	}
 	for _, h := range s.Chain {
 		fmt.Fprintf(&b, "Chain: %s, entry %d of %s, %s\n", labelvalue.Printable(h.Cluster), h.Sequence, h.Time.UTC().Format(time.RFC3339), labelvalue.Printable(h.Hash))
 	}
