@@ -46,7 +46,7 @@ func TestWorkThatNoSampleNames(t *testing.T) {
 		},
 		{"none worked", func(*meter) {}, both, halves},
 		{
-			"the one that worked has no process", func(m *meter) {
+			"the worker has no process", func(m *meter) {
 				m.draw(400, both, worked(ofTrain, 500))
 				m.rest(100, 3)
 				m.draw(100, both[1:])

@@ -94,8 +94,8 @@ func TestBesides(t *testing.T) {
 	}
 }
 
-// TestBesidesAreCharged checks that the charges are within two percent of the GPU's energy of the true parts, for each driver: samples name different processes, and
-// power is averaged over 1 ms to 1 s. Most of these GPUs are never seen idle.
+// TestBesidesAreCharged checks that the charges are within two percent of the GPU's energy of the true parts, for each driver: samples
+// name different processes, and power is averaged over 1 ms to 1 s. Most of these GPUs are never seen idle.
 func TestBesidesAreCharged(t *testing.T) {
 	for i := range tenants.Besides() {
 		for _, v := range tenants.Variants()[:9] {
