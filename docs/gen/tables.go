@@ -60,7 +60,8 @@ sums = november.groupby(["team", "reason"])[["energy_mj", "gpu_ms"]].sum()
 print(sums.to_csv())
 @@@
 
-Sums stay integers, because no amount is missing. These were not run, since pyarrow and Polars are not in Debian. The files have a column @cluster@, so the
+Sums stay integers, because no amount is missing. These were not run, since pyarrow and Polars are not in Debian, and the npm package of Polars has another
+interface. The files have a column @cluster@, so the
 folders must not be read as partitions:
 
 @@@python

@@ -69,10 +69,18 @@ type dbtSchema struct {
 	}
 }
 
-// newDBT reads the project for an adapter. Bare replaces the paths of tables without files by the commented expressions.
+// newDBT reads the project for an adapter, with other values of some variables. Bare replaces the paths of tables without files by the commented expressions.
 func newDBT(t *testing.T, adapter string, bare bool, vars map[string]string) *dbt {
 	t.Helper()
-	d := &dbt{T: t, adapter: adapter, vars: vars, macros: make(map[string]string), sources: make(map[string]string), columns: make(map[string][]string), answers: make(map[string][]string)}
+	var config struct{ Vars map[string]string }
+	check(t, yaml.Unmarshal([]byte(text(t, project+"dbt_project.yml")), &config))
+	for name, value := range vars {
+		if config.Vars[name] == "" {
+			t.Fatalf("%s is not in dbt_project.yml", name)
+		}
+		config.Vars[name] = value
+	}
+	d := &dbt{T: t, adapter: adapter, vars: config.Vars, macros: make(map[string]string), sources: make(map[string]string), columns: make(map[string][]string), answers: make(map[string][]string)}
 	for _, m := range macro.FindAllStringSubmatch(text(t, project+"macros/utc.sql"), -1) {
 		d.macros[m[1]+"__"+m[2]] = m[3]
 	}
@@ -118,6 +126,9 @@ func (d *dbt) render(sql string) string {
 		m := call.FindStringSubmatch(found)
 		switch m[1] {
 		case "var":
+			if d.vars[m[2]] == "" {
+				d.Fatalf("%s is not in dbt_project.yml", found)
+			}
 			return d.vars[m[2]]
 		case "ref":
 			return "(" + d.model(m[2]) + ")"
@@ -160,7 +171,7 @@ func engines(t *testing.T, folder, file string, postgres query) []engine {
 	duck := newDBT(t, "duckdb", os.IsNotExist(err), map[string]string{"archive_folder": folder})
 	sqlite := openFile(t, file)
 	return []engine{
-		{"PostgreSQL", newDBT(t, "postgres", false, map[string]string{"archive_schema": "gpuledger"}), func(sql string) []string { return postgres.rows(t, sql) }},
+		{"PostgreSQL", newDBT(t, "postgres", false, nil), func(sql string) []string { return postgres.rows(t, sql) }},
 		{"SQLite", newDBT(t, "sqlite", false, map[string]string{"archive_schema": "main"}), func(sql string) []string { return sqlite.rows(t, sql) }},
 		{"DuckDB", duck, func(sql string) (lines []string) {
 			for _, row := range duckdb(t, "set timezone = 'America/New_York'; "+sql) {
