@@ -60,7 +60,12 @@ func (q *question) compareTruth(ctx context.Context) (print.Answer, error) {
 		if err != nil {
 			return a, err
 		}
-		maps.Copy(known, gpus)
+		for uuid, g := range gpus {
+			if known[uuid] != nil {
+				return a, fmt.Errorf("%s: the GPU %s is in another file too: start each simulated node with its own --number", path, uuid)
+			}
+			known[uuid] = g
+		}
 	}
 	of.By = []string{"cluster", "hour", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 	st, err := q.source.Statement(ctx, of)

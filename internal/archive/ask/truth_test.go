@@ -55,6 +55,15 @@ func trueUse(t *testing.T, change func(second int, row string) string) (path str
 	return path
 }
 
+// TestTruthTwice checks that a GPU in two files is an error, as simulated nodes with the same number have it.
+func TestTruthTwice(t *testing.T) {
+	path := trueUse(t, func(_ int, row string) string { return row })
+	r := run(t, "verify", "--books="+trueHour(t, func(*table.Hour) {}), "--truth="+path, "--truth="+path, "--from=2026-10-01T01", "--to=2026-10-01T02")
+	if r.status != 1 || !strings.Contains(r.err, "is in another file too") {
+		t.Errorf("exit status %d:\n%s%s", r.status, r.out, r.err)
+	}
+}
+
 // TestTruth checks that verify finds changed rows of the archive and missing rows of the truth. The tolerance at each end of the hour is 70 seconds: a
 // minute between scrapes and ten seconds in the exporter.
 func TestTruth(t *testing.T) {
