@@ -75,6 +75,36 @@ func sickFleet(t *testing.T) map[string]string {
 	return places
 }
 
+// TestErrorsOfStays checks in which place the errors of a board occurred: B1 had two before it was moved, and none after. Columns
+// without an error are omitted, and a board without errors has none of them.
+func TestErrorsOfStays(t *testing.T) {
+	tests := map[string]string{
+		"B1": "SERIAL  CLUSTER  NODE  PCI  BEGAN  FIRST SEEN        LAST SEEN         ENDED  KWH    UNCORRECTABLE  LIFETIME  REPLAYS  NVLINK  ACTION\n" +
+			"B1      east     n1    1    seen   2026-10-01 00:01  2026-10-01 09:59  moved  0.000  2              2         40       5       none\n" +
+			"B1      east     n2    1    moved  2026-10-01 10:01  2026-10-01 19:59  -      0.000  0              2         0        0       reset\n",
+		"B3": "SERIAL  CLUSTER  NODE  PCI  BEGAN  FIRST SEEN        LAST SEEN         KWH\n" +
+			"B3      east     n4    1    seen   2026-10-01 00:01  2026-10-01 19:59  0.000\n",
+	}
+	for kind, place := range sickFleet(t) {
+		for serial, want := range tests {
+			r := run(t, "history", serial, "--books="+place, "--to=2026-10-01T20:00")
+			if diff := cmp.Diff(want, r.out); diff != "" {
+				t.Errorf("%s: exit status %d (-want +got):\n%s%s", kind, r.status, diff, r.err)
+			}
+		}
+		r := run(t, "history", "B1", "--books="+place, "--to=2026-10-01T20:00", "-o", "csv")
+		var got []string
+		for line := range strings.Lines(r.out) {
+			columns := strings.Split(strings.TrimSpace(line), ",")
+			got = append(got, columns[4]+" "+strings.Join(columns[20:24], " "))
+		}
+		want := []string{"node lifetime_uncorrectable_before uncorrectable lifetime_uncorrectable correctable", "n1 0 2 2 0", "n2 2 0 2 0"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s in CSV (-want +got):\n%s", kind, diff)
+		}
+	}
+}
+
 // TestErrors asks for boards with errors: all, named ones, those in warranty, and those with uncorrectable errors.
 func TestErrors(t *testing.T) {
 	assets := filepath.Join(t.TempDir(), "assets.csv")

@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// historyColumns are the columns of stays.
-var historyColumns = []print.Column{
+// historyColumns are the columns of stays, with the errors that occurred during them.
+var historyColumns = slices.Concat([]print.Column{
 	{Name: "serial", Title: "SERIAL"},
 	{Name: "uuid"},
 	{Name: "cluster", Title: "CLUSTER"},
@@ -34,7 +34,8 @@ var historyColumns = []print.Column{
 	{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
 	{Name: "xids", Title: "XIDS"},
 	{Name: "losses", Kind: print.Count},
-}
+	{Name: "lifetime_uncorrectable_before", Kind: print.Count},
+}, errorColumns)
 
 // history lists the places of boards, with a row for each stay.
 func (q *question) history(ctx context.Context) (print.Answer, error) {
@@ -54,7 +55,7 @@ func (q *question) history(ctx context.Context) (print.Answer, error) {
 		}
 		a.Rows = append(a.Rows, n.historyRows(all)...)
 	}
-	return a, nil
+	return withoutZeros(a), nil
 }
 
 // stays returns the stays of boards with their successors.
@@ -84,10 +85,34 @@ func historyRow(name string, s *Stay) []any {
 	if s.NextBoard != nil {
 		next = boardOf(s.NextBoard)
 	}
-	return []any{
+	return append([]any{
 		name, s.Serial, s.UUID, s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot, s.TrayIndex, s.PCIBusID, s.Start, s.First, s.Last,
-		s.End, s.MissingSince, next, s.Energy, xids(s.XIDHours), s.Losses,
+		s.End, s.MissingSince, next, s.Energy, xids(s.XIDHours), s.Losses, number(s.lifetimeBefore()),
+	}, errorValues(&s.GPU)...)
+}
+
+// lifetimeBefore returns the uncorrectable errors over the life of the board at the start of the stay.
+func (s *Stay) lifetimeBefore() *int64 {
+	grown := plus(s.DRAMUncorrectable, s.SRAMUncorrectable)
+	if s.LifetimeUncorrectable == nil || grown == nil {
+		return nil
 	}
+	return new(max(0, *s.LifetimeUncorrectable-*grown))
+}
+
+// withoutZeros omits columns of errors from text in which no stay has an error.
+func withoutZeros(a print.Answer) print.Answer {
+	a.Columns = slices.Clone(a.Columns)
+	for i, c := range a.Columns {
+		if !slices.Contains(errorColumns, c) {
+			continue
+		}
+		some := slices.ContainsFunc(a.Rows, func(row []any) bool { return !slices.Contains([]any{nil, int64(0), "", "none"}, row[i]) })
+		if !some {
+			a.Columns[i].Title = ""
+		}
+	}
+	return a
 }
 
 // xids adds up the XID errors of hours, as code=count.

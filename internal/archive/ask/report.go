@@ -73,7 +73,7 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 	return print.Page{Title: "Board " + serial, Sections: slices.Concat([]print.Section{
 		{Title: "Identity and last place", Answer: distinct(place)},
 		{Title: "Asset", Answer: q.asset(serial)},
-		{Title: "Stays", Answer: distinct(history)},
+		{Title: "Stays", Answer: distinct(withoutZeros(history))},
 		{Title: "Errors", Answer: faults(all)},
 	}, recordedErrors(st.Rows), []print.Section{
 		{Title: "Suspect: days with faults, of all days", Answer: suspects},

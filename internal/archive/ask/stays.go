@@ -103,6 +103,7 @@ func (p *parts) stays(ctx context.Context, source books.Source, until time.Time)
 func newStay(g table.GPU, start string) *Stay {
 	s := &Stay{GPU: g, Start: start, First: g.First, Last: g.Last, LastHour: g.Hour}
 	s.Energy, s.XIDs, s.Scrapes, s.Losses, s.RemappedCorrectable, s.RemappedUncorrectable = 0, nil, 0, 0, 0, 0
+	s.ClearErrors()
 	s.add(g)
 	return s
 }
@@ -128,6 +129,7 @@ func (s *Stay) add(g table.GPU) {
 	}
 	s.RemappedCorrectable += g.RemappedCorrectable
 	s.RemappedUncorrectable += g.RemappedUncorrectable
+	s.AddErrors(&g)
 	if len(g.XIDs) > 0 {
 		s.XIDHours = append(s.XIDHours, g)
 	}

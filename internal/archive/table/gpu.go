@@ -113,6 +113,16 @@ func (g *GPU) AddErrors(later *GPU) {
 	g.RecoveryAction = cmp.Or(later.RecoveryAction, g.RecoveryAction)
 }
 
+// ClearErrors makes all errors unknown.
+func (g *GPU) ClearErrors() {
+	for _, f := range ErrorFields {
+		if f.optional != nil {
+			*f.optional(g) = nil
+		}
+	}
+	g.RecoveryAction = ""
+}
+
 // PlaceFields contains the columns that describe the place of a GPU in an hour, GPUFields all
 // columns.
 var (
