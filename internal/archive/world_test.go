@@ -65,15 +65,21 @@ func (b *lockedBuffer) logged(text string) (n int) {
 	return n
 }
 
+// eastAndWest returns the record of the clusters east and west, which simulated time begins with. No test changes it.
+var eastAndWest = sync.OnceValue(func() *foldtest.Store {
+	samples := foldtest.NewStore()
+	for i, cluster := range []string{"east", "west"} {
+		foldtest.NewFleet(samples, time.Now().UTC(), uint64(i), 2, "cluster", cluster).Run(25 * 60)
+	}
+	return samples
+})
+
 // simulate runs a test in simulated time, half an hour after the clusters east and west have run for
 // five hours. Their fleets continue until an hour after midnight.
 func simulate(t *testing.T, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, begin: time.Now().UTC(), samples: foldtest.NewStore(), conns: make(chan net.Conn), log: &lockedBuffer{}}
+		w := &world{T: t, begin: time.Now().UTC(), samples: eastAndWest(), conns: make(chan net.Conn), log: &lockedBuffer{}}
 		w.api = foldtest.API{Store: w.samples}
-		for i, cluster := range []string{"east", "west"} {
-			foldtest.NewFleet(w.samples, w.begin, uint64(i), 2, "cluster", cluster).Run(25 * 60)
-		}
 		server := &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.api.ServeHTTP(rw, r) })}
 		go func() { _ = server.Serve(listener{w.conns}) }()
 		w.until(5, 30)

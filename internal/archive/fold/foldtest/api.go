@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
@@ -116,12 +117,12 @@ func (a API) results(q *query, at time.Time) []result {
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
+		if !q.selects(a.labels[key]) {
+			continue
+		}
 		labels := make(map[string]string)
 		for _, l := range a.labels[key] {
 			labels[l.Name] = l.Value
-		}
-		if !q.selects(labels) {
-			continue
 		}
 		within := slices.DeleteFunc(between(a.samples[key], at.Add(-q.window), at), func(x fold.Sample) bool {
 			return a.Hidden != nil && a.Hidden(labels, time.UnixMilli(x.Time))
@@ -190,6 +191,19 @@ var (
 	match = regexp.MustCompile(`(\w+)(=~?|!~)("(?:[^"\\]|\\.)*")`)
 )
 
+// expressions contains the compiled values of matchers, because the archive repeats its queries.
+var expressions sync.Map
+
+// compiled returns an expression that matches a whole text.
+func compiled(values string) *regexp.Regexp {
+	if known, ok := expressions.Load(values); ok {
+		return known.(*regexp.Regexp)
+	}
+	expression := regexp.MustCompile("^(?:" + values + ")$")
+	expressions.Store(values, expression)
+	return expression
+}
+
 // afterTimes returns the last operand of a query that asks for the times of last samples.
 func afterTimes(text string) (string, bool) {
 	times, last, ok := strings.Cut(text, "[1h:1m]) or 0 * ")
@@ -214,7 +228,7 @@ func parsed(text string) *query {
 	}
 	q := &query{count: strings.HasPrefix(m[1], "count"), group: strings.HasPrefix(m[1], "group"), by: m[2], last: m[3] != "", times: times, metric: m[4]}
 	if m[4] != "" {
-		q.matchers = append(q.matchers, matcher{label: "__name__", values: regexp.MustCompile("^" + m[4] + "$")})
+		q.matchers = append(q.matchers, matcher{label: "__name__", values: compiled(m[4])})
 	}
 	var err error
 	if q.window, err = time.ParseDuration(window); err != nil {
@@ -228,13 +242,13 @@ func parsed(text string) *query {
 		if x[2] == "=" {
 			values = regexp.QuoteMeta(values)
 		}
-		q.matchers = append(q.matchers, matcher{label: x[1], values: regexp.MustCompile("^(?:" + values + ")$"), not: x[2] == "!~"})
+		q.matchers = append(q.matchers, matcher{label: x[1], values: compiled(values), not: x[2] == "!~"})
 	}
 	return q
 }
 
-func (q *query) selects(labels map[string]string) bool {
-	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.values.MatchString(labels[m.label]) == m.not })
+func (q *query) selects(labels fold.Labels) bool {
+	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.values.MatchString(labels.Get(m.label)) == m.not })
 }
 
 // may reports whether a query selects a value of a label. It caches the answers.

@@ -38,10 +38,19 @@ func Labels(metric string, pairs ...string) fold.Labels {
 	return labels
 }
 
+// keyOf returns the key of a series.
+func keyOf(labels fold.Labels) string {
+	var text strings.Builder
+	for _, l := range labels {
+		text.WriteString(l.Name + " " + l.Value + "} {")
+	}
+	return text.String()
+}
+
 // Add stores a sample. Labels are pairs of names and values.
 func (s *Store) Add(at time.Time, value float64, metric string, pairs ...string) {
 	labels := Labels(metric, pairs...)
-	key := fmt.Sprint(labels)
+	key := keyOf(labels)
 	s.labels[key] = labels
 	s.samples[key] = append(s.samples[key], fold.Sample{Time: at.UnixMilli(), Value: value})
 }

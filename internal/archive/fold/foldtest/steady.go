@@ -201,7 +201,7 @@ func (s Steady) ofAllocation(q *query, node, gpu, day int, labels []string, f fu
 func (s Steady) Store() *Store {
 	all := NewStore()
 	s.each(&query{}, s.Start, s.End, func(x *steady) {
-		key := fmt.Sprint(x.labels)
+		key := keyOf(x.labels)
 		all.labels[key] = x.labels
 		for minute := x.first; minute <= x.last; minute++ {
 			all.samples[key] = append(all.samples[key], fold.Sample{Time: s.at(x.node, minute), Value: float64(x.at(minute)) / 1000})
