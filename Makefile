@@ -11,7 +11,7 @@ SHELL       := bash
 SCENARIO ?= dgx-h100
 DCGM     ?= false
 ADDRESS  ?= 127.0.0.1:9840
-FUZZTIME ?= 3s
+FUZZTIME ?= 1s
 RACEFLAGS ?= -short
 KILLS    ?= 200
 RUNS     ?= 10
@@ -120,7 +120,7 @@ IN_VICTORIA   = GPULEDGER_E2E_VICTORIA=$$($(VICTORIA))
 IN_HISTORY    = GPULEDGER_E2E_HISTORY=$$($(HISTORY))
 IN_BIN        = GPULEDGER_E2E_BIN="$(CURDIR)/bin"
 IN_PREVIOUS   = GPULEDGER_E2E_PREVIOUS="$$(tools/previous)"
-E2EARGS       = -tags e2e -trimpath -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
+E2EARGS       = -tags e2e -vet=off -trimpath -ldflags=-w -count=1 -timeout 20m $(E2EFLAGS)
 E2E           = go test $(E2EARGS)
 
 # The temporary files of these targets are in memory, if there is enough of it. The files of e2e are
@@ -199,6 +199,10 @@ test: needs ## run the deterministic tests; needs no GPU and no cluster
 	@go build -trimpath $(LIBRARIES)
 	go test -vet=off $(TESTS) $(LONGEST) ./test/accuracy ./test/words ./...
 
+.PHONY: test-draws
+test-draws: export GPULEDGER_DRAWS := all
+test-draws: test # make test with all draws of random tests; a part of make e2e
+
 .PHONY: test-realtime
 test-realtime: needs ## run the tests of whole programs in real time; takes some minutes
 	@echo "test-realtime: build the programs, then run their tests, two at a time (about three minutes)"
@@ -215,7 +219,7 @@ check: tidy lint generated rendered binary unit race real fuzz ## run what CI ru
 .PHONY: e2e
 e2e: build chart ## run everything against real servers: Kubernetes, Prometheus, Thanos; takes a quarter of an hour
 	@part="$(MAKE) --no-print-directory -o build -o chart"; \
-		$$part e2e-installs & failed=0; $$part e2e-suites check-rules-oldest trace || failed=1; wait $$! && exit $$failed
+		$$part e2e-installs & failed=0; $$part e2e-suites check-rules-oldest trace test-draws || failed=1; wait $$! && exit $$failed
 
 .PHONY: e2e-short
 e2e-short: E2EFLAGS += -short

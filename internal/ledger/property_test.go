@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/test/draws"
 )
 
 // FuzzBooks checks that the books balance, follow their boards, never decrease and have their
@@ -28,7 +30,7 @@ func FuzzBooks(f *testing.F) {
 
 // TestRandomBooks checks the same with longer streams than the fuzzer's corpus.
 func TestRandomBooks(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(draws.Of(40, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			m := newMachine(t)

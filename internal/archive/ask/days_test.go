@@ -13,6 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/draws"
 )
 
 // TestVerifyDays checks that verify reports a wrong sum of a day, which statements would bill.
@@ -45,11 +46,7 @@ func TestVerifyDays(t *testing.T) {
 // TestPlacesOfDays compares the answers of a database, which reads places of whole days, with the answers from files,
 // which have hours only, about drawn histories. In some hours a GPU is in two clusters.
 func TestPlacesOfDays(t *testing.T) {
-	seeds := uint64(3)
-	if testing.Short() {
-		seeds = 2
-	}
-	for seed := range seeds {
+	for seed := range uint64(draws.Of(2, 3)) {
 		p := foldtest.DrawPlaces(seed, october, true)
 		for n, h := range p.Hours {
 			if n == 0 || seed%2 == 0 || p.IntN(8) > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/draws"
 )
 
 // write writes the hours of a drawn history as files of an archive.
@@ -91,10 +92,7 @@ var moveColumns = []string{"time", "event", "serial", "gpus", "cluster", "node",
 // TestMoves compares moves and history with drawn histories: boards that vanish, return, are swapped, replaced or
 // moved, nodes that are silent or reboot, a cluster that is installed late, and hours that are not filed.
 func TestMoves(t *testing.T) {
-	kinds, seeds := make(map[string]int), 80
-	if testing.Short() {
-		seeds = 40
-	}
+	kinds, seeds := make(map[string]int), draws.Of(30, 80)
 	for seed := range uint64(seeds) {
 		p := foldtest.DrawPlaces(seed, october, true)
 		source := "--books=" + write(t, p)
@@ -127,11 +125,7 @@ func TestMoves(t *testing.T) {
 
 // TestMovesInStore compares the answers of a store with drawn histories.
 func TestMovesInStore(t *testing.T) {
-	seeds := uint64(10)
-	if testing.Short() {
-		seeds = 2
-	}
-	for seed := range seeds {
+	for seed := range uint64(draws.Of(3, 10)) {
 		p := foldtest.DrawPlaces(seed, october, false)
 		server := httptest.NewServer(foldtest.API{Store: p.Record()})
 		defer server.Close()

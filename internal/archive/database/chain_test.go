@@ -11,6 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/draws"
 )
 
 // rawSQLite changes a file without this package.
@@ -53,7 +54,7 @@ func TestSQLiteChain(t *testing.T) {
 		r, err := database.SQLite.OpenReader(t.Context(), path, "")
 		check(t, err)
 		t.Cleanup(func() { check(t, r.Close()) })
-		return sinktest.ChainPlace{Sink: d, Raw: rawSQLite{t, path, raw}, Read: func() chain.Source { return r }, Manipulations: 1000}
+		return sinktest.ChainPlace{Sink: d, Raw: rawSQLite{t, path, raw}, Read: func() chain.Source { return r }, Manipulations: draws.Of(140, 1000)}
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/draws"
 )
 
 // rawFolder changes CSV files without this package.
@@ -68,7 +69,7 @@ func TestChain(t *testing.T) {
 			check(t, err)
 			return r
 		}
-		return sinktest.ChainPlace{Sink: open(t, dir), Raw: rawFolder{t, dir}, Read: read, Manipulations: 1000}
+		return sinktest.ChainPlace{Sink: open(t, dir), Raw: rawFolder{t, dir}, Read: read, Manipulations: draws.Of(140, 1000)}
 	})
 }
 

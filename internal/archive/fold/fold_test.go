@@ -10,6 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/draws"
 )
 
 var start = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -150,7 +151,7 @@ func TestOvercharged(t *testing.T) {
 func TestRandomHistories(t *testing.T) {
 	const hours = 30
 	units, dropped := 0, 0
-	for seed := range uint64(20) {
+	for seed := range uint64(draws.Of(8, 20)) {
 		s := foldtest.NewStore()
 		fleet := foldtest.NewFleet(s, start, seed, 3)
 		fleet.Wrong = int(seed%2) * 20

@@ -13,17 +13,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/draws"
 )
 
 // TestDays checks that the sums of days equal the hours after each of some random changes: hours
 // that are filed, filed again and corrected, months that are pruned, clusters that are renamed.
 // compare also runs after each change, unless it is nil.
 func TestDays(t *testing.T, open func(t *testing.T) (Renamer, Rows), compare func(t *testing.T)) {
-	seeds, changes := uint64(3), 60
+	seeds, changes := draws.Of(1, 3), 60
 	if testing.Short() {
 		seeds, changes = 1, 20
 	}
-	for seed := range seeds {
+	for seed := range uint64(seeds) {
 		s, rows := open(t)
 		r := &randomDays{random: rand.New(rand.NewPCG(seed, 7)), clusters: []string{Cluster, "west"}, filed: make(map[string]*table.Hour)}
 		for n := range changes {

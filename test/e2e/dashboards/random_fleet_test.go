@@ -223,13 +223,17 @@ func TestRandomFleets(t *testing.T) {
 	} else if from == 0 {
 		from = uint64(time.Now().UnixNano())
 	}
+	moments := 12
+	if testing.Short() {
+		moments = 4
+	}
 	for n := range uint64(4) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Logf("-seed=%d", from)
 			random := rand.New(rand.NewPCG(from, n))
 			d := draw(random)
 			address := backfilled(t, fmt.Sprint("fleet-", n), length, d.history(), rules...)
-			for range 12 {
+			for range moments {
 				d.compare(t, address, []string{".*", "H100", "A100"}[random.IntN(3)], 2*time.Hour+time.Duration(random.Int64N(int64(length-2*time.Hour))).Truncate(time.Second))
 			}
 		})

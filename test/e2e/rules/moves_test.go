@@ -22,10 +22,9 @@ import (
 // minute of the hour, and the alerts every five minutes from a random one on, as a Prometheus does. In every fifth history they are evaluated
 // every minute.
 func TestMoveAlerts(t *testing.T) {
-	const fleets = 10 // in one history, which is cheaper
-	histories := 20
+	histories, fleets := 20, 10 // in one history, which is cheaper
 	if testing.Short() {
-		histories = 2
+		histories, fleets = 2, 4
 	}
 	for seed := range uint64(histories) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
