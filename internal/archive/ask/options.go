@@ -245,7 +245,7 @@ func (o *options) validate(c *command) (err error) {
 		return fmt.Errorf("--from=%s is not before --at=%s", o.From.Format(time.RFC3339), o.At.Format(time.RFC3339))
 	}
 	if o.factors, err = o.Factors.Read(); err != nil {
-		return err
+		return settingsError{err}
 	}
 	o.assets = o.factors.Assets
 	if o.InWarranty && o.Factors.Assets == "" {

@@ -54,6 +54,12 @@ func Invalid(err error) error { return InvalidError{err} }
 // Unwrap returns the reason.
 func (e InvalidError) Unwrap() error { return e.error }
 
+// settingsError means that a file of the settings, such as the prices, is invalid. The reader of a page cannot repair it.
+type settingsError struct{ error }
+
+// Unwrap returns the reason.
+func (e settingsError) Unwrap() error { return e.error }
+
 // readerFlags are the flags that a reader of a page can set. All others select files, books or stores of the
 // server.
 var readerFlags = []string{"age", "at", "by", "compare", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload"}
@@ -66,7 +72,10 @@ func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err erro
 		return nil, InvalidError{fmt.Errorf("unknown question %q", r.Command)}
 	}
 	o, err := c.request(r, l.Config)
-	if err != nil {
+	switch {
+	case errors.As(err, new(settingsError)):
+		return nil, err
+	case err != nil:
 		return nil, InvalidError{err}
 	}
 	if err := r.Scope.allows(c, o); err != nil {
@@ -111,7 +120,7 @@ func (c *command) request(r Request, config string) (*options, error) {
 		o.Config = config
 	}
 	if err := o.defaults(fs); err != nil {
-		return nil, err
+		return nil, settingsError{err}
 	}
 	if c.document != nil && len(r.Names) > 0 {
 		return nil, fmt.Errorf("%s takes no name here", c.name)

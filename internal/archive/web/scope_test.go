@@ -386,3 +386,19 @@ func TestInvalidReaders(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokenSettings checks that a reader with a scope does not see the text of invalid settings, which is an error of the server.
+func TestBrokenSettings(t *testing.T) {
+	for _, text := range []string{"prices: /secret/prices.csv\n", "secret: name\n", "carbon: " + filepath.Join(t.TempDir(), "secret") + "\n"} {
+		c := scoped(t, scopes)
+		h := pages(t, c, archive(t, nil))
+		check(t, os.WriteFile(c.Settings, []byte(text), 0o600))
+		w := as(h, "alice", "/statement/2026-10")
+		if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "secret") || strings.Contains(w.Body.String(), c.Settings) {
+			t.Errorf("%q: status %d\n%s", text, w.Code, w.Body)
+		}
+		if w := as(h, "finance", "/statement/2026-10"); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "secret") {
+			t.Errorf("%q: status %d\n%s", text, w.Code, w.Body)
+		}
+	}
+}
