@@ -1,12 +1,17 @@
 package collector
 
-import "github.com/gpuledger/gpuledger/internal/gpu"
+import (
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
 
 // accountMetrics contains the labels and the metrics of the accounts of one kind of owner.
 type accountMetrics struct {
 	labels                                func(p *page, uuid string, k gpu.AccountKey) *labelSet
 	energy, idle, allocated, active, busy metricID
 	throttledEnergy, throttledSeconds     metricID
+	profiled                              profiledMetrics
 	process                               processMetrics
 }
 
@@ -16,6 +21,7 @@ var accountsOf = map[gpu.OwnerKind]accountMetrics{
 		labels: (*page).account,
 		energy: containerEnergy, idle: containerIdleEnergy, allocated: containerAllocated, active: containerActive, busy: containerBusy,
 		throttledEnergy: containerThrottledEnergy, throttledSeconds: containerThrottledSeconds,
+		profiled: profiledMetrics{containerProfiled, containerTensor, containerDRAM},
 		process: processMetrics{
 			info: processInfo, energy: processEnergy, active: processActive, sm: processSM, memory: processMemory,
 			memoryUsed: processMemoryUsed, start: processStart,
@@ -25,6 +31,7 @@ var accountsOf = map[gpu.OwnerKind]accountMetrics{
 		labels: (*page).unit,
 		energy: unitEnergy, idle: unitIdleEnergy, allocated: unitAllocated, active: unitActive, busy: unitBusy,
 		throttledEnergy: unitThrottledEnergy, throttledSeconds: unitThrottledSeconds,
+		profiled: profiledMetrics{unitProfiled, unitTensor, unitDRAM},
 		process: processMetrics{
 			info: unitProcessInfo, energy: unitProcessEnergy, active: unitProcessActive, sm: unitProcessSM, memory: unitProcessMemory,
 			memoryUsed: unitProcessMemoryUsed, start: unitProcessStart,
@@ -66,4 +73,20 @@ func (p *page) charged(a *gpu.Account, key *labelSet, metrics *accountMetrics) {
 	p.counter(metrics.active, a.Active.Seconds(), a.Opened, key)
 	p.counter(metrics.busy, a.Busy.Seconds(), a.Opened, key)
 	p.throttled(a.Throttled, a.Opened, metrics.throttledEnergy, metrics.throttledSeconds, key)
+	if p.opts.Profiling {
+		p.profiled(a.Profiled, a.Opened, metrics.profiled, key)
+	}
+}
+
+// profiledMetrics are the metrics of the work that is profiled.
+type profiledMetrics struct{ time, tensor, dram metricID }
+
+// profiled renders work that is profiled, if it is known.
+func (p *page) profiled(work gpu.Profiled, opened time.Time, metrics profiledMetrics, key *labelSet) {
+	if work.Time == 0 {
+		return
+	}
+	p.counter(metrics.time, work.Time.Seconds(), opened, key)
+	p.counter(metrics.tensor, work.Tensor.Seconds(), opened, key)
+	p.counter(metrics.dram, work.DRAM.Seconds(), opened, key)
 }

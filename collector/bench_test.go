@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -24,6 +25,7 @@ func crowd(gpus, containers, processes int) *gpu.Snapshot {
 		g.Fabric = &gpu.Fabric{Problems: []gpu.FabricProblem{{Name: "degraded_bandwidth"}}}
 		for j := range containers {
 			a := newAccount("team-a", fmt.Sprintf("inference-7d9f8c-%d-%02d", i, j), "server")
+			a.Profiled = gpu.Profiled{Time: time.Minute, Tensor: 7 * time.Second, DRAM: 20 * time.Second}
 			for k := range processes {
 				a.Processes = append(a.Processes, newProcess(uint32(10_000*i+100*j+k+1), "python3", 0, 1_234_567))
 				g.Processes = append(g.Processes, newLive(a, k))

@@ -68,6 +68,9 @@ const (
 	containerBusy
 	containerThrottledEnergy
 	containerThrottledSeconds
+	containerProfiled
+	containerTensor
+	containerDRAM
 
 	processInfo
 	processEnergy
@@ -86,6 +89,9 @@ const (
 	unitBusy
 	unitThrottledEnergy
 	unitThrottledSeconds
+	unitProfiled
+	unitTensor
+	unitDRAM
 	containerUnitEnergy
 	unitProcessInfo
 	unitProcessEnergy
@@ -133,6 +139,9 @@ const (
 	allocationBusy
 	allocationThrottledEnergy
 	allocationThrottledSeconds
+	allocationProfiled
+	allocationTensor
+	allocationDRAM
 	allocationGPUTime
 	allocationCreated
 	podNamespace
@@ -146,6 +155,9 @@ const (
 	unitAllocationBusy
 	unitAllocationThrottledEnergy
 	unitAllocationThrottledSeconds
+	unitAllocationProfiled
+	unitAllocationTensor
+	unitAllocationDRAM
 	unitAllocationGPUTime
 	unitAllocationCreated
 	boardEnergy
@@ -361,6 +373,21 @@ var catalogue = withTables([numMetrics]metric.Metric{
 		Labels: plus(ofContainer, "throttle"),
 		Help:   "Time of the container in which the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
 	},
+	containerProfiled: {
+		Family: familyContainer, Name: "gpuledger_container_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
+		Labels: ofContainer,
+		Help:   "Time for which the container had the GPU or MIG instance alone and the activity of its parts is known; absent if it is never known.",
+	},
+	containerTensor: {
+		Family: familyContainer, Name: "gpuledger_container_gpu_tensor_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
+		Labels: ofContainer,
+		Help:   "Time in which the tensor cores were active while the container had the GPU or MIG instance alone; absent as the profiled time.",
+	},
+	containerDRAM: {
+		Family: familyContainer, Name: "gpuledger_container_gpu_dram_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
+		Labels: ofContainer,
+		Help:   "Time weighted by the part of the memory's bandwidth in use, while the container had the GPU or MIG instance alone; absent as the profiled time.",
+	},
 	processInfo: {
 		Family: familyProcess, Name: "gpuledger_process_info", Type: gauge, Flag: FlagProcess,
 		Labels: plus(ofProcess, "container_id"),
@@ -441,6 +468,21 @@ var catalogue = withTables([numMetrics]metric.Metric{
 		Family: familyUnit, Name: "gpuledger_unit_gpu_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofUnit, "throttle"),
 		Help:   "Time of the unit in which the driver reduced the clocks, for heat or the power brake; absent until it happens. Both may apply at once.",
+	},
+	unitProfiled: {
+		Family: familyUnit, Name: "gpuledger_unit_gpu_profiled_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
+		Labels: ofUnit,
+		Help:   "Time for which the unit had the GPU or MIG instance alone and the activity of its parts is known; absent if it is never known.",
+	},
+	unitTensor: {
+		Family: familyUnit, Name: "gpuledger_unit_gpu_tensor_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
+		Labels: ofUnit,
+		Help:   "Time in which the tensor cores were active while the unit had the GPU or MIG instance alone; absent as the profiled time.",
+	},
+	unitDRAM: {
+		Family: familyUnit, Name: "gpuledger_unit_gpu_dram_active_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
+		Labels: ofUnit,
+		Help:   "Time weighted by the part of the memory's bandwidth in use, while the unit had the GPU or MIG instance alone; absent as the profiled time.",
 	},
 	containerUnitEnergy: {
 		Family: familyUnit, Name: "gpuledger_container_unit_energy_joules_total", Type: counter, Unit: "joules",
@@ -619,6 +661,21 @@ var catalogue = withTables([numMetrics]metric.Metric{
 		Labels: plus(ofAllocation, "throttle"),
 		Help:   "Time of a pod in which the driver reduced the clocks, for heat or the power brake, summed over its containers and instances; absent until it happens. Both may apply at once.",
 	},
+	allocationProfiled: {
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofAllocation,
+		Help:   "Time for which a pod had a GPU or MIG instance alone and the activity of its parts is known, summed over its containers and instances. Needs `--collector.profiling`; absent if it is never known.",
+	},
+	allocationTensor: {
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_tensor_active_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofAllocation,
+		Help:   "Time in which the tensor cores were active while a pod had a GPU or MIG instance alone; absent as the profiled time.",
+	},
+	allocationDRAM: {
+		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_dram_active_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofAllocation,
+		Help:   "Time weighted by the part of the memory's bandwidth in use, while a pod had a GPU or MIG instance alone; absent as the profiled time.",
+	},
 	allocationGPUTime: {
 		Page: RecordPage, Family: familyPods, Name: "gpuledger_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofAllocation,
@@ -682,6 +739,21 @@ var catalogue = withTables([numMetrics]metric.Metric{
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_throttled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: plus(ofUnitAllocation, "throttle"),
 		Help:   "Time of a unit in which the driver reduced the clocks, for heat or the power brake, summed over its instances; absent until it happens. Both may apply at once.",
+	},
+	unitAllocationProfiled: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_profiled_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofUnitAllocation,
+		Help:   "Time for which a unit had a GPU or MIG instance alone and the activity of its parts is known, summed over its instances. Needs `--collector.profiling`; absent if it is never known.",
+	},
+	unitAllocationTensor: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_tensor_active_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofUnitAllocation,
+		Help:   "Time in which the tensor cores were active while a unit had a GPU or MIG instance alone; absent as the profiled time.",
+	},
+	unitAllocationDRAM: {
+		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_dram_active_seconds_total", Type: counter, Unit: "seconds",
+		Labels: ofUnitAllocation,
+		Help:   "Time weighted by the part of the memory's bandwidth in use, while a unit had a GPU or MIG instance alone; absent as the profiled time.",
 	},
 	unitAllocationGPUTime: {
 		Page: RecordPage, Family: familyUnits, Name: "gpuledger_unit_allocation_gpu_seconds_total", Type: counter, Unit: "seconds",

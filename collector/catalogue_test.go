@@ -224,8 +224,8 @@ func TestCardinality(t *testing.T) {
 	if diff := cmp.Diff(contract, got); diff != "" {
 		t.Errorf("additional series (-contract +counted):\n%s", diff)
 	}
-	if n := got[collector.MainPage]["container and GPU"]; n > 9 {
-		t.Errorf("a container has %d series on a GPU, want 9 at most", n)
+	if n := got[collector.MainPage]["container and GPU"]; n > 12 {
+		t.Errorf("a container has %d series on a GPU, want 9 and 3 of its profile at most", n)
 	}
 	if n := count(t, collector.RecordPage, bare) + more(collector.RecordPage, withMIG(2), withMIG(1)); n > 0 {
 		t.Errorf("a node without GPUs and a MIG device have %d series on the record, want 0", n)

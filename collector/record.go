@@ -110,6 +110,7 @@ func (p *page) board(r *record.Board) {
 type amountMetrics struct {
 	energy, exclusive, idle, estimated, held, active, busy, gpuTime, created metricID
 	throttledEnergy, throttledSeconds                                        metricID
+	profiled                                                                 profiledMetrics
 }
 
 var (
@@ -117,11 +118,13 @@ var (
 		energy: allocationEnergy, exclusive: allocationExclusive, idle: allocationIdle, estimated: allocationEstimated,
 		held: allocationSeconds, active: allocationActive, busy: allocationBusy, gpuTime: allocationGPUTime, created: allocationCreated,
 		throttledEnergy: allocationThrottledEnergy, throttledSeconds: allocationThrottledSeconds,
+		profiled: profiledMetrics{allocationProfiled, allocationTensor, allocationDRAM},
 	}
 	unitAmounts = amountMetrics{
 		energy: unitAllocationEnergy, exclusive: unitAllocationExclusive, idle: unitAllocationIdle, estimated: unitAllocationEstimated,
 		held: unitAllocationSeconds, active: unitAllocationActive, busy: unitAllocationBusy, gpuTime: unitAllocationGPUTime, created: unitAllocationCreated,
 		throttledEnergy: unitAllocationThrottledEnergy, throttledSeconds: unitAllocationThrottledSeconds,
+		profiled: profiledMetrics{unitAllocationProfiled, unitAllocationTensor, unitAllocationDRAM},
 	}
 )
 
@@ -166,5 +169,6 @@ func (p *page) amounts(r *record.Amounts, metrics *amountMetrics, key *labelSet)
 	p.counter(metrics.busy, r.Busy.Seconds(), r.Since, key)
 	p.counter(metrics.gpuTime, r.GPUTime.Seconds(), r.Since, key)
 	p.throttled(r.Throttled, r.Since, metrics.throttledEnergy, metrics.throttledSeconds, key)
+	p.profiled(r.Profiled, r.Since, metrics.profiled, key)
 	p.moment(metrics.created, r.Since, key)
 }

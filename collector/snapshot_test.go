@@ -23,6 +23,7 @@ func fullNode() *gpu.Snapshot {
 	trainer.Energy = gpu.ByMethod{gpu.Exclusive: 1_234_567, gpu.Allocated: 89_001}
 	trainer.Idle = 80_000
 	trainer.Allocated, trainer.Active, trainer.Busy = 80*time.Minute, 71*time.Minute+500*time.Millisecond, 12*time.Minute+3*time.Millisecond
+	trainer.Profiled = gpu.Profiled{Time: 70 * time.Minute, Tensor: 9*time.Minute + 7*time.Millisecond, DRAM: 11 * time.Minute}
 	trainer.Processes = []gpu.ProcessAccount{newProcess(4711, "python3", 1_234_567, 0)}
 
 	chat := newAccount("team-b", "chat-7d9f-x2x", "server")

@@ -82,7 +82,7 @@ func NewNode(cfg Config, now gpu.Clock, log *slog.Logger) *Node {
 		PCIClasses: cfg.pciClasses(),
 		Host:       machine,
 		NodeName:   cfg.NodeName, StatePath: cfg.StatePath, IdlePower: cfg.IdlePower,
-		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses, Explain: cfg.Explain},
+		Ledger: ledger.Config{Tick: cfg.Tick, Retention: cfg.Retention, MaxProcesses: cfg.MaxProcesses, Profiling: cfg.Collector.Profiling, Explain: cfg.Explain},
 		Now:    now, Log: log, Stages: stages,
 	})}
 }

@@ -77,6 +77,8 @@ type GroupAccount struct {
 	Allocated, Active, Busy time.Duration
 	// GPUTime is Allocated weighted by the share of the GPU.
 	GPUTime time.Duration
+	// Profiled is summed as Busy.
+	Profiled Profiled
 	// Units are the parts of Energy that are charged to units in the group.
 	Units []UnitAccount
 }
@@ -107,6 +109,7 @@ func (b *Book) Groups() []GroupAccount {
 		g.Active += a.Active
 		g.Busy += a.Busy
 		g.GPUTime += a.GPUTime
+		g.Profiled = g.Profiled.Plus(a.Profiled)
 		g.addUnits(a.Units)
 	}
 	return groups
@@ -157,6 +160,8 @@ type Account struct {
 	// held replicas, or its slices divided by all slices. The sum over all accounts of a GPU
 	// never exceeds the elapsed time.
 	GPUTime time.Duration `json:"gpu_time"`
+	// Profiled is zero unless the GPU is profiled and the owner had it alone.
+	Profiled Profiled `json:"profiled,omitzero"`
 	// LastAlive is the last settled time (boot clock) at which the owner held or used the GPU.
 	LastAlive time.Duration    `json:"last_alive"`
 	Processes []ProcessAccount `json:"-"`

@@ -1,5 +1,7 @@
 package gpu
 
+import "time"
+
 // ProfileMetric identifies a value of a GPU's profile, which Hopper and newer GPUs measure.
 type ProfileMetric int
 
@@ -24,6 +26,8 @@ const (
 
 // Profile is the profile of a GPU between two samples of its counters, about ten seconds apart.
 type Profile struct {
+	// Span is the time between the two samples.
+	Span Span
 	// Seconds are integrals of the activities since the exporter first read the GPU. An activity that was not measured now
 	// is nil.
 	Seconds [NumActivities]*float64
@@ -45,4 +49,18 @@ var ActivityInfos = [NumActivities]ActivityInfo{
 	FP64Active:     {"fp64_active", "Time in which the FP64 units were active."},
 	FP32Active:     {"fp32_active", "Time in which the FP32 units were active."},
 	FP16Active:     {"fp16_active", "Time in which the FP16 units were active, without tensor cores."},
+}
+
+// Profiled is the work of an owner while it had a GPU or a MIG instance alone, by the profile of the GPU or instance.
+type Profiled struct {
+	// Time is the time in which the owner was alone and the profile was measured.
+	Time time.Duration `json:"time"`
+	// Tensor and DRAM are the integrals of [TensorActive] and [DRAMActive] over this time. They are unknown if Time is 0.
+	Tensor time.Duration `json:"tensor"`
+	DRAM   time.Duration `json:"dram"`
+}
+
+// Plus returns the sum.
+func (p Profiled) Plus(more Profiled) Profiled {
+	return Profiled{p.Time + more.Time, p.Tensor + more.Tensor, p.DRAM + more.DRAM}
 }

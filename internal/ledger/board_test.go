@@ -19,6 +19,7 @@ type board struct {
 	allocations []gpu.Allocation
 	mig         *gpu.Partitioning // nil unless the board is partitioned
 	throttled   gpu.ThrottledTimes
+	profiling   profiling
 	sampled     time.Duration // end of the utilisation samples reported so far
 	// reloaded is set if the counter restarted after the last mark, restarted if the exporter
 	// restarted.
@@ -183,6 +184,7 @@ func (b *board) restart() {
 	b.last, b.between, b.spans = b.settled, nil, nil
 	b.list, b.listed = nil, 0
 	clear(b.left)
+	b.profiling.last, b.profiling.waiting = nil, nil
 	b.restarted, b.reloaded = true, false
 }
 

@@ -53,6 +53,11 @@ type book struct {
 	maxPower           gpu.Watts
 	// trail contains the settled intervals that are kept to explain charges; nil if none are kept.
 	trail *trail
+	// profiles are not settled yet. profiled is the end of the newest profile by MIG instance, empty for the whole GPU.
+	profiles []Profile
+	profiled map[string]time.Duration
+	// alone contains the sole uses at the last settled interval.
+	alone []soleUse
 	// rest is the fraction of a millijoule that ownShare carries over to the next interval.
 	rest float64
 }
@@ -154,6 +159,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.countUnsampled(&o)
 	o.Activity = b.backdate(&o, list)
 	b.since.add(o, list, listed)
+	b.addProfiles(o.Profiles)
 	b.learn(o, gapAfter)
 	m := Mark{At: o.At, Counter: o.Counter, sum: o.PowerSum, share: o.ModuleShare, Processes: identities(list), Holders: b.since.holders, listed: listed, outdated: !o.ProcessesKnown, took: min(o.Took, gapAfter)}
 	switch {

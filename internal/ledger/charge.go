@@ -15,6 +15,7 @@ func (b *book) charge(st *settlement, iv *interval, parts []part) {
 	b.shortLived.learn(parts)
 	l := iv.load()
 	b.chargeEnergy(st, iv, parts, l)
+	b.countProfiles(iv, parts)
 	b.learnIdlePower(iv, l)
 	b.markAlive(iv, parts)
 }

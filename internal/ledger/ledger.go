@@ -25,6 +25,9 @@ type Config struct {
 	// MaxProcesses limits the process accounts of all GPUs. More processes share one folded account
 	// per owner. 0 means no limit.
 	MaxProcesses int
+	// Profiling is set if GPUs are profiled. Otherwise the profiled work of a restored state is dropped, because it
+	// would look like an owner without work.
+	Profiling bool
 	// Explain limits the intervals that are kept to explain charges.
 	Explain Explain
 }
@@ -77,6 +80,8 @@ type Observation struct {
 	StoredIdlePower, ConfiguredIdlePower gpu.Watts
 	// Throttled contains counters of throttled time, with any starting point; nil if unknown.
 	Throttled *gpu.ThrottledTimes
+	// Profiles are the newest profile of the GPU, or of each of its MIG instances.
+	Profiles []Profile
 	// Utilization of the GPU, 0 to 1; nil if unknown.
 	Utilization *float64
 
@@ -270,7 +275,7 @@ func check(b *gpu.Book) error {
 		for _, t := range slices.Concat(a.Throttled[:], b.Throttled[:]) {
 			least = min(least, t.Energy, gpu.Millijoules(t.Time))
 		}
-		least = min(least, gpu.Millijoules(min(a.Allocated, a.Active, a.Busy, a.GPUTime)))
+		least = min(least, gpu.Millijoules(min(a.Allocated, a.Active, a.Busy, a.GPUTime, a.Profiled.Time, a.Profiled.Tensor, a.Profiled.DRAM)))
 		for _, p := range a.Processes {
 			least = min(least, slices.Min(p.Energy[:]))
 		}
@@ -295,6 +300,9 @@ func Restore(cfg Config, s State) *Ledger {
 		b := newBook()
 		b.trail = newTrail(cfg.Explain)
 		b.Book, b.handedOut, b.restored = st.Book, true, true
+		if !cfg.Profiling {
+			b.forgetProfiles()
+		}
 		base := st.Base
 		base.sum = nil // each exporter starts its integral of power at 0
 		b.last, b.holders, b.unknown, b.read = &base, base.Holders, st.Unknown.clone(), base

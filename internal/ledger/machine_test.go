@@ -28,7 +28,7 @@ type machine struct {
 }
 
 func newMachine(t *testing.T) *machine {
-	cfg := ledger.Config{Tick: time.Second, Retention: 30 * time.Second, MaxProcesses: 6, Explain: ledger.Explain{Period: 2 * time.Minute, Bytes: 16 << 10}}
+	cfg := ledger.Config{Tick: time.Second, Retention: 30 * time.Second, MaxProcesses: 6, Profiling: true, Explain: ledger.Explain{Period: 2 * time.Minute, Bytes: 16 << 10}}
 	m := &machine{
 		t: t, cfg: cfg, l: ledger.New(cfg), now: time.Hour,
 		boards: []*board{newBoard("GPU-1"), newBoard("GPU-2")},
@@ -175,6 +175,7 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 	}
 	m.sample(b, &o, sight)
 	b.divide(&o, sight)
+	b.profile(&o, sight)
 	if sight%11 == 0 {
 		o.Throttled = nil
 	}

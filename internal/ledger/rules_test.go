@@ -29,6 +29,7 @@ func (m *machine) check() {
 		done := b.settle(now.Settled.Boot, m.owner)
 		m.followsBoard(b, now)
 		m.throttles(b, now)
+		m.profiles(b, now, done)
 		m.neverFalls(b, now)
 		m.podsNeverFall(b.book, now)
 		m.meansIt(b, now, done)

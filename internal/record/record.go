@@ -108,7 +108,10 @@ type Amounts struct {
 	Throttled gpu.ByThrottle
 	// GPUTime is Held weighted by the share of the GPU (gpuledger_allocation_gpu_seconds_total).
 	GPUTime time.Duration
-	Since   time.Time // as in Board
+	// Profiled is the work while the owner had the GPU alone (gpuledger_allocation_profiled_seconds_total,
+	// gpuledger_allocation_tensor_active_seconds_total, gpuledger_allocation_dram_active_seconds_total).
+	Profiled gpu.Profiled
+	Since    time.Time // as in Board
 }
 
 // Rows are the rows at one moment.
@@ -142,7 +145,7 @@ func New(s *gpu.Snapshot) (rows Rows) {
 		for _, a := range g.Book.Groups() {
 			amounts := Amounts{
 				Energy: a.Energy, Exclusive: a.Exclusive, Idle: a.Idle, Estimated: a.Estimated,
-				Held: a.Allocated, Active: a.Active, Busy: a.Busy, GPUTime: a.GPUTime, Throttled: a.Throttled, Since: began(g, a.Opened),
+				Held: a.Allocated, Active: a.Active, Busy: a.Busy, GPUTime: a.GPUTime, Throttled: a.Throttled, Profiled: a.Profiled, Since: began(g, a.Opened),
 			}
 			switch {
 			case a.Kind == gpu.OwnerPod && a.Known():

@@ -20,6 +20,7 @@ func TestNew(t *testing.T) {
 		a := gpu.Account{
 			Opened: opened.Add(time.Duration(mJ)), Energy: gpu.ByMethod{gpu.Exclusive: 1, gpu.Shared: mJ}, Idle: mJ / 2, Estimated: 4 * mJ,
 			Allocated: time.Duration(mJ), Active: time.Duration(2 * mJ), Busy: time.Duration(5 * mJ), GPUTime: time.Duration(3 * mJ),
+			Profiled: gpu.Profiled{Time: time.Duration(6 * mJ), Tensor: time.Duration(7 * mJ), DRAM: time.Duration(8 * mJ)},
 		}
 		a.Owner = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: pod, UID: "uid-" + pod, Part: part}
 		return a
@@ -64,7 +65,8 @@ func TestNew(t *testing.T) {
 			Amounts: record.Amounts{
 				Energy: mJ + containers, Exclusive: containers, Idle: mJ / 2, Estimated: 4 * mJ,
 				Held: time.Duration(mJ), Active: time.Duration(2 * mJ), Busy: time.Duration(5 * mJ), GPUTime: time.Duration(3 * mJ),
-				Since: opened.Add(time.Duration(first)),
+				Profiled: gpu.Profiled{Time: time.Duration(6 * mJ), Tensor: time.Duration(7 * mJ), DRAM: time.Duration(8 * mJ)},
+				Since:    opened.Add(time.Duration(first)),
 			},
 		}
 	}

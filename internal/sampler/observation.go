@@ -14,6 +14,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	o := ledger.Observation{
 		UUID: r.UUID, Model: d.Model, At: r.At, Took: r.Took,
 		Energy: r.Energy, PowerSum: r.PowerSum, ModuleShare: r.ModuleShare, Counter: counter(d), MaxPower: maxPower(d), PowerLimit: d.MaxPower, Utilization: r.Gauges[gpu.Utilization], Throttled: r.Throttled,
+		Profiles:   profiles(r),
 		QuietPower: r.QuietPower, QuietSampled: r.QuietSampled,
 		ProcessesKnown: r.ContextsKnown, Partitions: d.Partitions, Places: make(map[gpu.ProcessID]string),
 		Activity: who.activity, Sampled: r.Sampled, ActivityKnown: r.SamplesKnown,
@@ -75,6 +76,18 @@ func instances(r gpu.Reading) map[string]time.Duration {
 		busy[i.Instance] += time.Duration(i.SM * float64(i.Len()))
 	}
 	return busy
+}
+
+// profiles returns the newest profile of a GPU if it includes the tensor cores and the memory.
+func profiles(r gpu.Reading) []ledger.Profile {
+	if r.Profile == nil || r.Profile.Last[gpu.TensorActive] == nil || r.Profile.Last[gpu.DRAMActive] == nil {
+		return nil
+	}
+	length := float64(r.Profile.Span.Len())
+	return []ledger.Profile{{
+		Span:   r.Profile.Span,
+		Tensor: time.Duration(*r.Profile.Last[gpu.TensorActive] * length), DRAM: time.Duration(*r.Profile.Last[gpu.DRAMActive] * length),
+	}}
 }
 
 // maxPower returns the maximum power of the hardware that a GPU's counter covers. If the counter

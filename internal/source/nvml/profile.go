@@ -95,7 +95,7 @@ func (g *gpuReader) sampleWhole(q *inquiry) error {
 	}
 	metrics, err := query(q, "nvmlGpmMetricsGet", func() ([]gonvml.GpmMetric, ret) { return p.profile(g.lib) })
 	if err == nil {
-		g.profile.integrate(metrics, span)
+		g.profile.integrate(metrics, gpu.Span{From: p.taken[1], To: p.taken[0]})
 	}
 	return err
 }
@@ -111,8 +111,8 @@ func (p *pair) profile(lib *library) ([]gonvml.GpmMetric, ret) {
 }
 
 // integrate adds the averages of an interval. A value that no GPU can have is not counted.
-func (x *profiler) integrate(metrics []gonvml.GpmMetric, span time.Duration) {
-	p := new(gpu.Profile)
+func (x *profiler) integrate(metrics []gonvml.GpmMetric, span gpu.Span) {
+	p := &gpu.Profile{Span: span}
 	for i, m := range metrics {
 		v, limit := m.Value*profileMetrics[i].unit, 1+rounding/100.0
 		activity := gpu.ProfileMetric(i) < gpu.NumActivities
@@ -124,7 +124,7 @@ func (x *profiler) integrate(metrics []gonvml.GpmMetric, span time.Duration) {
 		}
 		if activity {
 			v = min(v, 1)
-			x.sums[i] += v * span.Seconds()
+			x.sums[i] += v * span.Len().Seconds()
 			p.Seconds[i] = new(x.sums[i])
 		}
 		p.Last[i] = &v

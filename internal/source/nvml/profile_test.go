@@ -51,7 +51,8 @@ func TestProfile(t *testing.T) {
 	if p := r.read(0); p != nil {
 		t.Errorf("profile of the first sample: %+v", p)
 	}
-	want := &gpu.Profile{}
+	began := gputest.NewClock().Now().Boot
+	want := &gpu.Profile{Span: gpu.Span{From: began, To: began + 10*time.Second}}
 	for m, v := range map[gpu.ProfileMetric]float64{
 		gpu.GraphicsActive: 0.1, gpu.SMActive: 0.2, gpu.SMOccupancy: 0.3, gpu.TensorActive: 0.4, gpu.DRAMActive: 0.5,
 		gpu.FP64Active: 0.6, gpu.FP32Active: 0.7, gpu.FP16Active: 0.8,

@@ -1,0 +1,86 @@
+package app_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/simnode"
+)
+
+// TestProfiledOwners compares the tensor and memory activity of a pod with the simulated GPUs. GPUs 0 to 3 of dgx-h100 belong to one
+// pod with constant loads of 97, 97, 96 and 98 %; the driver reports a third of it as tensor activity and half of it as memory activity, in
+// whole percents. Samples are ten seconds apart. The amounts continue in the next exporter.
+func TestProfiledOwners(t *testing.T) {
+	sc, err := simnode.Lookup("dgx-h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := benchOf(t, sc, false, "--collector.profiling")
+	b.run(55)
+	dram := []float64{0.48, 0.48, 0.48, 0.49}
+	before := make([]gpu.Profiled, len(dram))
+	for i, g := range b.gpus() {
+		var sum time.Duration
+		for _, a := range g.Book.Accounts {
+			sum += a.Profiled.Tensor
+		}
+		if all := g.Reading.Profile.Seconds[gpu.TensorActive]; sum.Seconds() > *all {
+			t.Errorf("GPU %d: its owners have %v of tensor activity, the GPU has %v s", i, sum, *all)
+		}
+		if i >= len(dram) {
+			continue
+		}
+		if len(g.Book.Accounts) != 1 {
+			t.Fatalf("GPU %d has the accounts %+v", i, g.Book.Accounts)
+		}
+		p := g.Book.Accounts[0].Profiled
+		before[i] = p
+		if p.Time < 30*time.Second || p.Time > g.Book.Accounts[0].Allocated {
+			t.Errorf("GPU %d: profiled for %v of the %v that it was held", i, p.Time, g.Book.Accounts[0].Allocated)
+		}
+		if seconds := p.Time.Seconds(); math.Abs(p.Tensor.Seconds()-0.32*seconds) > 1e-6 || math.Abs(p.DRAM.Seconds()-dram[i]*seconds) > 1e-6 {
+			t.Errorf("GPU %d: %+v, want 32 %% of the time for the tensor cores and %v for the memory", i, p, dram[i])
+		}
+	}
+	b.stop()
+	b.start()
+	b.run(25)
+	for i := range before {
+		now := b.gpus()[i].Book.Accounts[0].Profiled
+		if now.Time <= before[i].Time || now.Tensor <= before[i].Tensor || now.DRAM <= before[i].DRAM {
+			t.Errorf("GPU %d after a restart: %+v, before %+v", i, now, before[i])
+		}
+	}
+}
+
+// TestProfiledAbsent checks that owners have no series without profiling, on GPUs that several pods use, and on GPUs before
+// Hopper, and that a pod on a whole GPU has them.
+func TestProfiledAbsent(t *testing.T) {
+	const owner, whole = `gpuledger_container_gpu_tensor_active_seconds_total{`, `gpuledger_gpu_tensor_active_seconds_total{`
+	const record = `gpuledger_allocation_tensor_active_seconds_total{`
+	for _, tt := range []struct {
+		scenario, flags string
+		owner, gpu      bool
+	}{
+		{"dgx-h100", "--collector.profiling", true, true},
+		{"dgx-h100", "--collector.profiling=false", false, false},
+		{"timeslice", "--collector.profiling", false, true},
+		{"mig-a100", "--collector.profiling", false, false},
+	} {
+		t.Run(tt.scenario+" "+tt.flags, func(t *testing.T) {
+			sc, err := simnode.Lookup(tt.scenario)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := benchOf(t, sc, false, tt.flags)
+			b.run(35)
+			page := b.page()
+			if strings.Contains(page, "\n"+owner) != tt.owner || strings.Contains(b.record(), "\n"+record) != tt.owner || strings.Contains(page, "\n"+whole) != tt.gpu {
+				t.Errorf("series of owners: page %v, record %v, want %v; of GPUs: %v, want %v", strings.Contains(page, owner), strings.Contains(b.record(), record), tt.owner, strings.Contains(page, whole), tt.gpu)
+			}
+		})
+	}
+}
