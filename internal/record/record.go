@@ -182,7 +182,7 @@ func health(node, serial string, g *gpu.GPU) Health {
 			h.ECC = append(h.ECC, r.Health[i])
 		}
 	}
-	h.RetiredPages = sum(r.Health, gpu.RetiredPages, "correctable", "uncorrectable")
+	h.RetiredPages = sum(r.Health, gpu.RetiredPages, retired(g)...)
 	h.PCIeReplays = sum(r.Health, gpu.PCIeErrors, "replay")
 	h.LowBanks = sum(r.Health, gpu.MemoryBanks, "low", "none")
 	for _, types := range linkErrors {
@@ -197,6 +197,15 @@ func health(node, serial string, g *gpu.GPU) Health {
 		}
 	}
 	return h
+}
+
+// retired returns the errors for which a GPU retires pages. AMD's driver retires them for uncorrectable errors only
+// (Linux, amdgpu_ras.c).
+func retired(g *gpu.GPU) []string {
+	if g.Vendor == "AMD" {
+		return []string{"uncorrectable"}
+	}
+	return []string{"correctable", "uncorrectable"}
 }
 
 // linkErrors contains the types of NVLink errors that are counted, up to NVLink 4 and from NVLink 5

@@ -123,3 +123,30 @@ func TestSums(t *testing.T) {
 		})
 	}
 }
+
+// TestRetiredPages checks the pages that each vendor's driver retires: AMD's for uncorrectable errors only (docs/amd.md), NVIDIA's also for
+// correctable ones (nvml.h, NVML_FI_DEV_RETIRED_SBE). A part of the sum that is missing makes it unknown.
+func TestRetiredPages(t *testing.T) {
+	tests := map[string]struct {
+		vendor string
+		pages  map[string]float64
+		want   *float64
+	}{
+		"AMD":                 {"AMD", map[string]float64{"uncorrectable": 2}, new(2.0)},
+		"AMD, unreadable":     {"AMD", nil, nil},
+		"NVIDIA":              {"NVIDIA", map[string]float64{"correctable": 3, "uncorrectable": 4}, new(7.0)},
+		"NVIDIA, one fails":   {"NVIDIA", map[string]float64{"uncorrectable": 4}, nil},
+		"NVIDIA, remaps rows": {"NVIDIA", nil, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			g := gpu.GPU{Device: gpu.Device{Vendor: tt.vendor}, Present: true, Reading: &gpu.Reading{}}
+			for kind, n := range tt.pages {
+				g.Reading.Health = append(g.Reading.Health, gpu.HealthValue{Metric: gpu.RetiredPages, Labels: []string{kind}, Value: n})
+			}
+			if diff := cmp.Diff(tt.want, record.New(&gpu.Snapshot{GPUs: []gpu.GPU{g}}).Health[0].RetiredPages); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}

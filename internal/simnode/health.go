@@ -161,9 +161,6 @@ func (r *healthRecord) addMemory(b *board) {
 		r.field(31, b.health[RowPending])
 		return
 	}
-	for _, id := range []int{29, 30, 31} { // rows are remapped instead
-		r.field(id, 0)
-	}
 	r.add("sram_threshold", 0)
 	if b.MIG != nil {
 		return

@@ -85,7 +85,7 @@ func TestRecordIsSent(t *testing.T) {
 				"gpuledger_board_unattributed_energy_joules_total": 20, "gpuledger_board_energy_source_info": 4,
 				"gpuledger_board_energy_resets_total": 4, "gpuledger_board_losses_total": 4, "gpuledger_board_remapped_rows_total": 8,
 				"gpuledger_board_ecc_errors_total": 16, "gpuledger_board_low_memory_banks": 4, "gpuledger_board_nvlink_errors_total": 4, "gpuledger_board_pcie_replays_total": 4,
-				"gpuledger_board_retired_pages_total": 4, "gpuledger_board_thermal_throttled_seconds_total": 4, "gpuledger_board_power_brake_throttled_seconds_total": 4,
+				"gpuledger_board_thermal_throttled_seconds_total": 4, "gpuledger_board_power_brake_throttled_seconds_total": 4,
 				"gpuledger_pod_info": 1, "gpuledger_pod_labels": 1, "gpuledger_namespace_info": 2, "gpuledger_node_machine_info": 1, "kube_namespace_labels": 1,
 			}
 			if mode == "server" {
