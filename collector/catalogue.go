@@ -111,7 +111,9 @@ const (
 	firstHealth = firstGauge + metricID(gpu.NumGauges)
 	// firstActivity is the first of [gpu.ActivityInfos], which follow in their order.
 	firstActivity = firstHealth + metricID(gpu.NumHealthMetrics)
-	xidErrors     = firstActivity + metricID(gpu.NumActivities) + iota - 2
+	// firstInstanceActivity is the first of the same activities of a MIG instance.
+	firstInstanceActivity = firstActivity + metricID(gpu.NumActivities)
+	xidErrors             = firstInstanceActivity + metricID(gpu.NumActivities) + iota - 3
 	xidLast
 	lastReading
 	memorySource
@@ -882,6 +884,11 @@ func withTables(rows [numMetrics]metric.Metric) [numMetrics]metric.Metric {
 			Family: familyProfile, Name: "gpuledger_gpu_" + a.Name + "_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
 			Labels: ofGPU,
 			Help:   a.Help + " NVML: nvmlGpmMetricsGet.",
+		}
+		rows[firstInstanceActivity+metricID(i)] = metric.Metric{
+			Family: familyProfile, Name: "gpuledger_mig_" + a.Name + "_seconds_total", Type: counter, Unit: "seconds", Flag: FlagProfiling,
+			Labels: plus(ofGPU, "GPU_I_ID"),
+			Help:   "The same of a MIG instance.",
 		}
 	}
 	return rows

@@ -194,6 +194,7 @@ func TestCardinality(t *testing.T) {
 			"GPU":                        more(collector.MainPage, crowd(2, 0, 0), crowd(1, 0, 0)),
 			"container and GPU":          more(collector.MainPage, crowd(1, 3, 0), crowd(1, 2, 0)),
 			"process":                    more(collector.MainPage, crowd(1, 1, 3), crowd(1, 1, 2)),
+			"MIG instance":               more(collector.MainPage, withInstances(2), withInstances(1)),
 			"MIG device":                 more(collector.MainPage, withMIG(2), withMIG(1)),
 			"GPU and XID code seen":      more(collector.MainPage, withXIDs(2), withXIDs(1)),
 			"GPU and fabric problem":     more(collector.MainPage, withProblems(2), withProblems(1)),
@@ -309,6 +310,15 @@ func withJobs(n int) *gpu.Snapshot {
 func withMIG(n int) *gpu.Snapshot {
 	s := crowd(1, 0, 0)
 	s.GPUs[0].Partitions = newMIG(n)
+	return s
+}
+
+// withInstances returns a node with a GPU with the profiles of n MIG instances.
+func withInstances(n int) *gpu.Snapshot {
+	s := crowd(1, 0, 0)
+	for i := range n {
+		s.GPUs[0].Reading.InstanceProfiles = append(s.GPUs[0].Reading.InstanceProfiles, gpu.InstanceProfile{Instance: fmt.Sprint(i), Profile: profile()})
+	}
 	return s
 }
 

@@ -30,7 +30,10 @@ func (p *page) health(g *gpu.GPU, uuid *labelSet) {
 		p.info(gpuRecovery, p.with(uuid, "action", action))
 	}
 	p.healthValues(g.Reading.Health, uuid)
-	p.activities(g.Reading.Profile, uuid)
+	p.activities(firstActivity, g.Reading.Profile, uuid)
+	for _, i := range g.Reading.InstanceProfiles {
+		p.activities(firstInstanceActivity, i.Profile, p.with(uuid, "GPU_I_ID", i.Instance))
+	}
 	for _, e := range g.Reading.RASErrors {
 		p.counter(rasErrors, float64(e.Count), time.Time{}, p.with(uuid, "block", e.Block, "type", string(e.Type)))
 	}
@@ -59,13 +62,13 @@ func (p *page) healthValues(values []gpu.HealthValue, uuid *labelSet) {
 }
 
 // activities renders the integrals of activities. They restart with the exporter.
-func (p *page) activities(profile *gpu.Profile, uuid *labelSet) {
+func (p *page) activities(first metricID, profile *gpu.Profile, uuid *labelSet) {
 	if profile == nil || !p.opts.Profiling {
 		return
 	}
 	for i, seconds := range profile.Seconds {
 		if seconds != nil {
-			p.counter(firstActivity+metricID(i), *seconds, time.Time{}, uuid)
+			p.counter(first+metricID(i), *seconds, time.Time{}, uuid)
 		}
 	}
 }

@@ -49,6 +49,7 @@ var perLabels = []struct {
 	{[]string{"block"}, "GPU and block"},
 	{[]string{"problem"}, "GPU and fabric problem"},
 	{[]string{"mig_uuid"}, "MIG device"},
+	{[]string{"GPU_I_ID"}, "MIG instance"},
 	{[]string{"UUID"}, "GPU"},
 	{[]string{"stage"}, "stage"},
 }

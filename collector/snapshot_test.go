@@ -65,6 +65,7 @@ func fullNode() *gpu.Snapshot {
 
 	divided := newGPU(2)
 	divided.Partitions, divided.ReportsEvents = newMIG(2), false
+	divided.Reading.InstanceProfiles = []gpu.InstanceProfile{{Instance: "1", Profile: profile()}, {Instance: "2", Profile: profile()}}
 	divided.Reading.RASErrors = []gpu.RASErrors{
 		{Block: "gfx", Type: gpu.RASUncorrectable}, {Block: "umc", Type: gpu.RASCorrectable, Count: 12}, {Block: "umc", Type: gpu.RASDeferred, Count: 1},
 	}

@@ -36,6 +36,7 @@ var unshown = map[string]string{
 	"GPUs.Reading.Throttled":                 "for the ledger",
 	"GPUs.Reading.Health":                    "on the page by the number of its metric, see the test of the collector",
 	"GPUs.Reading.NVLinkRate":                "on /gpu/metrics for NVIDIA's GPUs, see the test of the collector",
+	"GPUs.Reading.InstanceProfiles":          "on the page with --collector.profiling, see the test of the collector",
 	"GPUs.Reading.Profile":                   "on the page with --collector.profiling, see the test of the collector",
 	"GPUs.Events.First":                      "on /health.json, for XID errors with a rule",
 	"GPUs.Events.Driver":                     "for the counts by code",

@@ -56,6 +56,39 @@ func TestProfiledOwners(t *testing.T) {
 	}
 }
 
+// TestProfiledInstances compares the activity of pods on MIG instances with the simulated loads: 70 % on an instance until 20 s, then 85 %
+// on another one with the same id, and none on a third one. In the fake driver the tensor cores of an instance are active for a quarter
+// of the time of its multiprocessors, the memory for half of it.
+func TestProfiledInstances(t *testing.T) {
+	sc, err := simnode.Lookup("mig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := benchOf(t, sc, false, "--collector.profiling")
+	b.run(45)
+	loads := map[string]float64{"small-0": 0.70, "smaller-0": 0.85, "reserved-0": 0}
+	for _, a := range b.gpus()[0].Book.Accounts {
+		load, isConstant := loads[a.Name]
+		if !isConstant {
+			continue
+		}
+		delete(loads, a.Name)
+		seconds := a.Profiled.Time.Seconds()
+		if seconds < 10 || a.Profiled.Time > a.Allocated {
+			t.Errorf("%s: profiled for %v of the %v that it held an instance", a.Name, a.Profiled.Time, a.Allocated)
+		}
+		if math.Abs(a.Profiled.Tensor.Seconds()-load*seconds/4) > 1e-6 || math.Abs(a.Profiled.DRAM.Seconds()-load*seconds/2) > 1e-6 {
+			t.Errorf("%s: %+v, want a quarter and a half of %v", a.Name, a.Profiled, load)
+		}
+	}
+	if len(loads) > 0 {
+		t.Errorf("no account of %v", loads)
+	}
+	if page := b.page(); !strings.Contains(page, "\ngpuledger_mig_tensor_active_seconds_total{GPU_I_ID=\"2\"") {
+		t.Error("no series of an instance")
+	}
+}
+
 // TestProfiledAbsent checks that owners have no series without profiling, on GPUs that several pods use, and on GPUs before
 // Hopper, and that a pod on a whole GPU has them.
 func TestProfiledAbsent(t *testing.T) {

@@ -36,6 +36,12 @@ type Profile struct {
 	Last [NumProfileMetrics]*float64
 }
 
+// InstanceProfile is the profile of a MIG instance. Its integrals start with the instance.
+type InstanceProfile struct {
+	Instance string // GPU instance id
+	*Profile
+}
+
 // ActivityInfo describes an activity. Its metric is gpuledger_gpu_<Name>_seconds_total.
 type ActivityInfo struct{ Name, Help string }
 

@@ -78,16 +78,23 @@ func instances(r gpu.Reading) map[string]time.Duration {
 	return busy
 }
 
-// profiles returns the newest profile of a GPU if it includes the tensor cores and the memory.
-func profiles(r gpu.Reading) []ledger.Profile {
-	if r.Profile == nil || r.Profile.Last[gpu.TensorActive] == nil || r.Profile.Last[gpu.DRAMActive] == nil {
-		return nil
+// profiles returns the newest profiles of a GPU and its MIG instances that include the tensor cores and the memory.
+func profiles(r gpu.Reading) (all []ledger.Profile) {
+	add := func(instance string, p *gpu.Profile) {
+		if p == nil || p.Last[gpu.TensorActive] == nil || p.Last[gpu.DRAMActive] == nil {
+			return
+		}
+		length := float64(p.Span.Len())
+		all = append(all, ledger.Profile{
+			GPUInstance: instance, Span: p.Span,
+			Tensor: time.Duration(*p.Last[gpu.TensorActive] * length), DRAM: time.Duration(*p.Last[gpu.DRAMActive] * length),
+		})
 	}
-	length := float64(r.Profile.Span.Len())
-	return []ledger.Profile{{
-		Span:   r.Profile.Span,
-		Tensor: time.Duration(*r.Profile.Last[gpu.TensorActive] * length), DRAM: time.Duration(*r.Profile.Last[gpu.DRAMActive] * length),
-	}}
+	add("", r.Profile)
+	for _, i := range r.InstanceProfiles {
+		add(i.Instance, i.Profile)
+	}
+	return all
 }
 
 // maxPower returns the maximum power of the hardware that a GPU's counter covers. If the counter

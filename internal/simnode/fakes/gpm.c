@@ -116,12 +116,16 @@ static void whole_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *s, i
     m->value = isnan(value) ? 0 : blank ? NAN : value;
 }
 
-/* If no time has elapsed, the metric is NaN. */
+/* The metrics of an instance: its memory is active for half of the time of its multiprocessors, its tensor cores for a
+ * quarter. If no time has elapsed, they are NaN. */
 static void gpm_metric(nvmlGpmMetric_t *m, const struct nvmlGpmSample_st *a, const struct nvmlGpmSample_st *b, int blank)
 {
-    m->nvmlReturn = m->metricId == NVML_GPM_METRIC_SM_UTIL && b->kind != NOTHING ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
+    int part = m->metricId == NVML_GPM_METRIC_SM_UTIL ? 1 : m->metricId == NVML_GPM_METRIC_DRAM_BW_UTIL ? 2 : m->metricId == NVML_GPM_METRIC_ANY_TENSOR_UTIL ? 4 : 0;
+    m->nvmlReturn = part && b->kind != NOTHING ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
     double elapsed = (double)(b->time - a->time), busy = (double)(b->busy - a->busy);
     m->value = b->kind == PERCENTAGE ? b->given : elapsed > 0 ? 100 * busy / elapsed : NAN;
+    if (part)
+        m->value /= part;
     if (blank)
         m->value = NAN;
     if (m->nvmlReturn != NVML_SUCCESS)

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -25,14 +27,20 @@ type gpm struct {
 	// because ids are reused.
 	pairs map[string]*pair
 	moved bool // the last look took samples
+	// profiling enables the profiles of instances.
+	profiling bool
 	// whole is the pair of the GPU itself, nil if it is not profiled.
 	whole *pair
 }
 
 // A pair contains the two newest samples of an instance's counters, newest first.
 type pair struct {
-	samples [2]gonvml.GpmSample
-	taken   [2]time.Duration // boot clock; 0 if not taken
+	instance string // empty for a whole GPU
+	samples  [2]gonvml.GpmSample
+	taken    [2]time.Duration // boot clock; 0 if not taken
+	// profile integrates the activities of an instance. before contains its sums at the sample before the last one.
+	profile profiler
+	before  [gpu.NumActivities]float64
 }
 
 func (p *pair) swap() {
@@ -59,6 +67,9 @@ func (g *gpuReader) readInstances(q *inquiry, r *gpu.Reading) {
 		return
 	}
 	pairs.moved = true
+	for _, p := range pairs.pairs {
+		p.before = p.profile.sums
+	}
 	for _, i := range instances {
 		if err := g.sample(q, i); err != nil {
 			pairs.forget()
@@ -73,6 +84,9 @@ func (g *gpuReader) readInstances(q *inquiry, r *gpu.Reading) {
 			return
 		}
 		r.Instances = append(r.Instances, s)
+	}
+	if pairs.profiling {
+		pairs.profileInstances(&inquiry{lib: q.lib, lost: q.lost}, r) // its errors do not affect the activity
 	}
 }
 
@@ -126,6 +140,7 @@ func (g *gpm) pair(q *inquiry, i gpu.Partition) (*pair, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.instance = i.ID
 	if g.pairs == nil {
 		g.pairs = make(map[string]*pair)
 	}
@@ -168,6 +183,19 @@ func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
 }
 
+// profileInstances adds the profile of each instance of a reading. An instance without one is missing.
+func (g *gpm) profileInstances(q *inquiry, r *gpu.Reading) {
+	for _, p := range g.pairs {
+		metrics, err := query(q, "nvmlGpmMetricsGet", func() ([]gonvml.GpmMetric, ret) { return p.metrics(q.lib) })
+		if err != nil {
+			continue
+		}
+		p.profile.integrate(metrics, gpu.Span{From: p.taken[1], To: p.taken[0]})
+		r.InstanceProfiles = append(r.InstanceProfiles, gpu.InstanceProfile{Instance: p.instance, Profile: p.profile.latest})
+	}
+	slices.SortFunc(r.InstanceProfiles, func(a, b gpu.InstanceProfile) int { return strings.Compare(a.Instance, b.Instance) })
+}
+
 // rounding is the tolerance, in percent, by which a quotient of counters may exceed 100.
 const rounding = 1
 
@@ -198,6 +226,7 @@ func (g *gpm) undo() {
 	for _, p := range g.pairs {
 		p.swap()
 		p.taken[1] = 0
+		p.profile.sums = p.before
 	}
 }
 

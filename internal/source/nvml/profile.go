@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A profiler measures the profile of a GPU that is not in MIG mode by GPM, in the GPU's lane. Its buffers belong to
-// the session and its sums to the reader.
+// A profiler measures the profile of a GPU that is not in MIG mode, or of a MIG instance, by GPM, in the GPU's lane. Its buffers
+// belong to the session. The sums of a GPU belong to the reader, the sums of an instance to its pair.
 type profiler struct {
 	// again is the time on the boot clock before which the driver is not called, after it refused.
 	again time.Duration
@@ -93,15 +93,15 @@ func (g *gpuReader) sampleWhole(q *inquiry) error {
 	if p.taken[1] == 0 || span > maxProfiled {
 		return nil
 	}
-	metrics, err := query(q, "nvmlGpmMetricsGet", func() ([]gonvml.GpmMetric, ret) { return p.profile(g.lib) })
+	metrics, err := query(q, "nvmlGpmMetricsGet", func() ([]gonvml.GpmMetric, ret) { return p.metrics(g.lib) })
 	if err == nil {
 		g.profile.integrate(metrics, gpu.Span{From: p.taken[1], To: p.taken[0]})
 	}
 	return err
 }
 
-// profile requests all metrics in one call.
-func (p *pair) profile(lib *library) ([]gonvml.GpmMetric, ret) {
+// metrics requests all metrics in one call.
+func (p *pair) metrics(lib *library) ([]gonvml.GpmMetric, ret) {
 	get := gonvml.GpmMetricsGetType{NumMetrics: uint32(gpu.NumProfileMetrics), Sample1: p.samples[1], Sample2: p.samples[0]}
 	for i, m := range profileMetrics {
 		get.Metrics[i] = gonvml.GpmMetric{MetricId: uint32(m.id), NvmlReturn: uint32(gonvml.ERROR_NOT_SUPPORTED), Value: math.NaN()}

@@ -171,3 +171,39 @@ func TestProfileNotOffered(t *testing.T) {
 		})
 	}
 }
+
+// TestProfileOfInstances reads the profiles of two MIG instances that are busy for half and for all of the time; in the fake driver
+// the tensor cores are active for a quarter of it, the memory for half. A dropped reading is read again with the next one, and counted
+// once. If only the profile fails, the activity of the instances is known.
+func TestProfileOfInstances(t *testing.T) {
+	clock, n := gputest.NewClock(), working()
+	d := newDriver(t, n)
+	d.profiling = true
+	s := d.open(clock.Now)
+	began := clock.Now().Boot
+	gputest.Read(t, s)
+	check := func(r gpu.Reading, sm float64, k int) {
+		t.Helper()
+		p := r.InstanceProfiles[k]
+		seconds := (clock.Now().Boot - began).Seconds()
+		got := []float64{*p.Seconds[gpu.SMActive], *p.Seconds[gpu.TensorActive], *p.Seconds[gpu.DRAMActive], *p.Last[gpu.TensorActive]}
+		want := []float64{sm * seconds, sm * seconds / 4, sm * seconds / 2, sm / 4}
+		if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-9, 0)); diff != "" || p.Instance != []string{"2", "9"}[k] || p.Span.To != clock.Now().Boot || p.Seconds[gpu.FP64Active] != nil {
+			t.Errorf("instance %s in %v (-want +got):\n%s", p.Instance, p.Span, diff)
+		}
+	}
+	for range 3 {
+		clock.Advance(time.Second)
+		r := gputest.Read(t, s).Readings[0]
+		check(r, 0.5, 0)
+		check(r, 1, 1)
+	}
+	readLate(t, d, s, clock, "nvmlDeviceGetMemoryInfo") // before or after the samples
+	clock.Advance(3 * time.Second)
+	d.healed()
+	report := gputest.Eventually(t, s, "it answers again", func(r gpu.Report, err error) bool {
+		return len(r.Readings) == 2 && len(r.Readings[0].InstanceProfiles) == 2
+	})
+	check(report.Readings[0], 0.5, 0)
+	check(report.Readings[0], 1, 1)
+}

@@ -189,7 +189,7 @@ func (d *session) find(index int, bus string) (*gpuReader, error) {
 	if other, taken := d.indices.LoadOrStore(uuid, index); taken {
 		return nil, fmt.Errorf("nvmlDeviceGetUUID: GPU %d has the same UUID %s as GPU %d", index, uuid, other)
 	}
-	known, _ := d.gpms.LoadOrStore(uuid, new(gpm))
+	known, _ := d.gpms.LoadOrStore(uuid, &gpm{profiling: d.cfg.Profiling})
 	g := &gpuReader{lib: d.lib, handle: handle, now: d.cfg.Now, procFS: d.cfg.ProcFS, memory: d.memories.recall(uuid), gpm: known.(*gpm), incomplete: true}
 	g.device.UUID, g.device.Index, g.device.Vendor = uuid, index, "NVIDIA"
 	return g, nil
