@@ -61,7 +61,7 @@ var (
 		"ask.md":           1665,
 		"dba.md":           710,
 		"dcgm.md":          1665,
-		"dispute.md":       1070,
+		"dispute.md":       1130,
 		"hardware.md":      620,
 		"health.md":        1370,
 		"install.md":       2400,

@@ -22,7 +22,7 @@ func TestPublish(t *testing.T) {
 		_, stop := w.start([]string{"--chain.key=" + key, "--chain.publish=file://" + published}, sink)
 		w.until(7, 30)
 		stop()
-		all, err := chain.Published(w.Context(), "file://"+published, "one")
+		all, err := chain.Published(w.Context(), "file://"+published, "", "one")
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestPublishPlaces(t *testing.T) {
 		sink, _ := w.folder("one")
 		_, stop := w.start([]string{"--chain.key=" + key, "--chain.publish=file://" + failing, "--chain.publish=file://" + working}, sink)
 		newest := func(path string) map[string]int64 {
-			all, err := chain.Published(w.Context(), "file://"+path, "")
+			all, err := chain.Published(w.Context(), "file://"+path, "", "")
 			if err != nil {
 				w.Fatal(err)
 			}

@@ -34,7 +34,7 @@ func (f *filer) publishOne(ctx context.Context, c chained, cluster string, place
 		return places, err
 	}
 	for _, to := range places {
-		if failed := chain.Publish(ctx, to, chain.CheckpointOf(f.Name, head)); failed != nil {
+		if failed := chain.Publish(ctx, to, f.config.Chain.HTTPConfig, chain.CheckpointOf(f.Name, head)); failed != nil {
 			left, err = append(left, to), errors.Join(err, failed)
 		}
 	}

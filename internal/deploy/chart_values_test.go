@@ -55,6 +55,9 @@ func baseOf(section, mode string) []string {
 		return []string{"--set-json=platform=" + `"gpu-operator"`, "--set-json=exporter.mode=" + strconv.Quote(mode)}
 	case "service":
 		args = append(args, "--set-json=service.enable=true") // --set has precedence over --set-json
+	case "archive":
+		args = append(args, "--set-json=archive.web="+`{"enabled": true, "insecure": true, "service": {"enabled": true}}`, "--set-json=archive.chain.keySecret="+`"gpuledger-chain"`,
+			"--set=dashboards.enabled=false,prometheusRule.enabled=false,networkPolicy.enabled=true")
 	case "clusterPodMonitoring":
 		args = append(args, "--set-json="+section+`={"enabled": true, "trustAllNamespaces": true}`)
 	case "serviceMonitor":
@@ -94,6 +97,7 @@ const another64 = `"sha256:00000000000000000000000000000000000000000000000000000
 // special contains new values for settings that accept only certain values.
 var special = map[string]string{
 	"affinity":                          `{"podAntiAffinity": {}}`,
+	"archive.web.from":                  `[{"podSelector": {"matchLabels": {"app": "another"}}}]`,
 	"archive.affinity":                  `{"podAntiAffinity": {}}`,
 	"archive.extraEnv":                  `[{"name": "ANOTHER"}]`,
 	"archive.image.digest":              another64,

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -80,6 +81,13 @@ var settingTypes = map[string]any{
 	"disabled":                    map[string]bool{},
 	"existingConfigMap":           name(""),
 	"existingSecret":              name(""),
+	"archive.chain.configMap":     name(""),
+	"archive.chain.publish":       []string{},
+	"archive.web.from":            []networkingv1.NetworkPolicyPeer{},
+	"keySecret":                   name(""),
+	"readersConfigMap":            name(""),
+	"readersSecret":               name(""),
+	"archive.web.service.port":    &schema{Type: "integer", Minimum: new(1), Maximum: new(65535)},
 	"extraArgs":                   []string{},
 	"extraEnv":                    []corev1.EnvVar{},
 	"extraHostVolumes":            []hostVolume{},

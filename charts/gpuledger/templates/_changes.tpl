@@ -7,7 +7,7 @@
 {{- range .object.subjects }}{{ if eq .namespace "gpuledger" }}{{ $_ := set . "namespace" $namespace }}{{ end }}{{ end }}
 {{- $change := printf "gpuledger.change.%s" .object.kind }}
 {{- if hasSuffix "AdmissionPolicy" $change }}{{ $change = "gpuledger.change.Policy" }}{{ end }}
-{{- $kinds := list "ConfigMap" "DaemonSet" "Deployment" "MutatingAdmissionPolicyBinding" "MutatingWebhookConfiguration" "NetworkPolicy" "PodMonitor" "Policy" "PrometheusRule" "ServiceAccount" }}
+{{- $kinds := list "ConfigMap" "DaemonSet" "Deployment" "MutatingAdmissionPolicyBinding" "MutatingWebhookConfiguration" "NetworkPolicy" "PodMonitor" "Policy" "PrometheusRule" "Role" "RoleBinding" "ServiceAccount" }}
 {{- if has (trimPrefix "gpuledger.change." $change) $kinds }}{{ include $change . }}{{ end }}
 {{- end }}
 
@@ -178,8 +178,78 @@
 {{- $_ := set .container "volumeMounts" (prepend .container.volumeMounts (dict "name" "dead-letters" "mountPath" "/var/lib/gpuledger")) }}
 {{- include "gpuledger.eventsSecret" (dict "root" .root "pod" .pod "container" .container "key" "tokens") }}
 {{- end }}
+{{- $args = concat $args (include "gpuledger.chainArgs" (dict "root" .root "pod" .pod "container" .container) | fromYamlArray) }}
+{{- if $v.web.enabled }}
+{{- $args = concat $args (include "gpuledger.pagesArgs" (dict "root" .root "pod" .pod "container" .container) | fromYamlArray) }}
+{{- end }}
 {{- $_ := set .container "env" (concat .container.env $v.extraEnv) }}
 {{- $_ := set .container "args" (concat $args $v.extraArgs) }}
+{{- end }}
+
+{{/* Mounts a Secret or a ConfigMap in the archive. Arguments: pod, container, name, folder, and volume with its source. */}}
+{{- define "gpuledger.mount" -}}
+{{- $_ := set .pod "volumes" (prepend .pod.volumes (merge (dict "name" .name) .volume)) }}
+{{- $mount := dict "name" .name "mountPath" .folder "readOnly" true }}
+{{- $_ := set .container "volumeMounts" (prepend .container.volumeMounts $mount) }}
+{{- end }}
+
+{{/* The archive's flags for the chain, as a list in YAML. Arguments: root, pod, container. */}}
+{{- define "gpuledger.chainArgs" -}}
+{{- $chain := .root.Values.archive.chain }}
+{{- with $chain.keySecret }}
+{{- $volume := dict "secret" (dict "secretName" . "items" (list (dict "key" "chain.pem" "path" "chain.pem")) "defaultMode" 288) }}
+{{- include "gpuledger.mount" (dict "pod" $.pod "container" $.container "name" "chain" "folder" "/etc/gpuledger/chain" "volume" $volume) }}
+- --chain.key=/etc/gpuledger/chain/chain.pem
+{{- else }}[]
+{{- end }}
+{{- with $chain.configMap }}
+- --chain.publish=configmap:{{ include "gpuledger.namespace" $.root }}/{{ . }}
+{{- end }}
+{{- range $chain.publish }}
+- {{ printf "--chain.publish=%s" . | quote }}
+{{- end }}
+{{- if or $chain.configMap (contains "configmap:" (join " " $chain.publish)) }}{{ $_ := set .pod "automountServiceAccountToken" true }}{{ end }}
+{{- end }}
+
+{{/* The archive's flags for the pages, as a list in YAML. Arguments: root, pod, container. */}}
+{{- define "gpuledger.pagesArgs" -}}
+{{- $web := .root.Values.archive.web }}
+- --web.pages
+{{- with $web.existingSecret }}
+{{- include "gpuledger.mount" (dict "pod" $.pod "container" $.container "name" "web" "folder" "/etc/gpuledger/web" "volume" (dict "secret" (dict "secretName" . "defaultMode" 288))) }}
+{{- $_ := set $.container "readinessProbe" (dict "tcpSocket" (dict "port" "metrics")) }}
+- --web.config.file=/etc/gpuledger/web/web-config.yml
+{{- end }}
+{{- if or $web.readersSecret $web.readersConfigMap }}
+{{- $volume := dict "configMap" (dict "name" $web.readersConfigMap) }}
+{{- with $web.readersSecret }}{{ $volume = dict "secret" (dict "secretName" . "defaultMode" 288) }}{{ end }}
+{{- include "gpuledger.mount" (dict "pod" .pod "container" .container "name" "readers" "folder" "/etc/gpuledger/readers" "volume" $volume) }}
+- --web.pages.readers=/etc/gpuledger/readers/readers.yaml
+{{- end }}
+{{- with $web.existingConfigMap }}
+{{- include "gpuledger.mount" (dict "pod" $.pod "container" $.container "name" "pages" "folder" "/etc/gpuledger/pages" "volume" (dict "configMap" (dict "name" .))) }}
+- --web.pages.config=/etc/gpuledger/pages/config.yaml
+{{- end }}
+{{- if $web.insecure }}
+- --web.pages.insecure
+{{- end }}
+{{- if $web.logReads }}
+- --web.pages.log-reads
+{{- end }}
+{{- end }}
+
+{{/* The right to update the ConfigMap with the checkpoints. */}}
+{{- define "gpuledger.change.Role" -}}
+{{- if eq .object.metadata.name "gpuledger-checkpoints" }}
+{{- $_ := set (first .object.rules) "resourceNames" (list .root.Values.archive.chain.configMap) }}
+{{- end }}
+{{- end }}
+
+{{- define "gpuledger.change.RoleBinding" -}}
+{{- if eq .object.metadata.name "gpuledger-checkpoints" }}
+{{- $account := .root.Values.archive.serviceAccount }}
+{{- $_ := set (first .object.subjects) "name" (default ($account.create | ternary "gpuledger-archive" "default") $account.name) }}
+{{- end }}
 {{- end }}
 
 {{/* The environment of the archive. */}}
@@ -194,6 +264,8 @@
 {{- $metadata := .object.metadata }}
 {{- if eq $metadata.name "gpuledger-archive" }}
 {{- $_ := set .object "data" (include "gpuledger.archiveConfig" .root | fromYaml) }}
+{{- else if eq $metadata.name "gpuledger-checkpoints" }}
+{{- $_ := set $metadata "name" $v.archive.chain.configMap }}
 {{- else if eq $metadata.name "gpuledger-sidecar" }}
 {{- $data := dict "image" (include "gpuledger.image" (dict "root" .root "image" $v.image)) }}
 {{- with $v.sidecar.nodes }}{{ $_ := set $data "nodes" . }}{{ end }}
@@ -219,6 +291,7 @@ without a port use the usual port of their scheme, which the network policy allo
 {{- define "gpuledger.archivePorts" -}}
 {{- $v := .Values.archive }}
 {{- $urls := list $v.store.url $v.postgresUrl $v.mysqlUrl $v.s3.url $v.s3.endpoint (printf "https://%s" $v.s3.endpoint) }}
+{{- range $v.chain.publish }}{{ $urls = append $urls . }}{{ end }}
 {{- range $v.extraArgs }}{{ $urls = append $urls (regexReplaceAll "^--?[^=]*=" . "") }}{{ end }}
 {{- range $v.extraEnv }}{{ $urls = append $urls (default "" .value) }}{{ end }}
 {{- $ports := list }}
@@ -255,6 +328,9 @@ without a port use the usual port of their scheme, which the network policy allo
 {{- range $rule.ports }}{{ $open = append $open (int .port) }}{{ end }}
 {{- range include "gpuledger.archivePorts" .root | fromYamlArray }}
 {{- if not (has (int .) $open) }}{{ $_ := set $rule "ports" (append $rule.ports (dict "port" (int .))) }}{{ end }}
+{{- end }}
+{{- with $v.archive.web.from }}
+{{- $_ := set $.object.spec "ingress" (append $.object.spec.ingress (dict "from" . "ports" (list (dict "port" 9841)))) }}
 {{- end }}
 {{- else if eq .object.metadata.name "gpuledger-dcgm" }}
 {{- $rule := first .object.spec.egress }}

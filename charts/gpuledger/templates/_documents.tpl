@@ -28,6 +28,29 @@
 {{- end }}
 {{- end }}
 
+{{/* Rejects values of the archive that have no effect, and pages that everyone could read. */}}
+{{- define "gpuledger.checkArchive" -}}
+{{- $v := .Values.archive }}
+{{- if not $v.chain.keySecret }}{{ range $name, $set := omit $v.chain "keySecret" }}{{ if $set }}
+{{- fail (printf "archive.chain.%s has no effect without archive.chain.keySecret: set it to the Secret with the key" $name) }}
+{{- end }}{{ end }}{{ end }}
+{{- if and $v.web.enabled (not (or $v.web.insecure $v.web.existingSecret $v.web.readersSecret $v.web.readersConfigMap)) }}
+{{- fail "archive.web.enabled would let everyone in the cluster read the books: set archive.web.existingSecret, readersSecret or readersConfigMap, or confirm it with archive.web.insecure=true" }}
+{{- end }}
+{{- if and $v.web.readersSecret $v.web.readersConfigMap }}
+{{- fail "archive.web.readersConfigMap has no effect with archive.web.readersSecret: set one of them" }}
+{{- end }}
+{{- if not $v.web.enabled }}
+{{- range $name, $set := omit $v.web "enabled" "service" }}{{ if $set }}
+{{- fail (printf "archive.web.%s has no effect with archive.web.enabled=false" $name) }}
+{{- end }}{{ end }}
+{{- if $v.web.service.enabled }}{{ fail "archive.web.service.enabled has no effect with archive.web.enabled=false" }}{{ end }}
+{{- end }}
+{{- if and $v.web.from (not .Values.networkPolicy.enabled) }}
+{{- fail "archive.web.from has no effect without networkPolicy.enabled" }}
+{{- end }}
+{{- end }}
+
 {{/* Rejects values that cannot be set, or cannot be combined. */}}
 {{- define "gpuledger.checkValues" -}}
 {{- $v := .Values }}
@@ -40,6 +63,7 @@
 {{- if and $v.clusterPodMonitoring.enabled (not $v.clusterPodMonitoring.trustAllNamespaces) }}
 {{- fail "clusterPodMonitoring.enabled selects pods by labels in all namespaces, so every user who can create pods may report energy for any pod. A PodMonitoring would overwrite the label namespace of the series. Confirm it with clusterPodMonitoring.trustAllNamespaces=true, or scrape with a Prometheus of your own." }}
 {{- end }}
+{{- include "gpuledger.checkArchive" . }}
 {{- if and (not $v.archive.serviceAccount.create) $v.archive.serviceAccount.annotations }}
 {{- fail "archive.serviceAccount.annotations has no effect with archive.serviceAccount.create=false: annotate the account yourself" }}
 {{- end }}
@@ -96,6 +120,7 @@ contains the next command.
 {{- if and .Values.reconciler.enabled .Values.reconciler.nodeCondition.enabled }}{{ $files = append $files "components/node-condition.yaml" }}{{ end }}
 {{- if .Values.archive.enabled }}{{ $files = append $files "components/archive.yaml" }}{{ end }}
 {{- if and .Values.archive.enabled .Values.archive.events.enabled }}{{ $files = append $files "components/events.yaml" }}{{ end }}
+{{- if and .Values.archive.enabled .Values.archive.chain.configMap }}{{ $files = append $files "components/checkpoints.yaml" }}{{ end }}
 {{- if or .Values.podMonitor.enabled .Values.serviceMonitor.enabled }}{{ $files = append $files "components/podmonitor.yaml" }}{{ end }}
 {{- if .Values.clusterPodMonitoring.enabled }}{{ $files = append $files "components/clusterpodmonitoring.yaml" }}{{ end }}
 {{- if .Values.networkPolicy.enabled }}

@@ -16,6 +16,7 @@ func chained(fs *flag.FlagSet, o *options) {
 	fs.BoolVar(&o.Chain, "chain", false, "compare all rows, or the rows of --month or --from and --to, with the chain of filed hours")
 	fs.StringVar(&o.PublicKey, "public-key", "", "`file` with the public keys in PEM that sign the chain, oldest first")
 	fs.StringVar(&o.Witness, "witness", "", "`URL` of published checkpoints, as in --chain.publish; for --chain")
+	fs.StringVar(&o.ChainHTTP, "chain.http.config.file", "", "`file` with TLS, authentication and headers for https://… in --witness, in the format of promtool's --http.config.file")
 	fs.StringVar(&o.ChainSink, "chain.sink", "", "`name` of the sink among the checkpoints of --witness, such as postgres, if there are several")
 }
 
@@ -86,7 +87,7 @@ func (q *question) check(ctx context.Context, a *print.Answer) (c chain.Check, e
 	if q.Witness == "" {
 		return c, nil
 	}
-	if c.Published, err = chain.Published(ctx, q.Witness, q.ChainSink); err != nil {
+	if c.Published, err = chain.Published(ctx, q.Witness, q.ChainHTTP, q.ChainSink); err != nil {
 		return c, fmt.Errorf("--witness: %w", err)
 	}
 	return c, nil

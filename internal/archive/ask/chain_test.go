@@ -25,7 +25,7 @@ func chainedBooks(t *testing.T) (folder, keys string) {
 		check(t, sink.Replace(t.Context(), sinktest.Hour(october.Add(time.Duration(n)*time.Hour), int64(n+1)*kWh)))
 		head, err := sink.Head(t.Context(), sinktest.Cluster)
 		check(t, err)
-		check(t, chain.Publish(t.Context(), "file://"+filepath.Join(keys, "published.jsonl"), chain.CheckpointOf("folder", head)))
+		check(t, chain.Publish(t.Context(), "file://"+filepath.Join(keys, "published.jsonl"), "", chain.CheckpointOf("folder", head)))
 	}
 	check(t, sink.Close())
 	return folder, keys

@@ -44,6 +44,7 @@ type options struct {
 	Chain              bool
 	PublicKey          string
 	Witness, ChainSink string
+	ChainHTTP          string // file with settings of requests to Witness
 	Sign               string // file with a private key
 	Truth              []string
 	Scrape             time.Duration // interval

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 
+	"github.com/prometheus/common/config"
+
 	"github.com/gpuledger/gpuledger/internal/cli"
 )
 
@@ -14,22 +16,33 @@ type Config struct {
 	Key string
 	// Publish are the URLs to which checkpoints are published.
 	Publish []string
+	// HTTPConfig is the file with the settings of requests to Publish, empty for none.
+	HTTPConfig string
 }
 
 // Register adds the flags.
 func (c *Config) Register(fs *flag.FlagSet) {
 	fs.StringVar(&c.Key, "chain.key", "", "`file` with an Ed25519 private key in PEM, as openssl genpkey writes it, that signs the chain of filed hours")
-	fs.Func("chain.publish", "`URL` to publish signed checkpoints of the chain to, repeatable: file:///FILE appends a line, https://… posts JSON", func(text string) error {
-		_, err := parsePlace(text)
+	fs.Func("chain.publish", "`URL` to publish signed checkpoints of the chain to, repeatable: file:///FILE appends a line, https://… posts JSON, configmap:NAMESPACE/NAME updates a ConfigMap", func(text string) error {
+		_, err := parsePlace(text, "")
 		c.Publish = append(c.Publish, text)
 		return err
 	})
+	fs.StringVar(&c.HTTPConfig, "chain.http.config.file", "", "`file` with TLS, authentication and headers for https://… in --chain.publish, in the format of promtool's --http.config.file")
 }
 
 // Validate checks the flags.
 func (c *Config) Validate() error {
 	if c.Key == "" && len(c.Publish) > 0 {
 		return errors.New("--chain.publish requires --chain.key")
+	}
+	if c.HTTPConfig != "" {
+		if len(c.Publish) == 0 {
+			return errors.New("--chain.http.config.file requires --chain.publish")
+		}
+		if _, _, err := config.LoadHTTPConfigFile(c.HTTPConfig); err != nil {
+			return fmt.Errorf("--chain.http.config.file=%s: %w", c.HTTPConfig, err)
+		}
 	}
 	return cli.CheckSecret("chain.key", c.Key)
 }

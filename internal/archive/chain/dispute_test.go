@@ -79,7 +79,7 @@ func disputed(t *testing.T, dir string) {
 		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 		head, err := sink.Head(t.Context(), "east")
 		check(t, err)
-		check(t, chain.Publish(t.Context(), "file:"+filepath.Join(dir, "checkpoints.jsonl"), chain.CheckpointOf("folder", head)))
+		check(t, chain.Publish(t.Context(), "file:"+filepath.Join(dir, "checkpoints.jsonl"), "", chain.CheckpointOf("folder", head)))
 	}
 	check(t, sink.Close())
 }
