@@ -316,6 +316,10 @@ bench-archive: # file three days of 1,000 GPUs in each sink, and extrapolate; ta
 bench-tables: archive # time the documented SQL on 10 million charges in PostgreSQL; takes a quarter of an hour and 12 GB
 	@$(IN_BIN) $(E2E) -timeout=1h -v -run='^TestTables$$' ./test/e2e/archive -charges=10000 $(BENCHFLAGS)
 
+.PHONY: bench-web
+bench-web: # print the memory and time of each page over a month of 8,000 GPUs; takes an hour and 10 GB
+	@$(E2E) -timeout=3h -v -run='^TestPagesMemory$$' ./test/e2e/archive -pages.gpus=8000 $(BENCHFLAGS)
+
 .PHONY: bench-year
 bench-year: # file a year of 1,000 GPUs from a simulated store; takes an hour
 	@$(E2E) -timeout=4h -v -run='^TestYear$$' ./test/e2e/archive -year.gpus=1000 -year.hours=8760 $(BENCHFLAGS)

@@ -13,6 +13,7 @@ import (
 // reader reads the books of a question, and collects the refusals on the way.
 type reader struct {
 	books.Source
+	limit int // of sums of charges, 0 for none
 	known map[refusalKey]books.Refusal
 }
 
@@ -23,7 +24,7 @@ type refusalKey struct {
 }
 
 func newReader(source books.Source) *reader {
-	return &reader{source, make(map[refusalKey]books.Refusal)}
+	return &reader{Source: source, known: make(map[refusalKey]books.Refusal)}
 }
 
 func (r *reader) add(all []books.Refusal) {
@@ -44,6 +45,7 @@ func (r *reader) refusals() []books.Refusal {
 
 // Statement implements [books.Source].
 func (r *reader) Statement(ctx context.Context, of books.Query) (*books.Statement, error) {
+	of.Limit = r.limit
 	st, err := r.Source.Statement(ctx, of)
 	if err != nil {
 		return nil, err

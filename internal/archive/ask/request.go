@@ -34,6 +34,9 @@ type Library struct {
 	// Config is the file with values of flags, as in --config of a question. It may be empty.
 	Config string
 	Now    func() time.Time
+	// MaxSums is the maximum number of sums of charges that an answer may need, 0 for no limit. A request that needs more
+	// fails with [books.ErrTooMany].
+	MaxSums int
 }
 
 // Reply is the answer to a question: a table, or pages.
@@ -86,7 +89,9 @@ func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	return c.reply(ctx, &question{options: *o, source: newReader(r.Scope.limit(source)), now: l.Now().UTC(), progress: func(string) {}})
+	limited := newReader(r.Scope.limit(source))
+	limited.limit = l.MaxSums
+	return c.reply(ctx, &question{options: *o, source: limited, now: l.Now().UTC(), progress: func(string) {}})
 }
 
 // open opens the books for a question.

@@ -277,7 +277,7 @@ func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums)
 	return d.rows(ctx, s, columns, func(row []table.Cell) error {
 		c := scan(fields, row[1:])
 		to.add(&c)
-		return nil
+		return to.check()
 	})
 }
 

@@ -70,8 +70,8 @@ func (s *folderStatement) add(ctx context.Context, day filedDay) error {
 			return err
 		}
 	}
-	if !s.Checks {
-		return nil
+	if err := s.charges.check(); err != nil || !s.Checks {
+		return err
 	}
 	if err := s.unknown(ctx, day); err != nil {
 		return err

@@ -1,6 +1,8 @@
 package books
 
 import (
+	"encoding/binary"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -9,28 +11,35 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
+// ErrTooMany means that a statement has more sums than the limit of its query.
+var ErrTooMany = errors.New("too many sums of charges")
+
 // sums adds up charges by columns.
 type sums struct {
 	by     []string
 	texts  []table.Field[table.Charge] // of by
 	hourly bool
-	parts  []time.Time // of the selection
-	all    map[table.Charge]*hours
-	// key and of cache the entry of the last charge, because charges with the same key follow each
-	// other.
-	key table.Charge
-	of  *hours
+	parts  []time.Time       // of the selection
+	all    map[string]*hours // by the texts
+	limit  int               // 0 for none
+	count  int               // of all sums
+	// key contains the texts of the last charge and joined the same as bytes, of its entry, because charges with the
+	// same key follow each other.
+	key    table.Charge
+	joined []byte
+	of     *hours
 }
 
 // hours contains the sums of charges with equal texts: one sum for each hour, or a single sum.
 type hours struct {
-	all  map[int64]*table.Charge // by seconds
-	last int64                   // hour of sum
-	sum  *table.Charge           // the last one
+	first *table.Charge           // any of the sums, with the texts
+	all   map[int64]*table.Charge // by seconds; nil for a single sum
+	last  int64                   // hour of sum
+	sum   *table.Charge           // the last one
 }
 
 func newSums(of Query) *sums {
-	s := &sums{hourly: slices.Contains(of.By, hourColumn), parts: of.Parts, all: make(map[table.Charge]*hours)}
+	s := &sums{hourly: slices.Contains(of.By, hourColumn), parts: of.Parts, limit: of.Limit, all: make(map[string]*hours)}
 	s.by = slices.DeleteFunc(slices.Clone(of.By), func(name string) bool { return name == hourColumn })
 	s.texts = chargeFields(s.by)
 	return s
@@ -46,10 +55,7 @@ func (s *sums) add(c *table.Charge) {
 		}
 	}
 	if !same {
-		if s.of = s.all[s.key]; s.of == nil {
-			s.of = &hours{all: make(map[int64]*table.Charge)}
-			s.all[s.key] = s.of
-		}
+		s.find()
 	}
 	var hour time.Time
 	if s.hourly {
@@ -58,12 +64,48 @@ func (s *sums) add(c *table.Charge) {
 	h := s.of
 	if at := hour.Unix(); h.sum == nil || h.last != at {
 		if h.sum, h.last = h.all[at], at; h.sum == nil {
-			first := s.key
-			first.Hour = hour
-			h.sum, h.all[at] = &first, &first
+			s.begin(hour)
 		}
 	}
 	h.sum.Add(c)
+}
+
+// find sets the entry of the key.
+func (s *sums) find() {
+	s.joined = s.joined[:0]
+	for i := range s.texts {
+		text := *s.texts[i].Text(&s.key)
+		s.joined = append(binary.AppendUvarint(s.joined, uint64(len(text))), text...)
+	}
+	if s.of = s.all[string(s.joined)]; s.of == nil {
+		s.of = new(hours)
+		s.all[string(s.joined)] = s.of
+	}
+}
+
+// begin begins a sum of the entry.
+func (s *sums) begin(hour time.Time) {
+	h, sum := s.of, s.key
+	sum.Hour = hour
+	h.sum = &sum
+	if h.first == nil {
+		h.first = h.sum
+	}
+	if s.hourly {
+		if h.all == nil {
+			h.all = make(map[int64]*table.Charge)
+		}
+		h.all[h.last] = h.sum
+	}
+	s.count++
+}
+
+// check returns ErrTooMany if there are more sums than the limit.
+func (s *sums) check() error {
+	if s.limit > 0 && s.count > s.limit {
+		return ErrTooMany
+	}
+	return nil
 }
 
 // part returns the start of the part that contains an hour, or the hour if the query has no parts.
@@ -77,19 +119,22 @@ func (s *sums) part(hour time.Time) time.Time {
 
 // sorted returns the sums in the order of their columns, then of their hours.
 func (s *sums) sorted() []table.Charge {
-	groups := slices.SortedFunc(maps.Keys(s.all), func(a, b table.Charge) int {
+	groups := slices.SortedFunc(maps.Values(s.all), func(a, b *hours) int {
 		for i := range s.texts {
-			if c := strings.Compare(*s.texts[i].Text(&a), *s.texts[i].Text(&b)); c != 0 {
+			if c := strings.Compare(*s.texts[i].Text(a.first), *s.texts[i].Text(b.first)); c != 0 {
 				return c
 			}
 		}
 		return 0
 	})
-	all := make([]table.Charge, 0, len(groups))
-	for _, key := range groups {
-		hours := s.all[key].all
-		for _, at := range slices.Sorted(maps.Keys(hours)) {
-			all = append(all, *hours[at])
+	all := make([]table.Charge, 0, s.count)
+	for _, h := range groups {
+		if !s.hourly {
+			all = append(all, *h.first)
+			continue
+		}
+		for _, at := range slices.Sorted(maps.Keys(h.all)) {
+			all = append(all, *h.all[at])
 		}
 	}
 	return all

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/books"
 )
 
 // The limits of questions.
@@ -20,7 +21,7 @@ const (
 	maxQuestions = 4                // at once
 	maxRows      = 100_000          // of an answer
 	keptTime     = time.Minute      // for which an answer is kept
-	keptRows     = 200_000          // of all kept answers
+	keptRows     = 50_000           // of all kept answers
 )
 
 var (
@@ -47,7 +48,9 @@ type kept struct {
 }
 
 func newAnswers(library *ask.Library, turns *semaphore.Weighted) *answers {
-	return &answers{ask: library.Answer, now: library.Now, turns: turns, kept: make(map[string]kept)}
+	limited := *library
+	limited.MaxSums = maxRows
+	return &answers{ask: limited.Answer, now: library.Now, turns: turns, kept: make(map[string]kept)}
 }
 
 // answer answers a question. Callers must not change the reply.
@@ -74,6 +77,8 @@ func (a *answers) answer(ctx context.Context, r ask.Request) (*ask.Reply, error)
 		return nil, ctx.Err()
 	case err != nil && errors.Is(limited.Err(), context.DeadlineExceeded):
 		return nil, errTooSlow
+	case errors.Is(err, books.ErrTooMany):
+		return nil, errTooMany
 	case err != nil:
 		return nil, err
 	case rowsOf(reply) > maxRows:
@@ -108,6 +113,9 @@ func (a *answers) known(key string) *ask.Reply {
 func (a *answers) keep(key string, reply *ask.Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if rowsOf(reply) > keptRows {
+		return
+	}
 	now := a.now()
 	a.rows += rowsOf(reply)
 	for key, k := range a.kept {

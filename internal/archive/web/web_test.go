@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -257,6 +258,19 @@ func TestSameRows(t *testing.T) {
 			if diff := cmp.Diff(run(t, path, config, commands[0], "-o", format), get(t, h, link).Body.String()); diff != "" {
 				t.Errorf("%s (-command +page):\n%s", link, diff)
 			}
+		}
+	}
+}
+
+// TestManySums checks that a question that needs too many sums fails before they are in memory.
+func TestManySums(t *testing.T) {
+	path := archive(t, nil)
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for limit, want := range map[int]error{0: nil, 1: books.ErrTooMany, 100: nil} {
+		library := &ask.Library{Open: func(ctx context.Context) (books.Source, error) { return books.OpenSQLite(ctx, path) }, Now: func() time.Time { return now }, MaxSums: limit}
+		_, err := library.Answer(t.Context(), ask.Request{Command: "statement", Flags: url.Values{"month": {"2026-10"}, "by": {"pod"}}, Scope: ask.Scope{All: true}})
+		if !errors.Is(err, want) {
+			t.Errorf("limit %d: %v, want %v", limit, err, want)
 		}
 	}
 }
