@@ -125,6 +125,9 @@ func (q *question) errors(ctx context.Context) (print.Answer, error) {
 		a.Notices = append(a.Notices, notice)
 	}
 	current, notices := q.underWarranty(q.current(all), of.Until)
+	if err := q.replaced(ctx, current, of); err != nil {
+		return a, err
+	}
 	a.Notices = append(a.Notices, notices...)
 	slices.SortStableFunc(current, func(x, y *Stay) int { return worse(sums[x.UUID], sums[y.UUID]) })
 	if len(q.names) == 0 {

@@ -105,6 +105,85 @@ func TestErrorsOfStays(t *testing.T) {
 	}
 }
 
+// TestErrorsOfPlaces checks the errors of a board beside its place. Columns without an error are omitted from text.
+func TestErrorsOfPlaces(t *testing.T) {
+	tests := map[string]string{
+		"B1": "SERIAL  MODEL  STATE    CLUSTER  NODE  PCI  SINCE             LAST SEEN         UNCORRECTABLE  LIFETIME  REPLAYS  NVLINK  ACTION\n" +
+			"B1      H100   present  east     n2    1    2026-10-01 10:01  2026-10-01 19:59  2              2         40       5       reset\n",
+		"B2": "SERIAL  MODEL  STATE    CLUSTER  NODE  PCI  SINCE             LAST SEEN         CORRECTABLE  HOT HOURS\n" +
+			"B2      H100   present  east     n3    1    2026-10-01 00:01  2026-10-01 19:59  40           0.50\n",
+		"B3": "SERIAL  MODEL  STATE    CLUSTER  NODE  PCI  SINCE             LAST SEEN\n" +
+			"B3      H100   present  east     n4    1    2026-10-01 00:01  2026-10-01 19:59\n",
+	}
+	names := []string{"lifetime_uncorrectable_before", "uncorrectable", "lifetime_uncorrectable", "correctable", "low_memory_banks", "thermal_ms", "recovery_action"}
+	values := map[string]string{"B1": "0 2 2 0 - - reset", "B2": "0 0 0 40 - 1800000 -", "B5": "1 0 1 - 3 - -", "B4": "- - - - - - -", "B9": "- - - - - - -"}
+	for kind, place := range sickFleet(t) {
+		for serial, want := range tests {
+			r := run(t, "where", serial, "--books="+place, "--to=2026-10-01T20:00")
+			if diff := cmp.Diff(want, r.out); diff != "" {
+				t.Errorf("%s: exit status %d (-want +got):\n%s%s", kind, r.status, diff, r.err)
+			}
+		}
+		r := run(t, "where", "B1", "B2", "B4", "B5", "B9", "--books="+place, "--to=2026-10-01T20:00", "-o", "csv")
+		got := make(map[string]string)
+		for i, name := range column(t, r.out, "name") {
+			var texts []string
+			for _, c := range names {
+				text := column(t, r.out, c)[i]
+				if text == "" {
+					text = "-"
+				}
+				texts = append(texts, text)
+			}
+			got[name] = strings.Join(texts, " ")
+		}
+		if diff := cmp.Diff(values, got); diff != "" {
+			t.Errorf("%s in CSV (-want +got):\n%s%s", kind, diff, r.err)
+		}
+	}
+}
+
+// TestErrorsOfWeek checks that where counts errors from seven days before the last hour on: of two errors, 180 and 168 hours before it,
+// it counts one. history counts both.
+func TestErrorsOfWeek(t *testing.T) {
+	var hours []*table.Hour
+	for n := range 181 {
+		start, count, lifetime := october.Add(time.Duration(n)*time.Hour), int64(0), int64(1)
+		if n == 0 || n == 12 {
+			count = 1
+		}
+		if n >= 12 {
+			lifetime = 2
+		}
+		hours = append(hours, &table.Hour{GPUs: []table.GPU{{
+			Node: "n1", UUID: "GPU-1", Serial: "S1", PCIBusID: "1", First: start, Last: start.Add(59 * time.Minute), Scrapes: 60, DRAMUncorrectable: &count, LifetimeUncorrectable: &lifetime,
+		}}})
+	}
+	folder := archived(t, hours...)
+	for command, want := range map[string]string{"where": "1 1 2", "history": "0 2 2"} {
+		r := run(t, command, "S1", "--books="+folder, "--to=2026-10-08T13:00", "-o", "csv")
+		var got []string
+		for _, name := range []string{"lifetime_uncorrectable_before", "uncorrectable", "lifetime_uncorrectable"} {
+			got = append(got, column(t, r.out, name)...)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %v, want %s: exit status %d\n%s%s", command, got, want, r.status, r.out, r.err)
+		}
+	}
+}
+
+// TestLossesInReport checks the sentence about the losses of a board.
+func TestLossesInReport(t *testing.T) {
+	for losses, want := range map[int64]string{0: "The driver never lost the board. ", 1: "The driver lost the board once. ", 2: "The driver lost the board 2 times. "} {
+		folder := archived(t, &table.Hour{GPUs: []table.GPU{{
+			Node: "n1", UUID: "GPU-1", Serial: "S1", First: october, Last: october, Scrapes: 1, Losses: losses, RemappedCorrectable: 1,
+		}}})
+		if r := run(t, "report", "S1", "--books="+folder, "--to=2026-10-01T01:00"); !strings.Contains(r.out, want+"Memory rows remapped: 1") {
+			t.Errorf("exit status %d, want %q in\n%s%s", r.status, want, r.out, r.err)
+		}
+	}
+}
+
 // TestErrors asks for boards with errors: all, named ones, those in warranty, and those with uncorrectable errors.
 func TestErrors(t *testing.T) {
 	assets := filepath.Join(t.TempDir(), "assets.csv")

@@ -87,20 +87,20 @@ func historyRow(name string, s *Stay) []any {
 	}
 	return append([]any{
 		name, s.Serial, s.UUID, s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot, s.TrayIndex, s.PCIBusID, s.Start, s.First, s.Last,
-		s.End, s.MissingSince, next, s.Energy, xids(s.XIDHours), s.Losses, number(s.lifetimeBefore()),
+		s.End, s.MissingSince, next, s.Energy, xids(s.XIDHours), s.Losses, number(lifetimeBefore(&s.GPU)),
 	}, errorValues(&s.GPU)...)
 }
 
-// lifetimeBefore returns the uncorrectable errors over the life of the board at the start of the stay.
-func (s *Stay) lifetimeBefore() *int64 {
-	grown := plus(s.DRAMUncorrectable, s.SRAMUncorrectable)
-	if s.LifetimeUncorrectable == nil || grown == nil {
+// lifetimeBefore returns the uncorrectable errors over the life of a board before the counted ones.
+func lifetimeBefore(g *table.GPU) *int64 {
+	grown := plus(g.DRAMUncorrectable, g.SRAMUncorrectable)
+	if g.LifetimeUncorrectable == nil || grown == nil {
 		return nil
 	}
-	return new(max(0, *s.LifetimeUncorrectable-*grown))
+	return new(max(0, *g.LifetimeUncorrectable-*grown))
 }
 
-// withoutZeros omits columns of errors from text in which no stay has an error.
+// withoutZeros omits columns of errors from text in which no row has an error.
 func withoutZeros(a print.Answer) print.Answer {
 	a.Columns = slices.Clone(a.Columns)
 	for i, c := range a.Columns {
@@ -111,6 +111,19 @@ func withoutZeros(a print.Answer) print.Answer {
 		if !some {
 			a.Columns[i].Title = ""
 		}
+	}
+	return a
+}
+
+// withoutErrors omits all columns of errors from text.
+func withoutErrors(a print.Answer) print.Answer {
+	columns := a.Columns
+	a.Columns = nil
+	for _, c := range columns {
+		if slices.Contains(errorColumns, c) {
+			c.Title = ""
+		}
+		a.Columns = append(a.Columns, c)
 	}
 	return a
 }

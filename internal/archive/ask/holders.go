@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // detail contains the holders and the errors of a board.
 type detail struct {
 	holders, past []string // as namespace/pod or manager/unit
 	xids          []string // the latest first
+	errors        table.GPU
 }
 
 // details returns the details of boards at the end of their stays by UUID. Boards that were seen last in
@@ -42,6 +44,7 @@ func (q *question) details(ctx context.Context, known []*Stay, of books.Query) (
 				return nil, err
 			}
 			d := all[g.UUID]
+			d.errors.AddErrors(&g.GPU)
 			for _, code := range slices.Sorted(maps.Keys(g.XIDs)) {
 				d.xids = append(d.xids, fmt.Sprintf("%s at %s", code, g.Hour.In(q.zone).Format("2006-01-02 15h")))
 			}

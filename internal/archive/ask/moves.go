@@ -159,8 +159,11 @@ func (q *question) missing(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return a, err
 	}
-	behind := 0
-	for _, s := range q.current(all) {
+	current, behind := q.current(all), 0
+	if err := q.replaced(ctx, current, of); err != nil {
+		return a, err
+	}
+	for _, s := range current {
 		if s.MissingSince.IsZero() {
 			behind++
 			continue

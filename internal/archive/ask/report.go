@@ -71,7 +71,7 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 		serial = cmp.Or(s.Serial, serial)
 	}
 	return print.Page{Title: "Board " + serial, Sections: slices.Concat([]print.Section{
-		{Title: "Identity and last place", Answer: distinct(place)},
+		{Title: "Identity and last place", Answer: distinct(withoutErrors(place))},
 		{Title: "Asset", Answer: q.asset(serial)},
 		{Title: "Stays", Answer: distinct(withoutZeros(history))},
 		{Title: "Errors", Answer: faults(all)},
@@ -124,8 +124,19 @@ func faults(all []*Stay) print.Answer {
 		sum.RemappedUncorrectable += s.RemappedUncorrectable
 	}
 	if sum.Losses+sum.RemappedCorrectable+sum.RemappedUncorrectable > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("The driver lost the board %d times. Memory rows remapped: %d for correctable, %d for uncorrectable errors.",
-			sum.Losses, sum.RemappedCorrectable, sum.RemappedUncorrectable))
+		a.Notices = append(a.Notices, fmt.Sprintf("The driver %s. Memory rows remapped: %d for correctable, %d for uncorrectable errors.",
+			lostTimes(sum.Losses), sum.RemappedCorrectable, sum.RemappedUncorrectable))
 	}
 	return a
+}
+
+// lostTimes describes how often a driver lost a board.
+func lostTimes(n int64) string {
+	switch n {
+	case 0:
+		return "never lost the board"
+	case 1:
+		return "lost the board once"
+	}
+	return fmt.Sprintf("lost the board %d times", n)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// whereColumns are the columns of the answer to where.
-var whereColumns = []print.Column{
+// whereColumns are the columns of the answer to where, with the errors of xidDays.
+var whereColumns = slices.Concat([]print.Column{
 	{Name: "serial", Title: "SERIAL"},
 	{Name: "uuid"},
 	{Name: "asset_tag", Title: "ASSET"},
@@ -33,7 +33,8 @@ var whereColumns = []print.Column{
 	{Name: "holders", Title: "HOLDERS"},
 	{Name: "past_holders", Title: "PAST"},
 	{Name: "xids", Title: "XIDS"},
-}
+	{Name: "lifetime_uncorrectable_before", Kind: print.Count},
+}, errorColumns)
 
 // If there are more than someBoards boards and --since is not set, only the last someDays are read,
 // because a store has a sample for each board and minute.
@@ -42,7 +43,7 @@ const (
 	someDays   = 14 * day
 )
 
-// xidDays is the number of days before the last scrape for which XID errors are listed.
+// xidDays is the number of days before the last hour for which XID errors are listed and other errors added up.
 const xidDays = 7
 
 // where reports the current or last place of boards.
@@ -57,7 +58,7 @@ func (q *question) where(ctx context.Context) (print.Answer, error) {
 	}
 	a, err := q.places(ctx, of, found)
 	a.Notices = append(notices, a.Notices...)
-	return a, err
+	return withoutZeros(a), err
 }
 
 // places returns the places of boards at the end of a period.
@@ -71,6 +72,9 @@ func (q *question) places(ctx context.Context, of books.Query, found []named) (p
 		a.Notices = append(a.Notices, notice)
 	}
 	current := q.current(all)
+	if err := q.replaced(ctx, current, of); err != nil {
+		return a, err
+	}
 	details, err := q.details(ctx, all, of)
 	if err != nil {
 		return a, err
@@ -137,6 +141,11 @@ func (q *question) current(all []*Stay) []*Stay {
 	})
 }
 
+// replaced marks the ends of absent boards in the places of other boards, which the stays do not include.
+func (q *question) replaced(ctx context.Context, current []*Stay, of books.Query) error {
+	return q.successors(ctx, slices.DeleteFunc(slices.Clone(current), func(s *Stay) bool { return state(s, of.Until) == present }), of)
+}
+
 // placeRows returns the rows of a name.
 func (q *question) placeRows(n named, current []*Stay, details map[string]*detail, until time.Time) (rows [][]any) {
 	if n.unknown != nil {
@@ -144,8 +153,11 @@ func (q *question) placeRows(n named, current []*Stay, details map[string]*detai
 		asset := q.assets.Of(n.value)
 		for i, c := range q.columns(whereColumns) {
 			row[i] = map[string]string{"name": n.name, "serial": asset.Serial, "asset_tag": asset.Tag, "warranty": asset.Warranty, "state": unknownState}[c.Name]
-			if c.Kind == print.Time {
+			switch c.Kind {
+			case print.Time:
 				row[i] = time.Time{}
+			case print.Count, print.Span:
+				row[i] = nil
 			}
 		}
 		return [][]any{row}
@@ -158,16 +170,18 @@ func (q *question) placeRows(n named, current []*Stay, details map[string]*detai
 		if s.cameBack() {
 			since = s.NextPlace.Last
 		}
-		rows = append(rows, []any{
+		rows = append(rows, append([]any{
 			n.name, s.Serial, s.UUID, asset.Tag, asset.Warranty, s.Model, state(s, until), s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot,
 			s.TrayIndex, s.PCIBusID, since, s.Last, strings.Join(d.holders, " "), strings.Join(d.past, " "), strings.Join(d.xids[:min(len(d.xids), 5)], ", "),
-		})
+			number(lifetimeBefore(&d.errors)),
+		}, errorValues(&d.errors)...))
 	}
 	return rows
 }
 
-// unknownState is the state of a name that is not in the books, in an answer about several names.
-const unknownState = "unknown"
+// unknownState is the state of a name that is not in the books, in an answer about several names,
+// present the state of a GPU in its place.
+const unknownState, present = "unknown", "present"
 
 // cameBack reports whether a GPU was in another place during the last hour of its stay.
 func (s *Stay) cameBack() bool { return s.NextPlace != nil && s.NextPlace.Last.Before(s.Last) }
@@ -181,7 +195,7 @@ func state(s *Stay, until time.Time) string {
 	}
 	switch {
 	case until.Sub(s.Last) <= settle || went == "" && behind:
-		return "present"
+		return present
 	case went == "":
 		return "silent"
 	}

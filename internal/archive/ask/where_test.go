@@ -1,6 +1,7 @@
 package ask_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,5 +78,45 @@ func TestWhereInArchive(t *testing.T) {
 	}
 	if r := run(t, "where", "S1", "--books="+folder, "--at=2027-01-01"); r.status != 1 || !strings.Contains(r.err, "--at=2027-01-01T00:00:00Z is after now") {
 		t.Errorf("a moment after now: exit status %d\n%s%s", r.status, r.out, r.err)
+	}
+}
+
+// TestAbsentBoards checks that all commands have the same word for the end of a board's last stay: R is replaced by N in the third hour
+// and Q by P only after three hours, L is lost on a node with other boards, and the node of S is silent. Q was lost first.
+func TestAbsentBoards(t *testing.T) {
+	var hours []*table.Hour
+	for n := range 6 {
+		h, start := &table.Hour{}, october.Add(time.Duration(n)*time.Hour)
+		add := func(serial, node, address string, from, until int) {
+			if n >= from && n < until {
+				h.GPUs = append(h.GPUs, table.GPU{
+					Node: node, UUID: "GPU-" + serial, Serial: serial, PCIBusID: address, First: start.Add(time.Minute), Last: start.Add(59 * time.Minute), Scrapes: 59,
+					DRAMUncorrectable: new(int64(1)),
+				})
+			}
+		}
+		add("R", "n1", "1", 0, 2)
+		add("N", "n1", "1", 2, 6)
+		add("Q", "n1", "2", 0, 2)
+		add("P", "n1", "2", 5, 6)
+		add("L", "n1", "3", 0, 2)
+		add("S", "n2", "1", 0, 2)
+		hours = append(hours, h)
+	}
+	folder := archived(t, hours...)
+	for serial, want := range map[string]string{"R": "replaced", "Q": "lost", "L": "lost", "S": "silent"} {
+		for _, command := range []string{"history", "where", "errors", "missing"} {
+			args := []string{command, serial, "--books=" + folder, "--to=2026-10-01T06:00", "-o", "csv"}
+			if command == "missing" {
+				args = slices.Delete(args, 1, 2)
+			}
+			r := run(t, args...)
+			name := map[bool]string{true: "state", false: "end_event"}[command == "where" || command == "errors"]
+			states := column(t, r.out, name)
+			i := slices.Index(column(t, r.out, "serial"), serial)
+			if i < 0 || states[i] != want {
+				t.Errorf("%s %s: want %s, exit status %d\n%s%s", command, serial, want, r.status, r.out, r.err)
+			}
+		}
 	}
 }
