@@ -63,7 +63,7 @@ var (
 		"dcgm.md":          1665,
 		"dispute.md":       1130,
 		"hardware.md":      620,
-		"health.md":        1370,
+		"health.md":        1420,
 		"install.md":       2400,
 		"managers.md":      1020,
 		"opentelemetry.md": 230,

@@ -24,6 +24,8 @@ var unshown = map[string]string{
 	"At.Boot":                                "for calculations",
 	"GPUs.Renamed":                           "matters if it is later than a counter's start, see record",
 	"GPUs.Device.Position":                   "for the numbers of prologs",
+	"GPUs.Recent.Clock":                      "on /health.json if it is low, see its test",
+	"GPUs.Recent.Utilization":                "for the comparison of clocks on /health.json",
 	"GPUs.Reading.UUID":                      "equal to the GPU's",
 	"GPUs.Reading.At":                        "on the page as LastReading",
 	"GPUs.Reading.Took":                      "for the ledger",

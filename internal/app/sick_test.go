@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/health"
 	"github.com/gpuledger/gpuledger/internal/simnode"
 	"github.com/gpuledger/gpuledger/test/golden"
 )
@@ -257,6 +258,38 @@ func TestSick(t *testing.T) {
 				golden.Check(t, tt.scenario+".series", []byte(p.series(tt.scenario+"-0")))
 			}
 		})
+	}
+}
+
+// TestThrottledFindings compares the findings of the scenario "throttled" with its description: from the first to the 17th minute heat
+// limits the third GPU for 90 % of the time, and the power brake the fourth one for 70 %. Both are slower than the other two by 800 MHz
+// or more.
+func TestThrottledFindings(t *testing.T) {
+	p := newPatient(t, "throttled", simnode.Hopper)
+	found := make(map[time.Duration][]string)
+	for at := time.Duration(0); at <= 28*time.Minute; at += scrapeInterval {
+		p.scrape()
+		if at == 9*time.Minute || at == 14*time.Minute || at == 28*time.Minute {
+			found[at] = []string{}
+			for i, g := range health.New(p.node.Sampler.Latest(), p.now).GPUs {
+				for _, e := range g.Evidence {
+					limit, _, _ := strings.Cut(e.Detail, ",")
+					if e.Code == "clock_low" {
+						limit = ""
+					}
+					found[at] = append(found[at], strings.TrimSpace(fmt.Sprint(i, " ", e.Code, " ", limit)))
+				}
+			}
+		}
+		p.wait()
+	}
+	want := map[time.Duration][]string{
+		9 * time.Minute:  {}, // read for less than ten minutes
+		14 * time.Minute: {"2 throttled hardware_thermal", "2 clock_low", "3 throttled power_brake", "3 clock_low"},
+		28 * time.Minute: {}, // ten minutes after the end
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 }
 

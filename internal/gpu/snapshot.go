@@ -39,7 +39,9 @@ type GPU struct {
 	Reading *Reading
 	// LastReading is the time of the last reading.
 	LastReading time.Time
-	Events      DriverEvents
+	// Recent is nil while the GPU does not respond, and until it was read for [RecentTime].
+	Recent *Recent
+	Events DriverEvents
 	// Holders are the owners that currently hold or use the GPU. The list is complete if
 	// HoldersKnown is set.
 	Holders      []Holder

@@ -95,7 +95,7 @@ func newGPU(s *gpu.Snapshot, g *gpu.GPU) GPU {
 		UUID: labelvalue.Valid(g.UUID), Serial: identity(g.Serial), BoardPartNumber: identity(g.BoardPartNumber),
 		Model: identity(g.Model), PCIBusID: labelvalue.Valid(g.PCIBusID), ChassisSerial: identity(g.Platform.ChassisSerial),
 		ChassisSlot: g.Platform.Slot, TrayIndex: g.Platform.Tray, ModuleID: g.Platform.ModuleID, Present: g.Present,
-		Evidence: ofGPU(g, len(s.Drivers) > 0 && !g.LastReading.IsZero() && s.At.Wall.Sub(g.LastReading) > silence, downLinks(s, g)),
+		Evidence: ofGPU(g, len(s.Drivers) > 0 && !g.LastReading.IsZero() && s.At.Wall.Sub(g.LastReading) > silence, slices.Concat(downLinks(s, g), recent(s, g))),
 	}
 	out.Advice = worst(out.Evidence)
 	if !g.ReportsEvents {

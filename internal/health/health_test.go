@@ -119,6 +119,13 @@ func TestFindings(t *testing.T) {
 			s.GPUs, s.PCIGPUs, s.DriverGPUs = append(s.GPUs, other), new(2), new(2)
 			s.GPUs[0] = *g
 		}, health.Watch, []string{"nvlink_down"}, false},
+		"hot for half of ten minutes": {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Recent = &gpu.Recent{Slowdowns: [7]float64{1: 0.5}} }, health.OK, nil, false},
+		"hot for longer": {func(_ *gpu.Snapshot, g *gpu.GPU) {
+			g.Recent = &gpu.Recent{Slowdowns: [7]float64{1: 0.51}}
+		}, health.Watch, []string{"throttled"}, false},
+		"hot, then lost": {func(_ *gpu.Snapshot, g *gpu.GPU) {
+			g.Recent, g.Present, g.Reading, g.Events.Losses = &gpu.Recent{Slowdowns: [7]float64{1: 0.51}}, false, nil, 1
+		}, health.Reset, []string{"lost"}, false},
 		"unknown maximum":    {func(_ *gpu.Snapshot, g *gpu.GPU) { reports(g, gpu.PCIeLinkWidth, 1) }, health.OK, nil, false},
 		"no recovery":        {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "none" }, health.OK, nil, false},
 		"recovery by reset":  {func(_ *gpu.Snapshot, g *gpu.GPU) { g.Reading.Recovery = "reset" }, health.Reset, []string{"recovery_reset"}, false},
@@ -167,6 +174,54 @@ func TestFindings(t *testing.T) {
 			}
 			if advice != tt.want || p.Advice != tt.want || !slices.Equal(codes, tt.codes) {
 				t.Errorf("GPU or node %s, node %s, by %v; want %s by %v", advice, p.Advice, codes, tt.want, tt.codes)
+			}
+		})
+	}
+}
+
+// TestClocks compares GPUs of a job. The median of 1.0, 1.6, 1.8 and 2.0 GHz is 1.7 GHz, and four fifths of it are 1.36 GHz; of
+// 1.44, 1.8 and 2.0 GHz exactly 1.44 GHz.
+func TestClocks(t *testing.T) {
+	const a, b, c, d = 1.0, 1.6, 1.8, 2.0
+	job := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "1", Part: "main"}
+	tests := map[string]struct {
+		clocks []float64 // GHz
+		change func(*gpu.Snapshot)
+		want   string // detail of the first GPU's finding
+	}{
+		"slow":                      {[]float64{a, b, c, d}, func(*gpu.Snapshot) {}, "1000 MHz, median 1700 MHz"},
+		"a fifth below":             {[]float64{1.44, c, d}, func(*gpu.Snapshot) {}, ""},
+		"more than a fifth":         {[]float64{1.43, c, d}, func(*gpu.Snapshot) {}, "1430 MHz, median 1800 MHz"},
+		"alone":                     {[]float64{a}, func(*gpu.Snapshot) {}, ""},
+		"other container":           {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Holders[0].Part = "sidecar" }, "1000 MHz, median 1800 MHz"},
+		"other pod":                 {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Holders[0].Name = "train-1" }, ""},
+		"no pod":                    {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Holders = nil }, ""},
+		"other model":               {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Model = "NVIDIA L4" }, ""},
+		"not busy":                  {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Recent.Utilization = 0.8 }, ""},
+		"others not busy":           {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[1].Recent.Utilization, s.GPUs[2].Recent.Utilization = 0.8, 0 }, ""},
+		"others not yet known":      {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[1].Recent, s.GPUs[2].Recent = nil, nil }, ""},
+		"not yet known":             {[]float64{a, c, d}, func(s *gpu.Snapshot) { s.GPUs[0].Recent = nil }, ""},
+		"slow in a group of slower": {[]float64{a, b, a, a}, func(*gpu.Snapshot) {}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := node()
+			for i, clock := range tt.clocks {
+				g := newGPU(i)
+				g.Recent = &gpu.Recent{Clock: clock * 1e9, Utilization: 0.81}
+				g.Holders = []gpu.Holder{{AccountKey: gpu.AccountKey{Owner: job}}}
+				s.GPUs = append(s.GPUs, g)
+			}
+			tt.change(s)
+			got := ""
+			for _, e := range health.New(s, now).GPUs[0].Evidence {
+				if e.Code != "clock_low" || e.Advice != health.Watch {
+					t.Errorf("unexpected finding %v", e)
+				}
+				got = e.Detail
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

@@ -49,6 +49,7 @@ var (
 	guidelines = Source{"GPU debug guidelines", "https://docs.nvidia.com/deploy/gpu-debug-guidelines/index.html"}
 	header     = Source{"nvml.h", "https://docs.nvidia.com/deploy/nvml-api/"}
 	design     = Source{"design", "design.md"}
+	comparison = Source{"runbook", "runbooks/gpuledger-clock-low.md"}
 	amdgpu     = Source{"amdgpu RAS", "https://docs.kernel.org/gpu/amdgpu/ras.html"}
 )
 
@@ -64,6 +65,8 @@ const (
 	spareRowsLow      = "spare_rows_low"
 	linksDown         = "nvlink_down"
 	linkErrors        = "nvlink_errors"
+	throttled         = "throttled"
+	clockLow          = "clock_low"
 	fabricFailed      = "fabric_failed"
 	fabricIncomplete  = "fabric_not_completed"
 	fabricProblem     = "fabric_problem"
@@ -109,6 +112,8 @@ var Rules = []Rule{
 	{Code: spareRowsLow, Advice: Watch, Meaning: "a memory bank has few or no spare rows left: plan the board's return", Source: memory, Alert: "GPULedgerSpareRowsLow"},
 	{Code: linksDown, Advice: Watch, Meaning: "more NVLink links are inactive than on another GPU of the node", Source: header, Alert: "GPULedgerLinkDown"},
 	{Code: linkErrors, Advice: Watch, Meaning: "NVLink links were replayed or recovered since the driver was loaded", Source: header, Alert: "GPULedgerLinkErrors"},
+	{Code: throttled, Advice: Watch, Meaning: "heat or a power brake limited the clocks for over half of ten minutes", Source: header, Alert: "GPULedgerGPUThrottled"},
+	{Code: clockLow, Advice: Watch, Meaning: "for ten minutes the clock was over a fifth below the median of the busy GPUs of the pod or job", Source: comparison, Alert: "GPULedgerClockLow"},
 	{Code: recoveryReset, Advice: Reset, Meaning: "the driver requires a reset of the GPU or a reboot", Source: header},
 	{Code: recoveryOther, Advice: Watch, Meaning: "the driver requires another recovery, such as to drain peer-to-peer jobs", Source: header},
 	{Code: rasUncorrectable, Advice: Reset, Meaning: "uncorrectable errors since the driver was loaded", Source: amdgpu, Alert: "GPULedgerRASErrors"},

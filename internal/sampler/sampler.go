@@ -71,6 +71,7 @@ type Sampler struct {
 	cfg       Config
 	gpus      gpuList
 	modules   modules
+	histories histories
 	processes processes
 	store     store
 
@@ -94,6 +95,7 @@ func New(cfg Config) *Sampler {
 		cfg:       cfg,
 		gpus:      newGPUList(cfg.Ledger.Retention),
 		modules:   modules{shares: make(map[string]float64)},
+		histories: make(histories),
 		processes: newProcesses(cfg.Owners),
 		seen:      make(ownersSeen),
 		declared:  make(map[string][]gpu.Allocation),
@@ -134,6 +136,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 	if err == nil {
 		s.gpus.update(report, now)
 		s.modules.divide(&s.gpus, report.Readings)
+		s.histories.update(report.Readings, now)
 	}
 	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the state file records which errors were counted before
 		s.gpus.addKernel(s.store.switches.add(s.cfg.KernelLog()))
@@ -261,7 +264,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	if i < 0 {
 		return g
 	}
-	g.Reading = new(v.report.Readings[i])
+	g.Reading, g.Recent = new(v.report.Readings[i]), s.histories.recent(uuid)
 	g.Processes = s.processes.liveProcesses(g.Reading, who)
 	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // otherwise the snapshot would keep them in memory
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown

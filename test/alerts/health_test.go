@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
@@ -40,6 +41,17 @@ func TestHealthRules(t *testing.T) {
 	for code := range uint64(1000) {
 		if got := xids.MatchString(fmt.Sprint(code)); got != want[code] {
 			t.Errorf("XID %d fires GPULedgerXID: %v, in the table of advice: %v", code, got, want[code])
+		}
+	}
+}
+
+// TestSlowdowns checks that the finding of throttled GPUs has the reasons of the alert.
+func TestSlowdowns(t *testing.T) {
+	all, _ := read(t)
+	want := `clock_limit=~"` + strings.Join(gpu.Slowdowns[:], "|") + `"`
+	for _, a := range all {
+		if a.Alert == "GPULedgerGPUThrottled" && !strings.Contains(a.Expr, want) {
+			t.Errorf("the alert does not contain %s: %s", want, a.Expr)
 		}
 	}
 }

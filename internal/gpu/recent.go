@@ -1,0 +1,18 @@
+package gpu
+
+import "time"
+
+// RecentTime is the length of the time that [Recent] describes.
+const RecentTime = 10 * time.Minute
+
+// Slowdowns are the labels of [ClockLimitedTime] for limits by heat or a power brake.
+var Slowdowns = [...]string{"software_thermal", "hardware_thermal", "power_brake", "prochot", "socket_thermal", "regulator_thermal", "memory_thermal"}
+
+// Recent describes a GPU over [RecentTime].
+type Recent struct {
+	// Slowdowns are the fractions of the time for which each slowdown limited the clocks; 0 if the GPU does not report it.
+	Slowdowns [len(Slowdowns)]float64
+	// Clock is the average clock of the streaming multiprocessors in Hz, Utilization the average utilisation from 0 to 1; 0 if
+	// the GPU does not report both.
+	Clock, Utilization float64
+}

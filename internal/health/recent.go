@@ -1,0 +1,56 @@
+package health
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// The limits are those of the alerts GPULedgerGPUThrottled and GPULedgerClockLow.
+const (
+	maxSlowdown = 0.5 // fraction of ten minutes
+	busy        = 0.8 // utilisation
+	minClock    = 0.8 // fraction of the median
+)
+
+// recent returns the findings from the last ten minutes of a GPU.
+func recent(s *gpu.Snapshot, g *gpu.GPU) (found []Evidence) {
+	if g.Recent == nil || !g.Present {
+		return nil
+	}
+	for i, fraction := range g.Recent.Slowdowns {
+		if fraction > maxSlowdown {
+			found = append(found, condition(throttled, fmt.Sprintf("%s, %.0f %%", gpu.Slowdowns[i], 100*fraction)))
+		}
+	}
+	if median := medianClock(s, g); g.Recent.Utilization > busy && g.Recent.Clock < minClock*median {
+		found = append(found, condition(clockLow, fmt.Sprintf("%.0f MHz, median %.0f MHz", g.Recent.Clock/1e6, median/1e6)))
+	}
+	return found
+}
+
+// medianClock returns the median clock of the busy GPUs of a GPU's model that a holder of the GPU holds, 0 without a holder.
+// Clocks of other holders differ by the work.
+func medianClock(s *gpu.Snapshot, g *gpu.GPU) float64 {
+	var clocks []float64
+	for i := range s.GPUs {
+		other := &s.GPUs[i]
+		if other.Recent != nil && other.Recent.Utilization > busy && other.Model == g.Model && shareHolder(g, other) {
+			clocks = append(clocks, other.Recent.Clock)
+		}
+	}
+	if len(clocks) == 0 {
+		return 0
+	}
+	slices.Sort(clocks)
+	n := len(clocks)
+	return (clocks[(n-1)/2] + clocks[n/2]) / 2
+}
+
+// shareHolder reports whether a pod or unit holds both GPUs.
+func shareHolder(a, b *gpu.GPU) bool {
+	return slices.ContainsFunc(a.Holders, func(h gpu.Holder) bool {
+		return slices.ContainsFunc(b.Holders, func(other gpu.Holder) bool { return h.Owner.Group() == other.Owner.Group() })
+	})
+}

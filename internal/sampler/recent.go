@@ -1,0 +1,96 @@
+package sampler
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// markEvery is the interval of marks, and the longest time without a reading: after a longer one the marks start again.
+const markEvery = time.Minute
+
+// A mark contains sums from an arbitrary start to a reading.
+type mark struct {
+	at                 time.Duration // boot clock
+	clock, utilization float64
+	readings           float64 // with both values
+	slowdowns          [len(gpu.Slowdowns)]float64
+}
+
+// A history contains sums of a GPU at the last reading, and marks of the last minutes: at most twelve.
+type history struct {
+	last  mark
+	marks []mark // oldest first; the oldest one is at the start of the last ten minutes, or later
+}
+
+// histories contains the histories of GPUs by UUID.
+type histories map[string]*history
+
+// update adds readings, and removes GPUs without one for longer than markEvery.
+func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
+	for i := range readings {
+		r := &readings[i]
+		h := all[r.UUID]
+		if h == nil {
+			h = new(history)
+			all[r.UUID] = h
+		}
+		h.add(r)
+	}
+	for uuid, h := range all {
+		if now.Boot-h.last.at > markEvery {
+			delete(all, uuid)
+		}
+	}
+}
+
+// add adds a reading. Counters of slowdowns that decrease, after a reset of the GPU, start the history again.
+func (h *history) add(r *gpu.Reading) {
+	next := h.last
+	next.at, next.slowdowns = r.At.Boot, slowdowns(r)
+	for i, seconds := range next.slowdowns {
+		if seconds < h.last.slowdowns[i] || next.at-h.last.at > markEvery {
+			h.marks = nil
+		}
+	}
+	if clock, utilization := r.Gauges[gpu.SMClock], r.Gauges[gpu.Utilization]; clock != nil && utilization != nil {
+		next.clock, next.utilization, next.readings = next.clock+*clock, next.utilization+*utilization, next.readings+1
+	}
+	h.last = next
+	if n := len(h.marks); n == 0 || next.at-h.marks[n-1].at >= markEvery {
+		h.marks = append(h.marks, next)
+	}
+	for len(h.marks) > 1 && next.at-h.marks[1].at >= gpu.RecentTime {
+		h.marks = slices.Delete(h.marks, 0, 1)
+	}
+}
+
+// slowdowns returns the counters of slowdowns in a reading, in seconds.
+func slowdowns(r *gpu.Reading) (seconds [len(gpu.Slowdowns)]float64) {
+	for _, v := range r.Health {
+		if v.Metric != gpu.ClockLimitedTime {
+			continue
+		}
+		if i := slices.Index(gpu.Slowdowns[:], v.Labels[0]); i >= 0 {
+			seconds[i] = v.Value
+		}
+	}
+	return seconds
+}
+
+// recent returns the last ten minutes of a GPU, nil before it was read for ten minutes.
+func (all histories) recent(uuid string) *gpu.Recent {
+	h := all[uuid]
+	if h == nil || h.last.at-h.marks[0].at < gpu.RecentTime {
+		return nil
+	}
+	first, r := h.marks[0], new(gpu.Recent)
+	for i := range r.Slowdowns {
+		r.Slowdowns[i] = (h.last.slowdowns[i] - first.slowdowns[i]) / (h.last.at - first.at).Seconds()
+	}
+	if n := h.last.readings - first.readings; n > 0 {
+		r.Clock, r.Utilization = (h.last.clock-first.clock)/n, (h.last.utilization-first.utilization)/n
+	}
+	return r
+}
