@@ -51,6 +51,6 @@ func medianClock(s *gpu.Snapshot, g *gpu.GPU) float64 {
 // shareHolder reports whether a pod or unit holds both GPUs.
 func shareHolder(a, b *gpu.GPU) bool {
 	return slices.ContainsFunc(a.Holders, func(h gpu.Holder) bool {
-		return slices.ContainsFunc(b.Holders, func(other gpu.Holder) bool { return h.Owner.Group() == other.Owner.Group() })
+		return slices.ContainsFunc(b.Holders, func(other gpu.Holder) bool { return h.Group() == other.Group() })
 	})
 }
