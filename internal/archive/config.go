@@ -37,6 +37,8 @@ type Config struct {
 	places []sinks.Place
 	// unset reports that no sink was set, so SQLite is used.
 	unset bool
+	// shown contains the flags of commands that file hours in the same sinks, as words of a shell without secrets.
+	shown string
 	// Web contains the pages, for run and serve.
 	Web web.Config
 	// Moves sends the events of boards, for run.
@@ -207,6 +209,7 @@ func Parse(args []string) (Config, error) {
 	if err := c.locate(fs); err != nil {
 		return *c, err
 	}
+	c.shown = c.filing(fs)
 	return *c, errors.Join(c.Log.Validate(), c.Serve.Validate(), c.Events.Validate(), c.Moves.Validate(), c.Chain.Validate(), c.validate(), c.Serve.ValidateKey())
 }
 

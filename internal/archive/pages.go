@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 	"github.com/gpuledger/gpuledger/internal/serve"
@@ -29,6 +30,14 @@ func readable(c *Config) (all []sinks.Place) {
 	return all
 }
 
+// openSite opens the pages, with the hours that are refused.
+func (a *archive) openSite(c *Config, server *serve.Server) (err error) {
+	if a.site, err = newSite(c, server, a.log); a.site != nil {
+		a.site.Refused(func() print.Answer { return a.refusals.answer(c.shown) })
+	}
+	return err
+}
+
 // newSite returns the pages. It is nil if pages are not served.
 func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, error) {
 	if !c.Web.Pages {
@@ -36,7 +45,7 @@ func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, erro
 	}
 	var libraries []*ask.Library
 	for _, p := range readable(c) {
-		libraries = append(libraries, &ask.Library{Open: p.Books, Label: p.Label, Config: c.Web.Settings, Now: time.Now})
+		libraries = append(libraries, &ask.Library{Open: p.Books, Label: p.Label, Sink: p.Name, Config: c.Web.Settings, Filing: c.shown, Now: time.Now})
 	}
 	if len(libraries) == 0 {
 		libraries = []*ask.Library{{Config: c.Web.Settings, Now: time.Now}}

@@ -85,7 +85,7 @@ func (r *refusals) add(cluster string, hour, newest time.Time, err error) {
 	r.hours[key] = why
 	r.count(cluster)
 	if refusal := new(refusal); errors.As(err, &refusal) && refusal.acceptable {
-		err = fmt.Errorf("%w; if the nodes were removed or down, run %s", err, r.command(key, newest))
+		err = fmt.Errorf("%w; if the nodes were removed or down, run %s with the flags of this program", err, r.command(key, newest))
 	}
 	r.log.Warn("hour refused", "cluster", cluster, "hour", hour, "err", err)
 }
@@ -101,7 +101,7 @@ func (r *refusals) command(last refusedHour, newest time.Time) string {
 		first = first.Add(-time.Hour)
 	}
 	stamp := func(at time.Time) string { return at.Format("2006-01-02T15") }
-	return fmt.Sprintf("gpuledger-archive accept %s --from=%s --to=%s --reason=REASON with the flags of this program",
+	return fmt.Sprintf("gpuledger-archive accept %s --from=%s --to=%s --reason=REASON",
 		quoted(last.cluster), stamp(first), stamp(last.hour.Add(time.Hour)))
 }
 
@@ -127,8 +127,9 @@ func (r *refusals) born(cluster string) {
 	r.count(cluster)
 }
 
-// answer returns the hours that are refused now, with their reasons and the command that accepts them.
-func (r *refusals) answer() print.Answer {
+// answer returns the hours that are refused now, with their reasons and the command that accepts them. flags are the
+// flags of the command that select the store and the sinks.
+func (r *refusals) answer(flags string) print.Answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a := print.Answer{Columns: []print.Column{{Name: "cluster", Title: "CLUSTER"}, {Name: "hour", Title: "HOUR", Kind: print.Time}, {Name: "reason", Title: "REASON"}, {Name: "command", Title: "COMMAND"}}}
@@ -138,7 +139,7 @@ func (r *refusals) answer() print.Answer {
 	for _, key := range keys {
 		command := ""
 		if slices.Contains(accepted, r.hours[key]) {
-			command = r.command(key, time.Time{})
+			command = strings.TrimSpace(r.command(key, time.Time{}) + " " + flags)
 		}
 		a.Rows = append(a.Rows, []any{key.cluster, key.hour, r.hours[key], command})
 	}

@@ -39,11 +39,8 @@ func Run(ctx context.Context, c Config, log *slog.Logger) error {
 		a.receiver = newReceiver(c, log)
 		server.Receive(event.Path)
 	}
-	if a.site, err = newSite(&c, server, log); err != nil {
+	if err := a.openSite(&c, server); err != nil {
 		return err
-	}
-	if a.site != nil {
-		a.site.Refused(a.refusals.answer)
 	}
 	handler, err := a.handler(server.Collector())
 	if err != nil {

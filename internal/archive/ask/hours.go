@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
@@ -53,7 +54,7 @@ func (q *question) hours(ctx context.Context) (print.Answer, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
 		for _, s := range stretches(name, of, clusters[name]) {
-			a.Rows = append(a.Rows, []any{s.cluster, s.state, s.from, s.until, int64(s.until.Sub(s.from) / time.Hour), s.energy, s.reason, s.command()})
+			a.Rows = append(a.Rows, []any{s.cluster, s.state, s.from, s.until, int64(s.until.Sub(s.from) / time.Hour), s.energy, s.reason, s.command(q.filing)})
 		}
 	}
 	return a, nil
@@ -87,10 +88,10 @@ func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretc
 	return all
 }
 
-// command returns the command that files the hours, empty if there is nothing to mend.
-func (s stretch) command() string {
+// command returns the command with some flags that files the hours, empty if there is nothing to mend.
+func (s stretch) command(flags string) string {
 	const layout = "2006-01-02T15"
-	span := fmt.Sprintf("--from=%s --until=%s", s.from.UTC().Format(layout), s.until.UTC().Format(layout))
+	span := strings.TrimSpace(fmt.Sprintf("--from=%s --until=%s %s", s.from.UTC().Format(layout), s.until.UTC().Format(layout), flags))
 	switch s.state {
 	case missingState:
 		return "gpuledger-archive once " + span

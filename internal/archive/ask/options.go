@@ -55,6 +55,7 @@ type options struct {
 
 	flags      *flag.FlagSet // provides defaults for the URL of the books
 	archives   []string      // all values of --books; Books is the first one
+	filing     string        // flags of commands that file hours
 	storeGiven bool          // whether --store.url was set
 	since      bool          // whether Since was set
 	names      []string      // of boards, nodes or chassis

@@ -31,8 +31,13 @@ type Library struct {
 	// Open opens the books, Label is their flag in notices. If Open is nil, Config names the books.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
+	// Sink is the name of the books in logs and metrics of the server.
+	Sink string
 	// Config is the file with values of flags, as in --config of a question. It may be empty.
 	Config string
+	// Filing contains the flags that select the store and the sinks in the commands of hours, as words of a shell. Only readers
+	// of all books see them.
+	Filing string
 	Now    func() time.Time
 	// MaxSums is the maximum number of sums of charges that an answer may need, 0 for no limit. A request that needs more
 	// fails with [books.ErrTooMany].
@@ -83,6 +88,9 @@ func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err erro
 	}
 	if err := r.Scope.allows(c, o); err != nil {
 		return nil, err
+	}
+	if r.Scope.All {
+		o.filing = l.Filing
 	}
 	source, err := l.open(ctx, c, o)
 	if err != nil {
@@ -149,16 +157,16 @@ func (c *command) readerFlags(fs *flag.FlagSet) []string {
 func (r Request) CommandLine() string {
 	words := []string{"gpuledger-archive", r.Command}
 	for _, name := range r.Names {
-		words = append(words, quoted(name))
+		words = append(words, Quoted(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Flags)) {
-		words = append(words, "--"+name+"="+quoted(r.Flags.Get(name)))
+		words = append(words, "--"+name+"="+Quoted(r.Flags.Get(name)))
 	}
 	return strings.Join(words, " ")
 }
 
-// quoted returns a text as a word of a shell.
-func quoted(text string) string {
+// Quoted returns a text as a word of a shell.
+func Quoted(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./,:", r)
 	}

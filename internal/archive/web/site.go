@@ -31,6 +31,7 @@ type Site struct {
 
 // sink is a place of the books.
 type sink struct {
+	name    string // in logs and metrics
 	label   string
 	answers *answers
 }
@@ -41,7 +42,7 @@ func New(c Config, libraries []*ask.Library, users func() map[string]string, log
 	s := &Site{config: c, users: users, now: libraries[0].Now, log: log}
 	turns := semaphore.NewWeighted(maxQuestions)
 	for _, library := range libraries {
-		s.sinks = append(s.sinks, sink{library.Label, newAnswers(library, turns)})
+		s.sinks = append(s.sinks, sink{library.Sink, library.Label, newAnswers(library, turns)})
 	}
 	s.answers = s.sinks[0].answers
 	if c.Readers == "" {
@@ -175,7 +176,7 @@ func (s *Site) download(v *visit, r ask.Request, output string) error {
 	if contentTypes[output] == "" {
 		return invalid("o=%q: must be text, json, csv, markdown or html", output)
 	}
-	reply, err := s.answers.answer(v.Context(), r)
+	reply, err := s.reply(v, r)
 	if err != nil {
 		return err
 	}
@@ -197,6 +198,33 @@ func (s *Site) download(v *visit, r ask.Request, output string) error {
 		return print.Pages(v.w, output, reply.Pages, reply.Style)
 	}
 	return reply.Answer.Write(v.w, output, reply.Style)
+}
+
+// reply returns the answer to a question. The hours of several sinks are one answer with the sinks in the first column.
+func (s *Site) reply(v *visit, r ask.Request) (*ask.Reply, error) {
+	if r.Command != "hours" || len(s.sinks) == 1 {
+		return s.answers.answer(v.Context(), r)
+	}
+	var all ask.Reply
+	for _, sink := range s.sinks {
+		reply, err := sink.answers.answer(v.Context(), r)
+		switch {
+		case err != nil && statusOf(err) != http.StatusNotFound:
+			return nil, err
+		case err != nil:
+			all.Answer.Notices = append(all.Answer.Notices, sink.name+": "+s.explain(v, err))
+			continue
+		}
+		all.Style, all.Failed = reply.Style, all.Failed || reply.Failed
+		all.Answer.Columns = append([]print.Column{{Name: "sink", Title: "SINK"}}, reply.Answer.Columns...)
+		for _, row := range reply.Answer.Rows {
+			all.Answer.Rows = append(all.Answer.Rows, append([]any{sink.name}, row...))
+		}
+		for _, notice := range reply.Answer.Notices {
+			all.Answer.Notices = append(all.Answer.Notices, sink.name+": "+notice)
+		}
+	}
+	return &all, nil
 }
 
 // fileName returns a name of a file, of letters, digits and hyphens.

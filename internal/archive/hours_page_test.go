@@ -1,0 +1,188 @@
+package archive
+
+import (
+	"html"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/serve"
+)
+
+// shownHours returns the cells of the page of hours of an archive that has tried to file all hours until a minute
+// after noon.
+func (f *filing) shownHours(minute int, path string, flags ...string) string {
+	f.Helper()
+	f.now = noon.Add(time.Duration(minute) * time.Minute)
+	c, err := Parse(append([]string{"run", "--web.pages", "--web.listen-address=127.0.0.1:0", "--store.url=" + f.url}, flags...))
+	if err != nil {
+		f.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	a, err := newArchive(c, log)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer a.store.Close()
+	a.now = func() time.Time { return f.now }
+	for _, sink := range a.filers {
+		sink.add(noon, f.now.Add(-settle).Truncate(time.Hour).Add(-time.Hour), f.now)
+		_ = sink.once(f.Context()) // hours are refused
+	}
+	if err := a.openSite(&c, serve.New(c.Serve, log)); err != nil {
+		f.Fatal(err)
+	}
+	h, err := a.handler(prometheus.NewRegistry())
+	if err != nil {
+		f.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	if w.Code != http.StatusOK {
+		f.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+var (
+	row = regexp.MustCompile(`<tr>(<td.*?)</tr>`)
+	tag = regexp.MustCompile(`<[^>]*>`)
+)
+
+// rowWith returns the cells of the first row with some words.
+func rowWith(t *testing.T, page string, words ...string) []string {
+	t.Helper()
+	for _, found := range row.FindAllStringSubmatch(page, -1) {
+		var cells []string
+		for cell := range strings.SplitSeq(found[1], "</td>") {
+			cells = append(cells, html.UnescapeString(tag.ReplaceAllString(cell, "")))
+		}
+		all := strings.Join(cells, "|")
+		for _, word := range words {
+			if !strings.Contains(all, word) {
+				all = ""
+			}
+		}
+		if all != "" {
+			return cells[:len(cells)-1]
+		}
+	}
+	t.Fatalf("no row has the words %q:\n%s", words, page)
+	return nil
+}
+
+// wordsOf returns the arguments of a command, as a shell splits them.
+func wordsOf(t *testing.T, command string) []string {
+	t.Helper()
+	arguments, found := strings.CutPrefix(command, "gpuledger-archive ")
+	if !found {
+		t.Fatalf("command %q", command)
+	}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\n' `+arguments).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+}
+
+// states returns the states of the hours in a sink.
+func states(t *testing.T, s books.Source, err error) (all []string) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for h, err := range s.Hours(t.Context(), books.Query{From: noon, Until: noon.Add(24 * time.Hour)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, string(h.State))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestCommandsOfHours loses half of the nodes of a store, so that hours are refused, and runs the commands that the page
+// of hours shows until all hours are complete in both sinks.
+func TestCommandsOfHours(t *testing.T) {
+	f := newFiling(t, life{machines: pool(6, 0, always)})
+	lost := map[string]bool{"n0-0": true, "n0-1": true, "n0-2": true}
+	f.hidden = func(labels map[string]string, at time.Time) bool {
+		return lost[labels["node"]] && at.After(noon.Add(time.Hour)) && at.Before(noon.Add(2*time.Hour+time.Second))
+	}
+	folder, file := filepath.Join(t.TempDir(), "it's a folder"), filepath.Join(t.TempDir(), "gpuledger.db")
+	flags := []string{"--folder=" + folder, "--to=sqlite:" + file, "--cluster=east"}
+	check := func(want string) {
+		t.Helper()
+		s, err := books.OpenFolder(t.Context(), folder)
+		if got := strings.Join(states(t, s, err), " "); got != want {
+			t.Errorf("the folder has the states %q, want %q", got, want)
+		}
+		s, err = books.OpenSQLite(t.Context(), file)
+		if got := strings.Join(states(t, s, err), " "); got != want {
+			t.Errorf("the database has the states %q, want %q", got, want)
+		}
+	}
+	run := func(command string) {
+		t.Helper()
+		c, err := Parse(wordsOf(t, command))
+		if err == nil {
+			err = Once(t.Context(), c, f.now, slog.New(slog.NewTextHandler(&f.log, nil)))
+		}
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, f.log.String())
+		}
+	}
+	cells := rowWith(t, f.shownHours(190, "/hours/2026-03", flags...), "silent_nodes")
+	if cells[0] != "east" || cells[1] != "2026-03-01 13:00" {
+		t.Errorf("refused: %q", cells)
+	}
+	check("complete complete")
+	run(cells[3])
+	check("complete gaps complete")
+
+	shown := f.shownHours(190, "/hours?from=2026-03-01T12&to=2026-03-01T16&o=csv", flags...)
+	lines := 0
+	for line := range strings.Lines(shown) {
+		if strings.HasPrefix(line, "folder,east,") || strings.HasPrefix(line, "sqlite,east,") {
+			lines++
+		}
+	}
+	if want := 2 * len([]string{"complete", "gaps", "complete", "missing"}); lines != want || !strings.HasPrefix(shown, "sink,cluster,state,") {
+		t.Errorf("CSV has %d rows of the sinks, want %d:\n%s", lines, want, shown)
+	}
+
+	clear(lost)
+	cells = rowWith(t, f.shownHours(191, "/hours?from=2026-03-01T12&to=2026-03-01T15", flags...), "gaps", "once --again")
+	run(cells[len(cells)-1])
+	check("complete complete complete")
+}
+
+// TestFlagsOfHours checks the flags in the commands of the page of hours: without secrets, and without flags of run.
+func TestFlagsOfHours(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"", "--store.url=http://127.0.0.1:9090 --sqlite=gpuledger.db"},
+		{"--web.pages --web.listen-address=127.0.0.1:9841 --log.level=debug --sqlite=/a.db --cluster=east", "--cluster=east --sqlite=/a.db --store.url=http://127.0.0.1:9090"},
+		{"--to=postgres://archive:secret@db/gpuledger?sslmode=verify-full&password=secret&application_name=secret", "--store.url=http://127.0.0.1:9090 --to='postgres://archive@db/gpuledger?sslmode=verify-full'"},
+		{"--postgres.url=postgres://archive:secret@db/gpuledger --s3.url=s3://bucket/prefix --s3.region=eu", "--postgres.url='postgres://archive@db/gpuledger' --s3.region=eu --s3.url=s3://bucket/prefix --store.url=http://127.0.0.1:9090"},
+		{"--to=https://hooks.example.com/secret#token-file=/dev/null --to=file:a?format=csv,parquet", "--store.url=http://127.0.0.1:9090 --to='file:a?format=csv,parquet'"},
+	} {
+		c, err := Parse(append([]string{"run", "--store.url=http://127.0.0.1:9090"}, strings.Fields(tt.args)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.shown; got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.args, got, tt.want)
+		}
+	}
+}
