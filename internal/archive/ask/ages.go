@@ -110,13 +110,19 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	boards := make(agedBoards)
 	boards.add(all, begin)
 	a.Rows = boards.rows()
+	a.Notices = ageNotices(unknown, invalid)
+	return a, nil
+}
+
+// ageNotices returns notices about the numbers of boards without a purchase date and with an invalid one.
+func ageNotices(unknown, invalid int) (notices []string) {
 	if unknown > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("%d boards have no purchase date in --assets: their age begins at their first hour in the books", unknown))
+		notices = append(notices, fmt.Sprintf("%d boards have no purchase date in --assets: their age begins at their first hour in the books", unknown))
 	}
 	if invalid > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("%d boards have an invalid purchase date in --assets, or one after their first hour: it must be a date such as 2026-11-01", invalid))
+		notices = append(notices, fmt.Sprintf("%d boards have an invalid purchase date in --assets, or one after their first hour: it must be a date such as 2026-11-01", invalid))
 	}
-	return a, nil
+	return notices
 }
 
 // begins returns the moment at which each board has age zero: its purchase, else its first hour. It

@@ -321,7 +321,7 @@ func TestDocumented(t *testing.T) {
 		})
 	}
 	folder := books(t)
-	for _, question := range []string{"where n1", "history n1", "ran n1", "statement --prices=P --carbon=C", "idle --prices=P", "moves", "missing", "verify --from=2026-10-01", "capacity --from=2026-10-01", "capacity --age"} {
+	for _, question := range []string{"where n1", "history n1", "ran n1", "statement --prices=P --carbon=C", "idle --prices=P", "moves", "missing", "verify --from=2026-10-01", "capacity --from=2026-10-01", "capacity --age", "capacity --failures"} {
 		question = strings.NewReplacer("=P", "="+file(t, prices), "=C", "="+file(t, "from,grams_per_kwh\n2026-01-01,1\n")).Replace(question)
 		args := append(strings.Fields(question), "--books="+folder, "--to=2026-10-03", "-o", "csv")
 		if strings.HasPrefix(question, "statement") || strings.HasPrefix(question, "idle") {

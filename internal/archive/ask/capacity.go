@@ -64,6 +64,9 @@ func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	if q.Age {
 		return q.ages(ctx)
 	}
+	if q.Failures {
+		return q.failures(ctx)
+	}
 	of, notices := q.period(), []string(nil)
 	if !q.Month.IsZero() {
 		of, notices = q.billed()

@@ -91,10 +91,11 @@ func commands() []command {
 				money(fs, o)
 			}, answer: (*question).idle,
 		}, {
-			name: "capacity", reach: clusterReach, details: true, help: "GPUs by model and state on each day and now, and the GPU hours of pending pods; or boards by age", since: capacityDays,
+			name: "capacity", reach: clusterReach, details: true, help: "GPUs by model and state on each day and now, and the GPU hours of pending pods; or boards by age, or failures", since: capacityDays,
 			extra: func(fs *flag.FlagSet, o *options) {
 				fs.TextVar(&o.Month, "month", month{}, "`month` in UTC such as 2026-10; default is the time until now")
 				fs.BoolVar(&o.Age, "age", false, "count boards, and lost or replaced boards, by their age since the purchase in --assets, or since their first hour")
+				fs.BoolVar(&o.Failures, "failures", false, "count boards that failed, by model, chassis slot and age")
 			}, answer: (*question).capacity,
 		}, {
 			name: "moves", reach: clusterReach, details: true, help: "boards that arrived, left, returned or were swapped", since: 7 * day, extra: rma, answer: (*question).moves,

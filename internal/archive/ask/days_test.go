@@ -66,7 +66,7 @@ func TestPlacesOfDays(t *testing.T) {
 		for range 4 {
 			from := october.Add(time.Duration(p.IntN(30)) * time.Hour)
 			until := from.Add(time.Duration(20+p.IntN(30)) * time.Hour)
-			for _, question := range []string{"moves", "missing", "capacity", "capacity --age"} {
+			for _, question := range []string{"moves", "missing", "capacity", "capacity --age", "capacity --failures"} {
 				args := append(strings.Fields(question), "--from="+from.Format(time.RFC3339), "--to="+until.Format(time.RFC3339), "-o", "json")
 				hours, days := run(t, append(args, folder)...), run(t, append(args, "--books="+file)...)
 				if hours.status != 0 || hours.out != days.out || hours.err != days.err {

@@ -60,6 +60,7 @@ func TestHostileLabels(t *testing.T) {
 		{"verify", "--prove", "--books=" + books(t)},
 		{"capacity"},
 		{"capacity", "--age"},
+		{"capacity", "--failures"},
 		{"statement", "--compare", "--by=namespace"},
 		{"report", serial},
 		{"report", serial, "-o", "html"},

@@ -49,6 +49,7 @@ type options struct {
 	Truth              []string
 	Scrape             time.Duration // interval
 	Age                bool          // of boards
+	Failures           bool          // of boards
 	InWarranty         bool
 	Uncorrectable      bool
 	Factors            factors.Files
@@ -236,6 +237,9 @@ func (o *options) validate(c *command) (err error) {
 	}
 	if o.zone, err = time.LoadLocation(o.TZ); err != nil {
 		return fmt.Errorf("--tz=%s: must be a time zone such as Europe/Berlin", o.TZ)
+	}
+	if o.Age && o.Failures {
+		return errors.New("--age and --failures are different questions: set one of them")
 	}
 	if len(o.archives) > 1 && !o.Prove {
 		return errors.New("--books is set several times: only verify --prove reads several archives")

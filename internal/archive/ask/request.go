@@ -70,7 +70,7 @@ func (e settingsError) Unwrap() error { return e.error }
 
 // readerFlags are the flags that a reader of a page can set. All others select files, books or stores of the
 // server.
-var readerFlags = []string{"age", "at", "by", "compare", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload"}
+var readerFlags = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload"}
 
 // Answer answers a request. An invalid request is an [InvalidError], a request outside its scope
 // [ErrScope], and an unknown name or time an error for which [IsUnknown] is true.

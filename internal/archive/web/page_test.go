@@ -30,7 +30,7 @@ func TestHostile(t *testing.T) {
 	for _, label := range hostile {
 		h := pages(t, web.Config{Pages: true}, archive(t, func(h *table.Hour) {
 			for i := range h.GPUs {
-				h.GPUs[i].Node, h.GPUs[i].Serial = label, label
+				h.GPUs[i].Node, h.GPUs[i].Serial, h.GPUs[i].Model, h.GPUs[i].ChassisSlot = label, label, label, label
 			}
 			for i := range h.Charges {
 				c := &h.Charges[i]

@@ -30,7 +30,7 @@ type question struct {
 var pages = []page{
 	{path: "statement", command: "statement", title: "Statement", about: "Energy, GPU hours, money and carbon", monthly: true, nav: true, more: comparison},
 	{path: "idle", command: "idle", title: "Idle", about: "GPUs that are held without work", monthly: true, nav: true},
-	{path: "fleet", command: "capacity", title: "Fleet", about: "GPUs by model and state on each day", monthly: true, nav: true},
+	{path: "fleet", command: "capacity", title: "Fleet", about: "GPUs by model and state on each day, and boards that failed", monthly: true, nav: true, more: failures},
 	{path: "moves", command: "moves", title: "Moves", about: "Boards that arrived, left, returned or were swapped", monthly: true, nav: true},
 	{path: "missing", command: "missing", title: "Missing", about: "Boards without a place", nav: true},
 	{path: "errors", command: "errors", title: "Errors", about: "Boards with errors, the worst first", nav: true},
@@ -51,6 +51,16 @@ func comparison(r ask.Request) []question {
 	r.Flags = maps.Clone(r.Flags)
 	r.Flags.Set("compare", "true")
 	return []question{{title: "Difference to the period before", Request: r}}
+}
+
+// failures returns the question about the boards that failed in the time of the fleet.
+func failures(r ask.Request) []question {
+	if r.Flags.Has("age") || r.Flags.Has("failures") {
+		return nil
+	}
+	r.Flags = maps.Clone(r.Flags)
+	r.Flags.Set("failures", "true")
+	return []question{{title: "Boards that failed", Request: r}}
 }
 
 // request returns the question of a page. It removes the output format from the parameters.

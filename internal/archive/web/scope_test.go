@@ -124,7 +124,7 @@ func foreign(teams ...string) (names []string) {
 
 var (
 	pagePaths  = []string{"/", "/search", "/statement", "/idle", "/fleet", "/moves", "/missing", "/verify", "/hours", "/ran", "/board", "/where", "/history", "/suspect", "/report"}
-	parameters = []string{"age", "at", "by", "compare", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload", "o", "q", "books", "config", "names", "prove", "team.label", "store.url", "assets"}
+	parameters = []string{"age", "at", "by", "compare", "failures", "format", "from", "month", "of-cluster", "pod", "since", "to", "tz", "unit", "workload", "o", "q", "books", "config", "names", "prove", "team.label", "store.url", "assets"}
 )
 
 // valid are parameters of the pages that a reader of teams or namespaces may read.
@@ -285,6 +285,43 @@ func TestOtherClusters(t *testing.T) {
 	}
 	if body := as(h, "carol", "/statement/2026-10?of-cluster=west"); body.Code != http.StatusForbidden {
 		t.Errorf("the statement of another cluster: status %d", body.Code)
+	}
+}
+
+// TestFailuresHidden checks that a reader of a team sees no failures, and that a reader of a cluster sees those of the cluster only.
+func TestFailuresHidden(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "failures.db")
+	sink, err := database.SQLite.Open(t.Context(), path, "")
+	check(t, err)
+	for n := range 3 {
+		for i, cluster := range []string{"east", "west"} {
+			h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
+			for board := range 2 + i {
+				g := table.GPU{Node: cluster + "-n", UUID: fmt.Sprint("GPU-", cluster, board), ChassisSlot: fmt.Sprint(cluster, "-slot"), PCIBusID: fmt.Sprint(board), Model: "model-" + cluster, Scrapes: 59}
+				g.First, g.Last, g.RecoveryAction = h.Start.Add(time.Minute), h.Start.Add(59*time.Minute), "reset"
+				h.GPUs = append(h.GPUs, g)
+			}
+			check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+		}
+	}
+	check(t, sink.Close())
+	h := pages(t, scoped(t, scopes), path)
+	for _, page := range []string{"/fleet", "/fleet/2026-10", "/fleet?failures=true", "/fleet/2026-10?failures=true&o=csv", "/fleet/2026-10?failures=true&of-cluster=east&o=json"} {
+		for _, group := range []string{"alice", "bob", "dave", "mallory"} {
+			w := as(h, group, page)
+			if w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "model-") {
+				t.Errorf("%s reads %s: status %d\n%s", group, page, w.Code, w.Body)
+			}
+		}
+	}
+	for group, want := range map[string]string{"carol": "2,2,1,0,0,2,0", "finance": "5,5,1,0,0,5,0"} {
+		body := as(h, group, "/fleet/2026-10?failures=true&o=csv").Body.String()
+		if !strings.HasSuffix(body, "total,TOTAL,,,"+want+"\n") || strings.Contains(body, "west") != (group == "finance") {
+			t.Errorf("%s reads, want %s:\n%s", group, want, body)
+		}
+		if page := as(h, group, "/fleet/2026-10").Body.String(); !strings.Contains(page, "Boards that failed") || !strings.Contains(page, "east-slot") || strings.Contains(page, "west-slot") != (group == "finance") {
+			t.Errorf("%s reads the page:\n%s", group, page)
+		}
 	}
 }
 

@@ -228,7 +228,7 @@ func TestSameRows(t *testing.T) {
 	h := pages(t, web.Config{Pages: true, Settings: config}, path)
 	for page, shown := range map[string]int{
 		"/statement/2026-10": 2, "/statement/2026-10?by=namespace,pod": 2, "/statement?by=reason": 2, "/statement/2026-10?compare=true": 1, "/statement?from=2026-10-01T03&to=2026-10-01T05": 2,
-		"/idle/2026-10": 1, "/idle?by=team&month=2026-10": 1, "/fleet/2026-10": 1, "/fleet?since=40d": 1, "/moves/2026-10": 1, "/missing": 1, "/verify/2026-10": 1, "/hours/2026-10": 1,
+		"/idle/2026-10": 1, "/idle?by=team&month=2026-10": 1, "/fleet/2026-10": 2, "/fleet?since=40d": 2, "/fleet?failures=true&month=2026-10": 1, "/fleet?age=true": 1, "/moves/2026-10": 1, "/missing": 1, "/verify/2026-10": 1, "/hours/2026-10": 1,
 		"/ran?pod=vision-ns/vision-pod": 1, "/ran?workload=search-job&tz=Europe/Berlin": 1,
 		"/where/n1": 1, "/history/1653924023101": 1, "/suspect/1653924023101": 1,
 	} {

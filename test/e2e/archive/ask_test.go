@@ -410,6 +410,7 @@ var lifeQuestions = []string{
 	"idle --from=2026-03-01",
 	"capacity --from=2026-03-01",
 	"capacity --age --from=2026-03-01",
+	"capacity --failures --from=2026-03-01",
 	"moves --from=2026-03-01T12",
 	"missing",
 	"missing --to=2026-03-02T19",

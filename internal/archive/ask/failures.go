@@ -1,0 +1,238 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// failureColumns are the columns of failures. A board may have several causes.
+var failureColumns = []print.Column{
+	{Name: "line", Title: "BY"},
+	{Name: "model", Title: "MODEL"},
+	{Name: "chassis_slot", Title: "SLOT"},
+	{Name: "age_months", Title: "AGE IN MONTHS", Kind: print.Count},
+	{Name: "boards", Title: "BOARDS", Kind: print.Count},
+	{Name: "failed", Title: "FAILED", Kind: print.Count},
+	{Name: "failed_share", Title: "RATE", Kind: print.Share},
+	{Name: "lost", Title: "LOST", Kind: print.Count},
+	{Name: "replaced", Title: "REPLACED", Kind: print.Count},
+	{Name: "action_required", Title: "ACTION", Kind: print.Count},
+	{Name: "uncorrectable", Title: "UNCORRECTABLE", Kind: print.Count},
+}
+
+// failureLines are the values of the column line, in the order of the rows.
+var failureLines = []string{"model", "slot", "age", "total"}
+
+// The causes of a failure besides lost and replaced.
+const required, grown = "action required", "uncorrectable"
+
+// failureGroup is a group of boards. The fields that a line does not need are empty.
+type failureGroup struct {
+	line, model, slot string
+	months            int
+}
+
+// failing contains the boards of a group by cause. The key "" contains all boards of the group.
+type failing map[string]map[string]bool
+
+// failed returns the boards with any cause.
+func (f failing) failed() map[string]bool {
+	all := make(map[string]bool)
+	for cause, boards := range f {
+		if cause != "" {
+			maps.Copy(all, boards)
+		}
+	}
+	return all
+}
+
+// failures counts the boards that failed in a time, by model, by chassis slot and by age.
+func (q *question) failures(ctx context.Context) (print.Answer, error) {
+	a, of := print.Answer{Columns: failureColumns}, q.period()
+	if !q.Month.IsZero() {
+		of, a.Notices = q.billed()
+	}
+	of.Until = of.Until.Truncate(time.Hour)
+	life := of
+	life.Places = true
+	if q.Books != "" {
+		life.From = time.Unix(0, 0).UTC() // ages begin at the first hour of the archive
+	}
+	all, err := stays(ctx, q.source, life)
+	if err != nil {
+		return a, err
+	}
+	faults, err := q.faults(ctx, of)
+	if err != nil {
+		return a, err
+	}
+	begin, unknown, invalid := q.begins(all)
+	all = slices.DeleteFunc(all, func(s *Stay) bool { return !s.within(of.From) })
+	a.Rows = failureRows(groupFailures(all, faults, begin))
+	if n := unrecorded(all, faults, of.From); n > 0 {
+		a.Notices = append(a.Notices, fmt.Sprintf("GPUs without a record of errors in this time, because they or their exporter reported none: %d", n))
+	}
+	a.Notices = append(a.Notices, ageNotices(unknown, invalid)...)
+	return a, nil
+}
+
+// within reports whether a stay has an hour at or after a time, or whether the GPU was lost or replaced then.
+func (s *Stay) within(from time.Time) bool {
+	return !s.LastHour.Before(from) || (s.End == lost || s.End == replaced) && !s.MissingSince.Before(from)
+}
+
+// faults returns the faults of GPUs by UUID.
+func (q *question) faults(ctx context.Context, of books.Query) (map[string][]books.Fault, error) {
+	all := make(map[string][]books.Fault)
+	if s, ok := q.source.Source.(books.Summing); ok {
+		found, err := s.Faults(ctx, of)
+		for _, f := range found {
+			all[f.Place.UUID] = append(all[f.Place.UUID], f)
+		}
+		return all, err
+	}
+	lowest := make(map[string][]*int64) // lifetime errors of the faults
+	for row, err := range q.source.Rows(ctx, of) {
+		if err != nil {
+			return nil, err
+		}
+		g := &row.GPU
+		i := slices.IndexFunc(all[g.UUID], func(f books.Fault) bool { return !moved(f.Place, *g) })
+		if i < 0 {
+			i = len(all[g.UUID])
+			all[g.UUID] = append(all[g.UUID], books.Fault{Place: *g})
+			lowest[g.UUID] = append(lowest[g.UUID], nil)
+		}
+		lowest[g.UUID][i] = addFault(&all[g.UUID][i], g, lowest[g.UUID][i])
+	}
+	return all, nil
+}
+
+// addFault adds an hour of a GPU. It returns the lowest lifetime errors of all hours.
+func addFault(f *books.Fault, g *table.GPU, lowest *int64) *int64 {
+	known := slices.ContainsFunc([]*int64{g.DRAMUncorrectable, g.SRAMUncorrectable, g.LifetimeUncorrectable}, func(n *int64) bool { return n != nil })
+	f.Recorded = f.Recorded || known || g.RecoveryAction != ""
+	f.Action = f.Action || !slices.Contains([]string{"", "none"}, g.RecoveryAction)
+	f.Uncorrectable = f.Uncorrectable || positive(plus(g.DRAMUncorrectable, g.SRAMUncorrectable))
+	return addLifetime(f, g.LifetimeUncorrectable, lowest)
+}
+
+// addLifetime adds the lifetime errors of an hour, and returns the lowest ones.
+func addLifetime(f *books.Fault, now, lowest *int64) *int64 {
+	switch {
+	case now == nil:
+		return lowest
+	case lowest == nil:
+		return now
+	}
+	f.Uncorrectable = f.Uncorrectable || *now > *lowest
+	return new(min(*now, *lowest))
+}
+
+// unrecorded returns the number of GPUs with an hour at or after a time, but without a record of errors.
+func unrecorded(all []*Stay, faults map[string][]books.Fault, from time.Time) int {
+	gpus := make(map[string]bool)
+	for _, s := range all {
+		if !s.LastHour.Before(from) && !slices.ContainsFunc(faults[s.UUID], func(f books.Fault) bool { return f.Recorded }) {
+			gpus[s.UUID] = true
+		}
+	}
+	return len(gpus)
+}
+
+// groupFailures returns the boards of stays by group. A board counts in each slot in which it was; a failure counts in
+// the slot in which it occurred. The age is at the last hour of the board.
+func groupFailures(all []*Stay, faults map[string][]books.Fault, begin map[string]time.Time) map[failureGroup]failing {
+	last := make(map[string]time.Time)
+	for _, s := range all {
+		last[boardOf(s)] = later(last[boardOf(s)], s.LastHour)
+	}
+	groups := make(map[failureGroup]failing)
+	for _, s := range all {
+		board := boardOf(s)
+		months := monthsBetween(begin[board], last[board])
+		causes := append(causesOf(s, faults[s.UUID]), "")
+		for _, key := range []failureGroup{
+			{line: "model", model: s.Model},
+			{line: "slot", model: s.Model, slot: s.ChassisSlot},
+			{line: "age", model: s.Model, months: months - months%ageStep},
+			{line: "total"},
+		} {
+			if groups[key] == nil {
+				groups[key] = make(failing)
+			}
+			groups[key].add(board, causes)
+		}
+	}
+	return groups
+}
+
+// add adds a board with causes.
+func (f failing) add(board string, causes []string) {
+	for _, cause := range causes {
+		if f[cause] == nil {
+			f[cause] = make(map[string]bool)
+		}
+		f[cause][board] = true
+	}
+}
+
+// causesOf returns the causes for which the board of a stay failed.
+func causesOf(s *Stay, faults []books.Fault) (causes []string) {
+	if s.End == lost || s.End == replaced {
+		causes = append(causes, s.End)
+	}
+	for _, f := range faults {
+		if moved(s.GPU, f.Place) {
+			continue
+		}
+		if f.Action {
+			causes = append(causes, required)
+		}
+		if f.Uncorrectable {
+			causes = append(causes, grown)
+		}
+	}
+	return causes
+}
+
+// failureRows returns the rows of groups. Models and slots are in the order of their rates, ages of each model in the order of time.
+func failureRows(groups map[failureGroup]failing) (rows [][]any) {
+	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b failureGroup) int {
+		byRate := 0
+		if a.line == b.line && a.line != "age" {
+			byRate = groups[a].compare(groups[b])
+		}
+		return cmp.Or(cmp.Compare(slices.Index(failureLines, a.line), slices.Index(failureLines, b.line)), byRate,
+			cmp.Compare(a.model, b.model), cmp.Compare(a.slot, b.slot), cmp.Compare(a.months, b.months))
+	}) {
+		f := groups[key]
+		count := func(cause string) int64 { return int64(len(f[cause])) }
+		model, failed := key.model, int64(len(f.failed()))
+		var months any
+		switch key.line {
+		case "age":
+			months = int64(key.months)
+		case "total":
+			model = "TOTAL"
+		}
+		rows = append(rows, []any{
+			key.line, model, key.slot, months, count(""), failed, share(failed, count("")), count(lost), count(replaced), count(required), count(grown),
+		})
+	}
+	return rows
+}
+
+// compare orders groups by their rates, then by their numbers of failed boards, the highest first.
+func (f failing) compare(other failing) int {
+	failed, others := len(f.failed()), len(other.failed())
+	return cmp.Or(cmp.Compare(others*len(f[""]), failed*len(other[""])), cmp.Compare(others, failed))
+}
