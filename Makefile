@@ -55,7 +55,7 @@ LONGEST := ./internal/source/nvml ./internal/simnode ./internal/app ./internal/a
 RACE := -race -gcflags=modernc.org/sqlite/lib=-d=checkptr=0
 
 # The linters also check files with the build tags e2e and realtime.
-TAGS := -tags e2e,realtime,kyverno
+TAGS := -tags e2e,realtime,kyverno,oauth
 
 VERSION_PACKAGE := github.com/prometheus/common/version
 VERSION  ?= $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
@@ -99,6 +99,7 @@ HELM := tools/servers helm helm.sh/helm/v4/cmd/helm
 # Helm 3 gets security fixes until February 2027.
 HELM3 := tools/servers helm3 helm.sh/helm/v3/cmd/helm
 KYVERNO := tools/servers kyverno kyverno=github.com/kyverno/kyverno/cmd/cli/kubectl-kyverno
+OAUTH2_PROXY := tools/servers oauth2-proxy oauth2-proxy=github.com/oauth2-proxy/oauth2-proxy/v7
 NFPM := tools/servers nfpm github.com/goreleaser/nfpm/v2/cmd/nfpm
 SBOM := tools/servers sbom github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
@@ -426,6 +427,10 @@ chart-helm3: chart # compare the chart's objects with the overlays in Helm 3; bu
 .PHONY: kyverno-check
 kyverno-check: # run the example for Kyverno with the command line of Kyverno 1.18; builds it once (some minutes)
 	@GPULEDGER_E2E_KYVERNO=$$($(KYVERNO)) go test -tags e2e,kyverno -vet=off -trimpath -ldflags=-w -count=1 -v -run='^TestKyverno$$' ./internal/deploy
+
+.PHONY: oauth-check
+oauth-check: # read the archive's pages through oauth2-proxy 7.8; builds it once (some minutes)
+	@GPULEDGER_E2E_OAUTH2_PROXY=$$($(OAUTH2_PROXY)) go test -tags oauth -vet=off -trimpath -ldflags '-w $(LAZY)' -count=1 -v -run='^TestOAuth2Proxy' ./internal/archive/web
 
 .PHONY: format
 format: ## format the Go files
