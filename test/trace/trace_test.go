@@ -38,9 +38,9 @@ var changes = map[string]change{
 			generate,
 		},
 		shows: map[string]string{
-			"internal/archive/files/testdata/files.txt":  "labels,tensor_ms\n",
-			"internal/archive/webhook/testdata/rows.txt": `"tensor_ms":0`,
-			"docs/tables.md": "(?m)^\\| `tensor_ms` \\| integer \\| sampled time of tensor cores of pods or the unit",
+			"internal/archive/files/testdata/files.txt":  "dram_active_ms,encoder_ms\n",
+			"internal/archive/webhook/testdata/rows.txt": `"encoder_ms":0`,
+			"docs/tables.md": "(?m)^\\| `encoder_ms` \\| integer \\| sampled time of the video encoder of pods or the unit",
 		},
 	},
 	"gauge": {

@@ -254,6 +254,9 @@ func (q *question) statementColumns(a *account) []print.Column {
 		print.Column{Name: "measured_share", Title: "MEASURED", Kind: print.Share}, print.Column{Name: "estimated_share", Title: "ESTIMATED", Kind: print.Share},
 		print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, print.Column{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span},
 		print.Column{Name: "busy_ms", Title: "BUSY HOURS", Kind: print.Span})
+	if a.total.Profiled != nil {
+		columns = append(columns, tensorColumns...)
+	}
 	if q.factors.Money() {
 		columns = append(columns, q.costColumn("cost"))
 	}
@@ -261,6 +264,33 @@ func (q *question) statementColumns(a *account) []print.Column {
 		columns = append(columns, print.Column{Name: "co2e_grams", Kind: print.Number}, print.Column{Name: "co2e_kg", Title: "KG CO2E", Kind: print.Number})
 	}
 	return append(columns, print.Column{Name: "complete", Kind: print.Flag})
+}
+
+// tensorColumns are the columns of a statement with profiled time.
+var tensorColumns = []print.Column{
+	{Name: "profiled_share", Title: "PROFILED", Kind: print.Share}, {Name: "tensor_active_ms", Title: "TENSOR HOURS", Kind: print.Span},
+	{Name: "dram_active_ms", Kind: print.Span}, {Name: "joules_per_tensor_second", Title: "J PER TENSOR S", Kind: print.Number},
+}
+
+// tensor returns the values of [tensorColumns]. The energy of the profiled time is estimated from its share
+// of the held time.
+func (l *line) tensor() []any {
+	row := make([]any, len(tensorColumns))
+	if l.Profiled == nil {
+		return row
+	}
+	row[0] = share(*l.Profiled, l.Held)
+	if l.DRAMActive != nil {
+		row[2] = *l.DRAMActive
+	}
+	if l.TensorActive == nil {
+		return row
+	}
+	row[1] = *l.TensorActive
+	if *l.TensorActive > 0 && l.Held > 0 {
+		row[3] = rounded(float64(l.Energy) * float64(*l.Profiled) / float64(l.Held) / float64(*l.TensorActive))
+	}
+	return row
 }
 
 // costColumn returns a column of money in the currency of the prices.
@@ -278,6 +308,9 @@ func (q *question) statementRow(a *account, l *line) []any {
 	}
 	row = append(row, l.Energy, l.Idle, known(l.Exclusive, a.unmeasured), known(l.Estimated, a.unestimated), share(l.Idle, l.Energy),
 		known(share(l.Exclusive, l.Energy), a.unmeasured), known(share(l.Estimated, l.Energy), a.unestimated), l.GPUTime, l.Active, known(l.Busy, a.unestimated))
+	if a.total.Profiled != nil {
+		row = append(row, l.tensor()...)
+	}
 	if q.factors.Money() {
 		row = append(row, rounded(l.cost))
 	}

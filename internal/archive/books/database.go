@@ -257,8 +257,8 @@ func (d *database) chargesIn(ctx context.Context, of Query, part span, to *sums)
 	}
 	s := sqldb.SQL("select " + strings.Join(names, ", "))
 	for _, a := range table.Amounts {
-		s.Add(", coalesce(" + d.sum(table.Charges, a.Name) + ", 0)")
-		columns = append(columns, table.Column{Type: table.Int})
+		s.Add(", " + d.sum(table.Charges, a.Column))
+		columns = append(columns, table.Column{Type: a.Type})
 	}
 	s.Add(" from {" + part.table("billed", table.Days.Name) + "}")
 	if slices.Contains(of.By, modelColumn) {
@@ -287,12 +287,17 @@ func (d *database) lacks(t table.Table, column string) bool {
 	return err == nil && c.Added() && !d.known[t.Name+"."+column]
 }
 
-// sum returns the sum of an amount in a query.
-func (d *database) sum(t table.Table, amount string) string {
-	if d.lacks(t, amount) {
+// sum returns the sum of an amount in a query. Without rows it is 0, or null if the amount may be unknown.
+func (d *database) sum(t table.Table, amount table.Column) string {
+	switch optional := amount.Type == table.OptionalInt; {
+	case d.lacks(t, amount.Name) && optional:
+		return "null"
+	case d.lacks(t, amount.Name):
 		return "0"
+	case optional:
+		return "sum(" + amount.Name + ")"
 	}
-	return "sum(" + amount + ")"
+	return "coalesce(sum(" + amount.Name + "), 0)"
 }
 
 // unknownPods returns the charged pods that are unknown. A database of an earlier version contains

@@ -200,8 +200,12 @@ func (d *database) addSums(ctx context.Context, of Query, from string, part span
 	s := sqldb.SQL("select cluster, " + when)
 	columns := columnsOf(table.Charges, []string{"cluster", hourColumn})
 	for _, name := range names {
-		s.Add(", coalesce(" + d.sum(table.Charges, name) + ", 0)")
-		columns = append(columns, table.Column{Type: table.Int})
+		sum := table.Column{Name: name, Type: table.Int} // scrapes is no column of charges
+		if c, err := table.Charges.Column(name); err == nil {
+			sum = c
+		}
+		s.Add(", " + d.sum(table.Charges, sum))
+		columns = append(columns, sum)
 	}
 	s.Add(" from {" + from + "}").Join(of.condition(part)).Add(" group by cluster, " + when)
 	return d.rows(ctx, s, columns, func(row []table.Cell) error {

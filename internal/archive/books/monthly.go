@@ -83,7 +83,7 @@ func (d *database) sums(ctx context.Context, of Query, all *sums) error {
 	}
 	s := sqldb.SQL("select month, " + strings.Join(names, ", "))
 	for _, a := range table.Amounts {
-		s.Add(", " + d.sum(table.MonthlyCharges, a.Name))
+		s.Add(", " + d.sum(table.MonthlyCharges, a.Column))
 	}
 	s.Add(" from {monthly_charges} where month >= ? and month < ?", first, end).Join(of.names()).Add(" group by month, " + strings.Join(names, ", "))
 	columns := columnsOf(table.MonthlyCharges, slices.Concat([]string{"month"}, names, namesOf(table.Amounts)))

@@ -49,22 +49,28 @@ func (v *verification) daySums(ctx context.Context, day time.Time, hours map[tim
 }
 
 // sumsOfDay contains the sums of rows with the same texts, and their earliest and latest times in milliseconds.
-type sumsOfDay map[string][]int64
+type sumsOfDay map[string][]sumOfDay
+
+// sumOfDay is a sum or a time. An optional integer is known if one of its values is.
+type sumOfDay struct {
+	value int64
+	known bool
+}
 
 // add adds rows of a table of sums.
 func (s sumsOfDay) add(of table.Table, rows [][]any) {
 	for _, row := range rows {
 		key := keyOf(row)
 		if s[key] == nil {
-			s[key] = make([]int64, len(row))
+			s[key] = make([]sumOfDay, len(row))
 		}
 		for i, value := range row {
 			sum := &s[key][i]
 			switch value := value.(type) {
 			case int64:
-				*sum += value
+				sum.value, sum.known = sum.value+value, true
 			case time.Time:
-				*sum = extreme(of.Columns[i].Name, *sum, value)
+				sum.value = extreme(of.Columns[i].Name, sum.value, value)
 			}
 		}
 	}

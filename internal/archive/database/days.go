@@ -60,7 +60,7 @@ func (d *Dialect) sum(of table.Table, where *Statement) *Statement {
 // sumCharges returns a query of the rows of [table.Days] for hours that meet a condition.
 func (d *Dialect) sumCharges(where *Statement) *Statement {
 	texts := table.Days.Of(table.Text) // begins with the cluster
-	amounts := table.Charges.Of(table.Int)
+	amounts, optional := table.Charges.Of(table.Int), table.Charges.Of(table.OptionalInt)
 	keys := append([]string{"cluster", d.views("date(hour)")}, texts[1:]...)
 	// The columns that differ most come first, because a database that sorts compares the first
 	// columns of the group most often.
@@ -70,7 +70,10 @@ func (d *Dialect) sumCharges(where *Statement) *Statement {
 		sums = append(sums, "sum("+name+")")
 	}
 	sums = append(sums, "min(coalesce(began, hour))", d.views("max(coalesce(ended, hour + interval '1' hour))"))
-	columns := strings.Join(slices.Concat(texts, amounts), ", ") + ", hour, began, ended"
+	for _, name := range optional {
+		sums = append(sums, "sum("+name+")")
+	}
+	columns := strings.Join(slices.Concat(texts, amounts, optional), ", ") + ", hour, began, ended"
 	return SQL("select " + strings.Join(append(keys, sums...), ", ") + " from (\n  select 1 as charge, " + columns + " from {charges}").Join(where).
 		Add("\n  union all\n  select 0, " + columns + " from {corrections}").Join(where).
 		Add("\n) as billed group by " + strings.Join(group, ", "))

@@ -142,7 +142,7 @@ func (t *transaction) addMonthly(ctx context.Context, m table.ClusterMonth, file
 	}
 	var sums, groups []string
 	for _, c := range table.Summed() {
-		if c.Type == table.Int {
+		if c.IsAmount() {
 			sums = append(sums, "sum("+c.Name+")")
 			continue
 		}

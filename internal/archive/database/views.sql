@@ -5,12 +5,14 @@
 create or replace view billed as
 select cluster, hour, 0 as revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
   energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms, began, ended,
-  thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels
+  thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels,
+  profiled_ms, tensor_active_ms, dram_active_ms
 from charges
 union all
 select cluster, hour, revision, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
   energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms, began, ended,
-  thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels
+  thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels,
+  profiled_ms, tensor_active_ms, dram_active_ms
 from corrections;
 
 -- The amounts of each day in UTC. The amounts of pruned hours are added up by month, on its first day. The energy of all rows is the energy of all boards.
@@ -20,16 +22,19 @@ select cluster, day, namespace, workload_kind, workload_name, team, reason,
   sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, username,
   sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms,
   sum(thermal_energy_mj) as thermal_energy_mj, sum(thermal_ms) as thermal_ms, sum(power_brake_energy_mj) as power_brake_energy_mj, sum(power_brake_ms) as power_brake_ms,
-  queue, cluster_queue, labels
+  queue, cluster_queue, labels,
+  sum(profiled_ms) as profiled_ms, sum(tensor_active_ms) as tensor_active_ms, sum(dram_active_ms) as dram_active_ms
 from (
   select cluster, day, namespace, workload_kind, workload_name, team, reason,
     energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms,
-    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels
+    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels,
+  profiled_ms, tensor_active_ms, dram_active_ms
   from days
   union all
   select cluster, date(month), namespace, workload_kind, workload_name, team, reason,
     energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms,
-    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels
+    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels,
+  profiled_ms, tensor_active_ms, dram_active_ms
   from monthly_charges
 ) as summed
 group by cluster, day, namespace, workload_kind, workload_name, team, reason, manager, unit, username, queue, cluster_queue, labels;
@@ -44,7 +49,8 @@ select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms,
   min(began) as began, max(ended) as ended,
   sum(thermal_energy_mj) as thermal_energy_mj, sum(thermal_ms) as thermal_ms, sum(power_brake_energy_mj) as power_brake_energy_mj, sum(power_brake_ms) as power_brake_ms,
-  max(queue) as queue, max(cluster_queue) as cluster_queue, max(labels) as labels
+  max(queue) as queue, max(cluster_queue) as cluster_queue, max(labels) as labels,
+  sum(profiled_ms) as profiled_ms, sum(tensor_active_ms) as tensor_active_ms, sum(dram_active_ms) as dram_active_ms
 from days
 where reason = ''
 group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;

@@ -86,10 +86,24 @@ var throttled = []struct {
 	}},
 }
 
+// profiled contains the counters of an owner that are absent while unknown. A charge without profiled time has none of
+// their amounts.
+var profiled = []struct {
+	name string
+	of   func(*table.Charge) **int64
+}{
+	{"profiled_seconds_total", func(c *table.Charge) **int64 { return &c.Profiled }},
+	{"tensor_active_seconds_total", func(c *table.Charge) **int64 { return &c.TensorActive }},
+	{"dram_active_seconds_total", func(c *table.Charge) **int64 { return &c.DRAMActive }},
+}
+
 // owned returns the counters of an owner that the given labels identify.
 func owned(prefix string, by []string, created string, charge func(*rows, Account) *table.Charge) (all []counter) {
 	for _, amount := range amounts {
 		all = append(all, counter{prefix + amount.name, by, 1000, amount.kind, created, func(r *rows, a Account, n int64) { *amount.of(charge(r, a)) += n }})
+	}
+	for _, p := range profiled {
+		all = append(all, counter{prefix + p.name, by, 1000, laterHeld, created, func(r *rows, a Account, n int64) { increase(p.of(charge(r, a)), n) }})
 	}
 	for _, t := range throttled {
 		all = append(all, counter{prefix + t.name, append(slices.Clone(by), "throttle"), 1000, t.kind, created, func(r *rows, a Account, n int64) {

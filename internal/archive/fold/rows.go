@@ -165,6 +165,9 @@ func (r *rows) close(h *table.Hour) error {
 		all.GPUs = append(all.GPUs, *g)
 	}
 	for k, c := range r.charges {
+		if c.Profiled == nil || *c.Profiled == 0 {
+			c.Profiled, c.TensorActive, c.DRAMActive = nil, nil, nil
+		}
 		if c.IsZero() && (r.refused[k.gpuKey] == nil || k.reason != "") {
 			continue
 		}

@@ -227,6 +227,9 @@ func joinCharges(rows []map[string]string) (joined []map[string]string) {
 		for number := range strings.FieldsSeq("hours energy_mj exclusive_mj idle_mj held_ms gpu_ms active_ms estimated_mj busy_ms") {
 			add(sum, c, number)
 		}
+		for _, number := range optionalAmounts {
+			sum[number] = plus(sum[number], c[number])
+		}
 		sum["first_hour"], sum["began"] = min(sum["first_hour"], c["first_hour"]), min(sum["began"], c["began"])
 		sum["last_hour"], sum["ended"] = max(sum["last_hour"], c["last_hour"]), max(sum["ended"], c["ended"])
 	}

@@ -29,16 +29,40 @@ type Pruner interface {
 type Rows func(t table.Table) [][]string
 
 // statement holds the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason, unit and queue.
-type statement map[string][8]int64
+type statement map[string]amounts
+
+// amounts are the sums of integers, and of optional ones as texts.
+type amounts struct {
+	Sums     [8]int64
+	Optional [3]string
+}
 
 // add adds a charge. It lists the columns independently of the table.
 func (s statement) add(cluster string, month time.Time, model string, c *table.Charge) {
 	key := strings.Join([]string{cluster, month.Format("2006-01"), model, c.Namespace, c.WorkloadKind, c.WorkloadName, c.Team, c.Reason, c.Manager, c.Unit, c.Username, c.Queue, c.ClusterQueue, c.Labels}, "|")
 	sum := s[key]
 	for i, n := range []int64{c.Energy, c.Exclusive, c.Idle, c.Held, c.GPUTime, c.Active, c.Estimated, c.Busy} {
-		sum[i] += n
+		sum.Sums[i] += n
+	}
+	for i, n := range []*int64{c.Profiled, c.TensorActive, c.DRAMActive} {
+		if n != nil {
+			sum.Optional[i] = plus(sum.Optional[i], strconv.FormatInt(*n, 10))
+		}
 	}
 	s[key] = sum
+}
+
+// optionalAmounts are the columns of charges that may be null.
+var optionalAmounts = []string{"profiled_ms", "tensor_active_ms", "dram_active_ms"}
+
+// plus adds integers that may be unknown, which is an empty text. An unknown one adds nothing.
+func plus(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	m, _ := strconv.ParseInt(a, 10, 64)
+	n, _ := strconv.ParseInt(b, 10, 64)
+	return strconv.FormatInt(m+n, 10)
 }
 
 // sums returns the sums in rows of a sink.
@@ -61,7 +85,10 @@ func sums(t *testing.T, rows [][]string) statement {
 		for i, name := range []string{"energy_mj", "exclusive_mj", "idle_mj", "held_ms", "gpu_ms", "active_ms", "estimated_mj", "busy_ms"} {
 			n, err := strconv.ParseInt(value[name], 10, 64)
 			check(t, err)
-			sum[i] += n
+			sum.Sums[i] += n
+		}
+		for i, name := range optionalAmounts {
+			sum.Optional[i] = plus(sum.Optional[i], value[name])
 		}
 		found[strings.Join(key, "|")] = sum
 	}
@@ -100,6 +127,9 @@ func (h *history) hour(cluster string, start time.Time) *table.Hour {
 func (h *history) charge(gpu, n int) table.Charge {
 	number := func() int64 { return h.random.Int64N(1 << 40) }
 	c := table.Charge{Node: "a", UUID: "GPU-" + strconv.Itoa(gpu), Energy: number(), Exclusive: number(), Idle: number(), Held: number(), GPUTime: number(), Active: number(), Estimated: number(), Busy: number()}
+	if h.random.IntN(4) == 0 {
+		c.Profiled, c.TensorActive, c.DRAMActive = new(number()+1), new(number()), new(int64(0))
+	}
 	switch n {
 	case 0:
 		c.Namespace, c.Pod, c.PodUID, c.WorkloadKind, c.WorkloadName = []string{"ml", "web"}[h.random.IntN(2)], "secret-pod-"+strconv.Itoa(h.random.IntN(9)), "u", "Job", "j, \"1\""

@@ -35,6 +35,9 @@ type Charge struct {
 	// driver reduced the clocks, for heat and for the power brake. Thermal and PowerBrake are the
 	// corresponding times. Both may apply at once.
 	ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64
+	// Profiled is the time in which the GPU's profile was measured while the pod or unit had the GPU alone, in ms.
+	// TensorActive and DRAMActive are the activity in this time. All are nil if unknown.
+	Profiled, TensorActive, DRAMActive *int64
 	// Began and Ended are the scrapes between which the counters of a pod or unit grew. Began may
 	// be before the hour if new counters have their first sample in the hour. Both are zero for
 	// unattributed energy, and do not identify the charge.
@@ -75,6 +78,9 @@ var charge = []Field[Charge]{
 	text("queue", "queue of the pod in Kueue (LocalQueue), Volcano or YuniKorn", func(c *Charge) *string { return &c.Queue }).addedIn(15).inSums("queue of the pods"),
 	text("cluster_queue", "ClusterQueue of the pod in Kueue", func(c *Charge) *string { return &c.ClusterQueue }).addedIn(15).inSums("ClusterQueue of the pods"),
 	long("labels", labelsHelp, func(c *Charge) *string { return &c.Labels }).addedIn(16).inSums(labelsHelp),
+	optional("profiled_ms", "time in which the activity below was measured, while the pod or unit had the GPU alone; null if it was not", func(c *Charge) **int64 { return &c.Profiled }).addedIn(19).inSums("time in which the activity below was measured; null if it was not"),
+	optional("tensor_active_ms", "time in which the tensor cores were active, part of profiled_ms", func(c *Charge) **int64 { return &c.TensorActive }).addedIn(19).inSums("time in which the tensor cores were active, part of profiled_ms"),
+	optional("dram_active_ms", "time weighted by the part of the memory's bandwidth in use, part of profiled_ms", func(c *Charge) **int64 { return &c.DRAMActive }).addedIn(19).inSums("time weighted by the part of the memory's bandwidth in use, part of profiled_ms"),
 }
 
 // chargeKey contains the columns that identify a charge of an hour.
@@ -88,8 +94,8 @@ var ofCharge = append([]Field[Charge]{
 	text("model", "model of the GPU", func(c *Charge) *string { return &c.Model }),
 }, charge...)
 
-// Amounts contains the columns that are added up.
-var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool { return f.Type != Int })
+// Amounts contains the columns that are added up. An unknown amount adds nothing; a sum of unknown amounts is unknown.
+var Amounts = slices.DeleteFunc(slices.Clone(charge), func(f Field[Charge]) bool { return !f.IsAmount() })
 
 // ChargeField returns a column of charges, or their cluster, hour or model. It returns false for another name.
 func ChargeField(name string) (Field[Charge], bool) { return named(ofCharge, name) }
@@ -107,21 +113,21 @@ var Corrections = build("corrections", "a difference from charges that was found
 // Add adds the amounts of another charge.
 func (c *Charge) Add(d *Charge) {
 	for i := range Amounts {
-		*Amounts[i].number(c) += *Amounts[i].number(d)
+		Amounts[i].add(c, d, 1)
 	}
 }
 
-// Clear sets the amounts to 0.
+// Clear sets the amounts to 0, or to unknown if they may be.
 func (c *Charge) Clear() {
 	for i := range Amounts {
-		*Amounts[i].number(c) = 0
+		Amounts[i].clear(c)
 	}
 }
 
-// IsZero reports whether all amounts are 0.
+// IsZero reports whether all amounts are 0 or unknown.
 func (c *Charge) IsZero() bool {
 	for i := range Amounts {
-		if *Amounts[i].number(c) != 0 {
+		if n := Amounts[i].amount(c); n != nil && *n != 0 {
 			return false
 		}
 	}
@@ -178,7 +184,7 @@ func Difference(before, now []Charge) []Charge {
 
 func (c *Charge) subtract(d *Charge) {
 	for i := range Amounts {
-		*Amounts[i].number(c) -= *Amounts[i].number(d)
+		Amounts[i].add(c, d, -1)
 	}
 }
 

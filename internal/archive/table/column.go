@@ -168,6 +168,43 @@ func (f *Field[T]) SetCell(row *T, c Cell) {
 	}
 }
 
+// IsAmount reports whether the values of the column are added up in sums.
+func (c Column) IsAmount() bool { return c.Type == Int || c.Type == OptionalInt }
+
+// amount returns the number in a row, nil if it is unknown.
+func (f *Field[T]) amount(row *T) *int64 {
+	if f.optional != nil {
+		return *f.optional(row)
+	}
+	return f.number(row)
+}
+
+// add adds the number of another row times a factor. Rows may share an optional number, so the sum is a new one.
+func (f *Field[T]) add(to, row *T, factor int64) {
+	if f.optional == nil {
+		*f.number(to) += factor * *f.number(row)
+		return
+	}
+	n := *f.optional(row)
+	if n == nil {
+		return
+	}
+	sum := factor * *n
+	if known := *f.optional(to); known != nil {
+		sum += *known
+	}
+	*f.optional(to) = &sum
+}
+
+// clear sets the number in a row to 0, or to unknown if it may be.
+func (f *Field[T]) clear(row *T) {
+	if f.optional != nil {
+		*f.optional(row) = nil
+		return
+	}
+	*f.number(row) = 0
+}
+
 // Text returns a pointer to the text in a row. The column must be a text column.
 func (f *Field[T]) Text(row *T) *string { return f.text(row) }
 

@@ -30,6 +30,7 @@ var (
 				{Name: "began", Type: Time, Help: "start of the use as in charges, or of the first hour"},
 				{Name: "ended", Type: Time, Help: "end of the use as in charges, or of the last hour"},
 			},
+			ofType(Charges, OptionalInt),
 		),
 		Key: []string{"cluster", dayColumn},
 	}

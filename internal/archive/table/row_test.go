@@ -93,12 +93,21 @@ func TestAmounts(t *testing.T) {
 	sum.Add(&one)
 	for i := range reflect.TypeFor[table.Charge]().NumField() {
 		was, now := reflect.ValueOf(one).Field(i), reflect.ValueOf(sum).Field(i)
+		if was.Kind() == reflect.Pointer {
+			was, now = was.Elem(), now.Elem()
+		}
 		if was.CanInt() && now.Int() != 2*was.Int() || !was.CanInt() && !was.Equal(now) {
 			t.Errorf("%s is %v after adding %v to itself", reflect.TypeFor[table.Charge]().Field(i).Name, now, was)
 		}
 	}
 	if sum.Clear(); !sum.IsZero() || one.IsZero() || sum.Namespace != "Namespace" {
 		t.Errorf("cleared to %+v", sum)
+	}
+	if sum.Profiled != nil {
+		t.Error("a cleared optional amount is known")
+	}
+	if sum.Add(&one); *sum.Profiled != *one.Profiled || sum.Profiled == one.Profiled {
+		t.Errorf("unknown and %d add up to %d", *one.Profiled, *sum.Profiled)
 	}
 	if all := table.Difference([]table.Charge{one}, []table.Charge{one}); len(all) > 0 {
 		t.Errorf("equal charges differ by %+v", all)

@@ -4,16 +4,19 @@ select cluster, date(hour) as day, namespace, workload_kind, workload_name, team
   sum(held_ms) as held_ms, sum(gpu_ms) as gpu_ms, sum(active_ms) as active_ms, manager, unit, username,
   sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms,
   sum(thermal_energy_mj) as thermal_energy_mj, sum(thermal_ms) as thermal_ms, sum(power_brake_energy_mj) as power_brake_energy_mj, sum(power_brake_ms) as power_brake_ms,
-  queue, cluster_queue, labels
+  queue, cluster_queue, labels,
+  sum(profiled_ms) as profiled_ms, sum(tensor_active_ms) as tensor_active_ms, sum(dram_active_ms) as dram_active_ms
 from (
   select cluster, hour, namespace, workload_kind, workload_name, team, reason,
     energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms,
-    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels
+    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels,
+  profiled_ms, tensor_active_ms, dram_active_ms
   from billed
   union all
   select cluster, month, namespace, workload_kind, workload_name, team, reason,
     energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms, manager, unit, username, estimated_mj, busy_ms,
-    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels
+    thermal_energy_mj, thermal_ms, power_brake_energy_mj, power_brake_ms, queue, cluster_queue, labels,
+  profiled_ms, tensor_active_ms, dram_active_ms
   from monthly_charges
 ) as summed
 group by cluster, date(hour), namespace, workload_kind, workload_name, team, reason, manager, unit, username, queue, cluster_queue, labels;
@@ -26,7 +29,8 @@ select cluster, node, uuid, max(serial) as serial, namespace, pod, pod_uid,
   sum(estimated_mj) as estimated_mj, sum(busy_ms) as busy_ms,
   min(coalesce(began, hour)) as began, max(coalesce(ended, strftime('%Y-%m-%dT%H:%M:%fZ', hour, '+1 hour'))) as ended,
   sum(thermal_energy_mj) as thermal_energy_mj, sum(thermal_ms) as thermal_ms, sum(power_brake_energy_mj) as power_brake_energy_mj, sum(power_brake_ms) as power_brake_ms,
-  max(queue) as queue, max(cluster_queue) as cluster_queue, max(labels) as labels
+  max(queue) as queue, max(cluster_queue) as cluster_queue, max(labels) as labels,
+  sum(profiled_ms) as profiled_ms, sum(tensor_active_ms) as tensor_active_ms, sum(dram_active_ms) as dram_active_ms
 from billed
 where reason = ''
 group by cluster, node, uuid, namespace, pod, pod_uid, manager, unit;

@@ -1,0 +1,78 @@
+package fold_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
+)
+
+// TestProfiled checks the profiled time of a pod and a unit, and the activity in it. The counters are absent until the
+// owner had the GPU alone, and restart with the other counters. They are unknown in an hour in which the profiled time
+// does not grow, but an activity of 0 in profiled time is 0.
+func TestProfiled(t *testing.T) {
+	ms := func(n int64) *int64 { return &n }
+	none := [3]*int64{}
+	const end = 120.0
+	tests := []struct {
+		name string
+		// profiled returns the value at a minute, negative if absent.
+		profiled func(minute float64) float64
+		tensor   float64 // per profiled second
+		restart  float64 // minute
+		want     [3]*int64
+	}{
+		{"absent", func(float64) float64 { return -1 }, 0.5, end, none},
+		{"began before the hour", func(m float64) float64 { return m }, 0.5, end, [3]*int64{ms(60_000), ms(30_000), ms(15_000)}},
+		{"began in the hour", func(m float64) float64 { return m - 80 }, 0.5, end, [3]*int64{ms(40_000), ms(20_000), ms(10_000)}},
+		{"ended before the hour", func(m float64) float64 { return min(m, 55) }, 0.5, end, none},
+		{"no activity", func(m float64) float64 { return m }, 0, end, [3]*int64{ms(60_000), ms(0), ms(0)}},
+		// From 60 s to 100 s, and from 0 s to 15 s.
+		{"restart", func(m float64) float64 { return m }, 0.5, 105, [3]*int64{ms(55_000), ms(27_500), ms(13_750)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := history{foldtest.NewStore()}
+			for prefix, labels := range map[string][]string{
+				"gpuledger_allocation_":      {"node", "a", "UUID", "GPU-1", "namespace", "ml", "pod", "p", "pod_uid", "u"},
+				"gpuledger_unit_allocation_": {"node", "a", "UUID", "GPU-1", "manager", "slurm", "unit", "4711"},
+			} {
+				for minute := 50.0; minute <= end; minute += 10 {
+					began, energy, profiled := -500.0, minute, tt.profiled(minute)
+					if minute > tt.restart {
+						began, energy, profiled = tt.restart, minute-tt.restart, minute-tt.restart
+					}
+					add := func(name string, value float64) { s.Add(at(minute), value, prefix+name, slices.Clone(labels)...) }
+					add("created_timestamp_seconds", seconds(at(began)))
+					add("energy_joules_total", energy)
+					add("seconds_total", energy)
+					if profiled >= 0 {
+						add("profiled_seconds_total", profiled)
+						add("tensor_active_seconds_total", profiled*tt.tensor)
+						add("dram_active_seconds_total", profiled*tt.tensor/2)
+					}
+				}
+			}
+			for minute := 50.0; minute <= end; minute += 10 {
+				s.board(minute, 1000*minute, -600, "a")
+			}
+			h, err := hour(s.Store, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make(map[string][3]*int64)
+			for _, c := range h.Charges {
+				if c.Reason == "" {
+					got[c.Pod+c.Unit] = [3]*int64{c.Profiled, c.TensorActive, c.DRAMActive}
+				} else if c.Profiled != nil {
+					t.Errorf("the reason %s has profiled time", c.Reason)
+				}
+			}
+			if diff := cmp.Diff(map[string][3]*int64{"p": tt.want, "4711": tt.want}, got); diff != "" {
+				t.Errorf("profiled, tensor and DRAM in ms (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
