@@ -58,7 +58,7 @@ var (
 		"../README.md":     1200,
 		"amd.md":           1140,
 		"archive.md":       2760,
-		"ask.md": 1715,
+		"ask.md":           1715,
 		"dba.md":           710,
 		"dcgm.md":          1665,
 		"dispute.md":       1130,
