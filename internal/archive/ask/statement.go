@@ -268,8 +268,10 @@ func (q *question) statementColumns(a *account) []print.Column {
 
 // tensorColumns are the columns of a statement with profiled time.
 var tensorColumns = []print.Column{
-	{Name: "profiled_share", Title: "PROFILED", Kind: print.Share}, {Name: "tensor_active_ms", Title: "TENSOR HOURS", Kind: print.Span},
-	{Name: "dram_active_ms", Kind: print.Span}, {Name: "joules_per_tensor_second", Title: "J PER TENSOR S", Kind: print.Number},
+	{Name: "profiled_share", Title: "PROFILED", Kind: print.Share},
+	{Name: "tensor_active_ms", Title: "TENSOR HOURS", Kind: print.Span},
+	{Name: "dram_active_ms", Kind: print.Span},
+	{Name: "joules_per_tensor_second", Title: "J PER TENSOR S", Kind: print.Number},
 }
 
 // tensor returns the values of [tensorColumns]. The energy of the profiled time is estimated from its share
