@@ -111,7 +111,7 @@ const (
 	firstHealth = firstGauge + metricID(gpu.NumGauges)
 	// firstActivity is the first of [gpu.ActivityInfos], which follow in their order.
 	firstActivity = firstHealth + metricID(gpu.NumHealthMetrics)
-	// firstInstanceActivity is the first of the same activities of a MIG instance.
+	// firstInstanceActivity is the first of these activities for MIG instances, in the same order.
 	firstInstanceActivity = firstActivity + metricID(gpu.NumActivities)
 	xidErrors             = firstInstanceActivity + metricID(gpu.NumActivities) + iota - 3
 	xidLast
@@ -295,7 +295,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	unsampledSeconds: {
 		Family: familyEnergy, Name: "gpuledger_gpu_unsampled_seconds_total", Type: counter, Unit: "seconds",
 		Labels: ofGPU,
-		Help:   "Time without utilisation samples, because they were lost: the driver keeps them for ten seconds, and the exporter read them later.",
+		Help:   "Time without utilisation samples: the driver keeps samples for ten seconds, and the exporter read too late.",
 	},
 	uncountedEnergy: {
 		Family: familyEnergy, Name: "gpuledger_gpu_uncounted_energy_bound_joules_total", Type: counter, Unit: "joules",

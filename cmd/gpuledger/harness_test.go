@@ -72,7 +72,7 @@ func seeded(t *testing.T) uint64 {
 	return s
 }
 
-// hangTimeout is the timeout of everything that should happen. Only a hang takes as long, even on a
+// hangTimeout is the timeout of everything that should happen. Only a hang takes that long, even on a
 // busy machine.
 const hangTimeout = 10 * time.Minute
 

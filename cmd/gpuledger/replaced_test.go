@@ -143,7 +143,7 @@ func TestReplacedDriverInContainer(t *testing.T) {
 	checkGrown(t, last, after)
 }
 
-// scrapeAlways scrapes until the returned function is called, on kept and on new connections. Every scrape must succeed, and no counter of
+// scrapeAlways scrapes on kept and on new connections, until the returned function is called. Every scrape must succeed, and no counter of
 // energy may fall.
 func scrapeAlways(t *testing.T, e *exporter) (stop func()) {
 	t.Helper()

@@ -73,9 +73,9 @@ func below(pkg string, of []string) bool {
 	return slices.ContainsFunc(of, func(p string) bool { return p == "" || pkg == p || strings.HasPrefix(pkg, p+"/") })
 }
 
-// only lists external packages that a single package of this module, and the packages below it, may
-// import.
-var only = map[string]string{
+// importers maps each restricted external package to the package of this module that may import it. Packages below that package
+// may import it, too.
+var importers = map[string]string{
 	"github.com/NVIDIA/go-nvml": "internal/source/nvml",
 	"github.com/NVIDIA/go-dcgm": "internal/source/dcgm",
 	"k8s.io/kubelet":            "podmapper",
@@ -123,7 +123,7 @@ func TestImports(t *testing.T) {
 			if slices.Contains(pure, pkg) && !ours && strings.Contains(strings.Split(i, "/")[0], ".") {
 				t.Errorf("%s imports %s, but must import only the standard library", pkg, i)
 			}
-			for outside, importer := range only {
+			for outside, importer := range importers {
 				// The simulated kubelet serves the same protocol, and the manifests and the pod
 				// patch are built from the API server's types.
 				other := pkg == "internal/simnode" || (pkg == "internal/deploy" || pkg == "internal/sidecar") && outside != "k8s.io/client-go"

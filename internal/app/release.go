@@ -38,7 +38,7 @@ func ReleaseFlags() (*flag.FlagSet, *Config) {
 	fs := flag.NewFlagSet("gpuledger "+ReleaseCommand, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&c.Release.GPU, "gpu", "", "the `GPU`: its UUID, serial number or PCI address; the whole driver without one")
-	fs.DurationVar(&c.Release.For, "for", 5*time.Minute, "`time` until the exporter opens it again, at most 24h; 0 ends a release")
+	fs.DurationVar(&c.Release.For, "for", 5*time.Minute, "`time` until the exporter opens the driver or the GPU again, at most 24h; 0 ends a release")
 	fs.StringVar(&c.StatePath, "state.path", auto, "`directory` of the exporter's state file, as in the exporter's own flag")
 	return fs, c
 }

@@ -151,7 +151,7 @@ func (t *texts) write(w io.Writer, format expfmt.Format, families []*dto.MetricF
 	}
 }
 
-// encode encodes a family into a text that may be kept, if there is room for it in bytes. It overwrites the text of an
+// encode encodes a family into a text that may be kept, if its estimated size is at most room, in bytes. It overwrites the text of an
 // earlier response, and returns false if the family may not be kept.
 func (t *texts) encode(to *familyText, f *dto.MetricFamily, room int) bool {
 	if leastSize(f) > room || !to.take(f) {

@@ -13,7 +13,7 @@ import (
 type amdTree struct {
 	sys string
 	kfd kfdTree
-	// hung contains the paths of the files that are FIFOs, written the contents of the other files.
+	// hung contains the paths of the files that are FIFOs. written contains the contents of the other files, by path.
 	hung    map[string]bool
 	written map[string]string
 }

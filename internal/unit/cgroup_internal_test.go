@@ -13,7 +13,7 @@ const (
 	podSlice    = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 )
 
-// TestParse covers the cgroup paths of all managers, and paths that are named like theirs.
+// TestParse covers the cgroup paths of all managers, and other paths with similar names.
 func TestParse(t *testing.T) {
 	slurm := func(id string) match { return match{manager: Slurm, id: id} }
 	machine := func(manager, name string) match { return match{manager: manager, id: name} }

@@ -54,7 +54,7 @@ func (e expression) matches(labels map[string]string) bool {
 	return false
 }
 
-// terms returns the alternatives of the nodes of a folder of manifests.
+// terms returns the required node selector terms of the DaemonSets in a folder of manifests. A node must match one of them.
 func terms(t *testing.T, folder string) (all [][]expression) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../../manifests", folder, "kustomization.yaml"))

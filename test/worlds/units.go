@@ -50,7 +50,7 @@ func (h *History) unit(u unitOnGPU) {
 	h.Constant(Series("gpuledger_unit_gpu_info", With(who, "sharing", u.sharing)), u.From, u.To, 1)
 }
 
-// described adds the description of a unit, by the uid of its user.
+// described adds gpuledger_unit_info for a unit, with the uid of its user.
 func (h *History) described(manager, unit, uid string, from, to time.Duration) {
 	h.Constant(Series("gpuledger_unit_info", map[string]string{"node": "a", "manager": manager, "unit": unit, "uid": uid}), from, to, 1)
 }

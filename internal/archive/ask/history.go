@@ -143,8 +143,8 @@ func xids(hours []table.GPU) string {
 	return strings.Join(all, " ")
 }
 
-// successors finds the boards that are now in the places of removed boards. The stays of the
-// selected boards do not include these boards.
+// successors finds the boards that are now in the places of removed boards. It queries them
+// separately, because the stays of the selected boards do not include them.
 func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) error {
 	for _, s := range all {
 		if s.PCIBusID == "" {

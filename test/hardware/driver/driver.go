@@ -63,7 +63,8 @@ type Device struct {
 	Limit                   float64 // the enforced power limit, W; 0 if unknown
 }
 
-// Open initialises the library, the loader's own if the path is empty, and opens the GPU with an index.
+// Open loads the library at a path, or the library that the loader finds if the path is empty. It initialises the library and
+// opens the GPU with the given index.
 func Open(library string, index int) (*Device, error) {
 	if library == "" {
 		library = "libnvidia-ml.so.1"
