@@ -29,6 +29,16 @@ func TestProfiled(t *testing.T) {
 		{"began in the hour", func(m float64) float64 { return m - 80 }, 0.5, end, [3]*int64{ms(40_000), ms(20_000), ms(10_000)}},
 		{"ended before the hour", func(m float64) float64 { return min(m, 55) }, 0.5, end, none},
 		{"no activity", func(m float64) float64 { return m }, 0, end, [3]*int64{ms(60_000), ms(0), ms(0)}},
+		// An exporter without profiling drops the amounts; the account continues. From 60 s to 80 s, and from 0 s to 20 s.
+		{"an exporter without profiling in between", func(m float64) float64 {
+			switch {
+			case m <= 80:
+				return m
+			case m < 100:
+				return -1
+			}
+			return m - 100
+		}, 0.5, end, [3]*int64{ms(40_000), ms(20_000), ms(10_000)}},
 		// From 60 s to 100 s, and from 0 s to 15 s.
 		{"restart", func(m float64) float64 { return m }, 0.5, 105, [3]*int64{ms(55_000), ms(27_500), ms(13_750)}},
 	}
