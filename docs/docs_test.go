@@ -71,7 +71,7 @@ var (
 		"queues.md":        490,
 		"slurm.md":         820,
 		"take-over.md":     500,
-		"web.md":           760,
+		"web.md":           800,
 		"upgrades.md":      860,
 		others:             27310,
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -30,6 +31,8 @@ func draw(a print.Answer, style print.Style) chart {
 		return chart{Bars: t.bars("idle_mj", "")}
 	case t.has("line", "energy_mj", "idle_mj"):
 		return chart{Bars: t.bars("energy_mj", "idle_mj")}
+	case t.has("first_hour", "namespace", "pod", "manager", "unit", "energy_mj", "idle_mj"):
+		return chart{Bars: t.users()}
 	case t.has("start_event", "first_seen", "last_seen", "node"):
 		return chart{Calendar: t.calendar(style.Zone)}
 	case t.has("hour", "xid", "count"):
@@ -95,6 +98,33 @@ func (t tableOf) bars(amount, idle string) (all []bar) {
 				b.Text += ", idle " + t.Columns[share].Text(row[share], print.Style{})
 			}
 		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// users returns the energy of each pod and unit that used a board, the largest first. It returns none if only one did.
+func (t tableOf) users() []bar {
+	type sum struct{ energy, idle int64 }
+	sums := make(map[string]sum)
+	for _, row := range t.Rows {
+		name := t.text(row, "namespace") + " / " + t.text(row, "pod")
+		if unit := t.text(row, "unit"); unit != "" {
+			name = t.text(row, "manager") + " / " + unit
+		}
+		sums[name] = sum{sums[name].energy + t.number(row, "energy_mj"), sums[name].idle + t.number(row, "idle_mj")}
+	}
+	names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
+		return cmp.Or(cmp.Compare(sums[b].energy, sums[a].energy), cmp.Compare(a, b))
+	})
+	if len(names) < 2 || sums[names[0]].energy <= 0 {
+		return nil
+	}
+	var all []bar
+	longest := float64(sums[names[0]].energy)
+	for _, name := range names[:min(maxBars, len(names))] {
+		b := bar{Name: name, Width: 100 * float64(sums[name].energy) / longest, Text: t.Columns[t.at["energy_mj"]].Text(sums[name].energy, print.Style{}) + " kWh"}
+		b.Idle = min(b.Width, 100*float64(sums[name].idle)/longest)
 		all = append(all, b)
 	}
 	return all

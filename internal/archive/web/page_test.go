@@ -23,7 +23,7 @@ var hostile = []string{
 }
 
 // tags are the elements that pages may contain.
-var tags = "html head meta title link body a header nav ul li h1 h2 p main form label input select option button section dl div dt dd svg rect figure figcaption span table thead tbody tr th td bdi code footer textarea"
+var tags = "html head meta title link body a header nav ul li h1 h2 p main form label input select option button section dl div dt dd svg rect figure figcaption span table thead tbody tr th td bdi code kbd footer textarea"
 
 // TestHostile checks that no label adds an element, an attribute or a link to a page, and that each is shown.
 func TestHostile(t *testing.T) {

@@ -158,7 +158,7 @@ func (s *Site) page(v *visit, p *page) error {
 		shown.add(q.title, v.Request, q.Request, reply)
 	}
 	if p.command == "hours" && s.refused != nil && v.scope.All {
-		shown.Sections = append([]section{newSection("Refused now", s.refused(), print.Style{Zone: time.UTC})}, shown.Sections...)
+		shown.Sections = append([]section{newSection("Refused now", s.refused(), print.Style{Zone: time.UTC}, nil)}, shown.Sections...)
 	}
 	return s.render(v, shown)
 }

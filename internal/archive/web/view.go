@@ -78,6 +78,7 @@ type section struct {
 	Rows           [][]cellText
 	Notices        []string
 	Links          []link
+	Explain        []explanation
 	Chart          chart
 	Empty          bool
 }
@@ -148,7 +149,14 @@ func query(values url.Values) string {
 func (v *view) add(title string, page *http.Request, r ask.Request, reply *ask.Reply) {
 	downloads := downloads(page, r, reply)
 	if reply.Pages == nil {
-		s := newSection(title, reply.Answer, reply.Style)
+		period := periodOf(r)
+		if r.Command == "ran" {
+			period = nil
+		}
+		s := newSection(title, reply.Answer, reply.Style, period)
+		if r.Command == "ran" {
+			s.Explain = explanations(reply.Answer)
+		}
 		s.Command, s.Links = r.CommandLine(), downloads
 		v.Sections = append(v.Sections, s)
 		return
@@ -156,7 +164,7 @@ func (v *view) add(title string, page *http.Request, r ask.Request, reply *ask.R
 	for _, p := range reply.Pages {
 		v.Title = p.Title
 		for i, part := range p.Sections {
-			s := newSection(part.Title, part.Answer, reply.Style)
+			s := newSection(part.Title, part.Answer, reply.Style, nil)
 			if i == 0 {
 				s.Command, s.Links = r.CommandLine(), downloads
 			}
@@ -200,8 +208,10 @@ func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []lin
 	return links
 }
 
-func newSection(title string, a print.Answer, of print.Style) section {
+// newSection returns the section of an answer. Its pods and units have links for the period, none if that is nil.
+func newSection(title string, a print.Answer, of print.Style, period url.Values) section {
 	columns, rows := a.Shown(of)
+	links := newLinker(columns, period)
 	s := section{Title: title, Columns: columns, Notices: a.Notices, Chart: draw(a, of), Complete: complete(a), Empty: len(a.Rows) == 0}
 	if len(rows) > shownRows {
 		s.Notices = append([]string{fmt.Sprintf("the page shows %d of %d rows: CSV and JSON contain all", shownRows, len(rows))}, s.Notices...)
@@ -210,7 +220,7 @@ func newSection(title string, a print.Answer, of print.Style) section {
 	for _, row := range rows {
 		var cells []cellText
 		for i, text := range row {
-			cells = append(cells, cellText{text, pageOf(columns[i].Name, text), isNumber(columns[i])})
+			cells = append(cells, cellText{text, links.page(columns[i].Name, row), isNumber(columns[i])})
 		}
 		s.Rows = append(s.Rows, cells)
 	}
@@ -231,20 +241,6 @@ func complete(a print.Answer) string {
 		return "complete"
 	}
 	return "incomplete"
-}
-
-// pageOf returns the page of a value, empty if there is none.
-func pageOf(column, text string) string {
-	if text == "-" || text == "" {
-		return ""
-	}
-	switch column {
-	case "serial", "replaced_by", "previous_serial":
-		return "board/" + url.PathEscape(text)
-	case "node", "chassis_serial", "previous_node":
-		return "where/" + url.PathEscape(text)
-	}
-	return ""
 }
 
 // render writes a page.

@@ -1,0 +1,103 @@
+package web
+
+import (
+	"net/url"
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// linker finds the pages of the cells of a table.
+type linker struct {
+	at map[string]int // columns by name
+	// period selects the time of the table; nil if its pods and units have no links.
+	period url.Values
+}
+
+func newLinker(columns []print.Column, period url.Values) linker {
+	l := linker{make(map[string]int), period}
+	for i, c := range columns {
+		l.at[c.Name] = i
+	}
+	return l
+}
+
+// periodOf returns the flags for the time of a question as flags of the page of uses.
+func periodOf(r ask.Request) url.Values {
+	period := make(url.Values)
+	for _, name := range []string{"from", "to", "since", "of-cluster", "tz"} {
+		if r.Flags.Has(name) {
+			period[name] = r.Flags[name]
+		}
+	}
+	if r.Flags.Has("month") && setMonth(period, r.Flags.Get("month")) != nil {
+		return nil
+	}
+	return period
+}
+
+// text returns the value of a column in a row, empty if the row has none.
+func (l linker) text(row []string, column string) string {
+	i, ok := l.at[column]
+	if !ok || row[i] == "-" {
+		return ""
+	}
+	return row[i]
+}
+
+// page returns the page of a cell, empty if there is none.
+func (l linker) page(column string, row []string) string {
+	text := l.text(row, column)
+	if text == "" {
+		return ""
+	}
+	switch column {
+	case "serial", "replaced_by", "previous_serial":
+		return "board/" + url.PathEscape(text)
+	case "node", "chassis_serial", "previous_node":
+		return "where/" + url.PathEscape(text)
+	case "pod":
+		return l.uses("pod", l.text(row, "namespace"), text)
+	case "unit":
+		return l.uses("unit", l.text(row, "manager"), text)
+	}
+	return ""
+}
+
+// uses returns the page with the boards that a pod or unit used, by hours.
+func (l linker) uses(flag, within, name string) string {
+	if within == "" || l.period == nil {
+		return ""
+	}
+	values := url.Values{flag: {within + "/" + name}}
+	for name, value := range l.period {
+		values[name] = value
+	}
+	return "ran?" + values.Encode()
+}
+
+// explanation is a command on a node.
+type explanation struct{ Node, Command string }
+
+// maxExplanations limits the commands of a page.
+const maxExplanations = 5
+
+// explanations returns the commands that explain uses, by node. The node keeps the intervals for a limited time.
+func explanations(a print.Answer) (all []explanation) {
+	t := newTable(a)
+	if !t.has("node", "uuid", "namespace", "pod", "manager", "unit") {
+		return nil
+	}
+	for _, row := range t.Rows {
+		owner := t.text(row, "namespace") + "/" + t.text(row, "pod")
+		if unit := t.text(row, "unit"); unit != "" {
+			owner = t.text(row, "manager") + "/" + unit
+		}
+		e := explanation{t.text(row, "node"), "gpuledger explain --gpu=" + ask.Quoted(t.text(row, "uuid")) + " --owner=" + ask.Quoted(owner) + " --since=1h"}
+		if !slices.Contains(all, e) && len(all) < maxExplanations {
+			all = append(all, e)
+		}
+	}
+	return all
+}

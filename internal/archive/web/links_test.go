@@ -1,0 +1,121 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/internal/archive/web"
+)
+
+// TestFromBillToBoard follows the links from a line of a statement to the hours of its pod or unit, and from these to the board.
+// The hours are those of the statement, and the page names the command that explains them on the node.
+func TestFromBillToBoard(t *testing.T) {
+	path := archive(t, func(h *table.Hour) {
+		for i := range h.Charges {
+			if c := &h.Charges[i]; c.Namespace == "vision-ns" {
+				c.Namespace, c.Pod, c.PodUID, c.Manager, c.Unit = "", "", "", "slurm", "4711"
+			}
+		}
+	})
+	h := pages(t, web.Config{Pages: true, Settings: settings(t)}, path)
+	for _, bill := range []string{"/statement/2026-10?by=namespace,pod", "/statement?by=unit&month=2026-10", "/idle/2026-10?by=pod"} {
+		uses := linksTo(t, h, bill, "/ran?")
+		if len(uses) == 0 {
+			t.Errorf("%s has no link to the hours of a pod or unit", bill)
+		}
+		for _, use := range uses {
+			u, err := url.Parse(use)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if u.Query().Get("from") != "2026-10-01" || u.Query().Get("to") != "2026-11-01" {
+				t.Errorf("%s links to the period %s", bill, u.RawQuery)
+			}
+			owner := u.Query().Get("pod") + u.Query().Get("unit")
+			if boards := linksTo(t, h, use, "/board/"); len(boards) == 0 {
+				t.Errorf("%s has no link to a board", use)
+			}
+			page := get(t, h, use).Body.String()
+			explained := func(e element) bool {
+				return e.name == "kbd" && strings.HasPrefix(e.text, "gpuledger explain --gpu=") && strings.Contains(e.text, owner)
+			}
+			if !slices.ContainsFunc(parse(t, page), explained) {
+				t.Errorf("%s names no command that explains %s:\n%s", use, owner, page)
+			}
+		}
+	}
+}
+
+// linksTo returns the links of a page to paths with a prefix, from the root of the site. Each must be a page.
+func linksTo(t *testing.T, h http.Handler, page, prefix string) (links []string) {
+	t.Helper()
+	r := get(t, h, page)
+	if r.Code != http.StatusOK {
+		t.Fatalf("%s: status %d", page, r.Code)
+	}
+	base, err := url.Parse(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range parse(t, r.Body.String()) {
+		to, err := base.Parse(e.attributes["href"])
+		if err != nil || e.name != "a" || !strings.HasPrefix(to.RequestURI(), prefix) || to.RequestURI() == page {
+			continue
+		}
+		if code := get(t, h, to.RequestURI()).Code; code != http.StatusOK {
+			t.Errorf("%s links to %s: status %d", page, to, code)
+		}
+		links = append(links, to.RequestURI())
+	}
+	return links
+}
+
+// TestUsersOfBoard checks the picture of the energy of each user of a board against the sums of the table below it.
+func TestUsersOfBoard(t *testing.T) {
+	n := 0
+	h := pages(t, web.Config{Pages: true, Settings: settings(t)}, archive(t, func(h *table.Hour) {
+		for i := range h.Charges {
+			if c := &h.Charges[i]; c.Serial == "1653924023101" && c.Pod != "" && n%3 == 0 {
+				c.Namespace, c.Pod, c.PodUID, c.WorkloadName = "night", "train-0", "uid-of-train-0", "train"
+			}
+			n++
+		}
+	}))
+	page := get(t, h, "/board/1653924023101").Body.String()
+	sums := make(map[string]float64) // kWh
+	for _, rows := range tables(t, page) {
+		pod, kwh := slices.Index(rows[0], "POD"), slices.Index(rows[0], "KWH")
+		if pod < 0 || kwh < 0 {
+			continue
+		}
+		for _, row := range rows[1:] {
+			energy, err := strconv.ParseFloat(row[kwh], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sums[row[slices.Index(rows[0], "NAMESPACE")]+" / "+row[pod]] += energy
+		}
+	}
+	if len(sums) < 2 {
+		t.Fatalf("the board has the users %v", sums)
+	}
+	_, bars, found := strings.Cut(page, `<dl class="bars">`)
+	if !found {
+		t.Fatal("the page has no picture of users")
+	}
+	bars, _, _ = strings.Cut(bars, "</dl>")
+	for name, energy := range sums {
+		want := fmt.Sprintf("%.3f kWh", energy)
+		_, after, _ := strings.Cut(bars, "<bdi>"+name+"</bdi>")
+		line, _, _ := strings.Cut(after, "</div>")
+		if !strings.Contains(line, want) {
+			t.Errorf("%s: %q, want %s", name, line, want)
+		}
+	}
+}
