@@ -1,6 +1,7 @@
 package web
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 
@@ -71,9 +72,7 @@ func (l linker) uses(flag, within, name string) string {
 		return ""
 	}
 	values := url.Values{flag: {within + "/" + name}}
-	for name, value := range l.period {
-		values[name] = value
-	}
+	maps.Copy(values, l.period)
 	return "ran?" + values.Encode()
 }
 
