@@ -5,6 +5,7 @@ package program
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -67,13 +68,20 @@ func (g *Group) Close() error {
 	return os.RemoveAll(g.dir)
 }
 
+// The kernel chooses the ports of outgoing connections from the ports after lastPort, so they cannot take the port of a program that
+// is restarted.
+const firstPort, lastPort = 10_000, 32_767
+
 // FreeAddress returns a loopback address without a listener.
 func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(lastPort-firstPort+1))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", err
 }
 
 // Port returns the port of an address.
