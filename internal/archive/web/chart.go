@@ -123,8 +123,11 @@ func (t tableOf) users() []bar {
 	var all []bar
 	longest := float64(sums[names[0]].energy)
 	for _, name := range names[:min(maxBars, len(names))] {
-		b := bar{Name: name, Width: 100 * float64(sums[name].energy) / longest, Text: t.Columns[t.at["energy_mj"]].Text(sums[name].energy, print.Style{}) + " kWh"}
-		b.Idle = min(b.Width, 100*float64(sums[name].idle)/longest)
+		kwh := func(amount int64) string { return t.Columns[t.at["energy_mj"]].Text(amount, print.Style{}) + " kWh" }
+		b := bar{Name: name, Width: 100 * float64(sums[name].energy) / longest, Text: kwh(sums[name].energy)}
+		if idle := sums[name].idle; idle > 0 {
+			b.Idle, b.Text = min(b.Width, 100*float64(idle)/longest), b.Text+", idle "+kwh(idle)
+		}
 		all = append(all, b)
 	}
 	return all
