@@ -36,7 +36,8 @@ func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
 	iv.price(parts, l.idleEnergy(iv, atRest, floor.Power))
 	estimated := !floor.Measured() && b.meter.dividesBy(l)
 	for i := range parts {
-		parts[i].estimated = estimated && parts[i].isDivided(b.recent)
+		parts[i].recent = parts[i].byRecentWork(b.recent)
+		parts[i].estimated = estimated && parts[i].isDivided()
 		b.chargePart(st, &parts[i])
 		if iv.mig == nil {
 			b.recent.add(&parts[i])
@@ -111,11 +112,11 @@ func (b *book) chargePart(st *settlement, p *part) {
 func (b *book) billWork(p *part) {
 	own, served := p.activity()
 	if own+served == 0 {
-		if recent := p.byRecentWork(b.recent); len(recent) > 0 {
-			b.bill(recent, p, p.busy, gpu.Shared)
-			return
+		if len(p.recent) > 0 {
+			b.bill(p.recent, p, p.busy, gpu.Shared)
+		} else {
+			b.bill(p.holding, p, p.busy, gpu.Allocated)
 		}
-		b.bill(p.holding, p, p.busy, gpu.Allocated)
 		return
 	}
 	amounts := apportion(p.busy, []uint64{uint64(own), uint64(served)})

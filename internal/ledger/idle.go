@@ -205,12 +205,14 @@ func lowOf(powers []float64) float64 {
 // A minute has the mean power of a GPU in W, and the busy share, 0 to 1.
 type minute struct{ power, busy float64 }
 
+// sums are the sums of a part of a minute: energy in J, busy time in s by samples of work and by utilisation, length in s.
+type sums struct{ energy, busy, utilized, took float64 }
+
 // minutes estimates the idle power of a GPU that is never seen idle, from its last minutes with contexts. Energy counters and
 // samples of work have coarse steps, so shorter times would show less.
 type minutes struct {
 	past []minute // oldest first
-	// now is the current minute: energy in J, busy time in s by samples of work and by utilisation, length in s.
-	now struct{ energy, busy, utilized, took float64 }
+	now  sums
 	// idle is the estimate, 0 before the first minute.
 	idle gpu.Watts
 }
@@ -230,7 +232,7 @@ func (v *minutes) add(l load, limit gpu.Watts) {
 		v.past = slices.Delete(v.past, 0, 1)
 	}
 	v.past = append(v.past, minute{now.energy / now.took, max(now.busy, now.utilized) / now.took})
-	v.now = struct{ energy, busy, utilized, took float64 }{}
+	*now = sums{}
 	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
 }
 
@@ -340,12 +342,12 @@ func (b *book) idlePower(st *settlement) gpu.IdlePower {
 // isDivided reports whether the part's energy depends on the idle power: several owners are charged
 // differently for idle and busy time. In MIG mode all parts depend on it if the activity of the
 // instances is known.
-func (p *part) isDivided(recent recentWork) bool {
+func (p *part) isDivided() bool {
 	if p.mig != nil {
 		return p.divided && p.method == gpu.Shared
 	}
 	own, served := p.activity()
-	return (own+served > 0 || len(p.byRecentWork(recent)) > 0) && p.sole() == nil
+	return (own+served > 0 || len(p.recent) > 0) && p.sole() == nil
 }
 
 // countEstimated counts the energy that was divided with an estimated idle power.

@@ -29,8 +29,8 @@ type part struct {
 	// holders are its live allocations; allocated is set if it has any, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
-	// holding divides the energy that is charged for holding the part.
-	holding weighting
+	// holding divides the energy that is charged for holding the part, recent the energy of work that no sample names.
+	holding, recent weighting
 }
 
 // resolve looks up the owners of processes that had none yet.

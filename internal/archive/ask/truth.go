@@ -54,18 +54,9 @@ type filedUse struct {
 func (q *question) compareTruth(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	a := print.Answer{Columns: truthColumns, Notices: notices}
-	known := make(map[string]*truth.GPU)
-	for _, path := range q.Truth {
-		gpus, err := truth.Read(path, truth.Period{From: of.From, Until: of.Until, Scrape: q.Scrape})
-		if err != nil {
-			return a, err
-		}
-		for uuid, g := range gpus {
-			if known[uuid] != nil {
-				return a, fmt.Errorf("%s: the GPU %s is in another file too: start each simulated node with its own --number", path, uuid)
-			}
-			known[uuid] = g
-		}
+	known, err := q.readTruth(truth.Period{From: of.From, Until: of.Until, Scrape: q.Scrape})
+	if err != nil {
+		return a, err
 	}
 	of.By = []string{"cluster", "hour", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 	st, err := q.source.Statement(ctx, of)
@@ -99,6 +90,24 @@ func (q *question) compareTruth(ctx context.Context) (print.Answer, error) {
 		a.Notices = append(a.Notices, "the archive differs from the truth by more than the tolerance")
 	}
 	return a, nil
+}
+
+// readTruth returns the GPUs of all files of the truth by UUID.
+func (q *question) readTruth(period truth.Period) (map[string]*truth.GPU, error) {
+	known := make(map[string]*truth.GPU)
+	for _, path := range q.Truth {
+		gpus, err := truth.Read(path, period)
+		if err != nil {
+			return nil, err
+		}
+		for uuid, g := range gpus {
+			if known[uuid] != nil {
+				return nil, fmt.Errorf("%s: the GPU %s is in another file too: start each simulated node with its own --number", path, uuid)
+			}
+			known[uuid] = g
+		}
+	}
+	return known, nil
 }
 
 // usedBy adds up charges by GPU and owner.

@@ -11,9 +11,8 @@ import (
 
 // linker finds the pages of the cells of a table.
 type linker struct {
-	at map[string]int // columns by name
-	// period selects the time of the table; nil if its pods and units have no links.
-	period url.Values
+	at     map[string]int // columns by name
+	period url.Values     // the time of the table, as flags of the page of uses
 }
 
 func newLinker(columns []print.Column, period url.Values) linker {
@@ -32,8 +31,8 @@ func periodOf(r ask.Request) url.Values {
 			period[name] = r.Flags[name]
 		}
 	}
-	if r.Flags.Has("month") && setMonth(period, r.Flags.Get("month")) != nil {
-		return nil
+	if r.Flags.Has("month") {
+		_ = setMonth(period, r.Flags.Get("month")) // an answer has a valid month
 	}
 	return period
 }
@@ -68,7 +67,7 @@ func (l linker) page(column string, row []string) string {
 
 // uses returns the page with the boards that a pod or unit used, by hours.
 func (l linker) uses(flag, within, name string) string {
-	if within == "" || l.period == nil {
+	if within == "" {
 		return ""
 	}
 	values := url.Values{flag: {within + "/" + name}}

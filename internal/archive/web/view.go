@@ -149,14 +149,7 @@ func query(values url.Values) string {
 func (v *view) add(title string, page *http.Request, r ask.Request, reply *ask.Reply) {
 	downloads := downloads(page, r, reply)
 	if reply.Pages == nil {
-		period := periodOf(r)
-		if r.Command == "ran" {
-			period = nil
-		}
-		s := newSection(title, reply.Answer, reply.Style, period)
-		if r.Command == "ran" {
-			s.Explain = explanations(reply.Answer)
-		}
+		s := newSection(title, reply.Answer, reply.Style, periodOf(r))
 		s.Command, s.Links = r.CommandLine(), downloads
 		v.Sections = append(v.Sections, s)
 		return
@@ -164,7 +157,7 @@ func (v *view) add(title string, page *http.Request, r ask.Request, reply *ask.R
 	for _, p := range reply.Pages {
 		v.Title = p.Title
 		for i, part := range p.Sections {
-			s := newSection(part.Title, part.Answer, reply.Style, nil)
+			s := newSection(part.Title, part.Answer, reply.Style, periodOf(r))
 			if i == 0 {
 				s.Command, s.Links = r.CommandLine(), downloads
 			}
@@ -208,11 +201,11 @@ func downloads(page *http.Request, r ask.Request, reply *ask.Reply) (links []lin
 	return links
 }
 
-// newSection returns the section of an answer. Its pods and units have links for the period, none if that is nil.
+// newSection returns the section of an answer. Its pods and units have links for the period.
 func newSection(title string, a print.Answer, of print.Style, period url.Values) section {
 	columns, rows := a.Shown(of)
 	links := newLinker(columns, period)
-	s := section{Title: title, Columns: columns, Notices: a.Notices, Chart: draw(a, of), Complete: complete(a), Empty: len(a.Rows) == 0}
+	s := section{Title: title, Columns: columns, Notices: a.Notices, Chart: draw(a, of), Complete: complete(a), Explain: explanations(a), Empty: len(a.Rows) == 0}
 	if len(rows) > shownRows {
 		s.Notices = append([]string{fmt.Sprintf("the page shows %d of %d rows: CSV and JSON contain all", shownRows, len(rows))}, s.Notices...)
 		rows = rows[:shownRows]
