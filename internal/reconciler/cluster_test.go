@@ -2,7 +2,6 @@ package reconciler
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -12,34 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/gpuledger/gpuledger/test/pipes"
 )
-
-// pipes is a listener without a network, so that both ends of a connection are in one synctest
-// bubble.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	conn, ok := <-p
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return conn, nil
-}
-
-func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
-	client, server := net.Pipe()
-	p <- server
-	return client, nil
-}
-
-func (p pipes) Close() error   { close(p); return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // TestRequestTimeout checks that a request to a hanging API server times out, and that a quiet
 // watch does not.
 func TestRequestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		listener := make(pipes)
+		listener := make(pipes.Listener)
 		ctx, stop := context.WithCancel(t.Context())
 		server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Query().Has("watch") {
@@ -53,7 +33,7 @@ func TestRequestTimeout(t *testing.T) {
 			stop()
 			_ = server.Close()
 		}()
-		c, err := clients(&rest.Config{Host: "http://api", Dial: listener.dial})
+		c, err := clients(&rest.Config{Host: "http://api", Dial: listener.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
@@ -22,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/test/certificate"
+	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
 func check(t *testing.T, err error) {
@@ -30,19 +30,6 @@ func check(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
-
-// pipes is a listener of connections in memory, so waits stay inside a synctest bubble.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	conn, open := <-p
-	if !open {
-		return nil, net.ErrClosed
-	}
-	return conn, nil
-}
-func (p pipes) Close() error   { close(p); return nil }
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
 var sample = Checkpoint{Sink: "postgres", Cluster: "east", Sequence: 7, Hash: "00ff", Time: time.Date(2026, 10, 31, 14, 5, 0, 0, time.UTC), Key: "key", Signature: "c2ln"}
 
@@ -176,7 +163,7 @@ func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 	check(t, err)
-	listener := make(pipes)
+	listener := make(pipes.Listener)
 	web := &http.Server{Handler: r}
 	go func() {
 		_ = web.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}))
@@ -189,19 +176,15 @@ func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()
 	check(t, os.WriteFile(settings, []byte(strings.TrimSpace(more)+"\n"), 0o600))
 	at, err := url.Parse("https://audit.example.com/checkpoints?token=abcdef")
 	check(t, err)
-	s = &server{url: at, httpConfig: settings, dial: func(context.Context, string, string) (net.Conn, error) {
-		mine, theirs := net.Pipe()
-		listener <- theirs
-		return mine, nil
-	}}
+	s = &server{url: at, httpConfig: settings, dial: listener.Dial}
 	return s, func() {
 		<-time.After(time.Hour) // of the bubble, in which connections end: both ends of a pipe would wait for each other
 		check(t, web.Close())
 	}
 }
 
-// TestBounded checks which checkpoints a ConfigMap keeps: of each chain those of two days, the last one of each earlier
-// day, and never too many.
+// TestBounded checks that a ConfigMap keeps all checkpoints of two days and the last one of each earlier day, for each chain, and
+// never too many.
 func TestBounded(t *testing.T) {
 	at := func(sink string, hour int) Checkpoint {
 		return Checkpoint{Sink: sink, Cluster: "east", Sequence: int64(hour + 1), Time: time.Date(2026, 1, 1, hour, 5, 0, 0, time.UTC)}

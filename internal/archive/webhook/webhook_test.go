@@ -28,6 +28,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/webhook"
 	"github.com/gpuledger/gpuledger/internal/event"
 	"github.com/gpuledger/gpuledger/test/golden"
+	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
 var noon = sinktest.Noon
@@ -165,34 +166,19 @@ func TestGpuid(t *testing.T) {
 	}
 }
 
-// pipes is a listener of connections in memory, so waits stay inside a synctest bubble.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	conn, open := <-p
-	if !open {
-		return nil, net.ErrClosed
-	}
-	return conn, nil
-}
-func (p pipes) Close() error   { close(p); return nil }
-func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
-
 // failing runs a test in which a receiver fails first, with its own clock.
 func failing(t *testing.T, script []func(w http.ResponseWriter), dial func() error, test func(t *testing.T, s *webhook.Sink, r *receiver)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{script: script}
-		listener := make(pipes)
+		listener := make(pipes.Listener)
 		server := &http.Server{Handler: r}
 		go func() { _ = server.Serve(listener) }()
 		c := config("http://receiver.example.com/rows?key=hunter2")
-		transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if err := dial(); err != nil {
 				return nil, err
 			}
-			mine, theirs := net.Pipe()
-			listener <- theirs
-			return mine, nil
+			return listener.Dial(ctx, network, address)
 		}}
 		c.Transport = transport
 		s := open(t, c)
