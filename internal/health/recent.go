@@ -7,7 +7,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// The limits are those of the alerts GPULedgerGPUThrottled and GPULedgerClockLow.
+// The alerts GPULedgerGPUThrottled and GPULedgerClockLow have the same limits.
 const (
 	maxSlowdown = 0.5 // fraction of ten minutes
 	busy        = 0.8 // utilisation

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// TestTensor checks the tensor-active time of teams and the energy of a second of it, for a team of which half of the
-// time was profiled, a team without tensor activity and one without profiled time. A statement without profiled time
-// lacks the columns.
+// TestTensor checks the tensor-active time of three teams and the energy of a tensor-active second. Half of the first team's time was
+// profiled, the second team has no tensor activity, and the third team has no profiled time. A statement without profiled time lacks
+// the columns.
 func TestTensor(t *testing.T) {
 	folder := t.TempDir()
 	sink, err := files.Open(folder, []string{"csv"})

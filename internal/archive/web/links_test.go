@@ -14,7 +14,7 @@ import (
 )
 
 // TestFromBillToBoard follows the links from a line of a statement to the hours of its pod or unit, and from these to the board.
-// The hours are those of the statement, and the page names the command that explains them on the node.
+// The hours are in the time of the statement, and the page names the command that explains them on the node.
 func TestFromBillToBoard(t *testing.T) {
 	path := archive(t, func(h *table.Hour) {
 		for i := range h.Charges {

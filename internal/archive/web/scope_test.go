@@ -288,7 +288,7 @@ func TestOtherClusters(t *testing.T) {
 	}
 }
 
-// TestFailuresHidden checks that a reader of a team sees no failures, and that a reader of a cluster sees those of the cluster only.
+// TestFailuresHidden checks that a reader of a team sees no failures, and that a reader of a cluster sees only failures in this cluster.
 func TestFailuresHidden(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "failures.db")
 	sink, err := database.SQLite.Open(t.Context(), path, "")
