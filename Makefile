@@ -196,7 +196,7 @@ page-check: build ## look at the page in a browser and draw it into bin/page; ne
 
 .PHONY: test
 test: needs ## run the deterministic tests; needs no GPU and no cluster
-	@echo "test: build the packages (a few minutes the first time), then run their tests (one to two minutes)"
+	@echo "test: build the packages (a few minutes the first time), then run their tests (about four minutes)"
 	@go build -trimpath $(LIBRARIES)
 	go test -vet=off $(TESTS) $(LONGEST) ./test/accuracy ./test/words ./...
 
