@@ -1,11 +1,16 @@
 package ask_test
 
 import (
+	"database/sql"
+	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -45,9 +50,80 @@ group,red,,,,
 	if diff := cmp.Diff(want, selected(r.out, strings.Split(strings.SplitN(want, "\n", 2)[0], ","))); diff != "" {
 		t.Errorf("-want +got:\n%s\n%s%s", diff, r.out, r.err)
 	}
+	r = run(t, "statement", "--by=team", "--month=2026-10", "--books="+folder)
+	text := `TEAM            KWH    IDLE   MEASURED  ESTIMATED  GPU HOURS  ACTIVE HOURS  BUSY HOURS  PROFILED  TENSOR HOURS  J PER TENSOR S
+blue            1.000  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00        50.0 %    0.25          2000.00
+green           1.000  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00        100.0 %   0.00          -
+red             1.000  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00        -         -             -
+`
+	if !strings.HasPrefix(r.out, text) {
+		t.Errorf("text:\n%s%s", r.out, r.err)
+	}
+	r = run(t, "statement", "--by=team", "--month=2026-10", "-o", "json", "--books="+folder)
+	var answer struct{ Rows []map[string]any }
+	check(t, json.Unmarshal([]byte(r.out), &answer))
+	var rows []map[string]any
+	for _, row := range answer.Rows[:3] {
+		rows = append(rows, map[string]any{"team": row["team"], "share": row["profiled_share"], "tensor": row["tensor_active_ms"], "dram": row["dram_active_ms"], "joules": row["joules_per_tensor_second"]})
+	}
+	if diff := cmp.Diff([]map[string]any{
+		{"team": "blue", "share": 0.5, "tensor": 900000.0, "dram": 900000.0, "joules": 2000.0},
+		{"team": "green", "share": 1.0, "tensor": 0.0, "dram": 0.0, "joules": nil},
+		{"team": "red", "share": nil, "tensor": nil, "dram": nil, "joules": nil},
+	}, rows); diff != "" {
+		t.Errorf("JSON (-want +got):\n%s\n%s", diff, r.out)
+	}
 	r = run(t, "statement", "--by=team", "--month=2026-09", "-o", "csv", "--books="+folder)
 	if strings.Contains(r.out, "tensor") || !strings.Contains(r.out, "red") {
 		t.Errorf("without profiled time:\n%s%s", r.out, r.err)
+	}
+}
+
+// TestTensorUpgrade checks that rows of a file from before the profiled time have an unknown one after the upgrade, in tables and
+// statements, beside an hour with a known one. TestDatabases of make e2e checks the same for database servers.
+func TestTensorUpgrade(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "archive.db")
+	db, err := sql.Open("sqlite", file)
+	check(t, err)
+	defer db.Close()
+	migrations, err := database.SQLite.Migrations()
+	check(t, err)
+	script := sinktest.Unprofiled(october, func(at time.Time) string { return table.Format(at) }) + "insert into schema_version values (7);\n" // version 18 of other databases
+	for i := range migrations[:7] {
+		_, err := db.ExecContext(t.Context(), migrations[i].SQL)
+		check(t, err)
+	}
+	_, err = db.ExecContext(t.Context(), script)
+	check(t, err)
+	sink, err := database.SQLite.Open(t.Context(), file, "")
+	check(t, err)
+	for _, name := range []string{"charges", "corrections", "days", "monthly_charges"} {
+		var rows, unknown int
+		check(t, db.QueryRowContext(t.Context(), "select count(*), sum(profiled_ms is null and tensor_active_ms is null and dram_active_ms is null) from "+name).Scan(&rows, &unknown))
+		if rows != 1 || unknown != 1 {
+			t.Errorf("%d of %d rows in %s have no profiled time, want 1 of 1", unknown, rows, name)
+		}
+	}
+	answer := func(month string) string {
+		r := run(t, "statement", "--by=team", "--month="+month, "-o", "csv", "--books="+file)
+		if r.status > 2 || !strings.Contains(r.out, "old") {
+			t.Errorf("exit status %d\n%s%s", r.status, r.out, r.err)
+		}
+		return r.out
+	}
+	for _, month := range []string{"2026-09", "2026-10"} {
+		if text := answer(month); strings.Contains(text, "tensor") {
+			t.Errorf("%s:\n%s", month, text)
+		}
+	}
+	h := sinktest.Hour(october.Add(time.Hour), kWh)
+	c := &h.Charges[0]
+	c.Team, c.Held, c.Profiled, c.TensorActive, c.DRAMActive = "new", 3_600_000, new(int64(3_600_000)), new(int64(0)), new(int64(7))
+	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+	check(t, sink.Close())
+	want := "line,team,energy_mj,profiled_share,tensor_active_ms,dram_active_ms,joules_per_tensor_second\ngroup,new,3600000000,1,0,7,\ngroup,old,8,,,,\n"
+	if diff := cmp.Diff(want, selected(answer("2026-10"), strings.Split(strings.SplitN(want, "\n", 2)[0], ","))); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

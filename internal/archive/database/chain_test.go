@@ -83,6 +83,8 @@ func TestSQLiteChainDays(t *testing.T) {
 		"delete from days where team = 'red'",
 		"update days set day = '2026-03-02'",
 		"update gpu_days set cluster = 'west'",
+		"update days set tensor_active_ms = 0 where team = 'blue'",   // it is unknown
+		"update days set tensor_active_ms = null where team = 'red'", // it is 0
 	} {
 		path := t.TempDir() + "/archive.db"
 		d := openSQLite(t, path)
@@ -91,14 +93,18 @@ func TestSQLiteChainDays(t *testing.T) {
 			h := sinktest.Hour(sinktest.Noon.Add(time.Duration(n)*time.Hour), 100)
 			red := h.Charges[0]
 			red.Team, red.Pod, red.PodUID, red.Began, red.Ended = "red", "r", "r", time.Time{}, time.Time{}
+			red.Profiled, red.TensorActive, red.DRAMActive = new(int64(5)), new(int64(0)), new(int64(1))
 			h.Charges = append(h.Charges, red)
 			check(t, d.Replace(t.Context(), sinktest.Complete(h)))
 		}
 		if change != "" {
 			raw, err := sql.Open("sqlite", path)
 			check(t, err)
-			_, err = raw.ExecContext(t.Context(), change)
+			result, err := raw.ExecContext(t.Context(), change)
 			check(t, err)
+			if n, err := result.RowsAffected(); n == 0 || err != nil {
+				t.Errorf("%s changes %d rows, error %v", change, n, err)
+			}
 			check(t, raw.Close())
 		}
 		r, err := database.SQLite.OpenReader(t.Context(), path, "")

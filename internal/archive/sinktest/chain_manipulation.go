@@ -31,6 +31,7 @@ type manipulation struct {
 
 var manipulations = []manipulation{
 	{"change a value", (*chainTest).changeValue, false},
+	{"swap unknown and zero", (*chainTest).swapUnknown, false},
 	{"remove a row", (*chainTest).removeRow, false},
 	{"insert a row", (*chainTest).insertRow, false},
 	{"remove an hour", (*chainTest).removeHour, false},

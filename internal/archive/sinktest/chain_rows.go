@@ -17,6 +17,22 @@ func (c *chainTest) changeValue() []place {
 	return []place{at, placeOf(row)}
 }
 
+// swapUnknown replaces an unknown number by 0, or 0 by an unknown number.
+func (c *chainTest) swapUnknown() []place {
+	of, i := c.row(table.Charges, table.Corrections, table.MonthlyCharges)
+	row := c.rows[of.Name][i]
+	column := slices.Index(of.Names(), optionalAmounts[c.random.IntN(len(optionalAmounts))])
+	switch row[column] {
+	case "":
+		row[column] = "0"
+	case "0":
+		row[column] = ""
+	default:
+		return nil
+	}
+	return []place{placeOf(row)}
+}
+
 func (c *chainTest) removeRow() []place {
 	of, i := c.row(coveredTables...)
 	at := placeOf(c.rows[of.Name][i])

@@ -20,8 +20,14 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// duckdb returns the rows of a query in DuckDB, as text.
-func duckdb(t *testing.T, sql string) (rows [][]string) {
+// duckdb returns the rows of a query in DuckDB, as text. Null is an empty text.
+func duckdb(t *testing.T, sql string) [][]string {
+	t.Helper()
+	return duckdbRows(t, sql, "")
+}
+
+// duckdbRows returns the rows of a query in DuckDB, with the given text for null.
+func duckdbRows(t *testing.T, sql, null string) (rows [][]string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(os.Getenv("GPULEDGER_E2E_DUCKDB"), "query.mjs"))
 	cmd.Stdin = strings.NewReader(sql)
@@ -32,8 +38,15 @@ func duckdb(t *testing.T, sql string) (rows [][]string) {
 		t.Fatalf("%v in DuckDB\n%s\n%s", err, sql, failure.String())
 	}
 	for line := range strings.Lines(string(out)) {
-		var row []string // null is an empty text
-		check(t, json.Unmarshal([]byte(line), &row))
+		var values []*string
+		check(t, json.Unmarshal([]byte(line), &values))
+		var row []string
+		for _, value := range values {
+			if value == nil {
+				value = &null
+			}
+			row = append(row, *value)
+		}
 		rows = append(rows, row)
 	}
 	return rows

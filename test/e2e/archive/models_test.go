@@ -174,7 +174,7 @@ func engines(t *testing.T, folder, file string, postgres query) []engine {
 		{"PostgreSQL", newDBT(t, "postgres", false, nil), func(sql string) []string { return postgres.rows(t, sql) }},
 		{"SQLite", newDBT(t, "sqlite", false, map[string]string{"archive_schema": "main"}), func(sql string) []string { return sqlite.rows(t, sql) }},
 		{"DuckDB", duck, func(sql string) (lines []string) {
-			for _, row := range duckdb(t, "set timezone = 'America/New_York'; "+sql) {
+			for _, row := range duckdbRows(t, "set timezone = 'America/New_York'; "+sql, "-") {
 				lines = append(lines, strings.Join(row, " | "))
 			}
 			return lines
@@ -262,8 +262,8 @@ func TestModels(t *testing.T) {
 
 // commands are commands with the models that have the same amounts, and the columns of both.
 var commands = []struct{ command, model, by, amounts string }{
-	{"statement --by=team,reason,cluster", "gpu_monthly_teams", "cluster,team,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms"},
-	{"statement --by=model,reason,cluster", "gpu_monthly_models", "cluster,model,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms"},
+	{"statement --by=team,reason,cluster", "gpu_monthly_teams", "cluster,team,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
+	{"statement --by=model,reason,cluster", "gpu_monthly_models", "cluster,model,reason", "energy_mj,exclusive_mj,idle_mj,estimated_mj,gpu_ms,active_ms,busy_ms,tensor_active_ms,dram_active_ms"},
 	{"statement --by=namespace,workload,team,unit,user,reason,cluster", "gpu_monthly", "cluster,namespace,workload_kind,workload_name,team,reason,manager,unit,username", "energy_mj,idle_mj,gpu_ms"},
 	{"idle --by=namespace,team,cluster", "gpu_monthly_idle", "cluster,namespace,team", "idle_mj,gpu_ms,idle_gpu_ms"},
 }
@@ -285,7 +285,10 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 				values = append(values, strings.ReplaceAll(text, "(pods and units)", ""))
 			}
 			for _, name := range amounts {
-				n, _ := row[name].(float64)
+				n, known := row[name].(float64)
+				if !known {
+					n = unknown
+				}
 				values = append(values, strconv.FormatInt(int64(n), 10))
 			}
 			addRow(t, want, values, len(by))
@@ -304,6 +307,9 @@ func compareCommands(t *testing.T, all []engine, month, books string) {
 	}
 }
 
+// unknown replaces null, so that it differs from 0.
+const unknown = -1
+
 // addRow adds the amounts of a row to the sums by its first values.
 func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 	t.Helper()
@@ -312,6 +318,9 @@ func addRow(t *testing.T, sums map[string][]int64, values []string, texts int) {
 		sums[key] = make([]int64, len(values)-texts)
 	}
 	for i, value := range values[texts:] {
+		if value == "-" {
+			value = strconv.Itoa(unknown)
+		}
 		n, err := strconv.ParseInt(value, 10, 64)
 		check(t, err)
 		sums[key][i] += n
@@ -355,6 +364,9 @@ func TestModelsOfPruned(t *testing.T) {
 				if c.Reason == "" {
 					c.Exclusive, c.Idle, c.Estimated, c.Held, c.GPUTime, c.Active, c.Busy = number(), number(), number(), number(), number(), number(), number()
 					c.Began, c.Ended = h.Start, h.Start.Add(time.Minute)
+				}
+				if c.Manager != "" {
+					c.Profiled, c.TensorActive, c.DRAMActive = new(number()), new(number()), new(int64(0))
 				}
 				g.Energy += c.Energy
 				h.Charges = append(h.Charges, c)

@@ -5,14 +5,14 @@ select filed.cluster, filed.hour, {{ utc_day('filed.hour') }} as day, {{ utc_mon
   filed.namespace, filed.pod, filed.workload_kind, filed.workload_name, filed.team, filed.reason,
   coalesce(filed.manager, '') as manager, coalesce(filed.unit, '') as unit, coalesce(filed.username, '') as username,
   filed.energy_mj, filed.exclusive_mj, filed.idle_mj, coalesce(filed.estimated_mj, 0) as estimated_mj,
-  filed.gpu_ms, filed.active_ms, coalesce(filed.busy_ms, 0) as busy_ms
+  filed.gpu_ms, filed.active_ms, coalesce(filed.busy_ms, 0) as busy_ms, filed.profiled_ms, filed.tensor_active_ms, filed.dram_active_ms
 from (
   select 0 as revision, cluster, hour, node, uuid, serial, namespace, pod, workload_kind, workload_name, team, reason, manager, unit, username,
-    energy_mj, exclusive_mj, idle_mj, estimated_mj, gpu_ms, active_ms, busy_ms
+    energy_mj, exclusive_mj, idle_mj, estimated_mj, gpu_ms, active_ms, busy_ms, profiled_ms, tensor_active_ms, dram_active_ms
   from {{ source('gpuledger', 'charges') }} as charges
   union all
   select revision, cluster, hour, node, uuid, serial, namespace, pod, workload_kind, workload_name, team, reason, manager, unit, username,
-    energy_mj, exclusive_mj, idle_mj, estimated_mj, gpu_ms, active_ms, busy_ms
+    energy_mj, exclusive_mj, idle_mj, estimated_mj, gpu_ms, active_ms, busy_ms, profiled_ms, tensor_active_ms, dram_active_ms
   from {{ source('gpuledger', 'corrections') }} as corrections
 ) as filed
 join {{ source('gpuledger', 'hours') }} as hours
