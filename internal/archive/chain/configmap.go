@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -18,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/prometheus/common/config"
 
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
@@ -31,8 +34,11 @@ const (
 	maxKept = 1000
 	// recent is the time for which all checkpoints are kept. Of earlier days only the last one is kept.
 	recent = 48 * time.Hour
-	// maxConflicts is the maximum number of attempts after updates by other writers.
-	maxConflicts = 10
+	// conflictsEnd is the time after which updates by other writers are an error. Until then a random part of a delay
+	// precedes the next attempt: the delay doubles from minConflict to maxConflict.
+	conflictsEnd = time.Minute
+	minConflict  = 20 * time.Millisecond
+	maxConflict  = 2 * time.Second
 	// maxObject is the maximum size of a response of the API server, in bytes.
 	maxObject = 8 << 20
 )
@@ -43,8 +49,9 @@ var errConflict = errors.New("another writer updated it")
 // configMap is a ConfigMap of Kubernetes with checkpoints.
 type configMap struct {
 	namespace, name string
-	server          *url.URL // nil for the API server of the pod
-	account         string   // folder with the files token and ca.crt
+	server          *url.URL               // nil for the API server of the pod
+	account         string                 // folder with the files token and ca.crt
+	dial            config.DialContextFunc // nil for the network
 }
 
 // parseConfigMap parses configmap:NAMESPACE/NAME. The parameters server and account name an API server and a folder
@@ -79,10 +86,19 @@ func (m *configMap) publish(ctx context.Context, c Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	for n := 1; ; n++ {
+	end, delay := time.After(conflictsEnd), minConflict
+	for {
 		err := m.update(ctx, client, c)
-		if !errors.Is(err, errConflict) || n == maxConflicts {
+		if !errors.Is(err, errConflict) {
 			return err
+		}
+		select {
+		case <-time.After(rand.N(delay)): //nolint:gosec // spreads the attempts of several archives
+			delay = min(2*delay, maxConflict)
+		case <-end:
+			return err
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
 		}
 	}
 }
@@ -194,7 +210,7 @@ func (m *configMap) client() (*http.Client, error) {
 	}
 	return &http.Client{
 		Timeout:       timeout,
-		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true},
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true, DialContext: m.dial},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }

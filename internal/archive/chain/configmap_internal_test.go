@@ -1,0 +1,125 @@
+package chain
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/test/certificate"
+	"github.com/gpuledger/gpuledger/test/pipes"
+)
+
+// object is a ConfigMap of an API server, which rejects an update with an old resourceVersion with status 409. Other
+// archives add a checkpoint before each of the next updates.
+type object struct {
+	t       *testing.T
+	version int
+	data    string // of the key checkpoints.jsonl
+	others  int    // updates of other archives that follow
+	puts    int
+}
+
+func (o *object) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	type content struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Data map[string]string `json:"data"`
+	}
+	var c content
+	if r.Method == http.MethodPut {
+		o.puts++
+		if o.others > 0 {
+			o.others--
+			o.add("other-" + strconv.Itoa(o.version))
+		}
+		if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
+			o.t.Error(err)
+		}
+		if c.Metadata.ResourceVersion != strconv.Itoa(o.version) {
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
+		o.version, o.data = o.version+1, c.Data["checkpoints.jsonl"]
+	}
+	c.Metadata.ResourceVersion, c.Data = strconv.Itoa(o.version), map[string]string{"checkpoints.jsonl": o.data}
+	if err := json.NewEncoder(w).Encode(c); err != nil {
+		o.t.Error(err)
+	}
+}
+
+// add adds a checkpoint of another archive.
+func (o *object) add(sink string) {
+	c := sample
+	c.Sink = sink
+	line, err := c.line()
+	check(o.t, err)
+	o.version, o.data = o.version+1, o.data+string(line)
+}
+
+// TestConflicts checks that a checkpoint is published while other archives update the ConfigMap again and again, that their
+// checkpoints stay, and that the attempts end.
+func TestConflicts(t *testing.T) {
+	tests := map[string]struct {
+		others int
+		err    string
+	}{
+		"alone":   {},
+		"some":    {others: 30},
+		"endless": {others: 1 << 30, err: "another writer updated it"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				o := &object{t: t, others: tt.others}
+				m, stop := o.start(t, dir)
+				began := time.Now()
+				err := m.publish(t.Context(), sample)
+				if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+					t.Errorf("error %v, want %q", err, tt.err)
+				}
+				if took := time.Since(began); took > 2*time.Minute || o.puts > 1000 {
+					t.Errorf("%d updates in %v", o.puts, took)
+				}
+				want := o.version // of other archives, one checkpoint in each version
+				all, err := m.published(t.Context())
+				check(t, err)
+				if diff := cmp.Diff(want, len(all)); diff != "" {
+					t.Errorf("checkpoints (-want +got):\n%s", diff)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// start starts the API server, and returns the ConfigMap with the files of its account.
+func (o *object) start(t *testing.T, dir string) (m *configMap, stop func()) {
+	t.Helper()
+	certificate.Write(t, dir, "api.example.com")
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+	check(t, err)
+	check(t, os.Rename(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "ca.crt")))
+	check(t, os.WriteFile(filepath.Join(dir, "token"), []byte("token\n"), 0o600))
+	listener := make(pipes.Listener)
+	web := &http.Server{Handler: o}
+	go func() {
+		_ = web.Serve(tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}))
+	}()
+	m = &configMap{namespace: "gpuledger", name: "checkpoints", account: dir, server: &url.URL{Scheme: "https", Host: "api.example.com"}, dial: listener.Dial}
+	return m, func() {
+		<-time.After(time.Hour) // of the bubble, in which connections end
+		check(t, web.Close())
+	}
+}
