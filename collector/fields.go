@@ -38,8 +38,8 @@ type Fields struct {
 	revision uint64
 }
 
-// NewFields returns the collector of the fields of the host engine in latest. The label hostname contains the name
-// of the node.
+// NewFields returns a collector that renders the host engine's fields in the snapshots of latest. The label
+// hostname contains the name of the node.
 func NewFields(latest func() *gpu.Snapshot, hostname string) *Fields {
 	return &Fields{latest: latest, hostname: hostname, page: func(s *gpu.Snapshot) *gpu.FieldPage { return s.Fields }}
 }

@@ -155,7 +155,8 @@ func TestNVMLFields(t *testing.T) {
 	}
 }
 
-// TestNVMLFieldsChosen checks that a file selects fields, and that an energy which DCGM does not have is absent.
+// TestNVMLFieldsChosen checks that a file selects fields, and that energy without a counterpart in
+// DCGM is absent.
 func TestNVMLFieldsChosen(t *testing.T) {
 	s := nvmlNode()
 	s.GPUs[0].EnergySource = gpu.EnergyPower

@@ -34,7 +34,7 @@ func TestRecords(t *testing.T) {
 }
 
 // podOnInstances returns a node with a GPU in MIG mode. One pod has two instances, with two
-// containers on one of them. Other accounts are of pods without a UID or a name.
+// containers on one of them. Other accounts belong to pods without a UID or a name.
 func podOnInstances() *gpu.Snapshot {
 	var accounts []gpu.Account
 	for i, key := range []gpu.AccountKey{

@@ -219,7 +219,8 @@ func seriesOf(name string, m *dto.Metric) string {
 }
 
 // checkBoards checks that the last scraped energy of every board is exactly the increase of its
-// counter from one of its first readings to a later one, and that the first one does not change.
+// counter from one of its first readings to a later one, and that this first reading does not
+// change.
 func (v *victim) checkBoards() {
 	v.t.Helper()
 	for uuid, read := range readCounters(v.t, v.node) {

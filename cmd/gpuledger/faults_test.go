@@ -45,7 +45,7 @@ func TestDriverFaults(t *testing.T) {
 	}
 }
 
-// callTimeout is the timeout in tests with calls that hang, and tooLate a fault that exceeds it.
+// callTimeout is the timeout in tests with calls that hang, and tooLate is a fault that exceeds it.
 const (
 	callTimeout = "--nvml.call-timeout=1s"
 	tooLate     = "delay:1500"

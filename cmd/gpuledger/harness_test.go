@@ -28,8 +28,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/program"
 )
 
-// binary is the path of the shipped exporter, library the path of the fake driver, client the path
-// of the fake DCGM library.
+// binary is the path of the shipped exporter, library is the path of the fake driver, and client is
+// the path of the fake DCGM library.
 var binary, library, client string
 
 func TestMain(m *testing.M) {

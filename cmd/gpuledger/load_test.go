@@ -148,7 +148,7 @@ func TestSlowReaders(t *testing.T) {
 	for _, c := range e.dial(200) {
 		askInVain(t, c)
 	}
-	// A probe comes from another address, as the kubelet's do.
+	// A probe comes from another address, as the kubelet's probes do.
 	response, err := elsewhere(false).Get(e.url + "/-/healthy")
 	if err != nil {
 		t.Fatal(err)

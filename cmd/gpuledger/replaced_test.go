@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// newDriver is the driver that replaces the one of a scenario.
+// newDriver is the driver that replaces the driver of a scenario.
 var newDriver = simnode.Driver{Version: "999.10.01", NVML: "12.999.10.01"}
 
 // upgradable is a node with a driver library of its own version.
@@ -65,7 +65,7 @@ func (n *upgradable) upgrade() {
 	n.Happen(simnode.Event{Do: simnode.UnloadDriver}, simnode.Event{At: time.Second, Do: simnode.LoadDriver, Driver: &newDriver})
 }
 
-// restartAfter is short, so that the tests are.
+// restartAfter is short, so that the tests are short, too.
 const restartAfter = "--nvml.restart-after=3s"
 
 // awaitNotReady waits until the exporter is not ready, for the reason of both versions.

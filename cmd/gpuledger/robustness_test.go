@@ -59,7 +59,7 @@ func TestHelp(t *testing.T) {
 }
 
 // TestNothingThere checks that without driver, kubelet, /proc, /sys and state directory the
-// exporter stays up, logs each once, and stops on a signal.
+// exporter stays up, logs each missing part once, and stops on a signal.
 func TestNothingThere(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "file")

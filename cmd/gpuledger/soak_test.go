@@ -30,8 +30,8 @@ const (
 
 	// calm is the time before the first pod of the day.
 	calm = 20 * time.Second
-	// accelerated is the simulated duration of an hour; each has the highest number of events that
-	// one hour can be expected to have.
+	// accelerated is the simulated duration of an hour; each hour has the highest number of events
+	// that one hour can be expected to have.
 	accelerated = 25 * time.Second
 	stormSize   = 1000 // processes
 	stormSpan   = 3 * time.Second

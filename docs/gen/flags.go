@@ -81,7 +81,7 @@ func rows(flags *flag.FlagSet) []string {
 	return all
 }
 
-// questionRows returns the rows of the flags of all commands, sorted by name. Flags of some commands name them.
+// questionRows returns the rows of the flags of all commands, sorted by name. The row of a flag that only some commands have names them.
 func questionRows(commands map[string]*flag.FlagSet) []string {
 	of := make(map[string][]string) // the commands by row
 	for _, command := range slices.Sorted(maps.Keys(commands)) {

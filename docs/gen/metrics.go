@@ -108,7 +108,7 @@ func families(metrics []metric.Metric) []family {
 	return fs
 }
 
-// share moves the labels and the flag of all metrics to the family.
+// share moves the labels and the flag that all metrics share to the family.
 func (f *family) share() {
 	f.Labels, f.Flag = slices.Clone(f.Metrics[0].Labels), f.Metrics[0].Flag
 	for _, m := range f.Metrics[1:] {

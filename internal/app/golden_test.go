@@ -25,8 +25,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
-// library is the path of the fake driver, client that of the fake host engine library. Both are
-// compiled once for the package.
+// library is the path of the fake driver, and client is the path of the fake host engine library.
+// Both are compiled once for the package.
 var library, client string
 
 func TestMain(m *testing.M) { os.Exit(fakes.Main(m, &library, &client)) }

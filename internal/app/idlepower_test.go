@@ -11,9 +11,9 @@ import (
 )
 
 // TestIdlePowers checks the bills of two loads, which depend on the idle power of 70 W. The driver
-// has power samples that show the gaps, or none, and then the idle power is configured or not.
-// Without a configured value the idle power is an eighth of the limit, 87.5 W: the bills may be
-// wrong, and the energy counts as estimated.
+// has power samples that show the gaps, or has none; without samples the idle power is configured
+// or estimated. Without a configured value the idle power is an eighth of the limit, 87.5 W: the
+// bills may be wrong, and the energy counts as estimated.
 func TestIdlePowers(t *testing.T) {
 	sameWork := onH100(2, []simnode.Pod{
 		sharingPod("a", 0, process("python3", simnode.Constant(10), simnode.Compute)),

@@ -57,8 +57,8 @@ func TestProfiledOwners(t *testing.T) {
 }
 
 // TestProfiledInstances compares the activity of pods on MIG instances with the simulated loads: 70 % on an instance until 20 s, then 85 %
-// on another one with the same id, and none on a third one. In the fake driver the tensor cores of an instance are active for a quarter
-// of the time of its multiprocessors, the memory for half of it.
+// on another one with the same id, and none on a third one. In the fake driver the tensor cores of an instance are active for a quarter of
+// the time of its multiprocessors, and the memory is active for half of it.
 func TestProfiledInstances(t *testing.T) {
 	sc, err := simnode.Lookup("mig")
 	if err != nil {

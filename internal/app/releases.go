@@ -84,7 +84,7 @@ func (r *releases) apply() {
 	}
 }
 
-// request returns the request of a file. Setting the clock does not move its end.
+// request returns the request of a file. Setting the clock does not move the end of the release.
 func (r *releases) request(file release, now gpu.Instant) nvml.Release {
 	if r.last.GPU != file.GPU || r.last.By != file.By || !r.last.Until.Equal(file.Until) {
 		r.last = nvml.Release{GPU: file.GPU, Until: file.Until, By: file.By, Ends: now.Boot + file.Until.Sub(now.Wall)}

@@ -41,8 +41,8 @@ type DCGM struct {
 	// Derived from the fields above.
 	address dcgm.Address
 	fields  []dcgm.Field
-	// byNVML is set if the field page has the values of NVML; selected is then its content and missing lists the fields
-	// of the file that NVML does not have.
+	// byNVML is set if the values of the field page come from NVML. Then selected is the content of the page, and
+	// missing lists the fields of the file that NVML lacks.
 	byNVML   bool
 	selected collector.FieldSelection
 	missing  []string

@@ -8,7 +8,8 @@ import (
 )
 
 // publish publishes the checkpoint of the chain of each cluster that changed since the last call. A
-// later checkpoint covers the earlier ones, so what fails is published with the next round.
+// later checkpoint covers the earlier ones, so a checkpoint that could not be published is covered
+// by the next round.
 func (f *filer) publish(ctx context.Context) {
 	c, ok := f.sink.(chained)
 	if !ok || f.signer == nil || ctx.Err() != nil {

@@ -49,7 +49,7 @@ type Config struct {
 	// zero for now.
 	From, Until moment
 	to          moment
-	// Again replaces even hours that are already filed.
+	// Again also replaces hours that are already filed.
 	Again bool
 	// CloseAfter is the time after the end of a month at which it is closed; 0 means that it stays open. The
 	// hours of a closed month are corrected by separate rows.

@@ -25,7 +25,7 @@ type job struct {
 	hour time.Time
 	// again means that the hour is read even if it is filed.
 	again bool
-	// due is the earliest time of the next attempt, and delay the time between the last two
+	// due is the earliest time of the next attempt, and delay is the time between the last two
 	// attempts.
 	due   time.Time
 	delay time.Duration
@@ -53,12 +53,12 @@ type filer struct {
 	// changed since the last call of pusher.
 	pusher *moves.Pusher
 	fresh  bool
-	// linked contains the clusters with chains that changed, with the places to which their checkpoint was not
-	// published since.
+	// linked contains the clusters with changed chains, and the places to which their checkpoint has not been
+	// published since the change.
 	linked map[string][]string
 	jobs   []*job
-	// seen contains the hours in which each cluster had boards, and newest the newest filed hour of
-	// each cluster.
+	// seen contains the hours in which each cluster had boards, and newest contains the newest filed
+	// hour of each cluster.
 	seen   map[string]table.Span
 	newest map[string]time.Time
 	// located are the GPUs of the hour that is being filed.

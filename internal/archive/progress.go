@@ -16,7 +16,7 @@ type progress struct {
 	mu    sync.Mutex
 	left  map[string]int // hours by sink
 	total int            // hours of the sink with the most hours, since all sinks had none left
-	marks [2]mark        // the rate is measured from the first one
+	marks [2]mark        // the rate is measured from the first mark
 }
 
 // mark is the progress at a moment.

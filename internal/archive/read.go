@@ -112,8 +112,8 @@ func (a *archive) read(ctx context.Context, r request) (h table.Hour, err error)
 	return h, nil
 }
 
-// keep adds a sequence. If all sequences together take too much memory, it drops the other ones,
-// which are then read again.
+// keep adds a sequence. If all sequences together take too much memory, it drops the others, which
+// are then read again.
 func (a *archive) keep(s *sequence) {
 	bytes := s.kept() + kept(s.closings)
 	for _, other := range a.sequences {

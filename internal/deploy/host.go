@@ -9,7 +9,8 @@ import (
 // HostPatches returns, by the name of a program, the kustomize patches of the policy that add the exporter
 // to the pods of this program in place of the device plugin's pods. The chart's values have the same names.
 //
-// DCGM Exporter's chart names its container "exporter", which is not rare: the image is compared, too.
+// DCGM Exporter's chart names its container "exporter", like other programs, so the image is
+// compared, too.
 func HostPatches() map[string][]sidecar.Operation {
 	return map[string][]sidecar.Operation{
 		"dcgm-exporter": hostPatch("is-dcgm-exporter",

@@ -15,8 +15,8 @@ import (
 // ParametersNamespace is the namespace of the ConfigMap with the policy's parameters.
 const ParametersNamespace = "gpuledger"
 
-// pluginContainers are the names of the device plugin's container in the static manifest and the
-// Helm chart, and in the GPU Operator, and of AMD's device plugin.
+// pluginContainers are the names of the container of NVIDIA's device plugin (in the static
+// manifest, the Helm chart and the GPU Operator) and of AMD's device plugin.
 var pluginContainers = slices.Concat([]string{"nvidia-device-plugin-ctr", "nvidia-device-plugin"}, sidecar.AMDContainers)
 
 // creators are the users of the DaemonSet controller: its own account, and the account of the

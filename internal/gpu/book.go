@@ -77,7 +77,7 @@ type GroupAccount struct {
 	Allocated, Active, Busy time.Duration
 	// GPUTime is Allocated weighted by the share of the GPU.
 	GPUTime time.Duration
-	// Profiled is summed as Busy.
+	// Profiled is summed in the same way as Busy.
 	Profiled Profiled
 	// Units are the parts of Energy that are charged to units in the group.
 	Units []UnitAccount

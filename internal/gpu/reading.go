@@ -69,7 +69,8 @@ type Reading struct {
 	NVLinkRate *float64
 	// Profile is nil unless it is enabled and the GPU is of Hopper or newer.
 	Profile *Profile
-	// InstanceProfiles are the profiles of the MIG instances, as Profile. An instance without a profile is missing.
+	// InstanceProfiles are the profiles of the MIG instances, in the form of Profile. An instance
+	// without a profile is missing.
 	InstanceProfiles []InstanceProfile
 	// RASErrors are the errors that an AMD GPU counted, by block and type. Unknown counts are
 	// missing.

@@ -12,7 +12,7 @@ var Slowdowns = [...]string{"software_thermal", "hardware_thermal", "power_brake
 type Recent struct {
 	// Slowdowns are the fractions of the time for which each slowdown limited the clocks; 0 if the GPU does not report it.
 	Slowdowns [len(Slowdowns)]float64
-	// Clock is the average clock of the streaming multiprocessors in Hz, Utilization the average utilisation from 0 to 1; 0 if
-	// the GPU does not report both.
+	// Clock is the average clock of the streaming multiprocessors in Hz, and Utilization is the average utilisation from 0 to
+	// 1; 0 if the GPU does not report both.
 	Clock, Utilization float64
 }

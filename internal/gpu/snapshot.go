@@ -12,8 +12,8 @@ type Snapshot struct {
 	At      Instant
 	Node    Node
 	Drivers []Driver // empty while no source responds
-	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs the GPUs that the drivers list. They are
-	// nil while unknown.
+	// PCIGPUs counts the GPUs on the PCI bus, and DriverGPUs counts the GPUs that the drivers list.
+	// They are nil while unknown.
 	PCIGPUs    *int
 	DriverGPUs *int
 	// GPUs are all GPUs found in this boot, present or lost, by PCI address.

@@ -26,7 +26,7 @@ const silence = 5 * time.Minute
 // Page is the health of a node. Unknown values are absent.
 type Page struct {
 	Version int `json:"version"`
-	// Time is the time of the reading, AgeSeconds its age when the page was served.
+	// Time is the time of the reading, and AgeSeconds is its age when the page was served.
 	Time       time.Time `json:"time"`
 	AgeSeconds float64   `json:"age_seconds"`
 	Node       string    `json:"node"`

@@ -20,7 +20,7 @@ var xid = regexp.MustCompile(`^NVRM: Xid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F
 //
 //	nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)
 //
-// The lines with details that follow it contain no severity as a word.
+// The lines with details that follow it do not contain the severity as a word.
 var sxid = regexp.MustCompile(`^nvidia-nvswitch[0-9]{1,3}: SXid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])\): ([0-9]{1,9}), (Non-fatal|Fatal)\b`)
 
 // severities maps the driver's words to severities.

@@ -33,13 +33,13 @@ type board struct {
 	listed  time.Duration                   // when the driver reported the list
 	left    map[gpu.ProcessID]time.Duration // first mark without a process that the mark before it had
 
-	// settled is the mark up to which the book is settled, energy the energy of the book.
+	// settled is the mark up to which the book is settled, and energy is the energy of the book.
 	settled mark
 	energy  gpu.Millijoules
 	book    *gpu.Book     // last published
 	shown   []gpu.Account // copy of its accounts
-	// held is the last settled time at which a container held or used the GPU, used the last one
-	// at which a process used it.
+	// held is the last settled time at which a container held or used the GPU, and used is the last
+	// settled time at which a process used it.
 	held map[gpu.Owner]time.Duration
 	// unknown is the settled time since the allocations were last known.
 	unknown time.Duration

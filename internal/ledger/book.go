@@ -31,8 +31,8 @@ type book struct {
 	throttled *gpu.ThrottledTimes
 	// restored is set if the last mark was restored from the state of an earlier exporter process.
 	restored bool
-	// list is the newest list of processes. listed is the time of its observation, seen the time of
-	// the newest observation, both on the boot clock.
+	// list is the newest list of processes. listed is the time of its observation, and seen is the
+	// time of the newest observation, both on the boot clock.
 	list         []*gpu.Process
 	listed, seen time.Duration
 	// sampled is the time on the boot clock up to which utilisation samples were reported, 0 if the

@@ -118,7 +118,7 @@ const (
 type idleMeter struct {
 	// last is the previous load; it is unknown at first and after a gap.
 	last load
-	// open is the quiet power with contexts, closed the quiet power without contexts.
+	// open is the quiet power with contexts, and closed is the quiet power without contexts.
 	open, closed level
 	// lowest is the lowest power of two consecutive intervals with contexts, 0 before the first.
 	lowest gpu.Watts

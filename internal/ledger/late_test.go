@@ -23,7 +23,7 @@ func TestLateCounter(t *testing.T) {
 			case s < 10 || s > 290:
 				behind = 0
 			case r.IntN(10) == 0:
-				behind = 8 * r.Float64() // a new delay; until it, the counter creeps
+				behind = 8 * r.Float64() // a new delay; until then the counter rises slowly
 			}
 			shown = max(shown, float64(s)-behind, min(shown+0.1, float64(s)))
 			l.Observe(count(look(float64(s), []*gpu.Process{p}, holds(train, 1)), gpu.Millijoules(shown*power)))

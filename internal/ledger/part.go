@@ -13,7 +13,7 @@ type part struct {
 	*interval
 	// instance is empty for a whole GPU and for free slices.
 	instance string
-	// slices is the size of the instance, active its busy time.
+	// slices is the size of the instance, and active is its busy time.
 	slices uint64
 	active time.Duration
 	// idle and busy are the energy of the part, set by price. method is the charging method for the
@@ -29,7 +29,8 @@ type part struct {
 	// holders are its live allocations; allocated is set if it has any, live or not.
 	holders   []*gpu.Allocation
 	allocated bool
-	// holding divides the energy that is charged for holding the part, recent the energy of work that no sample names.
+	// holding divides the energy that is charged for holding the part, and recent divides the energy
+	// of work that no sample names.
 	holding, recent weighting
 }
 

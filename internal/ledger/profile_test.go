@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// profiled adds the profile of an instance between two seconds. The tensor cores are active for a quarter of the time, the
-// memory for half of it.
+// profiled adds the profile of an instance between two seconds. The tensor cores are active for a quarter of the time, and
+// the memory is active for half of it.
 func profiled(o ledger.Observation, instance string, from, to float64) ledger.Observation {
 	span := gpu.Span{From: at(from).Boot, To: at(to).Boot}
 	o.Profiles = append(o.Profiles, ledger.Profile{GPUInstance: instance, Span: span, Tensor: span.Len() / 4, DRAM: span.Len() / 2})
@@ -209,7 +209,7 @@ func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 }
 
 // settle removes the profiles that are settled with some spans. It returns their sum by instance, and for each pod the time of
-// those in which it was alone on the board.
+// the profiles in which it was alone on the board.
 func (r *profiling) settle(done []span, owner ledger.Owners) (most map[string]gpu.Profiled, alone map[gpu.Owner]time.Duration) {
 	most, alone = make(map[string]gpu.Profiled), make(map[gpu.Owner]time.Duration)
 	if r.other == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sampled adds samples to an observation: they end 200 ms before it, cover the duration back and
-// hold the busy time of each process.
+// sampled adds samples to an observation: they end 200 ms before it, cover the given duration, and
+// contain the busy time of each process.
 func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activity) ledger.Observation {
 	o.Sampled = gpu.Span{From: o.At.Boot - 200*time.Millisecond - back, To: o.At.Boot - 200*time.Millisecond}
 	for i := range activity {

@@ -17,7 +17,7 @@ type share struct {
 	served    time.Duration // the part of activity that MPS servers executed
 	active    bool          // was active
 	processes []processShare
-	// energy is the energy charged for the interval, idle the part of it that is idle energy.
+	// energy is the energy charged for the interval, and idle is the part of it that is idle energy.
 	energy gpu.ByMethod
 	idle   gpu.Millijoules
 	// holding is the weight of the owner when the part's energy is divided by holding; it is

@@ -71,8 +71,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledLate checks that energy that a counter shows late counts as throttled as much as the time since it changed, and
-// that no time counts twice.
+// TestThrottledLate checks that energy that a counter shows late has the throttled share of the time since the counter
+// changed, and that no time counts twice.
 func TestThrottledLate(t *testing.T) {
 	var all []ledger.Observation
 	for s := range 7 {
@@ -88,8 +88,8 @@ func TestThrottledLate(t *testing.T) {
 	}
 }
 
-// TestThrottledUnknown checks that counters without an earlier value, that restart, that are missing for a second or that grew over
-// a gap charge nothing for the time before, and that no time counts twice.
+// TestThrottledUnknown checks that counters that have no earlier value, restart, are missing for a second or grew over a gap charge
+// nothing for the time before, and that no time counts twice.
 func TestThrottledUnknown(t *testing.T) {
 	tests := map[string]struct {
 		counters []time.Duration // of the power brake at each second; negative: unknown

@@ -13,7 +13,7 @@ type window struct {
 	processes []usage // in the order of their names
 	// sampled is the boot clock up to which the activity of the processes is known.
 	sampled time.Duration
-	// mig is the partitioning at the last observation, places the instances of processes.
+	// mig is the partitioning at the last observation, and places contains the instances of processes.
 	mig    *gpu.Partitioning
 	places map[gpu.ProcessID]string
 	// instances is the busy time of each MIG instance. It is complete if divided is set and all
@@ -48,7 +48,7 @@ type window struct {
 // A usage is the use of the GPU by one process in a window.
 type usage struct {
 	*gpu.Process
-	// active is set if the process worked. activity is its busy time, and served the part of
+	// active is set if the process worked. activity is its busy time, and served is the part of
 	// activity that an MPS server executed for clients.
 	activity, served time.Duration
 	active           bool
@@ -156,7 +156,7 @@ func (w *window) merge(later window) {
 }
 
 // usagesOf returns the processes of the window that are also given, without activity. The given
-// ones must be sorted.
+// processes must be sorted.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))
 	for _, id := range ids {

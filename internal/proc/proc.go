@@ -127,8 +127,9 @@ func (t Tree) Cgroup(pid uint32, before Stat) (Stat, string, error) {
 	return before, "", ErrGone
 }
 
-// inRoot reports whether at least one hierarchy of cgroup v1 shows the root, and no hierarchy
-// shows another path.
+// TestRenew simulates ten years with a daily check: a TLS client that trusts the first authority
+// accepts the certificate each day, with a clock that is a day slow or a month late, and one
+// certificate serves for two months.
 func inRoot(cgroup string) bool {
 	v1 := false
 	for line := range strings.Lines(cgroup) {
@@ -210,7 +211,8 @@ func uninterrupted(call func() (int, error)) (int, error) {
 	}
 }
 
-// goneOr converts the errors that a process returns if it ended before or during a read to ErrGone.
+// goneOr returns ErrGone in place of an error that means that the process ended before or during
+// the read.
 func goneOr(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return ErrGone

@@ -15,8 +15,8 @@ import (
 const (
 	// growthSize is the smaller number of Nodes and pods.
 	growthSize = 200
-	// maxGrowth is the maximum ratio of the executions of a statement for twice as many Nodes and pods. Work for each
-	// Node and pod has 2, sorting a little more, and work for each pair 4.
+	// maxGrowth is the maximum ratio of the executions of a statement for twice as many Nodes and pods. The ratio is
+	// 2 for work for each Node and pod, a little more for sorting, and 4 for work for each pair.
 	maxGrowth = 2.5
 )
 

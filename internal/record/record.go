@@ -52,9 +52,10 @@ type Health struct {
 	// (gpuledger_board_ecc_errors_total).
 	ECC []gpu.HealthValue
 	// RetiredPages are the retired pages of memory (gpuledger_board_retired_pages_total), PCIeReplays
-	// the replays of the PCIe link (gpuledger_board_pcie_replays_total), NVLinkErrors the errors of
-	// NVLink (gpuledger_board_nvlink_errors_total), and LowBanks the banks of memory with few or no
-	// spare rows (gpuledger_board_low_memory_banks). Each is nil while the GPU does not report it.
+	// are the replays of the PCIe link (gpuledger_board_pcie_replays_total), NVLinkErrors are the
+	// errors of NVLink (gpuledger_board_nvlink_errors_total), and LowBanks are the banks of memory
+	// with few or no spare rows (gpuledger_board_low_memory_banks). Each is nil while the GPU does not
+	// report it.
 	RetiredPages, PCIeReplays, NVLinkErrors, LowBanks *float64
 	// Recovery is the action of [gpu.Reading.Recovery] (gpuledger_board_recovery_action_info).
 	Recovery string
@@ -98,9 +99,9 @@ type Amounts struct {
 	// (gpuledger_allocation_idle_energy_joules_total), and the energy divided with an estimated idle
 	// power (gpuledger_allocation_estimated_energy_joules_total).
 	Energy, Exclusive, Idle, Estimated gpu.Millijoules
-	// Held is the time for which the owner held the GPU (gpuledger_allocation_seconds_total),
-	// Active the time for which it worked on the GPU (gpuledger_allocation_active_seconds_total),
-	// and Busy its sampled busy time (gpuledger_allocation_busy_seconds_total).
+	// Held is the time for which the owner held the GPU (gpuledger_allocation_seconds_total), Active
+	// is the time for which it worked on the GPU (gpuledger_allocation_active_seconds_total), and Busy
+	// is its sampled busy time (gpuledger_allocation_busy_seconds_total).
 	Held, Active, Busy time.Duration
 	// Throttled is the part of Energy that was used while the GPU was throttled, and the throttled
 	// time (gpuledger_allocation_throttled_joules_total,

@@ -37,7 +37,8 @@ type descriptions struct {
 const (
 	// describeEvery is the minimum time between two saves.
 	describeEvery = 5 * time.Second
-	// maxDescriptions limits the number of rows, maxDescription the bytes of a text in a row.
+	// maxDescriptions limits the number of rows, and maxDescription limits the bytes of a text in a
+	// row.
 	maxDescriptions = 4096
 	maxDescription  = 255
 )

@@ -29,9 +29,9 @@ func extended(t *testing.T, v any) any {
 	return v
 }
 
-// TestDowngrade checks the start with the state file of a newer exporter. In the same version of the
-// format, the books continue, and unknown fields are ignored. In a later one, the books are clean and
-// the file is kept.
+// TestDowngrade checks the start with the state file of a newer exporter. In the same version of
+// the format, the books continue, and unknown fields are ignored. In a later version, the books are
+// clean and the file is kept.
 func TestDowngrade(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -37,7 +37,7 @@ type idlePowers struct {
 	// stored holds the rows of earlier exporters, oldest first. They never change, so that a GPU's
 	// estimate depends only on earlier measurements.
 	stored []idleRow
-	// now contains the rows to save, saved the rows of the last successful save.
+	// now contains the rows to save, and saved contains the rows of the last successful save.
 	now, saved []idleRow
 	due        time.Duration // time of the next update, boot clock
 }

@@ -118,8 +118,8 @@ func allow(ruleset int, path string, rights uint64) error {
 	return addRule(ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(&beneath), path)
 }
 
-// netPort is LANDLOCK_RULE_NET_PORT and portRule its landlock_net_port_attr, which x/sys does not
-// define.
+// netPort is LANDLOCK_RULE_NET_PORT, and portRule is its landlock_net_port_attr, which x/sys does
+// not define.
 const netPort = 2
 
 type portRule struct {

@@ -20,7 +20,7 @@ import (
 type Config struct {
 	ListenAddresses []string
 	WebConfigFile   string
-	// MaxConnections limits the open connections, MaxRequests the concurrent requests. One
+	// MaxConnections limits the open connections, and MaxRequests limits the concurrent requests. One
 	// client address gets half of each.
 	MaxConnections int
 	MaxRequests    int

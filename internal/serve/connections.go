@@ -8,10 +8,10 @@ import (
 )
 
 // connections limits the open connections of a server, and one client address to half of them. At a
-// limit, a new connection replaces a connection that waits for its client: an idle one, or one
-// without a request so far. The replaced connection belongs to the address with the most
+// limit, a new connection replaces a connection that waits for its client: an idle connection, or a
+// connection without a request so far. The replaced connection belongs to the address with the most
 // connections, so that many connections from another address cannot displace a scraper. If no
-// connection can be closed, the new one is refused.
+// connection can be closed, the new connection is refused.
 type connections struct {
 	max      int
 	overload *overload

@@ -13,7 +13,7 @@ import (
 )
 
 // The limits of one connection, in time and memory. The number of connections is also limited (see
-// [connections]), and thereby the total.
+// [connections]), so their total memory is limited, too.
 const (
 	// readHeaderTime limits the TLS handshake and the header. readTime limits a request; few
 	// handlers read a body, and these set another limit.

@@ -34,8 +34,8 @@ func (m *Metrics) all(more []prometheus.TransactionalGatherer) prometheus.Transa
 	return prometheus.NewMultiTRegistry(all...)
 }
 
-// MainAfter is Main after a part of the page that the program writes itself, in the text format. OpenMetrics has another end
-// only, so the written part is first. The page is never in the protobuf format.
+// MainAfter is Main after a part of the page that the program writes itself, in the text format. A page in OpenMetrics
+// differs only at its end, so the written part comes first. The page is never in the protobuf format.
 func (m *Metrics) MainAfter(write func(io.Writer) error, more ...prometheus.TransactionalGatherer) http.Handler {
 	return shared(m.making, after(write, m.handler(m.all(more))))
 }

@@ -27,7 +27,7 @@ type buffers struct {
 	watts, percents []point
 	// means contains the power in each step of the last second and in this step, in mW.
 	means []int
-	// worked is the busy time up to this step, and since the busy time up to the last sample, which
+	// worked is the busy time up to this step, and since is the busy time up to the last sample, which
 	// was taken at sampledAt.
 	worked, since, sampledAt time.Duration
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // TestBuffers checks the driver's buffers of a GPU of 70 W that works for half of every second at 400 W
-// more: power of a moment is high in half of the samples, power averaged over a second is their mean. Power
-// averaged over 100 ms takes that long to rise or fall.
+// more: momentary power is high in half of the samples, and power averaged over a second is the mean of
+// these samples. Power averaged over 100 ms takes that long to rise or fall.
 func TestBuffers(t *testing.T) {
 	for _, tt := range []struct {
 		over      time.Duration

@@ -57,8 +57,8 @@ func removeNodeFiles(dir string, files map[string]string) error {
 	return nil
 }
 
-// heldDir is the directory of prologs, dockerRoot and podmanRoot the directories of the container
-// engines, below the node's directory.
+// heldDir is the directory of prologs, and dockerRoot and podmanRoot are the directories of the
+// container engines, below the node's directory.
 const (
 	heldDir    = "held"
 	dockerRoot = "docker"

@@ -36,8 +36,8 @@ type Explanation struct {
 	// Unsampled is the part from intervals with an unknown busy share.
 	Late      gpu.Millijoules `json:"late_millijoules"`
 	Unsampled gpu.Millijoules `json:"unsampled_millijoules"`
-	// Others is the energy charged to other owners, Unattributed the energy charged to no owner, by
-	// reason.
+	// Others is the energy charged to other owners, and Unattributed is the energy charged to no
+	// owner, by reason.
 	Others       gpu.Millijoules            `json:"others_millijoules"`
 	Unattributed map[string]gpu.Millijoules `json:"unattributed_millijoules"`
 	// Times contains the intervals, or longer spans of several intervals. Their charges sum to the
@@ -64,11 +64,11 @@ type ExplainedTime struct {
 	// Idle and Busy are the parts of the energy of the whole GPU, or of the owner's MIG instances.
 	Idle gpu.Millijoules `json:"idle_millijoules"`
 	Busy gpu.Millijoules `json:"busy_millijoules"`
-	// BusyShare is the GPU's mean busy share over the time for which it is known, and BusySource its
-	// source, or mixed.
+	// BusyShare is the GPU's mean busy share over the time for which it is known, and BusySource is
+	// its source, or mixed.
 	BusyShare  *float64 `json:"busy_share,omitempty"`
 	BusySource string   `json:"busy_source"`
-	// IdlePower is the last idle power, nil if none was used, and IdlePowerSource its source.
+	// IdlePower is the last idle power, nil if none was used, and IdlePowerSource is its source.
 	IdlePower       *float64 `json:"idle_power_watts,omitempty"`
 	IdlePowerSource string   `json:"idle_power_source,omitempty"`
 	// Activity is the owner's sampled busy time, AllActivity is the sum over all owners.
@@ -126,7 +126,7 @@ type Cause struct {
 	Own  float64 `json:"own,omitempty"`
 	All  float64 `json:"all,omitempty"`
 	Held bool    `json:"held,omitempty"`
-	// Seconds is the time of the intervals. Divided is the energy that was divided, and Charged the
+	// Seconds is the time of the intervals. Divided is the energy that was divided, and Charged is the
 	// owner's share of it.
 	Seconds float64         `json:"seconds"`
 	Divided gpu.Millijoules `json:"divided_millijoules"`

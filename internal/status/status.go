@@ -28,7 +28,7 @@ type Page struct {
 	// DriverUp is false while the driver does not respond; then GPUs comes from the last reading.
 	DriverUp bool         `json:"driver_up"`
 	Drivers  []gpu.Driver `json:"drivers,omitempty"`
-	// PCIGPUs counts the GPUs on the PCI bus, DriverGPUs the GPUs that the driver lists.
+	// PCIGPUs counts the GPUs on the PCI bus, and DriverGPUs counts the GPUs that the driver lists.
 	PCIGPUs    *int `json:"pci_gpus,omitempty"`
 	DriverGPUs *int `json:"driver_gpus,omitempty"`
 	// GPUs are all GPUs seen since the node booted, present or lost, by PCI address.

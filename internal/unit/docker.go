@@ -8,9 +8,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// maxContainerFile limits the size of an engine's file about a container in bytes, maxContainerList
-// the size of Podman's list of containers. Most files have a few KiB; a container in the list takes
-// less than one KiB.
+// maxContainerFile limits the size of an engine's file about a container in bytes, and
+// maxContainerList limits the size of Podman's list of containers. Most files have a few KiB; a
+// container in the list takes less than one KiB.
 const (
 	maxContainerFile = 1 << 20
 	maxContainerList = 4 << 20

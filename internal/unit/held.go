@@ -37,7 +37,7 @@ type claim struct {
 type prologFiles struct {
 	claims []claim
 	infos  map[jobKey]gpu.UnitInfo
-	// malformed is the number of malformed names of GPUs, badName the first one in badPath.
+	// malformed is the number of malformed names of GPUs, and badName is the first one in badPath.
 	malformed        int
 	badName, badPath string
 }

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// pollEvery is the interval between two polls, extraPoll the shortest interval if a new
+	// pollEvery is the interval between two polls, and extraPoll is the shortest interval if a new
 	// container causes a poll.
 	pollEvery = 10 * time.Second
 	extraPoll = 2 * time.Second

@@ -13,8 +13,8 @@ import (
 // A Result is the result of a case up to the last settled time.
 type Result struct {
 	Case
-	// Energy is the true energy of the GPU, Booked the energy in its book, and Accounts the energy
-	// in the book's accounts.
+	// Energy is the true energy of the GPU, Booked is the energy in its book, and Accounts is the
+	// energy in the book's accounts.
 	Energy, Booked, Accounts gpu.Millijoules
 	// Slack is the share of time without work.
 	Slack  float64
@@ -28,8 +28,8 @@ type Owner struct {
 	// Sample is set for one pod of a kind; the kind includes it.
 	Sample bool
 	// Truth is the true energy if the floor is always shared, UserPays if the users pay it while
-	// somebody works. Perfect is the charge of gpuledger's rule with perfect samples, Charged the
-	// charge of gpuledger.
+	// somebody works. Perfect is the charge of gpuledger's rule with perfect samples, and Charged is
+	// the charge of gpuledger.
 	Truth, UserPays, Perfect, Charged float64
 	// Bound is two standard errors of the driver's samples, 0 if there are none.
 	Bound float64

@@ -17,7 +17,7 @@ type world struct {
 	// perSecond is the driver's number of samples per second.
 	perSecond float64
 	last      simnode.GPUTruth
-	// steps is the number of all steps, slack the idle time in them.
+	// steps is the number of all steps, and slack is the idle time in them.
 	steps, slack float64
 	// The following fields are about steps in which several owners were busy, or one beside
 	// another: their number, the energy of their work, and its charges by the rule.

@@ -79,7 +79,7 @@ func compareHealth(ctx context.Context, g *program.Group, out *strings.Builder) 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s\nPer second, ticks of the C program take %s, including reads of health of %s. Its scrape takes %s.\n\n",
+	fmt.Fprintf(out, "%s\nThe ticks of the C program take %s per second, of which reads of health take %s. Its scrape takes %s.\n\n",
 		t, milliseconds(ticks), milliseconds(reads), milliseconds(scrape))
 	return healthScrapes(ctx, out)
 }

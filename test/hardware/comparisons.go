@@ -13,8 +13,8 @@ import (
 // A comparison compares one assumption with the GPU.
 type comparison struct {
 	question, assumed string
-	// place is the file with the assumption, constant its name there and code its text in it; code
-	// is empty if the file only relies on it.
+	// place is the file with the assumption, constant is its name there, and code is its text in it;
+	// code is empty if the file only relies on it.
 	place, constant, code string
 	// low and high are the values of the measurement that agree.
 	low, high float64
@@ -31,7 +31,7 @@ type measured struct {
 // comes first.
 var comparisons = []comparison{
 	{
-		"Idle power without a context, of that with one", "at least 3 % less", "internal/ledger/idle.go", "learn", "",
+		"Idle power without a context, relative to idle power with a context", "at least 3 % less", "internal/ledger/idle.go", "learn", "",
 		0, 0.97, func(ctx context.Context, b *bench) (measured, error) {
 			without, err := b.idle.get(ctx, b.observeIdle)
 			if err != nil {
@@ -49,7 +49,7 @@ var comparisons = []comparison{
 		},
 	},
 	{
-		"Idle power that the exporter learns, of the driver's", "100 % ± 5 %", "internal/ledger/idle.go", "lowShare", "",
+		"Idle power that the exporter learns, relative to the driver's power", "100 % ± 5 %", "internal/ledger/idle.go", "lowShare", "",
 		0.95, 1.05, func(ctx context.Context, b *bench) (measured, error) {
 			h, err := b.held.get(ctx, b.observeHeld)
 			return measured{h.learned / h.power, fmt.Sprintf("%.1f W of %.1f W", h.learned, h.power)}, err
@@ -96,7 +96,7 @@ var comparisons = []comparison{
 		0, 1.3, ofStep(func(s *step) (measured, error) { return seconds(s.power.fall(s.work.ended())), nil }),
 	},
 	{
-		"The same of field 186, instant power", "at most 0.2 s", "docs/energy.md", "Readings", "",
+		"Power averaging: the same time of field 186, instant power", "at most 0.2 s", "docs/energy.md", "Readings", "",
 		0, 0.3, ofStep(func(s *step) (measured, error) {
 			if len(s.instant) == 0 {
 				return measured{}, driver.ErrNotSupported
@@ -159,7 +159,7 @@ var comparisons = []comparison{
 		-0.08, 0.08, ofPair((*bench).smoothAndBursts, charge),
 	},
 	{
-		"The same: busy time by samples, of the real one", "100 % ± 25 %", "internal/ledger/idle.go", "busyShare", "",
+		"Equal work smooth and in bursts: busy time by samples", "100 % ± 25 %", "internal/ledger/idle.go", "busyShare", "",
 		0.75, 1.25, ofPair((*bench).smoothAndBursts, func(p pair) measured {
 			return measured{p.seen / p.busy, fmt.Sprintf("%.1f %% of the time, of %.1f %%", 100*p.seen, 100*p.busy)}
 		}),

@@ -22,7 +22,8 @@ import (
 
 const uuid = "GPU-11111111-2222-3333-4444-555555555555"
 
-// assumed is a GPU as the exporter assumes it, other a GPU that differs in everything; see live.h.
+// assumed is a GPU as the exporter assumes it, and other is a GPU that differs in everything; see
+// live.h.
 const (
 	assumed = "floor=60000 context=27500 busy=400000 average=1000 refresh=100 sample=139 delay=100 ring=10000 names=context scoped=1 buffer=20 buffer_average=20 buffer_delay=50"
 	other   = "floor=140000 context=0 busy=300000 average=3000 instant=1500 refresh=400 late=900 sample=500 delay=700 ring=5000 names=none scope=140 half=1 favour=1 clients=1 buffer=200 buffer_average=2000 buffer_delay=600"

@@ -40,7 +40,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzSecrets checks that no text for a URL contains its secret, with any character in it.
+// FuzzSecrets checks that no public text of a URL contains its secret, for any characters in the
+// secret.
 func FuzzSecrets(f *testing.F) {
 	for _, odd := range []string{"", " ", "%zz", "%", "/", "?", "#", "@", ":", "&", "=", ";", "\"\\", "é", "\n", "%40", "[", "//", "1/23@"} {
 		f.Add(odd)

@@ -283,7 +283,7 @@ func (o *options) write(t Terminal, r *Reply) error {
 	}
 	a := r.Answer
 	if o.Format != "" && o.Output == "text" {
-		o.Output = "csv" // the formats of other systems are tables of theirs
+		o.Output = "csv" // the formats of other systems define their own tables
 	}
 	if o.Output == "csv" {
 		for _, notice := range a.Notices {

@@ -15,8 +15,8 @@ import (
 type filedHours struct {
 	hours   map[time.Time]bool
 	refused int // their record is impossible
-	// partial counts pruned hours that are not in the account, because it lacks other hours of
-	// their month or does not include sums. lost counts the hours that were removed by hand.
+	// partial counts pruned hours that are left out, because the account lacks other hours of their
+	// month or does not include sums. lost counts the hours that were removed by hand.
 	partial, lost int
 }
 

@@ -23,12 +23,12 @@ type boardEvent struct {
 	// before.
 	stays                   []*Stay
 	cluster, node, replaced string
-	// silence identifies the silence of a node that begins or ends, zero for other events.
+	// silence identifies the silence that begins or ends with the event. It is zero for other events.
 	silence silence
 }
 
-// silence is a period in which no GPU of a node is scraped, from a filed hour on. until is the hour
-// in which the boards return, zero for the event at the start of the silence.
+// silence is a period, beginning with a filed hour, in which no GPU of a node is scraped. until is
+// the hour in which the boards return. It is zero in the event at the start of the silence.
 type silence struct {
 	cluster, node string
 	from, until   time.Time

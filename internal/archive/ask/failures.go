@@ -204,7 +204,8 @@ func causesOf(s *Stay, faults []books.Fault) (causes []string) {
 	return causes
 }
 
-// failureRows returns the rows of groups. Models and slots are in the order of their rates, ages of each model in the order of time.
+// failureRows returns the rows of groups. Models and slots are sorted by rate, and the ages of each
+// model by time.
 func failureRows(groups map[failureGroup]failing) (rows [][]any) {
 	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b failureGroup) int {
 		byRate := 0

@@ -35,7 +35,7 @@ type stretch struct {
 	energy                 int64
 }
 
-// hours lists the hours of each cluster by state, and the command that mends them.
+// hours lists the hours of each cluster by state, and the command that files or repairs them.
 func (q *question) hours(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
 	a := print.Answer{Columns: hoursColumns, Notices: notices}
@@ -88,7 +88,8 @@ func stretches(cluster string, of books.Query, hours []books.Hour) (all []stretc
 	return all
 }
 
-// command returns the command with some flags that files the hours, empty if there is nothing to mend.
+// command returns the command that files or repairs the hours, with some flags. It is empty if the
+// hours need no command.
 func (s stretch) command(flags string) string {
 	const layout = "2006-01-02T15"
 	span := strings.TrimSpace(fmt.Sprintf("--from=%s --until=%s %s", s.from.UTC().Format(layout), s.until.UTC().Format(layout), flags))

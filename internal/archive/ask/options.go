@@ -289,7 +289,7 @@ func (o *options) defaults(fs *flag.FlagSet) error {
 		return nil
 	}
 	if given["store.url"] && !given["books"] && !o.Prove {
-		given["books"] = true // a store on the command line is meant
+		given["books"] = true // the store of the command line has precedence
 	}
 	for _, name := range inConfig {
 		if err := set(name, os.Getenv(variable(name)), "$"+variable(name)); err != nil {

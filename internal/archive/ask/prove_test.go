@@ -18,7 +18,8 @@ import (
 // fleetHours is the number of hours of a fleet.
 const fleetHours = 26
 
-// fleet returns a store with the samples of a fleet and the rules of its truth, and that truth in mJ.
+// fleet returns a store with the samples of a fleet and the rules of its truth, and the truth in
+// mJ.
 func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *foldtest.Store, truth int64) {
 	t.Helper()
 	samples = foldtest.NewStore()

@@ -13,7 +13,7 @@ import (
 )
 
 // queued files an hour: two namespaces have a LocalQueue of the same name, a third pod is in no queue and has no labels,
-// and a job and idle energy never do.
+// and neither have a job and idle energy.
 func queued(t *testing.T) (folder string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), "archive")

@@ -28,7 +28,7 @@ type Request struct {
 
 // Library answers the requests of pages from the books of a server.
 type Library struct {
-	// Open opens the books, Label is their flag in notices. If Open is nil, Config names the books.
+	// Open opens the books. Label is their flag in notices. If Open is nil, Config names the books.
 	Open  func(ctx context.Context) (books.Source, error)
 	Label string
 	// Sink is the name of the books in logs and metrics of the server.

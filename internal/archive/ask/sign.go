@@ -55,7 +55,7 @@ type head struct {
 
 // factor is a file, or a value.
 type factor struct {
-	Value  string `json:"value"` // of a file, its name
+	Value  string `json:"value"` // name, if it is a file
 	SHA256 string `json:"sha256,omitempty"`
 }
 

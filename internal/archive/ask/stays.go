@@ -16,13 +16,13 @@ type Stay struct {
 	table.GPU
 	// Start is the event at its start: seen, moved or returned.
 	Start string
-	// First and Last are its first and last scrape, LastHour its last hour.
+	// First and Last are its first and last scrape, and LastHour is its last hour.
 	First, Last, LastHour time.Time
 	// MissingSince is the first filed hour without the GPU in this place; zero while it is there.
 	MissingSince time.Time
 	// End is the cause of its end: moved, replaced, silent or lost; empty while the GPU is there.
 	End string
-	// NextBoard is the next stay of another board in this place, NextPlace the next stay of the
+	// NextBoard is the next stay of another board in this place, and NextPlace is the next stay of the
 	// GPU. Each is nil if there is none.
 	NextBoard, NextPlace *Stay
 	// XIDHours contains the hours with XID errors, in the order of time.
@@ -152,7 +152,7 @@ func moved(a, b table.GPU) bool {
 		differ(a.ChassisSlot, b.ChassisSlot) || differ(a.PCIBusID, b.PCIBusID)
 }
 
-// span is a time in a cluster.
+// span is a period in a cluster.
 type span struct {
 	cluster     string
 	from, until time.Time
@@ -173,7 +173,7 @@ const silent, lost = "silent", "lost"
 // replaced is the cause if another board is now in the place.
 const replaced = "replaced"
 
-// filed returns the first filed hour of a cluster in a time, zero if there is none.
+// filed returns the first filed hour of a cluster in a period, zero if there is none.
 func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err error) {
 	if !s.from.Before(s.until) {
 		return time.Time{}, nil

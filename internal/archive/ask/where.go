@@ -179,8 +179,8 @@ func (q *question) placeRows(n named, current []*Stay, details map[string]*detai
 	return rows
 }
 
-// unknownState is the state of a name that is not in the books, in an answer about several names,
-// present the state of a GPU in its place.
+// unknownState is the state of a name that is not in the books, in an answer about several names.
+// present is the state of a GPU that is in its place.
 const unknownState, present = "unknown", "present"
 
 // cameBack reports whether a GPU was in another place during the last hour of its stay.

@@ -45,7 +45,7 @@ type Board struct {
 	Hours int
 }
 
-// Is returns the kinds of the board's names that are equal to name: serial, uuid, node or chassis.
+// Is returns the kinds of the board's names that equal name: serial, uuid, node or chassis.
 func (b Board) Is(name string) (kinds []string) {
 	for _, kind := range []struct{ name, value string }{{"serial", b.Serial}, {"uuid", b.UUID}, {"node", b.Node}, {"chassis", b.ChassisSerial}} {
 		if kind.value == name {

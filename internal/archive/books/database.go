@@ -59,7 +59,7 @@ func (d *database) Name() string { return d.name }
 // where returns the condition of a query of hours.
 func (s Query) where() *sqldb.Statement { return s.condition(span{false, s.From, s.Until}) }
 
-// condition returns the condition of a query in a part of its time.
+// condition returns the condition of a query in a part of its period.
 func (s Query) condition(of span) *sqldb.Statement {
 	where := of.where().Join(s.names())
 	if s.Named != "" {

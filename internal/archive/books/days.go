@@ -200,7 +200,7 @@ func (d *database) addSums(ctx context.Context, of Query, from string, part span
 	s := sqldb.SQL("select cluster, " + when)
 	columns := columnsOf(table.Charges, []string{"cluster", hourColumn})
 	for _, name := range names {
-		sum := table.Column{Name: name, Type: table.Int} // scrapes is no column of charges
+		sum := table.Column{Name: name, Type: table.Int} // charges has no column scrapes
 		if c, err := table.Charges.Column(name); err == nil {
 			sum = c
 		}

@@ -76,7 +76,7 @@ func TestDays(t *testing.T) {
 	in, err := books.OpenSQLite(t.Context(), lose(t, file, of))
 	check(t, err)
 	defer func() { check(t, in.Close()) }()
-	of.By = []string{"hour"} // which places do not depend on
+	of.By = []string{"hour"} // places do not depend on it
 	if diff := cmp.Diff(places(t, from, of), places(t, in, of)); diff != "" {
 		t.Errorf("places (-hours +days):\n%s", diff)
 	}

@@ -19,7 +19,7 @@ type clusterMonth struct {
 }
 
 // months returns the first month that begins in a selection, and the month in which the selection
-// ends. The months from the first one until before the last one are complete.
+// ends. The months from the first one up to, but excluding, the last one are complete.
 func (s Query) months() (first, end time.Time) {
 	first, end = table.Month(s.From), table.Month(s.Until)
 	if first.Before(s.From) {

@@ -27,7 +27,8 @@ type OverchargedError struct {
 	Source, Cluster, Model string
 	Hour                   time.Time
 	Boards, Charged        int64 // mJ
-	// Largest is the account with the most energy in the hour, and Energy its energy.
+	// Largest is the account with the most energy in the hour, and Energy is the energy of this
+	// account.
 	Largest string
 	Energy  int64
 	// Board is the board that the charges exceed, empty if they exceed the sum of all boards.

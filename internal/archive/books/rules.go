@@ -49,7 +49,7 @@ var (
 
 const exclusive = "exclusive_energy_joules"
 
-// ruled contains the amounts that rules record, with the names in the rules and the fields, which
+// ruled contains the amounts that rules record: their names in the rules, and their fields, which
 // count thousandths.
 var ruled = []struct {
 	name string
@@ -87,8 +87,8 @@ func familiesFor(of Query) (pods, units family, found bool) {
 // read from the samples.
 type rules struct{ *samples }
 
-// suit reports whether a statement is read from rules although the store has samples. This is so
-// for a statement of all boards of a cluster, if there are many boards and the rules have the
+// suit reports whether a statement is read from rules although the store has samples. This applies
+// to a statement of all boards of a cluster, if there are many boards and the rules have the
 // columns of the statement.
 func (s *rules) suit(ctx context.Context, of Query) (suited bool, err error) {
 	_, _, found := familiesFor(of)

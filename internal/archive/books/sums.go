@@ -23,8 +23,8 @@ type sums struct {
 	all    map[string]*hours // by the texts
 	limit  int               // 0 for none
 	count  int               // of all sums
-	// key contains the texts of the last charge and joined the same as bytes, of its entry, because charges with the
-	// same key follow each other.
+	// key contains the texts of the last charge, joined contains them as bytes, and of is their entry. They are kept
+	// because charges with the same key follow each other.
 	key    table.Charge
 	joined []byte
 	of     *hours

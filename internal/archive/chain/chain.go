@@ -53,7 +53,7 @@ func Adopted(manifest []any) table.Entry {
 	}
 }
 
-// Sums returns the entry of the sums of a month. filed are the month's rows of the manifest.
+// Sums returns the entry of the sums of a month. filed contains the month's rows of the manifest.
 func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 	return table.Entry{
 		Cluster: cluster, Hour: month, Kind: table.SumsEntry, State: table.Pruned,
@@ -63,7 +63,7 @@ func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 
 // Archive reads what adoption needs.
 type Archive interface {
-	// Rows returns the rows of a table and cluster from a moment on, before another one.
+	// Rows returns the rows of a table and cluster from one moment on and before another one.
 	Rows(t table.Table, from, until time.Time) ([][]any, error)
 }
 

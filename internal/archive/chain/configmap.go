@@ -178,7 +178,7 @@ func (m *configMap) published(ctx context.Context) ([]Checkpoint, error) {
 	return parseCheckpoints([]byte(data[checkpointsKey]))
 }
 
-// read returns the object, in which fields stay that this program does not use, and its data.
+// read returns the object, including the fields that this program does not use, and its data.
 func (m *configMap) read(ctx context.Context, client *http.Client) (object map[string]json.RawMessage, data map[string]string, err error) {
 	text, err := m.request(ctx, client, http.MethodGet, nil)
 	if err != nil {

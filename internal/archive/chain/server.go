@@ -21,8 +21,8 @@ import (
 const (
 	// timeout is the timeout of a request.
 	timeout = 10 * time.Second
-	// attempts is the maximum number of times that a checkpoint is sent in a round, firstDelay the time between the
-	// first two, which doubles.
+	// attempts is the maximum number of times that a checkpoint is sent in a round. firstDelay is the time between
+	// the first two attempts; it doubles after each attempt.
 	attempts   = 3
 	firstDelay = time.Second
 )

@@ -18,7 +18,7 @@ type Source interface {
 	Filled(ctx context.Context) (map[string][]time.Time, error)
 	// Entries returns the chain of a cluster in the order of its sequence.
 	Entries(ctx context.Context, cluster string) ([]table.Entry, error)
-	// Between returns the rows of a table and cluster from a moment on, before another one.
+	// Between returns the rows of a table and cluster from one moment on and before another one.
 	Between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error)
 }
 
@@ -55,7 +55,7 @@ type Check struct {
 	Keys Keys
 	// From and Until limit the hours with rows to compare. They are zero for all hours.
 	From, Until time.Time
-	// Published are checkpoints that were published when they were made.
+	// Published contains checkpoints that were published earlier.
 	Published []Checkpoint
 }
 

@@ -39,8 +39,8 @@ type Dialect struct {
 	// columns selects the names of all tables and their columns.
 	columns string
 
-	// lock waits until no other transaction has a lock. The lock is held until the end of the transaction, or of unlock, which may
-	// be nil.
+	// lock waits until no other transaction has a lock. The lock is held until the end of the transaction, or until unlock is
+	// called, which may be nil.
 	lock, unlock func(ctx context.Context, t *transaction, of lock) error
 	// copyRows inserts many rows. It is nil if inserts are as fast.
 	copyRows func(ctx context.Context, t *transaction, of table.Table, rows [][]any) error
@@ -91,9 +91,9 @@ const (
 // rows.
 type insertion struct{ into, end string }
 
-// lock identifies a day of a cluster, which one program changes at a time, or without a day the chain of
-// the cluster. It is zero for changes of the tables themselves. The lock of a chain is the last lock of
-// a transaction.
+// lock identifies a day of a cluster, which only one program changes at a time. Without a day it
+// identifies the chain of the cluster. It is zero for changes of the tables themselves. The lock of
+// a chain is the last lock of a transaction.
 type lock struct {
 	cluster string
 	day     time.Time

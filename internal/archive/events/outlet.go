@@ -43,8 +43,7 @@ type outlet struct {
 	log    *slog.Logger
 	counts sinkCounts
 	dead   *deadLetters
-	// repeat is called when batches were dropped and the sink has then filed all batches that
-	// waited.
+	// repeat is called after batches were dropped and the sink has filed all waiting batches.
 	repeat func()
 
 	// sink and logged are used by run while batches wait, else by one request at a time.

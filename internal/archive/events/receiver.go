@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// readTime limits the time to read a request, fileTime the time to file it. Their sum is
-	// shorter than the timeout of a sender.
+	// readTime limits the time to read a request, and fileTime limits the time to file it. Their sum
+	// is shorter than the timeout of a sender.
 	readTime = 8 * time.Second
 	fileTime = 20 * time.Second
-	// farewell is the timeout of the last request at shutdown, lastTry the timeout of the waiting
-	// batches.
+	// farewell is the timeout of the last request at shutdown, and lastTry is the timeout of the
+	// waiting batches.
 	farewell = 500 * time.Millisecond
 	lastTry  = 3 * time.Second
 	// retryAfter is the time after which a sender tries again, in seconds.

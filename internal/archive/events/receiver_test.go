@@ -40,7 +40,7 @@ type memory struct {
 	rows           map[string][]string // by table
 }
 
-// fail makes the sink fail, or with nil succeed.
+// fail makes the sink return an error, or succeed if the error is nil.
 func (m *memory) fail(fault error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -33,7 +33,7 @@ type filing struct {
 	changes []change
 	// replaced is set if all rows of the hour are replaced.
 	replaced bool
-	// chained is set if the hour may have an entry in the chain, which is linked.
+	// chained is set if the hour may have an entry in the chain. linked is this entry.
 	chained bool
 	linked  table.Entry
 }

@@ -121,8 +121,8 @@ func dayOf(name string) (day Day, err error) {
 	return day, err
 }
 
-// clusterOf returns the cluster of a folder. The error of another spelling of the name prevents that a cluster is
-// read twice.
+// clusterOf returns the cluster of a folder. Another spelling of the name is an error, so that no cluster is read
+// twice.
 func clusterOf(folder string) (string, error) {
 	cluster, err := url.PathUnescape(strings.TrimPrefix(folder, "cluster="))
 	if err == nil && clusterFolder(cluster) != folder {

@@ -97,7 +97,7 @@ func (o Openings) Add(s Series) {
 type timeline struct {
 	value float64
 	known bool
-	next  []Sample // those after the last moment
+	next  []Sample // samples after the last moment
 }
 
 // at returns the value of the last sample at or before a moment, false if there is none.

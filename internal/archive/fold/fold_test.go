@@ -34,7 +34,7 @@ func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 // history is a store with a board.
 type history struct{ *foldtest.Store }
 
-// board adds a sample of a board's counter, and one of the counter's start time.
+// board adds a sample of a board's counter, and a sample of the counter's start time.
 func (s history) board(minutes, joules, began float64, node string, more ...string) {
 	labels := append([]string{"node", node, "UUID", "GPU-1"}, more...)
 	s.Add(at(minutes), joules, boardEnergy, labels...)

@@ -9,8 +9,8 @@ import (
 // Board identifies a GPU on a node.
 type Board struct{ Node, UUID string }
 
-// Closings returns the last plausible samples of the series: the opening values of the next hour. The
-// time of a sample is the first time with its value.
+// Closings returns the last plausible samples of the series: the opening values of the next hour.
+// The time of a sample is the earliest time at which the series had its value.
 func (in *Input) Closings() Openings {
 	o := make(Openings, len(in.Series))
 	doubtful := make(map[gpuKey]bool)

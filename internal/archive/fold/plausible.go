@@ -69,9 +69,8 @@ type track struct {
 	account Account
 	samples []Sample
 	rate    int64
-	// first and last are the first and the last plausible point. sum is the increase between them,
-	// and within the part of sum between samples. If based is set, first is the point before the
-	// hour.
+	// first and last are the first and the last plausible point. sum is the increase between them, and
+	// within is the part of sum between samples. If based is set, first is the point before the hour.
 	first, last point
 	sum, within int64
 	based       bool
@@ -189,7 +188,7 @@ func (b *board) beginning(p point, first int64) int64 {
 	return earliest
 }
 
-// most returns the highest increase in a time.
+// most returns the highest increase in a period.
 func (t *track) most(milliseconds int64) int64 {
 	if t.rate == 0 {
 		return math.MaxInt64

@@ -89,7 +89,7 @@ func (m *meter) between(first, last int) float64 {
 }
 
 // TestImpossible checks the second of three hours of a board against the integral of its power: single wrong samples
-// are dropped, everywhere. The energy of a wrong last sample belongs to the third hour.
+// are dropped at any position. The energy of a wrong last sample belongs to the third hour.
 func TestImpossible(t *testing.T) {
 	values := map[string]func(joules float64) float64{
 		"zero": func(float64) float64 { return 0 }, "Inf": func(float64) float64 { return math.Inf(1) }, "-Inf": func(float64) float64 { return math.Inf(-1) },

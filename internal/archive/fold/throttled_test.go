@@ -69,9 +69,9 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledForgotten checks that throttled amounts that begin at 0 again, with the created timestamp as before, are a restart: a
-// version without them does not keep them in the state file, and the next one continues the other counters only. A fall of the
-// other counters remains implausible.
+// TestThrottledForgotten checks that throttled amounts that begin at 0 with an unchanged created timestamp count as restarted. A
+// version without throttled amounts does not keep them in the state file, so the next version continues only the other counters. A
+// fall of the other counters remains implausible.
 func TestThrottledForgotten(t *testing.T) {
 	tests := map[string]struct {
 		energy float64 // at the end

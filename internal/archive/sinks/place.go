@@ -49,10 +49,10 @@ type Options struct {
 	// Folder, Postgres, MySQL and SQLite name places: a folder, the URLs of databases, and a file.
 	// MySQLPassword is the file with the MySQL password.
 	Folder, Postgres, MySQL, MySQLPassword, SQLite string
-	// Formats are the formats of files in the folder, Layout their layout.
+	// Formats are the formats of the files in the folder, and Layout is the layout of the files.
 	Formats cli.List
 	Layout  string
-	// S3 is a bucket to file the archive in, HTTP a receiver of its rows.
+	// S3 is a bucket to file the archive in, and HTTP is a receiver of its rows.
 	S3   files.S3
 	HTTP webhook.Config
 	// Stdout prints the rows.

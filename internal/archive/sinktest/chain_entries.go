@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// entry returns a random entry, and the hours that a problem may name: its own, and of the next entry.
+// entry returns a random entry, and the hours that a problem may name: the hours of this entry and
+// of the next one.
 func (c *chainTest) entry() (i int, at []place) {
 	entries := c.rows[table.Chain.Name]
 	i = c.random.IntN(len(entries))

@@ -9,7 +9,7 @@ import (
 )
 
 // TestErrors checks that the errors of boards are kept in their own columns, and that an unknown
-// number is neither 0 nor another text than an empty one.
+// number is stored as an empty text and not as 0.
 func TestErrors(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 	s, rows := open(t)
 	h := Hour(Noon, 7)

@@ -139,7 +139,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestRandomDecimals checks that numbers are parsed as strconv does.
+// TestRandomDecimals checks that numbers are parsed as strconv parses them.
 func TestRandomDecimals(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 200_000 {

@@ -21,7 +21,7 @@ type Entry struct {
 	Kind     EntryKind
 	At       time.Time // when it was appended, in milliseconds
 	State    State     // in the manifest
-	// Rows is the digest of the rows, and Manifest the digest of the row in the manifest. See
+	// Rows is the digest of the rows, and Manifest is the digest of the row in the manifest. See
 	// [EntryKind].
 	Rows, Manifest string
 	// Previous is the hash of the entry before, empty for the first entry. Hash is the hash of this
@@ -44,7 +44,7 @@ const (
 	// SumsEntry has the digest of a month in [MonthlyCharges], and the digest of the month's pruned
 	// hours.
 	SumsEntry EntryKind = "sums"
-	// RenamedEntry is an hour, or the sums of a month, that have another cluster name since.
+	// RenamedEntry is an hour, or the sums of a month, after its cluster was renamed.
 	RenamedEntry EntryKind = "renamed"
 )
 

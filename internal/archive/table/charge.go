@@ -25,11 +25,11 @@ type Charge struct {
 	Queue, ClusterQueue                                     string
 	// Labels are labels of the pod, see [JoinLabels].
 	Labels string
-	// Energy is in mJ. Exclusive is its measured part, Idle its idle part, and Estimated the part that was
-	// divided with an estimated idle power.
+	// Energy is in mJ. Exclusive is its measured part, Idle is its idle part, and Estimated is the
+	// part that was divided with an estimated idle power.
 	Energy, Exclusive, Idle, Estimated int64
-	// Held, GPUTime, Active and Busy are in ms. GPUTime is Held weighted by the share of the GPU, Busy the
-	// sampled busy time.
+	// Held, GPUTime, Active and Busy are in ms. GPUTime is Held weighted by the share of the GPU, and
+	// Busy is the sampled busy time.
 	Held, GPUTime, Active, Busy int64
 	// ThermalEnergy and PowerBrakeEnergy are the parts of the energy that were used while the
 	// driver reduced the clocks, for heat and for the power brake. Thermal and PowerBrake are the

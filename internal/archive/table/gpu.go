@@ -25,8 +25,8 @@ type GPU struct {
 	Losses, EnergyResets      int64
 	// RemappedCorrectable and RemappedUncorrectable are memory rows by the kind of the error.
 	RemappedCorrectable, RemappedUncorrectable int64
-	// Uncounted is an upper bound of the energy that Energy omits, Estimated the part of Energy that was
-	// divided with an estimated idle power, in mJ.
+	// Uncounted is an upper bound of the energy that Energy omits, and Estimated is the part of Energy
+	// that was divided with an estimated idle power, in mJ.
 	Uncounted, Estimated int64
 	// The errors below are nil if the record lacks them: the GPU does not report them, or an earlier
 	// exporter did not record them. Corrected and uncorrected memory errors are in DRAM, the GPU's
@@ -43,7 +43,8 @@ type GPU struct {
 	RecoveryAction string
 }
 
-// place contains the columns of a GPU's place, health the columns of its energy and health.
+// place contains the columns of a GPU's place, and health contains the columns of its energy and
+// health.
 var (
 	place = []Field[GPU]{
 		text("node", "node", func(g *GPU) *string { return &g.Node }),
@@ -123,8 +124,8 @@ func (g *GPU) ClearErrors() {
 	g.RecoveryAction = ""
 }
 
-// PlaceFields contains the columns that describe the place of a GPU in an hour, GPUFields all
-// columns.
+// PlaceFields contains the columns that describe the place of a GPU in an hour, and GPUFields
+// contains all columns.
 var (
 	PlaceFields = append([]Field[GPU]{
 		text("cluster", clusterHelp, func(g *GPU) *string { return &g.Cluster }),

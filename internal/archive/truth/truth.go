@@ -24,7 +24,8 @@ type Period struct {
 	Scrape      time.Duration
 }
 
-// lag is the maximum time between a moment and the end of the use that the last scrape before it contains.
+// lag is the maximum time between a moment and the end of the use in the last scrape before the
+// moment.
 func (p Period) lag() time.Duration { return p.Scrape + settled }
 
 // Owner is a pod, with its namespace as Scope, or a unit, with its manager as Scope and without a UID.

@@ -1,5 +1,5 @@
-// Package web serves the questions to the books as pages. A page asks the question of a command, its
-// query string contains the flags of the command, so both always have the same rows.
+// Package web serves the questions to the books as pages. A page asks the question of a command,
+// and its query string contains the flags of the command, so both always have the same rows.
 package web
 
 import (

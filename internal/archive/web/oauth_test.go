@@ -110,7 +110,8 @@ func openOAuth(t *testing.T, flags ...string) oauth {
 	return oauth{proxy: "http://" + proxy, archive: "http://" + archive}
 }
 
-// echoHeaders writes the headers of a request about its user, of /echo/slow after 35 seconds.
+// echoHeaders writes the headers that name the user of a request. For /echo/slow it first waits 35
+// seconds.
 func echoHeaders(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/echo/slow" {
 		select {

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 )
 
-// maxNames is the number of names in a list, maxBody the size of a request with a list.
+// maxNames is the number of names in a list, and maxBody is the size of a request with a list.
 const (
 	maxNames = 500
 	maxBody  = 64 << 10

@@ -280,7 +280,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// explain returns the text of an error. Readers with a scope do not see other errors than their own, because
+// explain returns the text of an error. Readers with a scope see only errors in their own requests, because
 // errors of a database may contain values.
 func (s *Site) explain(v *visit, err error) string {
 	switch status := statusOf(err); {

@@ -34,7 +34,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// october is the month of the books, now the time of all questions.
+// october is the month of the books, and now is the time of all questions.
 var (
 	october = time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC)
 	now     = time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC)

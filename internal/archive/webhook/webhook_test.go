@@ -329,7 +329,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestManifest checks that sent hours are found again by a new sink, in a file after a restart too.
+// TestManifest checks that a new sink finds the sent hours again; with a file it also finds them
+// after a restart.
 func TestManifest(t *testing.T) {
 	server := httptest.NewServer(&receiver{})
 	defer server.Close()

@@ -136,7 +136,7 @@ func (c *Cluster) state(n *node) state {
 	return state{level: todo, text: "no exporter: no DaemonSet with the exporter, or for it, has a pod there"}
 }
 
-// refusals is 0 if the DaemonSet has a pod on the Node, by its template.
+// refusals is 0 if the DaemonSet's template allows a pod on the Node, else 1.
 func (h *host) refusals(n *node) int {
 	if h.set.Spec.Template.Spec.refuses(n).reason != "" {
 		return 1

@@ -226,7 +226,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestExporterSet checks that the DaemonSet of the manifests is the exporter's own one.
+// TestExporterSet checks that the DaemonSet of the manifests is the exporter's own DaemonSet.
 func TestExporterSet(t *testing.T) {
 	d := deploy.DaemonSet()
 	s := load(t, "well")

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/reconciler/exporter"
 )
 
-// fleet contains the exporters, and since when Nodes have none.
+// fleet contains the exporters, and the times since which Nodes have none.
 type fleet struct {
 	mu      sync.Mutex
 	targets map[cache.ObjectName]exporter.Target
@@ -25,8 +25,8 @@ type fleet struct {
 	// closed when there are none.
 	unread map[cache.ObjectName]struct{}
 	swept  chan struct{}
-	// read are the exporters that were requested since their last start, failing the ones with a
-	// failed last request.
+	// read are the exporters that were requested since their last start. failing are the exporters
+	// with a failed last request.
 	read    map[cache.ObjectName]struct{}
 	failing map[cache.ObjectName]error
 }

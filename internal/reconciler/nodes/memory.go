@@ -37,10 +37,11 @@ type remembered struct {
 	version string
 	want    nodelabel.Desired
 	at      time.Time
-	// ineffective counts the writes since the Node was last correct, failed the failures since the
-	// last success.
+	// ineffective counts the writes since the Node was last correct, and failed counts the failures
+	// since the last success.
 	ineffective, failed int
-	// since is the time since when the Node is correct after the last write, zero if it is not.
+	// since is the time since which the Node has been correct after the last write, zero if it is not
+	// correct.
 	since time.Time
 	// identity is the annotation of the Node at that time.
 	identity string
@@ -74,7 +75,7 @@ func (m *memory) news(n *node, want nodelabel.Desired, now time.Time) (bool, tim
 	return true, wait - now.Sub(r.at)
 }
 
-// missed records a failed write: the next one is delayed like after a foreign change.
+// missed records a failed write: the next one is delayed in the same way as after a foreign change.
 func (m *memory) missed(n *node, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

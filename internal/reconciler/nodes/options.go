@@ -30,7 +30,7 @@ type Options struct {
 	// LabelTTL is the time that labels remain after a Node lost its exporter; 0 keeps them as
 	// long as the Node exists.
 	LabelTTL time.Duration
-	// Concurrency and Rate limit the reading of exporters, Writes the writing of Nodes. The
+	// Concurrency and Rate limit the reading of exporters, and Writes limits the writing of Nodes. The
 	// last two are per second.
 	Concurrency int
 	Rate        float64

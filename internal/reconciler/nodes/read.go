@@ -20,7 +20,7 @@ import (
 // lanes processes the items of a queue concurrently. A request that lasts longer than prompt
 // releases its lane to the next one, so requests that hang keep no lane: together the lanes start
 // as many requests as the rate allows. A request ends after the timeout of an exporter, so at that
-// rate at most late requests are in flight.
+// rate the number of requests in flight is at most the capacity of late.
 type lanes struct {
 	number int
 	prompt time.Duration
@@ -164,7 +164,7 @@ func (t *term) note(node string, finding validator.Finding) {
 	}
 }
 
-// jitter adds up to a quarter, to spread simultaneous events.
+// jitter lengthens a time by at most a quarter, to spread simultaneous events.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
 func resultOf(err error) string {

@@ -252,7 +252,7 @@ func (w *world) labels(node string) map[string]string {
 	return labels
 }
 
-// labelled returns the given Nodes whose labels have this version of their board.
+// labelled returns the given Nodes whose labels have the given version of their board.
 func (w *world) labelled(nodes []string, version string) []string {
 	w.t.Helper()
 	return slices.DeleteFunc(slices.Clone(nodes), func(n string) bool { return w.labels(n)["gpu-0"] != n+version })

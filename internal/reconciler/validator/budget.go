@@ -72,8 +72,8 @@ func (b *Budget) Take(node, change string, fleet int, now time.Time) bool {
 	return false
 }
 
-// sweep removes expired spendings. It looks at all of them only if one has expired: an approved change of a whole fleet
-// has one for each Node.
+// sweep removes expired spendings. It looks at all spendings only if one of them has expired, because an approved
+// change of a whole fleet has one for each Node.
 func (b *Budget) sweep(now time.Time) {
 	if now.Unix() < b.expires {
 		return

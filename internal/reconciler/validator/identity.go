@@ -47,8 +47,8 @@ func identitiesOf(page inventory.Page) []identity {
 	return list
 }
 
-// holders contains the Nodes of each identity. There is nearly always one, so others are stored
-// separately: there are two entries for every GPU of the cluster.
+// holders contains the Nodes of each identity. Nearly every identity has one Node, so further Nodes
+// are stored separately: this saves memory, because every GPU of the cluster has two identities.
 type holders struct {
 	first  map[identity]string
 	others map[identity][]string

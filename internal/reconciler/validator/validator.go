@@ -62,7 +62,7 @@ type node struct {
 	first   reading // waits for an equal one
 	settled *nodelabel.Desired
 	boards  []identity
-	// reported is the time of the last report, identified the time of the last report with
+	// reported is the time of the last report, and identified is the time of the last report with
 	// identities.
 	reported, identified time.Time
 	// observations contains the latest report of each exporter; nearly always there is one.

@@ -174,8 +174,8 @@ func TestClusterQueue(t *testing.T) {
 	}
 }
 
-// TestLaterLocalQueue checks that pods get the ClusterQueue of a LocalQueue that is created later, keep it when the LocalQueue is deleted, and
-// get another one if the LocalQueue is created again for it.
+// TestLaterLocalQueue checks that pods get the ClusterQueue of a LocalQueue that is created later, keep it when the LocalQueue is deleted,
+// and get another ClusterQueue after the LocalQueue is created again for that ClusterQueue.
 func TestLaterLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, kueuePod(""), localQueue(t, "v1beta2", "team-b", "rich-queue"))

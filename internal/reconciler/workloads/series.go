@@ -33,8 +33,8 @@ func newRenderer(opts Options) *renderer {
 }
 
 var (
-	// illegal matches characters that label names cannot have, capital the start of a word in
-	// camel case.
+	// illegal matches characters that label names cannot have, and capital matches the start of a word
+	// in camel case.
 	illegal = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 	capital = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )

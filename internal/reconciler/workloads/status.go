@@ -96,8 +96,8 @@ func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 }
 
 // firstStart returns when the first run of a container started, zero if the status does not have
-// that run. The last termination belongs to the run with the number of restarts if the container
-// waits, else of the run before.
+// that run. If the container waits, the last termination belongs to the run that the number of
+// restarts counts, else to the run before it.
 func firstStart(c *corev1.ContainerStatus) time.Time {
 	state, run := c.LastTerminationState, c.RestartCount
 	if c.State.Waiting == nil {

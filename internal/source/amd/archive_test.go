@@ -54,7 +54,7 @@ func extract(t *testing.T, archive io.Reader) *tree {
 // hive is the id of an XGMI hive, as the driver writes it.
 const hive = "6566135270000634472"
 
-// machine returns a tree with a GPU in eight partitions and a whole one, and processes.
+// machine returns a tree with a GPU in eight partitions and an undivided GPU, and processes.
 func machine(t *testing.T) *tree {
 	d := one(t)
 	d.health = true

@@ -45,8 +45,8 @@ type field struct{ at, width int }
 type layout struct {
 	edge, hotspot, power, activity, energy, activitySum, samples, clock, memClock field
 	limits                                                                        [numLimits]field
-	// partitions is the place of the first partition, stride the distance to the next, and busy the
-	// place of the sums within each. A stride of 0 means none.
+	// partitions is the place of the first partition, stride is the distance to the next, and busy is
+	// the place of the sums within each. A stride of 0 means none.
 	partitions, stride, busy int
 }
 

@@ -217,8 +217,8 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestUnknown checks that revisions that are not known, and known ones with another size, are not
-// decoded.
+// TestUnknown checks that revisions that are not known, and known revisions with another size, are
+// not decoded.
 func TestUnknown(t *testing.T) {
 	tests := map[string][]byte{
 		"a later content":          build(1, 10, 4000),
@@ -253,7 +253,7 @@ func TestMillijoules(t *testing.T) {
 			t.Errorf("%d units are %d mJ, want %s", counter, got, want)
 		}
 	}
-	// One unit at a time, no remainder is lost.
+	// If energy is added one unit at a time, no remainder is lost.
 	var sum gpu.Millijoules
 	for counter := range uint64(65536) {
 		sum += millijoules(counter+1) - millijoules(counter)

@@ -12,7 +12,7 @@ type worker struct {
 	backlog float64 // ms of work that waits
 	// ran is its time on the GPU in this step, recent since the last sample, in milliseconds.
 	ran, recent float64
-	// work is the energy of its work since the start, floor the floor's energy while it ran, in
+	// work is the energy of its work since the start, and floor is the floor's energy while it ran, in
 	// millijoules.
 	work, floor float64
 }
@@ -32,14 +32,14 @@ type board struct {
 	random   *rand.Rand
 	now      int64 // ms since the start
 	floor    float64
-	// energy is the board's energy in millijoules, counter its value at the last update.
+	// energy is the board's energy in millijoules, and counter is its value at the last update.
 	energy, counter float64
 	// busy and power have the sums up to each millisecond, to average them.
 	busy, power [kept]float64
 	busySum     float64
 	last        int     // the worker that ran last, -1 before the first
 	tail        float64 // W, the power after work
-	// floors is the floor's energy since the start, unused its part while nothing ran.
+	// floors is the floor's energy since the start, and unused is its part while nothing ran.
 	floors, unused float64
 	ring
 }

@@ -9,8 +9,8 @@ import (
 
 // A Light is a light load of a shared GPU.
 type Light struct {
-	// Duty is the busy share of the GPU, Burst the length of a burst in milliseconds, 0 for an even
-	// load.
+	// Duty is the busy share of the GPU, and Burst is the length of a burst in milliseconds, 0 for an
+	// even load.
 	Duty  float64
 	Burst int
 }

@@ -38,7 +38,7 @@ type reader struct {
 // A mark is the truth at an observation.
 type mark struct {
 	at time.Duration // boot clock
-	// energy is the board's energy, counter its counter, in millijoules.
+	// energy is the board's energy, and counter is its counter, in millijoules.
 	energy  float64
 	counter gpu.Millijoules
 	tallies []tally

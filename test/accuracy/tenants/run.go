@@ -11,8 +11,8 @@ import (
 // measured, 0 for none.
 type Result struct {
 	World string
-	// Energy is the true energy of the GPU in millijoules, Booked the energy in its book, and
-	// Accounts the energy in the book's accounts.
+	// Energy is the true energy of the GPU in millijoules, Booked is the energy in its book, and
+	// Accounts is the energy in the book's accounts.
 	Energy, Booked, Accounts gpu.Millijoules
 	Measured                 gpu.Watts
 	Tenants                  []Share

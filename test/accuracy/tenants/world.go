@@ -21,7 +21,7 @@ type World struct {
 // A GPU is a GPU and its tenants.
 type GPU struct {
 	Model string
-	// Limit is the power limit, Floor the power without work, while contexts are open.
+	// Limit is the power limit, and Floor is the power without work, while contexts are open.
 	Limit, Floor gpu.Watts
 	// Configured is the idle power that the operator configured, 0 for none.
 	Configured gpu.Watts
@@ -80,8 +80,8 @@ const (
 	counterStep = 100
 	// powerStep is the time between two samples of power, in milliseconds.
 	powerStep = 20
-	// drift is the part by which the floor changes with the temperature, driftPeriod the time of a cycle
-	// in milliseconds.
+	// drift is the part by which the floor changes with the temperature, and driftPeriod is the time
+	// of a cycle in milliseconds.
 	drift       = 0.01
 	driftPeriod = 37 * 60 * 1000
 	// noise is the standard deviation of a sample of power, in watts.

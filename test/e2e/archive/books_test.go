@@ -39,8 +39,8 @@ type books struct {
 	began   time.Time     // of the scrapes, in real time
 	moved   time.Duration // from the real clock to the clock of the record, 0 for an accelerated clock
 	record  *foldtest.Store
-	// latest are the counters at the last scrape of this boot, filed the counters of earlier boots,
-	// by metric and account.
+	// latest are the counters at the last scrape of this boot, and filed are the counters of earlier
+	// boots, by metric and account.
 	latest, filed map[string]int64
 }
 

@@ -34,7 +34,8 @@ const maxAnswer = 2 * time.Second
 //go:embed testdata/charges.sql
 var manyCharges string
 
-// scanned matches the tables and views that a plan reads, and dated the partition of a month.
+// scanned matches the tables and views that a plan reads, and dated matches the partition of a
+// month.
 var (
 	scanned = regexp.MustCompile(`(\w+) on (\w+)`)
 	dated   = regexp.MustCompile(`_(20\d\d_\d\d|default)\b`)

@@ -51,8 +51,8 @@ type node struct {
 	idle              []span          // the first pod
 	xid               []span
 	imbalance, second []span // books that do not balance, a second record
-	// limit are the times in which the idle power of the first GPU is an estimate by the power
-	// limit, estimated the times in which it divides a fifth of the energy.
+	// limit are the times in which the idle power of the first GPU is an estimate by the power limit,
+	// and estimated are the times in which it divides a fifth of the energy.
 	limit, estimated []span
 }
 

@@ -6,7 +6,7 @@ import "slices"
 // and the number of full hours in it.
 type absence struct{ from, until, hours int }
 
-// short draws an absence that contains no full hour, long an absence that contains some.
+// short draws an absence that contains no full hour, and long draws an absence that contains some.
 func (p *Places) short(block int) absence {
 	from := 60*(block+2) + p.IntN(120)
 	return absence{from, from + 1 + p.IntN(58), 0}

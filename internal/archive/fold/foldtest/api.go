@@ -20,7 +20,7 @@ import (
 // books only.
 type API struct {
 	*Store
-	// Hidden reports whether a sample is not yet in the store. If it is nil, all samples are.
+	// If it is nil, all samples are in the store. If it is nil, all samples are.
 	Hidden func(labels map[string]string, at time.Time) bool
 }
 

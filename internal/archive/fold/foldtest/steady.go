@@ -17,7 +17,7 @@ import (
 // second of the minute.
 type Steady struct {
 	GPUs int
-	// Start is the midnight of the first sample, End the time after the last one.
+	// Start is the midnight of the first sample, and End is the time after the last one.
 	Start, End time.Time
 }
 
