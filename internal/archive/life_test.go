@@ -46,7 +46,7 @@ func (m machine) off(minute, soon int) bool {
 }
 
 // meter is the energy of a machine in millijoules at a minute of its life, and truth is the sum of
-// the last scraped ones: 200 W and a little more for each machine.
+// the last scraped values: 200 W and a little more for each machine.
 func (m machine) meter(minute int) int64 {
 	return int64(minute-m.born+1) * 12_000_000 * int64(10+len(m.name)) / 10
 }
