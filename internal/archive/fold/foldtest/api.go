@@ -35,7 +35,7 @@ type result struct {
 func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/series"):
-		a.series(w, r)
+		a.labelsOf(w, r)
 		return
 	case strings.HasSuffix(r.URL.Path, "/query_range"):
 		a.queryRange(w, r)
@@ -74,8 +74,8 @@ func moment(text string) time.Time {
 	return time.Unix(seconds, 0)
 }
 
-// series serves the labels of series with samples in a period.
-func (a API) series(w http.ResponseWriter, r *http.Request) {
+// labelsOf serves the labels of series with samples in a period.
+func (a API) labelsOf(w http.ResponseWriter, r *http.Request) {
 	from, until := moment(r.FormValue("start")), moment(r.FormValue("end"))
 	found := []map[string]string{}
 	q := parsed(fmt.Sprintf("%s[%ds]", r.FormValue("match[]"), int(until.Sub(from).Seconds())))
@@ -109,14 +109,7 @@ func (a API) queryRange(w http.ResponseWriter, r *http.Request) {
 func (a API) results(q *query, at time.Time) []result {
 	results := []result{}
 	groups, counted := make(map[string]bool), 0
-	var keys []string
-	for key := range a.samples {
-		if q.metric == "" || a.labels[key].Metric() == q.metric {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range a.series(q.metric) {
 		if !q.selects(a.labels[key]) {
 			continue
 		}
@@ -181,9 +174,26 @@ type query struct {
 
 type matcher struct {
 	label  string
-	values *regexp.Regexp
+	values *expression
 	not    bool
-	known  map[string]bool // whether values match, see may
+}
+
+// matches reports whether the matcher selects a value.
+func (m *matcher) matches(value string) bool { return m.values.matches(value) != m.not }
+
+// expression is a regular expression for a whole text. It keeps its answers, because queries are repeated.
+type expression struct {
+	*regexp.Regexp
+	answers sync.Map
+}
+
+func (e *expression) matches(value string) bool {
+	answer, known := e.answers.Load(value)
+	if !known {
+		answer = e.MatchString(value)
+		e.answers.Store(value, answer)
+	}
+	return answer.(bool)
 }
 
 var (
@@ -191,17 +201,16 @@ var (
 	match = regexp.MustCompile(`(\w+)(=~?|!~)("(?:[^"\\]|\\.)*")`)
 )
 
-// expressions contains the compiled values of matchers, because the archive repeats its queries.
+// expressions contains the expressions of all matchers.
 var expressions sync.Map
 
 // compiled returns an expression that matches a whole text.
-func compiled(values string) *regexp.Regexp {
+func compiled(values string) *expression {
 	if known, ok := expressions.Load(values); ok {
-		return known.(*regexp.Regexp)
+		return known.(*expression)
 	}
-	expression := regexp.MustCompile("^(?:" + values + ")$")
-	expressions.Store(values, expression)
-	return expression
+	known, _ := expressions.LoadOrStore(values, &expression{Regexp: regexp.MustCompile("^(?:" + values + ")$")})
+	return known.(*expression)
 }
 
 // afterTimes returns the last operand of a query that asks for the times of last samples.
@@ -247,28 +256,12 @@ func parsed(text string) *query {
 	return q
 }
 
+// selects reports whether a query selects a series.
 func (q *query) selects(labels fold.Labels) bool {
-	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.values.MatchString(labels.Get(m.label)) == m.not })
+	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return !m.matches(labels.Get(m.label)) })
 }
 
-// may reports whether a query selects a value of a label. It caches the answers.
+// may reports whether a query selects a value of a label.
 func (q *query) may(label, value string) bool {
-	for i := range q.matchers {
-		m := &q.matchers[i]
-		if m.label != label {
-			continue
-		}
-		is, known := m.known[value]
-		if !known {
-			if m.known == nil {
-				m.known = make(map[string]bool)
-			}
-			is = m.values.MatchString(value)
-			m.known[value] = is
-		}
-		if is == m.not {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(q.matchers, func(m matcher) bool { return m.label == label && !m.matches(value) })
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
@@ -21,11 +22,32 @@ import (
 type Store struct {
 	labels  map[string]fold.Labels
 	samples map[string][]fold.Sample
+	index   index
+}
+
+// index contains the sorted keys of the series of each metric, and of all series.
+type index struct {
+	sync.Mutex
+	keys map[string][]string
 }
 
 // NewStore returns an empty store.
 func NewStore() *Store {
-	return &Store{make(map[string]fold.Labels), make(map[string][]fold.Sample)}
+	return &Store{labels: make(map[string]fold.Labels), samples: make(map[string][]fold.Sample)}
+}
+
+// series returns the sorted keys of the series of a metric, or of all series for an empty name.
+func (s *Store) series(metric string) []string {
+	s.index.Lock()
+	defer s.index.Unlock()
+	if len(s.index.keys[""]) != len(s.samples) {
+		s.index.keys = map[string][]string{"": slices.Sorted(maps.Keys(s.samples))}
+		for _, key := range s.index.keys[""] {
+			name := s.labels[key].Metric()
+			s.index.keys[name] = append(s.index.keys[name], key)
+		}
+	}
+	return s.index.keys[metric]
 }
 
 // Labels returns labels, sorted by name, from pairs of names and values.
@@ -59,7 +81,7 @@ func (s *Store) Add(at time.Time, value float64, metric string, pairs ...string)
 func (s *Store) Input(start time.Time) fold.Input {
 	in := fold.Input{Start: start, Openings: make(fold.Openings)}
 	from, to := in.Start.UnixMilli(), in.Start.Add(time.Hour).UnixMilli()
-	for _, key := range slices.Sorted(maps.Keys(s.samples)) {
+	for _, key := range s.series("") {
 		var before, within []fold.Sample
 		for _, sample := range s.samples[key] {
 			switch {
@@ -95,7 +117,7 @@ func (s *Store) before(moment time.Time, of fold.Board) (found []fold.Series) {
 // OpenMetrics returns the samples as text for promtool, without staleness markers.
 func (s *Store) OpenMetrics() []byte {
 	var text bytes.Buffer
-	for _, key := range slices.Sorted(maps.Keys(s.samples)) {
+	for _, key := range s.series("") {
 		name := series(s.labels[key])
 		for _, x := range s.samples[key] {
 			fmt.Fprintf(&text, "%s %v %.3f\n", name, x.Value, float64(x.Time)/1000)
@@ -131,7 +153,7 @@ func (s *Store) Samples(after, until time.Time) (n int) {
 // Exposition returns the samples after one moment, up to another, in the text format of Prometheus.
 func (s *Store) Exposition(after, until time.Time) string {
 	var text strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(s.samples)) {
+	for _, key := range s.series("") {
 		name := series(s.labels[key])
 		for _, x := range s.samples[key] {
 			if x.Time > after.UnixMilli() && x.Time <= until.UnixMilli() {

@@ -85,23 +85,13 @@ func (s Steady) each(q *query, after, until time.Time, f func(*steady)) {
 		for x.first <= x.last && s.at(x.node, x.last) > until.UnixMilli() {
 			x.last--
 		}
-		if x.first <= x.last && q.all(x.labels) {
+		if x.first <= x.last && q.selects(x.labels) {
 			f(x)
 		}
 	}
 	for node := range (s.GPUs + gpusPerNode - 1) / gpusPerNode {
 		s.ofNode(q, node, first, last, yield)
 	}
-}
-
-// all reports whether a query selects a series.
-func (q *query) all(labels fold.Labels) bool {
-	for i := range q.matchers {
-		if name := q.matchers[i].label; !q.may(name, labels.Get(name)) {
-			return false
-		}
-	}
-	return true
 }
 
 // ofNode calls f for all series of a node.
