@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"io"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -43,20 +43,28 @@ func (c Checkpoint) line() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// parseCheckpoints parses JSON objects, one in a line.
+// parseCheckpoints parses JSON objects, one in a line. It ignores a line that a crash or a full disk cut: its checkpoint was
+// published again, or a later one covers it.
 func parseCheckpoints(text []byte) (all []Checkpoint, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
-		if strings.TrimSpace(lines.Text()) == "" {
+		line := bytes.Trim(lines.Bytes(), "\x00 \t\r") // file systems fill the end of a file with zeros
+		if len(line) == 0 || isCut(line) {
 			continue
 		}
 		var c Checkpoint
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+		if err := json.Unmarshal(line, &c); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		all = append(all, c)
 	}
 	return all, lines.Err()
+}
+
+// isCut reports whether the end of a JSON object is missing.
+func isCut(line []byte) bool {
+	var object json.RawMessage
+	return line[0] == '{' && errors.Is(json.NewDecoder(bytes.NewReader(line)).Decode(&object), io.ErrUnexpectedEOF)
 }
 
 // ofSink returns the checkpoints of a sink. The name of the sink may be empty if all checkpoints are of the same sink.

@@ -69,11 +69,14 @@ func Published(ctx context.Context, from, httpConfig, sink string) ([]Checkpoint
 // file is the path of a file with checkpoints.
 type file string
 
-// publish appends a durable line.
+// publish appends a durable line. It ends a line that a crash or a full disk cut.
 func (path file) publish(_ context.Context, c Checkpoint) error {
 	line, err := c.line()
 	if err != nil {
 		return err
+	}
+	if path.isCut() {
+		line = append([]byte{'\n'}, line...)
 	}
 	f, err := os.OpenFile(string(path), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
 	if err != nil {
@@ -84,6 +87,22 @@ func (path file) publish(_ context.Context, c Checkpoint) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
+}
+
+// isCut reports whether the file is known to end within a line. The archive may have no right to read it.
+func (path file) isCut() bool {
+	info, err := os.Stat(string(path))
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false
+	}
+	f, err := os.Open(string(path))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	last := make([]byte, 1)
+	_, err = f.ReadAt(last, info.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 func (path file) published(context.Context) ([]Checkpoint, error) {
