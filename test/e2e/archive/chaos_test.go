@@ -76,16 +76,31 @@ func TestChaos(t *testing.T) {
 	for range rounds {
 		disturb(t, a, disk, database, *chaos/4)
 	}
+	awaitHours(t, db)
 	close(stop)
 	senders.Wait()
 	store.hostile.Store(false)
 	t.Logf("%d events were accepted, %d hostile requests got %v, %d hostile responses were read", len(honest.sent), attack.requests.Load(), attack.statuses(), store.responses.Load())
 
+	if len(honest.sent) == 0 || store.responses.Load() == 0 {
+		t.Error("the attack tests nothing")
+	}
 	a.awaitEmptyQueues()
 	a.stop()
 	a.allOnce(honest.sent, db)
 	possible(t, db, fleet)
 	again(t, server.URL, disk.folder, url, from, end, fleet, db)
+}
+
+// awaitHours waits until hours are filed under attack.
+func awaitHours(t *testing.T, db query) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); db.rows(t, "select count(*) from hours")[0] == "0"; {
+		if time.Now().After(deadline) {
+			t.Fatal("no hour was filed under attack")
+		}
+		<-time.After(time.Second)
+	}
 }
 
 // disturb fills the disk, kills the database, and stops the archive, within a time.

@@ -17,6 +17,10 @@ import (
 	"time"
 )
 
+// honestResponses is the mean number of honest responses between two hostile ones. An hour needs dozens of responses, so some
+// hours get only honest ones.
+const honestResponses = 64
+
 // hostileStore is a store with some hostile responses.
 type hostileStore struct {
 	honest    http.Handler
@@ -29,7 +33,7 @@ type hostileStore struct {
 // ServeHTTP implements [http.Handler].
 func (s *hostileStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	kind := s.rand.IntN(8 * len(corruptions))
+	kind := s.rand.IntN(honestResponses * len(corruptions))
 	s.mu.Unlock()
 	if !s.hostile.Load() || kind >= len(corruptions) {
 		s.honest.ServeHTTP(w, r)
