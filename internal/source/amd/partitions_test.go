@@ -246,8 +246,9 @@ func TestHangsAlone(t *testing.T) {
 	if got := r.Readings[0].Energy.Joules(); got != 11 {
 		t.Errorf("energy %v J, want 11", got)
 	}
-	if n := strings.Count(d.log.String(), "quarantined"); n != 1 {
-		t.Errorf("%d lines about the quarantine in the log, want 1:\n%s", n, &d.log)
+	// On a busy machine the other GPU can be late, too.
+	if n := strings.Count(d.log.String(), "quarantined until it returns\" gpu="+id1); n != 1 {
+		t.Errorf("%d lines about the quarantine of %s in the log, want 1:\n%s", n, id1, &d.log)
 	}
 }
 
