@@ -30,10 +30,10 @@ func (m *Mapper) publish(requested *time.Duration, held []gpu.Allocation, alive 
 // not be changed. The container of a claimed device has no name if several containers of the pod
 // refer to the claim.
 //
-// The list is known for at most three polls after it was requested. After that only the UIDs of live
-// pods are known. A host that is configured without a kubelet has no allocations, and use without an
-// allocation is not reported there. A missing socket does not mean that there is no kubelet, because
-// it may not be mounted.
+// The list is known for at most three polls after it was requested. After that only the UIDs of
+// live pods are known. A host that is configured without a kubelet has no allocations, and there
+// use without an allocation is not reported. A missing socket does not mean that there is no
+// kubelet, because it may not be mounted.
 //
 // When the last known process of a pod has ended, the next poll comes earlier. Until then the
 // pod counts as not live, unless the Pods API reported it as alive: that API also covers pods

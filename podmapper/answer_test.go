@@ -45,7 +45,7 @@ func holders(pods, replicas int) []*podresources.PodResources {
 }
 
 // TestOversizedList checks that a pod-resources response that exceeds a limit is rejected as a
-// whole. The previous list stays valid until it is stale; then the allocations are unknown.
+// whole. The previous list stays valid until it is stale. Afterwards the allocations are unknown.
 func TestOversizedList(t *testing.T) {
 	tests := []struct {
 		name string

@@ -32,8 +32,9 @@ func TestBlind(t *testing.T) {
 	}
 }
 
-// TestEndedBeforeBlind checks that a pod that has ended, while the kubelet still lists it and its logs remain, stays so
-// while no process is visible, or the exporter's PID namespace seems to be its own, until it is seen again.
+// TestEndedBeforeBlind checks a pod that has ended while the kubelet still lists it and its logs remain: it does not
+// count as alive while no process is visible, or while the exporter's PID namespace seems to be its own, until it is
+// seen again.
 func TestEndedBeforeBlind(t *testing.T) {
 	for name, hide := range map[string]func(n *node){
 		"no process": func(n *node) { n.exit(1) },

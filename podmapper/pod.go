@@ -96,8 +96,8 @@ func (p *pod) wellFormed() bool {
 	return validUID(p.uid) && validName(p.namespace) && validName(p.pod)
 }
 
-// parseMetadata reads an ObjectMeta: name = 1, namespace = 3, uid = 5,
-// deletionTimestamp = 9, labels = 11, annotations = 12. Of a map's entry, key = 1, value = 2.
+// parseMetadata reads an ObjectMeta: name = 1, namespace = 3, uid = 5, deletionTimestamp = 9,
+// labels = 11, annotations = 12. In an entry of a map, key = 1 and value = 2.
 func (p *pod) parseMetadata(data []byte) error {
 	return eachField(data, func(n protowire.Number, value []byte) error {
 		switch n {
@@ -187,8 +187,8 @@ func parseContainerStatus(data []byte) (s containerStatus, err error) {
 	return s, err
 }
 
-// parseExtended reads a PodExtendedResourceClaimStatus: requestMappings = 1,
-// resourceClaimName = 2. In a mapping, containerName = 1, resourceName = 2.
+// parseExtended reads a PodExtendedResourceClaimStatus: requestMappings = 1, resourceClaimName = 2.
+// In a mapping, containerName = 1 and resourceName = 2.
 func (p *pod) parseExtended(data []byte) error {
 	return eachField(data, func(n protowire.Number, value []byte) error {
 		switch n {

@@ -17,8 +17,9 @@ const (
 	// share the GPU: runai-gpu-group, or runai-gpu-group/<group> for a pod with several groups.
 	groupLabel = "runai-gpu-group"
 	// vgpuAnnotation contains the devices that HAMi's scheduler chose, each as
-	// <UUID>,<type>,<memory>,<cores>. Devices of a container are separated by colons, containers by
-	// semicolons. With HAMi, the ids in the kubelet's list may differ from the devices in use.
+	// <UUID>,<type>,<memory>,<cores>. Devices of a container are separated by colons, and containers
+	// are separated by semicolons. With HAMi, the ids in the kubelet's list may differ from the
+	// devices in use.
 	vgpuAnnotation = "hami.io/vgpu-devices-allocated"
 )
 
@@ -42,7 +43,7 @@ func (p *pod) addAnnotation(name, value string) {
 	}
 }
 
-// sole returns the pod's container if it has one, else the pod.
+// sole returns the pod's container if the pod has only one, else the pod without a container.
 func (p *pod) sole() gpu.Owner {
 	if len(p.containers) == 1 && validName(p.containers[0]) {
 		return p.container(p.containers[0])

@@ -119,8 +119,8 @@ func (p *patient) truth(prefix string) (sum uint64) {
 	return sum
 }
 
-// reports are the series of a GPU that each condition of the truth becomes, and the number of units in one of the
-// series. Names and labels are written from docs/metrics.md, fields of generations from nvml.h.
+// reports contains, for each condition of the truth, its series of a GPU, and the factor between both. Names and
+// labels are written from docs/metrics.md, fields of generations from nvml.h.
 var reports = map[simnode.Condition][]report{
 	"dram_correctable":    {{`gpu_ecc_errors_total{error="correctable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="correctable",memory="dram"}`, 1}},
 	"dram_uncorrectable":  {{`gpu_ecc_errors_total{error="uncorrectable",memory="dram"}`, 1}, {`gpu_ecc_lifetime_errors{error="uncorrectable",memory="dram"}`, 1}},

@@ -9,8 +9,8 @@ import (
 )
 
 // MaxLate is the maximum age of a late reading, counted from its start. A GPU that always takes up
-// to two seconds is thus read at every or every second tick. The result of a slower reading would
-// combine old energy with current processes.
+// to two seconds is thus read at every tick or at every second tick. The result of a slower reading
+// would combine old energy with current processes.
 const MaxLate = 2500 * time.Millisecond
 
 // Latest returns the newer of two readings of a GPU, with the samples of both. One may be nil.

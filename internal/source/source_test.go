@@ -173,7 +173,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestEnded checks that a Read whose context has ended reports nothing, and no source as failed.
+// TestEnded checks that a Read whose context has ended reports nothing, and no failed source.
 func TestEnded(t *testing.T) {
 	g := newGroup()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -224,7 +224,7 @@ func TestNeeded(t *testing.T) {
 	}
 }
 
-// TestTwice checks that a board that two sources report is reported once.
+// TestTwice checks that a board that two sources report is listed once.
 func TestTwice(t *testing.T) {
 	g := newGroup()
 	g.two.gpus = append(g.two.gpus, gputest.Plain(1))

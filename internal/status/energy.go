@@ -11,7 +11,7 @@ import (
 
 // A Part is one component of a GPU's energy.
 type Part struct {
-	// Name is the label value and the CSS class, About describes its meaning.
+	// Name is the label value and the CSS class, and About describes its meaning.
 	Name, About string
 	Joules      float64
 }

@@ -78,8 +78,8 @@ type GPU struct {
 	LastXID     *uint64    `json:"last_xid,omitempty"`
 	LastXIDTime *time.Time `json:"last_xid_time,omitempty"`
 
-	// RowRemapPending is set while a row remap is pending until the next reset, RowRemapFailed
-	// if no spare row was left; nil where the GPU does not report them.
+	// RowRemapPending is set while a row remap is pending until the next reset, and RowRemapFailed is
+	// set if no spare row was left; nil where the GPU does not report them.
 	RowRemapPending *bool `json:"row_remap_pending,omitempty"`
 	RowRemapFailed  *bool `json:"row_remap_failed,omitempty"`
 
@@ -165,7 +165,7 @@ func (c Charged) Sum() float64 { return c.Exclusive + c.Shared + c.Allocated }
 
 // Energy is the book of a GPU. Its total is the sum of all other amounts.
 type Energy struct {
-	// From is the start of counting, To the moment up to which the book is complete.
+	// From is the start of counting, and To is the moment up to which the book is complete.
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
 	Total float64   `json:"total_joules"`

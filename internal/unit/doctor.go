@@ -14,7 +14,8 @@ type Check struct {
 	Manager string
 	// Enabled is set if units of the manager get accounts.
 	Enabled bool
-	// Units is the number of units with a process, Example one of them with the PID of its oldest known process.
+	// Units is the number of units with a process, and Example is one of them, with the PID of its
+	// oldest known process.
 	Units   int
 	Example string
 	PID     uint32

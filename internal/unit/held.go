@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxHeldFile limits the size of a file in bytes, maxHeldFiles their number in a directory.
+	// maxHeldFile limits the size of a file in bytes, and maxHeldFiles limits the number of files in a
+	// directory.
 	maxHeldFile  = 4096
 	maxHeldFiles = 4096
 	// maxHeldLines limits the jobs that hold one GPU.

@@ -212,7 +212,7 @@ func TestBadPrologFiles(t *testing.T) {
 	}
 }
 
-// TestUntrustedDirectory checks that a directory in which anybody can write is ignored.
+// TestUntrustedDirectory checks that a directory in which other users can write is ignored.
 func TestUntrustedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "held")
 	write(t, filepath.Join(dir, "0"), "4711\n")

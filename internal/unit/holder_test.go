@@ -69,7 +69,8 @@ func TestHoldersDisabled(t *testing.T) {
 	m.wantHeld()
 }
 
-// TestBadHolders checks that malformed lines are errors, and that a directory of a manager names only units of it without a prefix.
+// TestBadHolders checks that malformed lines are errors, and that a directory of a manager names
+// only its own units, without a prefix.
 func TestBadHolders(t *testing.T) {
 	for line, ok := range map[string]bool{
 		"77.server": true, "77.server 1001": true, "slurm/4711": true, "docker/train": true,

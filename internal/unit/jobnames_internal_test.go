@@ -10,7 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestJobNames checks which files name a job, and that a bad one is no error: no user can put a stage down.
+// TestJobNames checks which files name a job, and that a malformed file is no error, because a user
+// must not be able to put a stage down.
 func TestJobNames(t *testing.T) {
 	own := strconv.Itoa(os.Geteuid())
 	other := strconv.Itoa(os.Geteuid() + 1)

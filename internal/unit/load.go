@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxManagerFile limits the size of a file in bytes, maxManagerFiles their number in a directory.
+	// maxManagerFile limits the size of a file in bytes, and maxManagerFiles limits the number of
+	// files in a directory.
 	maxManagerFile  = 64 << 10
 	maxManagerFiles = 256
 	managerSuffix   = ".conf"
@@ -22,8 +23,8 @@ var managerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // LoadManagers returns the managers of the directories and of this program, sorted by precedence. A
 // file replaces the file of the same name in an earlier directory or in this program, and keeps its
-// place in the order. New managers come first, with the managers of later directories before the
-// managers of earlier ones. A missing directory is not an error.
+// place in the order. New managers come first, those of later directories before those of earlier
+// directories. A missing directory is not an error.
 func LoadManagers(dirs []string) (all []Manager, err error) {
 	loaded := slices.Clone(builtIn)
 	for _, dir := range dirs {

@@ -50,7 +50,7 @@ type Config struct {
 	Max int
 	// Keep is the time for which a unit counts towards the limit after its last process ended.
 	Keep time.Duration
-	// Users selects the data about users, Passwd is the file with their names.
+	// Users selects the data about users, and Passwd is the file with their names.
 	Users  Users
 	Passwd string
 	// HeldDirs are the directories where prologs write the GPUs that each job holds.
@@ -80,7 +80,7 @@ type Mapper struct {
 	parser parser
 	// heldDirs are the directories of Config.HeldDirs and of the managers.
 	heldDirs []heldDir
-	// extra requests a poll from Run, polled is closed after the first one.
+	// extra requests a poll from Run, and polled is closed after the first poll.
 	extra, polled chan struct{}
 
 	// scanning is locked during a scan and guards scan and scanned.
@@ -99,7 +99,8 @@ type Mapper struct {
 	// active is set from the start on a machine without Kubernetes, and on other machines once a
 	// unit was seen. Until then nothing is polled.
 	active bool
-	// jobs contains the name of each run of a job by SLUID, names the name of each container by key.
+	// jobs contains the name of each run of a job by SLUID, and names contains the name of each
+	// container by key.
 	jobs, names map[string]dated
 	// engines contains the manager of each container by id.
 	engines map[string]string

@@ -226,8 +226,8 @@ func TestHeldBeforeFirstProcess(t *testing.T) {
 	m.wantHeld("none", "none")
 }
 
-// TestJobInPod checks that a job inside a pod belongs to the pod, is reported as well, and holds
-// nothing: its pod does.
+// TestJobInPod checks that a job inside a pod belongs to the pod and is reported as well, and that
+// the pod holds the GPU in its place.
 func TestJobInPod(t *testing.T) {
 	const kubepods = "/kubepods.slice/kubepods-pod0a1b2c3d_0000_4000_8000_000000000001.slice/cri-containerd-" + containerID + ".scope"
 	m := newMachine(t, onKubernetes)
@@ -382,8 +382,8 @@ func TestPrivateNamespace(t *testing.T) {
 	}
 }
 
-// TestLimit checks that units beyond the limit share one name for each manager, and that room
-// returns when units ended.
+// TestLimit checks that units beyond the limit share one name for each manager, and that names
+// become available when units end.
 func TestLimit(t *testing.T) {
 	m := newMachine(t, func(c *unit.Config) { c.HeldDirs = nil })
 	for i := range 7 {

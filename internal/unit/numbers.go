@@ -87,8 +87,8 @@ func (n *Numbers) UnmarshalText(text []byte) error {
 }
 
 // firstRender is the minor number of the first render node. Old versions of Slurm number a device
-// file by the digits in its name, so a GPU of /dev/dri/renderD128 can have the number 128. No
-// machine has that many GPUs.
+// file by the digits in its name, so a GPU with the file /dev/dri/renderD128 can have the number
+// 128. No machine has that many GPUs.
 const firstRender = 128
 
 // device returns the name of the GPU with a number. The number has up to three digits. It returns

@@ -24,7 +24,8 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
-// TestRefusedPatterns checks paths by which a user could be charged to another's account, and malformed ones.
+// TestRefusedPatterns checks paths by which a user could be charged to another's account, and
+// malformed paths.
 func TestRefusedPatterns(t *testing.T) {
 	const users = "users choose the names there"
 	tests := []struct{ path, reason string }{

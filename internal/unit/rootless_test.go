@@ -66,7 +66,8 @@ func (s session) run(pid int, uid, id string) {
 	s.start(pid, "python3", "/user.slice/user-"+uid+".slice/user@"+uid+".service/user.slice/libpod-"+id+".scope/container", "")
 }
 
-// TestRootless checks that a trusted user names containers, only below the own slice, and none as a container of root or of another user.
+// TestRootless checks that a trusted user names containers only below the user's own slice, and no
+// container of root or of another user.
 func TestRootless(t *testing.T) {
 	s := newSession(t, nil)
 	s.name(1001, trainID+" train pytorch:2\n"+containerID+" mine x\n")

@@ -47,8 +47,8 @@ type live struct {
 	units map[match][]gpu.ProcessID
 	// jobs contains the job ids by SLUID.
 	jobs map[string]string
-	// parented contains some of the processes in cgroups that belong to a container if an engine
-	// lists its id.
+	// parented contains some of the processes in cgroups that belong to a container, if an engine
+	// lists the container's id.
 	parented map[string][]gpu.ProcessID
 }
 

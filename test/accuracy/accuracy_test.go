@@ -62,9 +62,9 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// checkRules checks the expected results of the other rules: a process that is on the GPU all the
-// time gets all of its energy by process statistics, beside any other process, and shares of the
-// power add up to little more than all of it.
+// checkRules checks the expected results of the other rules: by process statistics, a process that
+// is on the GPU all the time gets all of the GPU's energy, beside any other process; shares of the
+// power add up to little more than this energy.
 func checkRules(t *testing.T, r accuracy.Result) {
 	t.Helper()
 	all := 0.0

@@ -93,8 +93,8 @@ func Cases(length time.Duration) []Case {
 	}
 }
 
-// notebooks is a GPU of light users: half of them work occasionally, the others for a moment of
-// every second.
+// notebooks is a GPU of light users: half of them work occasionally, and the others work for a
+// moment of every second.
 func notebooks(n int) Case {
 	var pods []simnode.Pod
 	for i := range n {
@@ -122,7 +122,7 @@ func ownMPS() Case {
 	return c
 }
 
-// bystander is a pod that holds the GPU and has no process, beside one with a context.
+// bystander is a pod that holds the GPU and has no process, beside a pod with a context.
 func bystander() Case {
 	holder := pod("holds", 0, simnode.Constant(0))
 	holder.Containers[0].Processes[0].Work = nil
@@ -226,8 +226,8 @@ func churning() Case {
 	return c
 }
 
-// divided is a GPU with two MIG instances. In about each fifth of the time another one of them
-// works, or both, or neither.
+// divided is a GPU with two MIG instances. In about each fifth of the time one of them works, or
+// both work, or neither works.
 func divided(name string, length time.Duration, gpm bool) Case {
 	first := pod("on-3g", 260, simnode.Pattern{High: 80, On: length * 2 / 5, Period: length})
 	second := pod("on-4g", 330, simnode.Pattern{Low: 70, On: length / 5, Period: length * 2 / 3})

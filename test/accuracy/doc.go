@@ -8,8 +8,8 @@
 //   - as gpuledger charged it, from the driver's samples;
 //   - by other rules in common use, from the same readings.
 //
-// The second separates gpuledger's error into the error of its samples (the signal's error) and the error of
-// its rule, which no exporter can avoid (the model's error).
+// The second comparison separates gpuledger's error into the error of its samples (the signal's error) and
+// the error of its rule, which no exporter can avoid (the model's error).
 //
 // Time is simulated and all random numbers have a fixed seed, so every run has the same results.
 // Pods and units are mapped by the real mappers with the simulated kubelet, prolog and /proc; only

@@ -3,7 +3,8 @@ package accuracy
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
 // A scrapedRule charges like queries that multiply the GPU's energy since the last scrape by each
-// process's current share of the SM utilisation, equally without any. Scrapes are 15 seconds apart.
+// process's current share of the SM utilisation, or in equal parts if there is no utilisation.
+// Scrapes are 15 seconds apart.
 type scrapedRule struct {
 	ticks int
 	last  *gpu.Millijoules

@@ -6,8 +6,8 @@ import "github.com/gpuledger/gpuledger/internal/gpu"
 // Kepler (sustainable-computing-io/kepler 13944a6, internal/device/gpu/nvidia/collector.go,
 // internal/monitor/process.go): the board's power at the tick, less idle power, times the time
 // since the last tick, is divided among the processes listed at both by their share of the SM
-// utilisation, equally without any. Idle power is the lowest power without a process on the GPU, 0
-// before that. Kepler reads the samples of the last ten seconds every five seconds; this rule has
+// utilisation, equally without any. Idle power is the lowest power without a process on the GPU,
+// and 0 before. Kepler reads the samples of the last ten seconds every five seconds; this rule has
 // the ledger's samples and ticks.
 type smShareRule struct {
 	idle  *float64 // W, nil until seen
@@ -37,7 +37,7 @@ func (r *smShareRule) read(g *gpu.GPU) charges {
 	return c
 }
 
-// smShares returns the share of each process; they are equal without a signal.
+// smShares returns the share of each process; the shares are equal if there is no signal.
 func smShares(processes []gpu.LiveProcess) []float64 {
 	shares := make([]float64, len(processes))
 	var total float64

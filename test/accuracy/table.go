@@ -88,7 +88,7 @@ func (s *Summary) add(r *Result) {
 // saturated is the share of time without work up to which a GPU counts as saturated.
 const saturated = 0.15
 
-// Summarize returns the averages over the cases with idle time and over the saturated ones. It
+// Summarize returns the averages over the cases with idle time and over the saturated cases. It
 // omits GPUs without samples of processes: the rules cannot be compared there.
 func Summarize(results []Result) (idle, busy Summary) {
 	for i := range results {
@@ -139,8 +139,8 @@ func Ranges(runs []Run) *markdown.Table {
 	return t
 }
 
-// Worst returns the mean energy in wrong accounts and the worst account by both truths, over all ways to
-// take samples: of cases with idle time, of saturated ones, and of light loads.
+// Worst returns the mean energy in wrong accounts and the worst account by both truths, over all
+// ways to take samples: of cases with idle time, of saturated cases, and of light loads.
 func Worst(runs []Run, light []tenants.Row) *markdown.Table {
 	t := markdown.NewTable("", "user pays: in wrong accounts", "worst account", "floor shared: in wrong accounts", "worst account")
 	var results []Result
@@ -165,7 +165,7 @@ func (e Extreme) String() string {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }
 
-// signed returns an error with its sign, which 0 lacks.
+// signed returns an error with its sign; 0 has no sign.
 func signed(share float64) string {
 	if s := fmt.Sprintf("%+.1f", 100*share); s != "+0.0" && s != "-0.0" {
 		return strings.Replace(s, "-", "−", 1)

@@ -10,7 +10,7 @@ import (
 // step is the time step of the model.
 const step = 100 * time.Millisecond
 
-// A world follows the model: the true energy of each owner, and that by gpuledger's rule with
+// A world follows the model: the true energy of each owner, and its energy by gpuledger's rule with
 // perfect samples.
 type world struct {
 	gpu simnode.GPU
@@ -19,7 +19,7 @@ type world struct {
 	last      simnode.GPUTruth
 	// steps is the number of all steps, and slack is the idle time in them.
 	steps, slack float64
-	// The following fields are about steps in which several owners were busy, or one beside
+	// The following fields describe steps in which several owners were busy, or one was busy beside
 	// another: their number, the energy of their work, and its charges by the rule.
 	sharedSteps  int
 	sharedEnergy float64
@@ -102,9 +102,9 @@ func (w *world) instances() int {
 	return len(w.gpu.MIG.Instances)
 }
 
-// perfect returns the charges of a step by gpuledger's rule: idle time's floor goes to the holders,
-// or without holders to all owners with a context; the rest to all by busy time. On a MIG instance
-// both follow its slices.
+// perfect returns the charges of a step by gpuledger's rule: the floor of idle time goes to the
+// holders or, without holders, to all owners with a context; the rest goes to all owners by busy
+// time. On a MIG instance both parts follow its slices.
 func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	holding, contexts, work := make(charges), make(charges), make(charges)
 	total, busy := w.slices(), 0.0
@@ -148,7 +148,7 @@ func (w *world) perfect(energy float64, on []simnode.Activity) charges {
 	return bill
 }
 
-// perfectMIG is the same for instances, each held by one pod.
+// perfectMIG returns the same for MIG instances, each held by one pod.
 func (w *world) perfectMIG(energy float64, on []simnode.Activity) charges {
 	rest, work, busy := make(charges), make(charges), 0.0
 	for _, a := range on {

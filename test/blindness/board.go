@@ -55,7 +55,7 @@ func (c *checker) checkMore(s *Shot, g int) {
 const mostWatts = 700
 
 // twice returns the energy that may be counted twice on a GPU until a time. A counter that shows half of a small value, and
-// then the whole, shows what a counter shows that was reset and is late. That much the board can draw.
+// then the whole value, looks like a late counter after a reset. The board can draw this much.
 func (c *checker) twice(g int, at time.Duration) (sum int64) {
 	for _, s := range c.by(counterLow, g) {
 		if s.to <= at+tick {
@@ -82,8 +82,8 @@ func (c *checker) checkEnd(s *Shot) {
 	}
 }
 
-// checkLess checks that all energy was counted that a reading could see, and that the rest is within the
-// bound that the page states.
+// checkLess checks that all energy that a reading could see was counted, and that the rest is
+// within the bound that the page states.
 func (c *checker) checkLess(s *Shot, g int, began time.Duration) {
 	uuid := c.GPUs[g].UUID
 	counted := s.sum(Series{Name: gpuEnergy, UUID: uuid})

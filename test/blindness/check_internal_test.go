@@ -144,7 +144,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestExplained checks that blindness explains what a page without it may not show.
+// TestExplained checks that blindness excuses values that a page without blindness must not show.
 func TestExplained(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

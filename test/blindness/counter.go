@@ -16,7 +16,7 @@ type counter struct {
 	late   time.Duration // behind the truth
 }
 
-// A reading is a true value and the time since when it is true.
+// A reading is a true value and the time from which it is true.
 type reading struct {
 	at    time.Duration
 	value int64

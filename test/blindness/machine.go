@@ -104,7 +104,7 @@ func (m *machine) publish() error {
 
 func (m *machine) driverState() string { return m.group.Path("driver.tsv") }
 
-// flags returns the exporter's flags. Later ones override the values of the node.
+// flags returns the exporter's flags. Later flags override the node's flags.
 func (m *machine) flags() []string {
 	return append(m.node.Flags(),
 		"--web.listen-address=127.0.0.1:0", "--log.format=json", "--retention=1h",

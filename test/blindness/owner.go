@@ -157,8 +157,8 @@ func (c *checker) checkHeldLess(s *Shot, o *Owner, began time.Duration) {
 	}
 }
 
-// unseen returns when no reading could see that an owner held its GPU: blindness at its beginning or its
-// end. An owner that was seen before and after held it between.
+// unseen returns when no reading could see that an owner held its GPU: blindness at its beginning
+// or its end. An owner that was seen before and after the blindness held the GPU during it.
 func (c *checker) unseen(o *Owner) spans {
 	var out []span
 	begins := append(c.hidden(hidesOwners, o.GPU), c.unread(o.GPU)...)

@@ -20,7 +20,7 @@ type Play struct {
 	unloaded []span
 	// late is the longest delay of a simulated step.
 	late time.Duration
-	// Mounted is unset if the state directory could not be mounted: its spells did nothing.
+	// Mounted is unset if the state directory could not be mounted, so that its spells did nothing.
 	Mounted bool
 	// Log is the end of the log of the last exporter.
 	Log string

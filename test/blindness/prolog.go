@@ -51,8 +51,8 @@ func (m *machine) writeHeld(at time.Duration) error {
 	return m.replaceHeld(files)
 }
 
-// replaceHeld makes the directory's files equal to the given ones. It does not touch a file that is
-// right: its time of writing counts.
+// replaceHeld makes the directory's files equal to the given ones. It does not touch a correct
+// file, because the time of writing counts.
 func (m *machine) replaceHeld(files map[string]string) error {
 	for name, text := range files {
 		if m.held[name] == text {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A Schedule is a node with its owners and what the exporter cannot see, in time since the start.
+// A Schedule is a node with its owners, and what the exporter cannot see; all times count from the
+// start.
 type Schedule struct {
 	Seed   uint64
 	Length time.Duration
@@ -44,10 +45,10 @@ type Owner struct {
 // life is the span in which the owner exists.
 func (o *Owner) life() span { return span{o.From, o.Until} }
 
-// uses reports whether it works on its GPU.
+// works reports whether the owner works on its GPU.
 func (o *Owner) works() bool { return o.Context && o.Percent > 0 }
 
-// step is the step of the simulated node. Owners come and go at its multiples.
+// step is the step of the simulated node. Owners come and go at multiples of it.
 const step = 100 * time.Millisecond
 
 // calm is the time without blindness at the end, after which everything that could be seen is on the
@@ -152,7 +153,7 @@ func (s *Schedule) has(job bool) bool {
 }
 
 // drawn returns a time between two limits in whole steps. Short times are as likely as long ones:
-// its logarithm is evenly distributed.
+// the logarithm of a time is evenly distributed.
 func drawn(random *rand.Rand, least, most time.Duration) time.Duration {
 	ratio := float64(most) / float64(least)
 	return time.Duration(float64(least) * math.Pow(ratio, random.Float64())).Round(step)

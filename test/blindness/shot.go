@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/test/exposition"
 )
 
-// A Shot is a page at a time since the start: its counters that outlive the exporter.
+// A Shot has the counters of a page that outlive the exporter, and its time since the start.
 type Shot struct {
 	At     time.Duration
 	Series map[Series]Sample

@@ -68,7 +68,7 @@ func (a spans) length() time.Duration {
 	return sum
 }
 
-// wider returns the moments that are at most so much before or after one of a.
+// wider returns the moments that are at most the given times before or after a moment of a.
 func (a spans) wider(before, after time.Duration) spans {
 	var out []span
 	for _, s := range a {

@@ -15,7 +15,7 @@ type Spell struct {
 
 func (s Spell) span() span { return span{s.From, s.Until} }
 
-// group is a resource of the node. It has one spell at a time.
+// group is a resource of the node. A group has one spell at a time.
 type group string
 
 const (
@@ -42,9 +42,9 @@ const (
 	hidesContexts
 	// hidesOwners: the owner of a process, and whether a pod lives.
 	hidesOwners
-	// hidesBoot: the boot id. An exporter that starts has no books before it is known.
+	// hidesBoot: the boot id. An exporter that starts has no books while the boot id is unknown.
 	hidesBoot
-	// hidesEnergy: the counter. Its next change is for all the time since the last one.
+	// hidesEnergy: the counter. The counter's next change covers all the time since its last change.
 	hidesEnergy
 	// dropsEnergy: the counter's energy around the change cannot be known.
 	dropsEnergy
@@ -62,9 +62,9 @@ type Kind struct {
 	Name  string
 	group group
 	hides hides
-	// one is set if it concerns one GPU.
+	// one is set if the kind concerns one GPU.
 	one bool
-	// faults are of the driver; their GPU is set later if the kind concerns one.
+	// faults are faults of the driver; their GPU is set later if the kind concerns one.
 	faults []simnode.Fault
 	// begin and end do everything else; nil for nothing.
 	begin, end func(*machine, Spell) error

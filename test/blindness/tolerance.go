@@ -2,27 +2,27 @@ package blindness
 
 import "time"
 
-// The delays of readings. Each is a time by which a page may be behind the truth, without an error of
-// the exporter.
+// The delays of readings. Each delay is a time by which a page may be behind the truth, without an
+// error of the exporter.
 const (
 	// tick is the interval of the exporter's readings.
 	tick = time.Second
-	// poll is the interval at which it asks for allocations and reads the prolog's files.
+	// poll is the interval at which the exporter asks for allocations and reads the prolog's files.
 	poll = 10 * time.Second
 	// around a change that the driver shows: the interval of the reading, the age of the counter, which
 	// the node refreshes every 0.2 s, and a busy machine.
 	around = 2 * tick
 	// settled is the delay of the books in quiet times.
 	settled = 3 * tick
-	// unsettled is the most that settlement waits for owners and allocations.
+	// unsettled is the longest time that settlement waits for owners and allocations.
 	unsettled = 10 * time.Second
 	// lateFor is the time by which a counter may be late.
 	lateFor = 10 * time.Second
-	// samples is the number of the driver's samples in a second, at least.
+	// samples is the minimum number of the driver's samples in a second.
 	samples = 6
 	// retry is the longest pause before a lost GPU is tried again.
 	retry = 10*time.Second + tick
-	// expired is when an allocation expires: three polls after the last response.
+	// expired is the time after which an allocation expires: three polls after the last response.
 	expired = 3 * poll
 )
 

@@ -80,8 +80,8 @@ func (t *truth) unread(g int) spans {
 	return union(lost...)
 }
 
-// smeared returns the spans whose energy may be booked as one amount: the counter was not read or did
-// not move. A change of owners within one of them has no energy of its own.
+// smeared returns the spans whose energy may be booked as one amount: the counter was not read or
+// did not move. A change of owners within such a span has no energy of its own.
 func (t *truth) smeared(g int) spans {
 	all := append(t.hidden(hidesEnergy|dropsEnergy, g), t.unread(g)...)
 	return union(union(all...).wider(around+t.slack, settled+latest+t.slack)...)
@@ -90,7 +90,8 @@ func (t *truth) smeared(g int) spans {
 // latest is the most that a counter is late.
 const latest = 6 * time.Second
 
-// smear adds the smeared spans that a set of moments has a part of: their whole energy may belong to it.
+// smear adds the smeared spans that overlap a set of moments: their whole energy may belong to this
+// set.
 func (t *truth) smear(g int, in spans) spans {
 	return union(append(slices.Clone(in), t.smeared(g).meeting(in)...)...)
 }
@@ -132,8 +133,8 @@ func (o *Owner) hiddenWith() hides {
 	return hidesPods
 }
 
-// learnt returns when the exporter could know of an owner, by its work or by its allocation: at, or
-// after the blindness at that time.
+// learnt returns when the exporter could know of an owner, by its work or by its allocation: at
+// once, or after the blindness at that time.
 func (t *truth) learnt(o *Owner, at time.Duration, byWork bool) time.Duration {
 	after := around + t.slack
 	for again := true; again; {

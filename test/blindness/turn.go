@@ -25,7 +25,7 @@ func (s *Schedule) turns() []turn {
 	return out
 }
 
-// turn begins or ends a spell, and records when it was.
+// turn begins or ends a spell, and records the time.
 func (p *Play) turn(m *machine, t turn) error {
 	kind := Kinds[t.Kind]
 	do := kind.begin

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// size is the number of GPUs, of containers on each, and of processes in each.
+// size is the number of GPUs, of containers on each GPU, and of processes in each container.
 type size struct{ gpus, containers, processes int }
 
 func (s size) String() string {

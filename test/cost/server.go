@@ -64,8 +64,8 @@ func used() usage {
 }
 
 // serveOne serves one page of a node until it is ended; arguments are the arguments of
-// [server.start]. Its own process separates the page's cost from the scrapers', and its heap from
-// other pages'.
+// [server.start]. Its own process separates the page's cost from the cost of the scrapers, and its
+// heap from the heaps of other pages.
 func serveOne(args []string) error {
 	var n [3]int
 	for i := range n {

@@ -62,7 +62,7 @@ func (w *world) Read(context.Context) (gpu.Report, error) {
 	return r, nil
 }
 
-// Process implements [sampler.Owners], and the methods below that and [sampler.Mapper].
+// Process implements [sampler.Owners].
 func (w *world) Process(pid uint32) (gpu.Process, bool) { p, ok := w.processes[pid]; return p, ok }
 
 // Owner implements [sampler.Owners].

@@ -235,7 +235,7 @@ func (d *demo) seam(t *testing.T) {
 		`group by (UUID) (last_over_time(gpuledger_placement_info{UUID!="` + loses + `"}[1h])) unless on (UUID) gpuledger_placement_info`,
 		`gpuledger_placement_info unless on (UUID, node, serial, pci_bus_id) last_over_time(gpuledger_placement_info[1h] offset 10m)`,
 		`ALERTS{alertname=~".*(Moved|Replaced|Missing).*", UUID!="` + loses + `"}`,
-		// The sums of hours that the dashboards show are there in each minute.
+		// The sums of hours that the dashboards show exist in each minute.
 		`count_over_time((group(last_over_time(gpuledger:namespace_energy_joules:increase1h[59m])))[4h:1m]) < 240`,
 	} {
 		found, err := prometheus.Query(t.Context(), "http://"+d.listen, query, time.Now())
@@ -277,7 +277,8 @@ type dashboard struct {
 
 var variable = regexp.MustCompile(`\$([a-zA-Z_]\w*)`)
 
-// patience is the maximum time for a panel or a question on a busy machine. The longest question takes 15 s on an idle one.
+// patience is the maximum time for a panel or a question on a busy machine. The longest question
+// takes 15 s on an idle machine.
 const patience = 4 * time.Minute
 
 // wait waits until a condition holds.

@@ -9,16 +9,16 @@ import (
 	"github.com/gpuledger/gpuledger/test/prometheus"
 )
 
-// Environment variables of tests with folders, in addition to prometheus.Env: that of make build,
-// that of Thanos, and that of tools/history.
+// These environment variables name the folders of programs for tests, in addition to
+// prometheus.Env: from make build, from Thanos, and from tools/history.
 const (
 	BinEnv     = "GPULEDGER_E2E_BIN"
 	ThanosEnv  = "GPULEDGER_E2E_THANOS"
 	HistoryEnv = "GPULEDGER_E2E_HISTORY"
 )
 
-// OpenFor opens a fleet with the programs in the environment. It ends with the test, and prints the
-// logs if the test failed.
+// OpenFor opens a fleet with the programs in the environment. The fleet ends with the test, and
+// prints the logs if the test failed.
 func OpenFor(t testing.TB) *Fleet {
 	t.Helper()
 	programs, err := fromEnv()

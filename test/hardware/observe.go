@@ -277,7 +277,7 @@ func (b *bench) charged(ctx context.Context, loads [2]*load, names [2]string) (j
 	return joules, err
 }
 
-// share returns the part of a, 0 if there is none.
+// share returns a's part of the sum, or 0 if the sum is 0.
 func share(a, b float64) float64 {
 	if a+b == 0 {
 		return 0

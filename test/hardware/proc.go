@@ -11,7 +11,7 @@ import (
 // So each load is an owner without root or a container engine.
 type procTree struct{ dir string }
 
-// cgroups is the cgroup above those of the loads.
+// cgroups is the cgroup above the cgroups of the loads.
 const cgroups = "/gpuledger-hardware"
 
 // write creates the files that belong to no process, and process 1, which stands for the exporter.
@@ -31,8 +31,8 @@ func (t procTree) write() error {
 	if err := os.Mkdir(ns, 0o755); err != nil {
 		return err
 	}
-	// The driver reports PIDs of this namespace. The kernel's number of the initial one makes the
-	// exporter use them.
+	// The driver reports PIDs of this namespace. The kernel's number of the initial namespace makes
+	// the exporter use them.
 	if err := os.Symlink("pid:[4026531836]", filepath.Join(ns, "pid")); err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (s series) lag(moment time.Time) float64 {
 	return after/(work-rest) - moment.Sub(last.at).Seconds()
 }
 
-// median returns the middle value, NaN of none.
+// median returns the middle value, or NaN if there is none.
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
 func quantile(values []float64, q float64) float64 {

@@ -55,8 +55,8 @@ func TestPut(t *testing.T) {
 	holds("before\n<!-- make x: begin -->\nnew\n<!-- make x: end -->\nafter\n")
 }
 
-// TestCommands checks that output and text outside the blocks is left out, and here-documents are
-// complete.
+// TestCommands checks that output and text outside the blocks are left out, and that here-documents
+// are complete.
 func TestCommands(t *testing.T) {
 	text := "```console\n$ first --flag\nits output\n$ cat > file <<EOF\na: line\n\nlast\nEOF\n$ third\n```\n\n```sh\n$ other\n```\n"
 	want := []string{"first --flag", "cat > file <<EOF\na: line\n\nlast\nEOF\n", "third"}
@@ -65,7 +65,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// TestSection checks that a section ends at a heading of any level, and that a missing one is an error.
+// TestSection checks that a section ends at a heading of any level, and that a missing section is
+// an error.
 func TestSection(t *testing.T) {
 	const text = "# Page\n\n## One\n\nfirst\n\n### Part\n\npart\n\n## Two\n\nsecond\n"
 	for heading, want := range map[string]string{"## One": "\nfirst\n", "### Part": "\npart\n", "## Two": "\nsecond\n"} {

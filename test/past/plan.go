@@ -69,7 +69,7 @@ type hold struct {
 	base     int64
 }
 
-// load returns the percentage of the time with work in an hour. Services have less of it at night.
+// load returns the percentage of the time with work in an hour. Services have less work at night.
 func (h hold) load(minute int64, random *rand.Rand) int64 {
 	load := h.base + random.Int64N(9) - 4
 	if hour := minute / 60 % 24; h.base < 60 && h.base > 10 && (hour < 7 || hour > 20) {

@@ -86,8 +86,8 @@ func (s Server) Load(ctx context.Context, openMetrics []byte) error {
 }
 
 // Evaluate adds the results of a rule file over the server's history. It starts the server and
-// stops it. Rules that read results of others need another Evaluate after that: the results are added at
-// the end, because rules that see a part of them choose other labels.
+// stops it. Rules that read results of other rules need another Evaluate after that: the results
+// are added at the end, because rules that see a part of them choose other labels.
 func (s Server) Evaluate(ctx context.Context, rules string, from, to time.Time) error {
 	results := s.data() + ".rules"
 	if err := s.evaluate(ctx, rules, from, to, results); err != nil {

@@ -81,7 +81,7 @@ func catalogue(t *testing.T, path string) map[string]family {
 	return families
 }
 
-// minus returns the elements of a list that another one lacks, each after a sign.
+// minus returns the elements of a list that another list lacks, each after a sign.
 func minus(sign string, list, other []string) (all []string) {
 	for _, s := range list {
 		if !slices.Contains(other, s) {

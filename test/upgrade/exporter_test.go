@@ -126,8 +126,8 @@ func balances(t *testing.T, page exposition.Page) {
 // ofProcess are the prefixes of the metrics about the process, which restart with it, and of the metric with its version.
 var ofProcess = []string{"gpuledger_stage_", "gpuledger_http_", "gpuledger_build_", "gpuledger_scrape_"}
 
-// kept compares the series of a page with those of the next version's page: it checks that no counter fell or began again, and returns
-// the differences of labels.
+// kept compares the series of a page with the series of the next version's page: it checks that no counter fell or began again, and
+// returns the differences of labels.
 func kept(t *testing.T, before, after exposition.Page) (changes []string) {
 	t.Helper()
 	for name, family := range before {
@@ -178,7 +178,8 @@ func relabelled(before, after *dto.MetricFamily) string {
 	return strings.Join(slices.Concat(minus("-", was, is), minus("+", is, was)), "")
 }
 
-// documents returns the pages in JSON that an exporter serves, by path. An earlier one may lack some. Readers ignore new fields.
+// documents returns the pages in JSON that an exporter serves, by path. An earlier exporter may
+// lack some. Readers ignore new fields.
 func (e exporter) documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -230,7 +231,8 @@ func lost(t *testing.T, path, before, after string) []string {
 	return minus("-", slices.Sorted(maps.Keys(sets[0])), slices.Sorted(maps.Keys(sets[1])))
 }
 
-// run is the result of the earlier exporter, this one, the earlier one again and this one again on a node.
+// run is the result of running the earlier exporter, this exporter, the earlier exporter again and
+// this exporter again on a node.
 type run struct {
 	series, json, forgotten []string
 	// pages are the pages of metrics of the first and the second run.

@@ -106,7 +106,8 @@ func prose(t *testing.T, path string) []byte {
 }
 
 var (
-	// texts are the files that are checked: by extension, and those without one, such as scripts.
+	// texts are the files that are checked: by extension, and files without an extension, such as
+	// scripts.
 	texts = regexp.MustCompile(`\.(go|md|yaml|yml|html|tmpl|c|h|js|mjs|jsx|css|sql|service)$|(^|/)[A-Za-z][A-Za-z-]*$|/\.ci/run$`)
 	// code is what Markdown shows as code, and the targets of links.
 	code = regexp.MustCompile("(?s)```.*?```|`[^`\n]*`|\\]\\([^)]*\\)")

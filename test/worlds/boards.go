@@ -71,7 +71,7 @@ func allocation(metric string, labels map[string]string) string {
 	return Series(metric, Parse(Some(labels, "node", "UUID", "serial", "chassis_serial", "namespace", "pod", "pod_uid")))
 }
 
-// charge adds the energy of pods on the boards. One of them is away for two days.
+// charge adds the energy of pods on the boards. One board is away for two days.
 func (h *History) charge(end time.Duration) {
 	for _, p := range []struct {
 		labels   map[string]string

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Day is the day of the statements: the 24 hours after the first one.
+// Day is the day of the statements: the 24 hours after the first hour.
 var Day = Span{time.Hour, 25 * time.Hour}
 
 // Statements returns a day with all events that make counters hard to add up.
@@ -42,7 +42,7 @@ var Statements = sync.OnceValue(func() *Fleet {
 			{"", "vision", "c1", "GPU-3", Span{hm(2, 0), hm(19, 0)}, 0.25, 0, false, "docker"},
 			{"", "vision", "c2", "GPU-2", Span{hm(15, 0), hm(18, 0)}, 0.25, 0, false, "docker"},
 		},
-		// Two reboots within an hour: at the second one the counters are young.
+		// Two reboots within an hour: at the second reboot the counters are young.
 		off:    map[string][]Span{"a": {{hm(14, 20), hm(14, 27)}, {hm(14, 48), hm(14, 52)}}},
 		silent: map[string][]Span{"a": {{hm(11, 0), hm(11, 2)}}, "b": {{hm(17, 58), hm(18, 1)}}},
 		blind:  []Span{{hm(6, 50), hm(7, 25)}, {hm(21, 3), hm(23, 40)}},
@@ -96,7 +96,7 @@ func (f *Fleet) people() {
 	f.Constant(Series("kube_namespace_labels", map[string]string{"namespace": "alpha", "label_team": "old"}), 0, 90*time.Minute, 1)
 }
 
-// delta has no series in kube-state-metrics, and its pod none in the reconciler.
+// delta has no series in kube-state-metrics, and its pod has no series in the reconciler.
 var (
 	TeamOfNamespace = map[string]string{"alpha": "red", "beta": "blue", "gamma": ""}
 	WorkloadOfPod   = map[string]string{"u1": "train", "u2": "serve", "u3": "train", "u4": "other", "u6": "train", "u7": "other", "u8": "serve"}

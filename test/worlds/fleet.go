@@ -41,7 +41,8 @@ type Fleet struct {
 	Truth  Truth
 }
 
-// Span is the time from one moment until before another one, since the beginning of a history.
+// Span is the time from one moment until just before another moment, both since the beginning of a
+// history.
 type Span struct{ From, To time.Duration }
 
 func within(spans []Span, at time.Duration) bool {
@@ -194,7 +195,7 @@ func (f *Fleet) meter(b board, node string, p pod, at time.Duration) *meter {
 	return f.meters[a]
 }
 
-// Model returns the model of a GPU: two boards in three have the same.
+// Model returns the model of a GPU: two boards in three have the same model.
 func Model(uuid string) string {
 	if strings.HasSuffix(uuid, "1") {
 		return "A100"

@@ -49,7 +49,7 @@ func (h *History) write(series string, at time.Duration, value string) {
 	h.Series[series][int(at/h.Interval)] = value
 }
 
-// Constant writes a sample at each interval from one moment until before another one, and a
+// Constant writes a sample at each interval from one moment until just before another moment, and a
 // staleness marker there.
 func (h *History) Constant(series string, from, to time.Duration, value float64) {
 	h.Linear(series, from, to, value, 0)

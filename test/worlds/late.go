@@ -12,7 +12,7 @@ func Late() *History {
 	)
 	hm := func(hours, minutes time.Duration) time.Duration { return hours*time.Hour + minutes*time.Minute }
 	h := New(time.Minute)
-	// A pod with an age at its first sample, and its board of the same age. Without an age it
+	// A pod with an age at its first sample, and its board of the same age. Without an age the pod
 	// continues counters with other labels.
 	put := func(name, serial string, from, to time.Duration, age *time.Duration, counted time.Duration) {
 		gpu := map[string]string{"node": name, "UUID": "GPU-" + name, "serial": serial}

@@ -55,7 +55,7 @@ type rack struct {
 }
 
 // RandomMoves returns fleets with random events: nodes are installed and reboot, boards are swapped, exchanged and moved. No fleet gets a
-// board of another one.
+// board of another fleet.
 func RandomMoves(random *rand.Rand, fleets int) Moves {
 	all := Moves{History: New(time.Minute)}
 	for n := range fleets {

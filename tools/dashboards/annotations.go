@@ -45,9 +45,8 @@ func events(name string) annotations {
 		// For the whole fleet the query reads the places of the day before. A move back within a
 		// day is not marked.
 		day = `last_over_time(gpuledger:placement_info:present1h[1d] offset $__interval)`
-		// For selected boards the query reads the hours of their places; the last one counts, as in
-		// the alert GPULedgerGPUMoved. A board that is back after two hours or less may not be
-		// marked.
+		// For selected boards the query reads the hours of their places; the last place counts, as in the
+		// alert GPULedgerGPUMoved. A board that is back after two hours or less may not be marked.
 		hours = `max_over_time(timestamp(last_over_time(gpuledger:placement_info:present1h[1h]))[1d:1h] offset $__interval)`
 		last  = `(` + hours + ` == on (UUID) group_left () max by (UUID) (` + hours + `))`
 		lost  = `group by (cluster, node, serial) (

@@ -4,8 +4,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
 
-// conditionPanels adds the health of GPUs. The selector is of their series, gpus an expression with a series for each GPU, with
-// the labels node and pci_bus_id.
+// conditionPanels adds the health of GPUs. The selector selects their series, and gpus is an expression with a series for each
+// GPU, with the labels node and pci_bus_id.
 func conditionPanels(b *dashboard.DashboardBuilder, selector, gpus string) *dashboard.DashboardBuilder {
 	const none = "no GPU reports it, or see --collector.health"
 	of := func(series, labels string) string {

@@ -7,7 +7,8 @@ import (
 // kWh is a kilowatt-hour in joules.
 const kWh = "3.6e6"
 
-// ofBoard selects the record of one board, ofPods and ofUnits select the record of its chosen pods and units.
+// ofBoard selects the record of one board, and ofPods and ofUnits select the record of its chosen
+// pods and units.
 const (
 	ofBoard = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID"}`
 	ofPods  = `{cluster=~"$cluster", serial="$serial", UUID=~"$UUID", namespace=~"$namespace"}`

@@ -22,7 +22,7 @@ type reader struct {
 	// contains the clients of the last reading by their ids.
 	files   []clientFile
 	clients map[string]client
-	// former is the reader of the slot's last GPU, until this one is identified.
+	// former is the reader of the slot's last GPU, until the new GPU is identified.
 	former *reader
 
 	device gpu.Device
@@ -31,8 +31,8 @@ type reader struct {
 	scope  gpu.EnergyScope
 	meter  meter
 	last   sums // of the last reading
-	// ras contains the counts of errors at the last identification, errors the states of these
-	// counts.
+	// ras contains the counts of errors at the last identification, and errors contains the states of
+	// these counts.
 	ras    []gpu.RASErrors
 	errors map[rasKey]*errorCount
 	// health contains the values of the last identification, replaced and never changed.

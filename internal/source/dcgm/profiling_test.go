@@ -96,7 +96,7 @@ func TestTicks(t *testing.T) {
 }
 
 // TestRepartitioned checks that fields of removed instances are no longer watched, and fields of
-// the others still are.
+// the other instances remain watched.
 func TestRepartitioned(t *testing.T) {
 	e := newEngine(t, gputest.Busy(0), gputest.Full(1))
 	e.cfg.Profiling = true

@@ -54,7 +54,7 @@ func (w *watch) begin(e *engine) error {
 }
 
 func (w *watch) establish(e *engine) error {
-	name := fmt.Sprintf("gpuledger-%s-%s", w.name, rand.Text()) // others may run gpuledger too
+	name := fmt.Sprintf("gpuledger-%s-%s", w.name, rand.Text()) // other users may run gpuledger, too
 	err := e.do("dcgmGroupCreate", func() (err error) {
 		w.group, err = godcgm.CreateGroup(name)
 		return err

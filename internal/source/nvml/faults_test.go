@@ -74,7 +74,7 @@ func checkEight(t *testing.T, when string, report gpu.Report, affected int, e ef
 }
 
 // TestDriverCallFails breaks the calls that do not concern a single GPU. A driver that opens
-// although one call fails has all GPUs; any other driver is opened as soon as possible.
+// although one call fails reports all GPUs; any other driver is opened as soon as possible.
 func TestDriverCallFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -118,8 +118,8 @@ func complete(r gpu.Report, err error) bool {
 }
 
 // TestOthersAreUnharmed breaks each call on one GPU of eight in every way: permanent error codes,
-// empty responses and lists, wrong energy. The seven others are read exactly, and after a driver
-// reload also the broken one.
+// empty responses and lists, wrong energy. The seven others are read exactly, and the broken GPU is
+// read after a driver reload, too.
 func TestOthersAreUnharmed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long: make test runs it, and make race RACEFLAGS= with the race detector")
@@ -169,7 +169,7 @@ func answered(one string) func(gpu.Report, error) bool {
 	}
 }
 
-// others checks all GPUs except one. Their index depends on whether the driver counts that one.
+// others checks all GPUs except one. Their index depends on whether the driver counts that GPU.
 func others(t *testing.T, when string, report gpu.Report, one string) {
 	t.Helper()
 	if t.Failed() {

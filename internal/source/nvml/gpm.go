@@ -183,7 +183,8 @@ func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
 }
 
-// profileInstances adds the profile of each instance of a reading. An instance without one is missing.
+// profileInstances adds the profile of each instance of a reading. An instance without a profile is
+// missing.
 func (g *gpm) profileInstances(q *inquiry, r *gpu.Reading) {
 	for _, p := range g.pairs {
 		metrics, err := query(q, "nvmlGpmMetricsGet", func() ([]gonvml.GpmMetric, ret) { return p.metrics(q.lib) })

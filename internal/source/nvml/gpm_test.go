@@ -124,7 +124,7 @@ func TestGPMIsAskedOnce(t *testing.T) {
 }
 
 // TestBuffersAreFreed checks the sample buffers while everything that they depend on changes. Every
-// allocated buffer is freed once, and none after the driver was shut down.
+// allocated buffer is freed once, and no buffer is freed after the driver was shut down.
 func TestBuffersAreFreed(t *testing.T) {
 	changes := map[string]func(*gputest.Node){
 		"nothing":     func(*gputest.Node) {},

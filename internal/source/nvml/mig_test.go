@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu/gputest"
 )
 
-// divided returns a node with a GPU in MIG mode and one without.
+// divided returns a node with a GPU in MIG mode and an undivided GPU.
 func divided() gputest.Node {
 	return gputest.Node{GPUs: []gputest.GPU{gputest.Divided(0), gputest.Full(1)}}
 }

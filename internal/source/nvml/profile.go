@@ -20,7 +20,7 @@ type profiler struct {
 }
 
 // profileMetrics are the GPM metrics (nvml.h, nvmlGpmMetricId_t) with their units. Activities are in percent,
-// rates in MiB/s.
+// and rates are in MiB/s.
 var profileMetrics = [gpu.NumProfileMetrics]struct {
 	id   gonvml.GpmMetricId
 	unit float64
@@ -39,7 +39,8 @@ var profileMetrics = [gpu.NumProfileMetrics]struct {
 	gpu.NVLinkReceiveRate:  {gonvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, 1 << 20},
 }
 
-// maxProfiled is the longest interval that is integrated. Counters of the GPU may wrap in a longer one.
+// maxProfiled is the longest interval that is integrated. Counters of the GPU may wrap in a longer
+// interval.
 const maxProfiled = time.Minute
 
 // maxRate is more than any link of a GPU transfers, in bytes per second.

@@ -173,8 +173,8 @@ func TestProfileNotOffered(t *testing.T) {
 }
 
 // TestProfileOfInstances reads the profiles of two MIG instances that are busy for half and for all of the time; in the fake driver
-// the tensor cores are active for a quarter of it, the memory for half. A dropped reading is read again with the next one, and counted
-// once. If only the profile fails, the activity of the instances is known.
+// the tensor cores are active for a quarter of this time, and the memory is active for half of it. A dropped reading is read again
+// with the next one, and counted once. If only the profile fails, the activity of the instances is known.
 func TestProfileOfInstances(t *testing.T) {
 	clock, n := gputest.NewClock(), working()
 	d := newDriver(t, n)

@@ -97,8 +97,8 @@ func TestIdlePowerOfSharedGPUs(t *testing.T) {
 	}
 }
 
-// TestLightLoads checks the charges of a holder beside an idle one. If the driver averages power, no
-// sample shows a GPU with even work idle, and the charges depend on the estimate.
+// TestLightLoads checks the charges of a holder beside an idle one. If the driver averages power,
+// no sample shows that a GPU with even work is idle, and the charges depend on the estimate.
 func TestLightLoads(t *testing.T) {
 	loads := []struct {
 		name         string

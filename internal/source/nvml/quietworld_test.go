@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/source/nvml"
 )
 
-// A quietWorld is a model of one shared GPU at steps of 1 ms. It shares nothing with the code: the true
-// account of an owner is the energy of its own milliseconds and an equal share of the idle ones.
+// A quietWorld is a model of one shared GPU at steps of 1 ms. It shares nothing with the code: the
+// true account of an owner is the energy of its own milliseconds and an equal share of the idle
+// milliseconds.
 type quietWorld struct {
 	random *rand.Rand
 	idle   float64   // W

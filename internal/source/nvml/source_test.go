@@ -182,7 +182,7 @@ func TestFabricFailed(t *testing.T) {
 }
 
 // TestRecovery checks the words for the numbers of nvml.h (nvmlDeviceGpuRecoveryAction_t), which change while the driver is open. A
-// number that is newer stays a number; an action that could not be read, or in ones, is unknown.
+// newer number stays a number; an action that could not be read, or that has all bits set, is unknown.
 func TestRecovery(t *testing.T) {
 	words := []string{"none", "reset", "reboot", "drain_p2p", "drain_and_reset", "recover_imex", "bus_reset", "system_reboot", "8"}
 	clock := gputest.NewClock()
@@ -352,7 +352,7 @@ func TestCountChanges(t *testing.T) {
 }
 
 // TestNoGPUTwice shortens the driver's list while a GPU hangs, so that the slots keep the old
-// numbers. Then the slot of the lost GPU finds a GPU of another slot, which must not get a second
+// numbers. The slot of the lost GPU then finds a GPU of another slot, which must not get a second
 // call.
 func TestNoGPUTwice(t *testing.T) {
 	for name, counted := range map[string]bool{"before the GPUs are counted": false, "afterwards": true} {

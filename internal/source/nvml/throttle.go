@@ -34,8 +34,8 @@ const throttleGap = 5 * time.Second
 type throttle struct {
 	times    gpu.ThrottledTimes
 	counters [len(throttleCounters)]*uint64 // at the last reading, nil if unknown
-	// uncounted is set if the driver reports no counters, unsupported if it does not report reasons
-	// either.
+	// uncounted is set if the driver reports no counters, and unsupported is set if it does not report
+	// reasons either.
 	uncounted, unsupported bool
 	reasons                uint64
 	at                     time.Duration // time at which the reasons were read, boot clock; 0 for none

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// length is the length of a case. It is half of that for other ways to take samples, where only
-	// means are reported.
+	// length is the length of a case. It is half of this value for other ways to take samples, where
+	// only means are reported.
 	length = 10 * time.Minute
 	// light is the length of a simulation of a light load.
 	light = 15 * time.Minute

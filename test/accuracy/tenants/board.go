@@ -10,7 +10,8 @@ type worker struct {
 	*Tenant
 	index   int
 	backlog float64 // ms of work that waits
-	// ran is its time on the GPU in this step, recent since the last sample, in milliseconds.
+	// ran is its time on the GPU in this step, and recent is its time since the last sample, in
+	// milliseconds.
 	ran, recent float64
 	// work is the energy of its work since the start, and floor is the floor's energy while it ran, in
 	// millijoules.

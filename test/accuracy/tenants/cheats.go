@@ -142,14 +142,14 @@ func (r *Result) Moved() float64 {
 	return v.Charged - v.UserPays
 }
 
-// An Attack runs scenes. It keeps the results of the honest ones, which many cheats share.
+// An Attack runs scenes. It keeps the results of the honest tenants, which many cheats share.
 type Attack struct {
 	Length time.Duration
 	honest map[string]float64
 }
 
-// Moved returns the part of the GPU's energy that the cheat of a scene moves to the victim: what the
-// victim is charged beyond its use, less the same beside an honest tenant.
+// Moved returns the part of the GPU's energy that the cheat of a scene moves to the victim: what
+// the victim is charged beyond its use, less what it is charged so beside an honest tenant.
 func (a *Attack) Moved(s Scene) (float64, error) {
 	moved, err := a.run(s)
 	if err != nil {

@@ -28,7 +28,7 @@ type reader struct {
 	sampled time.Duration // boot clock up to which samples were read
 	// listed has the processes of earlier lists by PID.
 	listed map[uint32]*gpu.Process
-	// first is the truth at the first observation, marks at the last ones.
+	// first is the truth at the first observation, and marks are the truth at the last observations.
 	first mark
 	marks []mark
 

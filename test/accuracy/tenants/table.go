@@ -16,7 +16,7 @@ type Row struct {
 	Measured, All int
 }
 
-// A Summary has the mean part of the energy in wrong accounts, and the worst account of all
+// A Summary has the mean part of the energy in wrong accounts, and the worst account among all
 // variants.
 type Summary struct {
 	Wrong float64

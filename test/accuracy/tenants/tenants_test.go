@@ -33,9 +33,9 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 }
 
 // TestTruth compares the simulation with amounts calculated by hand: 100 W of floor, a tenant with
-// two of three replicas that works for 100 ms of every second at 300 W, and one for 200 ms at 600 W.
-// They use 30 J and 120 J for work in each second, and the floor's 100 J are 10, 20 and 70 J while
-// the first, the second and neither works.
+// two of three replicas that works for 100 ms of every second at 300 W, and another tenant that
+// works for 200 ms at 600 W. They use 30 J and 120 J for work in each second, and the floor's 100 J
+// are 10, 20 and 70 J while the first, the second and neither works.
 func TestTruth(t *testing.T) {
 	r := run(t, tenants.World{Name: "by hand", Length: 37 * time.Minute, GPUs: []tenants.GPU{{
 		Model: "A", Limit: 1000, Floor: 100, Tenants: []tenants.Tenant{
@@ -108,8 +108,8 @@ func TestBesidesAreCharged(t *testing.T) {
 	}
 }
 
-// TestReadings checks which process samples name while nothing runs, by the charges of a GPU whose
-// idle power is known to the ledger: a tenant works in long bursts.
+// TestReadings checks which process the samples name while nothing runs, by the charges of a GPU
+// whose idle power is known to the ledger: a tenant works in long bursts.
 func TestReadings(t *testing.T) {
 	world := func(how tenants.Driver) tenants.World {
 		return tenants.World{Name: "bursts", Driver: how, Length: 20 * time.Minute, GPUs: []tenants.GPU{{
@@ -154,7 +154,7 @@ func TestSameEveryTime(t *testing.T) {
 }
 
 // TestEqualWork checks that holders with equal work, one smooth and one in bursts, are charged
-// equally, if the driver reports the power of a moment. With an estimated idle power they are not:
+// equally, if the driver reports momentary power. With an estimated idle power they are not:
 // docs/accuracy.md.
 func TestEqualWork(t *testing.T) {
 	for _, floor := range []gpu.Watts{70, 110} {

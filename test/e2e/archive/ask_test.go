@@ -114,7 +114,7 @@ func newLife(twice bool) *life {
 	for minute := range lifeHours * 60 {
 		for i, node := range []string{"n1", "n2"} {
 			at := began.Add(time.Duration(minute)*time.Minute + time.Duration(10*i+5)*time.Second)
-			// Node 2 is not scraped, and counts on.
+			// Node 2 is not scraped, and continues to count.
 			silent := node == "n2" && minute >= 40*60+5 && minute < 44*60+5
 			up := 1.0
 			if silent {

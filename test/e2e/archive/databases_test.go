@@ -54,7 +54,7 @@ type server struct {
 	ended   <-chan struct{}
 	command func() *exec.Cmd
 	ready   func(ctx context.Context) error
-	// create creates an empty database. The URL is that of the flag; queries name the tables
+	// create creates an empty database. The URL is the value of the flag; queries name the tables
 	// without a schema.
 	create func(t *testing.T, name string) (url string, db query)
 	// elsewhere queries a database in a session with a time zone other than UTC.
@@ -103,8 +103,8 @@ func (s *server) stop() {
 	<-s.ended
 }
 
-// unprivileged returns a folder, and what lets a program run in it as a user. Database servers
-// refuse to run as root.
+// unprivileged returns a folder, and the attributes with which a program runs in it as a user.
+// Database servers refuse to run as root.
 func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	dir = t.TempDir()
@@ -257,8 +257,8 @@ func boards(t *testing.T, fleet *foldtest.Fleet, db query) {
 	}
 }
 
-// intervals checks when pods and units used GPUs, by the simulation: to the scrape. A pod that used one in the
-// newest hour has no end yet.
+// intervals checks when pods and units used GPUs, by the simulation: to the scrape. A pod that used a GPU in
+// the newest hour has no end yet.
 func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 	t.Helper()
 	newest := began.Add((hours - 1) * time.Hour)
@@ -424,7 +424,7 @@ func schema(t *testing.T, kind databases) string {
 }
 
 // testRights checks that an administrator can create the tables by the printed script, that a user
-// who must not change them can file, and what the error is without tables.
+// who must not change them can file hours, and the error without tables.
 func testRights(t *testing.T, kind databases, server *server, folder string, file func(args ...string) (string, error)) {
 	t.Helper()
 	_, db := server.create(t, "scripted")

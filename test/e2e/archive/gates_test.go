@@ -148,9 +148,9 @@ func TestReplicas(t *testing.T) {
 	accepted(t, t.TempDir(), hours, "--store.url="+n.query(sidecars, "--query.replica-label=replica"), "--store.type=thanos")
 }
 
-// TestOutage checks that hours are refused while the gateway of a bucket with a part of the nodes is
-// stopped: by a Query that expects it, and by a Query that has lost it. The hours before the outage
-// are filed.
+// TestOutage checks that hours are refused while the gateway of a bucket with a part of the nodes
+// is stopped: by a Thanos Query that expects the gateway, and by a Thanos Query that has lost it.
+// The hours before the outage are filed.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	s := foldtest.NewStore()

@@ -41,8 +41,8 @@ func opensslVerifies(t *testing.T, dir, message, signature string) {
 	openssl(t, dir, "pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin", "-in", "message", "-sigfile", "sig")
 }
 
-// TestOpenSSL checks with openssl that the hash and signature of an entry cover the documented bytes, and the signature of a statement its
-// payload. The keys are made by openssl.
+// TestOpenSSL checks with openssl that the hash and signature of an entry cover the documented bytes, and that the signature of a
+// statement covers its payload. The keys are made by openssl.
 func TestOpenSSL(t *testing.T) {
 	dir, folder := t.TempDir(), t.TempDir()
 	openssl(t, dir, "genpkey", "-algorithm", "ed25519", "-out", "chain.pem")

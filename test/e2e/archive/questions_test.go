@@ -124,7 +124,7 @@ func own(h *table.Hour, n int) {
 		table.Workload{Kind: "JobSet", Namespace: "vision", Name: "train", UID: "jobset-train"})
 }
 
-// fileExample files the example, except for an hour, and a correction of another one: the pod on
+// fileExample files the example, except for one hour, and a correction of another hour: the pod on
 // gpu-1 used a tenth of a kilowatt-hour less in hour 12.
 func fileExample(t *testing.T, sink sinktest.Sink) {
 	t.Helper()

@@ -66,8 +66,8 @@ func energy(t *testing.T, folder string) int64 {
 	return sum(t, rows(t, folder, "hours"), "energy_mj")[""]
 }
 
-// TestYear files many hours of a fleet in a folder, two days of a small one by default, and prints the memory and the processor time of the
-// archive. The store is simulated: a Prometheus needs as much processor time as the archive.
+// TestYear files many hours of a fleet in a folder, two days of a small fleet by default, and prints the memory and the processor time of
+// the archive. The store is simulated: a Prometheus needs as much processor time as the archive.
 func TestYear(t *testing.T) {
 	from := time.Now().UTC().Truncate(24 * time.Hour).Add(-newerDays*24*time.Hour - time.Duration(*yearHours)*time.Hour)
 	fleet, args := steady(*yearGPUs, from, *yearHours)

@@ -46,7 +46,7 @@ type Cluster struct {
 }
 
 // Start runs etcd and kube-apiserver with additional flags, and returns when the API server is
-// ready. Stop ends them.
+// ready. Stop ends both programs.
 func Start(ctx context.Context, flags ...string) (_ *Cluster, err error) {
 	programs := os.Getenv(ProgramsEnv)
 	if programs == "" {

@@ -44,7 +44,7 @@ func OpenEgress(ctx context.Context, dir string) (*Egress, string, error) {
 }
 
 // Route connects all Services to an address, and closes the connections to the earlier one. With an empty
-// one, connections are refused.
+// address, connections are refused.
 func (e *Egress) Route(address string) {
 	e.address.Store(&address)
 	e.mu.Lock()

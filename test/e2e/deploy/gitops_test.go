@@ -88,7 +88,7 @@ func device(t *testing.T) func(node string) *core.Pod {
 }
 
 // wantCanary waits until the policy adds the container on gpu-001, a node of the examples, and not
-// on gpu-003, which is none.
+// on gpu-003, which is not in the examples.
 func wantCanary(t *testing.T, asked func(node string) *core.Pod) {
 	t.Helper()
 	eventually(t, "only the canary is chosen", func() bool { return hasSidecar(asked("gpu-001")) && !hasSidecar(asked("gpu-003")) })

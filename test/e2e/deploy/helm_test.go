@@ -61,9 +61,9 @@ func TestHelmReadme(t *testing.T) {
 	nothingLeft(t, before)
 }
 
-// TestHelm checks for some files of values that a second apply changes no object, that a server-side
-// diff, as in Argo CD and Flux, finds no change, that another image changes the objects with
-// it only, and that no object is left at the end.
+// TestHelm checks for some files of values that a second apply changes no object, that a
+// server-side diff, as in Argo CD and Flux, finds no change, that another image changes only the
+// objects with this image, and that no object is left at the end.
 func TestHelm(t *testing.T) {
 	withImage := map[string][]string{
 		"everything":         {"DaemonSet gpuledger", "DaemonSet gpuledger-prepull"},

@@ -67,7 +67,7 @@ func wantBuilt(t *testing.T) {
 }
 
 // readmeCommands returns the commands of the table's rows. A row "the same with `--set key=a`, `b`"
-// has two variants of the first row's command of a release, which is the first one.
+// means two variants of the command of a release in the first row.
 func readmeCommands(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../../README.md")

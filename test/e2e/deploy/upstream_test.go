@@ -96,7 +96,7 @@ func admitAll(t *testing.T, pods map[string]*core.Pod, injected []string, random
 	}
 	for _, name := range slices.Sorted(maps.Keys(variants)) {
 		parameters := variants[name]
-		// The image is another one for each of the variants, so that it shows which one is in force.
+		// Each variant has a different image, which shows the variant in force.
 		image := "registry.example.com/gpuledger:" + strings.ReplaceAll(name, " ", "-")
 		setParameters(t, image, map[string]string{"nodes": "*"})
 		eventually(t, "the image is in force", func() bool { c := container(admit(first)); return c != nil && c.Image == image })

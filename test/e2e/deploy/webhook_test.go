@@ -19,8 +19,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/e2e/cluster"
 )
 
-// TestWebhookDown checks that a pod of the device plugin is created without the container, within seconds, if
-// the reconciler is stopped, hangs, or is not trusted, and with it after each of them.
+// TestWebhookDown checks that a pod of the device plugin is created without the container, within seconds,
+// while the reconciler is stopped, hangs, or is not trusted, and with the container afterwards.
 func TestWebhookDown(t *testing.T) {
 	static := installers[0]
 	pod := exampleBy(t, static, byWebhook)

@@ -85,7 +85,7 @@ func (p *tape) several(boards map[string]float64, label string) map[string]float
 	return counts
 }
 
-// without returns the elements of the first that the second lacks.
+// without returns the elements of the first list that the second list lacks.
 func without(a, b map[string]float64) map[string]float64 {
 	maps.DeleteFunc(a, func(k string, _ float64) bool { _, there := b[k]; return there })
 	return a

@@ -25,7 +25,7 @@ const (
 	spare               = 9 // the machine whose boards replace the moved ones
 )
 
-// scrape is the interval of all scrapes, retention that of ended pods.
+// scrape is the interval of all scrapes, and retention is the time for which ended pods are kept.
 const (
 	scrape    = time.Second
 	retention = 3 * time.Second

@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package kubelet_test runs gpuledger beside a real kubelet with real containers. It checks the
-// assumptions of the simulated node on a real one.
+// assumptions of the simulated node on a real node.
 //
 // The node is isolated inside the machine. The test binary starts itself again in new network,
 // mount and process namespaces, with empty folders at the paths that the kubelet requires. It runs

@@ -17,7 +17,7 @@ import (
 // is a constant of their API.
 const kubeletRoot = "/var/lib/kubelet"
 
-// nodeIP is the node's address. The kubelet rejects addresses of the loopback network. This one
+// nodeIP is the node's address. The kubelet rejects addresses of the loopback network. This address
 // (RFC 5737) exists only in the network namespace of the test.
 const nodeIP = "192.0.2.1"
 

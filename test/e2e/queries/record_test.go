@@ -57,8 +57,8 @@ const hours = `groups:
 `
 
 // TestRecordIsSent checks that, with the scrape configuration unchanged except for the addresses of
-// the pods and the archive, a server and an agent send the record of a real exporter, the series of
-// teams and, the server, the hours of its rules, and nothing else. Each counter of the record
+// the pods and the archive, a server and an agent send exactly the record of a real exporter and
+// the series of teams; the server also sends the hours of its rules. Each counter of the record
 // begins at 0: a Prometheus does not send zeros from before its own start, so the exporter starts
 // after it.
 func TestRecordIsSent(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestTakeOver checks that, in the scheme of gpuid, the labels that gpuid wrote become ours. Stale
-// ones are removed, correct ones stay unchanged, and similar ones are not touched.
+// labels are removed, correct labels stay unchanged, and similar labels are not touched.
 func TestTakeOver(t *testing.T) {
 	n := newNode(t, "a", "30", "10")
 	written := `{"metadata":{"labels":{"gpuid.github.com/gpu-0":"10","gpuid.github.com/gpu-1":"30","gpuid.github.com/gpu-7":"70","gpuid.github.com/chassis":"old"}}}`

@@ -48,7 +48,7 @@ func newTenant(t *testing.T) kubernetes.Interface {
 	return must(kubernetes.NewForConfig(access))(t)
 }
 
-// forge creates, as the tenant, a pod that looks like an exporter's and serves the page of
+// forge creates, as the tenant, a pod that looks like the pod of an exporter and serves the page of
 // a Node, which has no exporter. Its kubelet reports it ready.
 func forge(t *testing.T, tenant kubernetes.Interface, name, serial string) *node {
 	t.Helper()

@@ -13,8 +13,8 @@ func late() world {
 	return world{name: "late", history: worlds.Late(), evaluate: 15 * time.Minute, questions: lateQuestions()}
 }
 
-// lateQuestions cover the 29 hours before the 30th hour, and one of them. Their results are minutes
-// of 100 W.
+// lateQuestions cover the 29 hours before the 30th hour, and one of these hours. Their results are
+// minutes of 100 W.
 func lateQuestions() []question {
 	const until, minute = 30 * time.Hour, 6000.0
 	ask := func(title string, to time.Duration, window string, minutes map[string]float64) question {

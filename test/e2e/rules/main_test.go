@@ -177,7 +177,7 @@ func groupOf(h *worlds.History, phase time.Duration, tests []expressionTest) tes
 }
 
 // promtoolTest runs promtool with options of a file of tests. Sums of floating-point numbers may be off in their last digits,
-// for which promtool has fuzzy_compare, but not the oldest one.
+// for which promtool has fuzzy_compare, but not in its oldest version.
 func promtoolTest(t *testing.T, options map[string]any, groups []testGroup) {
 	t.Helper()
 	runTests(t, glob(t, ruleFiles), options, groups)

@@ -19,8 +19,8 @@ import (
 
 // TestMoveAlerts compares the alerts on places with the events of 200 random fleets, minute by minute: each event has one alert, which
 // begins within six minutes and lasts at most three hours, and there are no other alerts. The hourly roll-up is evaluated at a random
-// minute of the hour, and the alerts every five minutes from a random one on, as a Prometheus does. In every fifth history they are evaluated
-// every minute.
+// minute of the hour, and the alerts every five minutes from a random minute on, as a Prometheus does. In every fifth history they are
+// evaluated every minute.
 func TestMoveAlerts(t *testing.T) {
 	histories, fleets := 20, 10 // in one history, which is cheaper
 	if testing.Short() {

@@ -21,7 +21,7 @@ type grouping = func(labels map[string]string) string
 // rows are the archive's rows of some hours.
 type rows []*table.Hour
 
-// file folds hours of a history that begins at the epoch, as promtool's do.
+// file folds hours of a history that begins at the epoch, as promtool's histories do.
 func file(t *testing.T, h *worlds.History, clusters []string, of worlds.Span) (all rows) {
 	t.Helper()
 	for _, cluster := range clusters {

@@ -60,7 +60,8 @@ func swapped(at, back time.Duration) map[int][]board {
 	return map[int][]board{1: {{"GPU-old", span{From: 0, To: at}}, {"GPU-new", span{From: back, To: 100 * day}}}}
 }
 
-// ordinary are scenarios of ordinary life. None needs anybody, except for notices for the asset list.
+// ordinary are scenarios of ordinary life. None of them needs a person, except for the notices for
+// the asset list.
 var ordinary = []scenario{
 	{name: "a quiet day", site: of(nil)},
 	{name: "an autoscaled node builds its driver for 40 minutes", site: of(func(n *node) {
@@ -194,8 +195,8 @@ var faults = []scenario{
 	},
 }
 
-// TestScenarios checks the alerts of ordinary life and of faults: the listed ones, for as long as a fault lasts, and no others
-// at any time.
+// TestScenarios checks the alerts of ordinary life and of faults: the listed alerts, for as long as a fault lasts, and no
+// others at any time.
 func TestScenarios(t *testing.T) {
 	var files []string
 	for _, name := range []string{"alerts.yaml", "placement.yaml"} {

@@ -27,10 +27,10 @@ func ms(minutes, seconds int) time.Duration {
 }
 
 // sickBoards are the alerts of simulated nodes with a sick board, in the order in which they begin. Each time follows from the
-// scenario's description: a change is in the scrape after it, and then comes the time of the alert's "for". A throttled part
-// p of the time since minute 1 is half of the last ten minutes after 300 s / p. The pending remap is lost with the GPU before
-// GPULedgerRowRemapPending fires. Clocks of 983 and 1083 MHz beside two of 1883 MHz are averaged over ten minutes, so the first
-// is below four fifths of the median from minute 3, the second one from minute 5.
+// scenario's description: a change is in the scrape after it, and then comes the time of the alert's "for". A throttled part p
+// of the time since minute 1 is half of the last ten minutes after 300 s / p. The pending remap is lost with the GPU before
+// GPULedgerRowRemapPending fires. Clocks of 983 and 1083 MHz beside two of 1883 MHz are averaged over ten minutes: the first
+// falls below four fifths of the median at minute 3, and the second at minute 5.
 var sickBoards = map[string][]begun{
 	"sick": {
 		{"GPULedgerXID", "warning", 1, ms(2, 15)},

@@ -18,7 +18,7 @@ type site struct {
 	length time.Duration
 	nodes  []*node
 	blind  []span // Prometheus is down
-	// The programs of the cluster. An uninstalled one has no target.
+	// The programs of the cluster. An uninstalled program has no target.
 	reconciler, archive, stateMetrics deployment
 	sinkDown, rulesDown               []span
 	behind                            []span // the archive, by ten hours
@@ -51,8 +51,8 @@ type node struct {
 	idle              []span          // the first pod
 	xid               []span
 	imbalance, second []span // books that do not balance, a second record
-	// limit are the times in which the idle power of the first GPU is an estimate by the power limit,
-	// and estimated are the times in which it divides a fifth of the energy.
+	// limit contains the times in which the idle power of the first GPU is estimated from the power
+	// limit. estimated contains the times in which it divides a fifth of the energy.
 	limit, estimated []span
 }
 

@@ -15,7 +15,7 @@ import (
 //go:embed spin.ptx
 var ptx string
 
-// device is the context on the GPU. There is one; it belongs to the thread that opened it.
+// device is the context on the GPU. There is one context; it belongs to the thread that opened it.
 type device struct{}
 
 func open(library, bus string) (device, error) {

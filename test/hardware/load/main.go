@@ -1,6 +1,6 @@
-// Command load opens a context on a GPU and keeps it busy in a known pattern, through the CUDA driver
-// API. It prints a line of JSON when the context is open and one when the work is done, and keeps
-// the context until its time ends or a signal arrives.
+// Command load opens a context on a GPU and keeps it busy in a known pattern, through the CUDA
+// driver API. It prints a line of JSON when the context is open and another line when the work is
+// done, and keeps the context until its time ends or a signal arrives.
 package main
 
 import (
@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// chunk is the time of one launch of the kernel, and longChunk at full load, where two of them must
-// outlast a delay of this program.
+// chunk is the time of one launch of the kernel, and longChunk is this time at full load, where two
+// of them must outlast a delay of this program.
 const (
 	chunk     = 20 * time.Millisecond
 	longChunk = 50 * time.Millisecond

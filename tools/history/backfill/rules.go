@@ -25,8 +25,8 @@ const (
 	// slow is the minimum interval of the groups that are evaluated. Results of faster groups are
 	// not used for the past.
 	slow = 15 * time.Minute
-	// step and offset are the times of evaluation: results of an hour are known early in the next one, and sums of
-	// such results from its 32nd minute on.
+	// step and offset are the times of evaluation: results of an hour are known early in the next hour, and sums
+	// of such results from its 32nd minute on.
 	step, offset = 30 * time.Minute, 7 * time.Minute
 	// part is the length of time that one query covers. The last query covers more time, at the
 	// interval of the rules: dashboards read a sum for 59 minutes, and one evaluation an hour would

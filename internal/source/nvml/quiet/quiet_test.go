@@ -49,8 +49,8 @@ func TestGap(t *testing.T) {
 	r.add(300, 0, func(i int) float64 { return gap[i] })
 	r.add(100, 1, constant(500))
 	var times quiet.Times
-	// The driver averages over at most 700 W / (400 W / 20 ms) = 35 ms, so the first sample does not count.
-	// A fifth of the others' range is near the fourth lowest of 14.
+	// The driver averages over at most 700 W / (400 W / 20 ms) = 35 ms, so the first sample of the gap
+	// does not count. The quantile of a fifth is near the fourth lowest of the other 14 samples.
 	if got := times.Measure(r.power, r.busy, limit); got != 103 {
 		t.Errorf("power %v W, want 103", got)
 	}

@@ -1,9 +1,9 @@
 //go:build e2e
 
-// Workload is the only program in the containers of the tests. It replaces
-// the pause program and for programs that use GPUs: it waits for the signal to
-// end, alone, or with a child process if its argument is with-child. With the
-// argument crash it ends at once, with eat it takes memory until it is killed.
+// Workload is the only program in the containers of the tests. It replaces the pause program and
+// the programs that use GPUs: it waits for the signal to end, alone, or with a child process if its
+// argument is with-child. With the argument crash it ends at once, and with eat it takes memory
+// until it is killed.
 package main
 
 import (
