@@ -200,8 +200,7 @@ func (q *question) underWarranty(all []*Stay, at time.Time) (kept []*Stay, notic
 // errorRows returns the rows of a name.
 func (q *question) errorRows(n named, current []*Stay, sums map[string]table.GPU, until time.Time) (rows [][]any) {
 	if n.unknown != nil {
-		asset := q.assets.Of(n.value)
-		row := append([]any{n.name, asset.Serial, "", asset.Tag, asset.Warranty, "", unknownState, "", "", "", "", "", time.Time{}}, errorValues(new(table.GPU))...)
+		row := append([]any{n.name, n.asset.Serial, "", n.asset.Tag, n.asset.Warranty, "", unknownState, "", "", "", "", "", time.Time{}}, errorValues(new(table.GPU))...)
 		return [][]any{row}
 	}
 	for _, s := range current {

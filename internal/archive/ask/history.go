@@ -51,7 +51,7 @@ func (q *question) history(ctx context.Context) (print.Answer, error) {
 	}
 	for _, n := range found {
 		if n.unknown != nil {
-			a.Rows = append(a.Rows, historyRow(n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: q.assets.Of(n.value).Serial}}))
+			a.Rows = append(a.Rows, historyRow(n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: n.asset.Serial}}))
 		}
 		a.Rows = append(a.Rows, n.historyRows(all)...)
 	}

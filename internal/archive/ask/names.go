@@ -105,6 +105,7 @@ type named struct {
 	value, kind string
 	uuids       []string      // sorted
 	unknown     *UnknownError // nil for a known name
+	asset       factors.Asset // of an unknown name
 }
 
 // elsewhere reports whether a stay is not in the place that the question names.
@@ -141,7 +142,7 @@ func (q *question) find(ctx context.Context, of books.Query) (all []named, notic
 				return nil, nil, err
 			}
 		}
-		n.unknown = q.unknown(n.value, boards, of)
+		q.setUnknown(n, boards, of)
 		if len(all) == 1 {
 			return nil, nil, n.unknown
 		}
@@ -200,6 +201,16 @@ func (n *named) set(found []books.Board) (notice string) {
 
 // maxPrefixed is the maximum number of listed names that begin with an unknown name.
 const maxPrefixed = 5
+
+// setUnknown sets the error and the asset of an unknown name.
+func (q *question) setUnknown(n *named, boards []books.Board, of books.Query) {
+	if q.limited { // the board may be in a part of the books that the reader does not see
+		n.value = n.name
+	} else {
+		n.asset = q.assets.Of(n.value)
+	}
+	n.unknown = q.unknown(n.value, boards, of)
+}
 
 // unknown returns the error of an unknown name.
 func (q *question) unknown(name string, boards []books.Board, of books.Query) *UnknownError {

@@ -16,6 +16,8 @@ type question struct {
 	source   *reader
 	now      time.Time
 	progress func(string)
+	// limited is set if the reader sees only a part of the books.
+	limited bool
 	// failed is set if the answer reports a problem, such as incomplete books.
 	failed bool
 }

@@ -99,7 +99,7 @@ func (l *Library) Answer(ctx context.Context, r Request) (reply *Reply, err erro
 	defer func() { err = errors.Join(err, source.Close()) }()
 	limited := newReader(r.Scope.limit(source))
 	limited.limit = l.MaxSums
-	return c.reply(ctx, &question{options: *o, source: limited, now: l.Now().UTC(), progress: func(string) {}})
+	return c.reply(ctx, &question{options: *o, source: limited, now: l.Now().UTC(), progress: func(string) {}, limited: !r.Scope.All})
 }
 
 // open opens the books for a question.

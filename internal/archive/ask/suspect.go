@@ -44,7 +44,7 @@ func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 	a := print.Answer{Columns: q.columns(suspectColumns), Notices: notices}
 	for _, n := range found {
 		if n.unknown != nil {
-			a.Rows = append(a.Rows, suspectRow(n.name, q.assets.Of(n.value).Serial, unknownState))
+			a.Rows = append(a.Rows, suspectRow(n.name, n.asset.Serial, unknownState))
 			continue
 		}
 		rows, err := gather(q.source.Rows(ctx, where(of, "uuid", n.uuids...)))

@@ -150,9 +150,8 @@ func (q *question) replaced(ctx context.Context, current []*Stay, of books.Query
 func (q *question) placeRows(n named, current []*Stay, details map[string]*detail, until time.Time) (rows [][]any) {
 	if n.unknown != nil {
 		row := make([]any, len(whereColumns)+1)
-		asset := q.assets.Of(n.value)
 		for i, c := range q.columns(whereColumns) {
-			row[i] = map[string]string{"name": n.name, "serial": asset.Serial, "asset_tag": asset.Tag, "warranty": asset.Warranty, "state": unknownState}[c.Name]
+			row[i] = map[string]string{"name": n.name, "serial": n.asset.Serial, "asset_tag": n.asset.Tag, "warranty": n.asset.Warranty, "state": unknownState}[c.Name]
 			switch c.Kind {
 			case print.Time:
 				row[i] = time.Time{}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html"
 	"math/rand/v2"
@@ -285,6 +286,36 @@ func TestOtherClusters(t *testing.T) {
 	}
 	if body := as(h, "carol", "/statement/2026-10?of-cluster=west"); body.Code != http.StatusForbidden {
 		t.Errorf("the statement of another cluster: status %d", body.Code)
+	}
+}
+
+// TestAssetsHidden checks that a reader of a cluster sees no asset of another cluster, by its tag or its serial number.
+func TestAssetsHidden(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	c := scoped(t, scopes)
+	assets := filepath.Join(t.TempDir(), "assets.csv")
+	check(t, os.WriteFile(assets, []byte("serial,tag,warranty\n1653911,TAG-EAST,2031-01-02\n1653921,TAG-WEST,2032-03-04\n"), 0o600))
+	file, err := os.OpenFile(c.Settings, os.O_APPEND|os.O_WRONLY, 0)
+	check(t, err)
+	_, err = file.WriteString("assets: " + assets + "\n")
+	check(t, errors.Join(err, file.Close()))
+	h := pages(t, c, drawn(t, random))
+	for _, path := range []string{"/where/%s", "/history/%s", "/suspect/%s", "/board/%s", "/errors/%s", "/search?q=%s", "/search?q=%s+1653910", "/search?q=%s+1653910&o=csv", "/ran?q=%s"} {
+		for _, name := range []string{"TAG-WEST", "1653921"} {
+			page := fmt.Sprintf(path, name)
+			body := as(h, "carol", page).Body.String()
+			for _, hidden := range []string{"TAG-WEST", "1653921", "2032-03-04"} {
+				if hidden != name && strings.Contains(body, hidden) {
+					t.Errorf("carol reads %s: the response contains %s", page, hidden)
+				}
+			}
+		}
+	}
+	if body := as(h, "carol", "/search?q=TAG-EAST+1653910&o=csv").Body.String(); !strings.Contains(body, "1653911") || !strings.Contains(body, "2031-01-02") {
+		t.Errorf("carol reads an asset of her cluster:\n%s", body)
+	}
+	if body := as(h, "finance", "/search?q=TAG-WEST+UNKNOWN&o=csv").Body.String(); !strings.Contains(body, "1653921") || !strings.Contains(body, "2032-03-04") {
+		t.Errorf("a reader of everything reads an asset:\n%s", body)
 	}
 }
 
