@@ -50,6 +50,8 @@ type Dialect struct {
 	// another one could continue. It is nil if there is only one writer.
 	rolledBack func(err error) bool
 
+	// addColumns returns the statements that add columns to a table, unless it has them. space precedes the columns.
+	addColumns func(name, space, columns string) string
 	// views translates the statements that create the views from the MySQL dialect.
 	views func(text string) string
 	// fillDays returns a statement that inserts the sums of all days into a table, day by day, if

@@ -44,11 +44,25 @@ var MySQL = &Dialect{
 		of, ok := errors.AsType[*mysql.MySQLError](err)
 		return ok && rollback(string(of.SQLState[:]))
 	},
+	addColumns: addMySQL,
 	views:      asIs[string],
 	statements: split, // changes of tables cannot be rolled back
 	print:      func(script string, _, _ time.Time) string { return script },
 	tables:     "the tables",
 	command:    "schema mysql",
+}
+
+// addMySQL returns a prepared statement, because MySQL cannot add a column only if it is missing. If the last column is missing, all are.
+func addMySQL(name, space, columns string) string {
+	last, _, _ := strings.Cut(columns[strings.LastIndex(columns, addMissing)+len(addMissing):], " ")
+	return strings.NewReplacer("{table}", name, "{column}", last, "{change}", "alter table "+name+space+strings.ReplaceAll(columns, addMissing, "add column ")).Replace(`
+set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = '{table}' and column_name = '{column}') > 0, 'do 0', '
+{change}
+');
+prepare change_{table} from @change;
+execute change_{table};
+deallocate prepare change_{table};
+`)
 }
 
 // badText is the number of the error for a text outside the character set of its column. The

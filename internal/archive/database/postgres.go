@@ -44,6 +44,7 @@ var Postgres = &Dialect{
 		of, ok := errors.AsType[*pgconn.PgError](err)
 		return ok && rollback(of.Code)
 	},
+	addColumns: func(name, space, columns string) string { return "alter table " + name + space + columns + ";\n" },
 	views:      viewsPostgres,
 	fillDays:   fillDaysPostgres,
 	prelude:    "set local search_path to " + schemaName + ";\n\n",

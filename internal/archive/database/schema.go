@@ -38,7 +38,29 @@ type Migration struct {
 }
 
 // Migrations returns the migrations of the schema.
-func (d *Dialect) Migrations() ([]Migration, error) { return load(files, "migrations/"+d.Name) }
+func (d *Dialect) Migrations() ([]Migration, error) {
+	all, err := load(files, "migrations/"+d.Name)
+	for i := range all {
+		all[i].SQL = addition.ReplaceAllStringFunc(all[i].SQL, d.add)
+	}
+	return all, err
+}
+
+// addMissing precedes each column in an addition.
+const addMissing = "add column if not exists "
+
+// addition matches a statement that adds missing columns to one or more tables. The files of all dialects have this notation.
+var addition = regexp.MustCompile(`(?m)^alter table (\w+(?:, \w+)*)(\s+)(` + addMissing + `[^;]+);\n`)
+
+// add returns the statements of the dialect for an addition, one or more for each table.
+func (d *Dialect) add(statement string) string {
+	parts := addition.FindStringSubmatch(statement)
+	var b strings.Builder
+	for name := range strings.SplitSeq(parts[1], ", ") {
+		b.WriteString(d.addColumns(name, parts[2], parts[3]))
+	}
+	return b.String()
+}
 
 // load returns the migrations of a folder of files such as 001_tables.sql, sorted. The numbers must
 // begin with 1 and have no gaps.

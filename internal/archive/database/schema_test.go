@@ -114,3 +114,26 @@ func TestLoad(t *testing.T) {
 		t.Errorf("error of a gap is %v", err)
 	}
 }
+
+// TestAddition checks the statements of each dialect for the notation by which migrations add columns to several tables.
+func TestAddition(t *testing.T) {
+	for d, want := range map[*Dialect]string{
+		Postgres: "alter table a\n  add column if not exists x text,\n  add column if not exists y int;\nalter table b\n  add column if not exists x text,\n  add column if not exists y int;\n",
+		SQLite:   "alter table a add column x text;\nalter table a add column y int;\nalter table b add column x text;\nalter table b add column y int;\n",
+	} {
+		if got := addition.ReplaceAllStringFunc("alter table a, b\n  add column if not exists x text,\n  add column if not exists y int;\n", d.add); got != want {
+			t.Errorf("%s:\n%s", d.Name, got)
+		}
+	}
+	const guarded = `
+set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'a' and column_name = 'y') > 0, 'do 0', '
+alter table a add column x text after w, add column y int after x
+');
+prepare change_a from @change;
+execute change_a;
+deallocate prepare change_a;
+`
+	if got := addition.ReplaceAllStringFunc("alter table a add column if not exists x text after w, add column if not exists y int after x;\n", MySQL.add); got != guarded {
+		t.Errorf("mysql:\n%s", got)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -36,6 +37,9 @@ var SQLite = &Dialect{
 	rejects: func(err error) bool {
 		of, ok := errors.AsType[*sqlite.Error](err)
 		return ok && (of.Code()&0xff == lib.SQLITE_CONSTRAINT || of.Code() == lib.SQLITE_TOOBIG)
+	},
+	addColumns: func(name, _, columns string) string {
+		return strings.ReplaceAll("alter table "+name+" add column "+strings.TrimPrefix(columns, addMissing)+";\n", ",\n  "+addMissing, ";\nalter table "+name+" add column ")
 	},
 	views:      viewsSQLite,
 	statements: func(script string) []string { return []string{script} },

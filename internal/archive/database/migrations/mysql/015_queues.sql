@@ -1,46 +1,10 @@
 -- Queues of pods. Earlier rows have none.
-
-set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'charges' and column_name = 'cluster_queue') > 0, 'do 0', '
-alter table charges
-  add column queue varchar(256) not null after power_brake_ms,
-  add column cluster_queue varchar(256) not null after queue
-');
-prepare change_charges from @change;
-execute change_charges;
-deallocate prepare change_charges;
-
-set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'corrections' and column_name = 'cluster_queue') > 0, 'do 0', '
-alter table corrections
-  add column queue varchar(256) not null after power_brake_ms,
-  add column cluster_queue varchar(256) not null after queue
-');
-prepare change_corrections from @change;
-execute change_corrections;
-deallocate prepare change_corrections;
-
-set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'monthly_charges' and column_name = 'cluster_queue') > 0, 'do 0', '
-alter table monthly_charges
-  add column queue varchar(256) not null after power_brake_ms,
-  add column cluster_queue varchar(256) not null after queue
-');
-prepare change_monthly_charges from @change;
-execute change_monthly_charges;
-deallocate prepare change_monthly_charges;
-
-set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'pods' and column_name = 'cluster_queue') > 0, 'do 0', '
+alter table charges, corrections, monthly_charges
+  add column if not exists queue varchar(256) not null after power_brake_ms,
+  add column if not exists cluster_queue varchar(256) not null after queue;
 alter table pods
-  add column queue varchar(256) not null after requests,
-  add column cluster_queue varchar(256) not null after queue
-');
-prepare change_pods from @change;
-execute change_pods;
-deallocate prepare change_pods;
-
-set @change = if((select count(*) from information_schema.columns where table_schema = database() and table_name = 'days' and column_name = 'cluster_queue') > 0, 'do 0', '
+  add column if not exists queue varchar(256) not null after requests,
+  add column if not exists cluster_queue varchar(256) not null after queue;
 alter table days
-  add column queue varchar(256) not null after power_brake_ms,
-  add column cluster_queue varchar(256) not null after queue
-');
-prepare change_days from @change;
-execute change_days;
-deallocate prepare change_days;
+  add column if not exists queue varchar(256) not null after power_brake_ms,
+  add column if not exists cluster_queue varchar(256) not null after queue;

@@ -1,3 +1,2 @@
 -- Events with impossible times are filed in the hour of their arrival.
-alter table events add column if not exists filed_by text not null default '';
-alter table snapshots add column if not exists filed_by text not null default '';
+alter table events, snapshots add column if not exists filed_by text not null default '';

@@ -2,12 +2,6 @@
 alter table gpu_hours
   add column if not exists uncounted_mj bigint not null default 0,
   add column if not exists estimated_mj bigint not null default 0;
-alter table charges
-  add column if not exists estimated_mj bigint not null default 0,
-  add column if not exists busy_ms bigint not null default 0;
-alter table corrections
-  add column if not exists estimated_mj bigint not null default 0,
-  add column if not exists busy_ms bigint not null default 0;
-alter table monthly_charges
+alter table charges, corrections, monthly_charges
   add column if not exists estimated_mj bigint not null default 0,
   add column if not exists busy_ms bigint not null default 0;

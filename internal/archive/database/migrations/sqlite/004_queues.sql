@@ -1,11 +1,4 @@
 -- Queues of pods. Earlier rows have none.
-alter table charges add column queue text not null default '';
-alter table charges add column cluster_queue text not null default '';
-alter table corrections add column queue text not null default '';
-alter table corrections add column cluster_queue text not null default '';
-alter table monthly_charges add column queue text not null default '';
-alter table monthly_charges add column cluster_queue text not null default '';
-alter table pods add column queue text not null default '';
-alter table pods add column cluster_queue text not null default '';
-alter table days add column queue text not null default '';
-alter table days add column cluster_queue text not null default '';
+alter table charges, corrections, monthly_charges, pods, days
+  add column if not exists queue text not null default '',
+  add column if not exists cluster_queue text not null default '';
