@@ -7,7 +7,10 @@ import (
 	"testing"
 
 	"github.com/gpuledger/gpuledger/test/certificate"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
+
+var check = fatal.If
 
 // TestEventAddresses checks that run receives events without credentials of senders only on
 // addresses that other machines cannot reach.
@@ -38,9 +41,7 @@ func TestEventAddresses(t *testing.T) {
 	web := func(name, clients string) string {
 		file := filepath.Join(dir, name)
 		text := "tls_server_config: {cert_file: cert.pem, key_file: key.pem, " + clients + "}\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(text), 0o600))
 		return "--web.config.file=" + file
 	}
 	credentials := map[string]bool{ // whether they make every address valid
@@ -88,13 +89,9 @@ func TestSecretFiles(t *testing.T) {
 	certificate.Write(t, dir, "archive.example.com")
 	key := filepath.Join(dir, "key.pem")
 	web := filepath.Join(dir, "web.yml")
-	if err := os.WriteFile(web, []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(web, []byte("tls_server_config: {cert_file: cert.pem, key_file: key.pem}\n"), 0o644))
 	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("east one\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(secret, []byte("east one\n"), 0o600))
 	tests := []struct{ flag, value, file string }{
 		{"--events.token-file", secret, secret},
 		{"--http.token-file", secret, secret},
@@ -103,9 +100,7 @@ func TestSecretFiles(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for mode, valid := range map[os.FileMode]bool{0o600: true, 0o640: true, 0o644: false, 0o660: false, 0o666: false} {
-			if err := os.Chmod(tt.file, mode); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Chmod(tt.file, mode))
 			_, err := Parse([]string{"run", "--folder=x", "--http.url=https://x", "--events.receive", "--web.listen-address=127.0.0.1:9841", tt.flag + "=" + tt.value})
 			if (err == nil) != valid || err != nil && (!strings.HasPrefix(err.Error(), tt.flag+": "+tt.file+" has the mode ") || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("%s with the mode %04o: error %v", tt.flag, mode, err)

@@ -105,9 +105,7 @@ func TestSpan(t *testing.T) {
 	}
 	for _, tt := range tests {
 		c, err := Parse(append(tt.args, "--folder=x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if first, last := c.span(tt.now); !first.Equal(tt.first) || !last.Equal(tt.last) {
 			t.Errorf("%q at %s: %s to %s, want %s to %s", tt.args, tt.now, first, last, tt.first, tt.last)
 		}
@@ -229,9 +227,7 @@ func TestBasicAuth(t *testing.T) {
 		"": true, "http_server_config: {http2: true}\n": true,
 		"basic_auth_users: {scraper: $2a$04$o8a0URxx3MB7cApnsOEU0eOzD4y7zX9zU4/v2d/ci4MyPik2kSarG}\n": false,
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(text), 0o600))
 		_, err := Parse([]string{"run", "--folder=x", "--events.receive", "--events.insecure", "--web.config.file=" + file})
 		if (err == nil) != valid || err != nil && !strings.Contains(err.Error(), "basic_auth_users") {
 			t.Errorf("error with %q is %v", text, err)

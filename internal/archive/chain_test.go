@@ -23,22 +23,14 @@ func TestPublish(t *testing.T) {
 		w.until(7, 30)
 		stop()
 		all, err := chain.Published(w.Context(), "file://"+published, "", "one")
-		if err != nil {
-			w.Fatal(err)
-		}
+		check(w, err)
 		valid, err := chain.ReadKeys(public)
-		if err != nil {
-			w.Fatal(err)
-		}
+		check(w, err)
 		verify := func(dir string) (problems []chain.Problem) {
 			r, err := files.OpenReader(w.Context(), dir)
-			if err != nil {
-				w.Fatal(err)
-			}
+			check(w, err)
 			reports, err := chain.Check{Keys: valid, Published: all}.Verify(w.Context(), r)
-			if err != nil {
-				w.Fatal(err)
-			}
+			check(w, err)
 			for _, r := range reports {
 				if r.Head.Sequence != 7 || r.Signed != 7 || r.Hours != 7 {
 					w.Errorf("cluster %s has %d entries of %d hours, %d signed", r.Cluster, r.Head.Sequence, r.Hours, r.Signed)
@@ -78,9 +70,7 @@ func TestPublishPlaces(t *testing.T) {
 		_, stop := w.start([]string{"--chain.key=" + key, "--chain.publish=file://" + failing, "--chain.publish=file://" + working}, sink)
 		newest := func(path string) map[string]int64 {
 			all, err := chain.Published(w.Context(), "file://"+path, "", "")
-			if err != nil {
-				w.Fatal(err)
-			}
+			check(w, err)
 			last := make(map[string]int64)
 			for _, c := range all {
 				if c.Sequence <= last[c.Cluster] {
@@ -94,9 +84,7 @@ func TestPublishPlaces(t *testing.T) {
 		if last := newest(working); last["east"] != 6 {
 			w.Errorf("checkpoints %v", last)
 		}
-		if err := os.Mkdir(filepath.Dir(failing), 0o700); err != nil {
-			w.Fatal(err)
-		}
+		check(w, os.Mkdir(filepath.Dir(failing), 0o700))
 		w.until(7, 30)
 		stop()
 		if last := newest(failing); !maps.Equal(last, newest(working)) || last["east"] != 7 {

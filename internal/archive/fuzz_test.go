@@ -34,9 +34,7 @@ func FuzzOnce(f *testing.F) {
 	f.Fuzz(func(t *testing.T, groups, count, samples string) {
 		answers.Set(groups, count, samples)
 		c, err := Parse([]string{"once", "--folder=" + t.TempDir(), "--store.url=" + server.URL, "--store.timeout=10s", "--from=2026-03-01T09", "--until=2026-03-01T10"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		began := time.Now()
 		_ = Once(t.Context(), c, noon, slog.New(slog.DiscardHandler))
 		if took := time.Since(began); took > 20*time.Second {

@@ -122,9 +122,7 @@ func TestNewStore(t *testing.T) {
 				w.Errorf("%s: %d hours are refused:\n%s", args, got, w.log)
 			}
 			s, err := files.Open(dir, []string{"csv"})
-			if err != nil {
-				w.Fatal(err)
-			}
+			check(w, err)
 			spans, err := s.Clusters(w.Context(), w.begin.Add(-40*time.Hour))
 			want := map[string]table.Span{"east": {First: w.begin, Last: w.begin.Add(4 * time.Hour)}}
 			if diff := cmp.Diff(want, spans); diff != "" || err != nil {

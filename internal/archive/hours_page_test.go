@@ -24,27 +24,19 @@ func (f *filing) shownHours(minute int, path string, flags ...string) string {
 	f.Helper()
 	f.now = noon.Add(time.Duration(minute) * time.Minute)
 	c, err := Parse(append([]string{"run", "--web.pages", "--web.listen-address=127.0.0.1:0", "--store.url=" + f.url}, flags...))
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	log := slog.New(slog.DiscardHandler)
 	a, err := newArchive(c, log)
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	defer a.store.Close()
 	a.now = func() time.Time { return f.now }
 	for _, sink := range a.filers {
 		sink.add(noon, f.now.Add(-settle).Truncate(time.Hour).Add(-time.Hour), f.now)
 		_ = sink.once(f.Context()) // hours are refused
 	}
-	if err := a.openSite(&c, serve.New(c.Serve, log)); err != nil {
-		f.Fatal(err)
-	}
+	check(f, a.openSite(&c, serve.New(c.Serve, log)))
 	h, err := a.handler(prometheus.NewRegistry())
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	if w.Code != http.StatusOK {
@@ -88,27 +80,19 @@ func wordsOf(t *testing.T, command string) []string {
 		t.Fatalf("command %q", command)
 	}
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", `printf '%s\n' `+arguments).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
 // states returns the states of the hours in a sink.
 func states(t *testing.T, s books.Source, err error) (all []string) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for h, err := range s.Hours(t.Context(), books.Query{From: noon, Until: noon.Add(24 * time.Hour)}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all = append(all, string(h.State))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Close())
 	return all
 }
 
@@ -178,9 +162,7 @@ func TestFlagsOfHours(t *testing.T) {
 		{"--to=https://hooks.example.com/secret#token-file=/dev/null --to=file:a?format=csv,parquet", "--store.url=http://127.0.0.1:9090 --to='file:a?format=csv,parquet'"},
 	} {
 		c, err := Parse(append([]string{"run", "--store.url=http://127.0.0.1:9090"}, strings.Fields(tt.args)...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got := c.shown; got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.args, got, tt.want)
 		}

@@ -187,9 +187,7 @@ func (f *filing) once(minute int, args ...string) error {
 	f.Helper()
 	f.now = noon.Add(time.Duration(minute) * time.Minute)
 	c, err := Parse(append(args, "--store.url="+f.url, "--folder="+f.dir))
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	return Once(f.Context(), c, f.now, slog.New(slog.NewTextHandler(&f.log, nil)))
 }
 
@@ -225,9 +223,7 @@ func (f *filing) rows() (all []map[string]string) {
 			all = append(all, values)
 		}))
 	}
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	return all
 }
 

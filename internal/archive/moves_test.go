@@ -23,9 +23,7 @@ func TestMoves(t *testing.T) {
 		d.Books = func(ctx context.Context) (books.Source, error) { return books.OpenFolder(ctx, dir) }
 		a.config.places = []sinks.Place{d}
 		pusher, err := a.newPusher(&a.config, a.log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		ctx, cancel := context.WithCancel(w.Context())
 		var running sync.WaitGroup
 		running.Go(func() { a.filers[0].run(ctx, settle) })

@@ -39,9 +39,7 @@ func TestImplausible(t *testing.T) {
 		t.Helper()
 		folder = t.TempDir()
 		c, err := Parse(append([]string{"--store.url=" + server.URL, "--cluster=east", "--folder=" + folder, "--from=2026-03-01T12", "--until=2026-03-01T15"}, more...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var text bytes.Buffer
 		err = Once(t.Context(), c, noon.Add(100*time.Hour), slog.New(slog.NewTextHandler(&text, nil)))
 		return folder, text.String(), err
@@ -62,15 +60,11 @@ func TestImplausible(t *testing.T) {
 func hoursOf(t *testing.T, folder string) string {
 	t.Helper()
 	reader, err := files.OpenReader(t.Context(), folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var all []string
 	err = reader.Read(t.Context(), files.Day{Cluster: "east", Date: noon.Truncate(24 * time.Hour)}.Of(table.Hours), []string{"hour", "unknown_pods"}, func(row []table.Cell) {
 		all = append(all, row[0].Time().Format("15")+":"+table.Format(row[1].Int))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return strings.Join(all, " ")
 }

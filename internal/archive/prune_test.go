@@ -17,24 +17,18 @@ func TestPrune(t *testing.T) {
 	dir := t.TempDir()
 	january := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	s, err := files.Open(dir, []string{"csv"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, at := range []time.Time{january, january.Add(time.Hour), january.AddDate(0, 1, 0)} {
 		h := &table.Hour{
 			Cluster: "east", Start: at, GPUs: []table.GPU{{Node: "n", UUID: "GPU-1", Energy: 7}},
 			Charges: []table.Charge{{Node: "n", UUID: "GPU-1", Reason: "idle", Energy: 7}},
 		}
-		if err := s.Replace(t.Context(), sinktest.Complete(h)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, s.Replace(t.Context(), sinktest.Complete(h)))
 	}
 	run := func(args ...string) (out, log string, err error) {
 		t.Helper()
 		c, err := Parse(append([]string{"prune", "--folder=" + dir}, args...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var printed, logged bytes.Buffer
 		err = Prune(t.Context(), c, &printed, january.AddDate(1, 0, 0), slog.New(slog.NewTextHandler(&logged, nil)))
 		return printed.String(), logged.String(), err
@@ -42,9 +36,7 @@ func TestPrune(t *testing.T) {
 	if _, _, err := run("--before=2026-02-01"); err == nil || !strings.Contains(err.Error(), "another gpuledger-archive writes this folder") {
 		t.Errorf("error of a folder in use is %v", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, s.Close())
 	if _, _, err := run("--before=2027-02-01"); err == nil || !strings.Contains(err.Error(), "in the future") {
 		t.Errorf("error of a time in the future is %v", err)
 	}
@@ -77,16 +69,10 @@ func TestPrunedAgain(t *testing.T) {
 		w.until(5, 31)
 		stop()
 		s, err := files.Open(dir, []string{"csv"})
-		if err != nil {
-			w.Fatal(err)
-		}
+		check(w, err)
 		err = s.Prune(w.Context(), table.Month(w.begin).AddDate(0, 1, 0), false, func(table.Deleted) {})
-		if err != nil {
-			w.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			w.Fatal(err)
-		}
+		check(w, err)
+		check(w, s.Close())
 		before := w.manifest(dir, "east")
 		_, stop = w.start(nil, sink)
 		w.until(24, 15) // the last 48 hours are read again

@@ -39,9 +39,7 @@ func TestAhead(t *testing.T) {
 		if err == nil {
 			err = Once(t.Context(), c, noon.Add(100*time.Hour), slog.New(slog.DiscardHandler))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 	}
 	ahead, hourly := t.TempDir(), t.TempDir()
 	file(ahead, noon, noon.Add((hours+1)*time.Hour))
@@ -66,9 +64,7 @@ func content(t *testing.T, folder string) map[string]string {
 	}
 	for _, name := range names {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all[strings.TrimPrefix(name, folder)] = string(text)
 	}
 	return all

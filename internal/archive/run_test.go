@@ -322,9 +322,7 @@ func TestMetrics(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(append(a.metrics.collectors(), newReceiver(c, a.log))...)
 		families, err := registry.Gather()
-		if err != nil {
-			w.Fatal(err)
-		}
+		check(w, err)
 		got, want := make(map[string][]string), make(map[string][]string)
 		for _, family := range families {
 			got[family.GetName()] = nil

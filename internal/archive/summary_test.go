@@ -62,14 +62,10 @@ func (w *world) rows(dir string) (n int) {
 	w.Helper()
 	for _, name := range []string{"gpu_hours", "charges", "pods", "workloads"} {
 		found, err := filepath.Glob(filepath.Join(dir, name, "*", "*", "*.csv"))
-		if err != nil {
-			w.Fatal(err)
-		}
+		check(w, err)
 		for _, path := range found {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				w.Fatal(err)
-			}
+			check(w, err)
 			n += bytes.Count(text, []byte("\n")) - 1
 		}
 	}
@@ -83,9 +79,7 @@ func (w *world) command(args []string, places ...sinks.Place) error {
 		args = append(args, "--folder=unused")
 	}
 	c, err := Parse(append([]string{"once", "--store.url=http://store", "--from=" + w.begin.Format(time.RFC3339)}, args...))
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	if len(places) > 0 {
 		c.places = places
 	}

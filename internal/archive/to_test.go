@@ -33,9 +33,7 @@ func TestTo(t *testing.T) {
 				w.Errorf("%d summaries of %s with 10 hours", n, name)
 			}
 		}
-		if err := os.RemoveAll(filepath.Join(two, "hours")); err != nil {
-			w.Fatal(err)
-		}
+		check(w, os.RemoveAll(filepath.Join(two, "hours")))
 		if err := w.command(args); err != nil {
 			w.Error(err)
 		}
@@ -73,9 +71,7 @@ func TestSecretsInLog(t *testing.T) {
 	} {
 		out.Reset()
 		c, err := Parse([]string{"once", "--store.url=http://127.0.0.1:1", "--store.timeout=2s", "--to=" + url})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		err = Once(t.Context(), c, noon, slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		if err == nil || strings.Contains(out.String()+err.Error(), secret) {
 			t.Errorf("%s: error %v, log:\n%s", url, err, out.String())

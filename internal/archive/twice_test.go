@@ -51,9 +51,7 @@ func TestOtherLabel(t *testing.T) {
 func TestTwoClusters(t *testing.T) {
 	simulate(t, func(w *world) {
 		d, dir := w.folder("folder")
-		if err := w.once(d); err != nil {
-			t.Fatal(err)
-		}
+		check(t, w.once(d))
 		w.samples = foldtest.NewStore() // the same fleet without labels, and with another name
 		foldtest.NewFleet(w.samples, w.begin, 0, 2).Run(25 * 60)
 		w.api = foldtest.API{Store: w.samples}
@@ -78,17 +76,13 @@ func TestRenamed(t *testing.T) {
 		foldtest.NewFleet(labelled, w.begin, 0, 2, "cluster", "east").Run(25 * 60)
 		w.api = foldtest.API{Store: plain}
 		d, dir := w.folder("folder")
-		if err := w.once(d, "--cluster=example"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, w.once(d, "--cluster=example"))
 		w.api = foldtest.API{Store: labelled}
 		if err := w.once(d, "--cluster=example", "--again"); err == nil || !strings.Contains(err.Error(), "rename-cluster") {
 			t.Errorf("with the label: %v", err)
 		}
 		c, err := Parse([]string{"rename-cluster", "example", "east", "--folder=" + dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var out strings.Builder
 		if err := Rename(w.Context(), c, &out, slog.New(slog.DiscardHandler)); err != nil || out.String() != "folder: 5 hours of example are filed as east\n" {
 			t.Errorf("%q, error %v", out.String(), err)

@@ -126,9 +126,7 @@ func (w *world) accept(from, to int, sink sinks.Place) {
 func (w *world) archive(args []string, places ...sinks.Place) *archive {
 	w.Helper()
 	c, err := Parse(append(args, "--folder=unused", "--store.url=http://store"))
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	c.places = nil
 	c.Store.Dial = func(context.Context, string, string) (net.Conn, error) {
 		client, server := net.Pipe()
@@ -136,9 +134,7 @@ func (w *world) archive(args []string, places ...sinks.Place) *archive {
 		return client, nil
 	}
 	a, err := newArchive(c, slog.New(slog.NewTextHandler(w.log, nil)))
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	for _, d := range places {
 		a.filers = append(a.filers, newFiler(a, d))
 	}
@@ -200,16 +196,12 @@ func (w *world) digests(dir, cluster string) map[int]string {
 func (w *world) manifest(dir, cluster string) map[int]table.Filed {
 	w.Helper()
 	s, err := files.Open(dir, []string{"csv"})
-	if err != nil {
-		w.Fatal(err)
-	}
+	check(w, err)
 	defer s.Close()
 	hours := make(map[int]table.Filed)
 	for i := range 25 {
 		found, err := s.Filed(w.Context(), cluster, w.begin.Add(time.Duration(i)*time.Hour))
-		if err != nil {
-			w.Fatal(err)
-		}
+		check(w, err)
 		if found != (table.Filed{}) {
 			hours[i] = found
 		}

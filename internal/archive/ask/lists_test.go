@@ -20,9 +20,7 @@ func largest(f *testing.F) string {
 	f.Helper()
 	folder := filepath.Join(f.TempDir(), "archive")
 	sink, err := files.Open(folder, []string{"csv"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	for n, energy := range []int64{math.MaxInt64 - 10, 1} {
 		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
 		h.GPUs = []table.GPU{{
@@ -32,13 +30,9 @@ func largest(f *testing.F) string {
 		h.Charges = []table.Charge{{
 			Node: "n1", UUID: h.GPUs[0].UUID, Serial: h.GPUs[0].Serial, Namespace: "ml", Pod: "p", PodUID: "u", Team: "t" + strconv.Itoa(n), Energy: energy, Idle: energy, GPUTime: energy,
 		}}
-		if err := sink.Replace(f.Context(), sinktest.Complete(h)); err != nil {
-			f.Fatal(err)
-		}
+		check(f, sink.Replace(f.Context(), sinktest.Complete(h)))
 	}
-	if err := sink.Close(); err != nil {
-		f.Fatal(err)
-	}
+	check(f, sink.Close())
 	return folder
 }
 

@@ -66,9 +66,7 @@ func openRules(t testing.TB) books.Source {
 	server := httptest.NewServer(http.HandlerFunc(ruled))
 	t.Cleanup(server.Close)
 	source, err := books.OpenStore(store.Config{URL: server.URL, Type: "prometheus", Cluster: "east", Timeout: time.Minute}, books.Reading{Read: "rules", Team: "team"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return source
 }
 

@@ -26,9 +26,7 @@ func TestReadOnce(t *testing.T) {
 	}))
 	defer server.Close()
 	source, err := books.OpenStore(store.Config{URL: server.URL, Type: "prometheus", Cluster: "east", Timeout: time.Minute}, books.Reading{Read: "samples"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	of := books.Query{From: begin, Until: begin.Add(48 * time.Hour), Where: map[string][]string{"uuid": {"GPU-1"}}}
 	count := func(read func() error) int {
 		before := requests

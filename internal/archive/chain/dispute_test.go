@@ -24,6 +24,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
 var update = flag.Bool("update", false, "write the output of commands into docs/dispute.md")
@@ -39,12 +40,7 @@ const (
 	prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,,EUR\n2026-01-01,,east,H100,,2,EUR\n2026-10-02,,,,0.30,,EUR\n"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If
 
 // disputed writes an archive of three hours with a chain, checkpoints, prices and keys into a folder. The key is
 // always the same, and the time is simulated.

@@ -21,15 +21,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/test/certificate"
+	"github.com/gpuledger/gpuledger/test/fatal"
 	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If
 
 var sample = Checkpoint{Sink: "postgres", Cluster: "east", Sequence: 7, Hash: "00ff", Time: time.Date(2026, 10, 31, 14, 5, 0, 0, time.UTC), Key: "key", Signature: "c2ln"}
 

@@ -5,14 +5,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
+
+var check = fatal.If
 
 // TestParseMySQL checks the configuration of the driver for a URL.
 func TestParseMySQL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte("s3cret?/\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte("s3cret?/\n"), 0o600))
 	const set = "&parseTime=true&timeout=10s&tls=preferred&sql_mode=%27STRICT_ALL_TABLES%27"
 	tests := []struct{ url, file, want string }{
 		{"mysql://archive@db/assets", "", "archive@tcp(db:3306)/assets?" + set[1:]},

@@ -22,9 +22,7 @@ var (
 // columns returns the columns of the tables, with their types, as the migrations create them.
 func columns(t *testing.T, migrations []Migration, err error) map[string][]string {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	all := make(map[string][]string)
 	for _, m := range migrations {
 		for _, found := range created.FindAllStringSubmatch(m.SQL, -1) {

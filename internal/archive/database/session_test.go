@@ -20,9 +20,7 @@ func TestUnlock(t *testing.T) {
 		return nil
 	}
 	d, err := dialect.Open(t.Context(), filepath.Join(t.TempDir(), "archive.db"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer d.Close()
 	failed := errors.New("failed")
 	if err := d.transaction(t.Context(), func(*transaction) error { return failed }, lock{}); !errors.Is(err, failed) {
@@ -49,9 +47,7 @@ func TestDeadlock(t *testing.T) {
 		dialect := *SQLite
 		dialect.rolledBack = MySQL.rolledBack
 		d, err := dialect.Open(t.Context(), filepath.Join(t.TempDir(), "archive.db"), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		runs := 0
 		err = d.transaction(t.Context(), func(tx *transaction) error {
 			runs++

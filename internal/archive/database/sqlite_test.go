@@ -20,6 +20,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/event"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
 // openSQLite opens a file as the archive does.
@@ -68,12 +69,7 @@ func lines(t *testing.T, path, query string) (all [][]string) {
 	return all
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If
 
 // tablesOf returns the rows of a file for the acceptance tests.
 func tablesOf(t *testing.T, path string) sinktest.Rows {

@@ -18,7 +18,10 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/events"
 	"github.com/gpuledger/gpuledger/internal/event"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
+
+var check = fatal.If
 
 // guarded returns a receiver with a token file, its sink and its log.
 func guarded(t *testing.T) (r *events.Receiver, file string, m *memory, log *bytes.Buffer) {
@@ -30,9 +33,7 @@ func guarded(t *testing.T) (r *events.Receiver, file string, m *memory, log *byt
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // TestToken checks that only requests with a current token of their cluster are filed, and that none is
@@ -87,9 +88,7 @@ func TestToken(t *testing.T) {
 	}
 	write(t, file, "east one")
 	for mode, status := range map[os.FileMode]int{0o600: 200, 0o440: 200, 0o644: 503, 0o666: 503} {
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chmod(file, mode))
 		if w := post(r, target, phase, "Authorization", "Bearer one"); w.Code != status {
 			t.Errorf("mode %o: status %d, want %d", mode, w.Code, status)
 		}
@@ -165,9 +164,7 @@ func TestConfig(t *testing.T) {
 	write(t, filepath.Join(dir, "valid"), "east one\n")
 	write(t, filepath.Join(dir, "invalid"), "east one\nhunter2\n")
 	write(t, filepath.Join(dir, "open"), "east one\n")
-	if err := os.Chmod(filepath.Join(dir, "open"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Chmod(filepath.Join(dir, "open"), 0o666))
 	tests := []struct {
 		args, want string // want is a part of the error, empty for none
 	}{

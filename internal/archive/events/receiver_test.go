@@ -101,9 +101,7 @@ func compress(t *testing.T, text io.Reader) string {
 	if _, err := io.Copy(z, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, z.Close())
 	return body.String()
 }
 
@@ -329,9 +327,7 @@ func metrics(t *testing.T, r *events.Receiver, name string, by ...string) map[st
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(r)
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	values := make(map[string]float64)
 	for _, family := range families {
 		if family.GetName() != name {

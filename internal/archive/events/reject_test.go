@@ -65,9 +65,7 @@ func deadLetters(t *testing.T, path string) (all []string) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for line := range strings.Lines(string(text)) {
 		var l struct {
 			Time                  time.Time
@@ -132,9 +130,7 @@ func TestRejected(t *testing.T) {
 // TestNoDeadLetters checks that rejected events are counted as dropped and logged if they cannot be written.
 func TestNoDeadLetters(t *testing.T) {
 	full := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(full, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(full, nil, 0o600))
 	for _, path := range []string{"", filepath.Join(full, "dead.jsonl"), "/dev/full"} {
 		sink, log := &picky{rejects: func(id string) bool { return id == "id-1" }}, new(bytes.Buffer)
 		r := events.New(events.Config{DeadLetter: path}, []events.Destination{sink.destination("picky")}, slog.New(slog.NewTextHandler(log, nil)))
@@ -173,14 +169,10 @@ func TestLongCluster(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		var text strings.Builder
 		found, err := filepath.Glob(filepath.Join(dir, "events", "*", "*", "events*.csv"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		for _, name := range found {
 			one, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			text.Write(one)
 		}
 		for i := range 7 {

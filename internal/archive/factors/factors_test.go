@@ -14,23 +14,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/factors"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
+
+var check = fatal.If
 
 func file(t testing.TB, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "list.csv")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
 func read(t *testing.T, f factors.Files) factors.Factors {
 	t.Helper()
 	all, err := f.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return all
 }
 
@@ -275,9 +274,7 @@ func (e *endless) Read(b []byte) (n int, err error) {
 func pipe(t *testing.T, header, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "list.csv")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, syscall.Mkfifo(path, 0o600))
 	go func() {
 		out, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/fatal"
 	"github.com/gpuledger/gpuledger/test/golden"
 )
 
@@ -78,12 +79,7 @@ func open(t *testing.T, path string, formats ...string) *files.Sink {
 	return f
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If
 
 // tree returns the content of all files by path.
 func tree(t *testing.T, root string) map[string]string {

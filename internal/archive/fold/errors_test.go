@@ -9,7 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
+
+var check = fatal.If
 
 // boardErrors are the counters of a board's errors, with their labels beside the labels of the board.
 var boardErrors = map[string][]string{
@@ -68,9 +71,7 @@ func TestErrors(t *testing.T) {
 					s.Add(at(x.minute), x.value, labels[0], slices.Concat([]string{"node", "a", "UUID", "GPU-1"}, labels[1:])...)
 				}
 				h, err := hour(s.Store, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check(t, err)
 				want := map[string]int64{"remapped": 0, counter: tt.want}
 				if slices.Contains([]string{"thermal_ms", "power_brake_ms"}, counter) {
 					want[counter] *= 1000
@@ -110,9 +111,7 @@ func TestErrorsOfReboot(t *testing.T) {
 		}
 	}
 	h, err := hour(s.Store, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	want := map[string]int64{"thermal_ms": 8000, "power_brake_ms": 8000}
 	for counter := range boardErrors {
 		want[counter] += 0
@@ -141,9 +140,7 @@ func TestLevels(t *testing.T) {
 		s.Add(at(minute), 100, "gpuledger_board_ecc_errors_total", slices.Concat(labels, boardErrors["dram_correctable"][1:])...)
 	}
 	h, err := hour(s.Store, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	type levels struct {
 		LowBanks, Lifetime *int64
 		Action             string

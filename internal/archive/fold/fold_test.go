@@ -88,9 +88,7 @@ func TestBoards(t *testing.T) {
 			s := history{foldtest.NewStore()}
 			tt.add(s)
 			h, err := hour(s.Store, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			got := int64(0)
 			for _, g := range h.GPUs {
 				if g.UUID == "GPU-1" {
@@ -114,9 +112,7 @@ func TestXIDs(t *testing.T) {
 		}
 	}
 	h, err := hour(s.Store, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if diff := cmp.Diff(table.Counts{"79": 2}, h.GPUs[0].XIDs); diff != "" {
 		t.Errorf("XIDs (-want +got):\n%s", diff)
 	}

@@ -66,9 +66,7 @@ func TestIntervals(t *testing.T) {
 				s.Add(at(x.minute), seconds(at(x.created)), "gpuledger_allocation_created_timestamp_seconds", pod...)
 			}
 			h, err := hour(s.Store, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			var got, want foldtest.Span
 			for _, c := range h.Charges {
 				got = foldtest.Span{Began: c.Began, Ended: c.Ended}

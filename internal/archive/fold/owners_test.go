@@ -53,9 +53,7 @@ func TestOwners(t *testing.T) {
 	)
 	owners = append(owners, last(1, "kube_namespace_labels", "namespace", "ml", "label_example_com_team", "green"))
 	h, err := hour(s.Store, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	fold.Name(h, owners, "example.com/team")
 	want := &table.Hour{
 		Start: at(60).UTC(),

@@ -69,9 +69,7 @@ func TestProfiled(t *testing.T) {
 				s.board(minute, 1000*minute, -600, "a")
 			}
 			h, err := hour(s.Store, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			got := make(map[string][3]*int64)
 			for _, c := range h.Charges {
 				if c.Reason == "" {

@@ -47,9 +47,7 @@ func TestThrottled(t *testing.T) {
 		}
 	}
 	h, err := hour(s.Store, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	type amounts struct{ Energy, ThermalEnergy, Thermal, PowerBrakeEnergy, PowerBrake int64 }
 	got := make(map[string]amounts)
 	for _, c := range h.Charges {

@@ -11,16 +11,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/manifest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
 var noon = sinktest.Noon
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If
 
 func open(t *testing.T, path string) *manifest.Manifest {
 	t.Helper()

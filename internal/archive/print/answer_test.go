@@ -9,7 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
+
+var check = fatal.If
 
 var answer = print.Answer{
 	Columns: []print.Column{
@@ -33,9 +36,7 @@ var answer = print.Answer{
 // TestWrite checks each format.
 func TestWrite(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for format, want := range map[string]string{
 		"text": "NAME   AT                KWH    HOURS  SHARE   COST   OK\na|<b>  2026-11-01 13:00  1.000  1.50   25.0 %  -1.50  true\n" +
 			"c      -                 0.000  0.00   -       2.00   false\n! incomplete: an hour is missing\n",
@@ -44,9 +45,7 @@ func TestWrite(t *testing.T) {
 			"| c | - | 0.000 | 0.00 | - | 2.00 | false |\n\n> incomplete: an hour is missing\n",
 	} {
 		var out strings.Builder
-		if err := answer.Write(&out, format, print.Style{Zone: berlin}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, answer.Write(&out, format, print.Style{Zone: berlin}))
 		if diff := cmp.Diff(want, out.String()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", format, diff)
 		}
@@ -56,16 +55,12 @@ func TestWrite(t *testing.T) {
 // TestJSON checks that JSON can be read again, with the notices.
 func TestJSON(t *testing.T) {
 	var out strings.Builder
-	if err := answer.Write(&out, "json", print.Style{}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, answer.Write(&out, "json", print.Style{}))
 	var got struct {
 		Rows    []map[string]any
 		Notices []string
 	}
-	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(out.String()), &got))
 	want := map[string]any{"name": "c", "hidden": "y", "at": nil, "energy_mj": 1.0, "gpu_ms": 0.0, "share": nil, "cost": 2.0, "empty": nil, "ok": false}
 	if diff := cmp.Diff(want, got.Rows[1]); diff != "" || len(got.Notices) != 1 {
 		t.Errorf("second row (-want +got):\n%s", diff)
@@ -80,17 +75,13 @@ func TestJSON(t *testing.T) {
 func TestColour(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var out strings.Builder
-		if err := answer.Write(&out, "text", print.Style{Zone: time.UTC, Colour: colour}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, answer.Write(&out, "text", print.Style{Zone: time.UTC, Colour: colour}))
 		if strings.Contains(out.String(), "\x1b[") != colour {
 			t.Errorf("colour %v: %q", colour, out.String())
 		}
 	}
 	var page strings.Builder
-	if err := print.Pages(&page, "html", []print.Page{{Title: "A & B", Sections: []print.Section{{Title: "One", Answer: answer}, {Title: "None"}}}}, print.Style{Zone: time.UTC}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, print.Pages(&page, "html", []print.Page{{Title: "A & B", Sections: []print.Section{{Title: "One", Answer: answer}, {Title: "None"}}}}, print.Style{Zone: time.UTC}))
 	for _, part := range []string{"<title>A &amp; B</title>", "a|&lt;b&gt;", "None.", `class="notice"`} {
 		if !strings.Contains(page.String(), part) {
 			t.Errorf("no %s in\n%s", part, page.String())

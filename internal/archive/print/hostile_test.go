@@ -33,9 +33,7 @@ func page(t *testing.T, format, label string) string {
 	} else {
 		err = a.Write(&out, format, print.Style{Zone: time.UTC})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return out.String()
 }
 
@@ -162,9 +160,7 @@ func TestFormulas(t *testing.T) {
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'\t=1", "\r=1": "'\r=1", "a=1": "a=1", "'=1": "'=1", "": "", "é": "é",
 	} {
 		rows, err := csv.NewReader(strings.NewReader(page(t, "csv", label))).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if diff := cmp.Diff([][]string{{"serial", "cost"}, {want, "-1.5"}, {"next", "2"}}, rows); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", label, diff)
 		}

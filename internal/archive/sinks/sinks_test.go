@@ -25,14 +25,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/webhook"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If
 
 // parsed returns a flag set after arguments, and its options.
 func parsed(t *testing.T, args ...string) (*flag.FlagSet, *sinks.Options) {

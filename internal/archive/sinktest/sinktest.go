@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/table"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
 // Sink is a sink that can be read back.
@@ -211,9 +212,4 @@ func charged(t *testing.T, s Sink, hour time.Time, want []table.Charge) {
 	}
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If

@@ -13,16 +13,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/stdout"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/event"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
 var noon = sinktest.Noon
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If
 
 func open(c stdout.Config, w io.Writer) (*stdout.Sink, error) {
 	c.Output = &stdout.Output{}

@@ -15,7 +15,10 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
+
+var check = fatal.If
 
 // repeated is an endless text.
 type repeated struct {
@@ -148,9 +151,7 @@ func TestRoom(t *testing.T) {
 	}
 	body.WriteString("]}}")
 	var found []fold.Series
-	if err := newDecoder(newBudget()).decode(strings.NewReader(body.String()), func(s fold.Series) { found = append(found, s) }); err != nil {
-		t.Fatal(err)
-	}
+	check(t, newDecoder(newBudget()).decode(strings.NewReader(body.String()), func(s fold.Series) { found = append(found, s) }))
 	for n, size := range sizes {
 		if got := found[n].Samples; len(got) != size || got[size-1] != (fold.Sample{Time: int64(size-1) * 1000, Value: float64((size - 1) * (n + 1))}) || got[0].Value != 0 || got[1].Value != float64(n+1) {
 			t.Errorf("series %d has %d samples, want %d; the last one is %v", n, len(got), size, got[len(got)-1])
@@ -196,9 +197,7 @@ func answering(t testing.TB, body string) *Store {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
 	t.Cleanup(server.Close)
 	s, err := New(Config{URL: server.URL, Type: "prometheus", Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 
@@ -224,9 +223,7 @@ func TestSlowSender(t *testing.T) {
 			go slow(server)
 			return client, nil
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		begin := time.Now()
 		queries := map[string]func() error{
 			"query":  func() error { _, err := s.Boards(t.Context(), "east", begin); return err },

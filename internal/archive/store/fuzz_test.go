@@ -8,7 +8,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
+
+var check = fatal.If
 
 // FuzzAnswers checks that no response to a query makes a reader panic or run long: the readers
 // return data that can be folded, or an error.
@@ -23,9 +26,7 @@ func FuzzAnswers(f *testing.F) {
 	server := httptest.NewServer(answers)
 	f.Cleanup(server.Close)
 	s, err := store.New(store.Config{URL: server.URL, Type: "prometheus", Timeout: 10 * time.Second})
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	f.Fuzz(func(t *testing.T, queried, listed string) {
 		answers.Set(queried, listed)
 		began, hour := time.Now(), time.Unix(0, 0).UTC()

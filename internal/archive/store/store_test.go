@@ -182,9 +182,7 @@ func matches(t *testing.T, shard Shard, uuid string) bool {
 		return true
 	}
 	expr, err := regexp.Compile(`^(?s:` + strings.TrimSuffix(pattern, `"`) + `)$`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return expr.MatchString(uuid) == strings.HasSuffix(operator, "=~")
 }
 
@@ -200,9 +198,7 @@ func TestQuery(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	s, err := New(Config{URL: server.URL + "/select/0/prometheus?extra=1", Type: "victoriametrics", Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := s.Raw(t.Context(), "up"+s.matchers(`ea"st`), time.Unix(0, 0), time.Unix(3600, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -221,9 +217,7 @@ func TestRefused(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	s, err := New(Config{URL: server.URL, Type: "mimir", Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := s.Clusters(context.Background(), time.Unix(0, 0)); err == nil || !strings.Contains(err.Error(), "401") || !strings.Contains(err.Error(), "no tenant") {
 		t.Errorf("error is %v, want one with the status and the response", err)
 	}
@@ -251,13 +245,9 @@ func TestLastDescriptions(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	s, err := New(Config{URL: server.URL, Type: "prometheus", Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	owners, err := s.Owners(t.Context(), "east", time.Unix(3600, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	got := make(map[string][]fold.Sample)
 	for _, o := range owners {
 		got[o.Labels.Get("account")] = o.Samples

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/truth"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/simnode"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
 // began is the start of the simulations.
@@ -39,9 +40,7 @@ func file(t *testing.T, minutes int, change func(second int, row string) string)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "truth.jsonl")
-	if err := os.WriteFile(path, []byte(rows.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(rows.String()), 0o600))
 	return path
 }
 
@@ -82,9 +81,7 @@ func TestRead(t *testing.T) {
 		}},
 	} {
 		got, err := truth.Read(path, tt.period)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("from %s (-want +got):\n%s", tt.period.From, diff)
 		}
@@ -161,9 +158,4 @@ func TestSimnode(t *testing.T) {
 	}
 }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If

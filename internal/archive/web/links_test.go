@@ -31,9 +31,7 @@ func TestFromBillToBoard(t *testing.T) {
 		}
 		for _, use := range uses {
 			u, err := url.Parse(use)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if u.Query().Get("from") != "2026-10-01" || u.Query().Get("to") != "2026-11-01" {
 				t.Errorf("%s links to the period %s", bill, u.RawQuery)
 			}
@@ -60,9 +58,7 @@ func linksTo(t *testing.T, h http.Handler, page, prefix string) (links []string)
 		t.Fatalf("%s: status %d", page, r.Code)
 	}
 	base, err := url.Parse(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, e := range parse(t, r.Body.String()) {
 		to, err := base.Parse(e.attributes["href"])
 		if err != nil || e.name != "a" || !strings.HasPrefix(to.RequestURI(), prefix) || to.RequestURI() == page {
@@ -96,9 +92,7 @@ func TestUsersOfBoard(t *testing.T) {
 		}
 		for _, row := range rows[1:] {
 			energy, err := strconv.ParseFloat(row[kwh], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			sums[row[slices.Index(rows[0], "NAMESPACE")]+" / "+row[pod]] += energy
 		}
 	}

@@ -25,14 +25,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/web"
+	"github.com/gpuledger/gpuledger/test/fatal"
 )
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If
 
 // october is the month of the books, and now is the time of all questions.
 var (

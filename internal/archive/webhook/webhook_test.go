@@ -27,18 +27,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/webhook"
 	"github.com/gpuledger/gpuledger/internal/event"
+	"github.com/gpuledger/gpuledger/test/fatal"
 	"github.com/gpuledger/gpuledger/test/golden"
 	"github.com/gpuledger/gpuledger/test/pipes"
 )
 
 var noon = sinktest.Noon
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = fatal.If
 
 // receiver records requests, and responds to the first ones by a script.
 type receiver struct {
