@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -149,9 +150,6 @@ TOTAL           48.000  10.0 %  40.0 %    5.0 %      48.00      24.00         6.
 
 // TestUnits checks the use, the holder and the statements of a Slurm job that shares a board with a pod.
 func TestUnits(t *testing.T) {
-	folder := t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Energy: kWh, First: october.Add(time.Minute), Last: october.Add(59 * time.Minute), Scrapes: 59},
 	}, Charges: []table.Charge{
@@ -159,8 +157,7 @@ func TestUnits(t *testing.T) {
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Manager: "slurm", Unit: "4711", Team: "physics", Username: "alice", Energy: kWh / 2, GPUTime: 3_600_000, Busy: 1_800_000, Estimated: kWh / 8},
 		{Node: "n1", UUID: "GPU-1", Serial: "S1", Reason: "idle", Energy: kWh / 4},
 	}}
-	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
-	check(t, sink.Close())
+	folder := bookstest.File(t, "csv", h)
 	for question, want := range map[string]string{
 		"ran --unit=slurm/4711": `CLUSTER  MANAGER  UNIT  USER   TEAM     NODE  SERIAL  FROM              LAST HOUR         KWH    IDLE KWH  GPU HOURS  ACTIVE HOURS  BUSY HOURS
 east     slurm    4711  alice  physics  n1    S1      2026-10-01 00:00  2026-10-01 00:00  0.500  0.000     1.00       0.00          0.50

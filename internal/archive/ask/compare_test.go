@@ -7,8 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -21,9 +20,7 @@ type use struct {
 // fileUses files hours of a board with the uses of namespaces, empty for idle energy.
 func fileUses(t *testing.T, hours map[time.Time][]use) (folder string) {
 	t.Helper()
-	folder = t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
+	var all []*table.Hour
 	for start, uses := range hours {
 		h := &table.Hour{Cluster: "east", Start: start, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", Model: "H100", First: start, Last: start, Scrapes: 1}}}
 		for _, u := range uses {
@@ -34,10 +31,9 @@ func fileUses(t *testing.T, hours map[time.Time][]use) (folder string) {
 			h.GPUs[0].Energy += c.Energy
 			h.Charges = append(h.Charges, c)
 		}
-		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+		all = append(all, h)
 	}
-	check(t, sink.Close())
-	return folder
+	return bookstest.File(t, "csv", all...)
 }
 
 // TestCompare checks the change of each line since the previous month, with the prices of each

@@ -2,32 +2,28 @@ package ask_test
 
 import (
 	"database/sql"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
 // TestVerifyDays checks that verify reports a wrong sum of a day, which statements would bill.
 func TestVerifyDays(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "archive.db")
-	sqlite, err := database.SQLite.Open(t.Context(), file, "")
-	check(t, err)
+	var hours []*table.Hour
 	for n := range 48 {
 		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
 		h.GPUs = []table.GPU{{Node: "n1", UUID: "GPU-1", Energy: 9, First: h.Start, Last: h.Start.Add(time.Minute), Scrapes: 2}}
 		h.Charges = []table.Charge{{Node: "n1", UUID: "GPU-1", Team: "red", Energy: 9, GPUTime: 5}}
-		check(t, sqlite.Replace(t.Context(), sinktest.Complete(h)))
+		hours = append(hours, h)
 	}
-	check(t, sqlite.Close())
+	file := bookstest.File(t, "sqlite", hours...)
 	verify := []string{"verify", "--books=" + file, "--from=2026-10-01", "--to=2026-10-03"}
 	if r := run(t, verify...); r.status != 0 {
 		t.Fatalf("before the change: exit status %d\n%s%s", r.status, r.out, r.err)
@@ -56,13 +52,7 @@ func TestPlacesOfDays(t *testing.T) {
 				h.GPUs = append(h.GPUs, before.GPUs[0])
 			}
 		}
-		folder, file := "--books="+write(t, p), filepath.Join(t.TempDir(), "archive.db")
-		sqlite, err := database.SQLite.Open(t.Context(), file, "")
-		check(t, err)
-		for _, h := range p.Hours {
-			check(t, sqlite.Replace(t.Context(), h))
-		}
-		check(t, sqlite.Close())
+		folder, file := "--books="+write(t, p), bookstest.File(t, "sqlite", p.Hours...)
 		for range 4 {
 			from := october.Add(time.Duration(p.IntN(30)) * time.Hour)
 			until := from.Add(time.Duration(20+p.IntN(30)) * time.Hour)

@@ -1,16 +1,13 @@
 package ask_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/database"
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -76,24 +73,6 @@ func failingHours() (hours []*table.Hour) {
 
 // TestFailures checks the failed boards by model, slot and age, counted by hand, in all kinds of books.
 func TestFailures(t *testing.T) {
-	dir := t.TempDir()
-	places := map[string]string{"sqlite": filepath.Join(dir, "archive.db")}
-	sqlite, err := database.SQLite.Open(t.Context(), places["sqlite"], "")
-	check(t, err)
-	closing := []func() error{sqlite.Close}
-	sinks := []sinktest.Sink{sqlite}
-	for _, format := range files.Formats() {
-		places[format] = filepath.Join(dir, format)
-		sink, err := files.Open(places[format], []string{format})
-		check(t, err)
-		sinks, closing = append(sinks, sink), append(closing, sink.Close)
-	}
-	for i, sink := range sinks {
-		for _, h := range failingHours() {
-			check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
-		}
-		check(t, closing[i]())
-	}
 	const want = `BY     MODEL  SLOT  AGE IN MONTHS  BOARDS  FAILED  RATE     LOST  REPLACED  ACTION  UNCORRECTABLE
 model  L40S   -     -              1       1       100.0 %  1     0         0       0
 model  H100   -     -              6       4       66.7 %   1     1         1       1
@@ -114,7 +93,8 @@ total  TOTAL  -     -              11      7       63.6 %   2     1         2   
 ! 10 boards have no purchase date in --assets: their age begins at their first hour in the books
 `
 	assets := file(t, "serial,purchase_date\nB3,2026-04-15\nC1,2025-09-30\n")
-	for kind, place := range places {
+	for _, kind := range bookstest.Kinds {
+		place := bookstest.File(t, kind, failingHours()...)
 		r := run(t, "capacity", "--failures", "--from=2026-10-01T02", "--to=2026-10-01T06", "--books="+place, "--assets="+assets)
 		if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
 			t.Errorf("%s: exit status %d (-want +got):\n%s%s", kind, r.status, diff, r.err)
@@ -124,7 +104,7 @@ total  TOTAL  -     -              11      7       63.6 %   2     1         2   
 			t.Errorf("%s, the month: exit status %d, no %q in\n%s%s", kind, r.status, total, r.out, r.err)
 		}
 	}
-	if r := run(t, "capacity", "--failures", "--age", "--books="+dir); r.status != 2 {
+	if r := run(t, "capacity", "--failures", "--age", "--books=x"); r.status != 2 {
 		t.Errorf("exit status %d for two questions: %s", r.status, r.err)
 	}
 }

@@ -14,8 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -127,9 +126,7 @@ east/vision,2026-10-01T00:00:00Z,3600,0.2,400,80
 // TestSkuPrice checks the rules of FOCUS 1.2 for SkuPriceId: it is consistent over time and over billing accounts, has one SkuId,
 // and contains no price, which is in the unit prices.
 func TestSkuPrice(t *testing.T) {
-	folder := t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
+	var hours []*table.Hour
 	for n, cluster := range []string{"east", "west", "east"} {
 		h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
 		for i, model := range []string{"H100", "A100"} {
@@ -137,9 +134,9 @@ func TestSkuPrice(t *testing.T) {
 			h.GPUs = append(h.GPUs, table.GPU{Node: "n1", UUID: uuid, Model: model, Energy: kWh, First: h.Start, Last: h.Start, Scrapes: 1})
 			h.Charges = append(h.Charges, table.Charge{Node: "n1", UUID: uuid, Namespace: "ml", Pod: "p", PodUID: "u", Energy: kWh, GPUTime: 3_600_000})
 		}
-		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+		hours = append(hours, h)
 	}
-	check(t, sink.Close())
+	folder := bookstest.File(t, "csv", hours...)
 	list := file(t, "from,cluster,per_kwh,per_gpu_hour,currency\n2026-10-01,,0.2,2,EUR\n2026-10-01,west,0.3,3,EUR\n2026-10-01T02:00,,0.4,4,EUR\n")
 	for _, format := range []string{"focus-1.2", "focus"} {
 		r := run(t, "statement", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T03", "--prices="+list, "--format="+format)

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -14,11 +14,9 @@ import (
 // TestHostileLabels checks that no command prints characters of labels that act on a terminal,
 // including in notices and errors, and that no label adds a line.
 func TestHostileLabels(t *testing.T) {
-	folder := t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
 	const serial = "S1\x1b]0;title\x07\nFORGED\u202e\u2028"
 	mark := func(name string) string { return name + "\x1b[2J\nFORGED\u2066" }
+	var hours []*table.Hour
 	for n, cluster := range []string{mark("east"), mark("east"), mark("west")} {
 		h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
 		h.GPUs = []table.GPU{{
@@ -38,9 +36,9 @@ func TestHostileLabels(t *testing.T) {
 			{Node: mark("n1"), UUID: mark("GPU-1"), Serial: serial, Manager: mark("slurm"), Unit: mark("7"), Username: mark("alice"), Team: mark("red"), Energy: kWh / 2},
 		}
 		sinktest.Complete(h).State = table.Gaps
-		check(t, sink.Replace(t.Context(), h))
+		hours = append(hours, h)
 	}
-	check(t, sink.Close())
+	folder := bookstest.File(t, "csv", hours...)
 	assets := file(t, "serial,tag,warranty\nS1,\"A\x1b[2J\",2029-01-01\n")
 	for _, args := range [][]string{
 		{"where", mark("n1")},

@@ -1,13 +1,12 @@
 package ask_test
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -15,18 +14,15 @@ import (
 // TestHours checks that hours with the same state and reason share a row, and that missing and accepted hours have
 // the command that files them.
 func TestHours(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "archive")
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
+	var hours []*table.Hour
 	for hour, state := range map[int]table.State{1: table.Complete, 2: table.Complete, 4: table.Gaps, 5: table.Gaps, 6: table.Corrected} {
 		h := sinktest.Complete(&table.Hour{Cluster: "east", Start: october.Add(time.Duration(hour) * time.Hour)})
 		h.State = state
 		if hour == 4 || hour == 5 {
 			h.Reason = "rack 7 was moved"
 		}
-		check(t, sink.Replace(t.Context(), h))
+		hours = append(hours, h)
 	}
-	check(t, sink.Close())
 	want := `CLUSTER  STATE      FROM              UNTIL             HOURS  KWH    REASON            COMMAND
 east     missing    2026-10-01 00:00  2026-10-01 01:00  1      0.000  -                 gpuledger-archive once --from=2026-10-01T00 --until=2026-10-01T01
 east     complete   2026-10-01 01:00  2026-10-01 03:00  2      0.000  -                 -
@@ -35,7 +31,7 @@ east     gaps       2026-10-01 04:00  2026-10-01 06:00  2      0.000  rack 7 was
 east     corrected  2026-10-01 06:00  2026-10-01 07:00  1      0.000  -                 -
 east     missing    2026-10-01 07:00  2026-10-01 09:00  2      0.000  -                 gpuledger-archive once --from=2026-10-01T07 --until=2026-10-01T09
 `
-	r := run(t, "hours", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T09")
+	r := run(t, "hours", "--books="+bookstest.File(t, "csv", hours...), "--from=2026-10-01", "--to=2026-10-01T09")
 	if diff := cmp.Diff(want, r.out); diff != "" || r.status != 0 {
 		t.Errorf("exit status %d, %s (-want +got):\n%s", r.status, r.err, diff)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -21,9 +22,7 @@ import (
 // TestAccepted checks that a statement and verify name the hours that an operator accepted, and the
 // reason.
 func TestAccepted(t *testing.T) {
-	folder := t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
+	var hours []*table.Hour
 	for hour, reason := range []string{"", "rack 7 was moved", "rack 7 was moved", "", "a power cut", ""} {
 		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(hour) * time.Hour)}
 		filed := sinktest.Complete(h)
@@ -31,9 +30,9 @@ func TestAccepted(t *testing.T) {
 		if reason != "" || hour == 5 { // earlier versions have no reasons
 			filed.State = table.Gaps
 		}
-		check(t, sink.Replace(t.Context(), filed))
+		hours = append(hours, filed)
 	}
-	check(t, sink.Close())
+	folder := bookstest.File(t, "csv", hours...)
 	want := `! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T04 to 2026-10-01T05: a power cut
 ! incomplete: 1 hours of east were accepted although samples are missing, 2026-10-01T05 to 2026-10-01T06: filed by an earlier version
 ! incomplete: 2 hours of east were accepted although samples are missing, 2026-10-01T01 to 2026-10-01T03: rack 7 was moved

@@ -4,23 +4,19 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"math"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // largest returns books of two hours: one with the largest energy and time, and one with the smallest.
 func largest(f *testing.F) string {
 	f.Helper()
-	folder := filepath.Join(f.TempDir(), "archive")
-	sink, err := files.Open(folder, []string{"csv"})
-	check(f, err)
+	var hours []*table.Hour
 	for n, energy := range []int64{math.MaxInt64 - 10, 1} {
 		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
 		h.GPUs = []table.GPU{{
@@ -30,10 +26,9 @@ func largest(f *testing.F) string {
 		h.Charges = []table.Charge{{
 			Node: "n1", UUID: h.GPUs[0].UUID, Serial: h.GPUs[0].Serial, Namespace: "ml", Pod: "p", PodUID: "u", Team: "t" + strconv.Itoa(n), Energy: energy, Idle: energy, GPUTime: energy,
 		}}
-		check(f, sink.Replace(f.Context(), sinktest.Complete(h)))
+		hours = append(hours, h)
 	}
-	check(f, sink.Close())
-	return folder
+	return bookstest.File(f, "csv", hours...)
 }
 
 // rows answers a question about the largest books as JSON. It returns nothing if the list is invalid.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
@@ -39,9 +39,7 @@ func fleet(t *testing.T, change func(*foldtest.Store)) (url string, samples *fol
 // fileFleet files a fleet into a folder. Each hour may be changed.
 func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *table.Hour)) (folder string) {
 	t.Helper()
-	folder = t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
+	var hours []*table.Hour
 	for n := range fleetHours {
 		in := samples.Input(october.Add(time.Duration(n) * time.Hour))
 		in.Cluster = "east"
@@ -50,10 +48,9 @@ func fileFleet(t *testing.T, samples *foldtest.Store, change func(n int, h *tabl
 		if change != nil {
 			change(n, h)
 		}
-		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+		hours = append(hours, sinktest.Complete(h))
 	}
-	check(t, sink.Close())
-	return folder
+	return bookstest.File(t, "csv", hours...)
 }
 
 // resultAt is the moment at which a rule has the result of an hour.

@@ -1,14 +1,12 @@
 package ask_test
 
 import (
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -16,9 +14,6 @@ import (
 // and neither have a job and idle energy.
 func queued(t *testing.T) (folder string) {
 	t.Helper()
-	folder = filepath.Join(t.TempDir(), "archive")
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
 	pod := func(namespace, queue, clusterQueue, labels string, energy int64) table.Charge {
 		return table.Charge{
 			Node: "n1", UUID: "GPU-1", Namespace: namespace, Pod: "p", PodUID: "u-" + namespace, Queue: queue, ClusterQueue: clusterQueue, Labels: labels,
@@ -31,9 +26,7 @@ func queued(t *testing.T) (folder string) {
 		{Node: "n1", UUID: "GPU-1", Manager: "slurm", Unit: "7", Energy: 8 * kWh},
 		{Node: "n1", UUID: "GPU-1", Reason: "idle", Energy: kWh},
 	}
-	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
-	check(t, sink.Close())
-	return folder
+	return bookstest.File(t, "csv", h)
 }
 
 // TestQueues checks statements by queue and by label.

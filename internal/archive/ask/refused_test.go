@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -95,9 +95,7 @@ func TestRefusedHours(t *testing.T) {
 // TestUnknownPods checks the pods in an archive that no series names.
 func TestUnknownPods(t *testing.T) {
 	for _, format := range files.Formats() {
-		folder := t.TempDir()
-		sink, err := files.Open(folder, []string{format})
-		check(t, err)
+		var hours []*table.Hour
 		for n := range 3 {
 			h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour), GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", Energy: kWh}}, Charges: []table.Charge{
 				{Node: "n1", UUID: "GPU-1", Namespace: "ml", Pod: "p", PodUID: "u", Energy: kWh / 2},
@@ -106,10 +104,9 @@ func TestUnknownPods(t *testing.T) {
 			if n > 0 {
 				h.UnknownPods = []table.PodID{{Namespace: "ml", Pod: "forged", UID: "f"}}
 			}
-			check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+			hours = append(hours, h)
 		}
-		check(t, sink.Close())
-		r := run(t, "verify", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T03")
+		r := run(t, "verify", "--books="+bookstest.File(t, format, hours...), "--from=2026-10-01", "--to=2026-10-01T03")
 		if r.status != 0 || !strings.Contains(r.out, "! unknown pod ml/forged (f) of east: 1.000 kWh in 2 hours") || strings.Contains(r.out, "ml/p ") {
 			t.Errorf("%s: exit status %d:\n%s%s", format, r.status, r.out, r.err)
 		}

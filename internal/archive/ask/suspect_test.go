@@ -2,23 +2,19 @@ package ask_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // TestSuspect asks about boards that swap nodes in pairs after ten days. B1 has XIDs in both nodes.
 // The only slot of n3 loses B4 and then B5. B3 has only XIDs of applications.
 func TestSuspect(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "archive")
-	sink, err := files.Open(folder, []string{"parquet"})
-	check(t, err)
+	var hours []*table.Hour
 	for n := range 20 {
 		h := &table.Hour{Cluster: "east", Start: october.AddDate(0, 0, n).Add(7 * time.Hour)}
 		add := func(serial, node, address string, losses int64, xids table.Counts) {
@@ -41,10 +37,9 @@ func TestSuspect(t *testing.T) {
 		add("B3", "n1", "2", 0, table.Counts{"31": 9})
 		add("B4", fmt.Sprint("n", 3+n/10), "1", lost*int64(1-n/10), nil)
 		add("B5", fmt.Sprint("n", 4-n/10), "1", lost*int64(n/10), nil)
-		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+		hours = append(hours, h)
 	}
-	check(t, sink.Close())
-	r := run(t, "suspect", "B1", "B2", "B3", "B4", "n3", "B9", "--books="+folder, "--from=2026-10-01", "--to=2026-10-21")
+	r := run(t, "suspect", "B1", "B2", "B3", "B4", "n3", "B9", "--books="+bookstest.File(t, "parquet", hours...), "--from=2026-10-01", "--to=2026-10-21")
 	want := `NAME  SERIAL  SUSPECT       ODDS  CLUSTER  NODE  PCI  HERE  OTHER SLOTS  OTHER NODES  OTHERS IN SLOT  OTHERS IN NODE  LAST FAULT
 B1    B1      board         1000  east     n1    1    4/10  0/0          3/10         0/10            0/20            2026-10-19 07:00
 B2    B2      none          -     -        -     -    -     -            -            -               -               -

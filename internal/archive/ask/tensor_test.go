@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/database"
-	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
@@ -20,9 +20,6 @@ import (
 // profiled, the second team has no tensor activity, and the third team has no profiled time. A statement without profiled time lacks
 // the columns.
 func TestTensor(t *testing.T) {
-	folder := t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", First: october, Last: october, Scrapes: 1}}}
 	add := func(team string, profiled, tensor *int64) {
 		// 1 kWh in an hour
@@ -33,13 +30,11 @@ func TestTensor(t *testing.T) {
 	add("blue", new(int64(1_800_000)), new(int64(900_000)))
 	add("green", new(int64(3_600_000)), new(int64(0)))
 	add("red", nil, nil)
-	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	without := *h
 	without.Start, without.Charges = october.AddDate(0, -1, 0), h.Charges[2:]
 	without.GPUs = []table.GPU{h.GPUs[0]}
 	without.GPUs[0].Energy = kWh
-	check(t, sink.Replace(t.Context(), sinktest.Complete(&without)))
-	check(t, sink.Close())
+	folder := bookstest.File(t, "csv", h, &without)
 	// Half of 3.6 MJ in 900 s are 2000 J/s.
 	want := `line,team,profiled_share,tensor_active_ms,dram_active_ms,joules_per_tensor_second
 group,blue,0.5,900000,900000,2000

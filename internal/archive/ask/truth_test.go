@@ -9,17 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // trueHour files an hour in which pod a holds GPU-1 and uses 60 W of its 100 W, and pod b uses 40 W of GPU-2. Change changes it first.
 func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 	t.Helper()
-	folder = filepath.Join(t.TempDir(), "archive")
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
 	h := &table.Hour{Cluster: "lab", Start: october.Add(time.Hour)}
 	const second = 3600
 	for i, used := range []int64{60_000, 40_000} {
@@ -30,9 +26,7 @@ func trueHour(t *testing.T, change func(h *table.Hour)) (folder string) {
 		h.Charges = append(h.Charges, c, table.Charge{Node: "n", UUID: g.UUID, Reason: "idle", Energy: g.Energy - c.Energy})
 	}
 	change(h)
-	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
-	check(t, sink.Close())
-	return folder
+	return bookstest.File(t, "csv", h)
 }
 
 // trueUse writes two hours of the true use as a simulated node does, with a row every ten seconds, each after a change.

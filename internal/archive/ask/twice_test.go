@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -25,9 +24,7 @@ func TestVerifyTwice(t *testing.T) {
 		{[]string{"east", "west"}, [][2]int{{1, 30}, {30, 59}}, false},
 		{[]string{"east", "example"}, [][2]int{{1, 59}, {1, 59}}, false},
 	} {
-		folder := t.TempDir()
-		sink, err := files.Open(folder, []string{"csv"})
-		check(t, err)
+		var hours []*table.Hour
 		for n := range 3 {
 			for i, cluster := range tt.clusters {
 				h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
@@ -39,10 +36,10 @@ func TestVerifyTwice(t *testing.T) {
 				for _, g := range h.GPUs {
 					h.Charges = append(h.Charges, table.Charge{Node: g.Node, UUID: g.UUID, Reason: "idle", Energy: kWh})
 				}
-				check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+				hours = append(hours, h)
 			}
 		}
-		check(t, sink.Close())
+		folder := bookstest.File(t, "csv", hours...)
 		for _, of := range []string{"", tt.clusters[0]} {
 			r := run(t, "verify", "--books="+folder, "--from=2026-10-01", "--to=2026-10-01T03", "--of-cluster="+of)
 			want := fmt.Sprintf("1 boards, such as S1, are in east and %s at the same time in 1 hours, the first one is 2026-10-01 01:00", tt.clusters[1])

@@ -6,23 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/files"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
 // archived files some hours of a cluster from the start of October, and returns the folder.
 func archived(t *testing.T, hours ...*table.Hour) string {
 	t.Helper()
-	folder := t.TempDir()
-	sink, err := files.Open(folder, []string{"csv"})
-	check(t, err)
 	for n, h := range hours {
 		h.Cluster, h.Start = "east", october.Add(time.Duration(n)*time.Hour)
-		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	}
-	check(t, sink.Close())
-	return folder
+	return bookstest.File(t, "csv", hours...)
 }
 
 // TestWhereInArchive checks the place and the holders of a board in an archive at moments within hours: it moves from n1 to

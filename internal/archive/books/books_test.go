@@ -3,14 +3,13 @@ package books_test
 import (
 	"fmt"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -34,29 +33,31 @@ func hour(cluster string, n int) *table.Hour {
 	return sinktest.Complete(h)
 }
 
+// hoursOf returns the first hours of east.
+func hoursOf(n int) (all []*table.Hour) {
+	for i := range n {
+		all = append(all, hour("east", i))
+	}
+	return all
+}
+
 // TestSQLite checks that a file has the same rows as a folder, in the same order.
 func TestSQLite(t *testing.T) {
-	folder, file := t.TempDir(), filepath.Join(t.TempDir(), "archive.db")
-	csv, err := files.Open(folder, []string{"csv"})
-	check(t, err)
-	sqlite, err := database.SQLite.Open(t.Context(), file, "")
-	check(t, err)
+	var hours []*table.Hour
 	for n := range 30 {
 		for _, cluster := range []string{"east", "west"} {
 			h := hour(cluster, n)
 			h.UnknownPods = []table.PodID{{Namespace: "a", Pod: "p", UID: "u"}}
-			check(t, csv.Replace(t.Context(), h))
-			check(t, sqlite.Replace(t.Context(), h))
+			hours = append(hours, h)
 		}
 	}
-	check(t, csv.Close())
-	check(t, sqlite.Close())
+	folder, file := bookstest.File(t, "csv", hours...), bookstest.File(t, "sqlite", hours...)
 	of := books.Query{
 		From: begin.Add(time.Hour), Until: begin.Add(26 * time.Hour), Where: map[string][]string{"cluster": {"east"}},
 		By: []string{"hour", "team", "model", "reason"}, Checks: true, Rows: true,
 	}
-	read := func(s books.Source, err error) *books.Statement {
-		check(t, err)
+	read := func(path string) *books.Statement {
+		s := bookstest.Open(t, path)
 		defer s.Close()
 		st, err := s.Statement(t.Context(), of)
 		check(t, err)
@@ -67,7 +68,7 @@ func TestSQLite(t *testing.T) {
 		if uuids != nil {
 			of.Where["uuid"], rows = uuids, 25
 		}
-		want, got := read(books.OpenFolder(t.Context(), folder)), read(books.OpenSQLite(t.Context(), file))
+		want, got := read(folder), read(file)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("statement of %s (-folder +file):\n%s", uuids, diff)
 		}
@@ -89,8 +90,8 @@ func TestFolder(t *testing.T) {
 			folder := t.TempDir()
 			sink, err := files.Open(folder, []string{format})
 			check(t, err)
-			for n := range 30 {
-				check(t, sink.Replace(t.Context(), hour("east", n)))
+			for _, h := range hoursOf(30) {
+				check(t, sink.Replace(t.Context(), h))
 			}
 			check(t, sink.Replace(t.Context(), hour("west", 0)))
 			corrected := hour("east", 3)

@@ -1,15 +1,12 @@
 package books_test
 
 import (
-	"database/sql"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/database"
-	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -24,8 +21,8 @@ func TestErrors(t *testing.T) {
 		Action                        string
 	}
 	want := []errors{{DRAM: new(int64(5)), Lifetime: new(int64(0)), Thermal: new(int64(1500)), Action: "reboot"}, {}}
-	compare := func(t *testing.T, name string, want []errors, s books.Source, err error) {
-		check(t, err)
+	compare := func(name, path string, want []errors) {
+		s := bookstest.Open(t, path)
 		defer s.Close()
 		var got []errors
 		for row, err := range s.Rows(t.Context(), books.Query{From: h.Start, Until: h.Start.AddDate(0, 0, 1)}) {
@@ -36,33 +33,14 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	for _, format := range files.Formats() {
-		folder := t.TempDir()
-		sink, err := files.Open(folder, []string{format})
-		check(t, err)
-		check(t, sink.Replace(t.Context(), h))
-		check(t, sink.Close())
-		source, err := books.OpenFolder(t.Context(), folder)
-		compare(t, format, want, source, err)
+	for _, kind := range bookstest.Kinds {
+		compare(kind, bookstest.File(t, kind, h), want)
 	}
-
-	path := filepath.Join(t.TempDir(), "archive.db")
-	sink, err := database.SQLite.Open(t.Context(), path, "")
-	check(t, err)
-	check(t, sink.Replace(t.Context(), h))
-	check(t, sink.Close())
-	source, err := books.OpenSQLite(t.Context(), path)
-	compare(t, "database", want, source, err)
-
-	db, err := sql.Open("sqlite", "file:"+path)
-	check(t, err)
+	path := bookstest.File(t, "sqlite", h)
 	for _, c := range table.GPUHours.Columns {
 		if c.Added() {
-			_, err := db.ExecContext(t.Context(), "alter table gpu_hours drop column "+c.Name)
-			check(t, err)
+			execute(t, path, "alter table gpu_hours drop column "+c.Name)
 		}
 	}
-	check(t, db.Close())
-	source, err = books.OpenSQLite(t.Context(), path)
-	compare(t, "earlier database", []errors{{}, {}}, source, err)
+	compare("earlier database", path, []errors{{}, {}})
 }

@@ -2,14 +2,12 @@ package books_test
 
 import (
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
 	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
-	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/files"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/store"
@@ -50,31 +48,9 @@ func TestOrder(t *testing.T) {
 	for _, read := range []string{"samples", "rules", "auto"} {
 		open[read] = func() books.Source { return openStore(t, url, read) }
 	}
-	for _, format := range files.Formats() {
-		folder := t.TempDir()
-		sink, err := files.Open(folder, []string{format})
-		check(t, err)
-		for n := range fleetHours {
-			check(t, sink.Replace(t.Context(), hour("east", n)))
-		}
-		check(t, sink.Close())
-		open[format] = func() books.Source {
-			source, err := books.OpenFolder(t.Context(), folder)
-			check(t, err)
-			return source
-		}
-	}
-	path := filepath.Join(t.TempDir(), "archive.db")
-	sink, err := database.SQLite.Open(t.Context(), path, "")
-	check(t, err)
-	for n := range fleetHours {
-		check(t, sink.Replace(t.Context(), hour("east", n)))
-	}
-	check(t, sink.Close())
-	open["sqlite"] = func() books.Source {
-		source, err := books.OpenSQLite(t.Context(), path)
-		check(t, err)
-		return source
+	for _, kind := range bookstest.Kinds {
+		path := bookstest.File(t, kind, hoursOf(fleetHours)...)
+		open[kind] = func() books.Source { return bookstest.Open(t, path) }
 	}
 	for name, open := range open {
 		t.Run(name, func(t *testing.T) {

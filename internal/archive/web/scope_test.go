@@ -19,8 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/database"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 )
@@ -73,9 +72,7 @@ func unitOf(team string) table.Charge {
 // drawn files drawn hours of two clusters. Teams a and b share boards; teams c and d have no reader.
 func drawn(t *testing.T, random *rand.Rand) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "drawn.db")
-	sink, err := database.SQLite.Open(t.Context(), path, "")
-	check(t, err)
+	var all []*table.Hour
 	for n := range 24 {
 		for _, cluster := range []string{"east", "west"} {
 			h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
@@ -100,11 +97,10 @@ func drawn(t *testing.T, random *rand.Rand) (path string) {
 				}
 				h.GPUs = append(h.GPUs, g)
 			}
-			check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+			all = append(all, h)
 		}
 	}
-	check(t, sink.Close())
-	return path
+	return bookstest.File(t, "sqlite", all...)
 }
 
 // guesses are values that a reader may try in any parameter.
@@ -321,9 +317,7 @@ func TestAssetsHidden(t *testing.T) {
 
 // TestFailuresHidden checks that a reader of a team sees no failures, and that a reader of a cluster sees only failures in this cluster.
 func TestFailuresHidden(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "failures.db")
-	sink, err := database.SQLite.Open(t.Context(), path, "")
-	check(t, err)
+	var all []*table.Hour
 	for n := range 3 {
 		for i, cluster := range []string{"east", "west"} {
 			h := &table.Hour{Cluster: cluster, Start: october.Add(time.Duration(n) * time.Hour)}
@@ -332,11 +326,10 @@ func TestFailuresHidden(t *testing.T) {
 				g.First, g.Last, g.RecoveryAction = h.Start.Add(time.Minute), h.Start.Add(59*time.Minute), "reset"
 				h.GPUs = append(h.GPUs, g)
 			}
-			check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+			all = append(all, h)
 		}
 	}
-	check(t, sink.Close())
-	h := pages(t, scoped(t, scopes), path)
+	h := pages(t, scoped(t, scopes), bookstest.File(t, "sqlite", all...))
 	for _, page := range []string{"/fleet", "/fleet/2026-10", "/fleet?failures=true", "/fleet/2026-10?failures=true&o=csv", "/fleet/2026-10?failures=true&of-cluster=east&o=json"} {
 		for _, group := range []string{"alice", "bob", "dave", "mallory"} {
 			w := as(h, group, page)

@@ -21,8 +21,7 @@ import (
 
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/database"
-	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/books/bookstest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 	"github.com/gpuledger/gpuledger/test/fatal"
@@ -44,9 +43,7 @@ const hours = 30
 // node; board 2 is idle. change may change each hour.
 func archive(t *testing.T, change func(h *table.Hour)) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "gpuledger.db")
-	sink, err := database.SQLite.Open(t.Context(), path, "")
-	check(t, err)
+	var all []*table.Hour
 	for n := range hours {
 		h := &table.Hour{Cluster: "east", Start: october.Add(time.Duration(n) * time.Hour)}
 		node := "n1"
@@ -75,10 +72,9 @@ func archive(t *testing.T, change func(h *table.Hour)) (path string) {
 		if change != nil {
 			change(h)
 		}
-		check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
+		all = append(all, h)
 	}
-	check(t, sink.Close())
-	return path
+	return bookstest.File(t, "sqlite", all...)
 }
 
 const prices = "from,until,cluster,model,per_kwh,per_gpu_hour,currency\n2026-01-01,,,,0.20,2,EUR\n"

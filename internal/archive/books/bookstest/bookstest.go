@@ -1,4 +1,4 @@
-// Package bookstest has tests that every source of books must pass.
+// Package bookstest files books for tests, and has tests that every source of books must pass.
 package bookstest
 
 import (

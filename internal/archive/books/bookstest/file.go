@@ -1,0 +1,59 @@
+package bookstest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Kinds are the kinds of books that [File] can file: the formats of files, and sqlite.
+var Kinds = append(files.Formats(), database.SQLite.Name)
+
+// sink is a sink of hours.
+type sink interface {
+	Replace(ctx context.Context, h *table.Hour) error
+	Close() error
+}
+
+// File files hours in new books of a kind, and returns their path. It completes hours without a revision.
+func File(t testing.TB, kind string, hours ...*table.Hour) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "archive")
+	var to sink
+	var err error
+	if kind == database.SQLite.Name {
+		to, err = database.SQLite.Open(t.Context(), path, "")
+	} else {
+		to, err = files.Open(path, []string{kind})
+	}
+	must(t, err)
+	for _, h := range hours {
+		if h.Revision == 0 {
+			sinktest.Complete(h)
+		}
+		must(t, to.Replace(t.Context(), h))
+	}
+	must(t, to.Close())
+	return path
+}
+
+// Open opens books that [File] filed.
+func Open(t testing.TB, path string) books.Source {
+	t.Helper()
+	info, err := os.Stat(path)
+	must(t, err)
+	open := books.OpenSQLite
+	if info.IsDir() {
+		open = books.OpenFolder
+	}
+	source, err := open(t.Context(), path)
+	must(t, err)
+	return source
+}
