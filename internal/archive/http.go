@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"log/slog"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,15 +14,22 @@ import (
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
 
-// handler serves the state in memory, and receives events. No path reads the store.
-func (a *archive) handler(server prometheus.Collector) (http.Handler, error) {
+// newMux returns paths with the metrics of the process and of some collectors.
+func newMux(log *slog.Logger, more ...prometheus.Collector) (*http.ServeMux, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(append(a.metrics.collectors(),
+	registry.MustRegister(append(more,
 		versioncollector.NewCollector("gpuledger_archive"),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		server,
 	)...)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", serve.NewMetrics(registry, log).Main())
+	mux.HandleFunc("GET /-/healthy", serve.Healthy)
+	return mux, registry
+}
+
+// handler serves the state in memory, and receives events. No path reads the store.
+func (a *archive) handler(server prometheus.Collector) (http.Handler, error) {
 	landing, err := web.NewLandingPage(web.LandingConfig{
 		Name:        "gpuledger-archive",
 		Description: "Files the long-term record of GPU fleets as tables",
@@ -32,14 +40,12 @@ func (a *archive) handler(server prometheus.Collector) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	mux := http.NewServeMux()
+	mux, registry := newMux(a.log, append(a.metrics.collectors(), server)...)
 	if a.site != nil {
 		a.site.Register(mux)
 	} else {
 		mux.Handle("/", landing)
 	}
-	mux.Handle("GET /metrics", serve.NewMetrics(registry, a.log).Main())
-	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	if a.receiver != nil {
 		registry.MustRegister(a.receiver)
 		mux.Handle("POST "+event.Path, a.receiver)

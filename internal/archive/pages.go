@@ -4,31 +4,16 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"net/http"
 	"runtime/debug"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
 	"github.com/prometheus/common/version"
 
 	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/print"
-	"github.com/gpuledger/gpuledger/internal/archive/sinks"
 	"github.com/gpuledger/gpuledger/internal/archive/web"
 	"github.com/gpuledger/gpuledger/internal/serve"
 )
-
-// readable returns the places that can be read.
-func readable(c *Config) (all []sinks.Place) {
-	for _, p := range c.places {
-		if p.Books != nil {
-			all = append(all, p)
-		}
-	}
-	return all
-}
 
 // openSite opens the pages, with the hours that are refused.
 func (a *archive) openSite(c *Config, server *serve.Server) (err error) {
@@ -44,7 +29,7 @@ func newSite(c *Config, server *serve.Server, log *slog.Logger) (*web.Site, erro
 		return nil, nil
 	}
 	var libraries []*ask.Library
-	for _, p := range readable(c) {
+	for _, p := range keeping(c) {
 		libraries = append(libraries, &ask.Library{Open: p.Books, Label: p.Label, Sink: p.Name, Config: c.Web.Settings, Filing: c.shown, Now: time.Now})
 	}
 	if len(libraries) == 0 {
@@ -75,11 +60,7 @@ func Serve(ctx context.Context, c Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(versioncollector.NewCollector("gpuledger_archive"), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), server.Collector())
-	mux := http.NewServeMux()
+	mux, _ := newMux(log, server.Collector())
 	site.Register(mux)
-	mux.Handle("GET /metrics", serve.NewMetrics(registry, log).Main())
-	mux.HandleFunc("GET /-/healthy", serve.Healthy)
 	return server.Run(ctx, mux)
 }

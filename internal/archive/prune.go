@@ -15,7 +15,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
-// keeping returns the places that keep hours, which can be deleted and renamed.
+// keeping returns the places that keep hours, which can be read, deleted and renamed.
 func keeping(c *Config) (all []sinks.Place) {
 	for _, p := range c.places {
 		if p.Books != nil {
@@ -65,27 +65,19 @@ func pruneAll(ctx context.Context, c *Config, before time.Time, out io.Writer) (
 
 // pruneSink prunes a sink, and returns the deletions by table and cluster.
 func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time) (found []table.Deleted, err error) {
-	s, err := openToChange(ctx, c, of)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	unlock, err := lockEvents(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	p, ok := s.(pruner)
-	if !ok {
-		return nil, errors.New("its hours cannot be deleted")
-	}
-	err = p.Prune(ctx, before, c.DryRun, func(of table.Deleted) {
-		i := slices.IndexFunc(found, func(known table.Deleted) bool { return known.Table == of.Table && known.Cluster == of.Cluster })
-		if i < 0 {
-			found = append(found, of)
-			return
+	err = change(ctx, c, of, func(s sink) error {
+		p, ok := s.(pruner)
+		if !ok {
+			return errors.New("its hours cannot be deleted")
 		}
-		found[i].Add(of)
+		return p.Prune(ctx, before, c.DryRun, func(of table.Deleted) {
+			i := slices.IndexFunc(found, func(known table.Deleted) bool { return known.Table == of.Table && known.Cluster == of.Cluster })
+			if i < 0 {
+				found = append(found, of)
+				return
+			}
+			found[i].Add(of)
+		})
 	})
 	slices.SortFunc(found, func(a, b table.Deleted) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Table, b.Table))
@@ -93,32 +85,29 @@ func pruneSink(ctx context.Context, c *Config, of sinks.Place, before time.Time)
 	return found, err
 }
 
-// openToChange opens a place to delete or rename hours, which its chain records.
-func openToChange(ctx context.Context, c *Config, of sinks.Place) (sink, error) {
+// change opens a place to delete or rename hours, which its chain records. It keeps other programs from adding events to a folder, which
+// has a separate lock for events.
+func change(ctx context.Context, c *Config, of sinks.Place, do func(sink) error) (err error) {
 	signer, err := c.Chain.Signer()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s, err := of.Open(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer func() { err = errors.Join(err, s.Close()) }()
 	if to, ok := s.(chained); ok {
 		to.SignWith(signer)
 	}
-	return s, nil
-}
-
-// lockEvents keeps other programs from adding events to a folder, which has a separate lock for events.
-func lockEvents(ctx context.Context, of sinks.Place) (unlock func(), err error) {
-	if of.Folder == "" {
-		return func() {}, nil
+	if of.Folder != "" {
+		events, err := of.Events(ctx)
+		if err != nil {
+			return err
+		}
+		defer events.Close()
 	}
-	events, err := of.Events(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return func() { _ = events.Close() }, nil
+	return do(s)
 }
 
 func printDeleted(w io.Writer, sink string, of table.Deleted) {

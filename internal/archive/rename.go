@@ -32,19 +32,13 @@ func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) erro
 }
 
 func renameIn(ctx context.Context, c *Config, of sinks.Place) (n int, err error) {
-	s, err := openToChange(ctx, c, of)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	unlock, err := lockEvents(ctx, of)
-	if err != nil {
-		return 0, err
-	}
-	defer unlock()
-	r, ok := s.(renamer)
-	if !ok {
-		return 0, errors.New("its clusters cannot be renamed")
-	}
-	return r.RenameCluster(ctx, c.RenameFrom, c.RenameTo)
+	err = change(ctx, c, of, func(s sink) error {
+		r, ok := s.(renamer)
+		if !ok {
+			return errors.New("its clusters cannot be renamed")
+		}
+		n, err = r.RenameCluster(ctx, c.RenameFrom, c.RenameTo)
+		return err
+	})
+	return n, err
 }

@@ -30,7 +30,7 @@ func (c *Config) validatePages() error {
 	switch {
 	case c.Web.Pages && !c.Run && !c.ServeOnly:
 		return errors.New("--web.pages requires run or serve")
-	case c.Web.Pages && len(readable(c)) == 0 && (c.Run || c.Web.Settings == ""):
+	case c.Web.Pages && len(keeping(c)) == 0 && (c.Run || c.Web.Settings == ""):
 		return errors.New("serve and --web.pages require a sink that can be read: set " + strings.Join(sinks.Flags(true), " or "))
 	}
 	w := c.Serve.Web()
