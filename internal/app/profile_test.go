@@ -117,3 +117,39 @@ func TestProfiledAbsent(t *testing.T) {
 		})
 	}
 }
+
+// TestProfileHangs makes GPM hang on all GPUs, and then return unsupported and impossible values. The energy of every GPU is read and
+// charged meanwhile, the activity is absent, and it continues later.
+func TestProfileHangs(t *testing.T) {
+	sc, err := simnode.Lookup("dgx-h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := benchOf(t, sc, false, "--collector.profiling", "--nvml.call-timeout=4s")
+	const tensor = "\ngpuledger_gpu_tensor_active_seconds_total{"
+	series := func() int { return strings.Count(b.page(), tensor) }
+	b.run(25)
+	if n := series(); n != 8 {
+		t.Fatalf("%d GPUs have activity", n)
+	}
+	before := b.gpus()[0].Book.Accounts[0].Profiled
+	for _, do := range []string{"hang", "fail:3", "blank"} {
+		call := map[bool]string{true: "nvmlGpmSampleGet", false: "nvmlGpmMetricsGet"}[do == "hang"]
+		b.fault(simnode.Fault{GPU: "*", Call: call, Do: do})
+		b.run(11)
+		energy := b.gpus()[0].Book.Sum()
+		b.run(30)
+		b.checkRead(do, "")
+		if n, now := series(), b.gpus()[0].Book.Sum(); n != 0 || now <= energy {
+			t.Errorf("%s: %d GPUs have activity, the book has %d mJ, before %d mJ", do, n, now, energy)
+		}
+		b.fault()
+		b.advance(10 * time.Minute) // after an error the driver is called again then
+		b.run(35)
+		now := b.gpus()[0].Book.Accounts[0].Profiled
+		if n := series(); n != 8 || now.Tensor <= before.Tensor || now.Time-before.Time > 76*time.Second {
+			t.Errorf("after %s: %d GPUs have activity, the owner has %+v, before %+v", do, n, now, before)
+		}
+		before = now
+	}
+}

@@ -137,6 +137,19 @@ func (d *DCGM) selectFields() {
 	d.fields = nil // of the engine
 }
 
+// profiled returns the fields of the file that NVML measures by GPM.
+func (d *DCGM) profiled() (names []string) {
+	if d.Fields == "" {
+		return nil
+	}
+	for _, f := range d.selected.Metrics {
+		if strings.HasPrefix(f.Name, "DCGM_FI_PROF_") {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // page returns the field page.
 func (d *DCGM) page(latest func() *gpu.Snapshot) *collector.Fields {
 	if d.byNVML {
@@ -173,6 +186,9 @@ func (c *Config) enricher(now gpu.Clock, log *slog.Logger) source.Enricher {
 	}
 	if len(c.DCGM.missing) > 0 {
 		log.Warn("omitting fields of --dcgm.fields that are not read from NVML", "file", c.DCGM.Fields, "fields", strings.Join(c.DCGM.missing, " "))
+	}
+	if fields := c.DCGM.profiled(); len(fields) > 0 && !c.Collector.Profiling {
+		log.Warn("fields of --dcgm.fields have no values without --collector.profiling", "file", c.DCGM.Fields, "fields", strings.Join(fields, " "))
 	}
 	if c.DCGM.Address == "" {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
+	"github.com/gpuledger/gpuledger/internal/lane"
 )
 
 // A gpm measures the activity of the instances of a GPU in MIG mode by the driver's GPU performance
@@ -29,8 +30,9 @@ type gpm struct {
 	moved bool // the last look took samples
 	// profiling enables the profiles of instances.
 	profiling bool
-	// whole is the pair of the GPU itself, nil if it is not profiled.
+	// whole is the pair of the GPU itself, nil if it is not profiled. While the lane is busy, it and offered belong to the lane.
 	whole *pair
+	lane  lane.Lane[profiled]
 }
 
 // A pair contains the two newest samples of an instance's counters, newest first.
@@ -60,6 +62,9 @@ func (g *gpuReader) readInstances(q *inquiry, r *gpu.Reading) {
 	if g.device.Partitions == nil {
 		pairs.free(q)
 		return
+	}
+	if pairs.lane.Busy() {
+		return // in a call that began before MIG mode
 	}
 	instances := g.device.Partitions.Instances
 	pairs.keep(q, instances)
@@ -267,7 +272,15 @@ func (g *gpm) freeWhole(q *inquiry) {
 	}
 }
 
-// release frees everything.
+// lost frees everything, except buffers in a call, which are used again when the GPU returns.
+func (g *gpm) lost(q *inquiry) {
+	g.free(q)
+	if !g.lane.Busy() {
+		g.freeWhole(q)
+	}
+}
+
+// release frees everything. No call may be in flight.
 func (g *gpm) release(q *inquiry) {
 	g.free(q)
 	g.freeWhole(q)

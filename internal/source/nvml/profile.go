@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"context"
 	"math"
 	"time"
 
@@ -9,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A profiler measures the profile of a GPU that is not in MIG mode, or of a MIG instance, by GPM, in the GPU's lane. Its buffers
-// belong to the session. The sums of a GPU belong to the reader, the sums of an instance to its pair.
+// A profiler measures the profile of a GPU that is not in MIG mode, in its own lane, or of a MIG instance, in the GPU's lane, by GPM. Its
+// buffers belong to the session. The sums of a GPU belong to the reader, the sums of an instance to its pair.
 type profiler struct {
 	// again is the time on the boot clock before which the driver is not called, after it refused.
 	again time.Duration
@@ -46,29 +47,58 @@ const maxProfiled = time.Minute
 // maxRate is more than any link of a GPU transfers, in bytes per second.
 const maxRate = 1e14
 
-// readProfile takes a sample and measures the interval since the last one. After an error the driver is called again
-// after reaskAfter.
-func (g *gpuReader) readProfile() {
-	x, q, now := &g.profile, &inquiry{lib: g.lib}, g.now().Boot
-	x.latest = nil
+// maxSampling is the longest time that a sample may take: the driver may read the counters at any moment of the call.
+const maxSampling = time.Second
+
+// profiled is the result of a measurement for a reader.
+type profiled struct {
+	of     *gpuReader
+	result profiler
+}
+
+// readProfile measures the profile of a GPU in its own lane, so that a call of GPM that hangs does not delay the other values of the
+// GPU. It waits for a part of the timeout of calls. While the call hangs there is no profile.
+func (d *session) readProfile(g *gpuReader) {
+	pairs := g.gpm
+	if p, ok := pairs.lane.Poll(); ok && p.of == g { // of a call that was late
+		g.profile = p.result
+	}
+	g.profile.latest = nil
 	if g.device.Partitions != nil {
-		g.gpm.freeWhole(q) // the driver does not document samples of a whole GPU in MIG mode
+		if !pairs.lane.Busy() {
+			pairs.freeWhole(&inquiry{lib: d.lib}) // the driver does not document samples of a whole GPU in MIG mode
+		}
 		return
 	}
+	x := g.profile
+	call(d, &pairs.lane, func() profiled { return profiled{g, g.measureProfile(x)} })
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.CallTimeout/4)
+	defer cancel()
+	if p, ok := pairs.lane.Take(ctx); ok && p.of == g {
+		g.profile = p.result
+	}
+}
+
+// measureProfile takes a sample and measures the interval since the last one. After an error the driver is called again
+// after reaskAfter. It runs in the lane of profiles.
+func (g *gpuReader) measureProfile(x profiler) profiler {
+	now := g.now().Boot
 	if now < x.again {
-		return
+		return x
 	}
 	if x.again > 0 {
 		x.again, g.gpm.offered = 0, nil
 	}
-	if err := g.sampleWhole(q); err != nil {
+	q := &inquiry{lib: g.lib}
+	if err := g.sampleWhole(q, &x); err != nil {
 		x.again = now + reaskAfter
 		g.gpm.freeWhole(q)
 	}
+	return x
 }
 
 // sampleWhole takes a sample of the whole GPU.
-func (g *gpuReader) sampleWhole(q *inquiry) error {
+func (g *gpuReader) sampleWhole(q *inquiry, x *profiler) error {
 	if !g.gpm.offers(q, g.handle) {
 		return errNotOffered
 	}
@@ -79,8 +109,8 @@ func (g *gpuReader) sampleWhole(q *inquiry) error {
 		}
 		g.gpm.whole = p
 	}
-	p := g.gpm.whole
-	if g.now().Boot-p.taken[0] <= gpmRefresh {
+	p, began := g.gpm.whole, g.now().Boot
+	if began-p.taken[0] <= gpmRefresh {
 		return nil
 	}
 	p.swap()
@@ -89,14 +119,18 @@ func (g *gpuReader) sampleWhole(q *inquiry) error {
 	if err != nil {
 		return err
 	}
-	p.taken[0] = g.now().Boot
-	span := p.taken[0] - p.taken[1]
-	if p.taken[1] == 0 || span > maxProfiled {
+	now := g.now().Boot
+	if now-began > maxSampling {
+		return nil
+	}
+	p.taken[0] = now
+	span := gpu.Span{From: p.taken[1], To: now}
+	if span.From == 0 || span.Len() > maxProfiled {
 		return nil
 	}
 	metrics, err := query(q, "nvmlGpmMetricsGet", func() ([]gonvml.GpmMetric, ret) { return p.metrics(g.lib) })
 	if err == nil {
-		g.profile.integrate(metrics, gpu.Span{From: p.taken[1], To: p.taken[0]})
+		x.integrate(metrics, span)
 	}
 	return err
 }

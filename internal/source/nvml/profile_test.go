@@ -2,6 +2,7 @@ package nvml_test
 
 import (
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -206,4 +207,52 @@ func TestProfileOfInstances(t *testing.T) {
 	})
 	check(report.Readings[0], 0.5, 0)
 	check(report.Readings[0], 1, 1)
+}
+
+// TestProfileHangs makes each call of GPM hang for fifty readings: the GPU's other values are read, its profile is unknown, and neither
+// goroutines nor buffers grow. When the call returns, the sums continue without the time of the hanging call.
+func TestProfileHangs(t *testing.T) {
+	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleGet", "nvmlGpmMetricsGet"} {
+		t.Run(call, func(t *testing.T) {
+			r := newProfileReader(t)
+			r.s = r.openWith(2*time.Second, r.clock.Now)
+			r.metrics("gpm2=50")
+			later := call == "nvmlGpmSampleGet" || call == "nvmlGpmMetricsGet"
+			var before float64
+			if later {
+				r.read(0)
+				before = *r.read(10 * time.Second).Seconds[gpu.SMActive]
+			}
+			r.fault("*", call, "hang")
+			r.clock.Advance(10 * time.Second)
+			gputest.Read(t, r.s)
+			goroutines, samples := runtime.NumGoroutine(), r.calls("nvmlGpmSampleAlloc")
+			for range 50 {
+				r.clock.Advance(10 * time.Second)
+				*r.node.GPUs[0].Reading.Energy += 1000
+				r.write()
+				if reading := gputest.Read(t, r.s).Readings[0]; reading.Profile != nil || *reading.Energy != *r.node.GPUs[0].Reading.Energy {
+					t.Fatalf("during the call: energy %d, want %d; profile %+v", *reading.Energy, *r.node.GPUs[0].Reading.Energy, reading.Profile)
+				}
+			}
+			if n := runtime.NumGoroutine(); n > goroutines || r.calls("nvmlGpmSampleAlloc") != samples {
+				t.Errorf("%d goroutines after 50 readings, %d before; %d buffers, %d before", n, goroutines, r.calls("nvmlGpmSampleAlloc"), samples)
+			}
+			r.metrics("gpm2=50")
+			gputest.Eventually(t, r.s, "the profile is back", func(report gpu.Report, _ error) bool {
+				r.clock.Advance(10 * time.Second)
+				return len(report.Readings) == 1 && report.Readings[0].Profile != nil
+			})
+			p := r.read(10 * time.Second)
+			if added := *p.Seconds[gpu.SMActive] - before; math.Mod(added, 5) != 0 || added > 50 || *p.Last[gpu.SMActive] != 0.5 {
+				t.Errorf("%v s are added after the hanging call", added)
+			}
+			if err := r.s.Close(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if call != "nvmlGpmSampleAlloc" { // the hanging call is also in the log
+				r.wantNoLeak()
+			}
+		})
+	}
 }

@@ -57,7 +57,7 @@ func (d *session) look(index int, bus string, g *gpuReader) look {
 	l.memory, l.oversized = g.memory, g.oversized
 	if hasCode(l.err, gonvml.ERROR_GPU_IS_LOST) {
 		l.reader = nil
-		g.gpm.release(&inquiry{lib: d.lib})
+		g.gpm.lost(&inquiry{lib: d.lib})
 		d.indices.Delete(g.device.UUID)
 	}
 	return l
@@ -212,7 +212,7 @@ func (d *session) complete(g *gpuReader) {
 			g.readHealth()
 		}
 		if d.cfg.Profiling {
-			g.readProfile()
+			d.readProfile(g)
 		}
 		g.again = g.now().Boot + identityRetry
 	}
