@@ -54,6 +54,8 @@ type line struct {
 	table.Charge
 	cost, grams float64
 	idleCost    float64 // cost of the idle energy, and of the GPU hours without work
+	used        int64   // time in ms in which owners held or used GPUs
+	profiled    float64 // energy of the profiled time in mJ
 }
 
 // account is a statement before it is printed.
@@ -183,7 +185,19 @@ func (a *account) add(c *table.Charge, f factors.Factors) {
 	for _, l := range []*line{to, &a.total} {
 		l.Add(c)
 		l.cost, l.grams, l.idleCost = l.cost+cost, l.grams+grams, l.idleCost+idle
+		l.addProfiled(c)
 	}
+}
+
+// addProfiled adds the profiled part of a charge. Its energy is estimated from its share of the time. An owner without an
+// allocation, such as a user of a machine, holds nothing.
+func (l *line) addProfiled(c *table.Charge) {
+	used := max(c.Held, c.Active)
+	if c.Profiled != nil && *c.Profiled > 0 {
+		used = max(used, *c.Profiled)
+		l.profiled += float64(c.Energy) * float64(*c.Profiled) / float64(used)
+	}
+	l.used += used
 }
 
 // line returns the line of a charge. Most charges of a line follow each other.
@@ -274,14 +288,13 @@ var tensorColumns = []print.Column{
 	{Name: "joules_per_tensor_second", Title: "J PER TENSOR S", Kind: print.Number},
 }
 
-// tensor returns the values of [tensorColumns]. The energy of the profiled time is estimated from its share
-// of the held time.
+// tensor returns the values of [tensorColumns].
 func (l *line) tensor() []any {
 	row := make([]any, len(tensorColumns))
 	if l.Profiled == nil {
 		return row
 	}
-	row[0] = share(*l.Profiled, l.Held)
+	row[0] = share(*l.Profiled, l.used)
 	if l.DRAMActive != nil {
 		row[2] = *l.DRAMActive
 	}
@@ -289,8 +302,8 @@ func (l *line) tensor() []any {
 		return row
 	}
 	row[1] = *l.TensorActive
-	if *l.TensorActive > 0 && l.Held > 0 {
-		row[3] = rounded(float64(l.Energy) * float64(*l.Profiled) / float64(l.Held) / float64(*l.TensorActive))
+	if *l.TensorActive > 0 {
+		row[3] = rounded(l.profiled / float64(*l.TensorActive))
 	}
 	return row
 }

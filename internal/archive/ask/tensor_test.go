@@ -17,8 +17,8 @@ import (
 )
 
 // TestTensor checks the tensor-active time of three teams and the energy of a tensor-active second. Half of the first team's time was
-// profiled, the second team has no tensor activity, and the third team has no profiled time. A statement without profiled time lacks
-// the columns.
+// profiled, the second team has no tensor activity, and the third team has no profiled time. The fourth team used a GPU for an hour
+// without holding it, as users of a machine do. A statement without profiled time lacks the columns.
 func TestTensor(t *testing.T) {
 	h := &table.Hour{Cluster: "east", Start: october, GPUs: []table.GPU{{Node: "n1", UUID: "GPU-1", First: october, Last: october, Scrapes: 1}}}
 	add := func(team string, profiled, tensor *int64) {
@@ -30,16 +30,20 @@ func TestTensor(t *testing.T) {
 	add("blue", new(int64(1_800_000)), new(int64(900_000)))
 	add("green", new(int64(3_600_000)), new(int64(0)))
 	add("red", nil, nil)
+	add("users", new(int64(3_600_000)), new(int64(900_000)))
+	h.Charges[3].Held, h.Charges[3].Active = 0, 1_800_000
 	without := *h
-	without.Start, without.Charges = october.AddDate(0, -1, 0), h.Charges[2:]
+	without.Start, without.Charges = october.AddDate(0, -1, 0), h.Charges[2:3]
 	without.GPUs = []table.GPU{h.GPUs[0]}
 	without.GPUs[0].Energy = kWh
 	folder := bookstest.File(t, "csv", h, &without)
-	// Half of 3.6 MJ in 900 s are 2000 J/s.
+	// Half of 3.6 MJ in 900 s are 2000 J/s. In all, 9 MJ were used in 2.5 of 4 profiled hours.
 	want := `line,team,profiled_share,tensor_active_ms,dram_active_ms,joules_per_tensor_second
 group,blue,0.5,900000,900000,2000
 group,green,1,0,0,
 group,red,,,,
+group,users,1,900000,900000,4000
+total,TOTAL,0.625,1800000,1800000,5000
 `
 	r := run(t, "statement", "--by=team", "--month=2026-10", "-o", "csv", "--books="+folder)
 	if diff := cmp.Diff(want, selected(r.out, strings.Split(strings.SplitN(want, "\n", 2)[0], ","))); diff != "" {
@@ -116,7 +120,7 @@ func TestTensorUpgrade(t *testing.T) {
 	c.Team, c.Held, c.Profiled, c.TensorActive, c.DRAMActive = "new", 3_600_000, new(int64(3_600_000)), new(int64(0)), new(int64(7))
 	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
 	check(t, sink.Close())
-	want := "line,team,energy_mj,profiled_share,tensor_active_ms,dram_active_ms,joules_per_tensor_second\ngroup,new,3600000000,1,0,7,\ngroup,old,8,,,,\n"
+	want := "line,team,energy_mj,profiled_share,tensor_active_ms,dram_active_ms,joules_per_tensor_second\ngroup,new,3600000000,1,0,7,\ngroup,old,8,,,,\ntotal,TOTAL,3600000008,0.3333333333333333,0,7,\n" // one of three hours
 	if diff := cmp.Diff(want, selected(answer("2026-10"), strings.Split(strings.SplitN(want, "\n", 2)[0], ","))); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -130,7 +134,7 @@ func selected(text string, names []string) string {
 		values := strings.Split(strings.TrimSpace(line), ",")
 		if header == nil {
 			header = values
-		} else if values[0] != "group" {
+		} else if values[0] != "group" && values[0] != "total" {
 			continue
 		}
 		var row []string
