@@ -3,6 +3,7 @@ package ask_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -84,6 +85,16 @@ type result struct {
 	out, err string
 }
 
+// rows returns the rows of an answer in JSON.
+func (r result) rows(t *testing.T) []map[string]any {
+	t.Helper()
+	var answer struct{ Rows []map[string]any }
+	if err := json.Unmarshal([]byte(r.out), &answer); err != nil || r.status != 0 {
+		t.Fatalf("exit status %d, %v: %s%s", r.status, err, r.out, r.err)
+	}
+	return answer.Rows
+}
+
 func run(t *testing.T, args ...string) result {
 	t.Helper()
 	return runAt(t, october.AddDate(0, 1, 2), args...)
@@ -95,9 +106,12 @@ func runAt(t *testing.T, now time.Time, args ...string) result {
 	return execute(now, args...)
 }
 
-func execute(now time.Time, args ...string) result {
+func execute(now time.Time, args ...string) result { return executeWith("", now, args...) }
+
+// executeWith answers a question with a standard input.
+func executeWith(input string, now time.Time, args ...string) result {
 	var out, errors bytes.Buffer
-	status := ask.Run(context.Background(), args, ask.Terminal{Out: &out, Err: &errors, Program: "gpuledger-archive"}, now)
+	status := ask.Run(context.Background(), args, ask.Terminal{In: strings.NewReader(input), Out: &out, Err: &errors, Program: "gpuledger-archive"}, now)
 	return result{status, out.String(), errors.String()}
 }
 

@@ -1,9 +1,6 @@
 package ask_test
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -12,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -237,15 +233,13 @@ func TestWhereDrawn(t *testing.T) {
 				now = october.AddDate(0, 0, 3)
 				args = append(args, "--at="+asked.Format(time.RFC3339))
 			}
-			t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-			var out, errors bytes.Buffer
-			status := ask.Run(context.Background(), args, ask.Terminal{Out: &out, Err: &errors, Program: "gpuledger-archive"}, now)
-			var answer struct{ Rows []map[string]any }
-			if status == 0 {
-				check(t, json.Unmarshal(out.Bytes(), &answer))
+			r := runAt(t, now, args...)
+			var rows []map[string]any
+			if r.status == 0 {
+				rows = r.rows(t)
 			}
 			found := make(map[int]bool)
-			for _, row := range answer.Rows {
+			for _, row := range rows {
 				board := int(row["serial"].(string)[1] - '0')
 				found[board] = true
 				d.checkRow(t, board, asked, row)
@@ -259,7 +253,7 @@ func TestWhereDrawn(t *testing.T) {
 			for b := range drawnBoards {
 				s, ok := d.last(b, asked)
 				if want := ok && (name == fmt.Sprint("S", b) || name == s.node); want != found[b] {
-					t.Errorf("seed %d: where %s at %v: board %d in %s is listed: %v, exit status %d\n%s%s", seed, name, asked, b, s.node, found[b], status, out.String(), errors.String())
+					t.Errorf("seed %d: where %s at %v: board %d in %s is listed: %v, exit status %d\n%s%s", seed, name, asked, b, s.node, found[b], r.status, r.out, r.err)
 				}
 			}
 		}

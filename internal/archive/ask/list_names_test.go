@@ -1,8 +1,6 @@
 package ask_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/csv"
 	"fmt"
 	"strings"
@@ -10,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gpuledger/gpuledger/internal/archive/ask"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -18,10 +15,7 @@ import (
 func runWith(t *testing.T, input string, args ...string) result {
 	t.Helper()
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	var out, errors bytes.Buffer
-	terminal := ask.Terminal{In: strings.NewReader(input), Out: &out, Err: &errors, Program: "gpuledger-archive"}
-	status := ask.Run(context.Background(), args, terminal, october.AddDate(0, 1, 2))
-	return result{status, out.String(), errors.String()}
+	return executeWith(input, october.AddDate(0, 1, 2), args...)
 }
 
 // column returns the values of a column of a CSV answer.

@@ -2,7 +2,6 @@ package ask_test
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -38,11 +37,7 @@ func rows(t *testing.T, folder string, args ...string) []map[string]any {
 	if r.status == 2 {
 		return nil
 	}
-	var answer struct{ Rows []map[string]any }
-	if err := json.Unmarshal([]byte(r.out), &answer); err != nil || r.status != 0 {
-		t.Fatalf("exit status %d, %v: %s%s", r.status, err, r.out, r.err)
-	}
-	return answer.Rows
+	return r.rows(t)
 }
 
 // most is the largest amount: 2^63 mJ and 2^63 ms, which are 2.6e9 kWh and 2.6e12 hours, at the largest price and a PUE of 10.

@@ -2,7 +2,6 @@ package ask_test
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -55,11 +54,7 @@ func answer(t *testing.T, source string, from int, columns []string, question ..
 	t.Helper()
 	at := func(hour int) string { return october.Add(time.Duration(hour) * time.Hour).Format(time.RFC3339) }
 	r := run(t, append(question, source, "--from="+at(from), "--to="+at(foldtest.PlacesHours), "-o", "json")...)
-	var found struct{ Rows []map[string]any }
-	if err := json.Unmarshal([]byte(r.out), &found); err != nil || r.status != 0 {
-		t.Fatalf("%v: exit status %d, %v: %s%s", question, r.status, err, r.out, r.err)
-	}
-	for _, row := range found.Rows {
+	for _, row := range r.rows(t) {
 		var values []string
 		for _, column := range columns {
 			text := fmt.Sprint(row[column])

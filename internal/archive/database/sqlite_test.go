@@ -78,36 +78,23 @@ func tablesOf(t *testing.T, path string) sinktest.Rows {
 	}
 }
 
+// opened returns a new file as a kind of sink, and its rows.
+func opened[S any](t *testing.T) (S, sinktest.Rows) {
+	t.Helper()
+	d, path := fresh(t)
+	return any(d).(S), tablesOf(t, path)
+}
+
 // TestSQLite runs the acceptance tests of sinks.
 func TestSQLite(t *testing.T) {
 	sinktest.Test(t, func(t *testing.T) sinktest.Sink {
 		d, _ := fresh(t)
 		return d
 	})
-	t.Run("append", func(t *testing.T) {
-		sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, func(table.Table) [][]string) {
-			d, path := fresh(t)
-			return d, tablesOf(t, path)
-		})
-	})
-	t.Run("prune", func(t *testing.T) {
-		sinktest.TestPrune(t, func(t *testing.T) (sinktest.Pruner, sinktest.Rows) {
-			d, path := fresh(t)
-			return d, tablesOf(t, path)
-		})
-	})
-	t.Run("errors", func(t *testing.T) {
-		sinktest.TestErrors(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
-			d, path := fresh(t)
-			return d, tablesOf(t, path)
-		})
-	})
-	t.Run("rename", func(t *testing.T) {
-		sinktest.TestRename(t, func(t *testing.T) (sinktest.Renamer, sinktest.Rows) {
-			d, path := fresh(t)
-			return d, tablesOf(t, path)
-		})
-	})
+	t.Run("append", func(t *testing.T) { sinktest.TestAppend(t, opened[sinktest.Appender]) })
+	t.Run("prune", func(t *testing.T) { sinktest.TestPrune(t, opened[sinktest.Pruner]) })
+	t.Run("errors", func(t *testing.T) { sinktest.TestErrors(t, opened[sinktest.Renamer]) })
+	t.Run("rename", func(t *testing.T) { sinktest.TestRename(t, opened[sinktest.Renamer]) })
 }
 
 // TestSQLiteLarge files an hour with more values than a statement of SQLite may have.

@@ -96,9 +96,6 @@ func assetPlaces(l *list, columns string) (map[string]int, error) {
 // SerialOf returns the serial number of the asset with a tag, empty if it is unknown.
 func (a *Assets) SerialOf(tag string) string { return a.byTag[tag].Serial }
 
-// TagOf returns the asset tag of a serial number, empty if it is unknown.
-func (a *Assets) TagOf(serial string) string { return a.bySerial[serial].Tag }
-
 // Of returns the asset with a serial number.
 func (a *Assets) Of(serial string) Asset { return a.bySerial[serial] }
 

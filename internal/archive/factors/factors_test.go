@@ -158,7 +158,7 @@ func TestAssets(t *testing.T) {
 		"mapping":    {Assets: file(t, "Nr,Label,Ends\nS1,T1,2029-01-01\n"), Columns: "serial=Nr,tag=Label,warranty=Ends"},
 	} {
 		a := read(t, f).Assets
-		if a.SerialOf("T1") != "S1" || a.TagOf("S1") != "T1" || a.Of("S1").Warranty != "2029-01-01" || a.TagOf("S2") != "" {
+		if a.SerialOf("T1") != "S1" || a.Of("S1").Tag != "T1" || a.Of("S1").Warranty != "2029-01-01" || a.Of("S2").Tag != "" {
 			t.Errorf("%s: %+v", name, a.Of("S1"))
 		}
 	}

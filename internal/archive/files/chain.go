@@ -313,13 +313,10 @@ func (r *Reader) decode(ctx context.Context, f file) (rows [][]any, err error) {
 		return nil, err
 	}
 	defer in.Close()
-	err = f.scan(in, f.table.Names(), func(cells []table.Cell) {
-		row := make([]any, len(cells))
-		for i, cell := range cells {
-			row[i] = cell.Value(f.table.Columns[i].Type)
-		}
-		rows = append(rows, row)
-	})
+	d, err := f.open(in, f.table)
+	if err == nil {
+		rows, err = f.rows(d)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.name, err)
 	}

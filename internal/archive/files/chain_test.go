@@ -21,22 +21,7 @@ type rawFolder struct {
 	dir string
 }
 
-func (r rawFolder) Rows(of table.Table) (all [][]string) {
-	r.Helper()
-	found, err := filepath.Glob(filepath.Join(r.dir, of.Name, "*", "*.csv"))
-	check(r.T, err)
-	deeper, err := filepath.Glob(filepath.Join(r.dir, of.Name, "*", "*", "*.csv"))
-	check(r.T, err)
-	for _, name := range append(found, deeper...) {
-		f, err := os.Open(name)
-		check(r.T, err)
-		rows, err := csv.NewReader(f).ReadAll()
-		check(r.T, err)
-		check(r.T, f.Close())
-		all = append(all, rows[1:]...)
-	}
-	return all
-}
+func (r rawFolder) Rows(of table.Table) [][]string { return csvRows(r.T, r.dir)(of) }
 
 func (r rawFolder) Replace(of table.Table, rows [][]string) {
 	r.Helper()

@@ -52,7 +52,7 @@ func (s *Sink) Nodes(ctx context.Context, cluster string, from, until time.Time)
 
 // Clusters returns the filed hours of each cluster since a moment.
 func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.Span, error) {
-	folders, err := s.clusters(ctx, table.Hours)
+	folders, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,7 @@ func (s *Sink) Clusters(ctx context.Context, since time.Time) (map[string]table.
 	return spans, nil
 }
 
-// clusters returns the clusters of a table by folder.
-func (s *Sink) clusters(ctx context.Context, t table.Table) (map[string]string, error) {
-	return clustersIn(ctx, s.storage, t)
-}
-
+// clustersIn returns the clusters of a table by folder.
 func clustersIn(ctx context.Context, s storage, t table.Table) (map[string]string, error) {
 	folders, err := find(ctx, s, t.Name, true)
 	if err != nil {
@@ -90,11 +86,7 @@ func clustersIn(ctx context.Context, s storage, t table.Table) (map[string]strin
 	return clusters, nil
 }
 
-// days returns the days in the folder of a cluster.
-func (s *Sink) days(ctx context.Context, t table.Table, folder string) ([]time.Time, error) {
-	return daysIn(ctx, s.storage, t, folder)
-}
-
+// daysIn returns the days in the folder of a cluster.
 func daysIn(ctx context.Context, s storage, t table.Table, folder string) (days []time.Time, err error) {
 	folders, err := find(ctx, s, path.Join(t.Name, folder), true)
 	for _, f := range folders {
@@ -107,7 +99,7 @@ func daysIn(ctx context.Context, s storage, t table.Table, folder string) (days 
 
 // span returns the filed hours of a cluster since a moment.
 func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time) (span table.Span, err error) {
-	days, err := s.days(ctx, table.Hours, folder)
+	days, err := daysIn(ctx, s.storage, table.Hours, folder)
 	if err != nil {
 		return span, err
 	}
@@ -130,7 +122,7 @@ func (s *Sink) span(ctx context.Context, cluster, folder string, since time.Time
 
 // Elsewhere returns the scraped GPUs of a filed hour, except in some clusters.
 func (s *Sink) Elsewhere(ctx context.Context, except []string, hour time.Time) (found []table.Seen, err error) {
-	clusters, err := s.clusters(ctx, table.Hours)
+	clusters, err := clustersIn(ctx, s.storage, table.Hours)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func TestSink(t *testing.T) {
 
 // TestAppend checks the events in the files of a folder that another sink has open for hours.
 func TestAppend(t *testing.T) {
-	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, func(of table.Table) [][]string) {
+	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, sinktest.Rows) {
 		dir := t.TempDir()
 		open(t, dir)
 		s, err := files.OpenEvents(dir, files.Formats())

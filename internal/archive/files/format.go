@@ -103,7 +103,7 @@ func (f file) scan(in content, columns []string, each func(row []table.Cell)) er
 	return d.scan(columns, each)
 }
 
-// decode returns the rows of a file with the columns that this version writes. Equal texts of successive rows share memory.
+// decode returns the rows of a file with the columns that this version writes.
 func (f file) decode(in content) (rows [][]any, err error) {
 	defer recovered(&err)
 	d, err := f.open(in, f.table)
@@ -113,6 +113,11 @@ func (f file) decode(in content) (rows [][]any, err error) {
 	if !d.current() {
 		return nil, errColumns
 	}
+	return f.rows(d)
+}
+
+// rows returns all rows of a file. Equal texts of successive rows share memory.
+func (f file) rows(d decoder) (rows [][]any, err error) {
 	columns := f.table.Columns
 	last := make([]any, len(columns))
 	err = d.scan(f.table.Names(), func(cells []table.Cell) {

@@ -36,12 +36,12 @@ func (s *Sink) Prune(ctx context.Context, before time.Time, dry bool, done func(
 func (s *Sink) daysBefore(ctx context.Context, before time.Time) (map[table.ClusterMonth][]time.Time, error) {
 	found := make(map[table.ClusterMonth][]time.Time)
 	for _, t := range append(slices.Clone(table.Deletable), table.Hours) {
-		folders, err := s.clusters(ctx, t)
+		folders, err := clustersIn(ctx, s.storage, t)
 		if err != nil {
 			return nil, err
 		}
 		for folder, cluster := range folders {
-			days, err := s.days(ctx, t, folder)
+			days, err := daysIn(ctx, s.storage, t, folder)
 			if err != nil {
 				return nil, err
 			}

@@ -80,7 +80,7 @@ func (r *renaming) start(ctx context.Context, mark string, days []time.Time) err
 // days returns the days of the cluster in any table. Sums are on the first day of their month.
 func (r *renaming) days(ctx context.Context) (days []time.Time, err error) {
 	for _, t := range table.All {
-		found, err := r.Sink.days(ctx, t, clusterFolder(r.from))
+		found, err := daysIn(ctx, r.storage, t, clusterFolder(r.from))
 		if err != nil {
 			return nil, err
 		}

@@ -40,9 +40,8 @@ func Events() []table.Event {
 	return table.Place(all, at)
 }
 
-// TestAppend checks that a sink adds each event once. The function rows returns all rows of a table
-// that the archive contains, in any order, with values as in [table.Format].
-func TestAppend(t *testing.T, open func(t *testing.T) (s Appender, rows func(t table.Table) [][]string)) {
+// TestAppend checks that a sink adds each event once.
+func TestAppend(t *testing.T, open func(t *testing.T) (Appender, Rows)) {
 	s, rows := open(t)
 	all := Events()
 	half := all[:len(all)/2]
@@ -58,17 +57,18 @@ func TestAppend(t *testing.T, open func(t *testing.T) (s Appender, rows func(t t
 	for _, of := range table.Appended {
 		var want [][]string
 		for _, row := range append(table.EventRows(of, Cluster, all), table.EventRows(of, "west", all)...) {
-			texts := make([]string, len(row))
-			for i, value := range row {
-				texts[i] = table.Format(value)
-			}
-			want = append(want, texts)
+			want = append(want, formatted(row))
 		}
-		got := rows(of)
-		slices.SortFunc(want, slices.Compare)
-		slices.SortFunc(got, slices.Compare)
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(sorted(want), sorted(rows(of))); diff != "" {
 			t.Errorf("%s (-want +filed):\n%s", of.Name, diff)
 		}
 	}
+}
+
+// formatted returns the values of a row as texts.
+func formatted(row []any) (texts []string) {
+	for _, value := range row {
+		texts = append(texts, table.Format(value))
+	}
+	return texts
 }

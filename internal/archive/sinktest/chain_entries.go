@@ -137,11 +137,7 @@ func (c *chainTest) entries(cluster string) (all []table.Entry) {
 func (c *chainTest) replaceChain(cluster string, entries []table.Entry) {
 	rows := slices.DeleteFunc(c.rows[table.Chain.Name], func(row []string) bool { return row[0] == cluster })
 	for _, row := range table.EntryRows(entries...) {
-		texts := make([]string, len(row))
-		for i, value := range row {
-			texts[i] = table.Format(value)
-		}
-		rows = append(rows, texts)
+		rows = append(rows, formatted(row))
 	}
 	c.rows[table.Chain.Name] = rows
 }

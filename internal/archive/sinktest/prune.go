@@ -28,6 +28,15 @@ type Pruner interface {
 // [table.Format].
 type Rows func(t table.Table) [][]string
 
+// all returns the sorted rows of each table.
+func (r Rows) all() map[string][][]string {
+	all := make(map[string][][]string)
+	for _, of := range table.All {
+		all[of.Name] = sorted(r(of))
+	}
+	return all
+}
+
 // statement holds the amounts by the texts of a sum: cluster, month, model, namespace, workload, team, reason, unit and queue.
 type statement map[string]amounts
 
@@ -70,10 +79,7 @@ func sums(t *testing.T, rows [][]string) statement {
 	t.Helper()
 	found := make(statement)
 	for _, row := range rows {
-		value := make(map[string]string)
-		for i, name := range table.MonthlyCharges.Names() {
-			value[name] = row[i]
-		}
+		value := named(table.MonthlyCharges, row)
 		if strings.Contains(strings.Join(row, " "), "secret-pod") {
 			t.Errorf("a sum has the name of a pod: %q", row)
 		}
@@ -180,17 +186,12 @@ func TestPrune(t *testing.T, open func(t *testing.T) (Pruner, Rows)) {
 			check(t, s.Append(t.Context(), of, table.EventRows(of, cluster, table.Place(events, before))))
 		}
 	}
-	all := make(map[string][][]string)
-	for _, of := range table.All {
-		all[of.Name] = sorted(rows(of))
-	}
+	all := rows.all()
 	if found := prune(t, s, before, true); len(found) != 2*8 { // tables with rows, and the manifest, by cluster
 		t.Errorf("a dry run found %+v", found)
 	}
-	for _, of := range table.All {
-		if diff := cmp.Diff(all[of.Name], sorted(rows(of))); diff != "" {
-			t.Errorf("a dry run changed %s (-before +after):\n%s", of.Name, diff)
-		}
+	if diff := cmp.Diff(all, rows.all()); diff != "" {
+		t.Errorf("a dry run changed rows (-before +after):\n%s", diff)
 	}
 	prune(t, s, before, false)
 	pruned(t, rows, all, before)

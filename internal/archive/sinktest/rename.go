@@ -83,10 +83,7 @@ func TestRename(t *testing.T, open func(t *testing.T) (Renamer, Rows)) {
 	s, rows := open(t)
 	want := FileForRename(t, s, rows)
 	overlap := new(table.OverlapError)
-	before := make(map[string][][]string)
-	for _, of := range table.All {
-		before[of.Name] = sorted(rows(of))
-	}
+	before := rows.all()
 	if _, err := s.RenameCluster(t.Context(), Cluster, "west"); !errors.As(err, &overlap) || overlap.Cluster != "west" {
 		t.Errorf("error of a name with the same hours is %v", err)
 	}

@@ -107,12 +107,8 @@ func testCorrect(t *testing.T, s Sink) {
 	check(t, s.Replace(t.Context(), Hour(Noon, 7)))
 	for i, energy := range []int64{9, 4} {
 		h := revision(Noon, energy, int64(i)+2)
-		before, err := s.Charges(t.Context(), Cluster, Noon)
-		check(t, err)
-		h.State, h.Corrections = table.Corrected, table.Difference(before, h.Charges)
-		check(t, s.Correct(t.Context(), h))
+		correct(t, s, h)
 		filed(t, s, Noon, h.Filed)
-		charged(t, s, Noon, h.Charges)
 	}
 	all, err := s.Charges(t.Context(), Cluster, Noon)
 	check(t, err)
@@ -132,12 +128,17 @@ func testUnits(t *testing.T, s Sink) {
 	}
 	check(t, s.Replace(t.Context(), of(1, 5)))
 	charged(t, s, Noon, of(1, 5).Charges)
-	h := of(2, 3)
-	before, err := s.Charges(t.Context(), Cluster, Noon)
+	correct(t, s, of(2, 3))
+}
+
+// correct files the corrections of an hour, which then add up with the charges to the charges of h.
+func correct(t *testing.T, s Sink, h *table.Hour) {
+	t.Helper()
+	before, err := s.Charges(t.Context(), h.Cluster, h.Start)
 	check(t, err)
 	h.State, h.Corrections = table.Corrected, table.Difference(before, h.Charges)
 	check(t, s.Correct(t.Context(), h))
-	charged(t, s, Noon, h.Charges)
+	charged(t, s, h.Start, h.Charges)
 }
 
 // testNodes checks the nodes of the last filed hour within a period.

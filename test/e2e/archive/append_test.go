@@ -52,7 +52,7 @@ func TestAppend(t *testing.T) {
 			for range programs {
 				check(t, <-failed)
 			}
-			sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, func(of table.Table) [][]string) {
+			sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, sinktest.Rows) {
 				sink, err := kind.sink(t.Context(), url)
 				check(t, err)
 				t.Cleanup(func() { check(t, sink.Close()) })

@@ -127,7 +127,7 @@ func TestS3Sink(t *testing.T) {
 	}
 	sinktest.Test(t, func(t *testing.T) sinktest.Sink { return open(t, "parquet") })
 	sinktest.Test(t, func(t *testing.T) sinktest.Sink { return open(t, "csv", "parquet") })
-	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, func(of table.Table) [][]string) {
+	sinktest.TestAppend(t, func(t *testing.T) (sinktest.Appender, sinktest.Rows) {
 		return open(t, "csv"), func(of table.Table) (found [][]string) {
 			names, err := filepath.Glob(filepath.Join(objects, strconv.Itoa(n), of.Name, "*", "*", "*.csv"))
 			check(t, err)
