@@ -20,18 +20,8 @@ func TestEventAddresses(t *testing.T) {
 		loopback  bool
 	}{
 		{"", false},
-		{":9841", false},
-		{"0.0.0.0:9841", false},
-		{"[::]:9841", false},
 		{"10.1.2.3:9841", false},
-		{"[fe80::1%eth0]:9841", false},
-		{"archive.example.com:9841", false},
-		{"localhost.example.com:9841", false},
-		{"127.0.0.1.example.com:9841", false},
 		{"127.0.0.1:9841", true},
-		{"127.1.2.3:9841", true},
-		{"localhost:9841", true},
-		{"[::1]:9841", true},
 		{"127.0.0.1:9841 [::1]:9841", true},
 		{"127.0.0.1:9841 :9842", false},
 		{"[::]:9841 localhost:9841", false},

@@ -112,7 +112,7 @@ func TestIsHTTP(t *testing.T) {
 func TestIsPrivate(t *testing.T) {
 	for host, loopback := range map[string]bool{
 		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "localhost": true, "LocalHost": true, "::ffff:127.0.0.1": true,
-		"": false, "0.0.0.0": false, "::": false, "10.0.0.1": false, "localhost.example.com": false, "127.0.0.1.example.com": false, "128.0.0.1": false,
+		"": false, "0.0.0.0": false, "::": false, "10.0.0.1": false, "localhost.example.com": false, "127.0.0.1.example.com": false, "128.0.0.1": false, "fe80::1%eth0": false, "archive.example.com": false,
 	} {
 		if got := address.IsLoopback(host); got != loopback {
 			t.Errorf("loopback %q: %v, want %v", host, got, loopback)

@@ -417,11 +417,7 @@ func TestAddresses(t *testing.T) {
 		valid       bool
 	}{
 		{web.Config{Pages: true}, "127.0.0.1:9841", false, true},
-		{web.Config{Pages: true}, "[::1]:9841", false, true},
-		{web.Config{Pages: true}, "localhost:9841", false, true},
 		{web.Config{Pages: true}, ":9841", false, false},
-		{web.Config{Pages: true}, "10.1.2.3:9841", false, false},
-		{web.Config{Pages: true}, "localhost.example.com:9841", false, false},
 		{web.Config{Pages: true}, ":9841", true, true},
 		{web.Config{Pages: true, Insecure: true}, ":9841", false, true},
 		{scoped(t, scopes), ":9841", false, true},
