@@ -30,7 +30,7 @@ const (
 type Fields struct {
 	latest   func() *gpu.Snapshot
 	hostname string
-	// page returns the content of a snapshot, nil for none.
+	// page returns the content of a snapshot, or nil for none.
 	page func(*gpu.Snapshot) *gpu.FieldPage
 
 	mu       sync.Mutex // guards the fields below

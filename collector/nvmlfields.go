@@ -96,7 +96,7 @@ type fieldValue func(*gpu.GPU) (float64, bool)
 // fieldText returns the value of a field that is a label.
 type fieldText func(gpu.Driver, *gpu.GPU) string
 
-// of returns the value of a GPU, nil if it has none.
+// of returns the value of a GPU, or nil if it has none.
 func (f fieldValue) of(g *gpu.GPU) *float64 {
 	v, ok := f(g)
 	if !ok {
@@ -173,7 +173,7 @@ func energyCounter(g *gpu.GPU) (float64, bool) {
 	return float64(*g.Reading.Energy), true
 }
 
-// lastXID returns the code of the last error, 0 before the first.
+// lastXID returns the code of the last error, or 0 before the first.
 func lastXID(g *gpu.GPU) (float64, bool) {
 	var last uint64
 	var at time.Time

@@ -111,7 +111,7 @@ func nvmlNode() *gpu.Snapshot {
 	return s
 }
 
-// valuesOf returns the values of a page by metric, one for each GPU that has one.
+// valuesOf returns the values of a page by metric, one for each GPU that has a value.
 func valuesOf(families []*dto.MetricFamily) map[string][]float64 {
 	values := make(map[string][]float64)
 	for _, f := range families {

@@ -309,7 +309,7 @@ func newLive(a gpu.Account, i int) gpu.LiveProcess {
 	}
 }
 
-// allGauges adds a value for each gauge that has none.
+// allGauges adds a value for each gauge without a value.
 func allGauges(g gpu.Gauges) gpu.Gauges {
 	for i := range g {
 		if g[i] == nil {

@@ -15,10 +15,10 @@ const (
 	draAMD    = "gpu.amd.com"
 )
 
-// parseClaimed parses one device of a resource claim. A UUID in its CDI devices takes
-// precedence: the number in a device's name is the driver's index in early releases and the
-// minor number in later releases, and the two cannot be distinguished. Before is the previous
-// device of the same driver in the claim, nil if there is none.
+// parseClaimed parses one device of a resource claim. A UUID in its CDI devices takes precedence:
+// the number in a device's name is the driver's index in early releases and the minor number in
+// later releases, and the two cannot be distinguished. Before is the previous device of the same
+// driver in the claim, or nil if there is none.
 func parseClaimed(r, before *podresources.ClaimResource) (name gpu.DeviceName, id string, ok bool) {
 	for _, device := range slices.Backward(ownCDI(r.GetCdiDevices(), before.GetCdiDevices())) {
 		_, id, _ := strings.Cut(device.GetName(), "=")

@@ -58,7 +58,7 @@ func hidingOf(mountinfo, root string) (hidepid string, group int) {
 	return hidepid, group
 }
 
-// hiding returns the name of a value of hidepid, "" if it hides nothing. Kernels before 5.8 use
+// hiding returns the name of a value of hidepid, or "" if it hides nothing. Kernels before 5.8 use
 // numbers.
 func hiding(value string) string {
 	switch value {

@@ -85,7 +85,7 @@ type Mapper struct {
 	// livenessKnown is set if the Pods API, and not the processes, determined which pods are
 	// alive.
 	livenessKnown bool
-	// requested is the request time of the last accepted list (boot clock), nil if there was none.
+	// requested is the request time of the last accepted list (boot clock), or nil if there was none.
 	requested *time.Duration
 	seesHost  *bool // nil until checked
 }

@@ -43,8 +43,8 @@ type names struct {
 	mu    sync.Mutex
 	links map[string]*link // by their keys
 	logs  podLogs
-	// single contains the container of each pod that has only one: by UID from the Pods API, and
-	// by name from the pod-resources API.
+	// single contains the container of each pod that has only one container: by UID from the Pods API,
+	// and by name from the pod-resources API.
 	single       map[string]gpu.Owner
 	singleAsked  time.Duration // time at which the Pods API was read, on the boot clock
 	singleByName map[podName]string

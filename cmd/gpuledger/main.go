@@ -62,7 +62,7 @@ func main() {
 	}
 }
 
-// question returns the function that answers the command, nil if the command is not a question.
+// question returns the function that answers the command, or nil if the command is not a question.
 func question(cfg app.Config) func(context.Context, io.Writer) error {
 	switch cfg.Command {
 	case app.Status:

@@ -21,9 +21,9 @@ const (
 type Machine struct {
 	Getenv func(string) string
 	UID    int
-	// Hostname is the name of the machine, empty if unknown.
+	// Hostname is the name of the machine, or empty if unknown.
 	Hostname string
-	// Owner returns the owner of a file or directory, false if there is none.
+	// Owner returns the owner of a file or directory, or false if there is none.
 	Owner func(path string) (uid int, exists bool)
 }
 

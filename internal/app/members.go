@@ -54,7 +54,7 @@ type bus struct {
 	at      time.Duration  // boot clock
 }
 
-// count returns the number of GPUs of a vendor's classes, 0 if the bus cannot be read.
+// count returns the number of GPUs of a vendor's classes, or 0 if the bus cannot be read.
 func (b *bus) count(classes []gpu.PCIClass) int {
 	if now := b.now().Boot; b.counts == nil || now-b.at >= busAge {
 		b.counts, b.at = make(map[string]int), now

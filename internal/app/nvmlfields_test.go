@@ -11,7 +11,7 @@ import (
 )
 
 // TestFieldsEqualEngine compares the values of the field page from NVML with the values of the simulated host engine, where both
-// have one. All values of the first tick are from the same moment.
+// have a value. All values of the first tick are from the same moment.
 func TestFieldsEqualEngine(t *testing.T) {
 	b := newBench(t, "dgx-h100", true)
 	b.run(1)

@@ -43,7 +43,7 @@ type checker interface {
 type chained interface {
 	// SignWith sets the key that signs the chain, nil for none.
 	SignWith(s *chain.Signer)
-	// Head returns the last entry of the chain of a cluster, zero if it has none.
+	// Head returns the last entry of the chain of a cluster, or zero if it has none.
 	Head(ctx context.Context, cluster string) (table.Entry, error)
 }
 

@@ -30,7 +30,7 @@ type Config struct {
 	Store store.Config
 	// Events is the configuration of the receiver of events, for run.
 	Events events.Config
-	// Options contains the sinks that are set by their own flags, and urls the sinks of --to.
+	// Options contains the sinks that are set by their own flags, and urls contains the sinks of --to.
 	// places contains both.
 	sinks.Options
 	urls   []string
@@ -45,8 +45,8 @@ type Config struct {
 	Moves moves.Config
 	// Chain signs and publishes the chain of filed hours.
 	Chain chain.Config
-	// From is the first hour, zero for the last full one. Until is the end of the last hour,
-	// zero for now.
+	// From is the first hour, or zero for the last full hour. Until is the end of the last hour, zero
+	// for now.
 	From, Until moment
 	to          moment
 	// Again also replaces hours that are already filed.

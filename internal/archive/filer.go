@@ -336,7 +336,7 @@ func (f *filer) report() {
 	f.progress.update(f.Name, f.left)
 }
 
-// measure exports the end of the sink's partitions, if an administrator must create new ones.
+// measure exports the end of the sink's partitions, if an administrator must create new partitions.
 func (f *filer) measure(ctx context.Context) {
 	p, ok := f.sink.(partitioned)
 	if !ok {

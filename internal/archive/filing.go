@@ -80,7 +80,7 @@ func public(value string) (string, bool) {
 	return u.String(), true
 }
 
-// userOf returns the user of a URL without a password, nil if there is none.
+// userOf returns the user of a URL without a password, or nil if there is none.
 func userOf(u *url.URL) *url.Userinfo {
 	if u.User == nil {
 		return nil

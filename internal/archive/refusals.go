@@ -74,7 +74,8 @@ func newRefusals(gauge *prometheus.GaugeVec, log *slog.Logger) *refusals {
 	return &refusals{gauge: gauge, log: log, hours: make(map[refusedHour]string)}
 }
 
-// add adds a refused hour of a cluster. newest is the cluster's newest filed hour, zero if it is unknown.
+// add adds a refused hour of a cluster. newest is the cluster's newest filed hour, or zero if it is
+// unknown.
 func (r *refusals) add(cluster string, hour, newest time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 )
 
 // Rename gives a cluster another name in all sinks that keep hours, and prints the number of its
-// hours. If a sink fails, the cluster is still renamed in the others.
+// hours. If a sink fails, the cluster is still renamed in the other sinks.
 func Rename(ctx context.Context, c Config, out io.Writer, log *slog.Logger) error {
 	var failed error
 	for _, p := range c.places {

@@ -27,7 +27,7 @@ func LimitMemory() {
 	}
 }
 
-// MemoryLimit returns the memory limit of the program in bytes, 0 for none. It is the lowest of
+// MemoryLimit returns the memory limit of the program in bytes, or 0 for none. It is the lowest of
 // $GOMEMLIMIT and the limits of the program's cgroup and its parents.
 func MemoryLimit() int64 {
 	limit := GroupLimit(procfs.DefaultMountPoint, "/sys/fs/cgroup")
@@ -37,8 +37,8 @@ func MemoryLimit() int64 {
 	return limit
 }
 
-// GroupLimit returns the lowest memory limit of the program's cgroups, 0 for none. It reads them in
-// mounts of procfs and of cgroups. In a container the parents of its own cgroup are not mounted.
+// GroupLimit returns the lowest memory limit of the program's cgroups, or 0 for none. It reads them
+// in mounts of procfs and of cgroups. In a container the parents of its own cgroup are not mounted.
 func GroupLimit(proc, mount string) (limit int64) {
 	groups, err := cgroups(proc)
 	if err != nil {
@@ -82,7 +82,7 @@ func cgroups(proc string) ([]procfs.Cgroup, error) {
 // shows a number near 2^63.
 const unlimited = 1 << 60
 
-// readLimit returns a limit, 0 for none.
+// readLimit returns a limit, or 0 for none.
 func readLimit(file string) int64 {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -25,7 +25,7 @@ const redraw = 100 * time.Millisecond
 // clearLine moves the cursor to the start of the line and clears it.
 const clearLine = "\r\x1b[K"
 
-// NewStatusLine returns a status line on a file, nil if the file is not a terminal.
+// NewStatusLine returns a status line on a file, or nil if the file is not a terminal.
 func NewStatusLine(f *os.File) *StatusLine {
 	if !isTerminal(f) {
 		return nil

@@ -66,7 +66,7 @@ type Event struct {
 
 	// Object is the pod, for a snapshot.
 	Object json.RawMessage `json:"object,omitempty"`
-	// Details is a JSON object with the fields that depend on the kind, nil if there are none.
+	// Details is a JSON object with the fields that depend on the kind, or nil if there are none.
 	Details json.RawMessage `json:"-"`
 }
 

@@ -23,7 +23,7 @@ type FieldRow struct {
 	UUID        string
 	GPUInstance string // its GPU instance id, empty for a whole GPU
 	Profile     string // of the MIG instance
-	// Values has one entry per field of the page, nil if it has no value.
+	// Values has one entry per field of the page, or nil if it has no value.
 	Values []*float64
 	// Labels has one entry per label of the page, as returned by the host engine.
 	Labels []string

@@ -18,7 +18,7 @@ type Report struct {
 	Readings []Reading
 	// Events are the driver's error events since the last report.
 	Events []DriverEvent
-	// Fields is the content of the field page, nil if there is none.
+	// Fields is the content of the field page, or nil if there is none.
 	Fields *FieldPage
 }
 
@@ -167,7 +167,7 @@ type Context struct {
 	// GPUInstance is the MIG instance of the context, empty on a whole GPU. CUDA allows a process
 	// to use only one instance.
 	GPUInstance string
-	// MemoryUsed is in bytes, nil if the driver does not report it.
+	// MemoryUsed is in bytes, or nil if the driver does not report it.
 	MemoryUsed *uint64
 	// MPS is set for a client of an MPS server.
 	MPS bool

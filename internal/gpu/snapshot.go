@@ -34,8 +34,8 @@ type GPU struct {
 	// Renamed is the time at which a serial number of the GPU became known or changed after the GPU
 	// was first found in this boot. Usually it is zero.
 	Renamed time.Time
-	// Reading is the latest reading, nil while the GPU does not respond. Its lists are empty:
-	// their content is in Processes and in the book.
+	// Reading is the latest reading, or nil while the GPU does not respond. Its lists are empty: their
+	// content is in Processes and in the book.
 	Reading *Reading
 	// LastReading is the time of the last reading.
 	LastReading time.Time
@@ -176,6 +176,6 @@ type Stage struct {
 	Oversized uint64
 	// LastSuccess is zero until the first success.
 	LastSuccess time.Time
-	// Err is the error of the last attempt, empty if it succeeded.
+	// Err is the error of the last attempt, or empty if it succeeded.
 	Err string
 }

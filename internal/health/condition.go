@@ -31,7 +31,7 @@ func counted(r *gpu.Reading) (found []Evidence) {
 	return found
 }
 
-// inactive returns the number of inactive NVLink links of a GPU, -1 if it reports no links.
+// inactive returns the number of inactive NVLink links of a GPU, or -1 if it reports no links.
 func inactive(g *gpu.GPU) int {
 	if g.Reading == nil {
 		return -1

@@ -215,7 +215,7 @@ func readConditions(r *gpu.Reading) (found []Evidence) {
 	return found
 }
 
-// value returns the value of a metric without labels, nil if the GPU does not report it.
+// value returns the value of a metric without labels, or nil if the GPU does not report it.
 func value(r *gpu.Reading, m gpu.HealthMetric) *float64 {
 	i := slices.IndexFunc(r.Health, func(v gpu.HealthValue) bool { return v.Metric == m })
 	if i < 0 {
@@ -288,7 +288,7 @@ func xid(code uint64, first, again Advice, meaning string) Rule {
 	return Rule{Code: fmt.Sprintf("xid_%d", code), XID: code, Advice: first, Again: again, Meaning: meaning, Source: catalogue, Alert: alertXID}
 }
 
-// moment returns a time in UTC, nil if it is unknown.
+// moment returns a time in UTC, or nil if it is unknown.
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -30,8 +30,8 @@ func recent(s *gpu.Snapshot, g *gpu.GPU) (found []Evidence) {
 	return found
 }
 
-// medianClock returns the median clock of the busy GPUs of a GPU's model that a holder of the GPU holds, 0 without a holder.
-// Clocks of other holders differ by the work.
+// medianClock returns the median clock of the busy GPUs of a GPU's model that a holder of the GPU holds, or 0 without a
+// holder. Clocks of other holders differ by the work.
 func medianClock(s *gpu.Snapshot, g *gpu.GPU) float64 {
 	var clocks []float64
 	for i := range s.GPUs {

@@ -30,12 +30,12 @@ type Rule struct {
 	// Code names the finding. XID errors have the code xid_<number>.
 	Code string
 	XID  uint64 // 0 for other findings
-	// Advice is the advice for a first finding. Again is the advice for a finding that recurs after
-	// a reset, empty if it is the same.
+	// Advice is the advice for a first finding. Again is the advice for a finding that recurs after a
+	// reset, or empty if it is the same.
 	Advice, Again Advice
 	Meaning       string
 	Source        Source
-	// Alert is the alert that reports the finding, empty if none does.
+	// Alert is the alert that reports the finding, or empty if none does.
 	Alert string
 }
 

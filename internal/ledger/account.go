@@ -91,8 +91,8 @@ func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Ti
 	return &a.Processes[len(a.Processes)-1]
 }
 
-// processAccounts returns the number of process accounts, without the folded ones, which are not
-// limited.
+// processAccounts returns the number of process accounts, without the folded accounts, which are
+// not limited.
 func (b *book) processAccounts() int {
 	n := 0
 	for i := range b.Accounts {
@@ -122,7 +122,7 @@ func unitAccount(a *gpu.Account, u gpu.Unit, opened time.Time) *gpu.UnitAccount 
 	return &a.Units[len(a.Units)-1]
 }
 
-// dropProcesses drops all process accounts, including the folded ones. Their amounts are part of
+// dropProcesses drops all process accounts, including folded accounts. Their amounts are part of
 // their owner's account.
 func (b *book) dropProcesses() {
 	for i := range b.Accounts {

@@ -66,8 +66,8 @@ func (b *book) spreadLate(iv *interval, u usage) {
 	}
 }
 
-// lateWindow returns the window of the late energy that includes the energy of an interval, nil if
-// there is none.
+// lateWindow returns the window of the late energy that includes the energy of an interval, or nil
+// if there is none.
 func (b *book) lateWindow(iv *interval) *window {
 	for i := range b.pending {
 		if late := b.pending[i].late; late != nil && late.span().Overlap(iv.span()) > 0 {

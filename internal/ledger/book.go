@@ -15,7 +15,7 @@ type book struct {
 	gpu.Book
 	// handedOut is set while a state that was returned to a caller shares the accounts.
 	handedOut bool
-	// last is the newest mark, nil before the first.
+	// last is the newest mark, or nil before the first.
 	last *Mark
 	// pending contains the intervals that are not settled yet, oldest first.
 	pending []interval
@@ -35,7 +35,7 @@ type book struct {
 	// time of the newest observation, both on the boot clock.
 	list         []*gpu.Process
 	listed, seen time.Duration
-	// sampled is the time on the boot clock up to which utilisation samples were reported, 0 if the
+	// sampled is the time on the boot clock up to which utilisation samples were reported, or 0 if the
 	// last observation had none. left contains the processes that recently left.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
@@ -70,9 +70,9 @@ type Mark struct {
 	Counter   string           `json:"counter,omitempty"`   // empty if not known
 	Processes []gpu.ProcessID  `json:"processes,omitempty"` // sorted
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
-	// Former is the counter that the board no longer provides, nil if there is none.
+	// Former is the counter that the board no longer provides, or nil if there is none.
 	Former *Former `json:"former,omitempty"`
-	// sum is the integral of power at that time, nil if it is unknown.
+	// sum is the integral of power at that time, or nil if it is unknown.
 	sum *gpu.Millijoules
 	// share is the GPU's share of the energy since the last mark; 0 means undivided.
 	share float64

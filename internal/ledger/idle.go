@@ -23,7 +23,7 @@ type load struct {
 	// Neither is set if the first context was opened or the last context was closed in the
 	// interval.
 	open, closed bool
-	// gaps is the power in quiet times according to power samples, 0 if there was no quiet time.
+	// gaps is the power in quiet times according to power samples, or 0 if there was no quiet time.
 	// sampled is set if power samples show every quiet time.
 	gaps    gpu.Watts
 	sampled bool
@@ -120,7 +120,7 @@ type idleMeter struct {
 	last load
 	// open is the quiet power with contexts, and closed is the quiet power without contexts.
 	open, closed level
-	// lowest is the lowest power of two consecutive intervals with contexts, 0 before the first.
+	// lowest is the lowest power of two consecutive intervals with contexts, or 0 before the first.
 	lowest gpu.Watts
 	// minutes estimates the power with contexts.
 	minutes minutes
@@ -213,7 +213,7 @@ type sums struct{ energy, busy, utilized, took float64 }
 type minutes struct {
 	past []minute // oldest first
 	now  sums
-	// idle is the estimate, 0 before the first minute.
+	// idle is the estimate, or 0 before the first minute.
 	idle gpu.Watts
 }
 
@@ -280,8 +280,8 @@ type kind struct {
 	limit gpu.Watts
 }
 
-// peers contains two medians over the GPUs of a kind in a node, 0 if unknown: of the measured idle
-// powers, and of the powers in quiet times without contexts.
+// peers contains two medians over the GPUs of a kind in a node, or 0 if unknown: of the measured
+// idle powers, and of the powers in quiet times without contexts.
 type peers struct{ open, closed gpu.Watts }
 
 // peers returns the peers of each kind.
@@ -304,7 +304,7 @@ func (l *Ledger) peers() map[kind]peers {
 	return all
 }
 
-// median returns the median of powers, 0 if there are none.
+// median returns the median of powers, or 0 if there are none.
 func median(powers []gpu.Watts) gpu.Watts {
 	if len(powers) == 0 {
 		return 0

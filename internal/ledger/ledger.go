@@ -50,12 +50,12 @@ func New(cfg Config) *Ledger {
 // Observation is one reading of one GPU.
 type Observation struct {
 	UUID string
-	// Model is the GPU's model, empty if unknown. GPUs of one model have about the same idle power.
+	// Model is the GPU's model, or empty if unknown. GPUs of one model have about the same idle power.
 	Model string
 	At    gpu.Instant
 	// Took is the time by which the counter may have been read before At.
 	Took time.Duration
-	// Energy is the board's counter, nil if it could not be read.
+	// Energy is the board's counter, or nil if it could not be read.
 	Energy *gpu.Millijoules
 	// ModuleShare is the GPU's share of the energy since the last reading, if the counter covers a
 	// whole module; 0 means undivided.
@@ -89,7 +89,7 @@ type Observation struct {
 	// last list is valid for ten seconds.
 	Processes      []*gpu.Process
 	ProcessesKnown bool
-	// Partitions is the partitioning of the GPU, nil without MIG. Places contains the instance of
+	// Partitions is the partitioning of the GPU, or nil without MIG. Places contains the instance of
 	// each process.
 	Partitions *gpu.Partitioning
 	Places     map[gpu.ProcessID]string
@@ -105,8 +105,8 @@ type Observation struct {
 	InstancesKnown bool
 
 	// Allocations are the allocations of this GPU. They are complete only if AllocationsKnown.
-	// Otherwise the ledger also uses the last known allocations of groups that are still alive.
-	// Alive contains the UIDs of these groups, nil if they are unknown, too.
+	// Otherwise the ledger also uses the last known allocations of groups that are still alive. Alive
+	// contains the UIDs of these groups, or nil if they are unknown, too.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 	Alive            map[string]bool

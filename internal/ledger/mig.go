@@ -84,7 +84,7 @@ func sliceWeights(m *gpu.Partitioning) []uint64 {
 
 func bounded(slices int) int { return min(max(slices, 0), maxSlices) }
 
-// place returns the instance of a process, empty if the GPU has no such instance.
+// place returns the instance of a process, or empty if the GPU has no such instance.
 func (iv *interval) place(id gpu.ProcessID) string {
 	place := iv.places[id]
 	if iv.mig == nil || !slices.ContainsFunc(iv.mig.Instances, func(i gpu.Partition) bool { return i.ID == place }) {

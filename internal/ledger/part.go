@@ -120,8 +120,8 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	return found
 }
 
-// sole returns the share of the only owner that holds the part or works, nil if no owner or several
-// owners do. It requires a list of processes and, if several owners have a process, also
+// sole returns the share of the only owner that holds the part or works, or nil if no owner or
+// several owners do. It requires a list of processes and, if several owners have a process, also
 // allocations and activity.
 func (p *part) sole() *share {
 	if !p.listed {

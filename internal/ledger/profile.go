@@ -75,8 +75,8 @@ func (b *book) useAlone(p *part) {
 	}
 }
 
-// onlyOwner returns the owner if no other owner is known to hold a part or to work on it, false if there is no such owner. Unlike
-// [part.sole] it also returns a holder without a process.
+// onlyOwner returns the owner if no other owner is known to hold a part or to work on it, or false if there is no such owner.
+// Unlike [part.sole] it also returns a holder without a process.
 func (p *part) onlyOwner() (gpu.Owner, bool) {
 	isFree := p.mig != nil && p.instance == ""
 	if isFree || p.gap || !p.listed || p.outdated || !p.holdersKnown {
@@ -92,7 +92,7 @@ func (p *part) onlyOwner() (gpu.Owner, bool) {
 	return s.owner, true
 }
 
-// aloneOn returns the index of the sole use of a GPU or MIG instance, -1 if there is none.
+// aloneOn returns the index of the sole use of a GPU or MIG instance, or -1 if there is none.
 func (b *book) aloneOn(instance string) int {
 	return slices.IndexFunc(b.alone, func(u soleUse) bool { return u.GPUInstance == instance })
 }

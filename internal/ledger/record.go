@@ -36,7 +36,7 @@ type ProcessRecord struct {
 	Opened    nanoseconds `json:"opened"`
 }
 
-// nanoseconds is a time in nanoseconds since 1970, 0 if it is unknown.
+// nanoseconds is a time in nanoseconds since 1970, or 0 if it is unknown.
 type nanoseconds int64
 
 func newNanoseconds(t time.Time) nanoseconds {

@@ -78,8 +78,8 @@ func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 	return &s
 }
 
-// stillSince returns the mark at which the counter of the saved base last changed, nil if that is
-// the base.
+// stillSince returns the mark at which the counter of the saved base last changed, or nil if that
+// is the base.
 func (b *book) stillSince() *Mark {
 	if len(b.pending) > 0 {
 		return b.pending[0].changed

@@ -24,7 +24,7 @@ func ordered(gpus []inventory.GPU) []inventory.GPU {
 	})
 }
 
-// SerialValue returns the label value of a board serial, empty if there is none. Different
+// SerialValue returns the label value of a board serial, or empty if there is none. Different
 // serial numbers can have the same value.
 func SerialValue(serial string) string { return legal(gpu.Identity(serial)) }
 

@@ -37,7 +37,7 @@ type Config struct {
 	Workloads workloads.Options
 	Events    outbox.Options
 	Webhook   injector.Options
-	// Expected is the path of the expected inventory, empty for none.
+	// Expected is the path of the expected inventory, or empty for none.
 	Expected string
 
 	// Cleanup is set by the command "cleanup": remove all labels and exit.

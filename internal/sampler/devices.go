@@ -55,7 +55,7 @@ type holdingKey struct {
 	owner          gpu.Owner
 }
 
-// find returns the GPU and the MIG instance of a device name, empty if there is no such device.
+// find returns the GPU and the MIG instance of a device name, or empty if there is no such device.
 func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	if strings.HasPrefix(name.UUID, "MIG-") {
 		return ds.findInstance(func(i gpu.Partition) bool {

@@ -23,7 +23,7 @@ type gpuList struct {
 type entry struct {
 	gpu.Device
 	Present bool `json:"present"`
-	// Lost is the boot clock at which the GPU was lost, 0 if it is present.
+	// Lost is the boot clock at which the GPU was lost, or 0 if it is present.
 	Lost time.Duration `json:"lost,omitempty"`
 	// Replaced is set once another GPU is at the PCI address of this GPU.
 	Replaced    bool      `json:"replaced,omitempty"`

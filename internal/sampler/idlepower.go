@@ -64,7 +64,7 @@ func (t *idlePowers) check() error {
 	return nil
 }
 
-// of returns the stored idle power of a kind, 0 if there is none.
+// of returns the stored idle power of a kind, or 0 if there is none.
 func (t *idlePowers) of(k idleKind) gpu.Watts {
 	if i := slices.IndexFunc(t.stored, func(r idleRow) bool { return r.idleKind == k }); i >= 0 {
 		return t.stored[i].Power

@@ -126,9 +126,9 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 	return out
 }
 
-// utilization returns a process's utilisation, 0 if there is no sample. The driver returns one row
-// per process, averaged over the time since the last reading; if there are several rows, the newest
-// one counts.
+// utilization returns a process's utilisation, or 0 if there is no sample. The driver returns one
+// row per process, averaged over the time since the last reading; if there are several rows, the
+// newest one counts.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
 	for i := range samples {

@@ -79,7 +79,7 @@ func slowdowns(r *gpu.Reading) (seconds [len(gpu.Slowdowns)]float64) {
 	return seconds
 }
 
-// recent returns the last ten minutes of a GPU, nil before it was read for ten minutes.
+// recent returns the last ten minutes of a GPU, or nil before it was read for ten minutes.
 func (all histories) recent(uuid string) *gpu.Recent {
 	h := all[uuid]
 	if h == nil || h.last.at-h.marks[0].at < gpu.RecentTime {

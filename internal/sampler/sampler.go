@@ -104,7 +104,7 @@ func New(cfg Config) *Sampler {
 	}
 }
 
-// Latest returns the newest snapshot, nil before the first tick.
+// Latest returns the newest snapshot, or nil before the first tick.
 func (s *Sampler) Latest() *gpu.Snapshot { return s.latest.Load() }
 
 // Run ticks until the context ends.

@@ -239,7 +239,7 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	return gpus
 }
 
-// books returns the settled state, empty while another exporter keeps the books.
+// books returns the settled state, or empty while another exporter keeps the books.
 func (s *store) books() ledger.State {
 	if s.ledger == nil {
 		return ledger.State{}

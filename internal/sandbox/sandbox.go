@@ -120,7 +120,7 @@ func Restart(environment ...string) error {
 	return replace(append(current.environment(), environment...))
 }
 
-// deathSignal is the signal that the program receives when its parent ends, 0 for none. It
+// deathSignal is the signal that the program receives when its parent ends, or 0 for none. It
 // belongs to the main thread, on which Go initialises packages; main may run on another thread.
 var deathSignal = parentDeathSignal()
 

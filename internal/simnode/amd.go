@@ -20,7 +20,7 @@ type AMD struct {
 	Dies int
 	// Hive is the id of its XGMI hive in 16 hex digits, empty for a GPU outside a hive.
 	Hive string
-	// MemoryErrors is the interval of correctable errors of its memory, 0 for none.
+	// MemoryErrors is the interval of correctable errors of its memory, or 0 for none.
 	MemoryErrors time.Duration
 }
 

@@ -36,8 +36,8 @@ type board struct {
 	// throttled is the time for which the GPU was throttled.
 	throttled gpu.ThrottledTimes
 
-	// health contains the conditions, nil without defects; healthAtLoad contains them as of the last
-	// load of the driver.
+	// health contains the conditions, or nil without defects; healthAtLoad contains them as of the
+	// last load of the driver.
 	health, healthAtLoad map[Condition]int64
 
 	power int // mW over the last step

@@ -73,7 +73,7 @@ func (b *board) worsen(t time.Duration) {
 	}
 }
 
-// newHealth returns the health of a GPU at the start, nil if it has no defects.
+// newHealth returns the health of a GPU at the start, or nil if it has no defects.
 func newHealth(g *GPU) map[Condition]int64 {
 	if len(g.Defects) == 0 {
 		return nil

@@ -36,7 +36,7 @@ type Enricher interface {
 // Config lists the members of a group.
 type Config struct {
 	Members []Member // with disjoint boards
-	// Enricher is nil for none.
+	// Enricher is nil if there is none.
 	Enricher Enricher
 	// Timeout limits the time for which a Read waits for its sources. Each source has its own,
 	// shorter timeout; this timeout applies if a source hangs anyway.

@@ -83,7 +83,7 @@ type QueryError string
 // Error implements error.
 func (e QueryError) Error() string { return string(e) }
 
-// Respond sends the error to a client. It is readable, because the client may be a person.
+// Respond sends the error to a client. The error is readable, because the client may be a person.
 func (e QueryError) Respond(w http.ResponseWriter) {
 	w.Header().Set(queryErrorHeader, "true")
 	http.Error(w, labelvalue.Printable(string(e)), http.StatusBadRequest)

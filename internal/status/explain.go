@@ -68,7 +68,7 @@ type ExplainedTime struct {
 	// its source, or mixed.
 	BusyShare  *float64 `json:"busy_share,omitempty"`
 	BusySource string   `json:"busy_source"`
-	// IdlePower is the last idle power, nil if none was used, and IdlePowerSource is its source.
+	// IdlePower is the last idle power, or nil if none was used, and IdlePowerSource is its source.
 	IdlePower       *float64 `json:"idle_power_watts,omitempty"`
 	IdlePowerSource string   `json:"idle_power_source,omitempty"`
 	// Activity is the owner's sampled busy time, AllActivity is the sum over all owners.

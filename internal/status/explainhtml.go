@@ -37,7 +37,7 @@ func (e *Explanation) query() url.Values {
 	return Query{GPU: e.GPU.UUID, Owner: e.Owner, Since: e.Time.Sub(e.Since)}.Values()
 }
 
-// explainLink is the link to the explanation of a charge, empty if no intervals are kept.
+// explainLink is the link to the explanation of a charge, or empty if no intervals are kept.
 func (g *GPU) explainLink(c Container) string {
 	if !g.Explained || c.Energy == nil {
 		return ""

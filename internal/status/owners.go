@@ -22,7 +22,7 @@ type owner struct {
 	Energy, Share string
 	// Why is the link to the explanation of the charge; may be empty.
 	Why string
-	// Class is the class of the colour in the style sheet, empty if there is no energy.
+	// Class is the class of the colour in the style sheet, or empty if there is no energy.
 	Class string
 	// amounts are the joules by pattern; the plain pattern is empty.
 	amounts []patterned

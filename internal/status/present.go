@@ -83,7 +83,7 @@ func (g *GPU) answered() string {
 	return "last reading " + g.LastAnswer()
 }
 
-// busy is the utilisation of the GPU, empty if it is not reported.
+// busy is the utilisation of the GPU, or empty if it is not reported.
 func (g *GPU) busy() string {
 	if g.UtilizationRatio == nil {
 		return ""
@@ -91,7 +91,7 @@ func (g *GPU) busy() string {
 	return fmt.Sprintf("%.0f %% of the time", 100**g.UtilizationRatio)
 }
 
-// memory is the memory in use, empty if it is not reported.
+// memory is the memory in use, or empty if it is not reported.
 func (g *GPU) memory() string {
 	if g.MemoryUsedBytes == nil || g.MemoryTotalBytes == nil {
 		return ""

@@ -61,7 +61,7 @@ type GPU struct {
 	// measurements are then absent.
 	Present bool `json:"present"`
 	Answers bool `json:"answers"`
-	// LastReading is the time of the last reading, nil if there was none.
+	// LastReading is the time of the last reading, or nil if there was none.
 	LastReading       *time.Time `json:"last_reading,omitempty"`
 	ReadingAgeSeconds *float64   `json:"reading_age_seconds,omitempty"`
 
@@ -145,7 +145,7 @@ type Container struct {
 	Resource string      `json:"resource,omitempty"`
 	Claim    string      `json:"claim,omitempty"`
 	Replicas int         `json:"replicas,omitempty"`
-	// Energy is the energy charged to the container on this GPU, nil if the container has no
+	// Energy is the energy charged to the container on this GPU, or nil if the container has no
 	// account.
 	Energy *Charged `json:"energy,omitempty"`
 }

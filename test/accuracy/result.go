@@ -31,7 +31,7 @@ type Owner struct {
 	// users pay the floor while somebody works. Perfect is the charge of gpuledger's rule with perfect
 	// samples, and Charged is the charge of gpuledger.
 	Truth, UserPays, Perfect, Charged float64
-	// Bound is two standard errors of the driver's samples, 0 if there are none.
+	// Bound is two standard errors of the driver's samples, or 0 if there are none.
 	Bound float64
 	// Previous, SMShare, Scraped and PIDInfo are the charges of the other rules.
 	Previous, SMShare, Scraped, PIDInfo float64

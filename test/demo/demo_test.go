@@ -87,8 +87,8 @@ var (
 	// span matches a command of the page: in its text and tables, and in its examples with the line that follows.
 	span    = regexp.MustCompile("`((?:where|history|ran|statement|idle|moves|missing|verify|report|capacity)(?: [^`]*)?)`")
 	example = regexp.MustCompile(`(?m)^\$ bin/gpuledger-archive (.*)\n(.*)$`)
-	// settling matches the notices in the first minutes of an hour, when the samples, the archive or the rules do not have the last one.
-	// On the first of a month it is the last hour of the books.
+	// settling matches the notices in the first minutes of an hour, when the samples, the archive or the rules do not have the last
+	// hour. On the first of a month it is the last hour of the books.
 	settling = regexp.MustCompile(`(?m)^! incomplete: (1 of \d+ hours|the period until \S+ 00:00 has not ended,) .*$`)
 	// option matches options of the page that stand alone, and the command to which they belong.
 	option = regexp.MustCompile("`(--format=[a-z-]+)`")

@@ -24,7 +24,7 @@ var people = []struct{ who, command string }{
 	{"controller", "statement --by=team --from=MONTH"},
 }
 
-// askPeople prints a row for each command: its time, the processor time of the server, and that of the
+// askPeople prints a row for each command: its time, and the processor time of the server and of the
 // program.
 func (s *speed) askPeople(ctx context.Context) error {
 	fmt.Printf("\n| person | command | time | CPU of the store | CPU of the program |\n|---|---|---|---|---|\n")

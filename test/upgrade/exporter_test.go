@@ -160,7 +160,7 @@ func kept(t *testing.T, before, after exposition.Page) (changes []string) {
 	return changes
 }
 
-// relabelled returns the difference of the names of labels, empty if there is none.
+// relabelled returns the difference of the names of labels, or empty if there is none.
 func relabelled(before, after *dto.MetricFamily) string {
 	if len(before.GetMetric()) == 0 || len(after.GetMetric()) == 0 {
 		return ""
@@ -342,9 +342,9 @@ func absent(path string, of, in any) (all []string) {
 // scenarios have pods, a throttled GPU, MIG instances, and jobs and containers outside pods.
 var scenarios = []string{"dgx-h100", "timeslice", "mig", "slurm", "workstation"}
 
-// TestUpgradeExporter runs the earlier exporter, this one on its state file, the earlier one on the file of this one, and this one again, on
-// simulated nodes. No counter falls or begins again, except new counters, which the earlier exporter does not keep; labels and
-// fields of JSON stay, and books balance. Then it compares the alerts that fire for the pages of both.
+// TestUpgradeExporter runs, on simulated nodes, the earlier exporter, this exporter on its state file, the earlier exporter on the new
+// file, and this exporter again. No counter falls or begins again, except new counters, which the earlier exporter does not keep; labels
+// and fields of JSON stay, and books balance. Then it compares the alerts that fire for the pages of both versions.
 func TestUpgradeExporter(t *testing.T) {
 	var series, documents, lost, fired []string
 	for _, scenario := range scenarios {

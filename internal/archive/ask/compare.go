@@ -85,7 +85,7 @@ func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
-// of returns the amount of a line, nil if there is no line.
+// of returns the amount of a line, or nil if there is no line.
 func (c compared) of(l *line) any {
 	if l == nil {
 		return nil
@@ -93,7 +93,7 @@ func (c compared) of(l *line) any {
 	return c.value(l)
 }
 
-// number returns the amount of a line as a number, 0 if there is no line.
+// number returns the amount of a line as a number, or 0 if there is no line.
 func (c compared) number(l *line) float64 {
 	switch n := c.of(l).(type) {
 	case int64:
@@ -104,7 +104,8 @@ func (c compared) number(l *line) float64 {
 	return 0
 }
 
-// change returns the change of an amount as a share of the previous amount, nil if there was none.
+// change returns the change of an amount as a share of the previous amount, or nil if there was no
+// amount.
 func (c compared) change(now, before *line) any {
 	previous := c.number(before)
 	if previous == 0 {

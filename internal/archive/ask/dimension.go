@@ -13,7 +13,7 @@ import (
 // named as in Prometheus: label_cost_center.
 const labelsColumn = "labels"
 
-// labelOf returns the name of a label in the column labels, false if a dimension is a column.
+// labelOf returns the name of a label in the column labels, or false if a dimension is a column.
 func labelOf(dimension string) (name string, ok bool) {
 	return strings.CutPrefix(dimension, fold.LabelPrefix)
 }

@@ -79,7 +79,7 @@ func draw(seed uint64) *drawn {
 	return d
 }
 
-// place returns the node and the slot of a board, empty if it is in no place.
+// place returns the node and the slot of a board, or empty if it is in no place.
 func (d *drawn) place(board int) (node, slot string) {
 	for at, who := range d.places {
 		if who == fmt.Sprint(board) {
@@ -158,7 +158,7 @@ func (d *drawn) scrape(node string, at time.Time) {
 	}
 }
 
-// last returns the last scrape of a board until a moment, false if there is none.
+// last returns the last scrape of a board until a moment, or false if there is none.
 func (d *drawn) last(board int, until time.Time) (s scrape, ok bool) {
 	for _, s := range slices.Backward(d.scrapes[board]) {
 		if !s.at.After(until) {

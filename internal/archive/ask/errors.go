@@ -51,7 +51,7 @@ func errorValues(g *table.GPU) []any {
 	}
 }
 
-// number returns the value of an optional number, nil if it is unknown.
+// number returns the value of an optional number, or nil if it is unknown.
 func number(n *int64) any {
 	if n == nil {
 		return nil

@@ -91,7 +91,8 @@ func historyRow(name string, s *Stay) []any {
 	}, errorValues(&s.GPU)...)
 }
 
-// lifetimeBefore returns the uncorrectable errors over the life of a board before the counted ones.
+// lifetimeBefore returns the uncorrectable errors over the life of a board before the counted
+// errors.
 func lifetimeBefore(g *table.GPU) *int64 {
 	grown := plus(g.DRAMUncorrectable, g.SRAMUncorrectable)
 	if g.LifetimeUncorrectable == nil || grown == nil {
@@ -162,7 +163,8 @@ func (q *question) successors(ctx context.Context, all []*Stay, of books.Query) 
 	return nil
 }
 
-// successor returns the first later stay of another board in the same place, nil if there is none.
+// successor returns the first later stay of another board in the same place, or nil if there is
+// none.
 func (q *question) successor(ctx context.Context, s *Stay, of books.Query) (next *Stay, err error) {
 	of = where(where(of, "cluster", s.Cluster), "node", s.Node)
 	of.From, of.Places = s.LastHour, true

@@ -36,7 +36,7 @@ type signedStatement struct {
 	By      string    `json:"by"`
 	// OfCluster is the only cluster of the statement, empty for all.
 	OfCluster string `json:"of_cluster,omitempty"`
-	// Chain contains the last entry of the chain of each cluster, empty without a chain.
+	// Chain contains the last entry of the chain of each cluster, or empty without a chain.
 	Chain []head `json:"chain"`
 	// Factors contains the files and values of prices and carbon by flag.
 	Factors map[string]factor `json:"factors"`

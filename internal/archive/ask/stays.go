@@ -23,7 +23,7 @@ type Stay struct {
 	// End is the cause of its end: moved, replaced, silent or lost; empty while the GPU is there.
 	End string
 	// NextBoard is the next stay of another board in this place, and NextPlace is the next stay of the
-	// GPU. Each is nil if there is none.
+	// GPU. Each is nil if there is no such stay.
 	NextBoard, NextPlace *Stay
 	// XIDHours contains the hours with XID errors, in the order of time.
 	XIDHours []table.GPU
@@ -173,7 +173,7 @@ const silent, lost = "silent", "lost"
 // replaced is the cause if another board is now in the place.
 const replaced = "replaced"
 
-// filed returns the first filed hour of a cluster in a period, zero if there is none.
+// filed returns the first filed hour of a cluster in a period, or zero if there is none.
 func (c *calendar) filed(ctx context.Context, s span) (first time.Time, err error) {
 	if !s.from.Before(s.until) {
 		return time.Time{}, nil

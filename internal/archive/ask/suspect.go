@@ -169,8 +169,8 @@ func newTally(rows []books.Row) tally {
 	return t
 }
 
-// worst returns the place with the most faulty days, false if there is none. If several places have
-// the same number, it returns the place with the latest faulty day.
+// worst returns the place with the most faulty days, or false if there is none. If several places
+// have the same number, it returns the place with the latest faulty day.
 func (t tally) worst() (worst place, faulty bool) {
 	type score struct {
 		days int

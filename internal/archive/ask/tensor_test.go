@@ -63,8 +63,8 @@ red             1.000  0.0 %  0.0 %     0.0 %      0.00       0.00          0.00
 	}
 }
 
-// TestTensorUpgrade checks that rows of a file from before the profiled time have an unknown one after the upgrade, in tables and
-// statements, beside an hour with a known one. TestDatabases of make e2e checks the same for database servers.
+// TestTensorUpgrade checks that rows of a file without the profiled time have an unknown profiled time after the upgrade, in
+// tables and statements, beside an hour with a known time. TestDatabases of make e2e checks the same for database servers.
 func TestTensorUpgrade(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "archive.db")
 	db, err := sql.Open("sqlite", file)

@@ -31,8 +31,8 @@ type Query struct {
 	// Sums includes the sums of the pruned hours of whole months. These sums have no node, GPU and
 	// pod, and their hour is the start of the month.
 	Sums bool
-	// Limit is the maximum number of sums of charges of an archive, 0 for none. A statement with more sums fails with
-	// [ErrTooMany] before it is in memory.
+	// Limit is the maximum number of sums of charges of an archive, or 0 for none. A statement with more sums fails
+	// with [ErrTooMany] before it is in memory.
 	Limit int
 	// Checks adds unknown pods and uncounted energy to the statement, Rows adds the GPUs.
 	Checks, Rows bool

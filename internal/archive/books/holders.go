@@ -18,7 +18,7 @@ type Holder struct {
 	// Ended is set if the holder no longer held the GPU when the GPU was last scraped in this
 	// place.
 	Ended bool
-	// Last is the last scrape of the holder, zero if it is unknown.
+	// Last is the last scrape of the holder, or zero if it is unknown.
 	Last time.Time
 }
 

@@ -31,7 +31,7 @@ type OverchargedError struct {
 	// account.
 	Largest string
 	Energy  int64
-	// Board is the board that the charges exceed, empty if they exceed the sum of all boards.
+	// Board is the board that the charges exceed, or empty if they exceed the sum of all boards.
 	Board string
 }
 
@@ -133,8 +133,8 @@ func (s *rules) overcharged(ctx context.Context, of Query, key restKey, r rest) 
 	return e
 }
 
-// overchargedBoard returns the error of the first board with more charges than energy, nil if there
-// is none.
+// overchargedBoard returns the error of the first board with more charges than energy, or nil if
+// there is none.
 func (s *rules) overchargedBoard(ctx context.Context, of Query) error {
 	boards, err := s.Overcharged(ctx, of)
 	if err != nil || len(boards) == 0 {

@@ -62,7 +62,7 @@ var ruled = []struct {
 	{"active_seconds", func(c *table.Charge) *int64 { return &c.Active }},
 }
 
-// with returns the family with all of the given columns, false if there is none.
+// with returns the family with all of the given columns, or false if there is none.
 func (f families) with(of Query) (family, bool) {
 	needed := slices.DeleteFunc(slices.Concat(of.By, sortedNames(of.Where)), func(name string) bool {
 		return name == hourColumn || name == "reason" || slices.Contains(f.foreign, name)
@@ -76,7 +76,8 @@ func (f families) with(of Query) (family, bool) {
 	return f.all[i], true
 }
 
-// familiesFor returns the families of pods and of units with the columns of a query, false if one is missing.
+// familiesFor returns the families of pods and of units with the columns of a query, or false if
+// one is missing.
 func familiesFor(of Query) (pods, units family, found bool) {
 	pods, ofPods := podFamilies.with(of)
 	units, ofUnits := unitFamilies.with(of)

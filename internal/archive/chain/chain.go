@@ -63,7 +63,7 @@ func Sums(cluster string, month time.Time, sums, filed [][]any) table.Entry {
 
 // Archive reads what adoption needs.
 type Archive interface {
-	// Rows returns the rows of a table and cluster from one moment on and before another one.
+	// Rows returns the rows of a table and cluster from one moment until just before another.
 	Rows(t table.Table, from, until time.Time) ([][]any, error)
 }
 

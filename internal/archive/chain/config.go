@@ -16,7 +16,7 @@ type Config struct {
 	Key string
 	// Publish are the URLs to which checkpoints are published.
 	Publish []string
-	// HTTPConfig is the file with the settings of requests to Publish, empty for none.
+	// HTTPConfig is the file with the settings of requests to Publish, or empty for none.
 	HTTPConfig string
 }
 

@@ -86,7 +86,7 @@ func ReadKeys(path string) (keys Keys, err error) {
 	return keys, nil
 }
 
-// index returns the index of a key, -1 if it is unknown.
+// index returns the index of a key, or -1 if it is unknown.
 func (k Keys) index(id string) int {
 	for i := range k {
 		if k[i].id == id {

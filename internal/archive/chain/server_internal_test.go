@@ -153,8 +153,8 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 }
 
-// start starts the server, and returns its client with the settings more, the server's authority and, unless they contain
-// another one, the password.
+// start starts the server, and returns its client with the settings more, the server's authority and the password, unless
+// they contain another password.
 func (r *receiver) start(t *testing.T, dir, more string) (s *server, stop func()) {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))

@@ -18,7 +18,7 @@ type Source interface {
 	Filled(ctx context.Context) (map[string][]time.Time, error)
 	// Entries returns the chain of a cluster in the order of its sequence.
 	Entries(ctx context.Context, cluster string) ([]table.Entry, error)
-	// Between returns the rows of a table and cluster from one moment on and before another one.
+	// Between returns the rows of a table and cluster from one moment until just before another.
 	Between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error)
 }
 
@@ -43,7 +43,8 @@ type Report struct {
 	Hours   int // that were compared
 	Signed  int // entries with a valid signature
 	Head    table.Entry
-	// Published is the sequence number of the newest published checkpoint that the chain contains, 0 for none.
+	// Published is the sequence number of the newest published checkpoint that the chain contains, or
+	// 0 for none.
 	Published int64
 	Problems  []Problem
 }

@@ -87,7 +87,7 @@ func (c chained) Rows(t table.Table, from, until time.Time) ([][]any, error) {
 	return c.session.between(c.ctx, t, c.cluster, from, until)
 }
 
-// between returns the rows of a table and cluster from one moment on and before another one. Both
+// between returns the rows of a table and cluster from one moment until just before another. Both
 // may be zero.
 func (s session) between(ctx context.Context, t table.Table, cluster string, from, until time.Time) ([][]any, error) {
 	where := SQL(" where cluster = ?", cluster)

@@ -70,7 +70,7 @@ func anHour(cluster string, hour time.Time) *Statement {
 	return SQL(" where cluster = ? and hour = ?", cluster, hour)
 }
 
-// Filed returns the manifest's row of an hour, zero if the hour is not filed.
+// Filed returns the manifest's row of an hour, or zero if the hour is not filed.
 func (d *Database) Filed(ctx context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	rows, err := d.rows(ctx, table.Hours, anHour(cluster, hour))
 	if err != nil || len(rows) == 0 {

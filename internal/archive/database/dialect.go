@@ -72,7 +72,7 @@ type Dialect struct {
 // Dialects are all kinds of databases.
 var Dialects = []*Dialect{Postgres, MySQL, SQLite}
 
-// Named returns the dialect with the given name, nil if there is none.
+// Named returns the dialect with the given name, or nil if there is none.
 func Named(name string) *Dialect {
 	i := slices.IndexFunc(Dialects, func(d *Dialect) bool { return d.Name == name })
 	if i < 0 {

@@ -158,7 +158,7 @@ func checkVersion(found, latest int) error {
 	return nil
 }
 
-// version returns the version of the schema, 0 if there are no tables.
+// version returns the version of the schema, or 0 if there are no tables.
 func (s session) version(ctx context.Context) (int, error) {
 	if known, err := s.Columns(ctx); err != nil || !known["schema_version.version"] {
 		return 0, err

@@ -114,7 +114,7 @@ func (s session) Columns(ctx context.Context) (map[string]bool, error) {
 	return all, err
 }
 
-// value returns the result of a query with one column, zero if there are no rows.
+// value returns the result of a query with one column, or zero if there are no rows.
 func (s session) value(ctx context.Context, of *Statement, as table.Type) (value table.Cell, err error) {
 	err = s.Rows(ctx, of, []table.Type{as}, func(row []table.Cell) bool { value = row[0]; return false })
 	return value, err

@@ -166,7 +166,7 @@ func TestConfig(t *testing.T) {
 	write(t, filepath.Join(dir, "open"), "east one\n")
 	check(t, os.Chmod(filepath.Join(dir, "open"), 0o666))
 	tests := []struct {
-		args, want string // want is a part of the error, empty for none
+		args, want string // want is a part of the error, or empty for none
 	}{
 		{"", ""},
 		{"--events.receive", ""},

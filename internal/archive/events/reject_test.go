@@ -147,7 +147,7 @@ func TestNoDeadLetters(t *testing.T) {
 }
 
 // TestLongCluster files events of a cluster in a real folder, between requests with names that are
-// invalid for a folder. None holds up the others.
+// invalid for a folder. No such request holds up the others.
 func TestLongCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -18,11 +18,11 @@ type Assets struct {
 // Asset is a board in a list of assets. Unknown texts are empty.
 type Asset struct{ Serial, Tag, Warranty, Order, Site, Purchased string }
 
-// Purchase returns the date of the purchase, zero if it is unknown.
+// Purchase returns the date of the purchase, or zero if it is unknown.
 func (a Asset) Purchase() (time.Time, error) { return parseTime(a.Purchased) }
 
-// WarrantyEnd returns the end of the warranty, zero if it is unknown. A date includes its day, a month
-// all its days.
+// WarrantyEnd returns the end of the warranty, or zero if it is unknown. A date includes its day, a
+// month all its days.
 func (a Asset) WarrantyEnd() (time.Time, error) {
 	at, err := parseTime(a.Warranty)
 	switch {
@@ -93,7 +93,7 @@ func assetPlaces(l *list, columns string) (map[string]int, error) {
 	return places, nil
 }
 
-// SerialOf returns the serial number of the asset with a tag, empty if it is unknown.
+// SerialOf returns the serial number of the asset with a tag, or empty if it is unknown.
 func (a *Assets) SerialOf(tag string) string { return a.byTag[tag].Serial }
 
 // Of returns the asset with a serial number.
@@ -123,7 +123,7 @@ func readRMA(path string) (*RMA, error) {
 	})
 }
 
-// Note returns the entry of the list about a replaced board or a replacement, empty if there is
+// Note returns the entry of the list about a replaced board or a replacement, or empty if there is
 // none.
 func (r *RMA) Note(old, replacement string) string {
 	x, ok := r.old[old]

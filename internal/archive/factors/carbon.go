@@ -170,7 +170,8 @@ func ends(rows []intensity, intervals bool) func(from time.Time) time.Time {
 	return func(from time.Time) time.Time { return from.AddDate(0, 0, 1) }
 }
 
-// smallestStep returns the smallest distance of a row without an end from the row before it, 0 if there is none.
+// smallestStep returns the smallest distance of a row without an end from the row before it, or 0
+// if there is none.
 func smallestStep(rows []intensity) (step time.Duration) {
 	for i := 1; i < len(rows); i++ {
 		if d := rows[i].from.Sub(rows[i-1].from); !rows[i-1].from.IsZero() && rows[i].until.IsZero() && d > 0 && (step == 0 || d < step) {
@@ -180,7 +181,7 @@ func smallestStep(rows []intensity) (step time.Duration) {
 	return step
 }
 
-// at returns the intensity in a cluster's zone at a moment, false if it is unknown.
+// at returns the intensity in a cluster's zone at a moment, or false if it is unknown.
 func (c *Carbon) at(cluster string, at time.Time) (float64, bool) {
 	all := c.zones[cmp.Or(c.clusters[cluster], c.only)]
 	i, found := slices.BinarySearchFunc(all, at, func(x segment, at time.Time) int { return x.from.Compare(at) })

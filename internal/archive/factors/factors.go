@@ -89,15 +89,15 @@ const (
 	hour         = 3600e3 // ms
 )
 
-// Cost returns the price of a use, false if there is none. It is the price of its energy times the
-// PUE, and of its GPU hours.
+// Cost returns the price of a use, or false if there is none. It is the price of its energy times
+// the PUE, and of its GPU hours.
 func (f Factors) Cost(u Use) (cost float64, known bool) {
 	perKWh, perHour, known := f.Prices.at(u)
 	return float64(u.Energy)/kilowattHour*f.PUE.Of(u.Cluster)*perKWh + float64(u.GPUTime)/hour*perHour, known
 }
 
-// Grams returns the carbon emissions of a use in grams of CO2 equivalent, false if the intensity is
-// unknown. They are the energy times the PUE times the intensity of the hour.
+// Grams returns the carbon emissions of a use in grams of CO2 equivalent, or false if the intensity
+// is unknown. They are the energy times the PUE times the intensity of the hour.
 func (f Factors) Grams(u Use) (grams float64, known bool) {
 	if f.Carbon == nil {
 		return 0, false
@@ -154,7 +154,7 @@ func readList(name, path string, begin, row func(l *list) error) error {
 	return nil
 }
 
-// column returns the index of the first column with one of the given names, -1 if there is none.
+// column returns the index of the first column with one of the given names, or -1 if there is none.
 // Case and spaces are ignored.
 func (l *list) column(names ...string) int {
 	for _, name := range names {
@@ -171,7 +171,7 @@ func plain(text string) string {
 	return strings.NewReplacer(" ", "", "_", "", "-", "").Replace(strings.ToLower(text))
 }
 
-// value returns a field of the row, empty if the column is -1.
+// value returns a field of the row, or empty if the column is -1.
 func (l *list) value(column int) string {
 	if column < 0 || column >= len(l.fields) {
 		return ""

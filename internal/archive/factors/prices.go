@@ -86,7 +86,7 @@ func parseNumber(text string) (n float64, known bool, err error) {
 	return n, true, nil
 }
 
-// Currency returns the currency of the prices, empty if the file does not contain it.
+// Currency returns the currency of the prices, or empty if the file does not contain it.
 func (p Prices) Currency() string {
 	if len(p) == 0 {
 		return ""
@@ -110,7 +110,7 @@ func (p *Price) matches(u Use) bool {
 		!u.Hour.Before(p.From) && (p.Until.IsZero() || u.Hour.Before(p.Until))
 }
 
-// at returns the prices of a kilowatt-hour and of a GPU hour, false if none matches.
+// at returns the prices of a kilowatt-hour and of a GPU hour, or false if none matches.
 func (p Prices) at(u Use) (perKWh, perHour float64, known bool) {
 	for _, price := range p {
 		if !price.matches(u) {

@@ -240,7 +240,7 @@ func (b *bucket) write(ctx context.Context, name string, data []byte, tag string
 	return info.ETag, permanent.If(permanent.Status(status(err)), err)
 }
 
-// status returns the status of a response with an error, 0 if there was no response.
+// status returns the status of a response with an error, or 0 if there was no response.
 func status(err error) int { return minio.ToErrorResponse(err).StatusCode }
 
 // missing reports whether an error means that the object does not exist.

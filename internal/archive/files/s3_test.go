@@ -31,7 +31,7 @@ type fakeS3 struct {
 	objects map[string]string // by path, with the bucket
 	puts    int
 	written int // bytes in writes
-	// fail returns the status of a write that fails before it changes anything, 0 for none.
+	// fail returns the status of a write that fails before it changes anything, or 0 for none.
 	fail func(put int) int
 	// careless makes the store ignore conditions.
 	careless bool

@@ -8,7 +8,7 @@ type Label struct{ Name, Value string }
 // Labels are the labels of a series, with __name__, in any order.
 type Labels []Label
 
-// Get returns the value of a label, empty if there is none.
+// Get returns the value of a label, or empty if there is none.
 func (l Labels) Get(name string) string {
 	for i := range l {
 		if l[i].Name == name {
@@ -52,7 +52,7 @@ func (c *counter) account(l Labels) Account {
 	return a
 }
 
-// AccountOf returns the account of a series, false if no opening values are read for its metric.
+// AccountOf returns the account of a series, or false if no opening values are read for its metric.
 func AccountOf(l Labels) (Account, bool) {
 	c, ok := opened[l.Metric()]
 	if !ok {
@@ -70,7 +70,7 @@ func (a Account) Labels() Labels {
 	return found
 }
 
-// Last returns the last sample of a series, false if it has none.
+// Last returns the last sample of a series, or false if it has none.
 func (s Series) Last() (Sample, bool) {
 	if len(s.Samples) == 0 {
 		return Sample{}, false
@@ -100,7 +100,7 @@ type timeline struct {
 	next  []Sample // samples after the last moment
 }
 
-// at returns the value of the last sample at or before a moment, false if there is none.
+// at returns the value of the last sample at or before a moment, or false if there is none.
 func (t *timeline) at(moment int64) (float64, bool) {
 	i := slices.IndexFunc(t.next, func(s Sample) bool { return s.Time > moment })
 	if i < 0 {

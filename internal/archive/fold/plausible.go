@@ -41,7 +41,7 @@ func (k kind) ofEnergy() bool { return k == energy || k == laterEnergy }
 // falls reports whether a counter may begin at 0 again with the same created timestamp.
 func (k kind) falls() bool { return k == health || k == laterEnergy || k == laterHeld || k == hardware }
 
-// rate returns the highest increase in a millisecond, 0 for none.
+// rate returns the highest increase in a millisecond, or 0 for none.
 func (k kind) rate(power int64) int64 {
 	switch {
 	case k.ofEnergy():
@@ -128,7 +128,7 @@ func (t *track) settle(b *board, bad map[int64]bool) error {
 	return nil
 }
 
-// opening returns the point before the samples, false if there is none.
+// opening returns the point before the samples, or false if there is none.
 func (t *track) opening(b *board, created *timeline) (p point, found bool) {
 	opening, known := b.openings[t.account]
 	value, exact := t.exact(opening.Value)
@@ -196,7 +196,7 @@ func (t *track) most(milliseconds int64) int64 {
 	return t.rate * (min(max(milliseconds, 0), 10*Lookback.Milliseconds()) + slack)
 }
 
-// step returns the increase from one point to a later one, false if it is implausible. A counter
+// step returns the increase from one point to a later one, or false if it is implausible. A counter
 // restarted at 0 if its created timestamp changed, or if its value fell and its created timestamp
 // is unknown or it may fall.
 func (t *track) step(a, b *point) (int64, bool) {

@@ -26,7 +26,7 @@ type counter struct {
 	by   []string
 	unit float64 // 1000 for millijoules and milliseconds
 	kind kind
-	// created is the metric with the created timestamp of the counter, empty if it has none.
+	// created is the metric with the created timestamp of the counter, or empty if it has none.
 	created string
 	add     func(r *rows, a Account, increase int64)
 }

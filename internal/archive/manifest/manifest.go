@@ -91,7 +91,7 @@ func (m *Manifest) set(l line) {
 	m.filed[hour{l.Cluster, l.Hour.Unix()}] = table.Filed{Revision: l.Revision, Digest: l.Digest, Reason: l.Reason}
 }
 
-// Filed returns the entry of an hour, zero if the hour is not filed.
+// Filed returns the entry of an hour, or zero if the hour is not filed.
 func (m *Manifest) Filed(cluster string, start time.Time) table.Filed {
 	return m.filed[hour{cluster, start.Unix()}]
 }

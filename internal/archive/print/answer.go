@@ -119,7 +119,7 @@ func visible(text string) string {
 	return b.String()
 }
 
-// plain returns a value for programs, nil if it is unknown.
+// plain returns a value for programs, or nil if it is unknown.
 func plain(value any) any {
 	at, ok := value.(time.Time)
 	switch {
@@ -244,7 +244,8 @@ const (
 	hour         = 3600e3 // ms
 )
 
-// Text returns a value as text for people, empty if it is unknown. It may contain unprintable characters.
+// Text returns a value as text for people, or empty if it is unknown. It may contain unprintable
+// characters.
 func (c Column) Text(value any, style Style) string {
 	switch v := value.(type) {
 	case nil:

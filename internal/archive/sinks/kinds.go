@@ -35,7 +35,7 @@ type Kind struct {
 	// parameters is the prefix of the flags that are parameters: "folder." for --folder.format. It
 	// is empty if there are no parameters.
 	parameters string
-	// secret is the parameter that names the file of a secret, empty if there is none.
+	// secret is the parameter that names the file of a secret, or empty if there is none.
 	secret string
 
 	target func(o *Options) *string // the place in the options

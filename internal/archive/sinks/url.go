@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 )
 
-// kindOf returns the kind of a scheme, nil if there is none.
+// kindOf returns the kind of a scheme, or nil if there is none.
 func kindOf(scheme string) *Kind {
 	i := slices.IndexFunc(kinds, func(k *Kind) bool { return slices.Contains(k.Schemes, scheme) })
 	if i < 0 {

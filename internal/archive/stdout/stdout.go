@@ -117,7 +117,7 @@ func (s *Sink) begin(t table.Table) error {
 	return err
 }
 
-// Filed returns the manifest's row of a printed hour, zero if the hour was not printed.
+// Filed returns the manifest's row of a printed hour, or zero if the hour was not printed.
 func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.filed.Filed(cluster, hour), nil
 }

@@ -25,7 +25,7 @@ func (r *reader) open(ctx context.Context, to fold.Openings, o opening, of Shard
 }
 
 // openSome adds the opening values of the given accounts. It looks up pods by UID and units by
-// name, which costs nothing for new ones, and other accounts by GPU.
+// name, which costs nothing for new pods and units, and other accounts by GPU.
 func (r *reader) openSome(ctx context.Context, to fold.Openings, o opening, accounts []fold.Account) error {
 	label, values := identities(accounts)
 	for _, matcher := range matching(label, values) {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/fold"
 )
 
-// Cluster returns the name of the only cluster, empty if series have the label cluster.
+// Cluster returns the name of the only cluster, or empty if series have the label cluster.
 func (s *Store) Cluster() string { return s.config.Cluster }
 
 // URL returns the address of the store, without its secrets.

@@ -37,7 +37,7 @@ var parameters = map[string]url.Values{
 // Config is the configuration from the flags.
 type Config struct {
 	URL, Type, HTTPConfig string
-	// Cluster is the name of the only cluster, empty if series have the label cluster.
+	// Cluster is the name of the only cluster, or empty if series have the label cluster.
 	Cluster string
 	Timeout time.Duration
 	// MaxPower is the highest power of a GPU in watts. Records with a higher power are refused. 0

@@ -15,7 +15,7 @@ type Cell struct {
 	Known bool
 }
 
-// Time returns the value of a time in UTC, zero if it is unknown.
+// Time returns the value of a time in UTC, or zero if it is unknown.
 func (c Cell) Time() time.Time {
 	if c.Int == 0 {
 		return time.Time{}

@@ -58,7 +58,7 @@ type Field[T any] struct {
 	computed func(h *Hour, row *T) any
 
 	short bool // the text comes from a label and may be shortened, see [shorten]
-	// summed is the help of the column in [MonthlyCharges], empty if sums do not include the
+	// summed is the help of the column in [MonthlyCharges], or empty if sums do not include the
 	// column.
 	summed string
 }
@@ -171,7 +171,7 @@ func (f *Field[T]) SetCell(row *T, c Cell) {
 // IsAmount reports whether the values of the column are added up in sums.
 func (c Column) IsAmount() bool { return c.Type == Int || c.Type == OptionalInt }
 
-// amount returns the number in a row, nil if it is unknown.
+// amount returns the number in a row, or nil if it is unknown.
 func (f *Field[T]) amount(row *T) *int64 {
 	if f.optional != nil {
 		return *f.optional(row)

@@ -99,7 +99,7 @@ func (a *answers) enter(ctx context.Context) error {
 	return err
 }
 
-// known returns a kept answer, nil if there is none.
+// known returns a kept answer, or nil if there is none.
 func (a *answers) known(key string) *ask.Reply {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -37,7 +37,7 @@ func periodOf(r ask.Request) url.Values {
 	return period
 }
 
-// text returns the value of a column in a row, empty if the row has none.
+// text returns the value of a column in a row, or empty if the row has none.
 func (l linker) text(row []string, column string) string {
 	i, ok := l.at[column]
 	if !ok || row[i] == "-" {
@@ -46,7 +46,7 @@ func (l linker) text(row []string, column string) string {
 	return row[i]
 }
 
-// page returns the page of a cell, empty if there is none.
+// page returns the page of a cell, or empty if there is none.
 func (l linker) page(column string, row []string) string {
 	text := l.text(row, column)
 	if text == "" {

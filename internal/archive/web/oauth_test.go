@@ -133,7 +133,7 @@ type browser struct {
 	expires time.Duration
 }
 
-// open returns a browser. login is the user that the issuer logs in, empty for none.
+// open returns a browser. login is the user that the issuer logs in, or empty for none.
 func (o oauth) open(t *testing.T, login string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)

@@ -36,8 +36,8 @@ type sink struct {
 	answers *answers
 }
 
-// New returns the pages of the libraries of all sinks. Only the page of hours reads more than the first one. users
-// returns the users that the server checks by basic auth.
+// New returns the pages of the libraries of all sinks. Only the page of hours reads more than the first library.
+// users returns the users that the server checks by basic auth.
 func New(c Config, libraries []*ask.Library, users func() map[string]string, log *slog.Logger) (*Site, error) {
 	s := &Site{config: c, users: users, now: libraries[0].Now, log: log}
 	turns := semaphore.NewWeighted(maxQuestions)
@@ -59,7 +59,7 @@ func (s *Site) Refused(hours func() print.Answer) { s.refused = hours }
 // Version sets the version in the footer.
 func (s *Site) Version(text string) { s.version = text }
 
-// Header returns the header of the proxy, empty if there is none. The server must keep it.
+// Header returns the header of the proxy, or empty if there is none. The server must keep it.
 func (s *Site) Header() string {
 	if s.readers == nil {
 		return ""

@@ -122,7 +122,8 @@ func check(host string, response *http.Response, body []byte) error {
 	return permanent.If(permanent.Status(status), err)
 }
 
-// retryAfter returns the wait that a header requests in seconds or as a date, 0 if it is invalid.
+// retryAfter returns the wait that a header requests in seconds or as a date, or 0 if it is
+// invalid.
 func retryAfter(text string) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
 		return time.Duration(min(max(seconds, 0), 1<<31)) * time.Second

@@ -124,7 +124,7 @@ func (c *Config) pool() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// token returns the bearer token, empty if there is none.
+// token returns the bearer token, or empty if there is none.
 func (s *Sink) token() (string, error) {
 	if s.config.TokenFile == "" {
 		return "", nil
@@ -140,7 +140,7 @@ func (s *Sink) token() (string, error) {
 	return token, nil
 }
 
-// Filed returns the manifest's row of an hour that was sent, zero if the hour was not sent.
+// Filed returns the manifest's row of an hour that was sent, or zero if the hour was not sent.
 func (s *Sink) Filed(_ context.Context, cluster string, hour time.Time) (table.Filed, error) {
 	return s.manifest.Filed(cluster, hour), nil
 }

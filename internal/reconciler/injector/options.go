@@ -13,7 +13,7 @@ const flagAddress = "--webhook.listen-address"
 
 // Options are the settings from the flags.
 type Options struct {
-	// Address is the address of the webhook, empty for none.
+	// Address is the address of the webhook, or empty for none.
 	Address string
 	// Certificates is the folder with the files tls.crt and tls.key. If it is empty, the reconciler
 	// makes the certificates.

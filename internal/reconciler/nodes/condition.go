@@ -37,7 +37,8 @@ type condition struct {
 	reason, message string
 }
 
-// conditionOf returns our condition of a Node and the time of its last change of status, zero if it has none.
+// conditionOf returns our condition of a Node and the time of its last change of status, or zero if
+// it has none.
 func conditionOf(n *corev1.Node) (condition, metav1.Time) {
 	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == conditionType })
 	if i < 0 {

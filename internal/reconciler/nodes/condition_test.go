@@ -21,7 +21,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
-// condition returns the condition of a Node in the cluster, nil if it has none.
+// condition returns the condition of a Node in the cluster, or nil if it has none.
 func (w *world) condition(node string) *corev1.NodeCondition {
 	w.t.Helper()
 	n, err := w.kube.CoreV1().Nodes().Get(w.t.Context(), node, metav1.GetOptions{})

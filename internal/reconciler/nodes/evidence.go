@@ -88,7 +88,7 @@ type ignored struct {
 
 func newIgnored() *ignored { return &ignored{since: make(map[string]time.Time)} }
 
-// add returns the time since when a Node is ignored.
+// add returns the time from which a Node is ignored.
 func (i *ignored) add(name string, now time.Time) time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -28,7 +28,7 @@ type node struct {
 	showsGPU   bool // has a resource or label of a GPU
 	providerID string
 	systemUUID string
-	// condition is ours, zero if the Node has none.
+	// condition is ours, or zero if the Node has none.
 	condition      condition
 	conditionSince metav1.Time
 }

@@ -42,7 +42,7 @@ func TestFleetReads(t *testing.T) {
 	}
 }
 
-// TestFleetLost checks the time since when a Node has no exporter: the start of the term if the
+// TestFleetLost checks the time from which a Node has no exporter: the start of the term if the
 // exporter was lost earlier.
 func TestFleetLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,8 +40,8 @@ type remembered struct {
 	// ineffective counts the writes since the Node was last correct, and failed counts the failures
 	// since the last success.
 	ineffective, failed int
-	// since is the time since which the Node has been correct after the last write, zero if it is not
-	// correct.
+	// since is the time since which the Node has been correct after the last write, or zero if it is
+	// not correct.
 	since time.Time
 	// identity is the annotation of the Node at that time.
 	identity string

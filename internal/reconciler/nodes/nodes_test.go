@@ -34,7 +34,7 @@ func TestLateCertificate(t *testing.T) {
 	})
 }
 
-// certificate is a certificate without a private key that cannot sign others.
+// certificate is a certificate without a private key that cannot sign other certificates.
 const certificate = `-----BEGIN CERTIFICATE-----
 MIIBdTCCARugAwIBAgIUCUjlnWTaGmCOUjx+/uRBZffU/U4wCgYIKoZIzj0EAwIw
 DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjAyMDA2MTJaGA8yMTI2MTAyNzIwMDYx

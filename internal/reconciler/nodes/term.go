@@ -197,7 +197,7 @@ func handle[T comparable](ctx context.Context, queue workqueue.TypedRateLimiting
 	queue.Done(item)
 }
 
-// node returns the latest state of a Node, nil if it is deleted.
+// node returns the latest state of a Node, or nil if it is deleted.
 func (t *term) node(name string) *node {
 	obj, ok, err := t.nodes.GetStore().GetByKey(name)
 	if !ok || err != nil {

@@ -67,7 +67,7 @@ func newBook(render *renderer, retention time.Duration, traced func(reference)) 
 	}
 }
 
-// put stores the current state of a pod. It returns the previous state, nil if there was none,
+// put stores the current state of a pod. It returns the previous state, or nil if there was none,
 // and whether the pod requests a GPU.
 func (b *book) put(p *pod) (before *pod, gpu bool) {
 	b.mu.Lock()

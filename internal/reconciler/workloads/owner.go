@@ -93,7 +93,7 @@ type ownerChain struct {
 
 func (l *ownerChain) root() reference { return l.levels[len(l.levels)-1] }
 
-// parent returns the owner of a level, zero if it is none or unknown.
+// parent returns the owner of a level, or zero if it is none or unknown.
 func (l *ownerChain) parent(level int) reference {
 	if level+1 < len(l.levels) {
 		return l.levels[level+1]

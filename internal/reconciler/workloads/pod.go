@@ -30,7 +30,7 @@ type pod struct {
 	labels      []string // values in the order of the allow-list
 	annotations []string
 	queue       queue // according to its own metadata
-	// finished is the time when the last container ended, zero if one is running.
+	// finished is the time when the last container ended, or zero if one is running.
 	finished time.Time
 
 	// status and full are for the event log only; full is kept until its snapshot is written.
@@ -130,7 +130,7 @@ func statuses(p *corev1.Pod) iter.Seq[*corev1.ContainerStatus] {
 	}
 }
 
-// allowed returns the values of the listed keys, nil if there are none.
+// allowed returns the values of the listed keys, or nil if there are none.
 func allowed(list []string, from map[string]string) []string {
 	if !slices.ContainsFunc(list, func(k string) bool { return from[k] != "" }) {
 		return nil

@@ -9,10 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/labelvalue"
 )
 
-// queue is the queue of a pod in a scheduler or in Kueue, zero if it is in none.
+// queue is the queue of a pod in a scheduler or in Kueue, or zero if it is in none.
 type queue struct {
 	name string
-	// cluster is the ClusterQueue of Kueue, empty if it is unknown.
+	// cluster is the ClusterQueue of Kueue, or empty if it is unknown.
 	cluster string
 	// local is set if the name is a LocalQueue of Kueue in the namespace of the pod.
 	local bool

@@ -13,8 +13,8 @@ type status struct {
 	conditions    []condition
 	containers    []container
 	spec          uint64 // see specHash
-	// entered is the time when the pod entered its phase, zero if the status does not have it. Later
-	// versions in the same phase have the same time, or zero.
+	// entered is the time when the pod entered its phase, or zero if the status does not have it.
+	// Later versions in the same phase have the same time, or zero.
 	entered time.Time
 }
 
@@ -32,7 +32,7 @@ type state struct{ name, status, reason string }
 type container struct {
 	name     string
 	restarts int32
-	// ended is the last termination, nil if there was none.
+	// ended is the last termination, or nil if there was none.
 	ended *ending
 }
 
@@ -63,7 +63,7 @@ func (w *Workloads) keepStatus(from *corev1.Pod) *status {
 	return s
 }
 
-// enteredPhase returns when a pod entered its phase, zero if its status does not have the time.
+// enteredPhase returns when a pod entered its phase, or zero if its status does not have the time.
 func enteredPhase(p *corev1.Pod) time.Time {
 	switch p.Status.Phase {
 	case corev1.PodPending:
@@ -95,7 +95,7 @@ func allStarted(containers []corev1.ContainerStatus) (last time.Time) {
 	return last
 }
 
-// firstStart returns when the first run of a container started, zero if the status does not have
+// firstStart returns when the first run of a container started, or zero if the status does not have
 // that run. If the container waits, the last termination belongs to the run that the number of
 // restarts counts, else to the run before it.
 func firstStart(c *corev1.ContainerStatus) time.Time {
@@ -128,7 +128,7 @@ func (w *Workloads) endingOf(c *corev1.ContainerStatus) *ending {
 	return &ending{exitCode: t.ExitCode, signal: t.Signal, reason: shared(t.Reason), at: t.FinishedAt.Time}
 }
 
-// condition returns the state of the named condition, zero if there is none.
+// condition returns the state of the named condition, or zero if there is none.
 func (s *status) condition(name string) state {
 	for _, c := range s.conditions {
 		if is := c.state.Value(); is.name == name {
@@ -138,7 +138,7 @@ func (s *status) condition(name string) state {
 	return state{}
 }
 
-// container returns the named container, zero if there is none.
+// container returns the named container, or zero if there is none.
 func (s *status) container(name string) container {
 	for _, c := range s.containers {
 		if c.name == name {

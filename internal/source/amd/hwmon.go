@@ -83,7 +83,7 @@ func (r *reader) labelled(kind string, labels ...string) value {
 	return value{}
 }
 
-// maxPower returns the highest power limit of the board, 0 if unknown.
+// maxPower returns the highest power limit of the board, or 0 if unknown.
 func (r *reader) maxPower() gpu.Watts {
 	return gpu.Watts(float64(first(r.sensor("power1_cap_max"), r.sensor("power1_cap")).n) / 1e6)
 }

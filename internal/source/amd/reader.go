@@ -210,7 +210,7 @@ func (r *reader) identify() error {
 	return nil
 }
 
-// hive returns the GPU's XGMI hive, nil without one. All GPUs of a hive are connected.
+// hive returns the GPU's XGMI hive, or nil without one. All GPUs of a hive are connected.
 func (r *reader) hive() *gpu.Fabric {
 	id := r.number("xgmi_hive_info/xgmi_hive_id")
 	if !id.ok || id.n == 0 || id.n == math.MaxUint64 {

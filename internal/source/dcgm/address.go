@@ -73,7 +73,7 @@ func ParseAddress(s string) (Address, error) {
 // String returns the address as it was given.
 func (a Address) String() string { return a.text }
 
-// Port returns the TCP port that the library connects to, 0 if it uses none.
+// Port returns the TCP port that the library connects to, or 0 if it uses none.
 func (a Address) Port() uint16 {
 	if a.kind != tcp {
 		return 0

@@ -27,7 +27,7 @@ type instance struct {
 	profile   string // its name, according to the driver; may be empty
 	profileID uint32
 	slices    uint32
-	// read is the time at which the engine last read the instance's activity (boot clock), 0 if it
+	// read is the time at which the engine last read the instance's activity (boot clock), or 0 if it
 	// has not.
 	read time.Duration
 }

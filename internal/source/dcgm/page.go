@@ -179,7 +179,7 @@ func (p *fieldPage) labelsOf(g entity) (out []string) {
 	return out
 }
 
-// show returns a value as text, empty if there is none.
+// show returns a value as text, or empty if there is none.
 func (v value) show() string {
 	if s, ok := v.word(); ok {
 		return s

@@ -43,9 +43,9 @@ func nothing(*gputest.GPU) {}
 
 // A call is a function of the driver, with the values that are missing while it fails.
 type call struct {
-	// gpu is a GPU for the call, empty if the call does not concern a GPU.
+	// gpu is a GPU for the call, or empty if the call does not concern a GPU.
 	gpu int
-	// first is the effect on a new GPU, nil if the call is not made then; later is the effect on a
+	// first is the effect on a new GPU, or nil if the call is not made then; later is the effect on a
 	// known one, nil if the call is not repeated.
 	first, later effect
 }

@@ -30,7 +30,7 @@ type gpm struct {
 	moved bool // the last look took samples
 	// profiling enables the profiles of instances.
 	profiling bool
-	// whole is the pair of the GPU itself, nil if it is not profiled. While the lane is busy, it and offered belong to the lane.
+	// whole is the pair of the GPU itself, or nil if it is not profiled. While the lane is busy, whole and offered belong to the lane.
 	whole *pair
 	lane  lane.Lane[profiled]
 }

@@ -19,11 +19,13 @@ type healthReader struct {
 	fields []fieldReader
 	// refused are the calls that the GPU does not support, in the order of healthCalls.
 	refused []bool
-	// since is the boot clock since which refused fields and calls are omitted, 0 before the first reading.
+	// since is the boot clock since which refused fields and calls are omitted, or 0 before the first
+	// reading.
 	since time.Duration
 	// values are the values of the last reading. They are replaced, never changed.
 	values []gpu.HealthValue
-	// traffic is the sum of the bytes over NVLink at the last reading and its time on the boot clock, 0 without one.
+	// traffic is the sum of the bytes over NVLink at the last reading and its time on the boot clock,
+	// or 0 without one.
 	traffic float64
 	sent    time.Duration
 	// rate is the rate between the last two readings, in bytes per second; nil if unknown.

@@ -33,7 +33,7 @@ func initialise(lib gonvml.Interface, path string) (*library, error) {
 	return &library{Interface: lib}, nil
 }
 
-// version returns the version of the driver that the library belongs to, empty if unknown. It is
+// version returns the version of the driver that the library belongs to, or empty if unknown. It is
 // the part of NVML's version after the CUDA version. The call needs no initialisation, and works
 // after nvmlInit failed.
 func (l *library) version() string {

@@ -16,7 +16,7 @@ type profiler struct {
 	// again is the time on the boot clock before which the driver is not called, after it refused.
 	again time.Duration
 	sums  [gpu.NumActivities]float64
-	// latest is the last profile, nil without one. It is replaced, never changed.
+	// latest is the last profile, or nil without one. It is replaced, never changed.
 	latest *gpu.Profile
 }
 

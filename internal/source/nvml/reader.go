@@ -25,7 +25,8 @@ type gpuReader struct {
 	// reading of the fabric and the recovery.
 	incomplete bool
 	again      time.Duration
-	// recovery is the action that the driver requires, empty if unknown; unreported is set if the driver reports none.
+	// recovery is the action that the driver requires, or empty if unknown; unreported is set if the
+	// driver reports none.
 	recovery   string
 	unreported bool
 	health     healthReader

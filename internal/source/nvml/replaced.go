@@ -55,7 +55,8 @@ func (m *replacement) loaded(s *Source) {
 	}
 }
 
-// mappedLibrary returns the path from which the loader loaded the default library, empty if it loaded none.
+// mappedLibrary returns the path from which the loader loaded the default library, or empty if it
+// loaded none.
 func mappedLibrary() string {
 	maps, _ := os.ReadFile("/proc/self/maps")
 	for line := range strings.Lines(string(maps)) {

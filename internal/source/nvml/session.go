@@ -35,10 +35,10 @@ type session struct {
 	driver   gpu.Driver
 
 	counting lane.Lane[census]
-	// count is the number of GPUs that the driver last counted, -1 before the first count.
+	// count is the number of GPUs that the driver last counted, or -1 before the first count.
 	count int
 	slots []*slot
-	// release is the release of some GPUs, nil for none. If it is set, there are slots only for the
+	// release is the release of some GPUs, or nil for none. If it is set, there are slots only for the
 	// other GPUs.
 	release *Release
 	// reloaded is set once every call reports that the driver was reloaded.

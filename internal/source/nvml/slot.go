@@ -14,8 +14,8 @@ import (
 // A slot is one of the driver's indices and the GPU behind it.
 type slot struct {
 	index int
-	// bus is the PCI address by which the GPU is opened, empty if it is opened by its
-	// index in the driver.
+	// bus is the PCI address by which the GPU is opened, or empty if it is opened by its index in the
+	// driver.
 	bus  string
 	lane lane.Lane[look]
 	// reader is nil while the GPU is unknown or lost. While the lane is busy, it belongs to the

@@ -78,7 +78,7 @@ func put(file, name string, table *markdown.Table) error {
 	return nil
 }
 
-// reportTenants runs the loads of package tenants and returns the results of the light ones.
+// reportTenants runs the loads of package tenants and returns the results of the light loads.
 func reportTenants(to files) (rows []tenants.Row, err error) {
 	beside, err := tenants.BesideTable()
 	if err != nil {

@@ -53,7 +53,7 @@ func (r *ring) sample(b *board) {
 	}
 }
 
-// named returns the worker that a sample names, -1 for none.
+// named returns the worker that a sample names, or -1 for none.
 func (r *ring) named(b *board) int {
 	ran := func(w *worker) float64 { return w.ran }
 	recent := func(w *worker) float64 { return w.recent }

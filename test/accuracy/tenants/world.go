@@ -23,10 +23,10 @@ type GPU struct {
 	Model string
 	// Limit is the power limit, and Floor is the power without work, while contexts are open.
 	Limit, Floor gpu.Watts
-	// Configured is the idle power that the operator configured, 0 for none.
+	// Configured is the idle power that the operator configured, or 0 for none.
 	Configured gpu.Watts
 	// Tail is the power that the GPU draws in addition right after work; it falls to 1/e in tailTime.
-	// It is a part of the work.
+	// The tail is a part of the work.
 	Tail    gpu.Watts
 	Tenants []Tenant
 }
@@ -38,7 +38,7 @@ type Tenant struct {
 	Replicas int
 	// Watts is the power of its work above the floor.
 	Watts float64
-	// Load is its work, nil if it never works.
+	// Load is its work, or nil if it never works.
 	Load Load
 	// Lifetime is the lifetime of its processes; 0 means that one process stays. A new process
 	// replaces an ended one.

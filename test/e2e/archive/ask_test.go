@@ -77,7 +77,7 @@ var lifeBoards = map[string][2]string{
 	"E": {"1653924023104", "GPU-eeee0000-0000-0000-0000-00000000000e"},
 }
 
-// placeOf returns the node and the address of a board in a minute, empty if it is in no place.
+// placeOf returns the node and the address of a board in a minute, or empty if it is in no place.
 func placeOf(board string, minute int) (node, address string) {
 	const hour = 60
 	switch board {
@@ -373,7 +373,7 @@ func checkViews(t *testing.T, db query, url, end string) {
 	}
 }
 
-// until returns the words of a question, with an end if it has none.
+// until returns the words of a question, with an end if they have none.
 func until(question, end string) []string {
 	words := strings.Fields(question)
 	if strings.Contains(question, "--to=") || strings.Contains(question, "--at=") || strings.Contains(question, "--month=") {

@@ -31,8 +31,8 @@ var (
 // historyEnv has the folder of tools/history.
 const historyEnv = "GPULEDGER_E2E_HISTORY"
 
-// newerDays are the days of the history after the filed ones. The archive reads the last two
-// days differently.
+// newerDays are the days of the history after the filed days. The archive reads the last two days
+// differently.
 const newerDays = 3
 
 // The limits of the figures.

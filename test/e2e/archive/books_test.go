@@ -44,7 +44,7 @@ type books struct {
 	latest, filed map[string]int64
 }
 
-// at returns the clock of the record at a moment of the real one.
+// at returns the clock of the record at a moment of the real clock.
 func (b *books) at(moment time.Time) time.Time {
 	if b.moved != 0 {
 		return moment.Add(b.moved).Truncate(time.Millisecond)

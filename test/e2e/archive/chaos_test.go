@@ -194,7 +194,7 @@ func (a *chaosArchive) start() {
 
 func (a *chaosArchive) stop() { a.running.Stop() }
 
-// post sends a request with events and returns the status, 0 without a response.
+// post sends a request with events and returns the status, or 0 without a response.
 func (a *chaosArchive) post(cluster, token, encoding string, body io.Reader) int {
 	request, err := http.NewRequest(http.MethodPost, "http://"+a.address+"/api/v1/events?cluster="+cluster, body)
 	if err != nil {

@@ -124,7 +124,7 @@ func unprivileged(t *testing.T, name string) (dir string, attr *syscall.SysProcA
 // query runs a query and returns its rows as text.
 type query func(ctx context.Context, text string) ([]string, error)
 
-// rows returns the rows of a query, nil without rows.
+// rows returns the rows of a query, or nil without rows.
 func (q query) rows(t *testing.T, text string) []string {
 	t.Helper()
 	lines, err := q(t.Context(), text)

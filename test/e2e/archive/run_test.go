@@ -71,7 +71,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// metric returns the value of a series on a page, 0 if it is missing.
+// metric returns the value of a series on a page, or 0 if it is missing.
 func metric(t *testing.T, page, series string) float64 {
 	t.Helper()
 	response, err := http.Get(page)

@@ -20,8 +20,8 @@ import (
 // housed is a GPU with the chassis that the driver reports, and the chassis of its machine. Each has an XID error.
 type housed struct{ uuid, node, chassis, machine string }
 
-// housing lists GPUs that report a chassis, GPUs that report none, and a GPU in a machine that
-// does.
+// housing lists GPUs that report a chassis, GPUs that report none, and a GPU without one in a
+// machine with a chassis.
 var housing = []housed{
 	{"GPU-1", "a", "C", "C"},
 	{"GPU-2", "b", "", ""},

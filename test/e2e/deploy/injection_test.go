@@ -222,7 +222,7 @@ func TestStandalone(t *testing.T) {
 }
 
 // TestTwoForms checks the overlay of docs/platforms.md with both the policy and the exporter's own
-// DaemonSet. The pods of both exist, and the reconciler reads both.
+// DaemonSet. The pods of both kinds exist, and the reconciler reads both.
 func TestTwoForms(t *testing.T) {
 	operator := installers[2]
 	apply(t, "-f", operator.file())

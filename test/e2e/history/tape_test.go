@@ -183,7 +183,7 @@ func (s *line) grown(w window) (sum float64) {
 	return sum
 }
 
-// key returns the element of a result to which a series belongs, false for none.
+// key returns the element of a result to which a series belongs, or false for none.
 type key func(*line) (key string, ok bool)
 
 // by returns a key of the given labels.

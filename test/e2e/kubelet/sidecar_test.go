@@ -158,7 +158,7 @@ func (n *node) testReplacedPod(t *testing.T) {
 			t.Errorf("%s: the board's counter was %v J, is %v J, want no decrease", uuid, was, is)
 		}
 	}
-	// The books contain the energy between the two runs as a gap. New books would have none.
+	// The books contain the energy between the two runs as a gap. New books would have no gap.
 	gap := map[string]string{"reason": "gap"}
 	if was, is := before.Sum(unattributed, gap), after.Sum(unattributed, gap); was != 0 || is == 0 {
 		t.Errorf("energy in gaps was %v J, is %v J, want zero before and more after", was, is)

@@ -147,7 +147,7 @@ func eventuallyHas(t *testing.T, url string, want map[string]float64) {
 }
 
 // shipped returns the scrape configuration for one exporter, one server of the other series, and
-// one archive. Scrapes are so far apart that counters have increased before the first one.
+// one archive. Scrapes are so far apart that counters have increased before the first scrape.
 func shipped(t *testing.T, exporter, others, archive string) string {
 	t.Helper()
 	text, err := os.ReadFile(scrapeConfig)

@@ -84,7 +84,7 @@ func clusters() world {
 }
 
 // clusterStatements returns two clusters in one store, with namespaces, nodes and a pod of the same
-// names. The rules are evaluated on both.
+// names. The rules are evaluated on both clusters.
 func clusterStatements() world {
 	const end = 6 * time.Hour
 	h := worlds.New(time.Minute)

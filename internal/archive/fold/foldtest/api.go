@@ -51,7 +51,8 @@ func (a API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": kind, "result": evaluate(time.UnixMilli(int64(seconds * 1000)))}})
 }
 
-// parsed returns a function that evaluates a query at a moment, nil if the query is not supported.
+// parsed returns a function that evaluates a query at a moment, or nil if the query is not
+// supported.
 func (a API) parsed(text string) (evaluate func(at time.Time) []result, kind string) {
 	if sum := parseSum(text); sum != nil {
 		return func(at time.Time) []result { return a.sums(sum, at) }, "vector"

@@ -57,7 +57,7 @@ func InOrder(points []Point) []Point {
 	return slices.CompactFunc(points, func(a, b Point) bool { return a.At == b.At })
 }
 
-// Measure returns the power in quiet times since the last look, 0 if there were none.
+// Measure returns the power in quiet times since the last look, or 0 if there were none.
 func (t *Times) Measure(power, busy []Point, maxPower float64) float64 {
 	t.looks++
 	if len(power) > 0 && power[len(power)-1].At < t.seen {
@@ -85,7 +85,7 @@ func After(points []Point, at int64) []Point {
 	return points[i:]
 }
 
-// lowQuantile returns a quantile of values, 0 if there are too few.
+// lowQuantile returns a quantile of values, or 0 if there are too few.
 func lowQuantile(values []float64, share float64) float64 {
 	if len(values) < FewestSamples {
 		return 0
