@@ -35,7 +35,7 @@ const (
 // HealthValue is one value of a metric, in its base unit.
 type HealthValue struct {
 	Metric HealthMetric
-	// Labels are the values of the metric's labels. They are not changed.
+	// Labels are the values of the metric's labels. The slice is never changed.
 	Labels []string
 	Value  float64
 }

@@ -80,8 +80,8 @@ func terms(t *testing.T, folder string) (all [][]expression) {
 	return all
 }
 
-// selectNode reports whether an overlay or component runs an exporter on a node: its folder, and the
-// labels of the node.
+// selectNode reports whether an overlay or component runs an exporter on a node. The input contains
+// the folder of the overlay or component, and the labels of the node.
 func selectNode(t *testing.T, input string) string {
 	t.Helper()
 	fields := strings.Fields(input)

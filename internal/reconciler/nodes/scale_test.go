@@ -42,7 +42,7 @@ func TestLargeFleet(t *testing.T) {
 		w.wantRequests("cold start", map[string]int{
 			"list nodes": 1, "watch nodes": 1, "list pods": 1, "watch pods": 1, "list daemonsets": 1, "watch daemonsets": 1, "patch nodes": *size,
 		})
-		w.wantReads("cold start", 2*(*size)) // the second one confirms the first one
+		w.wantReads("cold start", 2*(*size)) // the second read confirms the first
 		if got := len(w.labelled(nodes, "-1")); got != *size {
 			t.Fatalf("%d of %d Nodes have labels", got, *size)
 		}

@@ -37,7 +37,8 @@ type Options struct {
 	Retention time.Duration
 	// PodLabels and PodAnnotations are the exported keys.
 	PodLabels, PodAnnotations cli.List
-	// OwnerLabels adds the labels of PodLabels that a pod lacks from its nearest owner with them.
+	// OwnerLabels adds the labels of PodLabels that a pod lacks. They come from the nearest owner that
+	// has them.
 	OwnerLabels bool
 	// Events enables events, Snapshots selects whether they include the whole pod.
 	Events    bool

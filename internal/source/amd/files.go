@@ -36,8 +36,8 @@ func readUpTo(limit int, path ...string) ([]byte, error) {
 // page is the smallest size of a page. The kernel returns at most a page of a file of sysfs at once.
 const page = 4 << 10
 
-// readAll reads a page or more at once: the driver returns whole lines of gpu_vram_bad_pages, and none, as at its end, if the
-// buffer has no room for a line.
+// readAll reads a page or more at once. The driver returns whole lines of gpu_vram_bad_pages; if the buffer has no room for
+// a line, the driver returns nothing, as at the end of the file.
 func readAll(r io.Reader, limit int) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(bufio.NewReaderSize(r, page), int64(limit)+1))
 	if err == nil && len(content) > limit {

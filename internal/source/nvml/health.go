@@ -71,7 +71,7 @@ func (x *healthReader) ask(now time.Duration) {
 	}
 }
 
-// readHealth reads all values. After an error its values are absent.
+// readHealth reads all values. After an error the values are absent.
 func (g *gpuReader) readHealth() {
 	x, now := &g.health, g.now().Boot
 	if x.fields == nil {
