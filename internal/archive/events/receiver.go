@@ -47,7 +47,6 @@ type Destination struct {
 type Receiver struct {
 	access  *access
 	counts  counts
-	log     *slog.Logger
 	turn    chan struct{} // admits one request at a time
 	outlets []*outlet
 	// stopping cancels the filing of the last request.
@@ -62,7 +61,7 @@ type Receiver struct {
 
 // New returns a receiver that files events in all destinations. The caller must also call Run.
 func New(c Config, destinations []Destination, log *slog.Logger) *Receiver {
-	r := &Receiver{access: newAccess(c.TokenFile, log), counts: newCounts(), log: log, turn: make(chan struct{}, 1)}
+	r := &Receiver{access: newAccess(c.TokenFile, log), counts: newCounts(), turn: make(chan struct{}, 1)}
 	r.stopping, r.stop = context.WithCancel(context.Background())
 	r.repeat()
 	dead := &deadLetters{path: c.DeadLetter}
