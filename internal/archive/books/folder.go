@@ -1,7 +1,6 @@
 package books
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"maps"
@@ -111,50 +110,6 @@ func (f *folder) Hours(ctx context.Context, of Query) iter.Seq2[Hour, error] {
 			return nil
 		})
 	})
-}
-
-// Rows implements [Source].
-func (f *folder) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
-	fields := of.gpuFields()
-	columns := namesOf(fields)
-	hour := slices.Index(columns, hourColumn)
-	return sequence(func(each func(Row) error) error {
-		var sameDay []Row // of all clusters
-		var date time.Time
-		flush := func() error {
-			slices.SortStableFunc(sameDay, compareRows)
-			for _, row := range sameDay {
-				if err := each(row); err != nil {
-					return err
-				}
-			}
-			sameDay = sameDay[:0]
-			return nil
-		}
-		err := f.days(ctx, of, func(day filedDay) error {
-			if !day.Date.Equal(date) {
-				if err := flush(); err != nil {
-					return err
-				}
-				date = day.Date
-			}
-			matches := of.filter(columns)
-			return f.reader.Read(ctx, day.Of(table.GPUHours), columns, func(row []table.Cell) {
-				if day.hours[row[hour].Int] != nil && matches(row) {
-					sameDay = append(sameDay, Row{GPU: scan(fields, row)})
-				}
-			})
-		})
-		if err != nil {
-			return err
-		}
-		return flush()
-	})
-}
-
-// compareRows orders GPUs by hour, then by their first scrape in the hour.
-func compareRows(a, b Row) int {
-	return cmp.Or(a.Hour.Compare(b.Hour), a.First.Compare(b.First))
 }
 
 // Boards implements [Source].

@@ -1,0 +1,131 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Rows implements [Source]. It keeps the rows of one hour in memory: the files of a day are sorted by hour.
+func (f *folder) Rows(ctx context.Context, of Query) iter.Seq2[Row, error] {
+	return sequence(func(each func(Row) error) error {
+		var sameDay []filedDay // of all clusters
+		flush := func() error {
+			err := f.rowsOfDay(ctx, of, sameDay, each)
+			sameDay = nil
+			return err
+		}
+		err := f.days(ctx, of, func(day filedDay) error {
+			if len(sameDay) > 0 && !day.Date.Equal(sameDay[0].Date) {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+			sameDay = append(sameDay, day)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return flush()
+	})
+}
+
+// compareRows orders GPUs by hour, then by their first scrape in the hour.
+func compareRows(a, b Row) int {
+	return cmp.Or(a.Hour.Compare(b.Hour), a.First.Compare(b.First))
+}
+
+// rowsOfDay calls each for the rows of a day of clusters, in the order of compareRows.
+func (f *folder) rowsOfDay(ctx context.Context, of Query, days []filedDay, each func(Row) error) error {
+	m := make(merge, len(days))
+	for i, day := range days {
+		next, stop := iter.Pull2(f.rowsByHour(ctx, of, day))
+		defer stop()
+		m[i].next = next
+	}
+	for hour, err := m.advance(time.Time{}); err != nil || !hour.IsZero(); hour, err = m.advance(hour) {
+		if err != nil {
+			return err
+		}
+		for _, row := range m.rows(hour) {
+			if err := each(row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// merge merges the hours of clusters.
+type merge []struct {
+	next func() ([]Row, error, bool)
+	rows []Row // of the next hour, empty at the end
+}
+
+// advance reads the next hour of the clusters with rows of an hour, or of all at the start. It returns the first hour of all clusters,
+// zero at the end.
+func (m merge) advance(hour time.Time) (first time.Time, err error) {
+	for i := range m {
+		c := &m[i]
+		if hour.IsZero() || len(c.rows) > 0 && c.rows[0].Hour.Equal(hour) {
+			if c.rows, err, _ = c.next(); err != nil {
+				return first, err
+			}
+		}
+		if len(c.rows) > 0 && (first.IsZero() || c.rows[0].Hour.Before(first)) {
+			first = c.rows[0].Hour
+		}
+	}
+	return first, nil
+}
+
+// rows returns the rows of an hour of all clusters.
+func (m merge) rows(hour time.Time) (all []Row) {
+	for _, c := range m {
+		if len(c.rows) > 0 && c.rows[0].Hour.Equal(hour) {
+			all = append(all, c.rows...)
+		}
+	}
+	slices.SortStableFunc(all, compareRows)
+	return all
+}
+
+// rowsByHour returns the rows of each hour of a day. They are valid until the next hour is read.
+func (f *folder) rowsByHour(ctx context.Context, of Query, day filedDay) iter.Seq2[[]Row, error] {
+	fields := of.gpuFields()
+	columns := namesOf(fields)
+	at, matches := slices.Index(columns, hourColumn), of.filter(columns)
+	return func(yield func([]Row, error) bool) {
+		var rows []Row
+		var failed error
+		stopped := false
+		err := f.reader.Read(ctx, day.Of(table.GPUHours), columns, func(row []table.Cell) {
+			if stopped || failed != nil || day.hours[row[at].Int] == nil || !matches(row) {
+				return
+			}
+			hour := row[at].Time()
+			if len(rows) > 0 && !rows[0].Hour.Equal(hour) {
+				if hour.Before(rows[0].Hour) {
+					failed = fmt.Errorf("%s: the rows of table %s, cluster %s, day %s must be sorted by hour", f.path, table.GPUHours.Name, day.Cluster, day.Date.Format(time.DateOnly))
+					return
+				}
+				stopped = !yield(rows, nil)
+				rows = rows[:0]
+			}
+			rows = append(rows, Row{GPU: scan(fields, row)})
+		})
+		switch err = cmp.Or(failed, err); {
+		case stopped:
+		case err != nil:
+			yield(nil, err)
+		case len(rows) > 0:
+			yield(rows, nil)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package books_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/books"
+	"github.com/gpuledger/gpuledger/internal/archive/files"
+	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// largeHour returns an hour of many GPUs. A GPU with a higher number was scraped earlier.
+func largeHour(cluster string, n, gpus int) *table.Hour {
+	h := &table.Hour{Cluster: cluster, Start: begin.Add(time.Duration(n) * time.Hour)}
+	for i := range gpus {
+		h.GPUs = append(h.GPUs, table.GPU{
+			Node: "n", UUID: fmt.Sprintf("GPU-%05d", i), Scrapes: 60, First: h.Start.Add(time.Duration(gpus-i) * time.Second), Last: h.Start.Add(59 * time.Minute), DRAMCorrectable: new(int64(1)),
+		})
+	}
+	return sinktest.Complete(h)
+}
+
+// TestRowsOfFiles checks that the rows of two clusters are sorted by hour and first scrape, and that rows of files in another order are an
+// error instead of a wrong answer.
+func TestRowsOfFiles(t *testing.T) {
+	folder := t.TempDir()
+	sink, err := files.Open(folder, []string{"csv"})
+	check(t, err)
+	for _, n := range []int{2, 0, 25} {
+		check(t, sink.Replace(t.Context(), largeHour("east", n, 3)))
+	}
+	for _, n := range []int{1, 2} {
+		check(t, sink.Replace(t.Context(), largeHour("west", n, 2)))
+	}
+	check(t, sink.Close())
+	read := func() (got []string, err error) {
+		source, err := books.OpenFolder(t.Context(), folder)
+		check(t, err)
+		defer func() { check(t, source.Close()) }()
+		for row, err := range source.Rows(t.Context(), books.Query{From: begin, Until: begin.AddDate(0, 0, 2)}) {
+			if err != nil {
+				return nil, err
+			}
+			got = append(got, fmt.Sprintf("%d%s%s", row.Hour.Sub(begin)/time.Hour, row.Cluster[:1], row.UUID[len(row.UUID)-1:]))
+		}
+		return got, nil
+	}
+	got, err := read()
+	check(t, err)
+	if want := "0e2 0e1 0e0 1w1 1w0 2e2 2w1 2e1 2w0 2e0 25e2 25e1 25e0"; strings.Join(got, " ") != want {
+		t.Errorf("rows %q, want %q", strings.Join(got, " "), want)
+	}
+	path := filepath.Join(folder, "gpu_hours", "cluster=east", "date=2026-10-01", "gpu_hours.csv")
+	text, err := os.ReadFile(path)
+	check(t, err)
+	lines := strings.SplitAfter(string(text), "\n")
+	check(t, os.WriteFile(path, []byte(lines[0]+strings.Join(lines[4:], "")+strings.Join(lines[1:4], "")), 0o600))
+	if _, err := read(); err == nil || !strings.Contains(err.Error(), "table gpu_hours, cluster east, day 2026-10-01 must be sorted by hour") {
+		t.Errorf("rows in another order: %v", err)
+	}
+}
+
+// TestHeapOfFiles checks that reading the GPUs of files takes memory for one hour: with four times as many hours in a day it takes less than
+// a hundred bytes more for each added row.
+func TestHeapOfFiles(t *testing.T) {
+	const gpus, hours = 200, 6
+	measure := func(hours int) uint64 {
+		folder := t.TempDir()
+		sink, err := files.Open(folder, []string{"csv"})
+		check(t, err)
+		for n := range hours {
+			check(t, sink.Replace(t.Context(), largeHour("east", n, gpus)))
+		}
+		check(t, sink.Close())
+		source, err := books.OpenFolder(t.Context(), folder)
+		check(t, err)
+		rows, m := 0, runtime.MemStats{}
+		for _, err := range source.Rows(t.Context(), books.Query{From: begin, Until: begin.AddDate(0, 0, 1)}) {
+			check(t, err)
+			if rows++; rows == gpus*hours {
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+			}
+		}
+		if rows != gpus*hours {
+			t.Fatalf("%d rows, want %d", rows, gpus*hours)
+		}
+		check(t, source.Close())
+		return m.HeapAlloc
+	}
+	few, many := measure(hours), measure(4*hours)
+	if added := 3 * hours * gpus; int64(many)-int64(few) > int64(100*added) {
+		t.Errorf("%d kB for %d hours, %d kB for %d", few>>10, hours, many>>10, 4*hours)
+	}
+}
