@@ -76,8 +76,8 @@ func (q *question) failures(ctx context.Context) (print.Answer, error) {
 	}
 	begin, unknown, invalid := q.begins(all)
 	all = slices.DeleteFunc(all, func(s *Stay) bool { return !s.within(of.From) })
-	a.Rows = failureRows(groupFailures(all, faults, begin))
-	if n := unrecorded(all, faults, of.From); n > 0 {
+	a.Rows = failureRows(groupFailures(all, faults.places, begin))
+	if n := unrecorded(all, faults.recorded, of.From); n > 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("GPUs without a record of errors in this time, because they or their exporter reported none: %d", n))
 	}
 	a.Notices = append(a.Notices, ageNotices(unknown, invalid)...)
@@ -89,37 +89,53 @@ func (s *Stay) within(from time.Time) bool {
 	return !s.LastHour.Before(from) || (s.End == lost || s.End == replaced) && !s.MissingSince.Before(from)
 }
 
-// faults returns the faults of GPUs by UUID.
-func (q *question) faults(ctx context.Context, of books.Query) (map[string][]books.Fault, error) {
-	all := make(map[string][]books.Fault)
+// recordedFaults are the faults of GPUs by UUID, and the GPUs with a record of them.
+type recordedFaults struct {
+	places   map[string][]books.Fault
+	recorded map[string]bool
+}
+
+// faults returns the faults of GPUs.
+func (q *question) faults(ctx context.Context, of books.Query) (*recordedFaults, error) {
+	all := &recordedFaults{make(map[string][]books.Fault), make(map[string]bool)}
 	if s, ok := q.source.Source.(books.Summing); ok {
 		found, err := s.Faults(ctx, of)
-		for _, f := range found {
-			all[f.Place.UUID] = append(all[f.Place.UUID], f)
+		if err != nil {
+			return nil, err
 		}
-		return all, err
+		for _, f := range found.Places {
+			all.places[f.Place.UUID] = append(all.places[f.Place.UUID], f)
+		}
+		all.recorded = found.Recorded
+		return all, nil
 	}
-	lowest := make(map[string][]*int64) // lifetime errors of the faults
+	lowest := make(map[string][]*int64) // lifetime errors of the places
 	for row, err := range q.source.Rows(ctx, of) {
 		if err != nil {
 			return nil, err
 		}
 		g := &row.GPU
-		i := slices.IndexFunc(all[g.UUID], func(f books.Fault) bool { return !moved(f.Place, *g) })
+		i := slices.IndexFunc(all.places[g.UUID], func(f books.Fault) bool { return !moved(f.Place, *g) })
 		if i < 0 {
-			i = len(all[g.UUID])
-			all[g.UUID] = append(all[g.UUID], books.Fault{Place: *g})
+			i = len(all.places[g.UUID])
+			all.places[g.UUID] = append(all.places[g.UUID], books.Fault{Place: *g})
 			lowest[g.UUID] = append(lowest[g.UUID], nil)
 		}
-		lowest[g.UUID][i] = addFault(&all[g.UUID][i], g, lowest[g.UUID][i])
+		lowest[g.UUID][i] = addFault(&all.places[g.UUID][i], g, lowest[g.UUID][i])
+		if recordsFaults(g) {
+			all.recorded[g.UUID] = true
+		}
 	}
 	return all, nil
 }
 
+// recordsFaults reports whether an hour of a GPU has a record of faults.
+func recordsFaults(g *table.GPU) bool {
+	return g.RecoveryAction != "" || g.DRAMUncorrectable != nil || g.SRAMUncorrectable != nil || g.LifetimeUncorrectable != nil
+}
+
 // addFault adds an hour of a GPU. It returns the lowest lifetime errors of all hours.
 func addFault(f *books.Fault, g *table.GPU, lowest *int64) *int64 {
-	known := slices.ContainsFunc([]*int64{g.DRAMUncorrectable, g.SRAMUncorrectable, g.LifetimeUncorrectable}, func(n *int64) bool { return n != nil })
-	f.Recorded = f.Recorded || known || g.RecoveryAction != ""
 	f.Action = f.Action || !slices.Contains([]string{"", "none"}, g.RecoveryAction)
 	f.Uncorrectable = f.Uncorrectable || positive(plus(g.DRAMUncorrectable, g.SRAMUncorrectable))
 	return addLifetime(f, g.LifetimeUncorrectable, lowest)
@@ -138,10 +154,10 @@ func addLifetime(f *books.Fault, now, lowest *int64) *int64 {
 }
 
 // unrecorded returns the number of GPUs with an hour at or after a time, but without a record of errors.
-func unrecorded(all []*Stay, faults map[string][]books.Fault, from time.Time) int {
+func unrecorded(all []*Stay, recorded map[string]bool, from time.Time) int {
 	gpus := make(map[string]bool)
 	for _, s := range all {
-		if !s.LastHour.Before(from) && !slices.ContainsFunc(faults[s.UUID], func(f books.Fault) bool { return f.Recorded }) {
+		if !s.LastHour.Before(from) && !recorded[s.UUID] {
 			gpus[s.UUID] = true
 		}
 	}

@@ -117,8 +117,12 @@ func TestHeap(t *testing.T) {
 		flags   string
 		names   []string
 	}{
-		{"errors", "from=2026-10-01", nil}, {"capacity", "from=2026-10-01", nil}, {"capacity", "from=2026-10-01&failures=true", nil}, {"capacity", "from=2026-10-01&age=true", nil},
-		{"where", "from=2026-10-01", []string{"n0", "S9"}}, {"history", "from=2026-10-01", []string{"n0"}},
+		{"errors", "from=2026-10-01", nil},
+		{"capacity", "from=2026-10-01", nil},
+		{"capacity", "from=2026-10-01&failures=true", nil},
+		{"capacity", "from=2026-10-01&age=true", nil},
+		{"where", "from=2026-10-01", []string{"n0", "S9"}},
+		{"history", "from=2026-10-01", []string{"n0"}},
 	} {
 		flags, err := url.ParseQuery(question.flags)
 		check(t, err)

@@ -109,18 +109,14 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		return q.compareTruth(ctx)
 	}
 	of, notices := q.billed()
-	of.By, of.Sums, of.Checks = []string{"cluster", "hour", "reason"}, true, true
 	a := print.Answer{Columns: verifyColumns, Notices: notices}
-	st, err := q.source.Statement(ctx, of)
+	st, err := q.audit(ctx, of)
 	if err != nil {
 		return a, err
 	}
-	checks, accepted := checksOf(of, st)
+	checks, accepted := checksOf(of, st.Statement)
 	unknownPods(st.UnknownPods, checks, &a)
-	dropped, err := q.dropped(ctx, of, checks)
-	if err != nil {
-		return a, err
-	}
+	dropped := dropped(st, checks)
 	if st.Bounded {
 		uncounted(st.Uncounted, checks, &a)
 	}
@@ -133,9 +129,7 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	if err := q.twice(ctx, of, &a); err != nil {
 		return a, err
 	}
-	if err := q.wrongDays(ctx, of, &a); err != nil {
-		return a, err
-	}
+	q.wrongDays(st.WrongDays, &a)
 	if len(a.Rows) == 0 {
 		return a, &noHoursError{q.source.Name(), of}
 	}
@@ -150,22 +144,26 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 	return a, nil
 }
 
+// audit returns the sums that are checked.
+func (q *question) audit(ctx context.Context, of books.Query) (*books.Audit, error) {
+	if archive, ok := q.source.Source.(books.Auditing); ok {
+		return archive.Audit(ctx, of)
+	}
+	of.By, of.Sums, of.Checks = []string{"cluster", "hour", "reason"}, true, true
+	st, err := q.source.Statement(ctx, of)
+	return &books.Audit{Statement: st}, err
+}
+
 // wrongDays adds a notice about days with stored sums that differ from the sums of their hours.
 // Statements read the stored sums.
-func (q *question) wrongDays(ctx context.Context, of books.Query, a *print.Answer) error {
-	source, ok := q.source.Source.(books.Daily)
-	if !ok {
-		return nil
-	}
-	wrong, err := source.WrongDays(ctx, of)
-	if err != nil || len(wrong) == 0 {
-		return err
+func (q *question) wrongDays(wrong []books.ClusterDay, a *print.Answer) {
+	if len(wrong) == 0 {
+		return
 	}
 	first := wrong[0]
 	a.Notices = append(a.Notices, fmt.Sprintf("the sums of %d days differ from their hours, the first one is %s%s: delete their rows in days and gpu_days, and start gpuledger-archive run or once, which adds them up again",
 		len(wrong), first.Day.Format(time.DateOnly), ofCluster(first.Cluster)))
 	q.failed = true
-	return nil
 }
 
 // checksOf returns the filed hours and the charges of each cluster, and the hours with gaps that were accepted.
@@ -191,25 +189,20 @@ func checksOf(of books.Query, st *books.Statement) (checks map[string]*check, ac
 }
 
 // dropped adds the hours that are filed but have no rows, and returns a notice about them.
-func (q *question) dropped(ctx context.Context, of books.Query, checks map[string]*check) (notices []string, err error) {
-	source, ok := q.source.Source.(books.Detailed)
-	if !ok {
-		return nil, nil
+func dropped(found *books.Audit, checks map[string]*check) (notices []string) {
+	if found.Found == nil {
+		return nil // a store has no manifest
 	}
-	err = source.Details(ctx, of, func(cluster string, hour time.Time) {
-		if c := checks[cluster]; c != nil {
-			delete(c.rows, hour)
-		}
-	})
 	n := 0
 	for _, c := range checks {
+		maps.DeleteFunc(c.rows, func(hour time.Time, _ int64) bool { return found.Found[c.cluster][hour] })
 		c.lost += int64(len(c.rows))
 		n += len(c.rows)
 	}
 	if n > 0 {
 		notices = append(notices, fmt.Sprintf("the rows of %d hours are missing although the manifest lists them: were partitions or files removed? gpuledger-archive prune marks such hours", n))
 	}
-	return notices, err
+	return notices
 }
 
 // maxOvercharged is the maximum number of listed hours.

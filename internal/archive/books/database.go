@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/address"
 	sqldb "github.com/gpuledger/gpuledger/internal/archive/database"
@@ -202,15 +203,8 @@ func (d *database) Statement(ctx context.Context, of Query) (st *Statement, err 
 	if st.Charges, err = d.charges(ctx, of); err != nil {
 		return nil, err
 	}
-	if st.Hours, err = collect(d.Hours(ctx, of)); err != nil {
+	if st.Hours, err = d.markedHours(ctx, of); err != nil {
 		return nil, err
-	}
-	summed, err := d.summed(ctx, of)
-	if err != nil {
-		return nil, err
-	}
-	for i := range st.Hours {
-		st.Hours[i].mark(summed[st.Hours[i].Cluster])
 	}
 	if of.Rows {
 		if st.Rows, err = collect(d.Rows(ctx, of)); err != nil {
@@ -221,6 +215,19 @@ func (d *database) Statement(ctx context.Context, of Query) (st *Statement, err 
 		err = d.check(ctx, of, st)
 	}
 	return st, err
+}
+
+// markedHours returns the filed hours. Hours that are included in sums of months are pruned.
+func (d *database) markedHours(ctx context.Context, of Query) ([]Hour, error) {
+	all, err := collect(d.Hours(ctx, of))
+	if err != nil {
+		return nil, err
+	}
+	summed, err := d.summed(ctx, of)
+	for i := range all {
+		all[i].mark(summed[all[i].Cluster])
+	}
+	return all, err
 }
 
 // check adds the unknown pods and the uncounted energy.
@@ -302,19 +309,42 @@ func (d *database) sum(t table.Table, amount table.Column) string {
 
 // unknownPods returns the charged pods that are unknown. A database of an earlier version contains
 // none.
-func (d *database) unknownPods(ctx context.Context, of Query) (found []UnknownPod, err error) {
+func (d *database) unknownPods(ctx context.Context, of Query) ([]UnknownPod, error) {
 	if d.lacks(table.Hours, "unknown_pods") {
 		return nil, nil
 	}
-	s := sqldb.SQL("select cluster, namespace, pod, pod_uid, count(distinct hour), sum(energy_mj) from ("+
-		"select c.cluster, c.hour, c.node, c.namespace, c.pod, c.pod_uid, c.energy_mj from {charges} c join {hours} h on h.cluster = c.cluster and h.hour = c.hour"+
-		" where h.unknown_pods > 0 and c.pod_uid <> '' and c.hour >= ? and c.hour < ? and not exists (select 1 from {pods} p where p.cluster = c.cluster and p.hour = c.hour"+
-		" and (p.pod_uid = c.pod_uid or p.namespace = c.namespace and p.pod = c.pod))) as unnamed", of.From, of.Until)
-	s.Join(of.ofClusters().where()).Add(" group by cluster, namespace, pod, pod_uid order by cluster, namespace, pod, pod_uid")
-	columns := append(make([]table.Column, 4), table.Column{Type: table.Int}, table.Column{Type: table.Int})
-	err = d.rows(ctx, s, columns, func(row []table.Cell) error {
-		found = append(found, UnknownPod{row[0].Text, table.PodID{Namespace: row[1].Text, Pod: row[2].Text, UID: row[3].Text}, row[4].Int, row[5].Int})
+	var hours []clusterHour
+	s := sqldb.SQL("select cluster, hour from {hours}").Join(of.ofClusters().where()).Add(" and unknown_pods > 0")
+	err := d.rows(ctx, s, columnsOf(table.Hours, []string{"cluster", hourColumn}), func(row []table.Cell) error {
+		hours = append(hours, clusterHour{row[0].Text, row[1].Time()})
 		return nil
 	})
-	return found, err
+	all := make(unknownPods)
+	for _, hour := range hours {
+		if err := d.unknownPodsIn(ctx, hour, all); err != nil {
+			return nil, err
+		}
+	}
+	return all.sorted(), err
+}
+
+// clusterHour is an hour of a cluster.
+type clusterHour struct {
+	cluster string
+	hour    time.Time
+}
+
+// unknownPodsIn adds the charged pods of an hour that are unknown. The lists of known pods do not depend on the charge, so a
+// database reads them once.
+func (d *database) unknownPodsIn(ctx context.Context, in clusterHour, to unknownPods) error {
+	const known = " from {pods} where cluster = ? and hour = ?)"
+	s := sqldb.SQL("select namespace, pod, pod_uid, sum(energy_mj) from {charges} where cluster = ? and hour = ? and pod_uid <> ''", in.cluster, in.hour).
+		Add(" and pod_uid not in (select pod_uid"+known, in.cluster, in.hour).
+		Add(" and (namespace, pod) not in (select namespace, pod"+known, in.cluster, in.hour).
+		Add(" group by namespace, pod, pod_uid")
+	columns := append(make([]table.Column, 3), table.Column{Type: table.Int})
+	return d.rows(ctx, s, columns, func(row []table.Cell) error {
+		to.add(in.cluster, table.PodID{Namespace: row[0].Text, Pod: row[1].Text, UID: row[2].Text}, row[3].Int)
+		return nil
+	})
 }

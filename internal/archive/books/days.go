@@ -1,9 +1,7 @@
 package books
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -140,85 +138,5 @@ func (d *database) placesOfDays(ctx context.Context, where *sqldb.Statement, exc
 	return d.rows(ctx, s, columnsOf(table.GPUDays, names), func(row []table.Cell) error {
 		last := len(row) - 1
 		return each(Row{GPU: scan(table.PlaceFields, row), LastHour: row[last].Time()})
-	})
-}
-
-// Daily is a source that keeps sums of days. For long periods it reads them instead of hours.
-type Daily interface {
-	// WrongDays returns the whole days of a period with stored sums that differ from the sums of
-	// their hours, sorted.
-	WrongDays(ctx context.Context, of Query) ([]ClusterDay, error)
-}
-
-// ClusterDay is a day of a cluster.
-type ClusterDay struct {
-	Cluster string
-	Day     time.Time
-}
-
-// WrongDays implements [Daily].
-func (d *database) WrongDays(ctx context.Context, of Query) ([]ClusterDay, error) {
-	of = of.ofClusters()
-	wrong := make(map[ClusterDay]bool)
-	for _, sums := range []struct {
-		days    table.Table
-		hours   string
-		columns []string
-	}{
-		{table.Days, "billed", namesOf(table.Amounts)},
-		{table.GPUDays, table.GPUHours.Name, []string{"energy_mj", "scrapes"}},
-	} {
-		parts, err := d.spans(ctx, of, sums.days)
-		if err != nil {
-			return nil, err
-		}
-		differences := make(map[ClusterDay][]int64)
-		for _, part := range parts {
-			if !part.daily {
-				continue
-			}
-			hours := span{false, part.from, part.until}
-			err := errors.Join(d.addSums(ctx, of, sums.days.Name, part, sums.columns, differences), d.addSums(ctx, of, sums.hours, hours, sums.columns, differences))
-			if err != nil {
-				return nil, err
-			}
-		}
-		for day, differ := range differences {
-			if slices.ContainsFunc(differ, func(n int64) bool { return n != 0 }) {
-				wrong[day] = true
-			}
-		}
-	}
-	return slices.SortedFunc(maps.Keys(wrong), func(a, b ClusterDay) int {
-		return cmp.Or(a.Day.Compare(b.Day), strings.Compare(a.Cluster, b.Cluster))
-	}), nil
-}
-
-// addSums adds the sums of the columns of days, and subtracts the sums of hours.
-func (d *database) addSums(ctx context.Context, of Query, from string, part span, names []string, to map[ClusterDay][]int64) error {
-	when := part.table(hourColumn, "day")
-	s := sqldb.SQL("select cluster, " + when)
-	columns := columnsOf(table.Charges, []string{"cluster", hourColumn})
-	for _, name := range names {
-		sum := table.Column{Name: name, Type: table.Int} // charges has no column scrapes
-		if c, err := table.Charges.Column(name); err == nil {
-			sum = c
-		}
-		s.Add(", " + d.sum(table.Charges, sum))
-		columns = append(columns, sum)
-	}
-	s.Add(" from {" + from + "}").Join(of.condition(part)).Add(" group by cluster, " + when)
-	return d.rows(ctx, s, columns, func(row []table.Cell) error {
-		day := ClusterDay{row[0].Text, table.Day(row[1].Time())}
-		if to[day] == nil {
-			to[day] = make([]int64, len(names))
-		}
-		for i, cell := range row[2:] {
-			if !part.daily {
-				cell.Int = -cell.Int
-			}
-			to[day][i] += cell.Int
-		}
-		return nil
 	})
 }

@@ -114,10 +114,10 @@ func TestWrongDays(t *testing.T) {
 			want = append(want, books.ClusterDay{Cluster: "east", Day: second})
 		}
 		in := bookstest.Open(t, changed)
-		wrong, err := in.(books.Daily).WrongDays(t.Context(), of)
+		audit, err := in.(books.Auditing).Audit(t.Context(), of)
 		check(t, err)
 		check(t, in.Close())
-		if diff := cmp.Diff(want, wrong); diff != "" {
+		if diff := cmp.Diff(want, audit.WrongDays); diff != "" {
 			t.Errorf("after %q (-want +got):\n%s", change, diff)
 		}
 	}

@@ -2,7 +2,9 @@ package books
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"time"
 
 	sqldb "github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -12,59 +14,108 @@ import (
 type Summing interface {
 	// Errors returns the errors of each GPU in a period, by UUID, as [table.GPU.AddErrors] adds them up.
 	Errors(ctx context.Context, of Query) (map[string]table.GPU, error)
-	// Faults returns the faults of each GPU in each of its places in a period.
-	Faults(ctx context.Context, of Query) ([]Fault, error)
+	// Faults returns the faults of GPUs in a period.
+	Faults(ctx context.Context, of Query) (*Faults, error)
+}
+
+// Faults are the faults of GPUs in a period.
+type Faults struct {
+	// Places contains the places with a fault. It may contain other places.
+	Places []Fault
+	// Recorded contains the UUIDs of the GPUs with a record of these faults in any hour.
+	Recorded map[string]bool
 }
 
 // Fault contains the faults of a GPU in a place.
 type Fault struct {
 	// Place contains the attributes of the place, and the UUID.
 	Place table.GPU
-	// Recorded is set if any hour has a record of the errors below.
-	Recorded bool
 	// Action is set if the driver required an action in any hour.
 	Action bool
 	// Uncorrectable is set if the uncorrectable memory errors grew: in an hour, or over the life of the board.
 	Uncorrectable bool
 }
 
-// FaultPlace contains the names of the columns of a place with faults.
-var FaultPlace = []string{"uuid", "cluster", "node", "system_uuid", "chassis_serial", "chassis_slot", "pci_bus_id"}
+// faultPlace contains the names of the columns of a place with faults.
+var faultPlace = []string{"uuid", "cluster", "node", "system_uuid", "chassis_serial", "chassis_slot", "pci_bus_id"}
+
+// The conditions that an hour of a GPU has a record of faults, and that it may have a fault.
+const (
+	recordedFaults = "(recovery_action <> '' or dram_uncorrectable is not null or sram_uncorrectable is not null or lifetime_uncorrectable is not null)"
+	possibleFault  = "(recovery_action not in ('', 'none') or dram_uncorrectable > 0 or sram_uncorrectable > 0 or lifetime_uncorrectable > 0)"
+)
 
 // faultSums are the sums of the fields of [Fault], as numbers.
-const faultSums = ", max(case when recovery_action <> '' or dram_uncorrectable is not null or sram_uncorrectable is not null or lifetime_uncorrectable is not null then 1 else 0 end)" +
-	", max(case when recovery_action not in ('', 'none') then 1 else 0 end)" +
+const faultSums = ", max(case when recovery_action not in ('', 'none') then 1 else 0 end)" +
 	", max(case when dram_uncorrectable > 0 or sram_uncorrectable > 0 then 1 else 0 end)" +
 	", max(lifetime_uncorrectable) - min(lifetime_uncorrectable)"
 
-// Faults implements [Summing].
-func (d *database) Faults(ctx context.Context, of Query) (all []Fault, err error) {
+// eachUUID is the UUID as an expression without an index. A database that groups by it reads the table once; with the index
+// of the UUID, SQLite reads each row at a random place, which takes several times as long.
+const eachUUID = "coalesce(uuid, '')"
+
+// maxValues is the maximum number of values in a list of a statement.
+const maxValues = 500
+
+// Faults implements [Summing]. Few GPUs have faults, so only their rows are sorted by place.
+func (d *database) Faults(ctx context.Context, of Query) (*Faults, error) {
+	found := &Faults{Recorded: make(map[string]bool)}
 	if d.lacks(table.GPUHours, "recovery_action") {
-		return nil, nil // and the other columns of the same version
+		return found, nil // and the other columns of the same version
 	}
-	var place []table.Field[table.GPU]
-	for _, name := range FaultPlace {
-		f, _ := table.GPUField(name)
-		place = append(place, f)
+	recorded, err := d.uuids(ctx, of, recordedFaults)
+	if err != nil {
+		return nil, err
 	}
-	names := strings.Join(FaultPlace, ", ")
-	columns := columnsOf(table.GPUHours, FaultPlace)
-	for range 4 {
-		columns = append(columns, table.Column{Type: table.OptionalInt})
+	for _, uuid := range recorded {
+		found.Recorded[uuid] = true
 	}
-	s := sqldb.SQL("select " + names + faultSums + " from {gpu_hours}").Join(of.where()).Add(" group by " + names)
-	err = d.rows(ctx, s, columns, func(row []table.Cell) error {
-		sums := row[len(place):]
-		all = append(all, Fault{scan(place, row[:len(place)]), sums[0].Int > 0, sums[1].Int > 0, sums[2].Int > 0 || sums[3].Int > 0})
+	possible, err := d.uuids(ctx, of, possibleFault)
+	if err != nil {
+		return nil, err
+	}
+	for some := range slices.Chunk(possible, maxValues) {
+		if err := d.faults(ctx, of, some, found); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// uuids returns the UUIDs of the GPUs with an hour that meets a condition.
+func (d *database) uuids(ctx context.Context, of Query, condition string) (all []string, err error) {
+	s := sqldb.SQL("select distinct " + eachUUID + " from {gpu_hours}").Join(of.where()).Add(" and " + condition)
+	err = d.rows(ctx, s, make([]table.Column, 1), func(row []table.Cell) error {
+		all = append(all, row[0].Text)
 		return nil
 	})
 	return all, err
 }
 
+// faults adds the faults of some GPUs in each of their places.
+func (d *database) faults(ctx context.Context, of Query, uuids []string, to *Faults) error {
+	var place []table.Field[table.GPU]
+	for _, name := range faultPlace {
+		f, _ := table.GPUField(name)
+		place = append(place, f)
+	}
+	names := strings.Join(faultPlace, ", ")
+	columns := columnsOf(table.GPUHours, faultPlace)
+	for range 3 {
+		columns = append(columns, table.Column{Type: table.OptionalInt})
+	}
+	s := sqldb.SQL("select "+names+faultSums+" from {gpu_hours}").Join(of.where()).Add(" and uuid in (?) group by "+names, uuids)
+	return d.rows(ctx, s, columns, func(row []table.Cell) error {
+		sums := row[len(place):]
+		to.Places = append(to.Places, Fault{scan(place, row[:len(place)]), sums[0].Int > 0, sums[1].Int > 0 || sums[2].Int > 0})
+		return nil
+	})
+}
+
 // Errors implements [Summing].
 func (d *database) Errors(ctx context.Context, of Query) (map[string]table.GPU, error) {
 	var fields []table.Field[table.GPU]
-	s := sqldb.SQL("select uuid")
+	s := sqldb.SQL("select " + eachUUID)
 	for _, f := range table.ErrorFields {
 		if f.Type != table.OptionalInt || d.lacks(table.GPUHours, f.Name) {
 			continue
@@ -76,24 +127,41 @@ func (d *database) Errors(ctx context.Context, of Query) (map[string]table.GPU, 
 			s.Add(", sum(" + f.Name + ")")
 		}
 	}
-	all := make(map[string]table.GPU)
-	s.Add(" from {gpu_hours}").Join(of.where()).Add(" group by uuid")
-	err := d.rows(ctx, s, columnsOf(table.GPUHours, append([]string{"uuid"}, namesOf(fields)...)), func(row []table.Cell) error {
+	columns := columnsOf(table.GPUHours, append([]string{"uuid"}, namesOf(fields)...))
+	acts := !d.lacks(table.GPUHours, "recovery_action")
+	if acts {
+		s.Add(", max(case when recovery_action <> '' then hour end)")
+		columns = append(columns, table.Column{Type: table.Time})
+	}
+	all, acted := make(map[string]table.GPU), make(map[time.Time][]string) // acted contains the GPUs by the last hour with an action
+	s.Add(" from {gpu_hours}").Join(of.where()).Add(" group by " + eachUUID)
+	err := d.rows(ctx, s, columns, func(row []table.Cell) error {
 		all[row[0].Text] = scan(fields, row[1:])
+		if last := row[len(row)-1]; acts && last.Int != 0 {
+			acted[last.Time()] = append(acted[last.Time()], row[0].Text)
+		}
 		return nil
 	})
-	if err != nil || d.lacks(table.GPUHours, "recovery_action") {
-		return all, err
+	if err != nil {
+		return nil, err
 	}
-	known := func() *sqldb.Statement {
-		return sqldb.SQL(" from {gpu_hours}").Join(of.where()).Add(" and recovery_action <> ''")
+	for hour, uuids := range acted {
+		for some := range slices.Chunk(uuids, maxValues) {
+			if err := d.actions(ctx, of, hour, some, all); err != nil {
+				return nil, err
+			}
+		}
 	}
-	s = sqldb.SQL("select uuid, recovery_action").Join(known()).Add(" and (uuid, hour) in (select uuid, max(hour)").Join(known()).Add(" group by uuid)")
-	err = d.rows(ctx, s, make([]table.Column, 2), func(row []table.Cell) error {
-		g := all[row[0].Text]
+	return all, nil
+}
+
+// actions sets the required actions of GPUs in an hour.
+func (d *database) actions(ctx context.Context, of Query, hour time.Time, uuids []string, to map[string]table.GPU) error {
+	s := sqldb.SQL("select uuid, recovery_action from {gpu_hours} where hour = ?", hour).Join(of.names()).Add(" and uuid in (?) and recovery_action <> ''", uuids)
+	return d.rows(ctx, s, make([]table.Column, 2), func(row []table.Cell) error {
+		g := to[row[0].Text]
 		g.RecoveryAction = row[1].Text
-		all[row[0].Text] = g
+		to[row[0].Text] = g
 		return nil
 	})
-	return all, err
 }

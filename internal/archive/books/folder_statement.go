@@ -19,23 +19,33 @@ type folderStatement struct {
 	summed  map[clusterMonth]map[int64]bool // hours in sums
 	pods    unknownPods
 	bounds  uncounted
+	audit   *Audit // nil for a statement
 }
 
 // Statement implements [Source].
 func (f *folder) Statement(ctx context.Context, of Query) (*Statement, error) {
+	return f.statement(of).read(ctx)
+}
+
+// statement returns a statement that is not read yet.
+func (f *folder) statement(of Query) *folderStatement {
 	columns := of.chargeColumns()
-	s := &folderStatement{
+	return &folderStatement{
 		folder: f, Query: of, columns: columns, fields: chargeFields(columns), charges: newSums(of),
 		summed: make(map[clusterMonth]map[int64]bool), pods: make(unknownPods), bounds: make(uncounted),
 	}
-	err := f.days(ctx, of, func(day filedDay) error { return s.add(ctx, day) })
+}
+
+// read reads the days of a statement.
+func (s *folderStatement) read(ctx context.Context) (*Statement, error) {
+	err := s.days(ctx, s.Query, func(day filedDay) error { return s.add(ctx, day) })
 	if err == nil {
-		err = f.sums(ctx, of, s.charges)
+		err = s.sums(ctx, s.Query, s.charges)
 	}
-	if err == nil && of.Rows {
-		s.Statement.Rows, err = collect(f.Rows(ctx, of))
+	if err == nil && s.Query.Rows {
+		s.Statement.Rows, err = collect(s.folder.Rows(ctx, s.Query))
 	}
-	s.Charges, s.UnknownPods, s.Uncounted, s.Bounded = s.charges.sorted(), s.pods.sorted(), s.bounds.sorted(), of.Checks
+	s.Charges, s.UnknownPods, s.Uncounted, s.Bounded = s.charges.sorted(), s.pods.sorted(), s.bounds.sorted(), s.Checks
 	return &s.Statement, err
 }
 
@@ -159,11 +169,16 @@ func (s *folderStatement) unknown(ctx context.Context, day filedDay) error {
 	return err
 }
 
-// uncounted adds the uncounted energy of the boards of a day.
+// uncounted adds the uncounted energy of the boards of a day, and the hours with rows of GPUs to an audit.
 func (s *folderStatement) uncounted(ctx context.Context, day filedDay) error {
 	columns := []string{hourColumn, "node", "uuid", "serial", "uncounted_mj"}
 	matches := s.filter(columns)
+	last := int64(0)
 	return s.reader.Read(ctx, day.Of(table.GPUHours), columns, func(row []table.Cell) {
+		if s.audit != nil && row[0].Int != last {
+			last = row[0].Int
+			s.audit.find(day.Cluster, row[0].Time())
+		}
 		if day.hours[row[0].Int] != nil && matches(row) {
 			s.bounds.add(Uncounted{day.Cluster, row[1].Text, row[2].Text, row[3].Text, row[4].Int})
 		}

@@ -161,31 +161,3 @@ func (f *folder) summed(ctx context.Context, m clusterMonth) (map[int64]bool, er
 	})
 	return found, errors.Join(err, failed)
 }
-
-// Detailed is a source that can lack rows although its manifest has their hours.
-type Detailed interface {
-	// Details calls each for every hour of a cluster with rows of GPUs.
-	Details(ctx context.Context, of Query, each func(cluster string, hour time.Time)) error
-}
-
-// Details implements [Detailed].
-func (d *database) Details(ctx context.Context, of Query, each func(cluster string, hour time.Time)) error {
-	s := sqldb.SQL("select distinct cluster, hour from {gpu_hours}").Join(of.where())
-	return d.rows(ctx, s, columnsOf(table.GPUHours, []string{"cluster", hourColumn}), func(row []table.Cell) error {
-		each(row[0].Text, row[1].Time())
-		return nil
-	})
-}
-
-// Details implements [Detailed].
-func (f *folder) Details(ctx context.Context, of Query, each func(cluster string, hour time.Time)) error {
-	return f.days(ctx, of, func(day filedDay) error {
-		last := int64(0)
-		return f.reader.Read(ctx, day.Of(table.GPUHours), []string{hourColumn}, func(row []table.Cell) {
-			if row[0].Int != last {
-				last = row[0].Int
-				each(day.Cluster, row[0].Time())
-			}
-		})
-	})
-}

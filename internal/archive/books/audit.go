@@ -1,0 +1,223 @@
+package books
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	sqldb "github.com/gpuledger/gpuledger/internal/archive/database"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// Auditing is an archive. It reads each of its tables once for a check.
+type Auditing interface {
+	// Audit returns the sums of a period that a check compares. Of the query it uses the time and the clusters.
+	Audit(ctx context.Context, of Query) (*Audit, error)
+}
+
+// Audit contains sums of a period.
+type Audit struct {
+	// Statement contains the checks, and charges with the columns cluster, hour, reason and energy. All reasons count as one.
+	*Statement
+	// Found contains the hours with rows of GPUs, by cluster. The manifest can have other hours.
+	Found map[string]map[time.Time]bool
+	// WrongDays contains the whole days of a period with stored sums that differ from the sums of their hours, sorted. Statements
+	// of long periods read the stored sums.
+	WrongDays []ClusterDay
+}
+
+// ClusterDay is a day of a cluster.
+type ClusterDay struct {
+	Cluster string
+	Day     time.Time
+}
+
+// audited returns the query of an audit.
+func (s Query) audited() Query {
+	of := s.ofClusters()
+	of.By, of.Sums, of.Checks = []string{"cluster", hourColumn, "reason"}, true, true
+	return of
+}
+
+// find adds an hour with rows of GPUs.
+func (a *Audit) find(cluster string, hour time.Time) {
+	if a.Found[cluster] == nil {
+		a.Found[cluster] = make(map[time.Time]bool)
+	}
+	a.Found[cluster][hour] = true
+}
+
+// Audit implements [Auditing].
+func (f *folder) Audit(ctx context.Context, of Query) (*Audit, error) {
+	s := f.statement(of.audited())
+	s.audit = &Audit{Found: make(map[string]map[time.Time]bool)}
+	var err error
+	s.audit.Statement, err = s.read(ctx)
+	return s.audit, err
+}
+
+// Audit implements [Auditing].
+func (d *database) Audit(ctx context.Context, of Query) (*Audit, error) {
+	of = of.audited()
+	to := &Audit{Statement: new(Statement), Found: make(map[string]map[time.Time]bool)}
+	a := &audit{database: d, of: of, to: to, charges: newSums(of), wrong: make(map[ClusterDay]bool)}
+	for _, read := range []func(context.Context) error{a.addCharges, a.addGPUs, a.addChecks} {
+		if err := read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	to.Charges = a.charges.sorted()
+	to.WrongDays = slices.SortedFunc(maps.Keys(a.wrong), func(a, b ClusterDay) int {
+		return cmp.Or(a.Day.Compare(b.Day), strings.Compare(a.Cluster, b.Cluster))
+	})
+	return to, nil
+}
+
+// audit is an audit of a database.
+type audit struct {
+	*database
+	of        Query
+	to        *Audit
+	charges   *sums
+	uncounted bool // some GPU has uncounted energy
+	wrong     map[ClusterDay]bool
+}
+
+// noOwner is the reason of the charges without an owner.
+const noOwner = "no owner"
+
+// addCharges adds the charges of each hour with and without an owner, and compares them with the sums of days. A group that
+// contained the reason would sort all rows in SQLite.
+func (a *audit) addCharges(ctx context.Context) error {
+	names := namesOf(table.Amounts)
+	differences, err := a.sumsOfDays(ctx, table.Days, names)
+	if err != nil {
+		return err
+	}
+	sums := ", sum(case when reason <> '' then energy_mj else 0 end)"
+	for _, amount := range table.Amounts {
+		sums += ", " + a.sum(table.Charges, amount.Column)
+	}
+	columns := columnsOf(table.Charges, append([]string{"cluster", hourColumn, "energy_mj"}, names...))
+	energy := 3 + slices.Index(names, "energy_mj")
+	for _, of := range []table.Table{table.Charges, table.Corrections} {
+		err := a.rows(ctx, a.byHour(of, sums), columns, func(row []table.Cell) error {
+			differences.add(row[0].Text, row[1].Time(), row[3:], -1)
+			for reason, energy := range map[string]int64{"": row[energy].Int - row[2].Int, noOwner: row[2].Int} {
+				a.charges.add(&table.Charge{Cluster: row[0].Text, Hour: row[1].Time(), Reason: reason, Energy: energy})
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	differences.addTo(a.wrong)
+	return a.sums(ctx, a.of, a.charges)
+}
+
+// addGPUs adds the hours with rows of GPUs, and compares the rows with the sums of days.
+func (a *audit) addGPUs(ctx context.Context) error {
+	names := []string{"energy_mj", "scrapes"}
+	differences, err := a.sumsOfDays(ctx, table.GPUDays, names)
+	if err != nil {
+		return err
+	}
+	uncounted := "0"
+	if !a.lacks(table.GPUHours, "uncounted_mj") {
+		uncounted = "max(uncounted_mj)"
+	}
+	columns := columnsOf(table.GPUHours, append([]string{"cluster", hourColumn, "energy_mj"}, names...))
+	err = a.rows(ctx, a.byHour(table.GPUHours, ", "+uncounted+", sum(energy_mj), sum(scrapes)"), columns, func(row []table.Cell) error {
+		differences.add(row[0].Text, row[1].Time(), row[3:], -1)
+		a.to.find(row[0].Text, row[1].Time())
+		a.uncounted = a.uncounted || row[2].Int > 0
+		return nil
+	})
+	differences.addTo(a.wrong)
+	return err
+}
+
+// addChecks adds the hours, the unknown pods and the boards with uncounted energy.
+func (a *audit) addChecks(ctx context.Context) (err error) {
+	if a.to.Hours, err = a.markedHours(ctx, a.of); err != nil {
+		return err
+	}
+	if a.to.UnknownPods, err = a.unknownPods(ctx, a.of); err != nil || !a.uncounted {
+		a.to.Bounded = !a.lacks(table.GPUHours, "uncounted_mj")
+		return err
+	}
+	a.to.Uncounted, a.to.Bounded, err = a.database.uncounted(ctx, a.of)
+	return err
+}
+
+// byHour returns a query of sums by hour, in the order of the primary key.
+func (a *audit) byHour(of table.Table, sums string) *sqldb.Statement {
+	return sqldb.SQL("select cluster, hour" + sums + " from {" + of.Name + "}").Join(a.of.where()).Add(" group by cluster, hour")
+}
+
+// sumsOfDays returns the stored sums of the whole days of the period.
+func (a *audit) sumsOfDays(ctx context.Context, days table.Table, names []string) (*dayDifferences, error) {
+	of := a.of.ofClusters()
+	parts, err := a.spans(ctx, of, days)
+	if err != nil {
+		return nil, err
+	}
+	all := &dayDifferences{sums: make(map[ClusterDay][]int64)}
+	for _, part := range parts {
+		if !part.daily {
+			continue
+		}
+		all.from, all.until = part.from, part.until
+		s := sqldb.SQL("select cluster, day")
+		columns := columnsOf(days, append([]string{"cluster", "day"}, names...))
+		for _, name := range names {
+			c, err := days.Column(name)
+			if err != nil {
+				return nil, err
+			}
+			s.Add(", " + a.sum(days, c))
+		}
+		s.Add(" from {" + days.Name + "}").Join(of.condition(part)).Add(" group by cluster, day")
+		err := a.rows(ctx, s, columns, func(row []table.Cell) error {
+			all.add(row[0].Text, row[1].Time(), row[2:], 1)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// dayDifferences are the sums of days less the sums of their hours, in a part of whole days.
+type dayDifferences struct {
+	from, until time.Time
+	sums        map[ClusterDay][]int64
+}
+
+// add adds amounts times a factor, if they are within the part.
+func (d *dayDifferences) add(cluster string, at time.Time, amounts []table.Cell, factor int64) {
+	if at.Before(d.from) || !at.Before(d.until) {
+		return
+	}
+	day := ClusterDay{cluster, table.Day(at)}
+	if d.sums[day] == nil {
+		d.sums[day] = make([]int64, len(amounts))
+	}
+	for i, cell := range amounts {
+		d.sums[day][i] += factor * cell.Int
+	}
+}
+
+// addTo adds the days with a difference.
+func (d *dayDifferences) addTo(wrong map[ClusterDay]bool) {
+	for day, sums := range d.sums {
+		if slices.ContainsFunc(sums, func(n int64) bool { return n != 0 }) {
+			wrong[day] = true
+		}
+	}
+}
