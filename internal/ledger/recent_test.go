@@ -97,3 +97,40 @@ func TestUnnamedWorkIsEstimated(t *testing.T) {
 		t.Errorf("the interval was busy for %v according to %v, want 0.2, utilisation", last.Busy, last.BusySource)
 	}
 }
+
+// TestUnseenWork checks the charges of a second without sampled work, in which the GPU draws 20 W more than its idle power of 100 W.
+// A pod that was 5 % busy for the last minutes is charged the 20 J. Its recent busy share limits them to 5 % of 700 W: of 200 J
+// it is charged 35 J. A pod that was just 50 % busy was charged already, and 2 W is the temperature of the board.
+func TestUnseenWork(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		before       time.Duration // of work in the second before, in ms
+		power        gpu.Watts
+		train, serve gpu.ByMethod
+	}{
+		{"20 W more", 50, 120, gpu.ByMethod{gpu.Allocated: 50_000, gpu.Shared: 20_000}, gpu.ByMethod{gpu.Allocated: 50_000}},
+		{"200 W more", 50, 300, gpu.ByMethod{gpu.Allocated: 132_500, gpu.Shared: 35_000}, gpu.ByMethod{gpu.Allocated: 132_500}},
+		{"2 W more", 50, 102, gpu.ByMethod{gpu.Allocated: 51_000}, gpu.ByMethod{gpu.Allocated: 51_000}},
+		{"after a burst", 500, 120, gpu.ByMethod{gpu.Allocated: 60_000}, gpu.ByMethod{gpu.Allocated: 60_000}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := newMeter(t)
+			m.limit, m.configured, m.sampled = 700, 100, true
+			for range 10 * 60 {
+				m.draw(120, both, worked(ofTrain, 50))
+			}
+			before := m.draw(120, both, worked(ofTrain, tt.before)).Accounts
+			after := m.draw(tt.power, both).Accounts
+			for i, want := range []gpu.ByMethod{tt.train, tt.serve} {
+				got := after[i].Energy
+				for method := range got {
+					got[method] -= before[i].Energy[method]
+				}
+				near := cmp.Comparer(func(a, b gpu.Millijoules) bool { return max(a-b, b-a) < 1500 })
+				if diff := cmp.Diff(want, got, near); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", after[i].Name, diff)
+				}
+			}
+		})
+	}
+}

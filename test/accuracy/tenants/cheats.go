@@ -38,6 +38,8 @@ type Scene struct {
 	Busy     bool
 	// Configured is set if the operator configured the true idle power.
 	Configured bool
+	// Peers is the number of other GPUs of the model, each with a job that leaves it idle half of the time.
+	Peers int
 }
 
 func (s Scene) String() string {
@@ -103,9 +105,12 @@ func afterSamples(how Driver, length float64) Load {
 	}
 }
 
-// Honest returns the scene in which mallory does not work.
+// Honest returns the scene in which mallory does the same work without a trick: the work of each minute at
+// once, by one process that stays, and nothing on other GPUs.
 func (s Scene) Honest() Scene {
-	s.Cheat = Cheat{Name: "none", Tail: s.Tail, Load: func(Driver) Load { return nil }}
+	load := s.Load
+	s.Load = func(how Driver) Load { return Gathered(load(how), 60_000) }
+	s.Lifetime, s.Peer = 0, nil
 	return s
 }
 
@@ -133,44 +138,32 @@ func (s Scene) World(length time.Duration) World {
 		mallory := Tenant{Name: "mallory", Replicas: 1, Watts: s.PeerWatts, Load: s.Peer()}
 		w.GPUs = append(w.GPUs, GPU{Model: model, Limit: 700, Floor: s.Floor, Tenants: []Tenant{mallory}})
 	}
+	for range s.Peers {
+		job := Tenant{Name: "job", Replicas: 1, Watts: 400, Load: Periodic(30_000, 60_000, 0)}
+		w.GPUs = append(w.GPUs, GPU{Model: model, Limit: 700, Floor: s.Floor, Tenants: []Tenant{job}})
+	}
 	return w
 }
 
-// Moved returns the part of the GPU's energy that the victim is charged beyond its use, if the user pays.
-func (r *Result) Moved() float64 {
-	v := r.Share("victim")
-	return v.Charged - v.UserPays
+// Evaded returns the part of the GPU's energy that mallory used, if the user pays, and is not charged.
+func (r *Result) Evaded() float64 {
+	m := r.Share("mallory")
+	return m.UserPays - m.Charged
 }
 
-// An Attack runs scenes. It keeps the results of the honest tenants, which many cheats share.
-type Attack struct {
-	Length time.Duration
-	honest map[string]float64
-}
+// An Effect is the effect of a cheat in parts of the GPU's energy. Error is what mallory evades. Moved is Error less the
+// part that she evades with the same work without the trick, which is the general error of sharing.
+type Effect struct{ Moved, Error float64 }
 
-// Moved returns the part of the GPU's energy that the cheat of a scene moves to the victim: what
-// the victim is charged beyond its use, less what it is charged so beside an honest tenant.
-func (a *Attack) Moved(s Scene) (float64, error) {
-	moved, err := a.run(s)
-	if err != nil {
-		return 0, err
-	}
-	key := fmt.Sprint(s, s.Tail, s.Configured)
-	if _, known := a.honest[key]; !known {
-		if a.honest == nil {
-			a.honest = make(map[string]float64)
+// Effect runs a scene with and without its trick.
+func (s Scene) Effect(length time.Duration) (Effect, error) {
+	var evaded [2]float64
+	for i, s := range []Scene{s, s.Honest()} {
+		results, err := Run(s.World(s.Rest + length))
+		if err != nil {
+			return Effect{}, err
 		}
-		if a.honest[key], err = a.run(s.Honest()); err != nil {
-			return 0, err
-		}
+		evaded[i] = results[0].Evaded()
 	}
-	return moved - a.honest[key], nil
-}
-
-func (a *Attack) run(s Scene) (float64, error) {
-	results, err := Run(s.World(s.Rest + a.Length))
-	if err != nil {
-		return 0, err
-	}
-	return results[0].Moved(), nil
+	return Effect{Moved: evaded[0] - evaded[1], Error: evaded[0]}, nil
 }

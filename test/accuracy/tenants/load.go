@@ -46,3 +46,14 @@ func Within(load Load, from, until, period int64) Load {
 		return work
 	}
 }
+
+// Gathered returns a load that does the work of each period, in milliseconds, at the end of the period.
+func Gathered(load Load, period int64) Load {
+	var waits float64
+	return func(ms int64) (work float64) {
+		if waits += load(ms); ms%period == period-1 {
+			work, waits = waits, 0
+		}
+		return work
+	}
+}

@@ -130,23 +130,24 @@ func signed(share float64) string {
 	return strings.Replace(fmt.Sprintf("%+.1f", 100*share), "-", "−", 1)
 }
 
-// CheatTable returns the most that each cheat moves to the victim, in percent of the GPU's energy:
-// if samples name a process while nothing runs, and if they do not, including with a configured
-// idle power. Energy that the victim is spared is not counted.
+// CheatTable returns the largest effects of each cheat in percent of the GPU's energy: if samples name a process while
+// nothing runs, and if they do not, with an estimated and with a configured idle power. Both columns of a pair are
+// the largest values of all scenes. Energy that the victim is spared is not counted.
 func CheatTable(length time.Duration) (*markdown.Table, error) {
-	attack := Attack{Length: length}
-	t := markdown.NewTable("mallory's trick", "samples name a process", "worst scene", "configured", "samples name none", "worst scene", "configured")
+	t := markdown.NewTable("mallory's trick", "samples name a process: moved", "worst scene", "error", "configured: moved", "error",
+		"samples name none: moved", "worst scene", "error", "configured: moved", "error")
 	for i := range Cheats() {
 		row := []string{Cheats()[i].Name}
 		for _, none := range []bool{false, true} {
 			for _, configured := range []bool{false, true} {
-				most, where, err := attack.most(Cheats()[i], none, configured)
+				most, where, err := most(Cheats()[i], none, configured, length)
 				if err != nil {
 					return nil, err
 				}
-				if row = append(row, percent(most)); !configured {
+				if row = append(row, percent(most.Moved)); !configured {
 					row = append(row, where)
 				}
+				row = append(row, percent(most.Error))
 			}
 		}
 		t.Add(row...)
@@ -154,21 +155,38 @@ func CheatTable(length time.Duration) (*markdown.Table, error) {
 	return t, nil
 }
 
-// most returns the most that a cheat moves in a scene, and the scene.
-func (a *Attack) most(c Cheat, none, configured bool) (most float64, where string, err error) {
+// most returns the largest effects of a cheat, and the scene in which most is moved.
+func most(c Cheat, none, configured bool, length time.Duration) (most Effect, where string, err error) {
 	where = "–"
 	for _, s := range Scenes(c) {
 		if none != (s.Names == NamesNone) {
 			continue
 		}
 		s.Configured = configured
-		moved, err := a.Moved(s)
+		e, err := s.Effect(length)
 		if err != nil {
-			return 0, "", err
+			return most, "", err
 		}
-		if moved > most {
-			most, where = moved, s.String()
+		if e.Moved > most.Moved {
+			where = s.String()
 		}
+		most = Effect{max(most.Moved, e.Moved), max(most.Error, e.Error)}
 	}
 	return most, where, nil
+}
+
+// TwinTable returns the twins in percent of the GPU's energy: the victim's true part in both worlds, the error that no rule
+// avoids in one of them, and the error of the ledger in each.
+func TwinTable(length time.Duration) (*markdown.Table, error) {
+	t := markdown.NewTable("mallory's trick", "one world", "another with the same readings", "victim's part", "in the other", "no rule is below", "gpuledger", "in the other")
+	for _, twin := range Twins() {
+		shares, err := twin.Victims(length)
+		if err != nil {
+			return nil, err
+		}
+		one, other := shares[0], shares[1]
+		t.Add(twin.Name, twin.Descriptions[0], twin.Descriptions[1], percent(one.UserPays), percent(other.UserPays), percent(abs(one.UserPays-other.UserPays)/2),
+			signed(one.Charged-one.UserPays), signed(other.Charged-other.UserPays))
+	}
+	return t, nil
 }

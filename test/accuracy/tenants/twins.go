@@ -1,0 +1,98 @@
+package tenants
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/gpu"
+)
+
+// Twins are two worlds in which the driver reports the same, but the victim used different parts of the GPU's energy. A rule
+// that charges by the readings charges the victim the same part in both. So it errs in one of them by at least half of the
+// difference.
+type Twin struct {
+	Name string
+	// Descriptions describe the GPU of each world.
+	Descriptions [2]string
+	driver       Driver
+	gpus         [2]GPU
+}
+
+// Twins returns the twins of the cheats that move most. The victim holds three of four replicas.
+func Twins() []Twin {
+	slow := Driver{Power: time.Second}
+	idle := Tenant{Name: "victim", Replicas: 3}
+	world := func(floor gpu.Watts, watts float64, load Load) GPU {
+		mallory := Tenant{Name: "mallory", Replicas: 1, Watts: watts, Load: load}
+		return GPU{Model: model, Limit: 700, Floor: floor, Tenants: []Tenant{mallory, idle}}
+	}
+	powers := func(name string, load func() Load, floors [2]gpu.Watts, watts [2]float64) Twin {
+		describe := func(i int) string { return fmt.Sprintf("idle %v W, work %v W", floors[i], watts[i]) }
+		return Twin{name, [2]string{describe(0), describe(1)}, slow, [2]GPU{world(floors[0], watts[0], load()), world(floors[1], watts[1], load())}}
+	}
+	hidden := func(name string, length float64) Twin {
+		how := Driver{Names: NamesNone, Power: time.Second}
+		one, other := world(70, 590, afterSamples(how, length)), world(70, 0, nil)
+		other.Tenants = slices.Clone(other.Tenants)
+		other.Tenants[1].Watts, other.Tenants[1].Load = 590, afterSamples(how, length)
+		return Twin{name, [2]string{"mallory works", "the victim works"}, how, [2]GPU{one, other}}
+	}
+	evenly := func(duty float64) func() Load { return func() Load { return Evenly(duty) } }
+	return []Twin{
+		powers("slightly busy from boot, evenly", evenly(0.03), [2]gpu.Watts{70, 81.4}, [2]float64{400, 20}),
+		powers("work that rounds to 0 %", evenly(0.0045), [2]gpu.Watts{70, 72.565}, [2]float64{590, 20}),
+		powers("work that rounds to 1 %", evenly(0.0099), [2]gpu.Watts{70, 75.643}, [2]float64{590, 20}),
+		powers("work before each sample of power", func() Load { return Periodic(1, powerStep, powerStep-1) }, [2]gpu.Watts{70, 98.5}, [2]float64{590, 20}),
+		hidden("work right after each sample of activity", 100),
+		hidden("1 ms after each sample of activity", 1),
+	}
+}
+
+func (t Twin) world(i int, length time.Duration) World {
+	g := t.gpus[i]
+	return World{Name: t.Name + ", " + t.Descriptions[i], Driver: t.driver, Length: length, Seed: 42, GPUs: []GPU{g}}
+}
+
+// Victims returns the victim's result in each world. A twin runs once, because its loads have a state.
+func (t Twin) Victims(length time.Duration) (shares [2]Share, err error) {
+	for i := range shares {
+		results, err := Run(t.world(i, length))
+		if err != nil {
+			return shares, err
+		}
+		shares[i] = results[0].Share("victim")
+	}
+	return shares, nil
+}
+
+// A Reading is all that the driver of a GPU reports in a second: the samples of activity, which have a time, a process and a busy
+// percentage, the samples of power in watts, and the energy of the second in joules.
+type Reading struct {
+	Samples []string
+	Powers  []float64
+	Energy  float64
+}
+
+// Readings returns the readings of each world.
+func (t Twin) Readings(seconds int) (all [2][]Reading) {
+	for i := range all {
+		b := newBoard(&t.gpus[i], t.driver, 42)
+		for range seconds {
+			before := b.counter
+			for range tick.Milliseconds() {
+				b.step()
+			}
+			taken, powers := b.drain()
+			r := Reading{Energy: (b.counter - before) / 1000}
+			for _, s := range taken {
+				r.Samples = append(r.Samples, fmt.Sprintf("%d ms: process %d, %v %%", s.at, s.pid, s.percent))
+			}
+			for _, p := range powers {
+				r.Powers = append(r.Powers, p.watts)
+			}
+			all[i] = append(all[i], r)
+		}
+	}
+	return all
+}

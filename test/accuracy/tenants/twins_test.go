@@ -1,0 +1,59 @@
+package tenants_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gpuledger/gpuledger/test/accuracy/tenants"
+)
+
+// TestTwinsReadTheSame checks that the driver reports the same in both worlds of a twin: the same samples of activity, and
+// powers and energies that differ by less than the noise, which has a standard deviation of 1 W.
+func TestTwinsReadTheSame(t *testing.T) {
+	const noise = 1
+	near := func(a, b float64) bool { return math.Abs(a-b) < noise }
+	for _, twin := range tenants.Twins() {
+		all := twin.Readings(20 * 60)
+		for i := range all[0] {
+			one, other := all[0][i], all[1][i]
+			if diff := cmp.Diff(one, other, cmp.Comparer(near)); diff != "" {
+				t.Errorf("%s, second %d (-one +other):\n%s", twin.Name, i, diff)
+				break
+			}
+		}
+	}
+}
+
+// TestTwinsDiffer checks the true parts of the victim against amounts calculated by hand: with the idle power f, the busy share u
+// and the power w of mallory's work it is 3/4 × f × (1 − u) / (f + u × w), and if the victim works 1 less a quarter of f × (1 − u). A
+// rule cannot be right in both worlds.
+func TestTwinsDiffer(t *testing.T) {
+	powers := func(u, f, w float64) float64 { return 0.75 * f * (1 - u) / (f + u*w) }
+	// Work of 100 ms, or of 1 ms, after each of 7.2 samples a second.
+	long, short := 0.72, 0.0072
+	want := [][2]float64{
+		{powers(0.03, 70, 400), powers(0.03, 81.4, 20)},
+		{powers(0.0045, 70, 590), powers(0.0045, 72.565, 20)},
+		{powers(0.0099, 70, 590), powers(0.0099, 75.643, 20)},
+		{powers(0.05, 70, 590), powers(0.05, 98.5, 20)},
+		{powers(long, 70, 590), 1 - powers(long, 70, 590)/3},
+		{powers(short, 70, 590), 1 - powers(short, 70, 590)/3},
+	}
+	for i, twin := range tenants.Twins() {
+		shares, err := twin.Victims(20 * time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, s := range shares {
+			near(t, twin.Name+", "+twin.Descriptions[k], s.UserPays, want[i][k], 0.004)
+		}
+		difference := math.Abs(shares[0].UserPays - shares[1].UserPays)
+		near(t, twin.Name+", charges of both worlds", shares[0].Charged, shares[1].Charged, 0.006)
+		if worst := max(math.Abs(shares[0].Charged-shares[0].UserPays), math.Abs(shares[1].Charged-shares[1].UserPays)); worst < difference/2-0.004 {
+			t.Errorf("%s: the ledger errs by %.1f %%, less than half of the difference of %.1f %%", twin.Name, 100*worst, 100*difference)
+		}
+	}
+}
