@@ -56,11 +56,8 @@ func TestIdlePowers(t *testing.T) {
 					t.Errorf("the source of the idle power is not %s", tt.source)
 				}
 				estimated := load.estimated
-				switch {
-				case tt.source == "measured":
+				if tt.source == "measured" {
 					estimated = 0 // but the first seconds
-				case tt.source == "configured" && load.a == 0.52:
-					estimated = 1 // power shows the work of each second
 				}
 				all := page.Sum("gpuledger_gpu_energy_joules_total", nil)
 				check := func(what, metric string, labels map[string]string, want, near float64) {

@@ -23,8 +23,7 @@ type Interval struct {
 	Busy       float64
 	BusySource BusySource
 	// IdlePower divides Energy into the idle parts and the busy parts. AtRest is set if all energy
-	// was idle energy, because no work was sampled in this interval and in the previous one. Energy above the idle power that
-	// work which no sample shows cannot explain is idle energy, too.
+	// was idle energy, because no work was sampled in this interval and in the previous one.
 	IdlePower IdlePower
 	AtRest    bool
 

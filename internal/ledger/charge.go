@@ -32,19 +32,11 @@ func (b *book) chargeEnergy(st *settlement, iv *interval, parts []part, l load) 
 
 func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
 	atRest, floor := b.meter.atRest(l), b.idlePower(st)
-	idle := l.idleEnergy(iv, atRest, floor.Power)
-	if iv.mig == nil {
-		if unseen := b.unseenWork(&parts[0], l, floor.Power); unseen > 0 {
-			atRest, idle = false, iv.energy-unseen
-		}
-	}
 	b.trail.price(iv, l, atRest, floor)
-	iv.price(parts, idle)
-	estimated := !floor.Measured() && !atRest && l.isDivided()
+	iv.price(parts, l.idleEnergy(iv, atRest, floor.Power))
+	estimated := !floor.Measured() && b.meter.dividesBy(l)
 	for i := range parts {
-		if iv.unnamed() {
-			parts[i].recent = parts[i].byRecentWork(b.recent)
-		}
+		parts[i].recent = parts[i].byRecentWork(b.recent)
 		parts[i].estimated = estimated && parts[i].isDivided()
 		b.chargePart(st, &parts[i])
 		if iv.mig == nil {
@@ -76,8 +68,8 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //	else the idle part             → the holders, by replicas, also without   allocated
 //	                                 a process; else all owners of contexts,
 //	                                 equally
-//	and the busy part, which       → by activity, if no sample names a        shared
-//	includes unseen work             process by recent activity
+//	and the busy part              → by activity, if no sample names a        shared
+//	                                 process by recent activity
 //	                                 without activity, as the idle part       allocated
 //	no owner, and holders stale or
 //	dead, or lists missing         → unattributed                             unknown
@@ -153,7 +145,7 @@ func (b *book) bill(w weighting, p *part, amount gpu.Millijoules, method gpu.Met
 // unattributed. An owner with a context gets an account even if its energy is 0.
 func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	if s.vanished {
-		b.chargeVanished(p, s)
+		b.chargeVanished(p, s.energy.Sum())
 		return
 	}
 	if reason, ok := s.owner.Kind.Unattributed(); ok {

@@ -96,9 +96,9 @@ func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijo
 // interval may have short work that samples missed.
 func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.last.known) }
 
-// isDivided reports whether the idle power divides the interval's energy into an idle and a busy
-// part, unless the GPU is at rest. Without idle time all of it is busy.
-func (l load) isDivided() bool { return l.known && l.busy < 1 }
+// dividesBy reports whether the idle power divides the interval's energy into an idle and a busy
+// part. At rest all of it is idle, and without idle time all of it is busy.
+func (m *idleMeter) dividesBy(l load) bool { return l.known && l.busy < 1 && !m.atRest(l) }
 
 const (
 	// lowShare is the quantile of powers that counts as idle power. A minimum would be an outlier, and

@@ -33,17 +33,12 @@ func (r recentWork) add(p *part) {
 	}
 }
 
-// addVanished adds the work of vanished processes to the holders that are charged for them.
-func (r recentWork) addVanished(list weighting, weights []uint64, work time.Duration) {
-	for i, busy := range apportion(gpu.Millijoules(work), weights) {
-		if busy > 0 {
-			r[list[i].owner] += time.Duration(busy).Seconds()
-		}
+// byRecentWork weights the owners with a process by their recent work, if the GPU was busy and no sample names a process.
+func (p *part) byRecentWork(r recentWork) weighting {
+	if !p.unnamed() {
+		return nil
 	}
-}
-
-// byRecentWork weights the owners with a process by their recent work.
-func (p *part) byRecentWork(r recentWork) (w weighting) {
+	var w weighting
 	for i := range p.shares {
 		s := &p.shares[i]
 		if weight := uint64(math.Round(r[s.owner] * 1e9)); weight > 0 && !s.vanished {
@@ -51,36 +46,6 @@ func (p *part) byRecentWork(r recentWork) (w weighting) {
 		}
 	}
 	return w
-}
-
-const (
-	// band is the part of the idle power by which the power of a GPU at rest varies.
-	band = 0.03
-	// slight is the largest busy share of an interval after which power without samples of work is unseen work. After more
-	// work it is the end of a burst, and the samples of the burst already count for it.
-	slight = 0.2
-)
-
-// unseenWork returns the energy above the idle power in an interval of a whole GPU without sampled work, 0 if there is none. It is
-// charged by recent work. It is at most the energy that the recent busy share draws at the power limit, so that the owner of
-// little work does not pay for a wrong idle power.
-func (b *book) unseenWork(p *part, l load, idle gpu.Watts) gpu.Millijoules {
-	if !p.signal || !l.quiet || b.meter.last.busy > slight {
-		return 0
-	}
-	w := p.byRecentWork(b.recent)
-	var busy float64
-	for _, owner := range w {
-		busy += float64(owner.weight) / 1e9
-	}
-	took := p.span().Len().Seconds()
-	above := p.energy.Joules() - float64(idle)*took
-	most := min(busy/memory.Seconds(), 1) * float64(b.kind.limit) * took
-	if above <= band*float64(idle)*took || most == 0 {
-		return 0
-	}
-	p.recent = w
-	return gpu.Millijoules(math.Round(1000 * min(above, most)))
 }
 
 // unnamed reports whether the GPU was busy according to its utilisation, but no sample names a process.

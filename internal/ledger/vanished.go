@@ -65,7 +65,7 @@ func (p *part) candidates() weighting {
 
 // chargeVanished charges the energy of vanished processes to the holders by the recent work of their
 // short-lived processes. Without such work it charges them by replicas.
-func (b *book) chargeVanished(p *part, s *share) {
+func (b *book) chargeVanished(p *part, energy gpu.Millijoules) {
 	list := p.candidates()
 	weights := make([]uint64, len(list))
 	for i, c := range list {
@@ -73,10 +73,8 @@ func (b *book) chargeVanished(p *part, s *share) {
 	}
 	if slices.Max(weights) == 0 {
 		weights = list.weights()
-	} else if p.mig == nil {
-		b.recent.addVanished(list, weights, s.activity)
 	}
-	for i, amount := range apportion(s.energy.Sum(), weights) {
+	for i, amount := range apportion(energy, weights) {
 		if reason, ok := list[i].owner.Kind.Unattributed(); ok {
 			b.Unattributed[reason] += amount
 			continue
