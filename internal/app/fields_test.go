@@ -37,6 +37,8 @@ var unshown = map[string]string{
 	"GPUs.Reading.QuietSampled":              "for the ledger",
 	"GPUs.Reading.Throttled":                 "for the ledger",
 	"GPUs.Reading.Health":                    "on the page by the number of its metric, see the test of the collector",
+	"GPUs.Reading.Counters":                  "summed in Totals",
+	"GPUs.Totals":                            "in Health, see the test of the sampler",
 	"GPUs.Reading.NVLinkRate":                "on /gpu/metrics for NVIDIA's GPUs, see the test of the collector",
 	"GPUs.Reading.InstanceProfiles":          "on the page with --collector.profiling, see the test of the collector",
 	"GPUs.Reading.Profile":                   "on the page with --collector.profiling, see the test of the collector",

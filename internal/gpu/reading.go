@@ -72,6 +72,9 @@ type Reading struct {
 	// InstanceProfiles are the profiles of the MIG instances, in the form of Profile. An instance
 	// without a profile is missing.
 	InstanceProfiles []InstanceProfile
+	// Counters are the counters of errors of parts of the GPU, read with Health. The slice is never
+	// modified.
+	Counters []Counter
 	// RASErrors are the errors that an AMD GPU counted, by block and type. Unknown counts are
 	// missing.
 	RASErrors []RASErrors

@@ -42,6 +42,9 @@ type GPU struct {
 	// Recent is nil while the GPU does not respond, and until it was read for [RecentTime].
 	Recent *Recent
 	Events DriverEvents
+	// Totals are the sums of [Reading.Counters]. They continue when a part, the driver or the exporter
+	// restarts.
+	Totals []HealthValue
 	// Holders are the owners that currently hold or use the GPU. The list is complete if
 	// HoldersKnown is set.
 	Holders      []Holder

@@ -34,6 +34,8 @@ type entry struct {
 	Events  gpu.DriverEvents `json:"xids"`
 	// Resets is the number of resets of the energy counter that Events.Reset considers.
 	Resets uint64 `json:"resets,omitempty"`
+	// Counts are replaced, never changed.
+	Counts gpu.Counts `json:"counts,omitempty"`
 }
 
 func newGPUList(keep time.Duration) gpuList {
@@ -49,6 +51,9 @@ func (r *gpuList) restore(saved map[string]entry) {
 			e = old
 		}
 		old.remember(&e.Device)
+		if known {
+			e.Counts = old.Counts.Continue(e.Counts)
+		}
 		e.Events, e.Renamed, e.Resets = old.Events, old.Renamed, old.Resets
 		r.entries[uuid] = e
 	}
@@ -83,7 +88,7 @@ func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 		}
 	}
 	for _, reading := range report.Readings {
-		r.edit(reading.UUID, func(e *entry) { e.LastReading = reading.At.Wall })
+		r.edit(reading.UUID, func(e *entry) { e.LastReading, e.Counts = reading.At.Wall, e.Counts.Plus(reading.Counters) })
 	}
 	for _, x := range report.Events {
 		r.edit(x.UUID, func(e *entry) { e.Events.Add(x) })

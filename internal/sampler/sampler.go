@@ -251,6 +251,11 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 		return cmp.Or(cmp.Compare(a.PCIBusID, b.PCIBusID), cmp.Compare(a.UUID, b.UUID))
 	})
 	s.keepBooks(snap, books)
+	for i := range snap.GPUs {
+		if g := &snap.GPUs[i]; g.Reading != nil {
+			g.Reading.Health = gpu.Summed(g.Reading.Health, g.Reading.Counters, g.Totals)
+		}
+	}
 	return snap
 }
 
@@ -265,6 +270,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 		return g
 	}
 	g.Reading, g.Recent = new(v.report.Readings[i]), s.histories.recent(uuid)
+	g.Totals = e.Counts.Totals(g.Reading.Counters)
 	g.Processes = s.processes.liveProcesses(g.Reading, who)
 	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // otherwise the snapshot would keep them in memory
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
@@ -290,7 +296,7 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	for i := range snap.GPUs {
 		g := &snap.GPUs[i]
 		if s.store.ledger == nil {
-			g.Events, g.ReportsEvents = gpu.DriverEvents{}, false
+			g.Events, g.Totals, g.ReportsEvents = gpu.DriverEvents{}, nil, false
 			continue
 		}
 		if s.store.stale {
@@ -298,7 +304,7 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 			if old == nil {
 				old = new(gpu.GPU)
 			}
-			g.Book, g.Intervals, g.Events, g.ReportsEvents = old.Book, old.Intervals, old.Events, old.ReportsEvents
+			g.Book, g.Intervals, g.Events, g.Totals, g.ReportsEvents = old.Book, old.Intervals, old.Events, old.Totals, old.ReportsEvents
 			continue
 		}
 		if b := books.Books[g.UUID]; b != nil && s.gpus.showsBook(s.gpus.entries[g.UUID], snap.At) {

@@ -3,6 +3,7 @@ package nvml
 import (
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -22,8 +23,9 @@ type healthReader struct {
 	// since is the boot clock since which refused fields and calls are omitted, or 0 before the first
 	// reading.
 	since time.Duration
-	// values are the values of the last reading. They are replaced, never changed.
-	values []gpu.HealthValue
+	// values and counters are the values of the last reading. They are replaced, never changed.
+	values   []gpu.HealthValue
+	counters []gpu.Counter
 	// traffic is the sum of the bytes over NVLink at the last reading and its time on the boot clock,
 	// or 0 without one.
 	traffic float64
@@ -45,6 +47,8 @@ type fieldReader struct {
 	// would look like new errors of all other links.
 	total   uint64
 	counted bool
+	// counter is the counter of a link, without its value.
+	counter gpu.Counter
 }
 
 func newHealthReader() healthReader {
@@ -56,7 +60,8 @@ func newHealthReader() healthReader {
 			continue
 		}
 		for link := range uint32(gonvml.NVLINK_MAX_LINKS) {
-			x.fields = append(x.fields, fieldReader{healthField: f, scopeID: link})
+			counter := gpu.NewCounter(f.metric, f.labels, strconv.Itoa(int(link)))
+			x.fields = append(x.fields, fieldReader{healthField: f, scopeID: link, counter: counter})
 		}
 	}
 	return x
@@ -80,7 +85,7 @@ func (g *gpuReader) readHealth() {
 	if x.since == 0 || now-x.since > reaskAfter {
 		x.ask(now)
 	}
-	x.values = nil
+	x.values, x.counters = nil, nil
 	values := g.readHealthFields()
 	x.measure(values, now)
 	for i, c := range healthCalls {
@@ -142,11 +147,21 @@ func (g *gpuReader) readHealthFields() (values []gpu.HealthValue) {
 		}
 	}
 	for i := range g.health.fields {
-		if v, ok := g.health.fields[i].value(); ok {
+		f := &g.health.fields[i]
+		if v, ok := f.value(); ok {
 			values = add(values, v)
+		}
+		if f.restarts() && f.counted {
+			f.counter.Count = f.last
+			g.health.counters = append(g.health.counters, f.counter)
 		}
 	}
 	return values
+}
+
+// restarts reports whether the field is a counter of a link.
+func (f *fieldReader) restarts() bool {
+	return f.scope == eachLink && gpu.HealthInfos[f.metric].Counter
 }
 
 // healthInteger returns the value of a field. With ECC off, drivers return a double without a time for fields of ECC.
@@ -181,7 +196,7 @@ func (f *fieldReader) read(n uint64) {
 func (f *fieldReader) value() (v gpu.HealthValue, ok bool) {
 	v = gpu.HealthValue{Metric: f.metric, Labels: f.labels, Value: float64(f.last) / f.unit}
 	switch {
-	case f.scope == eachLink && gpu.HealthInfos[f.metric].Counter:
+	case f.restarts():
 		v.Value = float64(f.total) / f.unit
 		return v, f.counted
 	case f.metric == gpu.NVLinkLinks && f.last < uint64(len(linkStates)):

@@ -46,7 +46,7 @@ type gpuReader struct {
 // read returns one reading, or an error if the GPU did not respond to any call.
 func (g *gpuReader) read() (*gpu.Reading, error) {
 	q := &inquiry{lib: g.lib}
-	r := &gpu.Reading{UUID: g.device.UUID, Recovery: g.recovery, Health: g.health.values, NVLinkRate: g.health.rate, Profile: g.profile.latest}
+	r := &gpu.Reading{UUID: g.device.UUID, Recovery: g.recovery, Health: g.health.values, Counters: g.health.counters, NVLinkRate: g.health.rate, Profile: g.profile.latest}
 	g.readEnergy(q, r)
 	g.readGauges(q, r)
 	g.readThrottle(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not affect the other values
