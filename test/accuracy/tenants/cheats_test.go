@@ -14,7 +14,7 @@ const cheatLimit, burstLimit, estimateLimit = 0.02, 0.055, 0.10
 
 // knownLimit returns the limit of a scene with a known idle power.
 func knownLimit(s tenants.Scene) float64 {
-	if s.Driver.Names == tenants.NamesNone {
+	if s.Names == tenants.NamesNone {
 		return burstLimit
 	}
 	return cheatLimit

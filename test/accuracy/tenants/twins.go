@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Twins are two worlds in which the driver reports the same, but the victim used different parts of the GPU's energy. A rule
+// A Twin is a pair of worlds in which the driver reports the same, but the victim used different parts of the GPU's energy. A rule
 // that charges by the readings charges the victim the same part in both. So it errs in one of them by at least half of the
 // difference.
 type Twin struct {
