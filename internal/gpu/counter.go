@@ -80,10 +80,10 @@ func (x Counts) Continue(later Counts) Counts {
 func (x Counts) Totals(read []Counter) (totals []HealthValue) {
 	for i := range read {
 		c := &read[i]
-		if slices.ContainsFunc(totals, c.counts) {
+		v, sum := HealthValue{Metric: c.Metric, Labels: c.Labels}, c.sum()
+		if slices.ContainsFunc(totals, v.sameAs) {
 			continue
 		}
-		v, sum := HealthValue{Metric: c.Metric, Labels: c.Labels}, c.sum()
 		for name, count := range x {
 			if strings.HasPrefix(name, sum) {
 				v.Value += float64(count.Total)
@@ -92,31 +92,4 @@ func (x Counts) Totals(read []Counter) (totals []HealthValue) {
 		totals = append(totals, v)
 	}
 	return totals
-}
-
-// counts reports whether a value is the sum of the counter and those of other parts.
-func (c *Counter) counts(v HealthValue) bool { return v.sameAs(c.Metric, c.Labels) }
-
-func (v *HealthValue) sameAs(m HealthMetric, labels []string) bool {
-	return v.Metric == m && slices.Equal(v.Labels, labels)
-}
-
-// Summed returns health values with the totals of counters in place of their values. A value without
-// a total is omitted. It does not change values.
-func Summed(values []HealthValue, counters []Counter, totals []HealthValue) []HealthValue {
-	if len(counters) == 0 {
-		return values
-	}
-	summed := make([]HealthValue, 0, len(values))
-	for _, v := range values {
-		if slices.ContainsFunc(counters, func(c Counter) bool { return c.counts(v) }) {
-			i := slices.IndexFunc(totals, func(t HealthValue) bool { return t.sameAs(v.Metric, v.Labels) })
-			if i < 0 {
-				continue
-			}
-			v.Value = totals[i].Value
-		}
-		summed = append(summed, v)
-	}
-	return summed
 }

@@ -1,5 +1,7 @@
 package gpu
 
+import "slices"
+
 // HealthMetric identifies a metric of a GPU's health. Readers and pages loop over [HealthInfos].
 type HealthMetric int
 
@@ -38,6 +40,20 @@ type HealthValue struct {
 	// Labels are the values of the metric's labels. The slice is never changed.
 	Labels []string
 	Value  float64
+}
+
+func (v *HealthValue) sameAs(o HealthValue) bool {
+	return v.Metric == o.Metric && slices.Equal(v.Labels, o.Labels)
+}
+
+// AddHealth adds a value to the value with the same metric and labels, or appends it.
+func AddHealth(values []HealthValue, v HealthValue) []HealthValue {
+	i := slices.IndexFunc(values, v.sameAs)
+	if i < 0 {
+		return append(values, v)
+	}
+	values[i].Value += v.Value
+	return values
 }
 
 // HealthInfo describes a metric. Its name is gpuledger_gpu_<Name>.

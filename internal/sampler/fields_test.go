@@ -32,7 +32,7 @@ func TestEveryFieldIsUsed(t *testing.T) {
 		r.Devices[0].EnergySource, r.Devices[0].EnergyScope = gpu.EnergyCounter, gpu.ScopeModule
 		reading := &r.Readings[0]
 		reading.ModulePower.Module = 2
-		reading.Counters[0].Metric = reading.Health[0].Metric + 1 // otherwise their sum replaces the value
+		reading.Counters[0].Metric = reading.Health[0].Metric + 1 // otherwise their sum is added to the value
 		for _, span := range []*gpu.Span{&reading.Sampled, &reading.Samples[0].Span, &reading.Instances[0].Span} {
 			span.To = time.Second
 		}

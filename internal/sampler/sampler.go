@@ -252,8 +252,11 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 	})
 	s.keepBooks(snap, books)
 	for i := range snap.GPUs {
-		if g := &snap.GPUs[i]; g.Reading != nil {
-			g.Reading.Health = gpu.Summed(g.Reading.Health, g.Reading.Counters, g.Totals)
+		if g := &snap.GPUs[i]; g.Reading != nil && len(g.Totals) > 0 {
+			g.Reading.Health = slices.Clone(g.Reading.Health)
+			for _, total := range g.Totals {
+				g.Reading.Health = gpu.AddHealth(g.Reading.Health, total)
+			}
 		}
 	}
 	return snap

@@ -2,7 +2,6 @@ package nvml
 
 import (
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -39,14 +38,9 @@ type fieldReader struct {
 	*healthField
 	scopeID uint32
 	refused bool
-	// last is the last value that was read; known is set if it was read now.
-	last  uint64
-	known bool
-	// total is the first value of a link's counter and its growth since then; counted is set once
-	// there is one. So the sum over the links does not fall when a link fails or restarts, which
-	// would look like new errors of all other links.
-	total   uint64
-	counted bool
+	// last is the last value that was read; known is set if it was read now, and counted once it was read.
+	last           uint64
+	known, counted bool
 	// counter is the counter of a link, without its value.
 	counter gpu.Counter
 }
@@ -143,24 +137,24 @@ func (g *gpuReader) readHealthFields() (values []gpu.HealthValue) {
 		n, r := healthInteger(answers[i])
 		f.refused = unsupported(r)
 		if r == gonvml.SUCCESS {
-			f.read(n)
+			f.last, f.known, f.counted = n, true, true
 		}
 	}
 	for i := range g.health.fields {
 		f := &g.health.fields[i]
-		if v, ok := f.value(); ok {
-			values = add(values, v)
-		}
-		if f.restarts() && f.counted {
-			f.counter.Count = f.last
-			g.health.counters = append(g.health.counters, f.counter)
+		if f.isCounterOfLink() {
+			if f.counted {
+				f.counter.Count = f.last
+				g.health.counters = append(g.health.counters, f.counter)
+			}
+		} else if v, ok := f.value(); ok {
+			values = gpu.AddHealth(values, v)
 		}
 	}
 	return values
 }
 
-// restarts reports whether the field is a counter of a link.
-func (f *fieldReader) restarts() bool {
+func (f *fieldReader) isCounterOfLink() bool {
 	return f.scope == eachLink && gpu.HealthInfos[f.metric].Counter
 }
 
@@ -179,40 +173,16 @@ func healthInteger(v gonvml.FieldValue) (uint64, ret) {
 	return n, r
 }
 
-// read takes a value of the driver.
-func (f *fieldReader) read(n uint64) {
-	switch {
-	case !f.counted || n < f.last:
-		f.total += n
-	default:
-		f.total += n - f.last
-	}
-	f.last, f.known, f.counted = n, true, true
-}
-
 // value returns the value of the metric. It returns false for an unknown value, and for a
 // meaningless number: an unknown state of a link, and the temperature 0 of a GPU without the
 // sensor.
 func (f *fieldReader) value() (v gpu.HealthValue, ok bool) {
 	v = gpu.HealthValue{Metric: f.metric, Labels: f.labels, Value: float64(f.last) / f.unit}
 	switch {
-	case f.restarts():
-		v.Value = float64(f.total) / f.unit
-		return v, f.counted
 	case f.metric == gpu.NVLinkLinks && f.last < uint64(len(linkStates)):
 		v.Labels, v.Value = linkStates[f.last], 1
 	case f.metric == gpu.NVLinkLinks, f.metric == gpu.MemoryTemperature && f.last == 0:
 		return v, false
 	}
 	return v, f.known
-}
-
-// add adds the value of another link to the value with the same metric and labels.
-func add(values []gpu.HealthValue, v gpu.HealthValue) []gpu.HealthValue {
-	i := slices.IndexFunc(values, func(o gpu.HealthValue) bool { return o.Metric == v.Metric && slices.Equal(o.Labels, v.Labels) })
-	if i < 0 {
-		return append(values, v)
-	}
-	values[i].Value += v.Value
-	return values
 }

@@ -95,12 +95,13 @@ type aHealthReader struct {
 	node  gputest.Node
 	s     *nvml.Source
 	rate  *float64 // over NVLink, of the last reading
+	links gpu.Counts
 }
 
 func newHealthReader(t *testing.T) *aHealthReader {
 	clock, node := gputest.NewClock(), pair()
 	node.GPUs[0].Reading.Gauges[gpu.Utilization] = nil // so that the call of two values is not supported
-	return &aHealthReader{newDriver(t, node), clock, node, nil, nil}
+	return &aHealthReader{newDriver(t, node), clock, node, nil, nil, nil}
 }
 
 // read returns the metrics and labels with their values while the driver has these fields.
@@ -122,7 +123,12 @@ func (r *aHealthReader) read(fields ...string) map[string]float64 {
 			continue
 		}
 		r.rate = reading.NVLinkRate
-		for _, v := range reading.Health {
+		r.links = r.links.Plus(reading.Counters)
+		values := slices.Clone(reading.Health)
+		for _, total := range r.links.Totals(reading.Counters) {
+			values = gpu.AddHealth(values, total)
+		}
+		for _, v := range values {
 			key := strings.Join(append([]string{gpu.HealthInfos[v.Metric].Name}, v.Labels...), " ")
 			if _, twice := found[key]; twice {
 				r.t.Errorf("%s twice", key)
