@@ -173,7 +173,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// TestEnded checks that a Read whose context has ended reports nothing, and no failed source.
+// TestEnded checks that a Read reports nothing, and no failed source, after its context ended.
 func TestEnded(t *testing.T) {
 	g := newGroup()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -23,8 +23,8 @@ var managerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // LoadManagers returns the managers of the directories and of this program, sorted by precedence. A
 // file replaces the file of the same name in an earlier directory or in this program, and keeps its
-// place in the order. New managers come first, those of later directories before those of earlier
-// directories. A missing directory is not an error.
+// place in the order. New managers come first, and later directories come before earlier directories. A
+// missing directory is not an error.
 func LoadManagers(dirs []string) (all []Manager, err error) {
 	loaded := slices.Clone(builtIn)
 	for _, dir := range dirs {

@@ -27,9 +27,9 @@ type Owner struct {
 	Name string
 	// Sample is set for one pod of a kind; the kind includes it.
 	Sample bool
-	// Truth is the true energy if the floor is always shared, and UserPays is the true energy if the
-	// users pay the floor while somebody works. Perfect is the charge of gpuledger's rule with perfect
-	// samples, and Charged is the charge of gpuledger.
+	// Truth is the true energy if the holders always share the floor. UserPays is the true energy if
+	// the workers are charged the floor while the GPU works. Perfect is the charge of the ledger's rule with perfect
+	// samples. Charged is the charge of the exporter.
 	Truth, UserPays, Perfect, Charged float64
 	// Bound is two standard errors of the driver's samples, or 0 if there are none.
 	Bound float64

@@ -80,8 +80,8 @@ func (t *truth) unread(g int) spans {
 	return union(lost...)
 }
 
-// smeared returns the spans whose energy may be booked as one amount: the counter was not read or
-// did not move. A change of owners within such a span has no energy of its own.
+// smeared returns the spans in which the counter was not read or did not move. The energy of such a span may be booked as one
+// amount, so a change of owners within it has no energy.
 func (t *truth) smeared(g int) spans {
 	all := append(t.hidden(hidesEnergy|dropsEnergy, g), t.unread(g)...)
 	return union(union(all...).wider(around+t.slack, settled+latest+t.slack)...)

@@ -108,8 +108,8 @@ func TestBesidesAreCharged(t *testing.T) {
 	}
 }
 
-// TestReadings checks which process the samples name while nothing runs, by the charges of a GPU
-// whose idle power is known to the ledger: a tenant works in long bursts.
+// TestReadings checks which process the samples name while nothing runs, by the charges of a GPU. The ledger knows the idle power,
+// and a tenant works in long bursts.
 func TestReadings(t *testing.T) {
 	world := func(how tenants.Driver) tenants.World {
 		return tenants.World{Name: "bursts", Driver: how, Length: 20 * time.Minute, GPUs: []tenants.GPU{{
