@@ -108,7 +108,7 @@ func TestBesidesAreCharged(t *testing.T) {
 	}
 }
 
-// TestReadings checks which process the samples name while nothing runs, by the charges of a GPU. The ledger knows the idle power,
+// TestReadings checks which process the samples name while nothing runs, by the charges of a GPU. The ledger is given the idle power,
 // and a tenant works in long bursts.
 func TestReadings(t *testing.T) {
 	world := func(how tenants.Driver) tenants.World {
