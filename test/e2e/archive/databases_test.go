@@ -21,8 +21,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	archived "github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/database"
 	"github.com/gpuledger/gpuledger/internal/archive/fold/foldtest"
 	"github.com/gpuledger/gpuledger/internal/archive/sinktest"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
@@ -297,130 +295,6 @@ func intervals(t *testing.T, kind databases, fleet *foldtest.Fleet, db query) {
 func unit(number string) bool {
 	n, _ := strconv.Atoi(number)
 	return n%3 == 0
-}
-
-// testUpgrade checks that tables with rows and a view of an earlier version, before units, are migrated.
-func testUpgrade(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
-	t.Helper()
-	url, db := server.create(t, "older")
-	script := schema(t, kind)
-	before, _, found := strings.Cut(script, "-- Version 4.")
-	if !found {
-		t.Fatal("the script has no version 4")
-	}
-	const columns = `cluster, hour, node, uuid, serial, namespace, pod, pod_uid, workload_kind, workload_name, workload_uid, team, reason,
-		energy_mj, exclusive_mj, idle_mj, held_ms, gpu_ms, active_ms`
-	view := func(revision, from string) string {
-		return "select " + strings.Replace(columns, "hour,", "hour, "+revision+",", 1) + " from " + from
-	}
-	older := before + "insert into schema_version values (3);\ncreate view billed as " + view("0 as revision", "charges") + " union all " + view("revision", "corrections") + ";\n"
-	if kind.name == "PostgreSQL" {
-		for _, of := range slices.Concat(table.Data, table.Appended) { // as versions before the default partitions did
-			older += fmt.Sprintf("create table gpuledger.%[1]s_2026_03 partition of gpuledger.%[1]s for values from ('2026-03-01') to ('2026-04-01');\n", of.Name)
-		}
-	}
-	noon := began.Add(12 * time.Hour).Format(time.DateTime)
-	older += "insert into charges (" + columns + ") values ('west', '" + noon + "', 'n', 'GPU-1', '', 'ml', 'p', 'u', '', '', '', '', '', 7, 0, 0, 0, 0, 0);\n" +
-		"insert into hours values ('west', '" + noon + "', 'complete', 1, 0, 1, 7, 0, 0, '');\n"
-	if strings.HasPrefix(older, "begin;") {
-		older += "commit;\n"
-	}
-	server.script(t, "older", older)
-	readEarlier(t, url)
-	if out, err := file(kind.flag + "=" + url); err != nil {
-		t.Fatalf("with tables of version 3: %v\n%s", err, out)
-	}
-	for text, want := range map[string][]string{
-		"select pod, manager, unit, username, energy_mj from billed where cluster = 'west'": {"p |  |  |  | 7"},
-		"select pod, began, ended from allocations where cluster = 'west'":                  {"p | 2026-03-01 12:00 | 2026-03-01 13:00"},
-		"select pod, day, hours, energy_mj from days where cluster = 'west'":                {"p | 2026-03-01 | 1 | 7"},
-		"select distinct manager from charges where cluster = 'east' order by manager":      {"", "slurm"},
-		"select max(version) from schema_version":                                           {latest(t)},
-	} {
-		if diff := cmp.Diff(want, db.rows(t, text)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", text, diff)
-		}
-	}
-}
-
-// testUnprofiled checks that rows of a version without profiled time have an unknown one after the upgrade, in all tables and in
-// statements.
-func testUnprofiled(t *testing.T, kind databases, server *server, file func(args ...string) (string, error)) {
-	t.Helper()
-	url, db := server.create(t, "unprofiled")
-	script, _, found := strings.Cut(schema(t, kind), "-- Version 19.")
-	if !found {
-		t.Fatal("the script has no version 19")
-	}
-	script += "insert into schema_version values (18);\n" + sinktest.Unprofiled(began.Add(12*time.Hour), func(at time.Time) string { return at.Format(time.DateTime) })
-	if strings.HasPrefix(script, "begin;") {
-		script += "commit;\n"
-	}
-	server.script(t, "unprofiled", script)
-	if out, err := file(kind.flag + "=" + url); err != nil {
-		t.Fatalf("with tables of version 18: %v\n%s", err, out)
-	}
-	for _, name := range []string{"charges", "corrections", "days", "monthly_charges"} {
-		if diff := cmp.Diff([]string{"- | - | -"}, db.rows(t, "select profiled_ms, tensor_active_ms, dram_active_ms from "+name+" where cluster = 'west'")); diff != "" {
-			t.Errorf("%s of version 18 (-want +got):\n%s", name, diff)
-		}
-	}
-	sink, err := kind.sink(t.Context(), url)
-	check(t, err)
-	h := sinktest.Hour(began.Add(13*time.Hour), 3)
-	h.Cluster = "west"
-	c := &h.Charges[0]
-	c.Team, c.Held, c.Profiled, c.TensorActive, c.DRAMActive = "new", 3_600_000, new(int64(3_600_000)), new(int64(0)), new(int64(7))
-	check(t, sink.Replace(t.Context(), sinktest.Complete(h)))
-	check(t, sink.Close())
-	out, err := exec.CommandContext(t.Context(), binary(), "statement", "--books="+url, "--by=team", "--of-cluster=west", "--month=2026-03", "-o=csv").Output()
-	check(t, err)
-	for _, line := range []string{"group,new,3,", "group,old,8,"} {
-		_, values, found := strings.Cut(string(out), line)
-		values, _, _ = strings.Cut(values, "\n")
-		if want := map[bool]string{true: ",1,0,7,,", false: ",,,,,"}[line == "group,new,3,"]; !found || !strings.Contains(values, want) {
-			t.Errorf("%s%s, want %s\n%s", line, values, want, out)
-		}
-	}
-}
-
-// readEarlier checks that tables without estimates are read.
-func readEarlier(t *testing.T, url string) {
-	t.Helper()
-	source, err := archived.OpenDatabase(t.Context(), url, "")
-	check(t, err)
-	defer source.Close()
-	of := archived.Query{From: began, Until: began.AddDate(0, 0, 2), By: []string{"namespace"}, Checks: true}
-	st, err := source.Statement(t.Context(), of)
-	check(t, err)
-	want := []table.Charge{{Namespace: "ml", Energy: 7}}
-	if diff := cmp.Diff(want, st.Charges); diff != "" {
-		t.Errorf("charges of earlier tables (-want +got):\n%s", diff)
-	}
-	if st.Bounded {
-		t.Errorf("uncounted energy of earlier tables: %v", st.Uncounted)
-	}
-	for g, err := range source.Rows(t.Context(), of) {
-		check(t, err)
-		t.Errorf("GPU %+v", g)
-	}
-}
-
-// latest returns the latest version of the schema.
-func latest(t *testing.T) string {
-	t.Helper()
-	migrations, err := database.MySQL.Migrations()
-	check(t, err)
-	return strconv.Itoa(len(migrations))
-}
-
-// schema returns the printed script, with the partitions of the histories.
-func schema(t *testing.T, kind databases) string {
-	t.Helper()
-	dialect := strings.TrimSuffix(strings.TrimPrefix(kind.flag, "--"), ".url")
-	script, err := exec.Command(binary(), "schema", dialect, "--from="+began.Format(time.DateOnly), "--until="+began.AddDate(0, 0, 1).Format(time.DateOnly)).Output()
-	check(t, err)
-	return string(script)
 }
 
 // testRights checks that an administrator can create the tables by the printed script, that a user
