@@ -45,6 +45,9 @@ func (f *Fleet) Boot(ctx context.Context, n Node) (*program.Program, error) {
 	for position, b := range n.Machine.Boards {
 		args = append(args, fmt.Sprintf("--board=%d=%d.%d", position, b.Machine, b.Position))
 	}
+	if err := program.WaitFree(ctx, n.Address); err != nil {
+		return nil, fmt.Errorf("exporter of the previous boot: %w", err)
+	}
 	p, err := f.Start(sc.Node, filepath.Join(f.programs.Bin, "simnode"), append(append(args, "--"), n.Flags...)...)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@
 package program
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // Group is a set of programs and their folder. Its methods must not be called concurrently.
@@ -82,6 +84,24 @@ func FreeAddress() (string, error) {
 		}
 	}
 	return "", err
+}
+
+// WaitFree waits until no program listens on an address, at most ten seconds. The kernel kills the exporter of a killed simnode, but
+// not before simnode's own end is reported.
+func WaitFree(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			return l.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 // Port returns the port of an address.

@@ -1,0 +1,30 @@
+package program
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+)
+
+// TestWaitFree checks that an address is free when WaitFree returns, and the error if it stays in use.
+func TestWaitFree(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	time.AfterFunc(50*time.Millisecond, func() { l.Close() })
+	if err := WaitFree(t.Context(), address); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := WaitFree(ctx, address); err == nil {
+		t.Errorf("no error for %s, which is in use", address)
+	}
+}
