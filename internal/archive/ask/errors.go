@@ -14,42 +14,28 @@ import (
 )
 
 // errorColumns are the columns of the errors of a board.
-var errorColumns = []print.Column{
-	{Name: "uncorrectable", Title: "UNCORRECTABLE", Kind: print.Count},
-	{Name: "lifetime_uncorrectable", Title: "LIFETIME", Kind: print.Count},
-	{Name: "correctable", Title: "CORRECTABLE", Kind: print.Count},
-	{Name: "low_memory_banks", Title: "LOW BANKS", Kind: print.Count},
-	{Name: "retired_pages", Kind: print.Count},
-	{Name: "pcie_replays", Title: "REPLAYS", Kind: print.Count},
-	{Name: "nvlink_errors", Title: "NVLINK", Kind: print.Count},
-	{Name: "thermal_ms", Title: "HOT HOURS", Kind: print.Span},
-	{Name: "power_brake_ms", Title: "BRAKE HOURS", Kind: print.Span},
-	{Name: "recovery_action", Title: "ACTION"},
+var errorColumns = columns[*table.GPU]{
+	{"uncorrectable", "UNCORRECTABLE", print.Count, func(g *table.GPU) any { return number(plus(g.DRAMUncorrectable, g.SRAMUncorrectable)) }},
+	{"lifetime_uncorrectable", "LIFETIME", print.Count, func(g *table.GPU) any { return number(g.LifetimeUncorrectable) }},
+	{"correctable", "CORRECTABLE", print.Count, func(g *table.GPU) any { return number(plus(g.DRAMCorrectable, g.SRAMCorrectable)) }},
+	{"low_memory_banks", "LOW BANKS", print.Count, func(g *table.GPU) any { return number(g.LowMemoryBanks) }},
+	{"retired_pages", "", print.Count, func(g *table.GPU) any { return number(g.RetiredPages) }},
+	{"pcie_replays", "REPLAYS", print.Count, func(g *table.GPU) any { return number(g.PCIeReplays) }},
+	{"nvlink_errors", "NVLINK", print.Count, func(g *table.GPU) any { return number(g.NVLinkErrors) }},
+	{"thermal_ms", "HOT HOURS", print.Span, func(g *table.GPU) any { return number(g.Thermal) }},
+	{"power_brake_ms", "BRAKE HOURS", print.Span, func(g *table.GPU) any { return number(g.PowerBrake) }},
+	{"recovery_action", "ACTION", print.Text, func(g *table.GPU) any { return g.RecoveryAction }},
 }
 
 // errorsColumns are the columns of boards with errors.
-var errorsColumns = slices.Concat([]print.Column{
-	{Name: "serial", Title: "SERIAL"},
-	{Name: "uuid"},
-	{Name: "asset_tag", Title: "ASSET"},
-	{Name: "warranty", Title: "WARRANTY"},
-	{Name: "model", Title: "MODEL"},
-	{Name: "state", Title: "STATE"},
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "node", Title: "NODE"},
-	{Name: "chassis_serial"},
-	{Name: "chassis_slot"},
-	{Name: "pci_bus_id", Title: "PCI"},
-	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
-}, errorColumns)
-
-// errorValues returns the values of errorColumns.
-func errorValues(g *table.GPU) []any {
-	return []any{
-		number(plus(g.DRAMUncorrectable, g.SRAMUncorrectable)), number(g.LifetimeUncorrectable), number(plus(g.DRAMCorrectable, g.SRAMCorrectable)),
-		number(g.LowMemoryBanks), number(g.RetiredPages), number(g.PCIeReplays), number(g.NVLinkErrors), number(g.Thermal), number(g.PowerBrake), g.RecoveryAction,
-	}
-}
+var errorsColumns = slices.Concat(boardColumns, assetColumns, columns[*listed]{
+	{"cluster", "CLUSTER", print.Text, func(l *listed) any { return l.Cluster }},
+	{"node", "NODE", print.Text, func(l *listed) any { return l.Node }},
+	{"chassis_serial", "", print.Text, func(l *listed) any { return l.ChassisSerial }},
+	{"chassis_slot", "", print.Text, func(l *listed) any { return l.ChassisSlot }},
+	{"pci_bus_id", "PCI", print.Text, func(l *listed) any { return l.PCIBusID }},
+	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
+}, within(errorColumns, (*listed).recorded))
 
 // number returns the value of an optional number, or nil if it is unknown.
 func number(n *int64) any {
@@ -95,15 +81,14 @@ func recorded(g *table.GPU) bool {
 
 // errors lists the errors of boards, the worst boards first. Without names it lists boards with errors only.
 func (q *question) errors(ctx context.Context) (print.Answer, error) {
-	a, of := print.Answer{Columns: q.columns(errorsColumns)}, q.period()
+	of := q.period()
 	found, notices, err := q.boardsWithErrors(ctx, of)
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
-	a.Notices = notices
 	sums, err := q.sumErrors(ctx, of, found)
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
 	unrecorded := 0
 	for uuid, g := range sums {
@@ -115,27 +100,32 @@ func (q *question) errors(ctx context.Context) (print.Answer, error) {
 		}
 	}
 	if unrecorded > 0 {
-		a.Notices = append(a.Notices, fmt.Sprintf("GPUs without a record of errors in this time, because they or their exporter reported none: %d", unrecorded))
+		notices = append(notices, fmt.Sprintf("GPUs without a record of errors in this time, because they or their exporter reported none: %d", unrecorded))
 	}
 	all, notice, err := q.lastStays(ctx, of, slices.Sorted(maps.Keys(sums)))
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
 	if notice != "" {
-		a.Notices = append(a.Notices, notice)
+		notices = append(notices, notice)
 	}
-	current, notices := q.underWarranty(q.current(all), of.Until)
+	current, unknown := q.underWarranty(q.current(all), of.Until)
 	if err := q.replaced(ctx, current, of); err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
-	a.Notices = append(a.Notices, notices...)
 	slices.SortStableFunc(current, func(x, y *Stay) int { return worse(sums[x.UUID], sums[y.UUID]) })
 	if len(q.names) == 0 {
 		found = []named{{uuids: slices.Collect(maps.Keys(sums))}}
 	}
+	var rows []*listed
 	for _, n := range found {
-		a.Rows = append(a.Rows, q.errorRows(n, current, sums, of.Until)...)
+		rows = append(rows, q.listed(n, current, of.Until)...)
 	}
+	for _, l := range rows {
+		l.errors = new(sums[l.UUID])
+	}
+	a := q.titled(errorsColumns.answer(rows...))
+	a.Notices = append(notices, unknown...)
 	return a, nil
 }
 
@@ -195,22 +185,4 @@ func (q *question) underWarranty(all []*Stay, at time.Time) (kept []*Stay, notic
 		notices = append(notices, fmt.Sprintf("GPUs with errors that are not listed, because --assets has no valid end of their warranty: %d", unknown))
 	}
 	return kept, notices
-}
-
-// errorRows returns the rows of a name.
-func (q *question) errorRows(n named, current []*Stay, sums map[string]table.GPU, until time.Time) (rows [][]any) {
-	if n.unknown != nil {
-		row := append([]any{n.name, n.asset.Serial, "", n.asset.Tag, n.asset.Warranty, "", unknownState, "", "", "", "", "", time.Time{}}, errorValues(new(table.GPU))...)
-		return [][]any{row}
-	}
-	for _, s := range current {
-		g, ok := sums[s.UUID]
-		if !ok || n.elsewhere(s) || !slices.Contains(n.uuids, s.UUID) {
-			continue
-		}
-		asset := q.assets.Of(s.Serial)
-		row := []any{n.name, s.Serial, s.UUID, asset.Tag, asset.Warranty, s.Model, state(s, until), s.Cluster, s.Node, s.ChassisSerial, s.ChassisSlot, s.PCIBusID, s.Last}
-		rows = append(rows, append(row, errorValues(&g)...))
-	}
-	return rows
 }

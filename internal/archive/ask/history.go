@@ -14,28 +14,17 @@ import (
 )
 
 // historyColumns are the columns of stays, with the errors that occurred during them.
-var historyColumns = slices.Concat([]print.Column{
-	{Name: "serial", Title: "SERIAL"},
-	{Name: "uuid"},
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "node", Title: "NODE"},
-	{Name: "machine"},
-	{Name: "system_uuid"},
-	{Name: "chassis_serial", Title: "CHASSIS"},
-	{Name: "chassis_slot", Title: "SLOT"},
-	{Name: "tray_index", Title: "TRAY"},
-	{Name: "pci_bus_id", Title: "PCI"},
-	{Name: "start_event", Title: "BEGAN"},
-	{Name: "first_seen", Title: "FIRST SEEN", Kind: print.Time},
-	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
-	{Name: "end_event", Title: "ENDED"},
-	{Name: "missing_since", Kind: print.Time},
-	{Name: "replaced_by", Title: "REPLACED BY"},
-	{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
-	{Name: "xids", Title: "XIDS"},
-	{Name: "losses", Kind: print.Count},
-	{Name: "lifetime_uncorrectable_before", Kind: print.Count},
-}, errorColumns)
+var historyColumns = slices.Concat(boardColumns, placeColumns, columns[*listed]{
+	{"start_event", "BEGAN", print.Text, func(l *listed) any { return l.Start }},
+	{"first_seen", "FIRST SEEN", print.Time, func(l *listed) any { return l.First }},
+	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
+	{"end_event", "ENDED", print.Text, func(l *listed) any { return l.End }},
+	{"missing_since", "", print.Time, func(l *listed) any { return l.MissingSince }},
+	{"replaced_by", "REPLACED BY", print.Text, (*listed).replacedBy},
+	{"energy_mj", "KWH", print.Energy, func(l *listed) any { return l.Energy }},
+	{"xids", "XIDS", print.Text, func(l *listed) any { return xids(l.XIDHours) }},
+	{"losses", "", print.Count, func(l *listed) any { return l.Losses }},
+}, errorsOfStay)
 
 // history lists the places of boards, with a row for each stay.
 func (q *question) history(ctx context.Context) (print.Answer, error) {
@@ -44,17 +33,16 @@ func (q *question) history(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return print.Answer{}, err
 	}
-	a := print.Answer{Columns: q.columns(historyColumns), Notices: notices}
 	all, err := q.stays(ctx, of, uuids(found))
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
+	var rows []*listed
 	for _, n := range found {
-		if n.unknown != nil {
-			a.Rows = append(a.Rows, historyRow(n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: n.asset.Serial}}))
-		}
-		a.Rows = append(a.Rows, n.historyRows(all)...)
+		rows = append(rows, q.listed(n, all, of.Until)...)
 	}
+	a := q.titled(historyColumns.answer(rows...))
+	a.Notices = notices
 	return withoutZeros(a), nil
 }
 
@@ -70,25 +58,12 @@ func (q *question) stays(ctx context.Context, of books.Query, uuids []string) ([
 	return all, q.successors(ctx, all, of)
 }
 
-// historyRows returns the rows of the stays of a name.
-func (n named) historyRows(all []*Stay) (rows [][]any) {
-	for _, s := range all {
-		if slices.Contains(n.uuids, s.UUID) && !n.elsewhere(s) {
-			rows = append(rows, historyRow(n.name, s))
-		}
+// replacedBy returns the name of the next board in the place.
+func (l *listed) replacedBy() any {
+	if l.NextBoard == nil {
+		return ""
 	}
-	return rows
-}
-
-func historyRow(name string, s *Stay) []any {
-	next := ""
-	if s.NextBoard != nil {
-		next = boardOf(s.NextBoard)
-	}
-	return append([]any{
-		name, s.Serial, s.UUID, s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot, s.TrayIndex, s.PCIBusID, s.Start, s.First, s.Last,
-		s.End, s.MissingSince, next, s.Energy, xids(s.XIDHours), s.Losses, number(lifetimeBefore(&s.GPU)),
-	}, errorValues(&s.GPU)...)
+	return boardOf(l.NextBoard)
 }
 
 // lifetimeBefore returns the uncorrectable errors over the life of a board before the counted
@@ -105,7 +80,7 @@ func lifetimeBefore(g *table.GPU) *int64 {
 func withoutZeros(a print.Answer) print.Answer {
 	a.Columns = slices.Clone(a.Columns)
 	for i, c := range a.Columns {
-		if !slices.Contains(errorColumns, c) {
+		if !errorColumns.contains(c.Name) {
 			continue
 		}
 		some := slices.ContainsFunc(a.Rows, func(row []any) bool { return !slices.Contains([]any{nil, int64(0), "", "none"}, row[i]) })
@@ -121,7 +96,7 @@ func withoutErrors(a print.Answer) print.Answer {
 	columns := a.Columns
 	a.Columns = nil
 	for _, c := range columns {
-		if slices.Contains(errorColumns, c) {
+		if errorColumns.contains(c.Name) {
 			c.Title = ""
 		}
 		a.Columns = append(a.Columns, c)

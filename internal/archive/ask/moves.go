@@ -12,62 +12,52 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/print"
 )
 
-// moveColumns are the columns of events of boards.
-var moveColumns = []print.Column{
-	{Name: "time", Title: "TIME", Kind: print.Time},
-	{Name: "event", Title: "EVENT"},
-	{Name: "serial", Title: "SERIAL"},
-	{Name: "uuid"},
-	{Name: "gpus", Title: "GPUS", Kind: print.Count},
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "node", Title: "NODE"},
-	{Name: "chassis_serial", Title: "CHASSIS"},
-	{Name: "chassis_slot", Title: "SLOT"},
-	{Name: "pci_bus_id", Title: "PCI"},
-	{Name: "previous_cluster"},
-	{Name: "previous_node", Title: "FROM NODE"},
-	{Name: "previous_serial", Title: "REPLACES"},
-	{Name: "rma", Title: "RMA"},
-}
-
 // before is the length of the period before the selected time that is also read: a board that was
 // there in this period is not new.
 const before = day
 
 // moves lists the boards that arrived, departed or were swapped.
 func (q *question) moves(ctx context.Context) (print.Answer, error) {
-	a := print.Answer{Columns: moveColumns}
 	of := q.period()
 	begin := of.From
 	of.From = begin.Add(-before)
 	all, err := boardEvents(ctx, q.source, of)
-	for _, e := range grouped(all) {
-		if !e.At.Before(begin) {
-			a.Rows = append(a.Rows, q.moveRow(e))
-		}
-	}
-	return a, err
+	found := slices.DeleteFunc(grouped(all), func(e boardEvent) bool { return e.At.Before(begin) })
+	return q.moveColumns().answer(found...), err
 }
 
-// moveRow returns an event of some boards. Values that differ between the boards are empty.
-func (q *question) moveRow(e boardEvent) []any {
-	common := func(value func(*Stay) string) string {
-		text := value(e.stays[0])
-		if slices.ContainsFunc(e.stays, func(s *Stay) bool { return value(s) != text }) {
-			return ""
-		}
-		return text
+// moveColumns are the columns of events of boards.
+func (q *question) moveColumns() columns[boardEvent] {
+	return columns[boardEvent]{
+		{"time", "TIME", print.Time, func(e boardEvent) any { return e.At }},
+		{"event", "EVENT", print.Text, func(e boardEvent) any { return e.Event }},
+		{"serial", "SERIAL", print.Text, func(e boardEvent) any { return e.common(func(s *Stay) string { return s.Serial }) }},
+		{"uuid", "", print.Text, func(e boardEvent) any { return e.common(func(s *Stay) string { return s.UUID }) }},
+		{"gpus", "GPUS", print.Count, func(e boardEvent) any { return int64(len(e.stays)) }},
+		{"cluster", "CLUSTER", print.Text, func(e boardEvent) any { return e.stays[0].Cluster }},
+		{"node", "NODE", print.Text, func(e boardEvent) any { return e.stays[0].Node }},
+		{"chassis_serial", "CHASSIS", print.Text, func(e boardEvent) any { return e.common(func(s *Stay) string { return s.ChassisSerial }) }},
+		{"chassis_slot", "SLOT", print.Text, func(e boardEvent) any { return e.common(func(s *Stay) string { return s.ChassisSlot }) }},
+		{"pci_bus_id", "PCI", print.Text, func(e boardEvent) any { return e.common(func(s *Stay) string { return s.PCIBusID }) }},
+		{"previous_cluster", "", print.Text, func(e boardEvent) any { return e.cluster }},
+		{"previous_node", "FROM NODE", print.Text, func(e boardEvent) any { return e.node }},
+		{"previous_serial", "REPLACES", print.Text, func(e boardEvent) any { return e.replaced }},
+		{"rma", "RMA", print.Text, func(e boardEvent) any {
+			if len(e.stays) > 1 {
+				return ""
+			}
+			return q.factors.RMA.Note(e.replaced, e.stays[0].Serial)
+		}},
 	}
-	serial := common(func(s *Stay) string { return s.Serial })
-	rma := ""
-	if len(e.stays) == 1 {
-		rma = q.factors.RMA.Note(e.replaced, serial)
+}
+
+// common returns a value of the boards of an event, "" if it differs between them.
+func (e boardEvent) common(value func(*Stay) string) string {
+	text := value(e.stays[0])
+	if slices.ContainsFunc(e.stays, func(s *Stay) bool { return value(s) != text }) {
+		return ""
 	}
-	return []any{
-		e.At, e.Event, serial, common(func(s *Stay) string { return s.UUID }), int64(len(e.stays)), e.stays[0].Cluster, e.stays[0].Node,
-		common(func(s *Stay) string { return s.ChassisSerial }), common(func(s *Stay) string { return s.ChassisSlot }), common(func(s *Stay) string { return s.PCIBusID }),
-		e.cluster, e.node, e.replaced, rma,
-	}
+	return text
 }
 
 // bounds returns the first and the last filed hour, or a single hour if they are the same.
@@ -129,56 +119,54 @@ func (q *question) gone(ctx context.Context, of books.Query) ([]string, error) {
 	return slices.Sorted(maps.Keys(gone)), nil
 }
 
-// missingColumns are the columns of boards that are in no place.
-var missingColumns = []print.Column{
-	{Name: "serial", Title: "SERIAL"},
-	{Name: "uuid"},
-	{Name: "asset_tag", Title: "ASSET"},
-	{Name: "end_event", Title: "ENDED"},
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "node", Title: "LAST NODE"},
-	{Name: "chassis_serial", Title: "CHASSIS"},
-	{Name: "chassis_slot", Title: "SLOT"},
-	{Name: "pci_bus_id", Title: "PCI"},
-	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
-	{Name: "missing_ms", Title: "HOURS", Kind: print.Span},
-	{Name: "warranty", Title: "WARRANTY"},
-	{Name: "rma", Title: "RMA"},
+// missingColumns are the columns of boards that are in no place at a time.
+func (q *question) missingColumns(at time.Time) columns[*listed] {
+	return columns[*listed]{
+		{"serial", "SERIAL", print.Text, func(l *listed) any { return l.Serial }},
+		{"uuid", "", print.Text, func(l *listed) any { return l.UUID }},
+		{"asset_tag", "ASSET", print.Text, func(l *listed) any { return l.asset.Tag }},
+		{"end_event", "ENDED", print.Text, func(l *listed) any { return l.End }},
+		{"cluster", "CLUSTER", print.Text, func(l *listed) any { return l.Cluster }},
+		{"node", "LAST NODE", print.Text, func(l *listed) any { return l.Node }},
+		{"chassis_serial", "CHASSIS", print.Text, func(l *listed) any { return l.ChassisSerial }},
+		{"chassis_slot", "SLOT", print.Text, func(l *listed) any { return l.ChassisSlot }},
+		{"pci_bus_id", "PCI", print.Text, func(l *listed) any { return l.PCIBusID }},
+		{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
+		{"missing_ms", "HOURS", print.Span, func(l *listed) any { return at.Sub(l.Last).Milliseconds() }},
+		{"warranty", "WARRANTY", print.Text, func(l *listed) any { return l.asset.Warranty }},
+		{"rma", "RMA", print.Text, func(l *listed) any { return q.factors.RMA.Note(l.Serial, "") }},
+	}
 }
 
 // missing lists the boards without a place, and for how long.
 func (q *question) missing(ctx context.Context) (print.Answer, error) {
-	a := print.Answer{Columns: missingColumns}
 	of := q.period()
 	of.Places = true
 	uuids, err := q.gone(ctx, of)
-	if err != nil || len(uuids) == 0 {
-		return a, err
-	}
-	all, err := stays(ctx, q.source, where(of, "uuid", uuids...))
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
-	current, behind := q.current(all), 0
+	var all []*Stay
+	if len(uuids) > 0 {
+		all, err = stays(ctx, q.source, where(of, "uuid", uuids...))
+	}
+	if err != nil {
+		return print.Answer{}, err
+	}
+	current := q.current(all)
 	if err := q.replaced(ctx, current, of); err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
+	var rows []*listed
 	for _, s := range current {
-		if s.MissingSince.IsZero() {
-			behind++
-			continue
+		if !s.MissingSince.IsZero() {
+			rows = append(rows, &listed{Stay: s, asset: q.assets.Of(s.Serial)})
 		}
-		asset := q.assets.Of(s.Serial)
-		a.Rows = append(a.Rows, []any{
-			s.Serial, s.UUID, asset.Tag, s.End, s.Cluster, s.Node, s.ChassisSerial, s.ChassisSlot, s.PCIBusID, s.Last, of.Until.Sub(s.Last).Milliseconds(),
-			asset.Warranty, q.factors.RMA.Note(s.Serial, ""),
-		})
 	}
-	if behind > 0 {
+	slices.SortStableFunc(rows, func(a, b *listed) int { return cmp.Or(a.Last.Compare(b.Last), cmp.Compare(a.UUID, b.UUID)) })
+	a := q.missingColumns(of.Until).answer(rows...)
+	if behind := len(current) - len(rows); behind > 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("%d boards are not listed: their clusters have no later hours than these boards", behind))
 	}
-	slices.SortStableFunc(a.Rows, func(a, b []any) int {
-		return cmp.Or(a[9].(time.Time).Compare(b[9].(time.Time)), cmp.Compare(a[1].(string), b[1].(string)))
-	})
 	return a, nil
 }

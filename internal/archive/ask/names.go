@@ -108,11 +108,6 @@ type named struct {
 	asset       factors.Asset // of an unknown name
 }
 
-// elsewhere reports whether a stay is not in the place that the question names.
-func (n named) elsewhere(s *Stay) bool {
-	return n.kind == "node" && s.Node != n.value || n.kind == "chassis" && s.ChassisSerial != n.value
-}
-
 // find returns the boards of each name in the question, and notices about ambiguous names. If the
 // question has only one name, the name must be known.
 func (q *question) find(ctx context.Context, of books.Query) (all []named, notices []string, err error) {
@@ -242,13 +237,12 @@ func uuids(of []named) (all []string) {
 	return slices.Compact(all)
 }
 
-// columns returns columns, preceded by the name if the question has several names.
-func (q *question) columns(of []print.Column) []print.Column {
-	name := print.Column{Name: "name"}
+// titled shows the first column of an answer, the name, if the question has several names.
+func (q *question) titled(a print.Answer) print.Answer {
 	if len(q.names) > 1 {
-		name.Title = "NAME"
+		a.Columns[0].Title = "NAME"
 	}
-	return append([]print.Column{name}, of...)
+	return a
 }
 
 // distinct prints the UUIDs if rows of different GPUs have the same serial number and PCI address,

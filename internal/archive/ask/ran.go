@@ -14,35 +14,35 @@ import (
 )
 
 // ranColumns are the columns of uses of GPUs by pods and units.
-var ranColumns = []print.Column{
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "namespace", Title: "NAMESPACE"},
-	{Name: "pod", Title: "POD"},
-	{Name: "pod_uid"},
-	{Name: "workload_kind"},
-	{Name: "workload_name", Title: "WORKLOAD"},
-	{Name: "manager", Title: "MANAGER"},
-	{Name: "unit", Title: "UNIT"},
-	{Name: "username", Title: "USER"},
-	{Name: "team", Title: "TEAM"},
-	{Name: "node", Title: "NODE"},
-	{Name: "serial", Title: "SERIAL"},
-	{Name: "uuid"},
-	{Name: "first_hour", Title: "FROM", Kind: print.Time},
-	{Name: "last_hour", Title: "LAST HOUR", Kind: print.Time},
-	{Name: "energy_mj", Title: "KWH", Kind: print.Energy},
-	{Name: "exclusive_mj", Kind: print.Energy},
-	{Name: "estimated_mj", Kind: print.Energy},
-	{Name: "idle_mj", Title: "IDLE KWH", Kind: print.Energy},
-	{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span},
-	{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span},
-	{Name: "busy_ms", Title: "BUSY HOURS", Kind: print.Span},
-	{Name: "thermal_energy_mj", Kind: print.Energy},
-	{Name: "thermal_ms", Kind: print.Span},
-	{Name: "power_brake_energy_mj", Kind: print.Energy},
-	{Name: "power_brake_ms", Kind: print.Span},
-	{Name: "queue"},
-	{Name: "cluster_queue"},
+var ranColumns = columns[*use]{
+	{"cluster", "CLUSTER", print.Text, func(u *use) any { return u.Cluster }},
+	{"namespace", "NAMESPACE", print.Text, func(u *use) any { return u.Namespace }},
+	{"pod", "POD", print.Text, func(u *use) any { return u.Pod }},
+	{"pod_uid", "", print.Text, func(u *use) any { return u.PodUID }},
+	{"workload_kind", "", print.Text, func(u *use) any { return u.WorkloadKind }},
+	{"workload_name", "WORKLOAD", print.Text, func(u *use) any { return u.WorkloadName }},
+	{"manager", "MANAGER", print.Text, func(u *use) any { return u.Manager }},
+	{"unit", "UNIT", print.Text, func(u *use) any { return u.Unit }},
+	{"username", "USER", print.Text, func(u *use) any { return u.Username }},
+	{"team", "TEAM", print.Text, func(u *use) any { return u.Team }},
+	{"node", "NODE", print.Text, func(u *use) any { return u.Node }},
+	{"serial", "SERIAL", print.Text, func(u *use) any { return u.Serial }},
+	{"uuid", "", print.Text, func(u *use) any { return u.UUID }},
+	{"first_hour", "FROM", print.Time, func(u *use) any { return u.first }},
+	{"last_hour", "LAST HOUR", print.Time, func(u *use) any { return u.last }},
+	{"energy_mj", "KWH", print.Energy, func(u *use) any { return u.Energy }},
+	{"exclusive_mj", "", print.Energy, func(u *use) any { return u.Exclusive }},
+	{"estimated_mj", "", print.Energy, func(u *use) any { return u.Estimated }},
+	{"idle_mj", "IDLE KWH", print.Energy, func(u *use) any { return u.Idle }},
+	{"gpu_ms", "GPU HOURS", print.Span, func(u *use) any { return u.GPUTime }},
+	{"active_ms", "ACTIVE HOURS", print.Span, func(u *use) any { return u.Active }},
+	{"busy_ms", "BUSY HOURS", print.Span, func(u *use) any { return u.Busy }},
+	{"thermal_energy_mj", "", print.Energy, func(u *use) any { return u.ThermalEnergy }},
+	{"thermal_ms", "", print.Span, func(u *use) any { return u.Thermal }},
+	{"power_brake_energy_mj", "", print.Energy, func(u *use) any { return u.PowerBrakeEnergy }},
+	{"power_brake_ms", "", print.Span, func(u *use) any { return u.PowerBrake }},
+	{"queue", "", print.Text, func(u *use) any { return u.Queue }},
+	{"cluster_queue", "", print.Text, func(u *use) any { return u.ClusterQueue }},
 }
 
 var useColumns = []string{"cluster", "node", "uuid", "serial", "namespace", "pod", "pod_uid", "workload_kind", "workload_name", "manager", "unit", "username", "team", "queue", "cluster_queue", "reason", "hour"}
@@ -62,7 +62,7 @@ func (q *question) ran(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return print.Answer{}, err
 	}
-	a := used(st.Charges)
+	a := ranColumns.answer(uses(st.Charges)...)
 	a.Notices = notices
 	switch {
 	case len(a.Rows) > 0:
@@ -72,18 +72,6 @@ func (q *question) ran(ctx context.Context) (print.Answer, error) {
 		return a, unusedError{fmt.Errorf("%s has no GPU of %s from %s to %s: check the name, or set --since", q.source.Name(), cmp.Or(q.Pod, q.Workload, q.Unit), stamp(of.From), stamp(of.Until))}
 	}
 	return a, nil
-}
-
-// used returns the uses of GPUs by pods and units.
-func used(charges []table.Charge) print.Answer {
-	a := print.Answer{Columns: ranColumns}
-	for _, u := range uses(charges) {
-		a.Rows = append(a.Rows, []any{
-			u.Cluster, u.Namespace, u.Pod, u.PodUID, u.WorkloadKind, u.WorkloadName, u.Manager, u.Unit, u.Username, u.Team, u.Node, u.Serial, u.UUID, u.first, u.last,
-			u.Energy, u.Exclusive, u.Estimated, u.Idle, u.GPUTime, u.Active, u.Busy, u.ThermalEnergy, u.Thermal, u.PowerBrakeEnergy, u.PowerBrake, u.Queue, u.ClusterQueue,
-		})
-	}
-	return a
 }
 
 func stamp(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }

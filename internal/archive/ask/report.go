@@ -64,20 +64,20 @@ func (q *question) page(ctx context.Context, of books.Query, n named) (print.Pag
 	if err != nil {
 		return print.Page{}, err
 	}
-	history := print.Answer{Columns: q.columns(historyColumns)}
+	var history []*listed
 	serial := n.value
 	for _, s := range all {
-		history.Rows = append(history.Rows, historyRow(n.name, s))
+		history = append(history, &listed{name: n.name, Stay: s, errors: &s.GPU})
 		serial = cmp.Or(s.Serial, serial)
 	}
 	return print.Page{Title: "Board " + serial, Sections: slices.Concat([]print.Section{
 		{Title: "Identity and last place", Answer: distinct(withoutErrors(place))},
 		{Title: "Asset", Answer: q.asset(serial)},
-		{Title: "Stays", Answer: distinct(withoutZeros(history))},
+		{Title: "Stays", Answer: distinct(withoutZeros(q.titled(historyColumns.answer(history...))))},
 		{Title: "Errors", Answer: faults(all)},
 	}, recordedErrors(st.Rows), []print.Section{
 		{Title: "Suspect: days with faults, of all days", Answer: suspects},
-		{Title: "Use by pods and units", Answer: distinct(used(st.Charges))},
+		{Title: "Use by pods and units", Answer: distinct(ranColumns.answer(uses(st.Charges)...))},
 	})}, nil
 }
 
@@ -102,7 +102,7 @@ func recordedErrors(rows []books.Row) []print.Section {
 	if !recorded(&sum) {
 		return nil
 	}
-	return []print.Section{{Title: "Memory, links and clocks", Answer: print.Answer{Columns: errorColumns, Rows: [][]any{errorValues(&sum)}}}}
+	return []print.Section{{Title: "Memory, links and clocks", Answer: errorColumns.answer(&sum)}}
 }
 
 // faults lists the errors of a board by hour.

@@ -17,21 +17,42 @@ import (
 	"github.com/gpuledger/gpuledger/internal/health"
 )
 
+// suspected is a board and the parts that its faults follow.
+type suspected struct {
+	name, serial string
+	suspect      string // the parts, none or unknown
+	odds         *int64
+	place        place
+	days         *evidence
+	last         time.Time // the last fault
+}
+
 // suspectColumns are the columns of boards and the parts that their faults follow. Days are printed
 // as faulty/all.
-var suspectColumns = []print.Column{
-	{Name: "serial", Title: "SERIAL"},
-	{Name: "suspect", Title: "SUSPECT"},
-	{Name: "odds", Title: "ODDS", Kind: print.Count},
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "node", Title: "NODE"},
-	{Name: "pci_bus_id", Title: "PCI"},
-	{Name: "days_here", Title: "HERE"},
-	{Name: "days_other_slots", Title: "OTHER SLOTS"},
-	{Name: "days_other_nodes", Title: "OTHER NODES"},
-	{Name: "days_others_in_slot", Title: "OTHERS IN SLOT"},
-	{Name: "days_others_in_node", Title: "OTHERS IN NODE"},
-	{Name: "last_fault", Title: "LAST FAULT", Kind: print.Time},
+var suspectColumns = columns[suspected]{
+	{"name", "", print.Text, func(s suspected) any { return s.name }},
+	{"serial", "SERIAL", print.Text, func(s suspected) any { return s.serial }},
+	{"suspect", "SUSPECT", print.Text, func(s suspected) any { return s.suspect }},
+	{"odds", "ODDS", print.Count, func(s suspected) any { return number(s.odds) }},
+	{"cluster", "CLUSTER", print.Text, func(s suspected) any { return s.place.cluster }},
+	{"node", "NODE", print.Text, func(s suspected) any { return s.place.node }},
+	{"pci_bus_id", "PCI", print.Text, func(s suspected) any { return s.place.address }},
+	daysColumn("days_here", "HERE", here),
+	daysColumn("days_other_slots", "OTHER SLOTS", otherSlots),
+	daysColumn("days_other_nodes", "OTHER NODES", otherNodes),
+	daysColumn("days_others_in_slot", "OTHERS IN SLOT", othersInSlot),
+	daysColumn("days_others_in_node", "OTHERS IN NODE", othersInNode),
+	{"last_fault", "LAST FAULT", print.Time, func(s suspected) any { return s.last }},
+}
+
+// daysColumn returns the column of a sample.
+func daysColumn(name, title string, of int) column[suspected] {
+	return column[suspected]{name, title, print.Text, func(s suspected) any {
+		if s.days == nil {
+			return ""
+		}
+		return s.days[of].String()
+	}}
 }
 
 // suspect reports whether the faults of boards follow the board, its slot or its node.
@@ -41,10 +62,11 @@ func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return print.Answer{}, err
 	}
-	a := print.Answer{Columns: q.columns(suspectColumns), Notices: notices}
+	a := q.titled(suspectColumns.answer())
+	a.Notices = notices
 	for _, n := range found {
 		if n.unknown != nil {
-			a.Rows = append(a.Rows, suspectRow(n.name, n.asset.Serial, unknownState))
+			a.Rows = append(a.Rows, suspectColumns.row(suspected{name: n.name, serial: n.asset.Serial, suspect: unknownState}))
 			continue
 		}
 		rows, err := gather(q.source.Rows(ctx, where(of, "uuid", n.uuids...)))
@@ -63,30 +85,29 @@ func (q *question) suspect(ctx context.Context) (print.Answer, error) {
 
 // suspects returns the rows of the boards of a name, and advice on further evidence.
 func (q *question) suspects(ctx context.Context, of books.Query, name string, rows []books.Row) (print.Answer, error) {
-	a := print.Answer{Columns: q.columns(suspectColumns)}
+	var all []suspected
+	var notices []string
 	for _, board := range boardsIn(rows) {
 		own, last := newTally(board), board[len(board)-1]
 		serial := cmp.Or(last.Serial, last.UUID)
 		at, faulty := own.worst()
 		if !faulty {
-			a.Rows = append(a.Rows, suspectRow(name, serial, "none"))
+			all = append(all, suspected{name: name, serial: serial, suspect: "none"})
 			continue
 		}
 		neighbours, err := gather(q.source.Rows(ctx, where(where(of, "cluster", at.cluster), "node", at.node)))
 		if err != nil {
-			return a, err
+			return print.Answer{}, err
 		}
 		e := own.compare(newTally(neighbours), at)
 		names, odds := e.suspects()
-		row := []any{name, serial, strings.Join(names, " or "), odds, at.cluster, at.node, at.address}
-		for _, s := range e {
-			row = append(row, s.String())
-		}
-		a.Rows = append(a.Rows, append(row, own.last))
+		all = append(all, suspected{name, serial, strings.Join(names, " or "), &odds, at, &e, own.last})
 		if len(names) > 1 {
-			a.Notices = append(a.Notices, serial+": "+e.advice(names))
+			notices = append(notices, serial+": "+e.advice(names))
 		}
 	}
+	a := q.titled(suspectColumns.answer(all...))
+	a.Notices = notices
 	return a, nil
 }
 
@@ -105,14 +126,6 @@ func boardsIn(rows []books.Row) [][]books.Row {
 		all = append(all, boards[name])
 	}
 	return all
-}
-
-// suspectRow returns the row of a board. Its last columns may be left out.
-func suspectRow(values ...any) []any {
-	for i := len(values); i <= len(suspectColumns); i++ {
-		values = append(values, map[print.Kind]any{print.Text: "", print.Count: nil, print.Time: time.Time{}}[suspectColumns[i-1].Kind])
-	}
-	return values
 }
 
 // gather returns the rows of a sequence.

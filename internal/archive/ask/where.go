@@ -13,28 +13,13 @@ import (
 )
 
 // whereColumns are the columns of the answer to where, with the errors of xidDays.
-var whereColumns = slices.Concat([]print.Column{
-	{Name: "serial", Title: "SERIAL"},
-	{Name: "uuid"},
-	{Name: "asset_tag", Title: "ASSET"},
-	{Name: "warranty", Title: "WARRANTY"},
-	{Name: "model", Title: "MODEL"},
-	{Name: "state", Title: "STATE"},
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "node", Title: "NODE"},
-	{Name: "machine"},
-	{Name: "system_uuid"},
-	{Name: "chassis_serial", Title: "CHASSIS"},
-	{Name: "chassis_slot", Title: "SLOT"},
-	{Name: "tray_index", Title: "TRAY"},
-	{Name: "pci_bus_id", Title: "PCI"},
-	{Name: "since", Title: "SINCE", Kind: print.Time},
-	{Name: "last_seen", Title: "LAST SEEN", Kind: print.Time},
-	{Name: "holders", Title: "HOLDERS"},
-	{Name: "past_holders", Title: "PAST"},
-	{Name: "xids", Title: "XIDS"},
-	{Name: "lifetime_uncorrectable_before", Kind: print.Count},
-}, errorColumns)
+var whereColumns = slices.Concat(boardColumns, assetColumns, placeColumns, columns[*listed]{
+	{"since", "SINCE", print.Time, (*listed).since},
+	{"last_seen", "LAST SEEN", print.Time, (*listed).lastSeen},
+	{"holders", "HOLDERS", print.Text, func(l *listed) any { return strings.Join(l.detail.holders, " ") }},
+	{"past_holders", "PAST", print.Text, func(l *listed) any { return strings.Join(l.detail.past, " ") }},
+	{"xids", "XIDS", print.Text, func(l *listed) any { return strings.Join(l.detail.xids[:min(len(l.detail.xids), 5)], ", ") }},
+}, errorsOfStay)
 
 // If there are more than someBoards boards and --since is not set, only the last someDays are read,
 // because a store has a sample for each board and minute.
@@ -63,28 +48,36 @@ func (q *question) where(ctx context.Context) (print.Answer, error) {
 
 // places returns the places of boards at the end of a period.
 func (q *question) places(ctx context.Context, of books.Query, found []named) (print.Answer, error) {
-	a := print.Answer{Columns: q.columns(whereColumns)}
 	all, notice, err := q.lastStays(ctx, of, uuids(found))
 	if err != nil {
-		return a, err
-	}
-	if notice != "" {
-		a.Notices = append(a.Notices, notice)
+		return print.Answer{}, err
 	}
 	current := q.current(all)
 	if err := q.replaced(ctx, current, of); err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
 	details, err := q.details(ctx, all, of)
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
+	var boards []*listed
+	var elsewhere []string
 	for _, n := range found {
-		rows := q.placeRows(n, current, details, of.Until)
-		if a.Rows = append(a.Rows, rows...); len(rows) == 0 {
-			a.Notices = append(a.Notices, fmt.Sprintf("the %d boards of %s are elsewhere now: see their history", len(n.uuids), n.name))
+		there := q.listed(n, current, of.Until)
+		if boards = append(boards, there...); len(there) == 0 {
+			elsewhere = append(elsewhere, fmt.Sprintf("the %d boards of %s are elsewhere now: see their history", len(n.uuids), n.name))
 		}
 	}
+	for _, l := range boards {
+		if d := details[l.UUID]; d != nil {
+			l.detail, l.errors = d, &d.errors
+		}
+	}
+	a := q.titled(whereColumns.answer(boards...))
+	if notice != "" {
+		a.Notices = append(a.Notices, notice)
+	}
+	a.Notices = append(a.Notices, elsewhere...)
 	if _, momentary := q.source.Source.(books.Momentary); !momentary && slices.ContainsFunc(slices.Collect(maps.Values(details)), func(d *detail) bool { return len(d.holders) > 0 }) {
 		a.Notices = append(a.Notices, "an archive has hourly data: the holders are from the whole last hour, not from its last scrape")
 	}
@@ -146,36 +139,12 @@ func (q *question) replaced(ctx context.Context, current []*Stay, of books.Query
 	return q.successors(ctx, slices.DeleteFunc(slices.Clone(current), func(s *Stay) bool { return state(s, of.Until) == present }), of)
 }
 
-// placeRows returns the rows of a name.
-func (q *question) placeRows(n named, current []*Stay, details map[string]*detail, until time.Time) (rows [][]any) {
-	if n.unknown != nil {
-		row := make([]any, len(whereColumns)+1)
-		for i, c := range q.columns(whereColumns) {
-			row[i] = map[string]string{"name": n.name, "serial": n.asset.Serial, "asset_tag": n.asset.Tag, "warranty": n.asset.Warranty, "state": unknownState}[c.Name]
-			switch c.Kind {
-			case print.Time:
-				row[i] = time.Time{}
-			case print.Count, print.Span:
-				row[i] = nil
-			}
-		}
-		return [][]any{row}
+// since returns the start of the stay, or the moment at which the GPU came back from another place.
+func (l *listed) since() any {
+	if l.cameBack() {
+		return l.NextPlace.Last
 	}
-	for _, s := range current {
-		if n.elsewhere(s) || !slices.Contains(n.uuids, s.UUID) {
-			continue
-		}
-		asset, d, since := q.assets.Of(s.Serial), details[s.UUID], s.First
-		if s.cameBack() {
-			since = s.NextPlace.Last
-		}
-		rows = append(rows, append([]any{
-			n.name, s.Serial, s.UUID, asset.Tag, asset.Warranty, s.Model, state(s, until), s.Cluster, s.Node, s.Machine, s.SystemUUID, s.ChassisSerial, s.ChassisSlot,
-			s.TrayIndex, s.PCIBusID, since, s.Last, strings.Join(d.holders, " "), strings.Join(d.past, " "), strings.Join(d.xids[:min(len(d.xids), 5)], ", "),
-			number(lifetimeBefore(&d.errors)),
-		}, errorValues(&d.errors)...))
-	}
-	return rows
+	return l.First
 }
 
 // unknownState is the state of a name that is not in the books, in an answer about several names.

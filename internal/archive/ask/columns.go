@@ -1,0 +1,51 @@
+package ask
+
+import (
+	"slices"
+
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+)
+
+// column is a column of an answer, with its value in a row.
+type column[R any] struct {
+	name  string // in JSON and CSV
+	title string // heading in text, empty for a column that text omits
+	kind  print.Kind
+	value func(R) any
+}
+
+// columns are the columns of an answer.
+type columns[R any] []column[R]
+
+// answer returns an answer with rows.
+func (c columns[R]) answer(rows ...R) (a print.Answer) {
+	for _, column := range c {
+		a.Columns = append(a.Columns, print.Column{Name: column.name, Title: column.title, Kind: column.kind})
+	}
+	for _, r := range rows {
+		a.Rows = append(a.Rows, c.row(r))
+	}
+	return a
+}
+
+// row returns the values of a row.
+func (c columns[R]) row(r R) []any {
+	row := make([]any, len(c))
+	for i, column := range c {
+		row[i] = column.value(r)
+	}
+	return row
+}
+
+// contains reports whether there is a column of a name.
+func (c columns[R]) contains(name string) bool {
+	return slices.ContainsFunc(c, func(column column[R]) bool { return column.name == name })
+}
+
+// within returns columns of a part of a row as columns of the row.
+func within[R, Part any](c columns[Part], part func(R) Part) (all columns[R]) {
+	for _, of := range c {
+		all = append(all, column[R]{of.name, of.title, of.kind, func(r R) any { return of.value(part(r)) }})
+	}
+	return all
+}

@@ -1,0 +1,80 @@
+package ask
+
+import (
+	"slices"
+	"time"
+
+	"github.com/gpuledger/gpuledger/internal/archive/factors"
+	"github.com/gpuledger/gpuledger/internal/archive/print"
+	"github.com/gpuledger/gpuledger/internal/archive/table"
+)
+
+// listed is a board in an answer: one of its stays, and further facts about it.
+type listed struct {
+	name string // in the question
+	*Stay
+	asset  factors.Asset
+	state  string
+	detail *detail
+	errors *table.GPU
+}
+
+// listed returns the boards of a name in some stays.
+func (q *question) listed(n named, all []*Stay, until time.Time) (boards []*listed) {
+	if n.unknown != nil {
+		return []*listed{n.unlisted()}
+	}
+	for _, s := range all {
+		if n.has(s) {
+			boards = append(boards, &listed{n.name, s, q.assets.Of(s.Serial), state(s, until), new(detail), &s.GPU})
+		}
+	}
+	return boards
+}
+
+// unlisted returns the row of a name that is not in the books.
+func (n named) unlisted() *listed {
+	return &listed{n.name, &Stay{Start: unknownState, GPU: table.GPU{Serial: n.asset.Serial}}, n.asset, unknownState, new(detail), new(table.GPU)}
+}
+
+// has reports whether a stay is of a board of a name, and in the place that the name selects.
+func (n named) has(s *Stay) bool {
+	elsewhere := n.kind == "node" && s.Node != n.value || n.kind == "chassis" && s.ChassisSerial != n.value
+	return !elsewhere && slices.Contains(n.uuids, s.UUID)
+}
+
+// boardColumns are the columns of a board. The text contains the first one if the question has several names.
+var boardColumns = columns[*listed]{
+	{"name", "", print.Text, func(l *listed) any { return l.name }},
+	{"serial", "SERIAL", print.Text, func(l *listed) any { return l.Serial }},
+	{"uuid", "", print.Text, func(l *listed) any { return l.UUID }},
+}
+
+// assetColumns are the columns of the board as an asset.
+var assetColumns = columns[*listed]{
+	{"asset_tag", "ASSET", print.Text, func(l *listed) any { return l.asset.Tag }},
+	{"warranty", "WARRANTY", print.Text, func(l *listed) any { return l.asset.Warranty }},
+	{"model", "MODEL", print.Text, func(l *listed) any { return l.Model }},
+	{"state", "STATE", print.Text, func(l *listed) any { return l.state }},
+}
+
+// placeColumns are the columns of a place.
+var placeColumns = columns[*listed]{
+	{"cluster", "CLUSTER", print.Text, func(l *listed) any { return l.Cluster }},
+	{"node", "NODE", print.Text, func(l *listed) any { return l.Node }},
+	{"machine", "", print.Text, func(l *listed) any { return l.Machine }},
+	{"system_uuid", "", print.Text, func(l *listed) any { return l.SystemUUID }},
+	{"chassis_serial", "CHASSIS", print.Text, func(l *listed) any { return l.ChassisSerial }},
+	{"chassis_slot", "SLOT", print.Text, func(l *listed) any { return l.ChassisSlot }},
+	{"tray_index", "TRAY", print.Text, func(l *listed) any { return l.TrayIndex }},
+	{"pci_bus_id", "PCI", print.Text, func(l *listed) any { return l.PCIBusID }},
+}
+
+// errorsOfStay are the columns of the errors before and during a stay.
+var errorsOfStay = append(columns[*listed]{
+	{"lifetime_uncorrectable_before", "", print.Count, func(l *listed) any { return number(lifetimeBefore(l.errors)) }},
+}, within(errorColumns, (*listed).recorded)...)
+
+func (l *listed) recorded() *table.GPU { return l.errors }
+
+func (l *listed) lastSeen() any { return l.Last }
