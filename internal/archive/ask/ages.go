@@ -12,14 +12,14 @@ import (
 )
 
 // ageColumns are the columns of boards by age.
-var ageColumns = []print.Column{
-	{Name: "model", Title: "MODEL"},
-	{Name: "age_months", Title: "AGE IN MONTHS", Kind: print.Count},
-	{Name: "boards", Title: "BOARDS", Kind: print.Count},
-	{Name: "board_years", Title: "BOARD YEARS", Kind: print.Number},
-	{Name: "lost", Title: "LOST", Kind: print.Count},
-	{Name: "replaced", Title: "REPLACED", Kind: print.Count},
-	{Name: "failures_per_board_year", Title: "PER BOARD YEAR", Kind: print.Number},
+var ageColumns = columns[*aged]{
+	{"model", "MODEL", print.Text, func(a *aged) any { return a.model }},
+	{"age_months", "AGE IN MONTHS", print.Count, func(a *aged) any { return int64(a.months) }},
+	{"boards", "BOARDS", print.Count, func(a *aged) any { return int64(len(a.boards)) }},
+	{"board_years", "BOARD YEARS", print.Number, func(a *aged) any { return rounded(a.years()) }},
+	{"lost", "LOST", print.Count, func(a *aged) any { return int64(len(a.failures[lost])) }},
+	{"replaced", "REPLACED", print.Count, func(a *aged) any { return int64(len(a.failures[replaced])) }},
+	{"failures_per_board_year", "PER BOARD YEAR", print.Number, (*aged).rate},
 }
 
 // ageStep is the number of months that one row covers.
@@ -37,6 +37,7 @@ type modelAge struct {
 // aged contains the boards that have an age at the end of the selected time, the time that boards
 // spent at this age, and their failures.
 type aged struct {
+	modelAge
 	boards   map[string]bool
 	time     time.Duration
 	failures map[string]map[string]bool // boards and times by event
@@ -49,7 +50,7 @@ type agedBoards map[modelAge]*aged
 func (a agedBoards) at(model string, months int) *aged {
 	key := modelAge{model, months - months%ageStep}
 	if a[key] == nil {
-		a[key] = &aged{boards: make(map[string]bool), failures: map[string]map[string]bool{lost: {}, replaced: {}}}
+		a[key] = &aged{modelAge: key, boards: make(map[string]bool), failures: map[string]map[string]bool{lost: {}, replaced: {}}}
 	}
 	return a[key]
 }
@@ -77,26 +78,19 @@ func (a agedBoards) add(all []*Stay, begin map[string]time.Time) {
 	}
 }
 
-// rows returns the rows of ages in the order of models.
-func (a agedBoards) rows() (rows [][]any) {
-	for _, key := range slices.SortedFunc(maps.Keys(a), func(a, b modelAge) int {
-		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.months, b.months))
-	}) {
-		x := a[key]
-		years := float64(x.time) / float64(year)
-		left, swapped := int64(len(x.failures[lost])), int64(len(x.failures[replaced]))
-		row := []any{key.model, int64(key.months), int64(len(x.boards)), rounded(years), left, swapped, nil}
-		if years > 0 {
-			row[len(row)-1] = rounded(float64(left+swapped) / years)
-		}
-		rows = append(rows, row)
+// years returns the time that boards spent at the age, in years.
+func (a *aged) years() float64 { return float64(a.time) / float64(year) }
+
+// rate returns the failures for each year of a board, nil if there was no time.
+func (a *aged) rate() any {
+	if a.time == 0 {
+		return nil
 	}
-	return rows
+	return rounded(float64(len(a.failures[lost])+len(a.failures[replaced])) / a.years())
 }
 
 // ages returns the number of boards of each age, and the rate at which they were lost or replaced.
 func (q *question) ages(ctx context.Context) (print.Answer, error) {
-	a := print.Answer{Columns: ageColumns}
 	of := q.period()
 	if q.Books != "" && !q.since && q.From.IsZero() {
 		of.From = time.Unix(0, 0).UTC() // from the first hour of the archive
@@ -104,12 +98,14 @@ func (q *question) ages(ctx context.Context) (print.Answer, error) {
 	of.Places = true
 	all, err := stays(ctx, q.source, of)
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
 	begin, unknown, invalid := q.begins(all)
 	boards := make(agedBoards)
 	boards.add(all, begin)
-	a.Rows = boards.rows()
+	a := ageColumns.answer(slices.SortedFunc(maps.Values(boards), func(a, b *aged) int {
+		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.months, b.months))
+	})...)
 	a.Notices = ageNotices(unknown, invalid)
 	return a, nil
 }

@@ -12,18 +12,18 @@ import (
 )
 
 // capacityColumns are the columns of the GPUs by state. Time is in GPU hours.
-var capacityColumns = []print.Column{
-	{Name: "line"},
-	{Name: "time", Title: "FROM", Kind: print.Time},
-	{Name: "hours", Title: "HOURS", Kind: print.Count},
-	{Name: "model", Title: "MODEL"},
-	{Name: "gpus", Title: "GPUS", Kind: print.Count},
-	{Name: "allocated_ms", Title: "ALLOCATED", Kind: print.Span},
-	{Name: "idle_ms", Title: "IDLE", Kind: print.Span},
-	{Name: "free_ms", Title: "FREE", Kind: print.Span},
-	{Name: "silent_ms", Title: "SILENT", Kind: print.Span},
-	{Name: "lost_ms", Title: "LOST", Kind: print.Span},
-	{Name: "pending_ms", Title: "PENDING", Kind: print.Span},
+var capacityColumns = columns[capacityRow]{
+	{"line", "", print.Text, func(r capacityRow) any { return r.line }},
+	{"time", "FROM", print.Time, func(r capacityRow) any { return r.at }},
+	{"hours", "HOURS", print.Count, func(r capacityRow) any { return r.hours }},
+	{"model", "MODEL", print.Text, func(r capacityRow) any { return r.model }},
+	{"gpus", "GPUS", print.Count, func(r capacityRow) any { return int64(len(r.gpus)) }},
+	{"allocated_ms", "ALLOCATED", print.Span, func(r capacityRow) any { return r.allocated }},
+	{"idle_ms", "IDLE", print.Span, func(r capacityRow) any { return r.idle }},
+	{"free_ms", "FREE", print.Span, func(r capacityRow) any { return max(r.present-r.allocated, 0) }},
+	{"silent_ms", "SILENT", print.Span, func(r capacityRow) any { return r.silent }},
+	{"lost_ms", "LOST", print.Span, func(r capacityRow) any { return r.lost }},
+	{"pending_ms", "PENDING", print.Span, func(r capacityRow) any { return number(r.pending) }},
 }
 
 // capacityDays is the number of days that are read by default.
@@ -39,6 +39,15 @@ type partModel struct {
 type states struct {
 	gpus                                   map[string]bool // by UUID
 	present, allocated, idle, silent, lost int64
+}
+
+// capacityRow is a model, or the total, in a part of the selected time.
+type capacityRow struct {
+	line, model string
+	at          time.Time
+	hours       int64 // filed ones
+	*states
+	pending *int64 // of the total only, because pods do not request a model
 }
 
 // nodeHour is an hour of a node.
@@ -72,7 +81,6 @@ func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 		of, notices = q.billed()
 	}
 	of.Until = of.Until.Truncate(time.Hour)
-	a := print.Answer{Columns: capacityColumns, Notices: notices}
 	c := &capacity{
 		of: of, filed: make(map[string][]time.Time), hours: make(map[time.Time]map[time.Time]bool), seen: make(map[nodeHour]bool), all: make(map[partModel]*states),
 	}
@@ -81,14 +89,14 @@ func (q *question) capacity(ctx context.Context) (print.Answer, error) {
 	}
 	hours, err := c.read(ctx, q.source)
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
 	incomplete := newAccount(nil, c.of)
 	if err := q.complete(incomplete, hours); err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
-	a.Notices = append(a.Notices, incomplete.notices...)
-	a.Rows = c.rows()
+	a := capacityColumns.answer(c.rows()...)
+	a.Notices = append(notices, incomplete.notices...)
 	if c.pending == nil && len(a.Rows) > 0 {
 		a.Notices = append(a.Notices, unknownDemand(q.source.Source))
 	}
@@ -260,7 +268,7 @@ func (c *capacity) demand(ctx context.Context, source books.Source) error {
 }
 
 // rows returns the rows of the models and of the total, for each day and then for the last hour.
-func (c *capacity) rows() (rows [][]any) {
+func (c *capacity) rows() (rows []capacityRow) {
 	parts := make(map[time.Time][]string) // the models
 	for key := range c.all {
 		parts[key.start] = append(parts[key.start], key.model)
@@ -275,7 +283,7 @@ func (c *capacity) rows() (rows [][]any) {
 		}
 		row := c.row("total", start, "TOTAL", total)
 		if c.pending != nil {
-			row[len(row)-1] = c.pending[start]
+			row.pending = new(c.pending[start])
 		}
 		rows = append(rows, row)
 	}
@@ -291,12 +299,11 @@ func (s *states) add(other *states) {
 	s.lost += other.lost
 }
 
-// row returns the row of a model or of the total in a part. Only the total shows the demand,
-// because pods do not request a model.
-func (c *capacity) row(line string, start time.Time, model string, s *states) []any {
+// row returns the row of a model or of the total in a part.
+func (c *capacity) row(line string, start time.Time, model string, s *states) capacityRow {
 	at := start
 	if start.Equal(c.of.Until) {
 		at = c.last
 	}
-	return []any{line, at, int64(len(c.hours[start])), model, int64(len(s.gpus)), s.allocated, s.idle, max(s.present-s.allocated, 0), s.silent, s.lost, nil}
+	return capacityRow{line: line, model: model, at: at, hours: int64(len(c.hours[start])), states: s}
 }

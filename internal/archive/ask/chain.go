@@ -20,17 +20,23 @@ func chained(fs *flag.FlagSet, o *options) {
 	fs.StringVar(&o.ChainSink, "chain.sink", "", "`name` of the sink among the checkpoints of --witness, such as postgres, if there are several")
 }
 
+// chainReport is the check of the chain of a cluster in a part of the books.
+type chainReport struct {
+	chain.Report
+	source string
+}
+
 // chainColumns are the columns of the check of a chain.
-var chainColumns = []print.Column{
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "source", Title: "SOURCE"},
-	{Name: "hours", Title: "HOURS", Kind: print.Count},
-	{Name: "entries", Title: "ENTRIES", Kind: print.Count},
-	{Name: "signed", Title: "SIGNED", Kind: print.Count},
-	{Name: "last", Title: "LAST ENTRY", Kind: print.Time},
-	{Name: "head", Title: "HEAD"},
-	{Name: "problems", Title: "PROBLEMS", Kind: print.Count},
-	{Name: "ok", Title: "OK", Kind: print.Flag},
+var chainColumns = columns[chainReport]{
+	{"cluster", "CLUSTER", print.Text, func(r chainReport) any { return r.Cluster }},
+	{"source", "SOURCE", print.Text, func(r chainReport) any { return r.source }},
+	{"hours", "HOURS", print.Count, func(r chainReport) any { return int64(r.Hours) }},
+	{"entries", "ENTRIES", print.Count, func(r chainReport) any { return r.Head.Sequence }},
+	{"signed", "SIGNED", print.Count, func(r chainReport) any { return int64(r.Signed) }},
+	{"last", "LAST ENTRY", print.Time, func(r chainReport) any { return r.Head.At }},
+	{"head", "HEAD", print.Text, func(r chainReport) any { return r.Head.Hash }},
+	{"problems", "PROBLEMS", print.Count, func(r chainReport) any { return int64(len(r.Problems)) }},
+	{"ok", "OK", print.Flag, func(r chainReport) any { return len(r.Problems) == 0 }},
 }
 
 // maxProblems is the maximum number of listed problems of a cluster.
@@ -38,7 +44,7 @@ const maxProblems = 20
 
 // verifyChain compares the books with their chains.
 func (q *question) verifyChain(ctx context.Context) (print.Answer, error) {
-	a := print.Answer{Columns: chainColumns}
+	a := chainColumns.answer()
 	source, ok := q.source.Source.(books.Chained)
 	if !ok {
 		return a, errors.New("only an archive has a chain: select it with --books")
@@ -57,9 +63,7 @@ func (q *question) verifyChain(ctx context.Context) (print.Answer, error) {
 			return a, fmt.Errorf("%s: %w", part.Name, err)
 		}
 		for _, r := range reports {
-			a.Rows = append(a.Rows, []any{
-				r.Cluster, part.Name, int64(r.Hours), r.Head.Sequence, int64(r.Signed), r.Head.At, r.Head.Hash, int64(len(r.Problems)), len(r.Problems) == 0,
-			})
+			a.Rows = append(a.Rows, chainColumns.row(chainReport{r, part.Name}))
 			a.Notices = append(a.Notices, problems(r)...)
 			if q.Witness != "" && r.Published < r.Head.Sequence {
 				a.Notices = append(a.Notices, fmt.Sprintf("cluster %s: no checkpoint was published after entry %d of %d: the removal of later entries would not be found", r.Cluster, r.Published, r.Head.Sequence))

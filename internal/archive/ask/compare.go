@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,20 +23,14 @@ func (q *question) previous(of books.Query) books.Query {
 	return books.Query{From: from, Until: of.From, Where: of.Where}
 }
 
-// compared is an amount of a statement, an int64 or a float64.
-type compared struct {
-	column print.Column
-	value  func(*line) any
-}
-
-// comparedAmounts are the amounts of a comparison.
-func (q *question) comparedAmounts() []compared {
-	all := []compared{
-		{print.Column{Name: "energy_mj", Title: "KWH", Kind: print.Energy}, func(l *line) any { return l.Energy }},
-		{print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, func(l *line) any { return l.GPUTime }},
+// comparedColumns are the amounts of a comparison, which are int64 or float64.
+func (q *question) comparedColumns() columns[*line] {
+	all := columns[*line]{
+		{"energy_mj", "KWH", print.Energy, func(l *line) any { return l.Energy }},
+		{"gpu_ms", "GPU HOURS", print.Span, func(l *line) any { return l.GPUTime }},
 	}
 	if q.factors.Money() {
-		all = append(all, compared{q.costColumn("cost"), func(l *line) any { return rounded(l.cost) }})
+		all = append(all, q.costColumn("cost", func(l *line) float64 { return l.cost }))
 	}
 	return all
 }
@@ -58,44 +53,49 @@ func (q *question) compare(ctx context.Context) (print.Answer, error) {
 	case err != nil:
 		return print.Answer{}, err
 	}
-	a := print.Answer{Notices: append(now.notices, fmt.Sprintf("compared with %s to %s", stamp(old.of.From), stamp(old.of.Until)))}
+	all := within(lineColumns(now.by), linePair.either)
+	for _, c := range q.comparedColumns() {
+		change := strings.TrimSuffix(strings.TrimSuffix(c.name, "_mj"), "_ms") + "_change"
+		all = append(all,
+			column[linePair]{c.name, c.title, c.kind, func(p linePair) any { return p.now.in(c) }},
+			column[linePair]{"previous_" + c.name, "BEFORE", c.kind, func(p linePair) any { return p.before.in(c) }},
+			column[linePair]{change, "CHANGE", print.Change, func(p linePair) any { return growth(p.now.in(c), p.before.in(c)) }})
+	}
+	a := append(all, completeColumn[linePair](!now.incomplete && !old.incomplete)).answer(pairs(now, old)...)
+	a.Notices = append(now.notices, fmt.Sprintf("compared with %s to %s", stamp(old.of.From), stamp(old.of.Until)))
 	for _, notice := range old.notices {
 		a.Notices = append(a.Notices, "before: "+notice)
-	}
-	amounts := q.comparedAmounts()
-	a.Columns = slices.Clone(q.statementColumns(now)[:1+len(now.by)])
-	for _, amount := range amounts {
-		before := amount.column
-		before.Name, before.Title = "previous_"+before.Name, "BEFORE"
-		change := print.Column{Name: strings.TrimSuffix(strings.TrimSuffix(amount.column.Name, "_mj"), "_ms") + "_change", Title: "CHANGE", Kind: print.Change}
-		a.Columns = append(a.Columns, amount.column, before, change)
-	}
-	a.Columns = append(a.Columns, print.Column{Name: "complete", Kind: print.Flag})
-	for _, pair := range pairs(now, old) {
-		of := pair[0]
-		if of == nil {
-			of = pair[1]
-		}
-		row := q.statementRow(now, of)[:1+len(now.by)]
-		for _, amount := range amounts {
-			row = append(row, amount.of(pair[0]), amount.of(pair[1]), amount.change(pair[0], pair[1]))
-		}
-		a.Rows = append(a.Rows, append(row, !now.incomplete && !old.incomplete))
 	}
 	return a, nil
 }
 
-// of returns the amount of a line, or nil if there is no line.
-func (c compared) of(l *line) any {
+// linePair is a line of a statement, and the line of the statement before. One of them may be nil.
+type linePair struct{ now, before *line }
+
+// either returns a line that is not nil.
+func (p linePair) either() *line { return cmp.Or(p.now, p.before) }
+
+// in returns the value of a line in a column, or nil if there is no line.
+func (l *line) in(c column[*line]) any {
 	if l == nil {
 		return nil
 	}
 	return c.value(l)
 }
 
-// number returns the amount of a line as a number, or 0 if there is no line.
-func (c compared) number(l *line) float64 {
-	switch n := c.of(l).(type) {
+// growth returns the change of an amount as a share of the previous amount, or nil if there was no
+// amount.
+func growth(now, before any) any {
+	previous := asNumber(before)
+	if previous == 0 {
+		return nil
+	}
+	return rounded(asNumber(now)/previous - 1)
+}
+
+// asNumber returns an int64 or a float64 as a number, and nil as 0.
+func asNumber(amount any) float64 {
+	switch n := amount.(type) {
 	case int64:
 		return float64(n)
 	case float64:
@@ -104,29 +104,19 @@ func (c compared) number(l *line) float64 {
 	return 0
 }
 
-// change returns the change of an amount as a share of the previous amount, or nil if there was no
-// amount.
-func (c compared) change(now, before *line) any {
-	previous := c.number(before)
-	if previous == 0 {
-		return nil
-	}
-	return rounded(c.number(now)/previous - 1)
-}
-
 // pairs returns the lines of two statements: groups by their values, the rest and the total. A missing line is nil.
-func pairs(now, old *account) (all [][2]*line) {
+func pairs(now, old *account) (all []linePair) {
 	both := maps.Clone(old.known)
 	maps.Copy(both, now.known)
 	for _, key := range slices.SortedFunc(maps.Keys(both), func(x, y string) int {
 		return slices.Compare(both[x].values(now.by), both[y].values(now.by))
 	}) {
-		all = append(all, [2]*line{now.known[key], old.known[key]})
+		all = append(all, linePair{now.known[key], old.known[key]})
 	}
 	withOthers := now.others.Energy != 0 || old.others.Energy != 0
 	before := old.ends(withOthers)
 	for i, l := range now.ends(withOthers) {
-		all = append(all, [2]*line{l, before[i]})
+		all = append(all, linePair{l, before[i]})
 	}
 	return all
 }

@@ -14,18 +14,18 @@ import (
 )
 
 // failureColumns are the columns of failures. A board may have several causes.
-var failureColumns = []print.Column{
-	{Name: "line", Title: "BY"},
-	{Name: "model", Title: "MODEL"},
-	{Name: "chassis_slot", Title: "SLOT"},
-	{Name: "age_months", Title: "AGE IN MONTHS", Kind: print.Count},
-	{Name: "boards", Title: "BOARDS", Kind: print.Count},
-	{Name: "failed", Title: "FAILED", Kind: print.Count},
-	{Name: "failed_share", Title: "RATE", Kind: print.Share},
-	{Name: "lost", Title: "LOST", Kind: print.Count},
-	{Name: "replaced", Title: "REPLACED", Kind: print.Count},
-	{Name: "action_required", Title: "ACTION", Kind: print.Count},
-	{Name: "uncorrectable", Title: "UNCORRECTABLE", Kind: print.Count},
+var failureColumns = columns[groupedFailures]{
+	{"line", "BY", print.Text, func(f groupedFailures) any { return f.line }},
+	{"model", "MODEL", print.Text, groupedFailures.title},
+	{"chassis_slot", "SLOT", print.Text, func(f groupedFailures) any { return f.slot }},
+	{"age_months", "AGE IN MONTHS", print.Count, groupedFailures.age},
+	{"boards", "BOARDS", print.Count, func(f groupedFailures) any { return f.boards("") }},
+	{"failed", "FAILED", print.Count, func(f groupedFailures) any { return int64(len(f.failed())) }},
+	{"failed_share", "RATE", print.Share, func(f groupedFailures) any { return share(int64(len(f.failed())), f.boards("")) }},
+	{"lost", "LOST", print.Count, func(f groupedFailures) any { return f.boards(lost) }},
+	{"replaced", "REPLACED", print.Count, func(f groupedFailures) any { return f.boards(replaced) }},
+	{"action_required", "ACTION", print.Count, func(f groupedFailures) any { return f.boards(required) }},
+	{"uncorrectable", "UNCORRECTABLE", print.Count, func(f groupedFailures) any { return f.boards(grown) }},
 }
 
 // failureLines are the values of the column line, in the order of the rows.
@@ -43,6 +43,31 @@ type failureGroup struct {
 // failing contains the boards of a group by cause. The key "" contains all boards of the group.
 type failing map[string]map[string]bool
 
+// groupedFailures is a group with its boards.
+type groupedFailures struct {
+	failureGroup
+	failing
+}
+
+// title returns the model, or TOTAL.
+func (f groupedFailures) title() any {
+	if f.line == "total" {
+		return "TOTAL"
+	}
+	return f.model
+}
+
+// age returns the age in months, nil in a line without an age.
+func (f groupedFailures) age() any {
+	if f.line != "age" {
+		return nil
+	}
+	return int64(f.months)
+}
+
+// boards returns the number of boards with a cause.
+func (f failing) boards(cause string) int64 { return int64(len(f[cause])) }
+
 // failed returns the boards with any cause.
 func (f failing) failed() map[string]bool {
 	all := make(map[string]bool)
@@ -56,9 +81,9 @@ func (f failing) failed() map[string]bool {
 
 // failures counts the boards that failed in a time, by model, by chassis slot and by age.
 func (q *question) failures(ctx context.Context) (print.Answer, error) {
-	a, of := print.Answer{Columns: failureColumns}, q.period()
+	of, notices := q.period(), []string(nil)
 	if !q.Month.IsZero() {
-		of, a.Notices = q.billed()
+		of, notices = q.billed()
 	}
 	of.Until = of.Until.Truncate(time.Hour)
 	life := of
@@ -68,15 +93,16 @@ func (q *question) failures(ctx context.Context) (print.Answer, error) {
 	}
 	all, err := stays(ctx, q.source, life)
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
 	faults, err := q.faults(ctx, of)
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
 	begin, unknown, invalid := q.begins(all)
 	all = slices.DeleteFunc(all, func(s *Stay) bool { return !s.within(of.From) })
-	a.Rows = failureRows(groupFailures(all, faults.places, begin))
+	a := failureColumns.answer(sortedFailures(groupFailures(all, faults.places, begin))...)
+	a.Notices = notices
 	if n := unrecorded(all, faults.recorded, of.From); n > 0 {
 		a.Notices = append(a.Notices, fmt.Sprintf("GPUs without a record of errors in this time, because they or their exporter reported none: %d", n))
 	}
@@ -220,32 +246,21 @@ func causesOf(s *Stay, faults []books.Fault) (causes []string) {
 	return causes
 }
 
-// failureRows returns the rows of groups. Models and slots are sorted by rate, and the ages of each
+// sortedFailures returns the groups in the order of rows. Models and slots are sorted by rate, and the ages of each
 // model by time.
-func failureRows(groups map[failureGroup]failing) (rows [][]any) {
-	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b failureGroup) int {
+func sortedFailures(groups map[failureGroup]failing) (all []groupedFailures) {
+	for key, boards := range groups {
+		all = append(all, groupedFailures{key, boards})
+	}
+	slices.SortFunc(all, func(a, b groupedFailures) int {
 		byRate := 0
 		if a.line == b.line && a.line != "age" {
-			byRate = groups[a].compare(groups[b])
+			byRate = a.compare(b.failing)
 		}
 		return cmp.Or(cmp.Compare(slices.Index(failureLines, a.line), slices.Index(failureLines, b.line)), byRate,
 			cmp.Compare(a.model, b.model), cmp.Compare(a.slot, b.slot), cmp.Compare(a.months, b.months))
-	}) {
-		f := groups[key]
-		count := func(cause string) int64 { return int64(len(f[cause])) }
-		model, failed := key.model, int64(len(f.failed()))
-		var months any
-		switch key.line {
-		case "age":
-			months = int64(key.months)
-		case "total":
-			model = "TOTAL"
-		}
-		rows = append(rows, []any{
-			key.line, model, key.slot, months, count(""), failed, share(failed, count("")), count(lost), count(replaced), count(required), count(grown),
-		})
-	}
-	return rows
+	})
+	return all
 }
 
 // compare orders groups by their rates, then by their numbers of failed boards, the highest first.

@@ -24,25 +24,41 @@ func (q *question) impact(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return print.Answer{}, err
 	}
-	answer := print.Answer{Columns: []print.Column{{Name: "component"}, {Name: "timestamp"}, {Name: "duration"}, {Name: "energy"}, {Name: "grid/carbon-intensity"}, {Name: "carbon"}}}
 	if err := q.complete(a, st.Hours); err != nil {
-		return answer, err
+		return print.Answer{}, err
 	}
+	var all []input
 	for _, c := range st.Charges {
 		if c.Energy == 0 {
 			continue
 		}
-		row := []any{component(c, columns), focusTime(c.Hour), int64(time.Hour / time.Second), float64(c.Energy) / 3.6e9 * q.factors.PUE.Of(c.Cluster), nil, nil}
-		if grams, known := q.factors.Grams(factors.Use{Cluster: c.Cluster, Hour: c.Hour, Energy: c.Energy}); known {
-			row[4], row[5] = grams/row[3].(float64), grams
-		} else if q.factors.Carbon != nil {
+		grams, known := q.factors.Grams(factors.Use{Cluster: c.Cluster, Hour: c.Hour, Energy: c.Energy})
+		if !known && q.factors.Carbon != nil {
 			a.unknown[c.Cluster] += c.Energy
 		}
-		answer.Rows = append(answer.Rows, row)
+		all = append(all, input{component(c, columns), focusTime(c.Hour), float64(c.Energy) / 3.6e9 * q.factors.PUE.Of(c.Cluster), grams, !known})
 	}
 	a.unknownIntensities(q.factors)
+	answer := inputColumns.answer(all...)
 	answer.Notices = a.notices
 	return answer, nil
+}
+
+// input is the use of a group in an hour, with its energy in kWh and its emissions in grams.
+type input struct {
+	component, timestamp string
+	energy, grams        float64
+	unknown              bool // the emissions
+}
+
+// inputColumns are the columns of an input of the Impact Framework.
+var inputColumns = columns[input]{
+	{"component", "", print.Text, func(i input) any { return i.component }},
+	{"timestamp", "", print.Text, func(i input) any { return i.timestamp }},
+	{"duration", "", print.Text, func(input) any { return int64(time.Hour / time.Second) }},
+	{"energy", "", print.Text, func(i input) any { return i.energy }},
+	{"grid/carbon-intensity", "", print.Text, func(i input) any { return unless(i.unknown, i.grams/i.energy) }},
+	{"carbon", "", print.Text, func(i input) any { return unless(i.unknown, i.grams) }},
 }
 
 // component is the name of a group.

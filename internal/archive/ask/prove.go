@@ -17,18 +17,26 @@ import (
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
+// clusterProof contains the sums that one source gives for a cluster, by kind of account.
+type clusterProof struct {
+	*proof
+	cluster string
+	sums    map[string]amounts
+	digest  string
+}
+
 // proofColumns are the columns of the sums of several sources.
-var proofColumns = []print.Column{
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "source", Title: "SOURCE"},
-	{Name: "hours", Title: "HOURS", Kind: print.Count},
-	{Name: "boards_mj", Title: "BOARDS KWH", Kind: print.Energy},
-	{Name: "pods_mj", Title: "PODS KWH", Kind: print.Energy},
-	{Name: "units_mj", Title: "UNITS KWH", Kind: print.Energy},
-	{Name: "unattributed_mj", Title: "REST KWH", Kind: print.Energy},
-	{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span},
-	{Name: "digest", Title: "DIGEST"},
-	{Name: "ok", Title: "OK", Kind: print.Flag},
+var proofColumns = columns[clusterProof]{
+	{"cluster", "CLUSTER", print.Text, func(p clusterProof) any { return p.cluster }},
+	{"source", "SOURCE", print.Text, func(p clusterProof) any { return p.name }},
+	{"hours", "HOURS", print.Count, func(p clusterProof) any { return int64(len(p.hours[p.cluster])) }},
+	{"boards_mj", "BOARDS KWH", print.Energy, func(p clusterProof) any { return p.sums[ofBoards][0] }},
+	{"pods_mj", "PODS KWH", print.Energy, func(p clusterProof) any { return p.sums[ofPods][0] }},
+	{"units_mj", "UNITS KWH", print.Energy, func(p clusterProof) any { return p.sums[ofUnits][0] }},
+	{"unattributed_mj", "REST KWH", print.Energy, func(p clusterProof) any { return p.sums[ofNone][0] }},
+	{"gpu_ms", "GPU HOURS", print.Span, func(p clusterProof) any { return p.sums[ofPods][2] + p.sums[ofUnits][2] }},
+	{"digest", "DIGEST", print.Text, func(p clusterProof) any { return p.digest }},
+	{"ok", "OK", print.Flag, func(p clusterProof) any { return !p.wrong[p.cluster] }},
 }
 
 // ruleTolerance is the maximum difference between rules and samples that rounding causes, in mJ or
@@ -194,8 +202,8 @@ func (p *proof) compare(first *proof, of books.Query) {
 	}
 }
 
-// row returns the row with the sums of a cluster.
-func (p *proof) row(cluster string) []any {
+// of returns the sums of a cluster.
+func (p *proof) of(cluster string) clusterProof {
 	sums, sum := make(map[string]amounts), sha256.New()
 	for _, key := range slices.SortedFunc(maps.Keys(p.sums), accountDay.compare) {
 		n := p.sums[key]
@@ -205,10 +213,7 @@ func (p *proof) row(cluster string) []any {
 		fmt.Fprintf(sum, "%s %s %q %v\n", key.day.Format(time.DateOnly), key.kind, key.name, n)
 		sums[key.kind] = sums[key.kind].plus(n)
 	}
-	return []any{
-		cluster, p.name, int64(len(p.hours[cluster])), sums[ofBoards][0], sums[ofPods][0], sums[ofUnits][0], sums[ofNone][0], sums[ofPods][2] + sums[ofUnits][2],
-		hex.EncodeToString(sum.Sum(nil))[:16], !p.wrong[cluster],
-	}
+	return clusterProof{p, cluster, sums, hex.EncodeToString(sum.Sum(nil))[:16]}
 }
 
 // name returns the name of a cluster in a sentence.
@@ -256,7 +261,8 @@ const maxDifferences = 20
 // prove answers with the sums of independent sources.
 func (q *question) prove(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
-	a := print.Answer{Columns: proofColumns, Notices: notices}
+	a := proofColumns.answer()
+	a.Notices = notices
 	all, err := q.proofs(ctx, of)
 	if err != nil {
 		return a, err
@@ -285,7 +291,7 @@ func (q *question) prove(ctx context.Context) (print.Answer, error) {
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(clusters)) {
 		for _, p := range some {
-			a.Rows = append(a.Rows, p.row(cluster))
+			a.Rows = append(a.Rows, proofColumns.row(p.of(cluster)))
 		}
 	}
 	if n := len(differences) - maxDifferences; n > 0 {

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -229,12 +230,10 @@ func (q *question) statement(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return print.Answer{}, err
 	}
-	answer := print.Answer{Notices: a.notices, Columns: q.statementColumns(a)}
+	answer := q.statementColumns(a).answer(append(slices.Clone(a.lines), a.ends(a.others.Energy != 0 || a.others.GPUTime != 0)...)...)
+	answer.Notices = a.notices
 	if a.unmeasured {
 		answer.Notices = append(answer.Notices, "the measured part is not in the rules of this time: set --store.read=samples, or read an archive with --books")
-	}
-	for _, l := range append(slices.Clone(a.lines), a.ends(a.others.Energy != 0 || a.others.GPUTime != 0)...) {
-		answer.Rows = append(answer.Rows, q.statementRow(a, l))
 	}
 	return answer, nil
 }
@@ -250,9 +249,76 @@ func (a *account) ends(withOthers bool) (lines []*line) {
 	return append(lines, &a.total)
 }
 
-func (q *question) statementColumns(a *account) []print.Column {
-	columns := []print.Column{{Name: "line"}}
-	for _, name := range a.by {
+// statementColumns are the columns of a statement.
+func (q *question) statementColumns(a *account) columns[*line] {
+	all := append(lineColumns(a.by),
+		column[*line]{"energy_mj", "KWH", print.Energy, func(l *line) any { return l.Energy }},
+		column[*line]{"idle_mj", "", print.Energy, func(l *line) any { return l.Idle }},
+		column[*line]{"exclusive_mj", "", print.Energy, func(l *line) any { return unless(a.unmeasured, l.Exclusive) }},
+		column[*line]{"estimated_mj", "", print.Energy, func(l *line) any { return unless(a.unestimated, l.Estimated) }},
+		column[*line]{"idle_share", "IDLE", print.Share, (*line).idleShare},
+		column[*line]{"measured_share", "MEASURED", print.Share, func(l *line) any { return unless(a.unmeasured, share(l.Exclusive, l.Energy)) }},
+		column[*line]{"estimated_share", "ESTIMATED", print.Share, func(l *line) any { return unless(a.unestimated, share(l.Estimated, l.Energy)) }},
+		column[*line]{"gpu_ms", "GPU HOURS", print.Span, func(l *line) any { return l.GPUTime }},
+		column[*line]{"active_ms", "ACTIVE HOURS", print.Span, func(l *line) any { return l.Active }},
+		column[*line]{"busy_ms", "BUSY HOURS", print.Span, func(l *line) any { return unless(a.unestimated, l.Busy) }})
+	if a.total.Profiled != nil {
+		all = append(all, tensorColumns...)
+	}
+	if q.factors.Money() {
+		all = append(all, q.costColumn("cost", func(l *line) float64 { return l.cost }))
+	}
+	if q.factors.Carbon != nil {
+		all = append(all,
+			column[*line]{"co2e_grams", "", print.Number, func(l *line) any { return rounded(l.grams) }},
+			column[*line]{"co2e_kg", "KG CO2E", print.Number, func(l *line) any { return rounded(l.grams / 1000) }})
+	}
+	return append(all, completeColumn[*line](!a.incomplete))
+}
+
+// unless returns a value, or nil if it is unknown.
+func unless(unknown bool, value any) any {
+	if unknown {
+		return nil
+	}
+	return value
+}
+
+func (l *line) idleShare() any { return share(l.Idle, l.Energy) }
+
+// tensorColumns are the columns of a statement with profiled time.
+var tensorColumns = columns[*line]{
+	{"profiled_share", "PROFILED", print.Share, func(l *line) any {
+		if l.Profiled == nil {
+			return nil
+		}
+		return share(*l.Profiled, l.used)
+	}},
+	{"tensor_active_ms", "TENSOR HOURS", print.Span, func(l *line) any { return number(l.TensorActive) }},
+	{"dram_active_ms", "", print.Span, func(l *line) any { return number(l.DRAMActive) }},
+	{"joules_per_tensor_second", "J PER TENSOR S", print.Number, func(l *line) any {
+		if !positive(l.TensorActive) {
+			return nil
+		}
+		return rounded(l.profiled / float64(*l.TensorActive))
+	}},
+}
+
+// costColumn returns a column of money in the currency of the prices.
+func (q *question) costColumn(name string, cost func(*line) float64) column[*line] {
+	title := strings.TrimSpace("COST " + q.factors.Prices.Currency())
+	return column[*line]{name, title, print.Number, func(l *line) any { return rounded(cost(l)) }}
+}
+
+// completeColumn returns the last column of a statement.
+func completeColumn[R any](complete bool) column[R] {
+	return column[R]{"complete", "", print.Flag, func(R) any { return complete }}
+}
+
+// lineColumns are the kind of a line, and its values in the columns of --by.
+func lineColumns(by []string) columns[*line] {
+	all := columns[*line]{{"line", "", print.Text, func(l *line) any { return l.kind }}}
+	for i, name := range by {
 		title := strings.ToUpper(strings.TrimPrefix(name, "workload_"))
 		switch name {
 		case "workload_name":
@@ -260,100 +326,25 @@ func (q *question) statementColumns(a *account) []print.Column {
 		case "username":
 			title = "USER"
 		}
-		columns = append(columns, print.Column{Name: name, Title: title})
+		all = append(all, column[*line]{name, title, print.Text, func(l *line) any { return l.cell(name, i == 0) }})
 	}
-	columns = append(columns,
-		print.Column{Name: "energy_mj", Title: "KWH", Kind: print.Energy}, print.Column{Name: "idle_mj", Kind: print.Energy}, print.Column{Name: "exclusive_mj", Kind: print.Energy},
-		print.Column{Name: "estimated_mj", Kind: print.Energy}, print.Column{Name: "idle_share", Title: "IDLE", Kind: print.Share},
-		print.Column{Name: "measured_share", Title: "MEASURED", Kind: print.Share}, print.Column{Name: "estimated_share", Title: "ESTIMATED", Kind: print.Share},
-		print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span}, print.Column{Name: "active_ms", Title: "ACTIVE HOURS", Kind: print.Span},
-		print.Column{Name: "busy_ms", Title: "BUSY HOURS", Kind: print.Span})
-	if a.total.Profiled != nil {
-		columns = append(columns, tensorColumns...)
-	}
-	if q.factors.Money() {
-		columns = append(columns, q.costColumn("cost"))
-	}
-	if q.factors.Carbon != nil {
-		columns = append(columns, print.Column{Name: "co2e_grams", Kind: print.Number}, print.Column{Name: "co2e_kg", Title: "KG CO2E", Kind: print.Number})
-	}
-	return append(columns, print.Column{Name: "complete", Kind: print.Flag})
+	return all
 }
 
-// tensorColumns are the columns of a statement with profiled time.
-var tensorColumns = []print.Column{
-	{Name: "profiled_share", Title: "PROFILED", Kind: print.Share},
-	{Name: "tensor_active_ms", Title: "TENSOR HOURS", Kind: print.Span},
-	{Name: "dram_active_ms", Kind: print.Span},
-	{Name: "joules_per_tensor_second", Title: "J PER TENSOR S", Kind: print.Number},
-}
-
-// tensor returns the values of [tensorColumns].
-func (l *line) tensor() []any {
-	row := make([]any, len(tensorColumns))
-	if l.Profiled == nil {
-		return row
+// cell returns the value of a line in a column, or the text that replaces it.
+func (l *line) cell(name string, first bool) any {
+	text := valueOf(&l.Charge, name)
+	switch {
+	case l.kind == "group" && text == "" && isOfSome(name):
+		return nil
+	case l.kind == "group" && text == "" && name == "reason":
+		return "(pods and units)"
+	case !first || l.kind == "group":
+		return text
+	case l.kind == "unattributed" || l.kind == others:
+		return "(" + l.kind + ")"
 	}
-	row[0] = share(*l.Profiled, l.used)
-	if l.DRAMActive != nil {
-		row[2] = *l.DRAMActive
-	}
-	if l.TensorActive == nil {
-		return row
-	}
-	row[1] = *l.TensorActive
-	if *l.TensorActive > 0 {
-		row[3] = rounded(l.profiled / float64(*l.TensorActive))
-	}
-	return row
-}
-
-// costColumn returns a column of money in the currency of the prices.
-func (q *question) costColumn(name string) print.Column {
-	return print.Column{Name: name, Title: strings.TrimSpace("COST " + q.factors.Prices.Currency()), Kind: print.Number}
-}
-
-func (q *question) statementRow(a *account, l *line) []any {
-	row := l.cells(a.by)
-	known := func(value any, unknown bool) any {
-		if unknown {
-			return nil
-		}
-		return value
-	}
-	row = append(row, l.Energy, l.Idle, known(l.Exclusive, a.unmeasured), known(l.Estimated, a.unestimated), share(l.Idle, l.Energy),
-		known(share(l.Exclusive, l.Energy), a.unmeasured), known(share(l.Estimated, l.Energy), a.unestimated), l.GPUTime, l.Active, known(l.Busy, a.unestimated))
-	if a.total.Profiled != nil {
-		row = append(row, l.tensor()...)
-	}
-	if q.factors.Money() {
-		row = append(row, rounded(l.cost))
-	}
-	if q.factors.Carbon != nil {
-		row = append(row, rounded(l.grams), rounded(l.grams/1000))
-	}
-	return append(row, !a.incomplete)
-}
-
-// cells returns the kind of a line, and its values in the columns, or the texts that replace them.
-func (l *line) cells(by []string) []any {
-	row := []any{l.kind}
-	for i, text := range l.values(by) {
-		switch {
-		case l.kind == "group" && text == "" && isOfSome(by[i]):
-			row = append(row, nil)
-			continue
-		case l.kind == "group" && text == "" && by[i] == "reason":
-			text = "(pods and units)"
-		case i > 0 || l.kind == "group":
-		case l.kind == "unattributed" || l.kind == others:
-			text = "(" + l.kind + ")"
-		default:
-			text = "TOTAL"
-		}
-		row = append(row, text)
-	}
-	return row
+	return "TOTAL"
 }
 
 // ofSome contains the columns that are empty for some charges.
@@ -384,28 +375,26 @@ func (q *question) idle(ctx context.Context) (print.Answer, error) {
 	if err != nil {
 		return print.Answer{}, err
 	}
-	answer := print.Answer{Notices: a.notices, Columns: []print.Column{{Name: "line"}}}
-	answer.Columns = append(answer.Columns, q.statementColumns(a)[1:1+len(a.by)]...)
-	answer.Columns = append(answer.Columns,
-		print.Column{Name: "idle_mj", Title: "IDLE KWH", Kind: print.Energy}, print.Column{Name: "idle_share", Title: "OF ITS ENERGY", Kind: print.Share},
-		print.Column{Name: "idle_gpu_ms", Title: "IDLE GPU HOURS", Kind: print.Span}, print.Column{Name: "gpu_ms", Title: "GPU HOURS", Kind: print.Span})
-	if q.factors.Money() {
-		answer.Columns = append(answer.Columns, q.costColumn("idle_cost"))
-	}
-	answer.Columns = append(answer.Columns, print.Column{Name: "complete", Kind: print.Flag})
 	a.total = line{kind: "total"} // of the groups
 	for _, l := range a.lines {
 		a.total.Add(&l.Charge)
 		a.total.idleCost += l.idleCost
 	}
-	slices.SortStableFunc(a.lines, func(x, y *line) int { return int(min(max(y.Idle-x.Idle, -1), 1)) })
-	for _, l := range append(slices.Clone(a.lines), &a.total) {
-		row := append([]any{}, q.statementRow(a, l)[:1+len(a.by)]...)
-		row = append(row, l.Idle, share(l.Idle, l.Energy), max(l.GPUTime-l.Active, 0), l.GPUTime)
-		if q.factors.Money() {
-			row = append(row, rounded(l.idleCost))
-		}
-		answer.Rows = append(answer.Rows, append(row, !a.incomplete))
-	}
+	slices.SortStableFunc(a.lines, func(x, y *line) int { return cmp.Compare(y.Idle, x.Idle) })
+	answer := q.idleColumns(a).answer(append(a.lines, &a.total)...)
+	answer.Notices = a.notices
 	return answer, nil
+}
+
+// idleColumns are the columns of the use without work.
+func (q *question) idleColumns(a *account) columns[*line] {
+	all := append(lineColumns(a.by),
+		column[*line]{"idle_mj", "IDLE KWH", print.Energy, func(l *line) any { return l.Idle }},
+		column[*line]{"idle_share", "OF ITS ENERGY", print.Share, (*line).idleShare},
+		column[*line]{"idle_gpu_ms", "IDLE GPU HOURS", print.Span, func(l *line) any { return max(l.GPUTime-l.Active, 0) }},
+		column[*line]{"gpu_ms", "GPU HOURS", print.Span, func(l *line) any { return l.GPUTime }})
+	if q.factors.Money() {
+		all = append(all, q.costColumn("idle_cost", func(l *line) float64 { return l.idleCost }))
+	}
+	return append(all, completeColumn[*line](!a.incomplete))
 }

@@ -23,23 +23,40 @@ func truthFlags(fs *flag.FlagSet, o *options) {
 	fs.DurationVar(&o.Scrape, "truth.scrape-interval", time.Minute, "`interval` of the scrapes of the record, for --truth")
 }
 
+// compared is the filed and the true use of a GPU, or of one of its owners.
+type compared struct {
+	uuid  string
+	owner truth.Owner // the zero value for the GPU
+	filed *table.Charge
+	known *truth.Use // nil if the truth has no such GPU
+}
+
 // truthColumns are the columns of the comparison with the truth.
-var truthColumns = []print.Column{
-	{Name: "uuid", Title: "GPU"},
-	{Name: "namespace", Title: "NAMESPACE"},
-	{Name: "pod", Title: "POD"},
-	{Name: "pod_uid"},
-	{Name: "manager", Title: "MANAGER"},
-	{Name: "unit", Title: "UNIT"},
-	{Name: "energy_mj", Title: "FILED mJ", Kind: print.Count},
-	{Name: "true_mj", Title: "TRUE mJ", Kind: print.Count},
-	{Name: "least_mj", Title: "LEAST mJ", Kind: print.Count},
-	{Name: "most_mj", Title: "MOST mJ", Kind: print.Count},
-	{Name: "held_ms", Title: "HELD ms", Kind: print.Count},
-	{Name: "true_held_ms", Title: "TRUE ms", Kind: print.Count},
-	{Name: "least_held_ms", Title: "LEAST ms", Kind: print.Count},
-	{Name: "most_held_ms", Title: "MOST ms", Kind: print.Count},
-	{Name: "ok", Title: "OK", Kind: print.Flag},
+var truthColumns = columns[compared]{
+	{"uuid", "GPU", print.Text, func(c compared) any { return c.uuid }},
+	{"namespace", "NAMESPACE", print.Text, func(c compared) any { return unless(c.owner.Kind != truth.Pod, c.owner.Scope) }},
+	{"pod", "POD", print.Text, func(c compared) any { return unless(c.owner.Kind != truth.Pod, c.owner.Name) }},
+	{"pod_uid", "", print.Text, func(c compared) any { return c.owner.UID }},
+	{"manager", "MANAGER", print.Text, func(c compared) any { return unless(c.owner.Kind != truth.Unit, c.owner.Scope) }},
+	{"unit", "UNIT", print.Text, func(c compared) any { return unless(c.owner.Kind != truth.Unit, c.owner.Name) }},
+	{"energy_mj", "FILED mJ", print.Count, func(c compared) any { return c.filed.Energy }},
+	{"true_mj", "TRUE mJ", print.Count, func(c compared) any { return unless(c.known == nil, c.energy().True) }},
+	{"least_mj", "LEAST mJ", print.Count, func(c compared) any { return unless(c.known == nil, c.energy().Least) }},
+	{"most_mj", "MOST mJ", print.Count, func(c compared) any { return unless(c.known == nil, c.energy().Most) }},
+	{"held_ms", "HELD ms", print.Count, func(c compared) any { return unless(c.owner.Kind == "", c.filed.Held) }},
+	{"true_held_ms", "TRUE ms", print.Count, func(c compared) any { return unless(c.owner.Kind != truth.Pod, c.held().True) }},
+	{"least_held_ms", "LEAST ms", print.Count, func(c compared) any { return unless(c.owner.Kind != truth.Pod, c.held().Least) }},
+	{"most_held_ms", "MOST ms", print.Count, func(c compared) any { return unless(c.owner.Kind != truth.Pod, c.held().Most) }},
+	{"ok", "OK", print.Flag, func(c compared) any { return c.ok() }},
+}
+
+func (c compared) energy() truth.Range { return cmp.Or(c.known, new(truth.Use)).Energy }
+
+func (c compared) held() truth.Range { return cmp.Or(c.known, new(truth.Use)).Held }
+
+// ok reports whether the filed use is within the tolerance of the truth, which has no held time of units.
+func (c compared) ok() bool {
+	return c.known != nil && c.energy().Contains(c.filed.Energy) && (c.owner.Kind != truth.Pod || c.held().Contains(c.filed.Held))
 }
 
 // filedUse contains the filed charges of a GPU.
@@ -53,24 +70,23 @@ type filedUse struct {
 // compareTruth compares the charges of a period with the truth.
 func (q *question) compareTruth(ctx context.Context) (print.Answer, error) {
 	of, notices := q.billed()
-	a := print.Answer{Columns: truthColumns, Notices: notices}
 	known, err := q.readTruth(truth.Period{From: of.From, Until: of.Until, Scrape: q.Scrape})
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
 	of.By = []string{"cluster", "hour", "uuid", "namespace", "pod", "pod_uid", "manager", "unit", "reason"}
 	st, err := q.source.Statement(ctx, of)
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
 	checks, _ := checksOf(of, st)
 	if len(checks) == 0 {
-		return a, &noHoursError{q.source.Name(), of}
+		return print.Answer{}, &noHoursError{q.source.Name(), of}
 	}
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
 		c := checks[name]
 		if missing := missingHours(of, c.hours); missing != "" || c.wrong() > 0 {
-			a.Notices = append(a.Notices, fmt.Sprintf("%s: %d hours with charges that do not add up to their boards, missing hours: %s", name, c.wrong(), cmp.Or(missing, "none")))
+			notices = append(notices, fmt.Sprintf("%s: %d hours with charges that do not add up to their boards, missing hours: %s", name, c.wrong(), cmp.Or(missing, "none")))
 			q.failed = true
 		}
 	}
@@ -81,12 +97,13 @@ func (q *question) compareTruth(ctx context.Context) (print.Answer, error) {
 			uuids = append(uuids, uuid)
 		}
 	}
+	var all []compared
 	for _, uuid := range slices.Sorted(slices.Values(uuids)) {
-		rows := truthRows(uuid, filed[uuid], known[uuid])
-		a.Rows = append(a.Rows, rows...)
-		q.failed = q.failed || slices.ContainsFunc(rows, func(row []any) bool { return row[len(row)-1] == false })
+		all = append(all, comparedUses(uuid, filed[uuid], known[uuid])...)
 	}
-	if q.failed {
+	a := truthColumns.answer(all...)
+	a.Notices = notices
+	if q.failed = q.failed || slices.ContainsFunc(all, func(c compared) bool { return !c.ok() }); q.failed {
 		a.Notices = append(a.Notices, "the archive differs from the truth by more than the tolerance")
 	}
 	return a, nil
@@ -141,17 +158,17 @@ func usedBy(charges []table.Charge) map[string]*filedUse {
 	return filed
 }
 
-// truthRows returns the rows of a GPU and its owners. A GPU that is missing in the archive or in the truth is not OK.
-func truthRows(uuid string, filed *filedUse, known *truth.GPU) (rows [][]any) {
+// comparedUses returns the uses of a GPU and its owners. A GPU may be missing in the archive or in the truth.
+func comparedUses(uuid string, filed *filedUse, known *truth.GPU) []compared {
 	if filed == nil {
 		filed = &filedUse{}
 	}
+	gpu := compared{uuid: uuid, filed: &table.Charge{Energy: filed.energy}}
 	if known == nil {
-		return [][]any{{uuid, nil, nil, "", nil, nil, filed.energy, nil, nil, nil, nil, nil, nil, nil, false}}
+		return []compared{gpu}
 	}
-	r := known.Energy
-	rows = append(rows, []any{uuid, nil, nil, "", nil, nil, filed.energy, r.True, r.Least, r.Most, nil, nil, nil, nil, r.Contains(filed.energy)})
-	all := slices.Collect(maps.Keys(known.Owners))
+	gpu.known = &truth.Use{Energy: known.Energy}
+	rows, all := []compared{gpu}, slices.Collect(maps.Keys(known.Owners))
 	for owner := range filed.owners {
 		if _, ok := known.Owners[owner]; !ok {
 			all = append(all, owner)
@@ -161,11 +178,8 @@ func truthRows(uuid string, filed *filedUse, known *truth.GPU) (rows [][]any) {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
 	for _, owner := range all {
-		c := filed.owners[owner]
-		if c == nil {
-			c = &table.Charge{}
-		}
-		rows = append(rows, ownerRow(uuid, owner, c, filed.tolerance(c, known.Owners[owner], len(all) > 1)))
+		c := cmp.Or(filed.owners[owner], new(table.Charge))
+		rows = append(rows, compared{uuid, owner, c, new(filed.tolerance(c, known.Owners[owner], len(all) > 1))})
 	}
 	return rows
 }
@@ -179,15 +193,4 @@ func (u *filedUse) tolerance(c *table.Charge, use truth.Use, several bool) truth
 	}
 	use.Energy.Least = max(0, use.Energy.Least-u.unknown)
 	return use
-}
-
-// ownerRow returns the row of a pod or unit. The truth has no held time of units.
-func ownerRow(uuid string, owner truth.Owner, c *table.Charge, use truth.Use) []any {
-	e, h := use.Energy, use.Held
-	row := []any{uuid, owner.Scope, owner.Name, owner.UID, nil, nil, c.Energy, e.True, e.Least, e.Most, c.Held, h.True, h.Least, h.Most, e.Contains(c.Energy) && h.Contains(c.Held)}
-	if owner.Kind == truth.Unit {
-		copy(row[1:], []any{nil, nil, "", owner.Scope, owner.Name})
-		copy(row[10:], []any{c.Held, nil, nil, nil, e.Contains(c.Energy)})
-	}
-	return row
 }

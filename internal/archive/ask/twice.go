@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gpuledger/gpuledger/internal/archive/books"
-	"github.com/gpuledger/gpuledger/internal/archive/print"
 	"github.com/gpuledger/gpuledger/internal/archive/table"
 )
 
@@ -24,27 +23,26 @@ type shared struct {
 	board  string // the first one
 }
 
-// twice marks the clusters in an answer that contain the same board as another cluster at the same
-// time. This means that the same samples were filed under two names. A selected cluster is compared
+// twice marks the clusters that contain the same board as another cluster at the same time, and returns notices about them. This means that the same samples were filed under two names. A selected cluster is compared
 // with all clusters.
-func (q *question) twice(ctx context.Context, of books.Query, a *print.Answer) error {
-	if q.OfCluster == "" && len(a.Rows) < 2 {
-		return nil
+func (q *question) twice(ctx context.Context, of books.Query, checks map[string]*check) (notices []string, err error) {
+	if q.OfCluster == "" && len(checks) < 2 {
+		return nil, nil
 	}
 	of.Where, of.Places = nil, true
 	found, err := q.source.Boards(ctx, of)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	uuids := inClusters(found)
 	if len(uuids) == 0 {
-		return nil
+		return nil, nil
 	}
 	all, known := make(map[pair]*shared), make(map[string][]table.Seen) // by UUID, in an hour
 	var hour time.Time
 	for g, err := range q.source.Rows(ctx, where(of, "uuid", uuids...)) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if g.Scrapes == 0 {
 			continue
@@ -61,8 +59,7 @@ func (q *question) twice(ctx context.Context, of books.Query, a *print.Answer) e
 		}
 		known[g.UUID] = append(known[g.UUID], now)
 	}
-	q.markTwice(all, a)
-	return nil
+	return q.markTwice(all, checks), nil
 }
 
 // inClusters returns the UUIDs of boards in several clusters, sorted.
@@ -85,18 +82,19 @@ func add(all map[pair]*shared, a, b *table.Seen, hour time.Time) {
 	all[key].hours[hour], all[key].boards[a.UUID] = true, true
 }
 
-func (q *question) markTwice(all map[pair]*shared, a *print.Answer) {
+func (q *question) markTwice(all map[pair]*shared, checks map[string]*check) (notices []string) {
 	for _, key := range slices.SortedFunc(maps.Keys(all), func(a, b pair) int { return cmp.Or(cmp.Compare(a.a, b.a), cmp.Compare(a.b, b.b)) }) {
 		if q.OfCluster != "" && q.OfCluster != key.a && q.OfCluster != key.b {
 			continue
 		}
 		s := all[key]
-		a.Notices = append(a.Notices, fmt.Sprintf("%d boards, such as %s, are in %s and %s at the same time in %d hours, the first one is %s: the same samples are filed under two names, delete the hours of one name as in docs/dba.md",
+		notices = append(notices, fmt.Sprintf("%d boards, such as %s, are in %s and %s at the same time in %d hours, the first one is %s: the same samples are filed under two names, delete the hours of one name as in docs/dba.md",
 			len(s.boards), s.board, key.a, key.b, len(s.hours), stamp(s.first)))
-		for _, row := range a.Rows {
-			if row[0] == key.a || row[0] == key.b {
-				row[len(row)-1] = false
+		for _, name := range []string{key.a, key.b} {
+			if c := checks[name]; c != nil {
+				c.twice = true
 			}
 		}
 	}
+	return notices
 }

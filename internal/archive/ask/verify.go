@@ -23,27 +23,28 @@ func verified(fs *flag.FlagSet, o *options) {
 }
 
 // verifyColumns are the columns of the check of a month.
-var verifyColumns = []print.Column{
-	{Name: "cluster", Title: "CLUSTER"},
-	{Name: "hours", Title: "HOURS", Kind: print.Count},
-	{Name: "expected_hours", Title: "OF", Kind: print.Count},
-	{Name: "missing", Title: "MISSING"},
-	{Name: "gap_hours", Title: "WITH GAPS", Kind: print.Count},
-	{Name: "corrected_hours", Title: "CORRECTED", Kind: print.Count},
-	{Name: "refused_hours", Title: "REFUSED", Kind: print.Count},
-	{Name: "unknown_pods", Title: "UNKNOWN PODS", Kind: print.Count},
-	{Name: "pruned_hours", Title: "PRUNED", Kind: print.Count},
-	{Name: "lost_hours", Title: "LOST", Kind: print.Count},
-	{Name: "boards_mj", Title: "BOARDS KWH", Kind: print.Energy},
-	{Name: "charged_mj", Title: "CHARGED KWH", Kind: print.Energy},
-	{Name: "uncounted_mj", Title: "UNCOUNTED KWH", Kind: print.Energy},
-	{Name: "wrong_hours", Title: "WRONG HOURS", Kind: print.Count},
-	{Name: "ok", Title: "OK", Kind: print.Flag},
+var verifyColumns = columns[*check]{
+	{"cluster", "CLUSTER", print.Text, func(c *check) any { return c.cluster }},
+	{"hours", "HOURS", print.Count, func(c *check) any { return int64(len(c.hours)) }},
+	{"expected_hours", "OF", print.Count, func(c *check) any { return int64(c.of.Until.Sub(c.of.From) / time.Hour) }},
+	{"missing", "MISSING", print.Text, func(c *check) any { return c.missing() }},
+	{"gap_hours", "WITH GAPS", print.Count, func(c *check) any { return c.gaps }},
+	{"corrected_hours", "CORRECTED", print.Count, func(c *check) any { return c.corrected }},
+	{"refused_hours", "REFUSED", print.Count, func(c *check) any { return c.refused }},
+	{"unknown_pods", "UNKNOWN PODS", print.Count, func(c *check) any { return c.pods }},
+	{"pruned_hours", "PRUNED", print.Count, func(c *check) any { return c.pruned }},
+	{"lost_hours", "LOST", print.Count, func(c *check) any { return c.lost }},
+	{"boards_mj", "BOARDS KWH", print.Energy, func(c *check) any { return c.boards }},
+	{"charged_mj", "CHARGED KWH", print.Energy, func(c *check) any { return c.charged }},
+	{"uncounted_mj", "UNCOUNTED KWH", print.Energy, func(c *check) any { return number(c.uncounted) }},
+	{"wrong_hours", "WRONG HOURS", print.Count, func(c *check) any { return c.wrong() }},
+	{"ok", "OK", print.Flag, func(c *check) any { return c.ok() }},
 }
 
 // check is the result of the check of a cluster.
 type check struct {
 	cluster         string
+	of              books.Query
 	hours           map[time.Time]int64 // energy of the boards less the charges
 	rows            map[time.Time]int64 // number of rows of GPUs in the manifest, for hours that are not pruned
 	sums            map[time.Time]int64 // energy of the boards in pruned hours less their sums, by month
@@ -52,11 +53,12 @@ type check struct {
 	refused, pods   int64 // pods are unknown ones
 	pruned, lost    int64
 	boards, charged int64
-	uncounted       any // nil if it is unknown
+	uncounted       *int64 // nil if it is unknown
+	twice           bool   // boards are in another cluster too
 }
 
 // add adds a filed hour. A pruned hour is checked with its month, if that is selected.
-func (c *check) add(h books.Hour, of books.Query) {
+func (c *check) add(h books.Hour) {
 	switch h.State {
 	case table.Corrected:
 		c.corrected++
@@ -76,7 +78,7 @@ func (c *check) add(h books.Hour, of books.Query) {
 	switch {
 	case h.Lost:
 		c.lost++
-	case of.Whole(h.Hour):
+	case c.of.Whole(h.Hour):
 		c.sums[table.Month(h.Hour)] += h.Energy
 		c.boards += h.Energy
 	}
@@ -109,31 +111,33 @@ func (q *question) verify(ctx context.Context) (print.Answer, error) {
 		return q.compareTruth(ctx)
 	}
 	of, notices := q.billed()
-	a := print.Answer{Columns: verifyColumns, Notices: notices}
 	st, err := q.audit(ctx, of)
 	if err != nil {
-		return a, err
+		return print.Answer{}, err
 	}
 	checks, accepted := checksOf(of, st.Statement)
-	unknownPods(st.UnknownPods, checks, &a)
+	if len(checks) == 0 {
+		return print.Answer{}, &noHoursError{q.source.Name(), of}
+	}
+	notices = append(notices, unknownPods(st.UnknownPods, checks)...)
 	dropped := dropped(st, checks)
 	if st.Bounded {
-		uncounted(st.Uncounted, checks, &a)
+		notices = append(notices, uncounted(st.Uncounted, checks)...)
 	}
-	a.Notices = append(a.Notices, dropped...)
+	notices = append(notices, dropped...)
+	var all []*check
 	for _, name := range slices.Sorted(maps.Keys(checks)) {
-		a.Notices = append(a.Notices, checks[name].overcharged()...)
-		a.Rows = append(a.Rows, checks[name].row(of))
+		all = append(all, checks[name])
+		notices = append(notices, checks[name].overcharged()...)
 	}
-	a.Notices = append(a.Notices, accepted.notices()...)
-	if err := q.twice(ctx, of, &a); err != nil {
-		return a, err
+	notices = append(notices, accepted.notices()...)
+	twice, err := q.twice(ctx, of, checks)
+	if err != nil {
+		return print.Answer{}, err
 	}
-	q.wrongDays(st.WrongDays, &a)
-	if len(a.Rows) == 0 {
-		return a, &noHoursError{q.source.Name(), of}
-	}
-	if slices.ContainsFunc(a.Rows, func(row []any) bool { return row[len(row)-1] == false }) {
+	a := verifyColumns.answer(all...)
+	a.Notices = slices.Concat(notices, twice, q.wrongDays(st.WrongDays))
+	if slices.ContainsFunc(all, func(c *check) bool { return !c.ok() }) {
 		remedy := q.remedy()
 		if len(st.Refusals) > 0 {
 			remedy = "see the hours that are refused"
@@ -154,16 +158,16 @@ func (q *question) audit(ctx context.Context, of books.Query) (*books.Audit, err
 	return &books.Audit{Statement: st}, err
 }
 
-// wrongDays adds a notice about days with stored sums that differ from the sums of their hours.
+// wrongDays returns a notice about days with stored sums that differ from the sums of their hours.
 // Statements read the stored sums.
-func (q *question) wrongDays(wrong []books.ClusterDay, a *print.Answer) {
+func (q *question) wrongDays(wrong []books.ClusterDay) []string {
 	if len(wrong) == 0 {
-		return
+		return nil
 	}
 	first := wrong[0]
-	a.Notices = append(a.Notices, fmt.Sprintf("the sums of %d days differ from their hours, the first one is %s%s: delete their rows in days and gpu_days, and start gpuledger-archive run or once, which adds them up again",
-		len(wrong), first.Day.Format(time.DateOnly), ofCluster(first.Cluster)))
 	q.failed = true
+	return []string{fmt.Sprintf("the sums of %d days differ from their hours, the first one is %s%s: delete their rows in days and gpu_days, and start gpuledger-archive run or once, which adds them up again",
+		len(wrong), first.Day.Format(time.DateOnly), ofCluster(first.Cluster))}
 }
 
 // checksOf returns the filed hours and the charges of each cluster, and the hours with gaps that were accepted.
@@ -172,10 +176,10 @@ func checksOf(of books.Query, st *books.Statement) (checks map[string]*check, ac
 	for _, h := range st.Hours {
 		c := checks[h.Cluster]
 		if c == nil {
-			c = &check{cluster: h.Cluster, hours: make(map[time.Time]int64), rows: make(map[time.Time]int64), sums: make(map[time.Time]int64), rests: make(map[time.Time]int64)}
+			c = &check{cluster: h.Cluster, of: of, hours: make(map[time.Time]int64), rows: make(map[time.Time]int64), sums: make(map[time.Time]int64), rests: make(map[time.Time]int64)}
 			checks[h.Cluster] = c
 		}
-		c.add(h, of)
+		c.add(h)
 		if accepted.add(h) {
 			c.gaps++
 		}
@@ -218,13 +222,12 @@ func (c *check) overcharged() (notices []string) {
 	return notices
 }
 
-func (c *check) row(of books.Query) []any {
-	expected, wrong := int64(of.Until.Sub(of.From)/time.Hour), c.wrong()
-	missing := missingHours(of, c.hours)
-	ok := missing == "" && wrong == 0 && c.gaps == 0 && c.refused == 0 && c.lost == 0
-	return []any{
-		c.cluster, int64(len(c.hours)), expected, missing, c.gaps, c.corrected, c.refused, c.pods, c.pruned, c.lost, c.boards, c.charged, c.uncounted, wrong, ok,
-	}
+// missing lists the ranges of hours that are missing.
+func (c *check) missing() string { return missingHours(c.of, c.hours) }
+
+// ok reports whether the books of the cluster are complete.
+func (c *check) ok() bool {
+	return c.missing() == "" && c.wrong() == 0 && c.gaps == 0 && c.refused == 0 && c.lost == 0 && !c.twice
 }
 
 // wrong returns the number of hours, and of pruned months, in which the charges do not add up to
@@ -252,19 +255,20 @@ func (c *check) wrong() (wrong int64) {
 const maxPods = 20
 
 // unknownPods lists the pods that no series of their cluster names.
-func unknownPods(pods []books.UnknownPod, checks map[string]*check, a *print.Answer) {
+func unknownPods(pods []books.UnknownPod, checks map[string]*check) (notices []string) {
 	for i, p := range pods {
 		if c := checks[p.Cluster]; c != nil {
 			c.pods++
 		}
 		switch {
 		case i < maxPods:
-			a.Notices = append(a.Notices, fmt.Sprintf("unknown pod %s/%s (%s) of %s: %.3f kWh in %d hours; neither the reconciler nor kube-state-metrics names it",
+			notices = append(notices, fmt.Sprintf("unknown pod %s/%s (%s) of %s: %.3f kWh in %d hours; neither the reconciler nor kube-state-metrics names it",
 				p.Namespace, p.Pod, p.UID, p.Cluster, float64(p.Energy)/3.6e9, p.Hours))
 		case i == maxPods:
-			a.Notices = append(a.Notices, fmt.Sprintf("and %d more unknown pods", len(pods)-i))
+			notices = append(notices, fmt.Sprintf("and %d more unknown pods", len(pods)-i))
 		}
 	}
+	return notices
 }
 
 // maxUncounted is the maximum number of listed boards with uncounted energy.
@@ -272,21 +276,22 @@ const maxUncounted = 3
 
 // uncounted adds the upper bounds of the energy that the books omit, and lists the boards with the
 // highest bounds. Omitted energy does not make the books incomplete.
-func uncounted(boards []books.Uncounted, checks map[string]*check, a *print.Answer) {
+func uncounted(boards []books.Uncounted, checks map[string]*check) (notices []string) {
 	sums := make(map[string]int64)
 	for i, b := range boards {
 		sums[b.Cluster] += b.Energy
 		switch {
 		case i < maxUncounted:
-			a.Notices = append(a.Notices, fmt.Sprintf("board %s on node %s of %s: up to %.3f kWh are uncounted because of resets, rejected readings or gaps",
+			notices = append(notices, fmt.Sprintf("board %s on node %s of %s: up to %.3f kWh are uncounted because of resets, rejected readings or gaps",
 				cmp.Or(b.Serial, b.UUID), b.Node, name(b.Cluster), float64(b.Energy)/3.6e9))
 		case i == maxUncounted:
-			a.Notices = append(a.Notices, fmt.Sprintf("and %d more boards with uncounted energy", len(boards)-i))
+			notices = append(notices, fmt.Sprintf("and %d more boards with uncounted energy", len(boards)-i))
 		}
 	}
 	for _, c := range checks {
-		c.uncounted = sums[c.cluster]
+		c.uncounted = new(sums[c.cluster])
 	}
+	return notices
 }
 
 // maxRanges is the maximum number of listed ranges of hours.
