@@ -173,6 +173,7 @@ const (
 	boardLosses
 	boardRemappedRows
 	boardECCErrors
+	boardRASErrors
 	boardRetiredPages
 	boardPCIeReplays
 	boardNVLinkErrors
@@ -821,6 +822,11 @@ var catalogue = withTables([numMetrics]metric.Metric{
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_ecc_errors_total", Type: counter,
 		Labels: plus(ofBoard, "memory", "error"),
 		Help:   "Memory errors over the life of the board; absent while ECC is off.",
+	},
+	boardRASErrors: {
+		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_ras_errors_total", Type: counter,
+		Labels: plus(ofBoard, "memory", "error"),
+		Help:   "Memory errors of an AMD GPU: the driver's counts when the exporter first read them in this boot, and all errors since then, also after the driver was loaded again. Deferred errors of the GPU's memory count as uncorrectable.",
 	},
 	boardRetiredPages: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_retired_pages_total", Type: counter,

@@ -46,6 +46,7 @@ func fullSnapshots() (all []*gpu.Snapshot) {
 					s.GPUs[0].Reading.Health = append(s.GPUs[0].Reading.Health, gpu.HealthValue{Metric: gpu.HealthMetric(m), Labels: labels, Value: 1})
 				}
 			}
+			s.GPUs[0].Totals = []gpu.HealthValue{{Metric: gpu.ECCErrors, Labels: []string{"dram", "correctable"}}}
 			s.GPUs[0].Holders[0].Kind, s.GPUs[0].Book.Accounts[0].Kind = kind, kind
 			all = append(all, s)
 		}

@@ -66,6 +66,10 @@ func (p *page) boardHealth(r *record.Health) {
 		v := &r.ECC[i]
 		p.counter(boardECCErrors, v.Value, time.Time{}, p.with(board, "memory", v.Labels[0], "error", v.Labels[1]))
 	}
+	for i := range r.RAS {
+		v := &r.RAS[i]
+		p.counter(boardRASErrors, v.Value, time.Time{}, p.with(board, "memory", v.Labels[0], "error", v.Labels[1]))
+	}
 	p.ownCounter(boardRetiredPages, r.RetiredPages, board)
 	p.ownCounter(boardPCIeReplays, r.PCIeReplays, board)
 	p.ownCounter(boardNVLinkErrors, r.NVLinkErrors, board)
@@ -73,11 +77,15 @@ func (p *page) boardHealth(r *record.Health) {
 	if r.Recovery != "" {
 		p.info(boardRecovery, p.with(board, "action", r.Recovery))
 	}
-	if r.Throttled != nil {
-		p.counter(boardThermal, r.Throttled[gpu.ThrottleThermal].Seconds(), r.Opened, board)
-		p.counter(boardPowerBrake, r.Throttled[gpu.ThrottlePowerBrake].Seconds(), r.Opened, board)
+	for cause, m := range throttledBoards {
+		if t := r.Throttled[cause]; t != nil {
+			p.counter(m, t.Seconds(), r.Opened, board)
+		}
 	}
 }
+
+// throttledBoards are the metrics of the throttled time of a board.
+var throttledBoards = [gpu.NumThrottles]metricID{gpu.ThrottleThermal: boardThermal, gpu.ThrottlePowerBrake: boardPowerBrake}
 
 // ownCounter renders a counter of the GPU itself. It has no created timestamp, because the GPU does
 // not report when it was 0.

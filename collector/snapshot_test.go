@@ -224,6 +224,12 @@ func newGPU(i int, accounts ...gpu.Account) gpu.GPU {
 			}),
 			RowRemap: &gpu.RowRemap{Pending: true}, SharesMemory: true, Recovery: gpu.RecoveryDrainAndReset,
 		},
+		Totals: []gpu.HealthValue{ // of AMD GPUs
+			{Metric: gpu.ECCErrors, Labels: []string{"dram", "correctable"}, Value: 57},
+			{Metric: gpu.ECCErrors, Labels: []string{"dram", "uncorrectable"}, Value: 2},
+			{Metric: gpu.ECCErrors, Labels: []string{"sram", "correctable"}},
+			{Metric: gpu.ECCErrors, Labels: []string{"sram", "uncorrectable"}},
+		},
 		LastReading: now,
 		Events:      gpu.DriverEvents{Since: boot},
 		Strays:      new(0),

@@ -105,6 +105,7 @@ func checkRecord(t *testing.T, e *exporter) {
 // hardwareCounters are the counters of the record that the GPU keeps itself. They are absent until their first reading.
 var hardwareCounters = []string{
 	"gpuledger_board_ecc_errors_total", "gpuledger_board_retired_pages_total", "gpuledger_board_pcie_replays_total", "gpuledger_board_nvlink_errors_total",
+	"gpuledger_board_ras_errors_total",
 }
 
 // sums adds up the selected samples by key, in billionths of their unit, since time is counted in

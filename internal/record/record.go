@@ -51,6 +51,8 @@ type Health struct {
 	// ECC are the memory errors over the life of the board, by memory and kind
 	// (gpuledger_board_ecc_errors_total).
 	ECC []gpu.HealthValue
+	// RAS are the memory errors of an AMD GPU in this boot, by memory and kind (gpuledger_board_ras_errors_total).
+	RAS []gpu.HealthValue
 	// RetiredPages are the retired pages of memory (gpuledger_board_retired_pages_total), PCIeReplays
 	// are the replays of the PCIe link (gpuledger_board_pcie_replays_total), NVLinkErrors are the
 	// errors of NVLink (gpuledger_board_nvlink_errors_total), and LowBanks are the banks of memory
@@ -61,8 +63,8 @@ type Health struct {
 	Recovery string
 	// Throttled is the time for which the GPU was throttled, by cause
 	// (gpuledger_board_thermal_throttled_seconds_total,
-	// gpuledger_board_power_brake_throttled_seconds_total); nil while the GPU does not report it.
-	Throttled *gpu.ThrottledTimes
+	// gpuledger_board_power_brake_throttled_seconds_total); nil while the GPU does not report a cause.
+	Throttled [gpu.NumThrottles]*time.Duration
 	Since     time.Time // as in Board
 	// Opened is the time when Throttled was 0; zero as in Board.
 	Opened time.Time
@@ -183,6 +185,11 @@ func health(node, serial string, g *gpu.GPU) Health {
 			h.ECC = append(h.ECC, r.Health[i])
 		}
 	}
+	for i := range g.Totals {
+		if g.Totals[i].Metric == gpu.ECCErrors {
+			h.RAS = append(h.RAS, g.Totals[i])
+		}
+	}
 	h.RetiredPages = sum(r.Health, gpu.RetiredPages, retired(g)...)
 	h.PCIeReplays = sum(r.Health, gpu.PCIeErrors, "replay")
 	h.LowBanks = sum(r.Health, gpu.MemoryBanks, "low", "none")
@@ -192,18 +199,23 @@ func health(node, serial string, g *gpu.GPU) Health {
 		}
 	}
 	if r.Throttled != nil && g.Book != nil {
-		h.Throttled, h.Opened = new(gpu.ThrottledTimes), began(g, g.Book.Opened)
+		h.Opened = began(g, g.Book.Opened)
 		for cause, part := range g.Book.Throttled {
-			h.Throttled[cause] = part.Time
+			if g.Vendor != amd || gpu.Throttle(cause) == gpu.ThrottleThermal {
+				h.Throttled[cause] = new(part.Time)
+			}
 		}
 	}
 	return h
 }
 
+// amd is the vendor of GPUs that report heat, but no power brake.
+const amd = "AMD"
+
 // retired returns the errors for which a GPU retires pages. AMD's driver retires them for uncorrectable errors only
 // (Linux, amdgpu_ras.c).
 func retired(g *gpu.GPU) []string {
-	if g.Vendor == "AMD" {
+	if g.Vendor == amd {
 		return []string{"uncorrectable"}
 	}
 	return []string{"correctable", "uncorrectable"}

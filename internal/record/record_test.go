@@ -79,7 +79,7 @@ func TestNew(t *testing.T) {
 			{
 				Node: "n", UUID: "GPU-a", Serial: "1", XIDs: map[uint64]uint64{79: 1}, Losses: 3, Rows: rows, Since: opened,
 				ECC: ecc, RetiredPages: new(8.0), PCIeReplays: new(4.0), NVLinkErrors: new(86.0), LowBanks: new(9.0), Recovery: "reset",
-				Throttled: &gpu.ThrottledTimes{gpu.ThrottleThermal: time.Minute}, Opened: opened,
+				Throttled: [gpu.NumThrottles]*time.Duration{gpu.ThrottleThermal: new(time.Minute), gpu.ThrottlePowerBrake: new(time.Duration)}, Opened: opened,
 			},
 			{Node: "n", UUID: "GPU-b"},
 			{Node: "n", UUID: "GPU-c"},
@@ -95,6 +95,32 @@ func TestNew(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, record.New(s)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}
+
+// TestAMD checks the health of an AMD GPU: the sums of its memory errors in this boot, and the time that heat limited its clocks, but not the
+// driver's counts of errors. Its driver reports no power brake and no errors over the life of the board.
+func TestAMD(t *testing.T) {
+	opened := time.Unix(1_800_000_000, 0)
+	value := func(m gpu.HealthMetric, v float64, labels ...string) gpu.HealthValue {
+		return gpu.HealthValue{Metric: m, Labels: labels, Value: v}
+	}
+	g := gpu.GPU{
+		Present: true, Device: gpu.Device{UUID: "a", Vendor: "AMD"},
+		Reading: &gpu.Reading{Throttled: new(gpu.ThrottledTimes), Health: []gpu.HealthValue{value(gpu.ECCErrors, 2, "dram", "uncorrectable"), value(gpu.RetiredPages, 3, "uncorrectable")}},
+		Totals:  []gpu.HealthValue{value(gpu.ECCErrors, 7, "dram", "uncorrectable"), value(gpu.NVLinkErrors, 9, "replay"), value(gpu.ECCErrors, 0, "sram", "correctable")},
+		Book:    &gpu.Book{Opened: opened, Throttled: gpu.ByThrottle{gpu.ThrottleThermal: {Time: time.Minute}}},
+	}
+	want := record.Health{
+		UUID: "a", RAS: []gpu.HealthValue{value(gpu.ECCErrors, 7, "dram", "uncorrectable"), value(gpu.ECCErrors, 0, "sram", "correctable")},
+		RetiredPages: new(3.0), Throttled: [gpu.NumThrottles]*time.Duration{gpu.ThrottleThermal: new(time.Minute)}, Opened: opened,
+	}
+	if diff := cmp.Diff(want, record.New(&gpu.Snapshot{GPUs: []gpu.GPU{g}}).Health[0]); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	g.Reading.Throttled = nil // of older firmware
+	if h := record.New(&gpu.Snapshot{GPUs: []gpu.GPU{g}}).Health[0]; h.Throttled[gpu.ThrottleThermal] != nil {
+		t.Error("a time that the GPU does not report")
 	}
 }
 

@@ -255,7 +255,9 @@ func (s *Sampler) snapshot(v view, books ledger.State) *gpu.Snapshot {
 		if g := &snap.GPUs[i]; g.Reading != nil && len(g.Totals) > 0 {
 			g.Reading.Health = slices.Clone(g.Reading.Health)
 			for _, total := range g.Totals {
-				g.Reading.Health = gpu.AddHealth(g.Reading.Health, total)
+				if total.Metric == gpu.NVLinkErrors { // AMD's driver reports the sums of memory errors since it was loaded
+					g.Reading.Health = gpu.AddHealth(g.Reading.Health, total)
+				}
 			}
 		}
 	}

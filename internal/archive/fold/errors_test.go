@@ -121,6 +121,29 @@ func TestErrorsOfReboot(t *testing.T) {
 	}
 }
 
+// TestRASErrors checks that errors of an AMD GPU are filed as the memory errors of other boards, and that the errors over its life are
+// unknown. Its counts begin again with each boot.
+func TestRASErrors(t *testing.T) {
+	s := history{foldtest.NewStore()}
+	labels := []string{"node", "a", "UUID", "GPU-1"}
+	for minute, counts := range map[float64][2]float64{50: {57, 2}, 70: {59, 2}, 90: {1, 0}, 110: {4, 0}} { // a reboot at 80
+		s.board(minute, minute, -600, "a")
+		for i, kind := range []string{"correctable", "uncorrectable"} {
+			s.Add(at(minute), counts[i], "gpuledger_board_ras_errors_total", slices.Concat(labels, []string{"memory", "dram", "error", kind})...)
+		}
+		s.Add(at(minute), 1, "gpuledger_board_ras_errors_total", slices.Concat(labels, []string{"memory", "sram", "error", "uncorrectable"})...)
+	}
+	h, err := hour(s.Store, 1)
+	check(t, err)
+	want := map[string]int64{"dram_correctable": 2 + 4, "dram_uncorrectable": 0, "sram_uncorrectable": 0, "remapped": 0}
+	if diff := cmp.Diff(want, errorsOf(h)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if n := h.GPUs[0].LifetimeUncorrectable; n != nil {
+		t.Errorf("%d errors over the life of the board, want unknown", *n)
+	}
+}
+
 // TestLevels checks the values of the last scrape: banks with few spare rows, the required action, and the uncorrectable errors over
 // the life of the board, which are the sum of both memories. A serial number that becomes known begins new series.
 func TestLevels(t *testing.T) {

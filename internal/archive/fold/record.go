@@ -48,6 +48,7 @@ var boards = []counter{
 	{"gpuledger_board_energy_resets_total", nil, 1, health, boardCreated, func(r *rows, a Account, n int64) { r.gpu(a).EnergyResets += n }},
 	{"gpuledger_board_remapped_rows_total", []string{"error"}, 1, hardware, "", func(r *rows, a Account, n int64) { addRemapped(r.gpu(a), a.labels[0], n) }},
 	{eccErrors, []string{"memory", "error"}, 1, hardware, "", func(r *rows, a Account, n int64) { addECC(r.gpu(a), a.labels[0], a.labels[1], n) }},
+	{"gpuledger_board_ras_errors_total", []string{"memory", "error"}, 1, hardware, "", func(r *rows, a Account, n int64) { addECC(r.gpu(a), a.labels[0], a.labels[1], n) }},
 	{"gpuledger_board_retired_pages_total", nil, 1, hardware, "", func(r *rows, a Account, n int64) { increase(&r.gpu(a).RetiredPages, n) }},
 	{"gpuledger_board_pcie_replays_total", nil, 1, hardware, "", func(r *rows, a Account, n int64) { increase(&r.gpu(a).PCIeReplays, n) }},
 	{"gpuledger_board_nvlink_errors_total", nil, 1, hardware, "", func(r *rows, a Account, n int64) { increase(&r.gpu(a).NVLinkErrors, n) }},

@@ -5,18 +5,18 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
 // readHealth reads the values that [gpu.HealthInfos] and the driver share. A value that the GPU does not report is
 // absent.
-func (r *reader) readHealth(m metrics, at gpu.Instant) []gpu.HealthValue {
+func (r *reader) readHealth() []gpu.HealthValue {
 	var h healthValues
 	r.addMemoryErrors(&h)
 	r.addRetiredPages(&h)
 	r.addPCIe(&h)
-	r.limited.add(m, at)
 	r.limited.values(&h)
 	h.add(gpu.MemoryTemperature, r.labelled("temp", "mem").below(maxMillidegrees), 1e3)
 	h.add(gpu.PowerLimits, r.sensor("power1_cap_max").below(maxMicrowatts), 1e6, "max")
@@ -48,6 +48,22 @@ func (h *healthValues) add(metric gpu.HealthMetric, v value, units float64, labe
 var memoryOf = map[string]string{
 	"umc": "dram",
 	"gfx": "sram", "sdma": "sram", "mmhub": "sram", "athub": "sram", "hdp": "sram", "vcn": "sram", "jpeg": "sram",
+}
+
+// memoryCounters returns the counts of memory errors by block. In the GPU's memory, deferred errors are uncorrectable too: the driver counts
+// each error as one of them (Linux, umc_v12_0.c).
+func (r *reader) memoryCounters() (all []gpu.Counter) {
+	for _, e := range r.ras {
+		memory, kind, part := memoryOf[e.Block], string(e.Type), e.Block
+		if e.Type == gpu.RASDeferred {
+			kind, part = string(gpu.RASUncorrectable), e.Block+" deferred"
+		}
+		if memory == "dram" || memory == "sram" && e.Type != gpu.RASDeferred {
+			all = append(all, gpu.NewCounter(gpu.ECCErrors, []string{memory, kind}, part))
+			all[len(all)-1].Count = e.Count
+		}
+	}
+	return all
 }
 
 // addMemoryErrors adds the sums of the blocks' errors. A sum is absent while a count that was known before is unknown,
@@ -172,34 +188,64 @@ var clockLimits = [numLimits]string{"prochot", "power_cap", "socket_thermal", "r
 
 // A limitMeter measures the time for which a reason limited the clocks. The firmware counts cycles of its own, of
 // unknown length: the time is their share of all cycles between two readings. It begins with the first reading.
-type limitMeter [numLimits]struct {
+type limitMeter struct {
+	limits [numLimits]limit
+	// thermal is the time for which heat limited the clocks. Such limits overlap: between two readings the longest one counts.
+	thermal time.Duration
+}
+
+// A limit is the meter of one reason.
+type limit struct {
 	cycles, all  uint64 // of the last reading
 	at           gpu.Instant
 	seconds      float64
 	begun, known bool
 }
 
-// add adds the time since the last reading, unless a count fell or grew more than all cycles.
+// add adds the time since the last reading.
 func (x *limitMeter) add(m metrics, at gpu.Instant) {
-	for i := range x {
-		l, cycles := &x[i], m.limits[i]
-		if l.known = cycles.ok && m.samples.ok; !l.known {
-			continue
+	longest := 0.0
+	for i := range x.limits {
+		if grown := x.limits[i].add(m.limits[i], m.samples, at); isThermal(i) {
+			longest = max(longest, grown)
 		}
-		if l.begun && cycles.n >= l.cycles && m.samples.n > l.all {
-			if share := float64(cycles.n-l.cycles) / float64(m.samples.n-l.all); share <= 1 {
-				l.seconds += share * at.Sub(l.at).Seconds()
-			}
-		}
-		l.cycles, l.all, l.at, l.begun = cycles.n, m.samples.n, at, true
 	}
+	x.thermal += time.Duration(longest * float64(time.Second))
+}
+
+// add adds the time since the last reading, unless a count fell or grew more than all cycles. It returns the added seconds.
+func (l *limit) add(cycles, all value, at gpu.Instant) (grown float64) {
+	if l.known = cycles.ok && all.ok; !l.known {
+		return 0
+	}
+	if l.begun && cycles.n >= l.cycles && all.n > l.all {
+		if share := float64(cycles.n-l.cycles) / float64(all.n-l.all); share <= 1 {
+			grown = share * at.Sub(l.at).Seconds()
+		}
+	}
+	l.seconds += grown
+	l.cycles, l.all, l.at, l.begun = cycles.n, all.n, at, true
+	return grown
+}
+
+// isThermal reports whether a limit is for heat. The machine asserts PROCHOT, for a reason that the driver does not report.
+func isThermal(limit int) bool { return strings.HasSuffix(clockLimits[limit], "_thermal") }
+
+// throttled returns the time for which heat limited the clocks, or nil if the last reading did not report it.
+func (x *limitMeter) throttled() *gpu.ThrottledTimes {
+	for i := range x.limits {
+		if isThermal(i) && x.limits[i].known {
+			return &gpu.ThrottledTimes{gpu.ThrottleThermal: x.thermal}
+		}
+	}
+	return nil
 }
 
 // values adds the times that the last reading reported.
 func (x *limitMeter) values(h *healthValues) {
-	for i := range x {
-		if x[i].known {
-			*h = append(*h, gpu.HealthValue{Metric: gpu.ClockLimitedTime, Labels: []string{clockLimits[i]}, Value: x[i].seconds})
+	for i := range x.limits {
+		if x.limits[i].known {
+			*h = append(*h, gpu.HealthValue{Metric: gpu.ClockLimitedTime, Labels: []string{clockLimits[i]}, Value: x.limits[i].seconds})
 		}
 	}
 }

@@ -267,6 +267,76 @@ func TestClockLimits(t *testing.T) {
 	}
 }
 
+// TestMemoryCounters checks the counts of memory errors that are summed for the record. In the GPU's memory a deferred error is an
+// uncorrectable error in data that was not used yet, which the driver counts as deferred only (Linux, umc_v12_0.c); in other blocks it
+// may be the use of such data. A count that falls is absent until the next one continues from it.
+func TestMemoryCounters(t *testing.T) {
+	d := healthy(t)
+	clock := gputest.NewClock()
+	s := d.open(clock.Now)
+	read := func(after time.Duration, umc string) map[string]uint64 {
+		d.write(ras1+"umc_err_count", umc)
+		clock.Advance(after)
+		counts := make(map[string]uint64)
+		for _, c := range gputest.Read(t, s).Readings[0].Counters {
+			counts[strings.Join(c.Labels, " ")+", "+c.Name[strings.LastIndexByte(c.Name, '/')+1:]] = c.Count
+		}
+		return counts
+	}
+	d.write(ras1+"gfx_err_count", "ue: 0\nce: 2\nde: 8\n")
+	want := map[string]uint64{
+		"dram correctable, umc": 12, "dram uncorrectable, umc": 1, "dram uncorrectable, umc deferred": 5,
+		"sram correctable, gfx": 2, "sram uncorrectable, gfx": 0, "sram correctable, sdma": 3, "sram uncorrectable, sdma": 4,
+	}
+	check := func(when string, got map[string]uint64) {
+		t.Helper()
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	check("first", read(0, "ue: 1\nce: 12\nde: 5\n"))
+	check("not read again yet", read(time.Second, "ue: 1\nce: 13\nde: 5\n"))
+	delete(want, "dram correctable, umc")
+	delete(want, "dram uncorrectable, umc deferred")
+	check("two counts fall", read(10*time.Second, "ue: 1\nce: 2\nde: 0\n"))
+	want["dram correctable, umc"], want["dram uncorrectable, umc deferred"] = 3, 0
+	check("they continue", read(10*time.Second, "ue: 1\nce: 3\nde: 0\n"))
+	d.health = false
+	s = d.open(clock.Now)
+	want = map[string]uint64{}
+	check("without health", read(10*time.Second, "ue: 1\nce: 3\nde: 0\n"))
+}
+
+// TestThrottled checks the time for which heat limited the clocks. Limits of socket, voltage regulator and HBM overlap, so the longest one of
+// each time between two readings counts. PROCHOT and the power limit do not count. Firmware without these residencies reports no time.
+func TestThrottled(t *testing.T) {
+	d := one(t)
+	clock := gputest.NewClock()
+	s := d.open(clock.Now)
+	read := func(cycles, prochot, ppt, socket, vr, hbm uint32) *gpu.ThrottledTimes {
+		d.write(metrics1, string(mi300(10, 500).u32(40, cycles).u32(44, prochot).u32(48, ppt).u32(52, socket).u32(56, vr).u32(60, hbm)))
+		clock.Advance(2 * time.Second)
+		return gputest.Read(t, s).Readings[0].Throttled
+	}
+	thermal := func(d time.Duration) *gpu.ThrottledTimes { return &gpu.ThrottledTimes{gpu.ThrottleThermal: d} }
+	for i, tt := range []struct{ got, want *gpu.ThrottledTimes }{
+		{read(1000, 7, 7, 100, 100, 100), thermal(0)},
+		{read(3000, 1007, 2007, 100, 100, 100), thermal(0)},
+		{read(5000, 1007, 2007, 600, 1100, 350), thermal(time.Second)},                                 // a quarter, half and an eighth of two seconds
+		{read(7000, 1007, 2007, 2600, 1100, 350), thermal(3 * time.Second)},                            // all of them
+		{read(100, 0, 0, 0, 0, 0), thermal(3 * time.Second)},                                           // a reload
+		{read(2100, 0, 0, 0, 0, 500), thermal(3500 * time.Millisecond)},                                // a quarter
+		{read(4100, 0, 0, math.MaxUint32, math.MaxUint32, 1000), thermal(4 * time.Second)},             // not reported
+		{read(6100, 0, 0, math.MaxUint32, math.MaxUint32, math.MaxUint32), nil},                        // no limit for heat
+		{read(8100, 0, 0, math.MaxUint32, math.MaxUint32, 2000), thermal(5 * time.Second)},             // a quarter of four seconds
+		{read(math.MaxUint32, 0, 0, math.MaxUint32, math.MaxUint32, 2000), (*gpu.ThrottledTimes)(nil)}, // no cycles
+	} {
+		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+			t.Errorf("reading %d (-want +got):\n%s", i, diff)
+		}
+	}
+}
+
 // TestSumFalls checks that the sum of several blocks is absent while one count is unknown.
 func TestSumFalls(t *testing.T) {
 	d := healthy(t)

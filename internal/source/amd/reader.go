@@ -35,9 +35,10 @@ type reader struct {
 	// these counts.
 	ras    []gpu.RASErrors
 	errors map[rasKey]*errorCount
-	// health contains the values of the last identification, replaced and never changed.
-	health  []gpu.HealthValue
-	limited limitMeter
+	// health and counters contain the values of the last identification, replaced and never changed.
+	health   []gpu.HealthValue
+	counters []gpu.Counter
+	limited  limitMeter
 	// logged contains the problems that were logged for the GPU.
 	logged map[string]bool
 }
@@ -56,7 +57,7 @@ func (r *reader) look() look {
 		if l.err = r.identify(); l.err != nil && r.device.UUID == "" {
 			return l
 		}
-		r.ras, r.health = r.readRAS(), nil
+		r.ras, r.health, r.counters = r.readRAS(), nil, nil
 		r.again = now + identityAge
 	}
 	l.reading, l.err = r.read(due && r.cfg.Health)
@@ -76,10 +77,11 @@ func (r *reader) read(health bool) (*gpu.Reading, error) {
 	if metricsErr != nil && hwmonErr != nil {
 		return nil, fmt.Errorf("GPU cannot be read: %w", errors.Join(metricsErr, hwmonErr))
 	}
+	r.limited.add(m, out.At)
 	if health {
-		r.health = r.readHealth(m, out.At)
+		r.health, r.counters = r.readHealth(), r.memoryCounters()
 	}
-	out.Health = r.health
+	out.Health, out.Counters, out.Throttled = r.health, r.counters, r.limited.throttled()
 	r.readGauges(out, m, h)
 	r.readEnergy(out, m, metricsErr == nil || errors.Is(metricsErr, errUnknown))
 	r.device.Partitions = partitioning(readText(r.card.folder, "current_compute_partition"), r.card.address, r.nodes, r.platforms)

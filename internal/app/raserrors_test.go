@@ -1,0 +1,72 @@
+package app_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// readErrors reads the node for half a minute while the driver reports counts of errors of the memory of an AMD GPU, and returns the
+// values of a family for its correctable and uncorrectable errors.
+func (b *bench) readErrors(bus, family string, ce, ue, de int) (values [2]float64) {
+	b.t.Helper()
+	file := filepath.Join(b.world.Dir(), "sys/bus/pci/devices", bus, "ras/umc_err_count")
+	if err := os.WriteFile(file+".test", fmt.Appendf(nil, "ue: %d\nce: %d\nde: %d\n", ue, ce, de), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.Rename(file+".test", file); err != nil {
+		b.t.Fatal(err)
+	}
+	for range 30 { // without the simulation, which would write the file
+		b.now.Wall, b.now.Boot = b.now.Wall.Add(time.Second), b.now.Boot+time.Second
+		b.node.Sampler.Tick(b.t.Context())
+	}
+	for i, kind := range []string{"correctable", "uncorrectable"} {
+		series := fmt.Sprintf(`\n%s\{UUID="%s",error="%s",memory="dram".*\} (\S+)`, family, b.gpus()[0].UUID, kind)
+		found := regexp.MustCompile(series).FindStringSubmatch(b.page() + b.record())
+		if found == nil {
+			b.t.Fatalf("no series %s", series)
+		}
+		if _, err := fmt.Sscan(found[1], &values[i]); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return values
+}
+
+// TestRASErrorsContinue checks that the memory errors of an AMD GPU in the record neither fall nor count twice if the exporter is restarted,
+// if the driver is loaded again, or both. The page has the driver's counts, without deferred errors.
+func TestRASErrorsContinue(t *testing.T) {
+	b := newBench(t, "mi300x", false)
+	b.run(1)
+	const first = "0000:05:00.0"
+	for i, tt := range []struct {
+		ce, ue, de int
+		restart    bool // of the exporter
+		want       [2]float64
+	}{
+		{ce: 100, ue: 1, de: 2, want: [2]float64{100, 3}},
+		{ce: 107, ue: 1, de: 3, want: [2]float64{107, 4}},
+		{ce: 107, ue: 1, de: 3, restart: true, want: [2]float64{107, 4}},
+		{ce: 110, ue: 1, de: 3, restart: true, want: [2]float64{110, 4}},
+		{ce: 0, ue: 0, de: 0, want: [2]float64{110, 4}}, // a reload
+		{ce: 5, ue: 0, de: 1, want: [2]float64{115, 5}},
+		{ce: 5, ue: 0, de: 1, restart: true, want: [2]float64{115, 5}},
+		{ce: 2, ue: 1, de: 0, restart: true, want: [2]float64{117, 6}}, // a reload meanwhile
+		{ce: 3, ue: 1, de: 0, want: [2]float64{118, 6}},
+	} {
+		if tt.restart {
+			b.stop()
+			b.start()
+		}
+		if got := b.readErrors(first, "gpuledger_board_ras_errors_total", tt.ce, tt.ue, tt.de); got != tt.want {
+			t.Errorf("reading %d: %v errors, want %v", i, got, tt.want)
+		}
+		if got, want := b.readErrors(first, "gpuledger_gpu_ecc_errors_total", tt.ce, tt.ue, tt.de), [2]float64{float64(tt.ce), float64(tt.ue)}; got != want {
+			t.Errorf("reading %d: the page has %v errors, want %v", i, got, want)
+		}
+	}
+}
