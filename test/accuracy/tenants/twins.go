@@ -31,6 +31,13 @@ func Twins() []Twin {
 		describe := func(i int) string { return fmt.Sprintf("idle %v W, work %v W", floors[i], watts[i]) }
 		return Twin{name, [2]string{describe(0), describe(1)}, slow, [2]GPU{world(floors[0], watts[0], load()), world(floors[1], watts[1], load())}}
 	}
+	// warm is a pair in which the other GPU draws additional power after work.
+	warm := func(name string, load func() Load, floors [2]gpu.Watts, watts [2]float64, tail gpu.Watts) Twin {
+		t := powers(name, load, floors, watts)
+		t.gpus[1].Tail = tail
+		t.Descriptions[1] += fmt.Sprintf(", after work %v W", tail)
+		return t
+	}
 	hidden := func(name string, length float64) Twin {
 		how := Driver{Names: NamesNone, Power: time.Second}
 		one, other := world(70, 590, afterSamples(how, length)), world(70, 0, nil)
@@ -40,6 +47,7 @@ func Twins() []Twin {
 	}
 	evenly := func(duty float64) func() Load { return func() Load { return Evenly(duty) } }
 	return []Twin{
+		warm("slightly busy from boot, in bursts of 20 ms", func() Load { return Bursts(20, 0.05, 11) }, [2]gpu.Watts{70, 59.2}, [2]float64{400, 386}, 15),
 		powers("slightly busy from boot, evenly", evenly(0.03), [2]gpu.Watts{70, 81.4}, [2]float64{400, 20}),
 		powers("work that rounds to 0 %", evenly(0.0045), [2]gpu.Watts{70, 72.565}, [2]float64{590, 20}),
 		powers("work that rounds to 1 %", evenly(0.0099), [2]gpu.Watts{70, 75.643}, [2]float64{590, 20}),
@@ -49,9 +57,12 @@ func Twins() []Twin {
 	}
 }
 
+// before is the time before the exporter starts. Before the first work nothing hides the idle power.
+const before = 2 * time.Second
+
 func (t Twin) world(i int, length time.Duration) World {
 	g := t.gpus[i]
-	return World{Name: t.Name + ", " + t.Descriptions[i], Driver: t.driver, Length: length, Seed: 42, GPUs: []GPU{g}}
+	return World{Name: t.Name + ", " + t.Descriptions[i], Driver: t.driver, Before: before, Length: length, Seed: 42, GPUs: []GPU{g}}
 }
 
 // Victims returns the victim's result in each world. A twin runs once, because its loads have a state.
@@ -78,6 +89,10 @@ type Reading struct {
 func (t Twin) Readings(seconds int) (all [2][]Reading) {
 	for i := range all {
 		b := newBoard(&t.gpus[i], t.driver, 42)
+		for range before.Milliseconds() {
+			b.step()
+		}
+		b.drain()
 		for range seconds {
 			before := b.counter
 			for range tick.Milliseconds() {

@@ -28,13 +28,16 @@ func TestTwinsReadTheSame(t *testing.T) {
 }
 
 // TestTwinsDiffer checks the true parts of the victim against amounts calculated by hand: with the idle power f, the busy share u
-// and the power w of mallory's work it is 3/4 × f × (1 − u) / (f + u × w), and if the victim works 1 less a quarter of f × (1 − u). A
-// rule cannot be right in both worlds.
+// and the power w of mallory's work it is 3/4 × f × (1 − u) / (f + u × w), and if the victim works 1 less a quarter of f × (1 − u).
+// Power after work is a part of the work. A rule cannot be right in both worlds.
 func TestTwinsDiffer(t *testing.T) {
 	powers := func(u, f, w float64) float64 { return 0.75 * f * (1 - u) / (f + u*w) }
+	// Both GPUs with bursts draw 70 W + 5 % of 400 W.
+	bursts := 0.75 * 59.2 * (1 - 0.05) / 90
 	// Work of 100 ms, or of 1 ms, after each of 7.2 samples a second.
 	long, short := 0.72, 0.0072
 	want := [][2]float64{
+		{powers(0.05, 70, 400), bursts},
 		{powers(0.03, 70, 400), powers(0.03, 81.4, 20)},
 		{powers(0.0045, 70, 590), powers(0.0045, 72.565, 20)},
 		{powers(0.0099, 70, 590), powers(0.0099, 75.643, 20)},
