@@ -73,7 +73,7 @@ func TestPrepull(t *testing.T) {
 		_, err := world.Client.CoreV1().Pods("gpuledger").Patch(t.Context(), pod.Name, types.StrategicMergePatchType, ready, meta.PatchOptions{}, "status")
 		check(t, err)
 	}
-	commands := documented(t, "## Pull before", "")
+	commands := documented(t, "## Pull the image in advance", "")
 	shell(t, "", containing(t, commands, "rollout status"))
 	if out := shell(t, "", containing(t, commands, "kubectl --namespace gpuledger wait")); strings.Count(out, "condition met") != 2 {
 		t.Errorf("the output does not have a line for each of two nodes:\n%s", out)
