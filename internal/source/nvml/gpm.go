@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/gpuledger/gpuledger/internal/gpu"
 	"github.com/gpuledger/gpuledger/internal/lane"
+	"github.com/gpuledger/gpuledger/internal/source"
 )
 
 // A gpm measures the activity of the instances of a GPU in MIG mode by the driver's GPU performance
@@ -27,12 +29,14 @@ type gpm struct {
 	// pairs contains the samples of each instance. The key includes all properties of the instance,
 	// because ids are reused.
 	pairs map[string]*pair
-	moved bool // the last look took samples
+	moved bool // the last measurement took samples
 	// profiling enables the profiles of instances.
 	profiling bool
 	// whole is the pair of the GPU itself, or nil if it is not profiled. While the lane is busy, whole and offered belong to the lane.
 	whole *pair
 	lane  lane.Lane[profiled]
+	// instances is the lane of the instances. While it is busy, pairs, moved and offered belong to it. Only one of the two lanes is busy.
+	instances lane.Lane[measured]
 }
 
 // A pair contains the two newest samples of an instance's counters, newest first.
@@ -54,22 +58,64 @@ func (p *pair) swap() {
 // further apart.
 const gpmRefresh = 100 * time.Millisecond
 
-// readInstances reads the activity of each instance since the last reading. All instances must be
-// sampled, so that their activities cover the same time. A failure here does not affect the other
-// readings of the GPU.
-func (g *gpuReader) readInstances(q *inquiry, r *gpu.Reading) {
+// measured is a measurement of all instances of a GPU.
+type measured struct {
+	of       *gpuReader
+	began    time.Duration // boot clock
+	samples  []gpu.InstanceSample
+	known    bool
+	profiles []gpu.InstanceProfile
+}
+
+// readInstances reads the activity of each instance since the last reading, in a lane of its own, so that a call of GPM that hangs does not
+// delay the other values of the GPU. It waits for a part of the timeout of calls. While the call hangs the activity is unknown.
+func (d *session) readInstances(g *gpuReader, q *inquiry, r *gpu.Reading) {
 	pairs := g.gpm
+	if m, ok := pairs.instances.Poll(); ok { // of a call that was late
+		pairs.accept(g, m, r)
+	}
+	if pairs.instances.Busy() || pairs.lane.Busy() || q.lost != nil { // the second one may be in a call that began before MIG mode
+		return
+	}
 	if g.device.Partitions == nil {
 		pairs.free(q)
 		return
 	}
-	if pairs.lane.Busy() {
-		return // in a call that began before MIG mode
+	if g.now().Boot-pairs.newest() <= gpmRefresh {
+		return
 	}
 	instances := g.device.Partitions.Instances
+	pairs.settle()
+	call(d, &pairs.instances, func() measured { return g.measureInstances(instances) })
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.CallTimeout/4)
+	defer cancel()
+	if m, ok := pairs.instances.Take(ctx); ok {
+		pairs.accept(g, m, r)
+	}
+}
+
+// accept adds a measurement to a reading, unless it is too old or of another reader.
+func (g *gpm) accept(of *gpuReader, m measured, r *gpu.Reading) {
+	switch {
+	case m.of != of:
+		g.forget()
+	case of.now().Boot-m.began > source.MaxLate:
+		g.undo()
+	default:
+		r.Instances, r.InstancesKnown = append(r.Instances, m.samples...), m.known
+		if m.profiles != nil {
+			r.InstanceProfiles = m.profiles
+		}
+	}
+}
+
+// measureInstances samples all instances, so that their activities cover the same time. A failure does not affect the other
+// readings of the GPU. It runs in the lane of instances.
+func (g *gpuReader) measureInstances(instances []gpu.Partition) measured {
+	q, pairs, m := &inquiry{lib: g.lib}, g.gpm, measured{of: g, began: g.now().Boot}
 	pairs.keep(q, instances)
-	if !pairs.offers(q, g.handle) || g.now().Boot-pairs.newest() <= gpmRefresh {
-		return
+	if !pairs.offers(q, g.handle) {
+		return m
 	}
 	pairs.moved = true
 	for _, p := range pairs.pairs {
@@ -78,21 +124,22 @@ func (g *gpuReader) readInstances(q *inquiry, r *gpu.Reading) {
 	for _, i := range instances {
 		if err := g.sample(q, i); err != nil {
 			pairs.forget()
-			return
+			return m
 		}
 	}
-	r.InstancesKnown = len(instances) > 0
 	for _, i := range instances {
 		s, err := pairs.measure(q, i)
 		if err != nil {
-			r.Instances, r.InstancesKnown = nil, false
-			return
+			m.samples = nil
+			return m
 		}
-		r.Instances = append(r.Instances, s)
+		m.samples = append(m.samples, s)
 	}
+	m.known = len(instances) > 0
 	if pairs.profiling {
-		pairs.profileInstances(&inquiry{lib: q.lib, lost: q.lost}, r) // its errors do not affect the activity
+		m.profiles = pairs.profileInstances(&inquiry{lib: q.lib, lost: q.lost}) // its errors do not affect the activity
 	}
+	return m
 }
 
 // offers reports whether the GPU supports GPM. It calls the driver only once.
@@ -188,18 +235,18 @@ func (g *gpm) measure(q *inquiry, i gpu.Partition) (gpu.InstanceSample, error) {
 	return gpu.InstanceSample{Instance: i.ID, Span: span, SM: min(percent/100, 1)}, err
 }
 
-// profileInstances adds the profile of each instance of a reading. An instance without a profile is
-// missing.
-func (g *gpm) profileInstances(q *inquiry, r *gpu.Reading) {
+// profileInstances returns the profile of each instance. An instance without a profile is missing.
+func (g *gpm) profileInstances(q *inquiry) (all []gpu.InstanceProfile) {
 	for _, p := range g.pairs {
 		metrics, err := query(q, "nvmlGpmMetricsGet", func() ([]gonvml.GpmMetric, ret) { return p.metrics(q.lib) })
 		if err != nil {
 			continue
 		}
 		p.profile.integrate(metrics, gpu.Span{From: p.taken[1], To: p.taken[0]})
-		r.InstanceProfiles = append(r.InstanceProfiles, gpu.InstanceProfile{Instance: p.instance, Profile: p.profile.latest})
+		all = append(all, gpu.InstanceProfile{Instance: p.instance, Profile: p.profile.latest})
 	}
-	slices.SortFunc(r.InstanceProfiles, func(a, b gpu.InstanceProfile) int { return strings.Compare(a.Instance, b.Instance) })
+	slices.SortFunc(all, func(a, b gpu.InstanceProfile) int { return strings.Compare(a.Instance, b.Instance) })
+	return all
 }
 
 // rounding is the tolerance, in percent, by which a quotient of counters may exceed 100.
@@ -223,9 +270,16 @@ func (p *pair) activity(lib *library) (float64, ret) {
 	return m.Value, gonvml.SUCCESS
 }
 
+// settle makes the samples of the last reading final.
+func (g *gpm) settle() {
+	if !g.instances.Busy() {
+		g.moved = false
+	}
+}
+
 // undo removes the samples of the last reading, so that the next reading covers its time, too.
 func (g *gpm) undo() {
-	if !g.moved {
+	if g.instances.Busy() || !g.moved {
 		return
 	}
 	g.moved = false
@@ -274,7 +328,9 @@ func (g *gpm) freeWhole(q *inquiry) {
 
 // lost frees everything, except buffers in a call, which are used again when the GPU returns.
 func (g *gpm) lost(q *inquiry) {
-	g.free(q)
+	if !g.instances.Busy() {
+		g.free(q)
+	}
 	if !g.lane.Busy() {
 		g.freeWhole(q)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A profiler measures the profile of a GPU that is not in MIG mode, in its own lane, or of a MIG instance, in the GPU's lane, by GPM. Its
+// A profiler measures the profile of a GPU that is not in MIG mode, in its own lane, or of a MIG instance, in the lane of instances, by GPM. Its
 // buffers belong to the session. The sums of a GPU belong to the reader, the sums of an instance to its pair.
 type profiler struct {
 	// again is the time on the boot clock before which the driver is not called, after it refused.
@@ -69,6 +69,9 @@ func (d *session) readProfile(g *gpuReader) {
 			pairs.freeWhole(&inquiry{lib: d.lib}) // the driver does not document samples of a whole GPU in MIG mode
 		}
 		return
+	}
+	if pairs.instances.Busy() {
+		return // in a call that began in MIG mode
 	}
 	x := g.profile
 	call(d, &pairs.lane, func() profiled { return profiled{g, g.measureProfile(x)} })

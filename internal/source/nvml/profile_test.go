@@ -257,3 +257,63 @@ func TestProfileHangs(t *testing.T) {
 		})
 	}
 }
+
+// TestInstancesHang makes each call of GPM for MIG instances hang for fifty readings: the energy of the GPU is read, the activity of its instances
+// is unknown, and neither goroutines nor buffers grow. When the call returns, the activity continues without the time of the hanging call.
+func TestInstancesHang(t *testing.T) {
+	for _, call := range []string{"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmMigSampleGet", "nvmlGpmMetricsGet"} {
+		t.Run(call, func(t *testing.T) {
+			clock, n := gputest.NewClock(), working()
+			d := newDriver(t, n)
+			d.profiling = true
+			s := d.openWith(2*time.Second, clock.Now)
+			var before float64
+			if call == "nvmlGpmMigSampleGet" || call == "nvmlGpmMetricsGet" {
+				readWorking(t, s, clock, n)
+				clock.Advance(time.Second)
+				before = *gputest.Read(t, s).Readings[0].InstanceProfiles[1].Seconds[gpu.SMActive]
+			}
+			d.fault(anyGPU, call, "hang")
+			clock.Advance(time.Second)
+			gputest.Read(t, s)
+			goroutines, buffers := runtime.NumGoroutine(), d.calls("nvmlGpmSampleAlloc")
+			for range 50 {
+				clock.Advance(time.Second)
+				*d.node.GPUs[0].Reading.Energy += 1000
+				d.write()
+				report := gputest.Read(t, s)
+				if len(report.Readings) != 2 {
+					t.Fatalf("during the call: %d readings, want 2", len(report.Readings))
+				}
+				r := report.Readings[0]
+				if r.Energy == nil || *r.Energy != *d.node.GPUs[0].Reading.Energy || r.InstancesKnown || r.InstanceProfiles != nil {
+					t.Fatalf("during the call: energy %v, want %d; instances %v, profiles %v", r.Energy, *d.node.GPUs[0].Reading.Energy, r.Instances, r.InstanceProfiles)
+				}
+			}
+			if n := runtime.NumGoroutine(); n > goroutines+10 || d.calls("nvmlGpmSampleAlloc") != buffers {
+				t.Errorf("%d goroutines after 50 readings, %d before; %d buffers, %d before", n, goroutines, d.calls("nvmlGpmSampleAlloc"), buffers)
+			}
+			d.healed()
+			began := clock.Now().Boot
+			report := gputest.Eventually(t, s, "the activity is back", func(report gpu.Report, _ error) bool {
+				clock.Advance(time.Second)
+				return len(report.Readings) == 2 && report.Readings[0].InstancesKnown
+			})
+			for _, i := range report.Readings[0].Instances {
+				if i.From < began {
+					t.Errorf("instance %s was busy in %v, which begins before %v", i.Instance, i.Span, began)
+				}
+			}
+			p := report.Readings[0].InstanceProfiles[1] // active all the time
+			if added := *p.Seconds[gpu.SMActive] - before; added > (clock.Now().Boot - began).Seconds() {
+				t.Errorf("%v s are added after the hanging call, which returned %v ago", added, clock.Now().Boot-began)
+			}
+			if err := s.Close(time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if call != "nvmlGpmSampleAlloc" { // the hanging call is also in the log
+				d.wantNoLeak()
+			}
+		})
+	}
+}

@@ -43,18 +43,18 @@ type gpuReader struct {
 	events *eventSet
 }
 
-// read returns one reading, or an error if the GPU did not respond to any call.
-func (g *gpuReader) read() (*gpu.Reading, error) {
+// readGPU returns one reading, or an error if the GPU did not respond to any call.
+func (d *session) readGPU(g *gpuReader) (*gpu.Reading, error) {
 	q := &inquiry{lib: g.lib}
 	r := &gpu.Reading{UUID: g.device.UUID, Recovery: g.recovery, Health: g.health.values, Counters: g.health.counters, NVLinkRate: g.health.rate, Profile: g.profile.latest}
 	g.readEnergy(q, r)
 	g.readGauges(q, r)
 	g.readThrottle(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not affect the other values
 	mig := &inquiry{lib: g.lib, lost: q.lost}             // errors of MIG do not affect the other values of the GPU
-	g.gpm.moved = false
+	g.gpm.settle()
 	if err := g.readMIG(mig); err == nil {
 		g.readContexts(q, mig, r)
-		g.readInstances(mig, r)
+		d.readInstances(g, mig, r)
 	}
 	g.readSamples(q, r)
 	g.readQuietPower(&inquiry{lib: g.lib, lost: q.lost}, r) // its errors do not affect the other values

@@ -53,7 +53,7 @@ func (d *session) look(index int, bus string, g *gpuReader) look {
 	}
 	d.complete(g)
 	l := look{reader: g, began: g.now().Boot, since: g.position}
-	l.reading, l.err = g.read()
+	l.reading, l.err = d.readGPU(g)
 	l.memory, l.oversized = g.memory, g.oversized
 	if hasCode(l.err, gonvml.ERROR_GPU_IS_LOST) {
 		l.reader = nil
