@@ -841,7 +841,7 @@ var catalogue = withTables([numMetrics]metric.Metric{
 	boardNVLinkErrors: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_nvlink_errors_total", Type: counter,
 		Labels: ofBoard,
-		Help:   "Errors of all NVLink links since the driver was loaded: CRC errors, replays and recoveries; from NVLink 5 on recoveries, failed recoveries, integrity errors and receive errors.",
+		Help:   "Errors of all NVLink links since the driver was loaded: CRC errors, replays and recoveries; from NVLink 5 on recoveries, failed recoveries, integrity errors and receive errors, which continue when the driver is loaded again in this boot.",
 	},
 	boardThermal: {
 		Page: RecordPage, Family: familyBoards, Name: "gpuledger_board_thermal_throttled_seconds_total", Type: counter, Unit: "seconds",

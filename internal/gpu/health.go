@@ -129,7 +129,7 @@ var HealthInfos = [NumHealthMetrics]HealthInfo{
 	},
 	NVLinkErrors: {
 		Name: "nvlink_errors_total", Counter: true, Labels: []string{"nvlink_error"}, Source: "fields 38, 45, 52 and 59; on NVLink 5 fields 206 to 208, 211 to 214, 219 and 221",
-		Help: "Errors of all NVLink links since the driver was loaded.",
+		Help: "Errors of all NVLink links since the driver was loaded. From NVLink 5 on, they continue when the driver is loaded again in this boot.",
 	},
 	NVLinkBytes: {
 		Name: "nvlink_bytes_total", Unit: "bytes", Counter: true, Labels: []string{"direction"}, Source: "fields 138 and 139",

@@ -111,7 +111,7 @@ var Rules = []Rule{
 	{Code: memoryErrors, Advice: Reset, Meaning: "uncorrectable memory errors since the driver was loaded", Source: memory, Alert: "GPULedgerMemoryErrors"},
 	{Code: spareRowsLow, Advice: Watch, Meaning: "a memory bank has few or no spare rows left: plan the board's return", Source: memory, Alert: "GPULedgerSpareRowsLow"},
 	{Code: linksDown, Advice: Watch, Meaning: "more NVLink links are inactive than on another GPU of the node", Source: header, Alert: "GPULedgerLinkDown"},
-	{Code: linkErrors, Advice: Watch, Meaning: "NVLink links were replayed or recovered since the driver was loaded", Source: header, Alert: "GPULedgerLinkErrors"},
+	{Code: linkErrors, Advice: Watch, Meaning: "NVLink links were replayed or recovered since the driver was loaded, from NVLink 5 on since the boot", Source: header, Alert: "GPULedgerLinkErrors"},
 	{Code: throttled, Advice: Watch, Meaning: "heat or a power brake limited the clocks for over half of ten minutes", Source: header, Alert: "GPULedgerGPUThrottled"},
 	{Code: clockLow, Advice: Watch, Meaning: "for ten minutes the clock was over a fifth below the median of the busy GPUs of the pod or job", Source: comparison, Alert: "GPULedgerClockLow"},
 	{Code: recoveryReset, Advice: Reset, Meaning: "the driver requires a reset of the GPU or a reboot", Source: header},
