@@ -25,9 +25,9 @@ func compareAccount(a, b gpu.AccountKey) int {
 	return cmp.Or(cmp.Compare(a.GPUInstance, b.GPUInstance), a.Compare(b.Owner))
 }
 
-// openHolders opens the accounts of new holders before anything is charged to them, because
-// Prometheus omits the first value of a counter that starts above zero. The accounts exist
-// immediately, even if the book is settled only up to an earlier time.
+// openHolders opens the accounts of new holders before they are charged, because Prometheus omits
+// the first value of a counter that starts above zero. The accounts exist immediately, even if the
+// book is settled only up to an earlier time.
 func (b *book) openHolders(allocations []gpu.Allocation) {
 	for h := range liveAllocations(allocations) {
 		a := b.account(keyOf(*h), b.Settled.Wall)
@@ -36,8 +36,9 @@ func (b *book) openHolders(allocations []gpu.Allocation) {
 }
 
 // markAlive marks the accounts of owners that were on the GPU in the interval, on any instance, or
-// that may still hold it. These are owners of an allocation that is still listed although the pod
-// seems to have ended, and all holders while the kubelet does not respond.
+// that may still hold it. An owner may still hold the GPU if its allocation is still listed
+// although its pod seems to have ended. While the kubelet does not respond, this applies to all
+// holders.
 func (b *book) markAlive(iv *interval, parts []part) {
 	for i := range b.Accounts {
 		a := &b.Accounts[i]
@@ -54,10 +55,10 @@ func (b *book) markAlive(iv *interval, parts []part) {
 	}
 }
 
-// openProcess returns the account of a process in its owner's account. An account of an earlier
-// process with the same PID is closed, because both would be the same series. It returns the
-// owner's folded account if there is no room, or if a later process already has an account with the
-// PID, which happens if the list of processes is outdated.
+// openProcess returns the account of a process, which is part of its owner's account. An account of
+// an earlier process with the same PID is closed, because both would be the same series. It returns
+// the owner's folded account if the limit of process accounts is reached, or if a later process
+// with the same PID already has an account, which happens if the list of processes is outdated.
 func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Time) *gpu.ProcessAccount {
 	earlier, later := false, false
 	for i := range a.Processes {
@@ -83,8 +84,8 @@ func (st *settlement) openProcess(a *gpu.Account, p *gpu.Process, opened time.Ti
 		return foldedProcess(a, opened)
 	}
 	st.room--
-	// A name may contain any bytes. It is made valid here, once, because it is part of the series'
-	// key and must be unchanged after a restore.
+	// A name may contain any bytes. It is converted to valid UTF-8 only here, because it is part of the
+	// key of the series and must be the same after a restore.
 	a.Processes = append(a.Processes, gpu.ProcessAccount{
 		ProcessID: p.ID, Name: strings.ToValidUTF8(p.Name, "\uFFFD"), ContainerID: p.ContainerID, StartTime: p.StartTime, Opened: opened,
 	})
@@ -131,7 +132,7 @@ func (b *book) dropProcesses() {
 }
 
 // retire drops the accounts of processes that ended before the retention time, and moves the
-// amounts of a group to Retired once all accounts of the group have ended. The accounts of a group
+// amounts of a group to Retired after all accounts of the group have ended. The accounts of a group
 // retire together, so that the sums of the group do not fall while it exists. A unit in a group
 // retires in the same way. A folded account ends with its owner's account.
 func (b *book) retire(retention time.Duration) {

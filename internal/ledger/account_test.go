@@ -67,7 +67,7 @@ func TestBirthAfterLongGap(t *testing.T) {
 		l.Observe(o)
 		owners := unresolved
 		if s > 0 {
-			owners = told // the gap is settled, later intervals wait for q's owner
+			owners = told // => -
 		}
 		l.Settle(o.At, owners)
 		if b := bookOf(l, uuid); len(b.Accounts) != 1 || b.Accounts[0].Owner != serve {
@@ -77,7 +77,7 @@ func TestBirthAfterLongGap(t *testing.T) {
 }
 
 // TestPIDReuse checks that the retained account of an ended process closes when another process of
-// the same container gets its PID, since both accounts would be one series.
+// the same container gets its PID, because both accounts would be the same series.
 func TestPIDReuse(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)
@@ -94,7 +94,8 @@ func TestPIDReuse(t *testing.T) {
 	}
 }
 
-// TestPIDReuseAtCap checks that a process that reuses a PID also reuses the place of its account.
+// TestPIDReuseAtCap checks that a process that reuses a PID takes over the earlier process's room
+// for an account.
 func TestPIDReuseAtCap(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	again := new(*p)
@@ -107,8 +108,8 @@ func TestPIDReuseAtCap(t *testing.T) {
 	}
 }
 
-// TestPIDReuseUnlisted checks that a process list that is not renewed does not reopen the account
-// of a process whose PID was reused: the account would decrease.
+// TestPIDReuseUnlisted checks that an outdated process list does not reopen the account of a
+// process after another process got its PID, because the account would decrease.
 func TestPIDReuseUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	again := new(*p)

@@ -15,9 +15,9 @@ type board struct {
 	uuid        string
 	counter     gpu.Millijoules
 	processes   map[uint32]*gpu.Process
-	ended       []*gpu.Process // the last two that ended
+	ended       []*gpu.Process // the last two processes that ended
 	allocations []gpu.Allocation
-	mig         *gpu.Partitioning // nil unless the board is partitioned
+	mig         *gpu.Partitioning // => -
 	throttled   gpu.ThrottledTimes
 	profiling   profiling
 	sampled     time.Duration // end of the utilisation samples reported so far
@@ -30,7 +30,7 @@ type board struct {
 	between []view
 	spans   []span // not settled yet, oldest first
 	list    []gpu.ProcessID
-	listed  time.Duration                   // when the driver reported the list
+	listed  time.Duration                   // time at which the driver reported the list
 	left    map[gpu.ProcessID]time.Duration // first mark without a process that the mark before it had
 
 	// settled is the mark up to which the book is settled, and energy is the energy of the book.
@@ -48,16 +48,17 @@ type board struct {
 
 // A view is the content of one observation.
 type view struct {
-	list    []gpu.ProcessID // processes with a context, by a list no older than ten seconds
+	list    []gpu.ProcessID // processes with a context, from a list no older than ten seconds
 	active  []gpu.ProcessID
-	signal  bool // activity of processes or instances was known
-	blind   bool // there is no such list
+	signal  bool // the activity of processes or instances was known
+	blind   bool // no list of processes is valid
 	busy    bool // utilisation was measured
 	holders []gpu.Owner
-	live    []gpu.Owner // holders on the whole GPU whose pods are live and have a known UID
+	live    []gpu.Owner // holders of the whole GPU, if their pods are live and have a known UID
 }
 
-// A mark is a correct reading of the counter, or an observation without one, which has the last count.
+// A mark is a correct reading of the counter. An observation without a reading is also a mark, with
+// the last count.
 type mark struct {
 	at      time.Duration
 	counter gpu.Millijoules
@@ -70,7 +71,8 @@ type span struct {
 	between   []view
 	energy    gpu.Millijoules
 	restarted bool
-	// allocationsKnown is set if the allocations were known at the end or became known in time.
+	// allocationsKnown is set if the allocations were known at the end of the span, or became known
+	// before it was settled.
 	allocationsKnown bool
 }
 
@@ -81,8 +83,8 @@ func newBoard(uuid string) *board {
 	}
 }
 
-// allocate replaces the allocations of the board: x chooses the containers, y details of their
-// allocations.
+// allocate replaces the allocations of the board. x selects the containers, and y selects details
+// of their allocations.
 func (b *board) allocate(x, y byte) {
 	b.allocations = nil
 	for i, c := range containers {
@@ -97,8 +99,8 @@ func (b *board) allocate(x, y byte) {
 	}
 }
 
-// divide turns an observation into an observation of a partitioned board, where the driver reports
-// the utilisation of instances only.
+// divide turns an observation into an observation of a partitioned board, for which the driver
+// reports only the utilisation of the instances.
 func (b *board) divide(o *ledger.Observation, sight byte) {
 	if b.mig == nil {
 		return
@@ -179,7 +181,7 @@ func (b *board) view(o ledger.Observation) view {
 	return v
 }
 
-// restart discards the spans that were not settled and therefore not saved.
+// restart discards the spans that were not settled, because they were not saved.
 func (b *board) restart() {
 	b.last, b.between, b.spans = b.settled, nil, nil
 	b.list, b.listed = nil, 0
@@ -211,8 +213,8 @@ func (b *board) settle(upTo time.Duration, owner ledger.Owners) []span {
 	return done
 }
 
-// absence returns the time since a pod last used or held the GPU with a container that has an
-// account.
+// absence returns the time for which no container of a pod has used or held the GPU. Only
+// containers with an account count.
 func (b *board) absence(pod gpu.Owner) time.Duration {
 	var last time.Duration
 	for _, a := range b.book.Accounts {
@@ -227,8 +229,8 @@ func (b *board) absence(pod gpu.Owner) time.Duration {
 // observations.
 func (s *span) gap() bool { return s.restarted || s.to.at-s.from.at > 10*time.Second }
 
-// sole reports whether the allocations were known, and no pod except the given one is known to have
-// held the GPU at the end of the span or to have worked in it.
+// sole reports whether the allocations were known, and whether no other pod is known to have held
+// the GPU at the end of the span or to have worked in the span.
 func (s *span) sole(pod gpu.Owner, owner ledger.Owners) bool {
 	if !s.allocationsKnown {
 		return false

@@ -10,7 +10,7 @@ import (
 )
 
 // A book is the account book of one GPU. Accepted readings are marks; two consecutive marks bound
-// an interval. Intervals are settled in order.
+// an interval. Intervals are settled in chronological order.
 type book struct {
 	gpu.Book
 	// handedOut is set while a state that was returned to a caller shares the accounts.
@@ -27,7 +27,8 @@ type book struct {
 	// read is the mark of the newest accepted reading.
 	read Mark
 	lag  lag
-	// throttled contains the counters of throttled time at the last observation that included them.
+	// throttled contains the counters of throttled time , from the last observation that included these
+	// counters.
 	throttled *gpu.ThrottledTimes
 	// restored is set if the last mark was restored from the state of an earlier exporter process.
 	restored bool
@@ -36,10 +37,11 @@ type book struct {
 	list         []*gpu.Process
 	listed, seen time.Duration
 	// sampled is the time on the boot clock up to which utilisation samples were reported, or 0 if the
-	// last observation had none. left contains the processes that recently left.
+	// last observation had no samples. left contains the processes that recently left.
 	sampled time.Duration
 	left    map[gpu.ProcessID]time.Duration
-	// holders are the last known allocations, unknown is the time since they were known.
+	// holders are the last known allocations. unknown is the settled time for which the allocations
+	// have been unknown.
 	holders []gpu.Allocation
 	unknown Unknown
 	// shortLived is not saved, because it is learned again within seconds.
@@ -53,10 +55,11 @@ type book struct {
 	maxPower           gpu.Watts
 	// trail contains the settled intervals that are kept to explain charges; nil if none are kept.
 	trail *trail
-	// profiles are not settled yet. profiled is the end of the newest profile by MIG instance, empty for the whole GPU.
+	// profiles contains the profiles that are not settled yet. profiled is the end of the newest profile by MIG
+	// instance, empty for the whole GPU.
 	profiles []Profile
 	profiled map[string]time.Duration
-	// alone contains the sole uses at the last settled interval.
+	// alone contains each sole use of a part at the end of the last settled interval.
 	alone []soleUse
 	// rest is the fraction of a millijoule that ownShare carries over to the next interval.
 	rest float64
@@ -72,13 +75,14 @@ type Mark struct {
 	Holders   []gpu.Allocation `json:"holders,omitempty"`
 	// Former is the counter that the board no longer provides, or nil if there is none.
 	Former *Former `json:"former,omitempty"`
-	// sum is the integral of power at that time, or nil if it is unknown.
+	// sum is the integral of power at the time of the mark, or nil if the integral is unknown.
 	sum *gpu.Millijoules
 	// share is the GPU's share of the energy since the last mark; 0 means undivided.
 	share float64
-	// listed is set if the processes were known, outdated if they come from an earlier observation.
+	// listed is set if the processes were known. outdated is set if the processes come from an earlier
+	// observation.
 	listed, outdated bool
-	// took is the time by which the counter may have been read before At; it is shorter than a gap.
+	// took is the maximum time between the reading of the counter and At; it is shorter than a gap.
 	took time.Duration
 }
 
@@ -100,21 +104,22 @@ type interval struct {
 	from, to Mark
 	energy   gpu.Millijoules
 	window
-	// gap is set if there was no observation between the marks, or if the observations are no
-	// longer known. If they are no longer known, other is set if a process worked that is in
-	// neither mark.
+	// gap is set if there was no observation between the marks, or if the observations are no longer
+	// known. If the observations are no longer known, other is set if a process that is in neither mark
+	// worked in the interval.
 	gap, other bool
-	// reset is set if the counter was reset at its end.
+	// reset is set if the counter was reset at the end of the interval.
 	reset bool
-	// changed is the mark at which the counter last changed, if it was not changing at the start.
+	// changed is the mark at which the counter last changed, if the counter was not changing at the
+	// start.
 	changed *Mark
 	// uncounted is an upper bound of the energy that the counter lost in the interval.
 	uncounted gpu.Millijoules
 	// unmetered is set if the power of the GPU cannot be derived from the energy of the interval.
 	unmetered bool
-	// late is set if the counter was not changing at the start and changed at the end. It is an
-	// interval with the energy since the earlier change. It is marked timeless, because other
-	// intervals count its time.
+	// late is set if the counter was not changing at the start and changed at the end. late is an
+	// interval with the energy since the earlier change. It is timeless, because other intervals
+	// already count its time.
 	late     *interval
 	timeless bool
 }
@@ -133,7 +138,7 @@ func (b *book) copyOnWrite() {
 	}
 }
 
-// open reports whether counting has begun.
+// open reports whether the book has a first mark.
 func (b *book) open() bool { return b.last != nil }
 
 func (b *book) base() Mark {
@@ -152,7 +157,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	b.presume(&o)
 	throttled := b.throttle(o.Throttled)
 	if !b.open() || o.At.Sub(b.sinceWhen()) > gapAfter {
-		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // of a gap only the two ends are known
+		b.since, throttled = newWindow(nil), gpu.ThrottledTimes{} // only the two ends of a gap are known
 	}
 	b.since.addThrottled(throttled)
 	list, listed := b.present(o)
@@ -172,7 +177,7 @@ func (b *book) observe(o Observation, gapAfter time.Duration) {
 	}
 }
 
-// sinceWhen returns the time at which since starts.
+// sinceWhen returns the start time of the observations in since.
 func (b *book) sinceWhen() gpu.Instant {
 	if b.pendingReset != nil {
 		return b.pendingReset.At
@@ -202,9 +207,10 @@ func identities(processes []*gpu.Process) []gpu.ProcessID {
 	return slices.Compact(ids)
 }
 
-// learn records allocations. New holders get accounts. Intervals that wait for allocations get
-// them, in addition to the holders that were already known to be alive. A book without a readable
-// counter opens no accounts: it retires none, so it would collect the accounts of all future pods.
+// learn records allocations. New holders get accounts. Intervals that wait for allocations get the
+// known allocations, in addition to the holders that were already known to be alive. A book without
+// a readable counter opens no accounts, because it retires no accounts and would therefore collect
+// the accounts of all future pods.
 func (b *book) learn(o Observation, gapAfter time.Duration) {
 	if !b.open() {
 		return
@@ -224,7 +230,7 @@ func (b *book) learn(o Observation, gapAfter time.Duration) {
 	}
 }
 
-// learn sets the allocations of an interval if they were not known.
+// learn sets the allocations of an interval if the interval had no known allocations.
 func (iv *interval) learn(allocations []gpu.Allocation) {
 	if !iv.holdersKnown {
 		iv.holders, iv.holdersKnown = iv.holdersBefore(allocations), true
@@ -239,7 +245,7 @@ func (b *book) append(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 		window: b.since,
 		gap:    b.restored || m.At.Sub(b.last.At) > gapAfter,
 	}
-	if sameCounter(b.last, &m) { // power is the GPU's own
+	if sameCounter(b.last, &m) { // power of the GPU alone
 		iv.energy = b.ownShare(energy, m.share)
 	}
 	if b.returned(&m) {
@@ -273,7 +279,8 @@ func (b *book) begin(m Mark) {
 	b.last, b.since = &m, b.after(m)
 }
 
-// after returns a window that starts at m, with the processes present there if they are known.
+// after returns a window that starts at m, with the processes that are present at m, if they are
+// known.
 func (b *book) after(m Mark) window {
 	w := newWindow(b.since.usagesOf(m.Processes))
 	w.mig, w.places = b.since.mig, maps.Clone(b.since.places)

@@ -6,8 +6,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// addTimes adds the interval to an account's active time, and its sampled busy time to Busy. Late
-// samples may add busy time to an interval that is not active, so Active bounds only the sum.
+// addTimes adds the interval to an account's active time, and the owner's sampled busy time to
+// Busy. Late samples may add busy time to an interval that is not active, so Active bounds only the
+// sum.
 func (p *part) addTimes(a *gpu.Account, s *share) {
 	if p.isActive(s) {
 		a.Active += p.to.At.Sub(p.from.At)
@@ -15,9 +16,9 @@ func (p *part) addTimes(a *gpu.Account, s *share) {
 	a.Busy = min(a.Busy+p.busyTime(s), a.Active)
 }
 
-// busyTime returns the sampled busy time of an owner: the busy time of its processes or, if
-// processes have no samples, of the GPU or MIG instance that it uses alone. The work of an MPS
-// server is not included, because the shares of its clients are unknown.
+// busyTime returns the sampled busy time of an owner: the sum over its processes. If processes have
+// no samples, it is the busy time of the GPU or MIG instance that the owner uses alone. The work of
+// an MPS server is not included, because the shares of its clients are unknown.
 func (p *part) busyTime(s *share) time.Duration {
 	took := p.span().Len()
 	switch {

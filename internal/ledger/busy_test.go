@@ -15,7 +15,8 @@ type burstLoad struct {
 	bursts []gpu.Span // on the boot clock
 }
 
-// randomLoad returns a load with about the given duty until a time, in bursts of 2 to 200 ms.
+// randomLoad returns a load that works in bursts of 2 to 200 ms until a given time, for about the
+// given share of the time.
 func randomLoad(r *rand.Rand, p *gpu.Process, duty float64, until time.Duration) *burstLoad {
 	l := &burstLoad{Process: p}
 	longest := 2 + r.Float64()*198
@@ -67,7 +68,8 @@ func (n *burstNode) tick() {
 	n.l.Settle(o.At, unresolved)
 }
 
-// kill replaces the ledger by one with its saved state, after some time without observations.
+// kill replaces the ledger by a new ledger that continues the saved state, after some time without
+// observations.
 func (n *burstNode) kill(t *testing.T) {
 	n.end()
 	n.l = restarted(t, n.l)
@@ -85,9 +87,9 @@ func (n *burstNode) end() {
 	n.counted[len(n.counted)-1].To = bookOf(n.l, uuid).Settled.Boot
 }
 
-// TestBusyTime checks that busy time is the time in bursts of loads of 1 to 100 % of three pods
-// that share a GPU, even if the exporter is killed: at both ends of a time without a restart it may
-// differ by the newest samples.
+// TestBusyTime checks three pods that share a GPU and work for 1 to 100 % of the time. The busy
+// time of a pod must be the time of its bursts, even if the exporter is killed. At both ends of a
+// time without a restart, the busy time may differ by the newest samples.
 func TestBusyTime(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -141,8 +143,8 @@ func accountOf(b *gpu.Book, owner gpu.Owner) gpu.Account {
 	return gpu.Account{}
 }
 
-// TestLightLoad checks a pod that works for 10 ms each second, as one of two: it is active for most of
-// the time and busy for 1 % of it.
+// TestLightLoad checks one of two pods, which works for 10 ms each second. The pod is active for most
+// of the time, and busy for 1 % of the time.
 func TestLightLoad(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	light, heavy := &burstLoad{Process: process(21, train)}, randomLoad(r, process(31, serve), 0.9, 2*time.Hour)
@@ -160,7 +162,7 @@ func TestLightLoad(t *testing.T) {
 	}
 }
 
-// TestBusyTimeOfOthers checks the busy time where the driver has no samples of a process.
+// TestBusyTimeOfOthers checks the busy time of processes for which the driver has no samples.
 func TestBusyTimeOfOthers(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	mute := func(o ledger.Observation) ledger.Observation { o.ActivityKnown = false; return o }

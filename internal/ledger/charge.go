@@ -45,8 +45,8 @@ func (b *book) chargeParts(st *settlement, iv *interval, parts []part, l load) {
 	}
 }
 
-// learnIdlePower learns the idle power from an interval. Late energy is learned from the interval
-// that contains it.
+// learnIdlePower learns the idle power from an interval. From late energy, the idle power is
+// learned in the interval that contains this energy.
 func (b *book) learnIdlePower(iv *interval, l load) {
 	switch {
 	case iv.unmetered:
@@ -60,7 +60,7 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 	}
 }
 
-// chargePart gives the energy of a whole GPU, or of a MIG instance, to accounts:
+// chargePart charges the energy of a whole GPU or of a MIG instance to accounts, by these rules:
 //
 //	only one owner holds or works  → that owner, in full                      exclusive
 //	the same, holders presumed,    → that owner, in full                      allocated
@@ -75,11 +75,11 @@ func (b *book) learnIdlePower(iv *interval, l load) {
 //	dead, or lists missing         → unattributed                             unknown
 //	no owner                       → unattributed                             idle
 //
-// A bystander has a context, and neither works nor holds the GPU. It pays nothing if another owner
-// works or holds the GPU. Shares of the host's processes and of unmapped processes are
-// unattributed, with these reasons. The holders pay for vanished processes (allocated), see
-// [book.chargeVanished]. MIG instances have no exclusive energy, because the board's energy is
-// divided over them.
+// A bystander has a context, but it neither works nor holds the GPU. It pays nothing if another
+// owner works or holds the GPU. The energy of the host's processes and of unmapped processes is
+// unattributed, with the reason host or unmapped. The holders pay for vanished processes (method
+// allocated); see [book.chargeVanished]. MIG instances have no exclusive energy, because the energy
+// of the board is divided over the instances.
 func (b *book) chargePart(st *settlement, p *part) {
 	if s := p.sole(); s != nil {
 		idle, busy := gpu.Exclusive, gpu.Exclusive
@@ -126,7 +126,8 @@ func (b *book) billWork(p *part) {
 	}
 }
 
-// bill divides an amount over several owners, or leaves it unattributed.
+// bill divides an amount over several owners. It leaves the amount unattributed if the weighting is
+// empty.
 func (b *book) bill(w weighting, p *part, amount gpu.Millijoules, method gpu.Method) {
 	switch {
 	case amount == 0:
@@ -170,8 +171,8 @@ func (b *book) chargeAccount(st *settlement, p *part, s *share) {
 	}
 }
 
-// gpuTime divides the interval over its holders. The time of a gap counts for holders that held
-// their part before.
+// gpuTime divides the time of the interval over the holders. The time of a gap counts only for
+// holders that already held their part before the gap.
 func (b *book) gpuTime(iv *interval, parts []part) {
 	took := iv.to.At.Sub(iv.from.At)
 	free := b.divideTime(iv, parts, took, func(p *part, owner gpu.Owner) time.Duration {
@@ -211,8 +212,7 @@ func (b *book) divideTime(iv *interval, parts []part, all time.Duration, most fu
 	return free
 }
 
-// groupHeldBefore reports whether an owner's group already held the part at the start of the
-// interval.
+// groupHeldBefore reports whether an owner's group held the part at the start of the interval.
 func (p *part) groupHeldBefore(owner gpu.Owner) bool {
 	for h := range liveAllocations(p.from.Holders) {
 		if p.isOf(h) && h.Owner.Group() == owner.Group() {
@@ -226,8 +226,8 @@ func (iv *interval) heldBefore(key gpu.AccountKey) bool {
 	return contains(liveAllocations(iv.from.Holders), key)
 }
 
-// unchanged reports whether a gap's energy may be charged to an owner: at both ends of the gap the
-// processes and the unshared allocation of the whole GPU are the same.
+// unchanged reports whether the energy of a gap may be charged to an owner. This is allowed if the
+// processes and the unshared allocation of the whole GPU are the same at both ends of the gap.
 func (iv *interval) unchanged(parts []part) bool {
 	before, after := slices.Collect(liveAllocations(iv.from.Holders)), slices.Collect(liveAllocations(iv.to.Holders))
 	if iv.other || iv.mig != nil || len(iv.to.Processes) == 0 || !slices.Equal(iv.from.Processes, iv.to.Processes) ||

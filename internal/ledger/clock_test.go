@@ -10,9 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestClocks checks that only the boot clock counts. A wall clock that is set forward or back
-// changes no amount. A suspended machine causes a gap, and so does an observation that is late
-// enough.
+// TestClocks checks that only the boot clock counts. Setting the wall clock forward or back changes
+// no amount. A suspended machine causes a gap. An observation that is late enough also causes a
+// gap.
 func TestClocks(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -72,7 +72,7 @@ func TestClocks(t *testing.T) {
 }
 
 // TestClockStepSeconds checks that held seconds, active seconds and the opening times of accounts
-// do not follow a wall clock that is set.
+// are not affected when the wall clock is set.
 func TestClockStepSeconds(t *testing.T) {
 	for _, by := range []time.Duration{24 * time.Hour, -24 * time.Hour} {
 		p := process(21, in(train))
@@ -99,8 +99,8 @@ func TestSlowTick(t *testing.T) {
 	}
 }
 
-// TestSamplesAfterClockSetBack checks that intervals whose samples cover no time wait up to ten
-// seconds, and are divided by the activity that is reported in that time.
+// TestSamplesAfterClockSetBack checks intervals that no samples cover. They wait for up to ten
+// seconds, and are divided by the activity that is reported meanwhile.
 func TestSamplesAfterClockSetBack(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// documented returns the numbers that a pattern finds in docs/energy.md.
+// documented returns the numbers in docs/energy.md that a pattern matches.
 func documented(t *testing.T, pattern string) []float64 {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/energy.md")
@@ -32,8 +32,8 @@ func documented(t *testing.T, pattern string) []float64 {
 	return numbers
 }
 
-// TestOutageExample checks the worked example of an outage of the kubelet in docs/energy.md: the
-// page has the numbers of a book after the documented seconds.
+// TestOutageExample checks the worked example in docs/energy.md of a kubelet outage. The numbers on
+// the page must be the numbers of a book after the documented seconds.
 func TestOutageExample(t *testing.T) {
 	const n = `([\d.]+)`
 	story := documented(t, `\(`+n+` W idle\) for `+n+` s, `+n+` s without the kubelet`)
@@ -46,7 +46,7 @@ func TestOutageExample(t *testing.T) {
 
 	a, b, c := process(21, in(train)), process(22, in(serve)), gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "c", UID: "uid-c", Part: "main"}
 	processes := []*gpu.Process{a, b}
-	const before = 30 // seconds at rest, which show the idle power
+	const before = 30 // seconds at rest, from which the ledger learns the idle power
 	l := newLedger()
 	counter, start := 0.0, gpu.Book{}
 	for s := range before + seconds + 1 {

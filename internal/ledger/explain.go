@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// begin starts the record of an interval. Its unattributed energy is the difference between the
-// book's amounts before and after.
+// begin starts the record of an interval. The unattributed energy of the interval is the difference
+// between the amounts of the book before and after the interval.
 func (t *trail) begin(iv *interval, before [gpu.NumReasons]gpu.Millijoules) {
 	if t == nil {
 		return
@@ -16,7 +16,8 @@ func (t *trail) begin(iv *interval, before [gpu.NumReasons]gpu.Millijoules) {
 	}
 }
 
-// price records the values that divided the interval's energy into idle and busy parts.
+// price records the values that were used to divide the energy of the interval into idle and busy
+// parts.
 func (t *trail) price(iv *interval, l load, atRest bool, power gpu.IdlePower) {
 	if t == nil || !l.known {
 		return
@@ -25,7 +26,7 @@ func (t *trail) price(iv *interval, l load, atRest bool, power gpu.IdlePower) {
 	t.now.IdlePower, t.now.AtRest = power, atRest
 }
 
-// busySource returns the source of a known [interval.busyShare].
+// busySource returns the source of [interval.busyShare], which must be known.
 func (iv *interval) busySource() gpu.BusySource {
 	switch {
 	case iv.mig != nil:
@@ -36,7 +37,7 @@ func (iv *interval) busySource() gpu.BusySource {
 	return gpu.BusyUtilization
 }
 
-// part records a part of the interval, before its charges.
+// part records a part of the interval. It is called before the charges of the part are recorded.
 func (t *trail) part(p *part) {
 	if t == nil {
 		return
@@ -49,8 +50,8 @@ func (t *trail) part(p *part) {
 	})
 }
 
-// charge records a share. The share of vanished processes is recorded where it is
-// charged to holders.
+// charge records the charge of a share. The share of vanished processes is recorded by
+// [trail.vanished], when it is charged to holders.
 func (t *trail) charge(p *part, s *share) {
 	if t == nil || s.vanished {
 		return

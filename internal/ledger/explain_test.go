@@ -17,7 +17,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sums are the amounts of intervals: by account and method, by reason, and of the GPU.
+// sums contains amounts of intervals: by account and method, by reason, and for the whole GPU.
 type sums struct {
 	energy       gpu.Millijoules
 	accounts     map[gpu.AccountKey]gpu.ByMethod
@@ -42,8 +42,8 @@ func (s *sums) add(iv gpu.Interval) {
 	}
 }
 
-// explains checks that the intervals that were settled since the last book account for every
-// difference between the two books, including accounts that retired meanwhile.
+// explains checks that the intervals that were settled between two books account for every
+// difference between these books, including accounts that retired meanwhile.
 func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval]) {
 	m.t.Helper()
 	got := newSums()
@@ -66,7 +66,7 @@ func (m *machine) explains(was, now *gpu.Book, intervals iter.Seq[gpu.Interval])
 	maps.Copy(keys, boolKeys(got.accounts))
 	for key := range keys {
 		before, after := account(was, key), find(now, key)
-		if after == nil { // charged and retired in one settlement
+		if after == nil { // charged and retired in the same settlement
 			retired -= before.Energy.Sum() + got.accounts[key].Sum()
 			delete(got.accounts, key)
 			delete(got.idle, key)
@@ -94,7 +94,7 @@ func boolKeys(of map[gpu.AccountKey]gpu.ByMethod) map[gpu.AccountKey]bool {
 	return keys
 }
 
-// account returns an account, or an empty one.
+// account returns an account, or an empty account if there is none.
 func account(b *gpu.Book, key gpu.AccountKey) *gpu.Account {
 	if a := find(b, key); a != nil {
 		return a
@@ -139,7 +139,8 @@ func (m *machine) explainsItself(iv gpu.Interval) {
 	}
 }
 
-// stream returns observations of a GPU with two holders; the first one works every second tick.
+// stream returns observations of a GPU with two holders, of which the first works in every second
+// tick.
 func stream(ticks int) iter.Seq[ledger.Observation] {
 	first, second := process(21, train), process(22, serve)
 	return func(yield func(ledger.Observation) bool) {
@@ -168,8 +169,8 @@ func run(l *ledger.Ledger, observations iter.Seq[ledger.Observation]) iter.Seq[g
 	return l.State().Books[uuid].Intervals
 }
 
-// TestIntervals checks the content of an interval against values computed by hand: 300 W, an
-// activity of 0.4 s of the first owner, and holders of 2 and 1 replicas.
+// TestIntervals checks the content of an interval against values that were computed by hand for 300
+// W, an activity of 0.4 s of the first owner, and two holders with 2 replicas and 1 replica.
 func TestIntervals(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 1 << 20})
 	all := slices.Collect(run(l, stream(10)))
@@ -232,7 +233,7 @@ func TestIntervalLimits(t *testing.T) {
 }
 
 // TestIntervalsImmutable checks that published intervals do not change while the ledger continues
-// beyond its limits, and that the state file has none.
+// beyond its limits, and that the state file contains no intervals.
 func TestIntervalsImmutable(t *testing.T) {
 	l := explained(ledger.Explain{Period: time.Hour, Bytes: 8 << 10})
 	view := run(l, stream(100))
@@ -254,8 +255,8 @@ func TestIntervalsImmutable(t *testing.T) {
 	}
 }
 
-// TestIntervalMemory checks the memory of a GPU with a thousand owners, from the runtime's own
-// count.
+// TestIntervalMemory checks the memory of a GPU with a thousand owners, as counted by the Go
+// runtime.
 func TestIntervalMemory(t *testing.T) {
 	var crowd []*gpu.Process
 	var held []gpu.Allocation

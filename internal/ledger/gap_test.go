@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestGap checks that energy over a restart stays with a container only if nothing changed, and
-// time only with containers that held the GPU before.
+// TestGap checks a restart. The energy of the gap is charged to a container only if nothing
+// changed, and the time counts only for containers that held the GPU before.
 func TestGap(t *testing.T) {
 	p, mate, hog := process(21, in(train)), process(24, in(train)), process(31, in(serve))
 	again := new(*p)
@@ -83,8 +83,8 @@ func TestOneGap(t *testing.T) {
 	}
 }
 
-// TestGapBeforeKubelet checks that the kubelet's first allocations after a restart apply to the end
-// of the gap, although they come later than the first observation.
+// TestGapBeforeKubelet checks that the first allocations from the kubelet after a restart apply to
+// the end of the gap, although they are later than the first observation.
 func TestGapBeforeKubelet(t *testing.T) {
 	p := []*gpu.Process{process(21, in(train))}
 	l := newLedger()
@@ -99,8 +99,8 @@ func TestGapBeforeKubelet(t *testing.T) {
 	}
 }
 
-// TestInsideGap checks that only the two ends of a gap count. The ledger therefore needs no more
-// memory while the counter cannot be read or its readings are rejected.
+// TestInsideGap checks that only the two ends of a gap count. Therefore the memory of the ledger
+// does not grow while the counter cannot be read or its readings are rejected.
 func TestInsideGap(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	for name, readings := range map[string][2]*gpu.Millijoules{
@@ -132,7 +132,7 @@ func TestGapHasNoActivity(t *testing.T) {
 	}
 }
 
-// TestReturn checks that the book of an absent GPU continues when the GPU returns.
+// TestReturn checks that the book of a missing GPU continues when the GPU returns.
 func TestReturn(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil), look(1, nil))

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestGPUTime checks the share-weighted time of each pod over three seconds of one GPU.
+// TestGPUTime checks the time of each pod, weighted by its share of the GPU, over three seconds.
 func TestGPUTime(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	sidecar := train

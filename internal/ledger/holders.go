@@ -7,19 +7,19 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// inOrder returns a copy of the allocations sorted by account key, so that ties are always decided
-// in the same way.
+// inOrder returns a copy of the allocations sorted by account key, so that equal remainders are
+// always resolved in the same way.
 func inOrder(allocations []gpu.Allocation) []gpu.Allocation {
 	sorted := slices.Clone(allocations)
 	slices.SortFunc(sorted, func(a, b gpu.Allocation) int { return compareAccount(keyOf(a), keyOf(b)) })
 	return sorted
 }
 
-// liveHolders returns the allocations that count, known or presumed.
+// liveHolders returns the allocations that count, whether they are known or presumed.
 func (iv *interval) liveHolders() iter.Seq[*gpu.Allocation] { return liveAllocations(iv.holders) }
 
-// liveAllocations returns the allocations that count: they are up to date, and their pod is alive
-// and has a known UID.
+// liveAllocations returns the allocations that count. An allocation counts if it is up to date, and
+// if its pod is alive and has a known UID.
 func liveAllocations(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	return func(yield func(*gpu.Allocation) bool) {
 		for h := range identified(allocations) {
@@ -41,7 +41,7 @@ func identified(allocations []gpu.Allocation) iter.Seq[*gpu.Allocation] {
 	}
 }
 
-// contains reports whether an account has one of the allocations.
+// contains reports whether one of the allocations belongs to an account.
 func contains(allocations iter.Seq[*gpu.Allocation], key gpu.AccountKey) bool {
 	for h := range allocations {
 		if keyOf(*h) == key {

@@ -11,17 +11,17 @@ import (
 
 // load is the power and the use of a GPU over an interval.
 type load struct {
-	power float64 // W, the mean
+	power float64 // W, the mean over the interval
 	took  float64 // s
 	// busy is the busy share of the interval, 0 to 1; quiet is set if no work was sampled. Both
 	// require known.
 	busy         float64
 	quiet, known bool
-	// utilization is the GPU's own busy share, 0 to 1, 0 if it is unknown.
+	// utilization is the GPU's own busy share, 0 to 1, or 0 if it is unknown.
 	utilization float64
-	// open is set if processes had contexts at the start and at the end, closed if none had one.
-	// Neither is set if the first context was opened or the last context was closed in the
-	// interval.
+	// open is set if processes had contexts at the start and at the end of the interval. closed is set
+	// if no process had a context. Neither is set if the first context was opened or the last context
+	// was closed in the interval.
 	open, closed bool
 	// gaps is the power in quiet times according to power samples, or 0 if there was no quiet time.
 	// sampled is set if power samples show every quiet time.
@@ -43,8 +43,8 @@ func (iv *interval) load() load {
 	return l
 }
 
-// busyShare returns the busy share of the interval, 0 to 1, and whether it is known. The
-// samples of processes or instances take precedence over the GPU's utilisation, unless no sample
+// busyShare returns the busy share of the interval, 0 to 1, and whether it is known. The samples of
+// processes or instances take precedence over the utilisation of the GPU, but not if no sample
 // names a process.
 func (iv *interval) busyShare() (float64, bool) {
 	took := float64(iv.span().Len())
@@ -80,8 +80,8 @@ func (iv *interval) meanUtilization() (float64, bool) {
 	return min(iv.utilization/float64(iv.looks), 1), true
 }
 
-// idleEnergy returns the idle part of the interval's energy: all of it at rest, 0 if the
-// busy share is unknown, else the idle power times the idle time.
+// idleEnergy returns the idle part of the interval's energy. At rest this is all energy. It is 0 if
+// the busy share is unknown; otherwise it is the idle power times the idle time.
 func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijoules {
 	switch {
 	case !l.known:
@@ -92,20 +92,21 @@ func (l load) idleEnergy(iv *interval, atRest bool, power gpu.Watts) gpu.Millijo
 	return min(iv.energy, gpu.Millijoules(math.Round(float64(power)*(1-l.busy)*iv.span().Len().Seconds()*1000)))
 }
 
-// atRest reports whether this interval and the previous one were quiet. A single quiet
-// interval may have short work that samples missed.
+// atRest reports whether this interval and the previous one were quiet. A single quiet interval may
+// contain short work that the samples missed.
 func (m *idleMeter) atRest(l load) bool { return l.quiet && (m.last.quiet || !m.last.known) }
 
-// dividesBy reports whether the idle power divides the interval's energy into an idle and a busy
-// part. At rest all of it is idle, and without idle time all of it is busy.
+// dividesBy reports whether the idle power is used to divide the energy of the interval into an
+// idle and a busy part. At rest all energy is idle, and without idle time all energy is busy.
 func (m *idleMeter) dividesBy(l load) bool { return l.known && l.busy < 1 && !m.atRest(l) }
 
 const (
-	// lowShare is the quantile of powers that counts as idle power. A minimum would be an outlier, and
-	// a median includes short work that samples missed.
+	// lowShare is the quantile of powers that counts as idle power. A minimum could be an outlier, and
+	// a median would include short work that the samples missed.
 	lowShare = 0.2
-	// Powers are collected in periods of the length while. A period needs at least fewest powers
-	// and keeps at most `most` of them. The idle power is a quantile over the last periods.
+	// Powers are collected in periods; while is the length of a period. A period must contain at least
+	// `fewest` powers and contains at most `most` powers. The idle power is a quantile over the last
+	// periods.
 	while   = time.Minute
 	fewest  = 3
 	most    = 60
@@ -116,7 +117,7 @@ const (
 // An idleMeter learns the idle power of a GPU. The book stores the result; the meter's own state is
 // lost at a restart.
 type idleMeter struct {
-	// last is the previous load; it is unknown at first and after a gap.
+	// last is the load of the previous interval; it is unknown at first and after a gap.
 	last load
 	// open is the quiet power with contexts, and closed is the quiet power without contexts.
 	open, closed level
@@ -155,14 +156,14 @@ func (m *idleMeter) learn(l load, known gpu.Watts) gpu.Watts {
 	return m.open.power
 }
 
-// A level is the power of a GPU in quiet times: a low quantile over the last periods, each of which
-// is a low quantile of its powers. So it follows a change of the hardware within an hour of quiet
-// times, but a few minutes of unusual power do not change it.
+// A level is the power of a GPU in quiet times. It is a low quantile over the last periods, and the
+// value of each period is a low quantile of the powers in the period. So it follows a change of the
+// hardware within an hour of quiet times, but a few minutes of unusual power do not change it.
 type level struct {
-	now   []float64 // W, the powers of the current period
+	now   []float64 // powers of the current period in W
 	since time.Duration
-	past  []float64 // W, the earlier periods, oldest first
-	power gpu.Watts // the quantile, 0 while it is unknown
+	past  []float64 // low quantiles of the earlier periods in W, oldest first
+	power gpu.Watts // the quantile, or 0 while it is unknown
 }
 
 func (v *level) isEmpty() bool { return len(v.now)+len(v.past) == 0 }
@@ -202,14 +203,15 @@ func lowOf(powers []float64) float64 {
 	return sorted[int(math.Round(lowShare*float64(len(sorted)-1)))]
 }
 
-// A minute has the mean power of a GPU in W, and the busy share, 0 to 1.
+// A minute holds the mean power of a GPU over a minute in W, and the busy share, 0 to 1.
 type minute struct{ power, busy float64 }
 
-// sums are the sums of a part of a minute: energy in J, busy time in s by samples of work and by utilisation, length in s.
+// sums holds the sums over the current part of a minute: the energy in J, the busy time in s according to samples of work
+// and according to utilisation, and the length in s.
 type sums struct{ energy, busy, utilized, took float64 }
 
-// minutes estimates the idle power of a GPU that is never seen idle, from its last minutes with contexts. Energy counters and
-// samples of work have coarse steps, so shorter times would show less.
+// minutes estimates the idle power of a GPU that is never seen idle, from the last minutes in which processes had contexts.
+// Energy counters and samples of work have coarse steps, so shorter times would be less accurate.
 type minutes struct {
 	past []minute // oldest first
 	now  sums
@@ -217,7 +219,8 @@ type minutes struct {
 	idle gpu.Watts
 }
 
-// add adds an interval with known work. Samples of processes can miss work, so the GPU's utilisation counts, too.
+// add adds an interval in which the busy time is known. Samples of processes can miss work, so the GPU's
+// utilisation counts, too.
 func (v *minutes) add(l load, limit gpu.Watts) {
 	if !l.known || !l.open || limit <= 0 {
 		return
@@ -236,7 +239,8 @@ func (v *minutes) add(l load, limit gpu.Watts) {
 	v.idle = gpu.Watts(quietest(v.past).idle(float64(limit)))
 }
 
-// quietest returns the mean of the fifth of the minutes with the least work, at least one.
+// quietest returns the mean of the minutes with the least work: one fifth of the minutes, but at
+// least one.
 func quietest(all []minute) (mean minute) {
 	sorted := slices.SortedFunc(slices.Values(all), func(a, b minute) int { return cmp.Compare(a.busy, b.busy) })
 	n := 1 + int(lowShare*float64(len(sorted)-1))
@@ -247,13 +251,13 @@ func quietest(all []minute) (mean minute) {
 	return mean
 }
 
-// idle returns the expected idle power in W. The power is the idle power, plus the power of work in the busy time, which is unknown
-// and at most the limit. So the idle power has two bounds, which are close to each other if there is little work. Between them
-// two distributions are assumed, log-normal around an eighth of the limit for the idle power, and exponential with the limit
-// as its mean for the power of work.
+// idle returns the expected idle power in W. The mean power is the idle power plus the power of the work in the busy time. The
+// power of the work is unknown, but it is at most the limit. So the idle power has two bounds, which are close together if there is
+// little work. Two distributions are assumed to choose a value between them. The idle power has a log-normal distribution around an
+// eighth of the limit. The power of work has an exponential distribution, and its mean is the limit.
 func (m minute) idle(limit float64) float64 {
 	const (
-		spread = 0.4 // of the logarithm: two of three GPUs are within a factor of 1.5
+		spread = 0.4 // standard deviation of the logarithm: two of three GPUs are within a factor of 1.5
 		steps  = 100
 	)
 	least := max(0, (m.power-m.busy*limit)/(1-m.busy))
@@ -268,7 +272,7 @@ func (m minute) idle(limit float64) float64 {
 		weight := math.Exp(-z*z/2-work/limit) / idle
 		sum, weights = sum+weight*idle, weights+weight
 	}
-	if weights == 0 { // no idle power is likely
+	if weights == 0 { // no idle power between the bounds is likely
 		return m.power
 	}
 	return sum / weights
@@ -280,8 +284,9 @@ type kind struct {
 	limit gpu.Watts
 }
 
-// peers contains two medians over the GPUs of a kind in a node, or 0 if unknown: of the measured
-// idle powers, and of the powers in quiet times without contexts.
+// peers contains two medians over the GPUs of a kind in a node: the median of the measured idle
+// powers, and the median of the powers in quiet times without contexts. A median is 0 if it is
+// unknown.
 type peers struct{ open, closed gpu.Watts }
 
 // peers returns the peers of each kind.
@@ -313,9 +318,9 @@ func median(powers []gpu.Watts) gpu.Watts {
 	return (powers[(len(powers)-1)/2] + powers[len(powers)/2]) / 2
 }
 
-// idlePower returns the measured idle power of the GPU, or the best estimate. The last resort is the estimate from minutes with
-// work, in the first minute an eighth of the power limit. It is raised to the power without contexts, because contexts only
-// add to it, and limited to the lowest power with contexts.
+// idlePower returns the measured idle power of the GPU, or the best estimate. If there is nothing better, it uses the estimate
+// from minutes with work, or an eighth of the power limit in the first minute. The result is at least the power without
+// contexts, because contexts only add to this power. It is at most the lowest power with contexts.
 func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	of := st.peers[b.kind]
 	for _, p := range []gpu.IdlePower{
@@ -339,9 +344,9 @@ func (b *book) idlePower(st *settlement) gpu.IdlePower {
 	return gpu.IdlePower{Power: power, Source: gpu.IdleLimit}
 }
 
-// isDivided reports whether the part's energy depends on the idle power: several owners are charged
-// differently for idle and busy time. In MIG mode all parts depend on it if the activity of the
-// instances is known.
+// isDivided reports whether the charges for the part depend on the idle power, because several
+// owners are charged differently for idle and busy time. In MIG mode all parts depend on the idle
+// power if the activity of the instances is known.
 func (p *part) isDivided() bool {
 	if p.mig != nil {
 		return p.divided && p.method == gpu.Shared

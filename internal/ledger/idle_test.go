@@ -22,7 +22,8 @@ type meter struct {
 	// limit, quiet, stored, configured and sampled are passed with each observation.
 	limit, quiet, stored, configured gpu.Watts
 	sampled                          bool
-	// utilization is the GPU's utilisation if samples name a process, unnamed if they name none.
+	// utilization is the GPU's utilisation if samples name a process. unnamed is its utilisation if no
+	// sample names a process.
 	utilization, unnamed float64
 }
 
@@ -47,7 +48,7 @@ func (m *meter) draw(w gpu.Watts, processes []*gpu.Process, activity ...ledger.A
 	return ask(m.t, m.l, o)
 }
 
-// rest adds seconds with open contexts and without work.
+// rest adds seconds in which contexts are open and no process works.
 func (m *meter) rest(w gpu.Watts, seconds int) *gpu.Book {
 	m.t.Helper()
 	var b *gpu.Book
@@ -69,8 +70,8 @@ func (m *meter) want(b *gpu.Book, watts, tolerance float64, when string) {
 	}
 }
 
-// TestIdlePower checks that idle power is measured from the third quiet interval that follows a
-// quiet one, even if work comes between them.
+// TestIdlePower checks that the idle power is known after three quiet intervals that each follow a
+// quiet interval, even if there is work between the three.
 func TestIdlePower(t *testing.T) {
 	m := newMeter(t)
 	m.want(m.rest(92, 4), 0, 0, "after two measurements")
@@ -82,7 +83,7 @@ func TestIdlePower(t *testing.T) {
 }
 
 // TestIdlePowerMoves checks that idle power follows a change of the hardware within an hour, but
-// not unsampled work or a few minutes of low power.
+// does not follow unsampled work or a few minutes of low power.
 func TestIdlePowerMoves(t *testing.T) {
 	const minute = 60
 	m := newMeter(t)
@@ -94,7 +95,7 @@ func TestIdlePowerMoves(t *testing.T) {
 	m.want(m.rest(80, 56*minute), 80, 0, "after an hour at 80 W")
 	var b *gpu.Book
 	for range 60 * minute {
-		b = m.draw(30, nil) // no context: the GPU saves power
+		b = m.draw(30, nil) // without a context, the GPU saves power
 	}
 	m.want(b, 80, 0, "after an hour without contexts")
 	for range 60 * minute {
@@ -103,8 +104,9 @@ func TestIdlePowerMoves(t *testing.T) {
 	m.want(b, 80, 0, "after an hour of work")
 }
 
-// TestQuietIntervalsBesidePowerSamples checks that quiet intervals do not count where power samples show
-// each quiet time: samples of processes miss work between them, and samples of utilisation do not.
+// TestQuietIntervalsBesidePowerSamples checks that quiet intervals do not count if power samples show
+// each quiet time. Samples of processes miss work between two samples, but samples of utilisation do
+// not.
 func TestQuietIntervalsBesidePowerSamples(t *testing.T) {
 	m := newMeter(t)
 	m.sampled = true
@@ -126,7 +128,7 @@ func TestSlightWork(t *testing.T) {
 // TestIdlePowerOfGaps checks that the power in quiet times inside busy intervals is measured.
 func TestIdlePowerOfGaps(t *testing.T) {
 	m := newMeter(t)
-	m.quiet = 60 // partly without contexts
+	m.quiet = 60 // contexts were open for a part of the interval
 	b := m.rest(400, 1)
 	for i := range 10 {
 		if m.quiet = 0; i%2 == 0 {
@@ -222,9 +224,9 @@ func TestEstimates(t *testing.T) {
 	for _, tt := range []struct {
 		name                      string
 		limit, stored, configured gpu.Watts
-		peer                      string // the model of other GPUs
+		peer                      string // other GPUs have this model
 		peerLimit                 gpu.Watts
-		watts                     []gpu.Watts // of the others at rest
+		watts                     []gpu.Watts // the median of the other GPUs, which are at rest
 		want                      gpu.IdlePower
 	}{
 		{"configured, stored and peers", 750, 120, 130, model, 750, []gpu.Watts{140}, gpu.IdlePower{Power: 130, Source: gpu.IdleConfigured}},
@@ -269,27 +271,27 @@ func TestEstimates(t *testing.T) {
 }
 
 // TestContextsChange checks that an interval in which contexts are opened or closed does not
-// measure the power with contexts, nor does the next interval.
+// measure the power with contexts. The next interval does not measure this power either.
 func TestContextsChange(t *testing.T) {
 	m := newMeter(t)
 	for range 3 {
-		m.draw(40, nil) // partly with contexts
+		m.draw(40, nil) // contexts were open for a part of the interval
 		m.draw(35, nil)
-		m.rest(65, 1) // partly without contexts
+		m.rest(65, 1) // contexts were open for a part of the interval
 		m.rest(80, 1)
 		m.rest(90, 1)
 	}
 	m.want(m.rest(90, 1), 90, 0, "after a third second with contexts, three times")
 }
 
-// TestEstimateBesideWork checks the estimate for GPUs that are never seen idle: a holder works for a share of each second beside an
-// idle one, with a limit of 700 W. The estimate must be possible: work draws more than no power and at most the limit. The energy
-// that it moves to the wrong one of two holders must be small, over all idle powers and kinds of work.
+// TestEstimateBesideWork checks the estimate for GPUs that are never seen idle. One holder works for a share of each second,
+// another holder is idle, and the power limit is 700 W. The estimate must be possible: work draws more than 0 W and at most the
+// limit. The energy that it moves to the wrong one of two holders must be small, over all idle powers and kinds of work.
 func TestEstimateBesideWork(t *testing.T) {
 	const limit = 700
 	var worst, sum, count float64
 	for _, idle := range []float64{60, 70, 90, 110, 130} {
-		for _, work := range []float64{20, 60, 100, 150, 200, 300, 400, 500} { // beyond the idle power
+		for _, work := range []float64{20, 60, 100, 150, 200, 300, 400, 500} { // power of work, in addition to the idle power
 			for _, share := range []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7} {
 				got, power := estimateBesideWork(t, idle, work, share, limit), idle+share*work
 				if least := (power - share*limit) / (1 - share); got < least-0.5 || got > power+0.5 {
@@ -306,8 +308,8 @@ func TestEstimateBesideWork(t *testing.T) {
 	}
 }
 
-// estimateBesideWork returns the estimated idle power after some minutes. Power alternates between two values, as the steps of a
-// counter make it.
+// estimateBesideWork returns the estimated idle power after some minutes. Power alternates between two values, because the
+// counter rises in steps.
 func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 {
 	m := newMeter(t)
 	m.limit, m.sampled, m.utilization = gpu.Watts(limit), true, share // no interval counts as quiet
@@ -321,7 +323,8 @@ func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 
 	return float64(b.Floor.Power)
 }
 
-// TestLittleWork checks that the estimate is close to the true idle power if there is little work, of any power.
+// TestLittleWork checks that the estimate is close to the true idle power if there is little work, whatever
+// power the work draws.
 func TestLittleWork(t *testing.T) {
 	for _, idle := range []float64{40, 70, 110, 200} {
 		for _, work := range []float64{50, 300, 700 - idle} {
@@ -332,8 +335,8 @@ func TestLittleWork(t *testing.T) {
 	}
 }
 
-// TestQuietestMinutes checks that the estimate uses the minutes with the least work, and that utilisation shows work that the samples
-// of processes miss.
+// TestQuietestMinutes checks that the estimate uses the minutes with the least work, and that it uses the utilisation, because the
+// samples of processes miss work.
 func TestQuietestMinutes(t *testing.T) {
 	m := newMeter(t)
 	m.limit, m.sampled = 700, true
@@ -366,7 +369,7 @@ func (m *meter) estimates(b *gpu.Book, watts, tolerance float64, when string) {
 }
 
 // TestLightWorkOnInstance checks that the estimate does not exceed the true idle power of 110 W while one of seven
-// slices works, which draws a third of what the whole GPU may draw.
+// slices works and draws a third of the power limit of the GPU.
 func TestLightWorkOnInstance(t *testing.T) {
 	const idle, limit = 110, 700
 	for _, share := range []float64{0.02, 0.1, 0.3} {
@@ -386,8 +389,8 @@ func TestLightWorkOnInstance(t *testing.T) {
 	}
 }
 
-// TestAtRestWithoutContexts checks that the last estimate is at least the power without contexts, of
-// the GPU itself or of the median of its peers.
+// TestAtRestWithoutContexts checks that the last estimate is at least the power without contexts,
+// which is the power of the GPU itself or the median over its peers.
 func TestAtRestWithoutContexts(t *testing.T) {
 	m := newMeter(t)
 	m.limit = 800
@@ -405,8 +408,8 @@ func TestAtRestWithoutContexts(t *testing.T) {
 	}
 }
 
-// TestEstimatedEnergy checks which energy counts as estimated: where another idle power would change
-// the charges of owners.
+// TestEstimatedEnergy checks which energy counts as estimated: energy for which another idle power
+// would change the charges of owners.
 func TestEstimatedEnergy(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -450,7 +453,7 @@ func TestEstimatedEnergy(t *testing.T) {
 }
 
 // TestAdminAccess checks that a pod whose claim only gives access to another pod's GPU pays nothing
-// while the other pod uses it. Pods that share a claim hold it together.
+// while the other pod uses the GPU. Pods that share a claim hold the GPU together.
 func TestAdminAccess(t *testing.T) {
 	claims := func(first, second string, w gpu.Owner) []gpu.Allocation {
 		owned, other := holds(train, 1), holds(w, 1)

@@ -8,10 +8,11 @@ import (
 )
 
 // A busy machine may delay the refresh of a counter. The counter then falls behind, and later rises
-// by more energy than the board can have drawn since the last reading. Such a rise is late and not
-// a reset, if the board can have drawn the energy earlier, while the counter rose too slowly.
+// by more energy than the board can have drawn since the last reading. Such a rise is late energy,
+// and not a reset, if the board can have drawn this energy earlier while the counter rose too
+// slowly.
 
-// lateFor is the time by which a counter may be behind.
+// lateFor is the maximum time by which a counter may be behind.
 const lateFor = 10 * time.Second
 
 // A lag records whether a counter may be behind.
@@ -19,7 +20,7 @@ type lag struct {
 	// unused is the energy that the board could have drawn until the last mark in addition to the
 	// counted energy. It is limited to the energy that the board can draw in lateFor.
 	unused gpu.Millijoules
-	// recent contains the marks of the last lateFor.
+	// recent contains the marks of the time lateFor before the last mark.
 	recent []Mark
 }
 

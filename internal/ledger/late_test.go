@@ -9,10 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestLateCounter checks a counter near full power that is up to eight seconds behind, by a random
-// time, against the true energy. A counter that falls is still a reset.
+// TestLateCounter compares a counter that is late by a random time of up to eight seconds, near
+// full power, with the true energy. A counter that falls was still reset.
 func TestLateCounter(t *testing.T) {
-	const power = 690_000 // mW of 700 W
+	const power = 690_000 // in mW, for a board of 700 W
 	p := process(21, in(train))
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -23,7 +23,7 @@ func TestLateCounter(t *testing.T) {
 			case s < 10 || s > 290:
 				behind = 0
 			case r.IntN(10) == 0:
-				behind = 8 * r.Float64() // a new delay; until then the counter rises slowly
+				behind = 8 * r.Float64() // a new delay; until this second the counter rises slowly
 			}
 			shown = max(shown, float64(s)-behind, min(shown+0.1, float64(s)))
 			l.Observe(count(look(float64(s), []*gpu.Process{p}, holds(train, 1)), gpu.Millijoules(shown*power)))
@@ -43,9 +43,10 @@ func TestLateCounter(t *testing.T) {
 	}
 }
 
-// TestLateCounterOfTwo checks that the energy by which a counter was late is in a gap if the owners
+// TestLateCounterOfTwo checks that late energy is charged like the energy of a gap if the owners
 // changed meanwhile. The counter moves by a tenth of the 690 J of each second, and catches up after
-// six seconds; in the last one it can have drawn 770 J (700 W, and the step of the counter).
+// six seconds. In the last second the board can have drawn 770 J (700 W over the second and one
+// step of the counter).
 func TestLateCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -64,16 +65,16 @@ func TestLateCounterOfTwo(t *testing.T) {
 	}
 }
 
-// A lossy board is the truth about one GPU whose counter loses energy.
+// A lossyBoard holds the true state of one GPU with a counter that loses energy.
 type lossy struct {
 	r       *rand.Rand
 	now     int
-	drawn   float64 // J, since the start
+	drawn   float64 // true energy since the start in J
 	counter float64 // J
-	shown   float64 // J, differs from counter while counter does not change
+	shown   float64 // value of the counter in J; it differs from counter while the counter does not change
 	// disturbed is the number of seconds between the last change before a reset and the first reading
-	// after it. If nothing was read for more than two seconds, and the counter may have begun in that
-	// time, a reset cannot be excluded.
+	// after it. If nothing was read for more than two seconds, the counter may have restarted in this
+	// time, so a reset cannot be excluded.
 	disturbed, sinceChange, sinceRead int
 	wasReset                          bool
 }
@@ -108,7 +109,7 @@ func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted
 	}
 	blind := 1 + b.r.IntN(40)
 	switch b.r.IntN(7) {
-	case 0: // a reload of the driver; nothing is read for a while, before and after it
+	case 0: // the driver is reloaded, and nothing is read for a while before and after the reload
 		b.pass(b.r.IntN(blind))
 		b.reset()
 		b.pass(b.r.IntN(blind))
@@ -118,7 +119,7 @@ func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted
 	case 2: // the exporter is down
 		b.pass(blind)
 		restarted = true
-	case 3: // the counter does not change, and may be reset then
+	case 3: // the counter does not change, and may be reset in this time
 		for range blind {
 			b.pass(1)
 			b.sinceRead = 0
@@ -140,8 +141,8 @@ func (b *lossy) event(l *ledger.Ledger, see func(ledger.Observation)) (restarted
 }
 
 // TestUncounted checks the upper bound of uncounted energy on random histories of a counter, against
-// the true energy. Without a reset it is 0, and it is at most the maximum power for the disturbed time,
-// and a step of the counter for each event.
+// the true energy. Without a reset the bound is 0. It is at most the maximum power times the disturbed
+// time, plus one step of the counter for each event.
 func TestUncounted(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -178,8 +179,8 @@ func TestUncounted(t *testing.T) {
 	}
 }
 
-// TestUnreadPower checks the bound where power is summed: a time without a reading is omitted from the
-// sum after ten seconds.
+// TestUnreadPower checks the bound while power is summed. A time without a reading that exceeds ten
+// seconds is omitted from the sum.
 func TestUnreadPower(t *testing.T) {
 	for unreadable, want := range map[int]gpu.Millijoules{5: 0, 30: 31_100 * 700} {
 		var sum gpu.PowerIntegral

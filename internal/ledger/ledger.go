@@ -16,7 +16,7 @@ import (
 // which a list of processes is valid. After that, missing data are treated as unknown.
 const settleTimeout = 10 * time.Second
 
-// Config contains the settings of the ledger.
+// Config configures a ledger.
 type Config struct {
 	// Tick is the usual time between two observations.
 	Tick time.Duration
@@ -25,14 +25,14 @@ type Config struct {
 	// MaxProcesses limits the process accounts of all GPUs. More processes share one folded account
 	// per owner. 0 means no limit.
 	MaxProcesses int
-	// Profiling is set if GPUs are profiled. Otherwise the profiled work of a restored state is dropped, because it
-	// would look like an owner without work.
+	// Profiling is set if the exporter profiles GPUs. Otherwise the profiled work of a restored state is dropped,
+	// because amounts that no longer grow would show owners without work.
 	Profiling bool
 	// Explain limits the intervals that are kept to explain charges.
 	Explain Explain
 }
 
-// gapAfter is the length at which an interval is a gap.
+// gapAfter is the minimum length of a gap.
 func (c Config) gapAfter() time.Duration { return max(10*time.Second, 5*c.Tick) }
 
 // Ledger contains the books of all GPUs of a node. It is not safe for concurrent use; the sampler owns
@@ -42,7 +42,7 @@ type Ledger struct {
 	books map[string]*book // by UUID
 }
 
-// New returns a ledger with no books.
+// New returns a ledger without books.
 func New(cfg Config) *Ledger {
 	return &Ledger{cfg: cfg, books: make(map[string]*book)}
 }
@@ -53,18 +53,18 @@ type Observation struct {
 	// Model is the GPU's model, or empty if unknown. GPUs of one model have about the same idle power.
 	Model string
 	At    gpu.Instant
-	// Took is the time by which the counter may have been read before At.
+	// Took is the maximum time between the reading of the counter and At.
 	Took time.Duration
 	// Energy is the board's counter, or nil if it could not be read.
 	Energy *gpu.Millijoules
 	// ModuleShare is the GPU's share of the energy since the last reading, if the counter covers a
 	// whole module; 0 means undivided.
 	ModuleShare float64
-	// Counter is the name of the counter from which Energy was read, if the board has several
-	// counters; it may be empty. Different counters have different starting points or scopes.
+	// Counter is the name of the counter from which Energy was read, if the board has several counters;
+	// it may be empty. Different counters have different start values or cover different hardware.
 	Counter string
-	// PowerSum is the energy as an integral of power, which may be known in addition to the
-	// counter; nil if unknown. It connects the values of two counters.
+	// PowerSum is the energy as an integral of power; nil if unknown. It may be known in addition to
+	// the counter. It connects the values of two counters.
 	PowerSum *gpu.Millijoules
 	// MaxPower is the maximum power of the hardware that the counter covers; 0 if unknown.
 	MaxPower gpu.Watts
@@ -75,18 +75,18 @@ type Observation struct {
 	// time.
 	QuietPower   gpu.Watts
 	QuietSampled bool
-	// StoredIdlePower was measured in an earlier boot for a GPU of this kind, ConfiguredIdlePower
-	// was set by the operator; 0 means unknown.
+	// StoredIdlePower was measured in an earlier boot for a GPU of this kind. ConfiguredIdlePower was
+	// set by the operator. A value of 0 means unknown.
 	StoredIdlePower, ConfiguredIdlePower gpu.Watts
-	// Throttled contains counters of throttled time, with any starting point; nil if unknown.
+	// Throttled contains counters of throttled time, with any start value; nil if unknown.
 	Throttled *gpu.ThrottledTimes
 	// Profiles are the newest profile of the GPU, or of each of its MIG instances.
 	Profiles []Profile
 	// Utilization of the GPU, 0 to 1; nil if unknown.
 	Utilization *float64
 
-	// Processes have a context on the GPU. They are valid only if ProcessesKnown; otherwise the
-	// last list is valid for ten seconds.
+	// Processes have a context on the GPU. They are valid only if ProcessesKnown is set; otherwise the
+	// last list remains valid for ten seconds.
 	Processes      []*gpu.Process
 	ProcessesKnown bool
 	// Partitions is the partitioning of the GPU, or nil without MIG. Places contains the instance of
@@ -94,19 +94,19 @@ type Observation struct {
 	Partitions *gpu.Partitioning
 	Places     map[gpu.ProcessID]string
 
-	// Activity is the sampled activity. It is complete over Sampled, which may end before At. If
-	// ActivityKnown is false, the owners cannot be distinguished by activity.
+	// Activity is the sampled activity. It is complete for the time Sampled, which may end before At.
+	// If ActivityKnown is false, the owners cannot be distinguished by activity.
 	Activity      []Activity
 	Sampled       gpu.Span
 	ActivityKnown bool
-	// Instances is the time that each MIG instance was busy since its last known value. If
-	// InstancesKnown is false, the instances cannot be distinguished by it.
+	// Instances is the time for which each MIG instance was busy since its last known value. If
+	// InstancesKnown is false, the instances cannot be distinguished by their busy time.
 	Instances      map[string]time.Duration
 	InstancesKnown bool
 
-	// Allocations are the allocations of this GPU. They are complete only if AllocationsKnown.
-	// Otherwise the ledger also uses the last known allocations of groups that are still alive. Alive
-	// contains the UIDs of these groups, or nil if they are unknown, too.
+	// Allocations are the allocations of this GPU. They are complete only if AllocationsKnown is set.
+	// Otherwise the ledger also uses the last known allocations of the groups that are still alive.
+	// Alive contains the UIDs of these groups, or nil if the UIDs are unknown, too.
 	Allocations      []gpu.Allocation
 	AllocationsKnown bool
 	Alive            map[string]bool
@@ -117,12 +117,12 @@ type Activity struct {
 	Process *gpu.Process
 	gpu.Span
 	Busy time.Duration
-	// Served is set for work of an MPS server with clients of several owners. The client that
-	// worked is unknown, so the work is divided by allocations.
+	// Served is set if an MPS server worked for clients of several owners. The client that worked is
+	// unknown, so the work is divided by allocations.
 	Served bool
 }
 
-// usage converts a part of the activity to usage by its process.
+// usage converts a part of the activity to a usage of the process.
 func (a *Activity) usage(busy time.Duration, active bool) usage {
 	u := usage{Process: a.Process, activity: busy, active: active && !a.Served}
 	if a.Served {
@@ -145,14 +145,14 @@ func (l *Ledger) Observe(o Observation) {
 }
 
 // Owners resolves an observed process. Its result may change from [gpu.OwnerPending] to a final
-// owner, never back.
+// owner, but never back.
 type Owners func(gpu.ProcessID) gpu.Owner
 
 // settlement is one call of Settle.
 type settlement struct {
 	now    gpu.Instant
 	owners Owners
-	// room is the number of process accounts that may still be opened.
+	// room is the number of process accounts that may still be opened before MaxProcesses is reached.
 	room int
 	// peers contains the idle power of the node's GPUs by kind.
 	peers map[kind]peers
@@ -170,9 +170,9 @@ func (l *Ledger) Settle(now gpu.Instant, owners Owners) {
 	}
 }
 
-// Tidy drops data that gets no more charges before the node boots: the book of a GPU that was
-// replaced, and the process accounts of a GPU that has been lost for long. If the lost GPU returns,
-// the rest of its book continues.
+// Tidy drops data that gets no more charges before the next boot of the node. This is the book of a
+// GPU that was replaced, and the process accounts of a GPU that has been lost for a long time. If
+// the lost GPU returns, the rest of its book continues.
 func (l *Ledger) Tidy(is func(uuid string) (known, shown bool)) {
 	for uuid, b := range l.books {
 		known, shown := is(uuid)
@@ -210,9 +210,9 @@ type BookState struct {
 	gpu.Book
 	// Base is the last settled mark.
 	Base Mark `json:"base"`
-	// Unknown is the time since the allocations were last known.
+	// Unknown is the time for which the allocations have been unknown.
 	Unknown Unknown `json:"unknown,omitzero"`
-	// Still is the mark at which the counter last changed, if it was not changing at the base.
+	// Still is the mark at which the counter last changed, if the counter did not change at the base.
 	Still *Mark `json:"still,omitempty"`
 	// Intervals are the recent settled intervals, oldest first; nil if none are kept. They are not
 	// saved.
@@ -232,10 +232,10 @@ func (l *Ledger) State() State {
 	return s
 }
 
-// Check reports whether the state can be continued at a time on the boot clock: every book
-// balances, no amount is negative, the accounts are sorted, and the base is the end of the book and
-// not in the future. With another base, energy would be charged twice or the book would not
-// advance.
+// Check reports whether the state can be continued at a time on the boot clock. Every book must
+// balance, no amount may be negative, the accounts must be sorted, and the base must be the end of
+// the book and not in the future. If the base were not the end of the book, energy would be charged
+// twice or the book would not advance.
 func (s State) Check(now time.Duration) error {
 	for uuid, b := range s.Books {
 		if b == nil {
@@ -304,7 +304,7 @@ func Restore(cfg Config, s State) *Ledger {
 			b.forgetProfiles()
 		}
 		base := st.Base
-		base.sum = nil // each exporter starts its integral of power at 0
+		base.sum = nil // each exporter process starts its integral of power at 0
 		b.last, b.holders, b.unknown, b.read = &base, base.Holders, st.Unknown.clone(), base
 		if s := st.Still; s != nil && s.Energy == st.Base.Energy && s.At.Boot < st.Base.At.Boot {
 			b.still, b.read = &standing{from: *s, long: true}, *s

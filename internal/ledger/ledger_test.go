@@ -36,7 +36,7 @@ func holds(c gpu.Owner, replicas int) gpu.Allocation {
 	return gpu.Allocation{UUID: uuid, Owner: c, Resource: "nvidia.com/gpu", Sharing: sharing, Replicas: replicas, Live: true}
 }
 
-// look returns an observation of a GPU that draws 300 W from the start.
+// look returns an observation of a GPU that draws 300 W in every second.
 func look(seconds float64, processes []*gpu.Process, allocations ...gpu.Allocation) ledger.Observation {
 	return ledger.Observation{
 		UUID: uuid, At: at(seconds),
@@ -67,7 +67,8 @@ func bookOf(l *ledger.Ledger, uuid string) *gpu.Book {
 	return nil
 }
 
-// ask returns the GPU's book after the given observations, settled up to their end.
+// ask returns the book of the GPU after the given observations. The book is settled up to the last
+// observation.
 func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gpu.Book {
 	t.Helper()
 	for _, o := range observations {
@@ -84,7 +85,7 @@ func ask(t *testing.T, l *ledger.Ledger, observations ...ledger.Observation) *gp
 	return b
 }
 
-// TestOwners checks every row of the owners table of a whole GPU, and mixed cases.
+// TestOwners checks every row of the table of owners of a whole GPU, and mixed cases.
 func TestOwners(t *testing.T) {
 	host := process(9, gpu.Owner{Kind: gpu.OwnerHost})
 	unmapped := process(12, gpu.Owner{Kind: gpu.OwnerUnmapped})
@@ -235,8 +236,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestInsideContainer checks that the parts of an exclusive amount are not exclusive if they go to
-// several processes.
+// TestInsideContainer checks that the parts of an exclusive amount are not exclusive if they are
+// divided over several processes.
 func TestInsideContainer(t *testing.T) {
 	first, second := process(21, in(train)), process(22, in(train))
 	quiet := look(1, []*gpu.Process{first, second}, holds(train, 1))
@@ -279,8 +280,8 @@ func TestLateName(t *testing.T) {
 	}
 }
 
-// TestKubeletAway checks that a pod without a process pays nothing for holding while the kubelet does
-// not respond, and that no account ends because of it.
+// TestKubeletAway checks that a pod without a process pays nothing for its allocation while the
+// kubelet does not respond, and that no account ends because of it.
 func TestKubeletAway(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil, holds(train, 1)), look(1, nil, holds(train, 1)))
@@ -306,8 +307,8 @@ func TestKubeletLate(t *testing.T) {
 	}
 }
 
-// TestUnlisted checks that the last process list counts for ten seconds while the driver reports
-// none. No owner is exclusive until two lists bound an interval.
+// TestUnlisted checks that the last process list counts for ten seconds while the driver reports no
+// list. No owner is exclusive until an interval has a process list at both ends.
 func TestUnlisted(t *testing.T) {
 	p := process(21, in(train))
 	blind := func(s float64) ledger.Observation {
@@ -346,8 +347,8 @@ func TestLastList(t *testing.T) {
 	}
 }
 
-// TestUnlistedNobody checks that the GPU does not count as unused later than ten seconds after the
-// last process list.
+// TestUnlistedNobody checks that the GPU no longer counts as unused when the last process list is
+// older than ten seconds.
 func TestUnlistedNobody(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil))
@@ -362,8 +363,8 @@ func TestUnlistedNobody(t *testing.T) {
 	}
 }
 
-// TestAllocationsOfItsTime checks that an interval that waits for an owner keeps the kubelet's
-// allocations from the time of the interval.
+// TestAllocationsOfItsTime checks that an interval that waits for an owner keeps the allocations
+// that the kubelet reported at the time of the interval.
 func TestAllocationsOfItsTime(t *testing.T) {
 	x := []*gpu.Process{process(21, gpu.Owner{})}
 	l := newLedger()
@@ -393,8 +394,8 @@ func TestAloneWithoutKubelet(t *testing.T) {
 	}
 }
 
-// TestNobodyTwice checks that unmapped processes and processes with a permanently unknown owner are
-// one owner.
+// TestNobodyTwice checks that unmapped processes and processes with a permanently unknown owner
+// count as one owner.
 func TestNobodyTwice(t *testing.T) {
 	processes := []*gpu.Process{process(21, in(train)), process(31, gpu.Owner{Kind: gpu.OwnerUnmapped}), process(32, gpu.Owner{})}
 	l := newLedger()
@@ -406,8 +407,8 @@ func TestNobodyTwice(t *testing.T) {
 	}
 }
 
-// TestRemainders checks that the remaining millijoules go to the largest remainders, and ties to
-// the smaller account key, in any order of the holders.
+// TestRemainders checks that the remaining millijoules go to the largest remainders. If two
+// remainders are equal, the smaller account key gets the millijoule, in any order of the holders.
 func TestRemainders(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}

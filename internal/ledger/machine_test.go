@@ -13,8 +13,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A machine drives a ledger with a stream of random events. It holds the true state of its boards;
-// the ledger receives observations only. The machine checks the invariants after every event.
+// A machine passes random events to a ledger. It holds the true state of its boards; the ledger
+// receives observations only. The machine checks the invariants after every event.
 type machine struct {
 	t   *testing.T
 	cfg ledger.Config
@@ -40,7 +40,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// containers are few, so that many events concern the same container.
+// containers has few entries, so that many events concern the same container.
 var containers = []gpu.Owner{
 	train, serve,
 	{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "sidecar"},
@@ -48,7 +48,7 @@ var containers = []gpu.Owner{
 	gpu.Unit{Manager: "slurm", Name: "4711"}.Owner(),
 }
 
-// layouts are partitionings of a board. They reuse ids of instances.
+// layouts are partitionings of a board. Two layouts use the same ids of instances.
 var layouts = []*gpu.Partitioning{
 	nil,
 	{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 4}}},
@@ -57,14 +57,14 @@ var layouts = []*gpu.Partitioning{
 }
 
 // event applies one random event to one board. The byte sight determines which values the ledger
-// observes; x and y choose details.
+// observes. x and y choose the details of the event.
 func (m *machine) event(kind, sight, x, y byte) {
 	b, pid := m.boards[kind>>7], uint32(x%5)+1
 	switch kind % 14 {
 	case 0, 1, 2, 3: // time passes, with or without activity
 		m.pass(time.Duration(y%3+1)*500*time.Millisecond, 100+gpu.Watts(x)*2)
 		m.tick(b, sight, y)
-	case 4: // a process starts; its owner may become known later; a PID may be reused
+	case 4: // a process starts; its owner may become known later, and it may reuse a PID
 		m.starts++
 		id := gpu.ProcessID{PID: pid, Start: m.starts}
 		b.processes[pid] = &gpu.Process{ID: id, Name: "p"}
@@ -74,7 +74,7 @@ func (m *machine) event(kind, sight, x, y byte) {
 	case 5: // a process ends
 		if p, ok := b.processes[pid]; ok {
 			p = p.OwnedBy(m.named[p.ID])
-			b.ended = append(b.ended[max(0, len(b.ended)-1):], p) // the samples may still report it
+			b.ended = append(b.ended[max(0, len(b.ended)-1):], p) // the samples may still report the process
 			delete(b.processes, pid)
 		}
 	case 6: // pending owners become known
@@ -112,12 +112,12 @@ func (m *machine) event(kind, sight, x, y byte) {
 	}
 }
 
-// pass advances the time and lets the boards draw power, the second board a little more.
+// pass advances the time and lets the boards draw power; the second board draws a little more.
 func (m *machine) pass(d time.Duration, w gpu.Watts) {
 	m.now += d
 	for i, b := range m.boards {
 		b.counter += gpu.Millijoules((float64(w) + 50*float64(i)) * d.Seconds() * 1000)
-		b.throttled[gpu.ThrottleThermal] += d * time.Duration(int(w)%3) / 2 // none, a half or all of the time
+		b.throttled[gpu.ThrottleThermal] += d * time.Duration(int(w)%3) / 2 // the process works for none, half or all of the time
 		b.throttled[gpu.ThrottlePowerBrake] += d * time.Duration(int(w)%2)
 	}
 }
@@ -127,7 +127,7 @@ func (m *machine) name(id gpu.ProcessID, y byte) {
 	for _, c := range containers {
 		owners = append(owners, in(c))
 	}
-	owners = append(owners, in(gpu.Owner{Kind: gpu.OwnerPod, Scope: train.Scope, Name: train.Name, UID: train.UID})) // only the pod is known
+	owners = append(owners, in(gpu.Owner{Kind: gpu.OwnerPod, Scope: train.Scope, Name: train.Name, UID: train.UID})) // only the pod of the process is known
 	m.named[id] = owners[int(y)%len(owners)]
 }
 
@@ -143,7 +143,8 @@ func (m *machine) current(b *board) []*gpu.Process {
 	return out
 }
 
-// Values of an observation. Each is known unless its two bits of the byte sight are zero.
+// These values of an observation may be unknown. A value is unknown if its two bits in the byte
+// sight are zero.
 const (
 	seesUtilization byte = 0b00_00_00_11
 	seesProcesses   byte = 0b00_00_11_00
@@ -182,8 +183,9 @@ func (m *machine) look(b *board, sight byte) ledger.Observation {
 	return o
 }
 
-// sample sets the time that the samples of an observation cover. It begins at the end of the last
-// samples, or later if the ring of samples wrapped, and ends up to 240 ms before the observation.
+// sample sets the time span of the samples in an observation. The span begins at the end of the
+// last samples, or later if the ring of samples wrapped. It ends up to 240 ms before the
+// observation.
 func (m *machine) sample(b *board, o *ledger.Observation, sight byte) {
 	from := b.sampled
 	if sight%3 > 0 {
@@ -221,8 +223,8 @@ func (m *machine) tick(b *board, sight, y byte) {
 	m.show(b, o, true)
 }
 
-// show passes an observation of a board to the ledger, and then a different one of the same time,
-// which the ledger must ignore.
+// show passes an observation of a board to the ledger, and then a different observation with the
+// same time, which the ledger must ignore.
 func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.l.Observe(o)
 	again := o
@@ -233,7 +235,7 @@ func (m *machine) show(b *board, o ledger.Observation, right bool) {
 	m.check()
 }
 
-// glitch shows one wrong reading, then a correct one.
+// glitch passes one wrong reading to the ledger, and then a correct reading.
 func (m *machine) glitch(b *board, sight, x byte) {
 	m.pass(time.Second, 300)
 	o := m.look(b, sight)
@@ -245,7 +247,7 @@ func (m *machine) glitch(b *board, sight, x byte) {
 	m.show(b, m.look(b, bits.RotateLeft8(sight, int(x))), true)
 }
 
-// hold keeps a board's counter unchanged for some ticks, after which it shows the true value.
+// hold keeps a board's counter unchanged for some ticks, and then sets it to the true value.
 func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 	m.pass(time.Second, 200)
 	m.tick(b, sight|seesEnergy, y)
@@ -262,7 +264,7 @@ func (m *machine) hold(b *board, sight byte, ticks int, y byte) {
 }
 
 // reload restarts a board's counter, unless the ledger could not distinguish the new count from the
-// old one. Two readings confirm it; the energy before the first is unknown.
+// old one. Two readings confirm the restart; the energy before the first reading is unknown.
 func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	if fresh+1_000_000 >= b.last.counter {
 		return
@@ -274,8 +276,9 @@ func (m *machine) reload(b *board, sight byte, fresh gpu.Millijoules) {
 	m.show(b, m.look(b, bits.RotateLeft8(sight, 2)), true)
 }
 
-// restart uses the state's file format, like a real restart. Intervals that were not settled are
-// not saved: if the driver was reloaded in one of them, the counter falls again after the restart.
+// restart uses the format of the state file, like a real restart. Intervals that were not settled
+// are not saved. If the driver was reloaded in one of these intervals, the counter falls again
+// after the restart.
 func (m *machine) restart(sight byte) {
 	s := saved(m.t, m.l)
 	if err := s.Check(m.now); err != nil {
@@ -292,7 +295,7 @@ func (m *machine) restart(sight byte) {
 		case missing > 1_000_000:
 			m.reload(b, sight, b.counter)
 		case missing > 0:
-			m.pass(10*time.Second, 100) // until the counter passes its old count
+			m.pass(10*time.Second, 100) // until the counter exceeds its old count
 		}
 		m.show(b, m.look(b, sight), true)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// divide resolves the owners of an interval's processes and divides it into parts: one, or one per
-// MIG instance and one for the free slices.
+// divide resolves the owners of an interval's processes and divides the interval into parts. A
+// whole GPU is one part. With MIG there is a part for each instance and one for the free slices.
 func (iv *interval) divide(owners Owners) []part {
 	iv.resolve(owners)
 	iv.countUsers()
@@ -29,9 +29,9 @@ func (iv *interval) divide(owners Owners) []part {
 	return append(parts, free)
 }
 
-// price divides the interval's energy over the parts: idle energy by slices times idle time,
-// including free slices, and the rest by slices times busy time. If the busy time is unknown, all
-// energy is divided by slices.
+// price divides the energy of the interval over the parts. Idle energy is divided by slices times
+// idle time, including the free slices. The rest is divided by slices times busy time. If the busy
+// time is unknown, all energy is divided by slices.
 func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	if iv.mig == nil {
 		parts[0].idle, parts[0].busy = idle, iv.energy-idle
@@ -61,8 +61,9 @@ func (iv *interval) price(parts []part, idle gpu.Millijoules) {
 	}
 }
 
-// maxSlices is larger than the number of slices of any GPU or instance. It protects weights, which
-// are times multiplied by slices, from overflow: drivers return unknown numbers with all bits set.
+// maxSlices is larger than the number of slices of any GPU or instance. It prevents an overflow of
+// the weights, which are times multiplied by slices, because some drivers return unknown numbers
+// with all bits set.
 const maxSlices = 64
 
 // sliceWeights returns the number of slices of each instance, followed by the number of free
@@ -77,7 +78,7 @@ func sliceWeights(m *gpu.Partitioning) []uint64 {
 	}
 	free := max(bounded(m.Slices)-used, 0)
 	if used+free == 0 {
-		free = 1 // the driver reported nothing: the whole GPU is free
+		free = 1 // the driver reported no slices, so the whole GPU is free
 	}
 	return append(weights, uint64(free))
 }

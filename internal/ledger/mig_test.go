@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// divided is a GPU of seven slices, four of them in use.
+// divided is a GPU with seven slices, of which four are in use.
 var divided = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "1g.10gb", Slices: 1},
 }}
@@ -21,7 +21,7 @@ func onInstance(o ledger.Observation, instance string) ledger.Observation {
 	for _, p := range o.Processes {
 		o.Places[p.ID] = instance
 	}
-	o.ActivityKnown, o.Utilization = false, nil // as the driver reports under MIG
+	o.ActivityKnown, o.Utilization = false, nil // the driver reports this under MIG
 	return o
 }
 
@@ -31,7 +31,8 @@ func holdsInstance(c gpu.Owner, instance string) gpu.Allocation {
 	return h
 }
 
-// TestMIG checks that a GPU is divided by slices, and an instance by the table of a whole GPU.
+// TestMIG checks that the energy of a GPU is divided by slices, and that the energy of an instance
+// is divided by the table for a whole GPU.
 func TestMIG(t *testing.T) {
 	first, second, host := process(21, in(train)), process(31, in(serve)), process(11, gpu.Owner{Kind: gpu.OwnerHost})
 	type amounts map[string]gpu.Millijoules
@@ -85,13 +86,14 @@ func TestMIG(t *testing.T) {
 	}
 }
 
-// halves is a GPU of eight slices: one instance of three, one of four, one free.
+// halves is a GPU with eight slices: one instance has three slices, one instance has four, and one
+// slice is free.
 var halves = &gpu.Partitioning{Slices: 8, Instances: []gpu.Partition{
 	{ID: "1", Profile: "3g.40gb", Slices: 3}, {ID: "2", Profile: "4g.40gb", Slices: 4},
 }}
 
-// TestMIGActivity checks the worked example of docs/energy.md: energy is divided by the busy time
-// of the instances times their slices.
+// TestMIGActivity checks the worked example of docs/energy.md. The energy is divided by the busy
+// time of the instances times their slices.
 func TestMIGActivity(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := func(o ledger.Observation) ledger.Observation {
@@ -172,14 +174,14 @@ func TestMIGActivity(t *testing.T) {
 	}
 }
 
-// TestAbsurdSlices checks that books balance although drivers set all bits of unknown numbers.
+// TestAbsurdSlices checks that books balance even if a driver sets all bits of unknown numbers.
 func TestAbsurdSlices(t *testing.T) {
 	absurd := &gpu.Partitioning{Slices: math.MaxUint32, Instances: []gpu.Partition{{ID: "1", Slices: math.MaxUint32}, {ID: "2", Slices: math.MaxUint32}}}
 	p, q := process(21, in(train)), process(31, in(serve))
 	at := func(s float64) ledger.Observation {
 		o := look(s, []*gpu.Process{p, q})
 		o.Partitions, o.Places = absurd, map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
-		const busy = 1<<31 + 1 // the sum of busy times slices of both instances just exceeds 64 bits
+		const busy = 1<<31 + 1 // the sum over both instances of busy time times slices just exceeds 64 bits
 		o.Instances, o.InstancesKnown = map[string]time.Duration{"1": busy, "2": busy}, true
 		return o
 	}
@@ -209,7 +211,8 @@ func TestFullyBusy(t *testing.T) {
 }
 
 // TestMIGRelayout checks that the activity of instances is used only if the layout did not change
-// in the interval. Otherwise the slices of the layout at its end count.
+// in the interval. Otherwise the energy is divided by the slices of the layout at the end of the
+// interval.
 func TestMIGRelayout(t *testing.T) {
 	p := process(21, in(train))
 	at := func(s float64, mig *gpu.Partitioning) ledger.Observation {
@@ -224,7 +227,7 @@ func TestMIGRelayout(t *testing.T) {
 	}
 }
 
-// TestMIGRelayouts checks that any change of a layout makes new instances.
+// TestMIGRelayouts checks that after any change of a layout all instances count as new.
 func TestMIGRelayouts(t *testing.T) {
 	layout := func(slices int, instances ...gpu.Partition) *gpu.Partitioning {
 		return &gpu.Partitioning{Slices: slices, Instances: instances}
@@ -233,7 +236,7 @@ func TestMIGRelayouts(t *testing.T) {
 	tests := []struct {
 		name   string
 		before *gpu.Partitioning
-		want   gpu.Millijoules // 700_000 by activity, 262_500 by slices
+		want   gpu.Millijoules // 700_000 is divided by activity, and 262_500 by slices
 	}{
 		{"the same", layout(8, three, four), 700_000},
 		{"not divided", nil, 262_500},
@@ -258,8 +261,8 @@ func TestMIGRelayouts(t *testing.T) {
 	}
 }
 
-// TestHalfDivided checks that the slices without an instance are free, even if they are as many as
-// the used ones.
+// TestHalfDivided checks that the slices without an instance are free, even if their number equals
+// the number of used slices.
 func TestHalfDivided(t *testing.T) {
 	half := func(s float64) ledger.Observation {
 		o := onInstance(look(s, nil, holdsInstance(train, "1")), "1")
@@ -293,16 +296,16 @@ func TestMIGGlitch(t *testing.T) {
 	}
 }
 
-// TestBusyInstance checks that the table of a whole GPU applies inside an active instance whose
-// processes have no activity signal. The activity of an instance without processes is charged to
-// its holder.
+// TestBusyInstance checks an active instance with processes that have no activity signal. The table
+// for a whole GPU applies inside the instance. The activity of an instance without processes is
+// charged to its holder.
 func TestBusyInstance(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	tests := []struct {
 		name        string
 		processes   []*gpu.Process
 		allocations []gpu.Allocation
-		want        gpu.ByMethod // of the first container
+		want        gpu.ByMethod // the share of the first container
 	}{
 		{"two owners", []*gpu.Process{p, q}, nil, gpu.ByMethod{gpu.Allocated: 150_000}},
 		{"two owners, one holder", []*gpu.Process{p, q}, []gpu.Allocation{holdsInstance(serve, "1")}, gpu.ByMethod{}},
@@ -347,7 +350,7 @@ func TestNoSuchInstance(t *testing.T) {
 }
 
 // TestReconfigured checks that an interval in which the layout changed is divided by the layout at
-// its end. Without a signal the instances share it by slices.
+// its end. Without a signal the instances share the energy by slices.
 func TestReconfigured(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	look := func(s float64, m *gpu.Partitioning, places map[gpu.ProcessID]string, processes ...*gpu.Process) ledger.Observation {
@@ -384,8 +387,8 @@ func TestReconfigured(t *testing.T) {
 	})
 }
 
-// TestMIGInTwoParts checks the table of docs/energy.md: a GPU of seven slices with an instance of
-// three and one of two, and a learnt idle power of 70 W.
+// TestMIGInTwoParts checks the table of docs/energy.md. The GPU has seven slices, an instance with
+// three slices, an instance with two, and a learned idle power of 70 W.
 func TestMIGInTwoParts(t *testing.T) {
 	layout := &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{{ID: "1", Slices: 3}, {ID: "2", Slices: 2}}}
 	processes := []*gpu.Process{process(21, in(train)), process(31, in(serve))}

@@ -10,14 +10,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// A leaseholder is the truth about one pod: the replicas of the GPU that it held, their time, and the
-// seconds of its work.
+// A leaseholder holds the truth about one pod: the number of replicas of the GPU that the pod held,
+// the time for which it held them, and the seconds in which it worked.
 type leaseholder struct {
 	owner      gpu.Owner
 	replicas   int
-	from, till int  // the first and the last second with the replicas
+	from, till int  // first and last second in which it held the replicas
 	context    bool // it has a process on the GPU
-	busy       int  // it works in every busy-th second; 0 for never
+	busy       int  // the pod works in every busy-th second; 0 means never
 }
 
 func (p *leaseholder) holds(s int) bool { return p.from <= s && s <= p.till }
@@ -28,31 +28,33 @@ func (p *leaseholder) works(s int) bool {
 
 func (p *leaseholder) process(pid int) *gpu.Process { return process(uint32(pid), p.owner) }
 
-// A history is the truth about one GPU: its pods, the time without the kubelet, and the time without
-// the exporter.
+// A history holds the truth about one GPU: its pods, the time without the kubelet, and the time
+// without the exporter.
 type history struct {
 	seconds      int
 	pods         []leaseholder
-	silent, down [2]int // without the kubelet, without the exporter: the first second, and the end
+	silent, down [2]int // first second and end of the times without the kubelet and without the exporter
 	refresh      int    // the counter changes in every refresh-th second
 	unpolled     int    // seconds after a restart in which the exporter has no list of live pods
 }
 
 func within(s int, span [2]int) bool { return span[0] <= s && s < span[1] }
 
-// randomHistory returns a history with an outage of the kubelet of a second to an hour. In half of
-// the histories the exporter restarts. Pods begin and end at any time while the exporter runs.
+// randomHistory returns a history in which the kubelet does not respond for a second to an hour. In
+// half of the histories the exporter restarts. Pods begin and end at any time while the exporter
+// runs.
 func randomHistory(r *rand.Rand) history {
 	outage := []int{1, 2, 9, 10, 11, 30, 31, 180, 600, 3600}[r.IntN(10)]
 	h := history{seconds: outage + 120, silent: [2]int{40, 40 + outage}, refresh: []int{1, 1, 2, 5, 20}[r.IntN(5)]}
 	if r.IntN(2) == 1 {
 		from := 20 + r.IntN(outage+20)
 		h.down = [2]int{from, from + 1 + r.IntN(60)}
-		h.unpolled = r.IntN(10) // the ledger waits for ten
+		h.unpolled = r.IntN(10) // the ledger waits for ten seconds
 	}
 	moment := func() int {
 		for {
-			// The exporter does not record what happened in its last ten seconds if the kubelet was silent.
+			// The exporter does not record the events of its last ten seconds if the kubelet did not respond
+			// then.
 			if s := 1 + r.IntN(h.seconds-1); s < h.down[0]-11 || s > h.down[1]+h.unpolled+1 {
 				return s
 			}
@@ -66,7 +68,7 @@ func randomHistory(r *rand.Rand) history {
 			p.till = moment()
 		case 1:
 			p.from = moment()
-			// A pod that the kubelet never listed is visible only by its process.
+			// A pod that the kubelet never listed is visible only through its process.
 			p.context = p.context || within(p.from, h.silent)
 		}
 		h.pods = append(h.pods, p)
@@ -122,7 +124,7 @@ func (h *history) held(p *leaseholder) (held, gpuTime time.Duration) {
 	return held, gpuTime
 }
 
-// throughout reports whether no pod begins or ends.
+// throughout reports whether every pod runs during the whole history.
 func (h *history) throughout() bool {
 	for _, p := range h.pods {
 		if p.from > 0 || p.till < h.seconds {
@@ -132,8 +134,9 @@ func (h *history) throughout() bool {
 	return true
 }
 
-// play returns the book at the end. While the allocations are unknown and final, nothing may become
-// exclusive. A pod that was listed is never active for longer than it holds the GPU.
+// play passes the history to a ledger and returns the book at the end. While the allocations are
+// finally unknown, no energy may become exclusive. A listed pod is never active for longer than it
+// holds the GPU.
 func (h *history) play(t *testing.T) *gpu.Book {
 	l := newLedger()
 	for s := 0; s <= h.seconds; s++ {
@@ -155,7 +158,7 @@ func (h *history) play(t *testing.T) *gpu.Book {
 	return bookOf(l, uuid)
 }
 
-// heldWhileActive checks the times of the pods that the kubelet listed before a second.
+// heldWhileActive checks the times of the pods that the kubelet had listed before the given second.
 func (h *history) heldWhileActive(t *testing.T, b *gpu.Book, s int) {
 	for i := range h.pods {
 		p := &h.pods[i]
@@ -176,7 +179,8 @@ func exclusive(b *gpu.Book) (sum gpu.Millijoules) {
 	return sum
 }
 
-// TestSilentKubeletTimes checks held, GPU and active time of random histories against the truth.
+// TestSilentKubeletTimes compares the held time, the GPU time and the active time in random
+// histories with the truth.
 func TestSilentKubeletTimes(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -211,9 +215,9 @@ func TestSilentKubeletTimes(t *testing.T) {
 	}
 }
 
-// TestSilentKubeletEnergy checks the charges of three pods of one replica each, one of which works,
-// during an outage of the kubelet. They are the same as while the kubelet responds, and never
-// exclusive.
+// TestSilentKubeletEnergy checks the charges of three pods with one replica each, of which one
+// works, during an outage of the kubelet. The charges are the same as while the kubelet responds,
+// and are never exclusive.
 func TestSilentKubeletEnergy(t *testing.T) {
 	h := history{seconds: 300, silent: [2]int{40, 220}}
 	for i, busy := range []int{0, 1, 0} {
@@ -232,7 +236,7 @@ func TestSilentKubeletEnergy(t *testing.T) {
 }
 
 // TestSilentKubeletAlone checks that a pod that is alone on a GPU pays by allocation while the
-// kubelet does not respond, because another pod may hold the GPU too.
+// kubelet does not respond, because another pod may also hold the GPU.
 func TestSilentKubeletAlone(t *testing.T) {
 	for name, held := range map[string][]gpu.Allocation{"held before": {holds(train, 1)}, "not held before": nil} {
 		t.Run(name, func(t *testing.T) {

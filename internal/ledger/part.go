@@ -13,11 +13,11 @@ type part struct {
 	*interval
 	// instance is empty for a whole GPU and for free slices.
 	instance string
-	// slices is the size of the instance, and active is its busy time.
+	// slices is the size of the instance, and active is the busy time of the instance.
 	slices uint64
 	active time.Duration
-	// idle and busy are the energy of the part, set by price. method is the charging method for the
-	// busy energy of an instance.
+	// idle and busy are the idle and the busy energy of the part, which price sets. method is the
+	// charging method for the busy energy of an instance.
 	idle, busy gpu.Millijoules
 	method     gpu.Method
 	// worked is set if work was sampled, estimated if an estimated idle power divided its energy.
@@ -26,7 +26,8 @@ type part struct {
 	// while a process has no final owner.
 	shares     []share
 	unresolved bool
-	// holders are its live allocations; allocated is set if it has any, live or not.
+	// holders are the live allocations of the part. allocated is set if the part has any allocation,
+	// live or not.
 	holders   []*gpu.Allocation
 	allocated bool
 	// holding divides the energy that is charged for holding the part, and recent divides the energy
@@ -34,7 +35,7 @@ type part struct {
 	holding, recent weighting
 }
 
-// resolve looks up the owners of processes that had none yet.
+// resolve looks up the owners of processes whose owner is not known yet.
 func (iv *interval) resolve(owners Owners) {
 	for i := range iv.processes {
 		if p := &iv.processes[i]; p.Owner.Kind == gpu.OwnerPending {
@@ -43,7 +44,7 @@ func (iv *interval) resolve(owners Owners) {
 	}
 }
 
-// part returns the part of an instance. A holder of the whole GPU holds every instance.
+// part returns the part for an instance. A holder of the whole GPU holds every instance.
 func (iv *interval) part(instance string) part {
 	p := part{interval: iv, instance: instance, holders: make([]*gpu.Allocation, 0, len(iv.holders))}
 	p.allocated = slices.ContainsFunc(iv.holders, func(h gpu.Allocation) bool { return p.isOf(&h) })
@@ -66,7 +67,7 @@ func (iv *interval) part(instance string) part {
 }
 
 // owning returns the allocations that can be charged. The kubelet does not report admin access of
-// DRA claims, so if some of several claims have a process, the others are ignored.
+// DRA claims, so if only some of several claims have a process, the other claims are ignored.
 func (p *part) owning() []*gpu.Allocation {
 	type claim struct{ scope, name string }
 	of := func(h *gpu.Allocation) claim { return claim{h.Owner.Scope, h.Claim} }
@@ -87,9 +88,10 @@ func (p *part) isOf(h *gpu.Allocation) bool {
 	return h.GPUInstance == p.instance || h.GPUInstance == ""
 }
 
-// payer returns the owner that pays for a process. A pending process counts as unmapped, as it does
-// after the timeout. If only the group of a process is known, the payer is the container of the
-// group that holds the GPU. The holders pay for a process that vanished before /proc was read.
+// payer returns the owner that pays for a process. A process with a pending owner counts as
+// unmapped, as it does after the timeout. If the group of a process is known, but not the
+// container, the payer is the container of the group that holds the GPU. The holders pay for a
+// process that ended before its files in /proc were read.
 func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	owner = q.Owner
 	switch {
@@ -104,8 +106,8 @@ func (p *part) payer(q *gpu.Process) (owner gpu.Owner, vanished bool) {
 	return owner, false
 }
 
-// holderOf returns the container of a group that holds the GPU, or the group if no container or
-// several containers hold it.
+// holderOf returns the container of a group that holds the GPU, or the group itself if not exactly
+// one container holds the GPU.
 func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	found := group
 	for _, h := range p.holders {
@@ -120,9 +122,9 @@ func (p *part) holderOf(group gpu.Owner) gpu.Owner {
 	return found
 }
 
-// sole returns the share of the only owner that holds the part or works, or nil if no owner or
-// several owners do. It requires a list of processes and, if several owners have a process, also
-// allocations and activity.
+// sole returns the share of the only owner that holds the part or works. It returns nil if there is
+// no such owner or more than one. The processes must be known. If several owners have a process,
+// the allocations and the activity must be known, too.
 func (p *part) sole() *share {
 	if !p.listed {
 		return nil
@@ -159,7 +161,7 @@ func (p *part) sole() *share {
 	return sole
 }
 
-// isActive reports whether the whole interval counts as an owner's active time.
+// isActive reports whether the whole interval counts as active time of an owner.
 func (p *part) isActive(s *share) bool {
 	return !p.gap && !p.timeless && !s.vanished && (s.active || s == p.sole() && p.worked)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sharesOf returns the energy of each container by method, such as "main exclusive", and the energy
-// without an owner by reason.
+// sharesOf returns the energy of each container by method, such as "main exclusive", and the
+// unattributed energy by reason.
 func sharesOf(b *gpu.Book) map[string]gpu.Millijoules {
 	got := make(map[string]gpu.Millijoules)
 	for _, a := range b.Accounts {
@@ -29,7 +29,7 @@ func sharesOf(b *gpu.Book) map[string]gpu.Millijoules {
 	return got
 }
 
-// payerTest is one interval of 300 J: its last observation and the expected charges.
+// payerTest describes one interval of 300 J: the last observation and the expected charges.
 type payerTest struct {
 	name string
 	look ledger.Observation
@@ -111,8 +111,8 @@ func TestOnlyPodKnown(t *testing.T) {
 	})
 }
 
-// TestSidecar checks that a pod pays for the GPU that it holds, even if it uses the GPU in a
-// container other than the holder.
+// TestSidecar checks that a pod pays for the GPU that it holds, even if another container of the
+// pod uses the GPU.
 func TestSidecar(t *testing.T) {
 	beside := train
 	beside.Part = "sidecar"
@@ -123,8 +123,8 @@ func TestSidecar(t *testing.T) {
 	})
 }
 
-// TestServed checks that the work of an MPS server is divided over its clients by the replicas that
-// they hold, and does not count as activity of a client.
+// TestServed checks that the work of an MPS server is divided over the server's clients by the
+// replicas that they hold, and does not count as activity of a client.
 func TestServed(t *testing.T) {
 	idle := gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "idle-0", UID: "uid-idle", Part: "idle"}
 	first, second, third := process(21, in(train)), process(31, in(serve)), process(41, in(idle))

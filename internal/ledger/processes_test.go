@@ -71,9 +71,9 @@ func TestComeAndGo(t *testing.T) {
 	})
 }
 
-// TestHeldPID checks two processes of one container with the same PID. The first process pays no
-// more than its part of the interval in which it ended. The account of the second process replaces
-// its retained account.
+// TestHeldPID checks two consecutive processes of one container that have the same PID. The first
+// process is charged at most for its part of the interval in which it ended. The account of the
+// second process replaces its retained account.
 func TestHeldPID(t *testing.T) {
 	p := process(21, in(train))
 	later := new(*p)
@@ -97,7 +97,8 @@ func TestHeldPID(t *testing.T) {
 	}
 }
 
-// TestVanish checks a GPU that is absent for a while and whose counter continues or restarts.
+// TestVanish checks a GPU that is missing for a while. Its counter continues or restarts
+// afterwards.
 func TestVanish(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
@@ -125,8 +126,8 @@ func TestVanish(t *testing.T) {
 	})
 }
 
-// TestReplaced checks that another GPU in a slot has its own book, which begins with its own
-// counter. The book of the old GPU does not change.
+// TestReplaced checks that a replacement GPU in the same slot has its own book, which begins with
+// the counter of this GPU. The book of the replaced GPU does not change.
 func TestReplaced(t *testing.T) {
 	const other = "GPU-5d2f9a60-0000-4000-8000-000000000002"
 	processes := []*gpu.Process{process(21, in(train))}
@@ -146,8 +147,8 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestHeldPIDBesideAnother checks that a process that reuses a PID closes only the account of that
-// PID.
+// TestHeldPIDBesideAnother checks that a process that reuses a PID closes only the account with
+// this PID.
 func TestHeldPIDBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(22, in(train))
 	later := new(*p)

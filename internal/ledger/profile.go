@@ -7,22 +7,23 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Profile is the profile of a GPU or a MIG instance between two samples: the time in which its tensor cores and its memory
-// were active.
+// Profile is the profile of a GPU or a MIG instance between two samples. It holds the times for which the tensor cores and
+// the memory were active.
 type Profile struct {
 	GPUInstance string // empty for a whole GPU
 	gpu.Span
 	Tensor, DRAM time.Duration
 }
 
-// soleUse is the time since which only one owner has held or used a GPU or a MIG instance, up to the last settled interval.
+// soleUse records the start of the time in which only one owner has held or used a GPU or a MIG instance, up to the last
+// settled interval.
 type soleUse struct {
 	gpu.AccountKey
 	gpu.Span
 }
 
-// addProfiles keeps the new profiles until their time is settled. An observation repeats a profile until there is a newer
-// one.
+// addProfiles keeps the new profiles until their time is settled. Observations repeat a profile until there is a newer
+// profile.
 func (b *book) addProfiles(profiles []Profile) {
 	if !b.open() {
 		return
@@ -39,8 +40,8 @@ func (b *book) addProfiles(profiles []Profile) {
 	}
 }
 
-// countProfiles adds the profiles that are settled with an interval to the owner that was alone over their whole time. A
-// profile is not divided: which owner did the work is unknown.
+// countProfiles adds the profiles that are settled with an interval to the owner that was alone on the GPU or instance
+// for the whole time of the profile. A profile is not divided, because the share of each owner in the work is unknown.
 func (b *book) countProfiles(iv *interval, parts []part) {
 	for i := range parts {
 		b.useAlone(&parts[i])
@@ -58,7 +59,7 @@ func (b *book) countProfiles(iv *interval, parts []part) {
 	})
 }
 
-// useAlone extends the sole use of a part, or begins another.
+// useAlone extends the sole use of a part, or begins a new one.
 func (b *book) useAlone(p *part) {
 	owner, isAlone := p.onlyOwner()
 	if !isAlone {
@@ -75,8 +76,8 @@ func (b *book) useAlone(p *part) {
 	}
 }
 
-// onlyOwner returns the owner if no other owner is known to hold a part or to work on it, or false if there is no such owner.
-// Unlike [part.sole] it also returns a holder without a process.
+// onlyOwner returns the only owner that is known to hold a part or to work on it. It returns false if there is no such owner
+// or more than one. Unlike [part.sole] it also returns a holder without a process.
 func (p *part) onlyOwner() (gpu.Owner, bool) {
 	isFree := p.mig != nil && p.instance == ""
 	if isFree || p.gap || !p.listed || p.outdated || !p.holdersKnown {

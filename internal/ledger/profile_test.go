@@ -10,21 +10,21 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// profiled adds the profile of an instance between two seconds. The tensor cores are active for a quarter of the time, and
-// the memory is active for half of it.
+// profiled adds the profile of an instance for the time between two seconds. The tensor cores are active for a quarter of
+// the time, and the memory is active for half of it.
 func profiled(o ledger.Observation, instance string, from, to float64) ledger.Observation {
 	span := gpu.Span{From: at(from).Boot, To: at(to).Boot}
 	o.Profiles = append(o.Profiles, ledger.Profile{GPUInstance: instance, Span: span, Tensor: span.Len() / 4, DRAM: span.Len() / 2})
 	return o
 }
 
-// work is what profiled adds in a number of seconds.
+// work returns the profiled work that profiled adds in a number of seconds.
 func work(seconds time.Duration) gpu.Profiled {
 	return gpu.Profiled{Time: seconds * time.Second, Tensor: seconds * time.Second / 4, DRAM: seconds * time.Second / 2}
 }
 
-// TestProfiled checks which owner gets the profile of a GPU: the owner that had it alone over the whole time between the
-// samples.
+// TestProfiled checks which owner gets the profile of a GPU. It is the only owner of the GPU over the whole time between
+// the samples.
 func TestProfiled(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	own := func(s float64) ledger.Observation { return look(s, []*gpu.Process{p}, holds(train, 1)) }
@@ -34,7 +34,7 @@ func TestProfiled(t *testing.T) {
 	}
 	idle := func(s float64) ledger.Observation { return look(s, []*gpu.Process{q}, holds(train, 1)) }
 	works := func(s float64) ledger.Observation { return active(idle(s), worked(q, 100)) }
-	// later is a profile between the seconds 1.5 and 5.5, which is repeated after it.
+	// later is a profile between the seconds 1.5 and 5.5, which is repeated afterwards.
 	later := func(of func(float64) ledger.Observation, then func(float64) ledger.Observation) (all []ledger.Observation) {
 		for s := range 5 {
 			all = append(all, of(float64(s)))
@@ -78,15 +78,15 @@ func TestProfiled(t *testing.T) {
 	}
 }
 
-// impossible adds profiles that no GPU can have.
+// impossible adds profiles with values that are impossible.
 func impossible(o ledger.Observation) ledger.Observation {
 	span := gpu.Span{From: at(1).Boot, To: at(2).Boot}
 	o.Profiles = []ledger.Profile{{Span: span, Tensor: 2 * time.Second}, {Span: span, DRAM: 2 * time.Second}, {Span: span, Tensor: -1}, {Span: gpu.Span{From: span.To, To: span.From}}}
 	return o
 }
 
-// TestProfiledInstances checks that each MIG instance has its own profile, and that an instance with two owners has none. After
-// the MIG mode ended, the profile of the GPU is charged to the owner of the whole GPU.
+// TestProfiledInstances checks that each MIG instance has its own profile, and that the profile of an instance with two owners
+// is not charged. After the MIG mode ended, the profile of the GPU is charged to the owner of the whole GPU.
 func TestProfiledInstances(t *testing.T) {
 	p, q := process(21, train), process(31, serve)
 	l := newLedger()
@@ -95,14 +95,15 @@ func TestProfiledInstances(t *testing.T) {
 		o := onInstance(look(s, []*gpu.Process{p, q}, holdsInstance(train, "1"), holdsInstance(serve, "2")), "")
 		o.Places = map[gpu.ProcessID]string{p.ID: "1", q.ID: "2"}
 		if s >= 5 {
-			o.Places[p.ID] = "2" // a second owner
+			o.Places[p.ID] = "2" // second owner of the instance
 		}
 		if s > 0 {
 			o = profiled(profiled(o, "1", s-1, s), "2", s-1, s)
 		}
 		b = ask(t, l, o)
 	}
-	// From 0 to 4 s both, then only the holder of instance 1: its process has moved, and the instance is idle.
+	// From 0 to 4 s both owners are on instance 1. Then only its holder remains, because the other process has
+	// moved. The instance is idle.
 	got := []gpu.Profiled{
 		account(b, gpu.AccountKey{GPUInstance: "1", Owner: train}).Profiled, account(b, gpu.AccountKey{GPUInstance: "2", Owner: serve}).Profiled,
 	}
@@ -118,8 +119,9 @@ func TestProfiledInstances(t *testing.T) {
 	}
 }
 
-// TestProfiledRestart checks that the next exporter continues the amounts if it profiles, and drops them if it does not: an
-// amount that no longer grows would show an owner without work. State files of earlier versions have no amounts.
+// TestProfiledRestart checks that the next exporter continues the amounts if it profiles, and drops them if it does not,
+// because an amount that no longer grows would show an owner without work. State files of earlier versions contain no such
+// amounts.
 func TestProfiledRestart(t *testing.T) {
 	p := process(21, train)
 	own := func(s float64) ledger.Observation {
@@ -149,16 +151,17 @@ func TestProfiledRestart(t *testing.T) {
 	}
 }
 
-// profiling is the profile of a board as the driver measures it.
+// profiling holds the profile of a board as the driver measures it.
 type profiling struct {
-	last    map[string]time.Duration // the last sample by instance
+	last    map[string]time.Duration // last sample of each instance
 	newest  []ledger.Profile
 	waiting []ledger.Profile // not settled yet
-	// other is the end of the last settled span in which a pod was not known to be alone.
+	// other is, for each pod, the end of the last settled span in which the pod was not known to be
+	// alone.
 	other map[gpu.Owner]time.Duration
 }
 
-// profile takes a sample of the board or of its instances, and repeats the last profiles otherwise.
+// profile takes a sample of the board or of each of its instances, or repeats the last profiles.
 func (b *board) profile(o *ledger.Observation, sight byte) {
 	r := &b.profiling
 	if sight%4 == 0 {
@@ -183,8 +186,8 @@ func (b *board) profile(o *ledger.Observation, sight byte) {
 	o.Profiles = r.newest
 }
 
-// profiles checks that profiled work never decreases, that it is at most the time of the profile, that the owners of a board got
-// no more than its profile contains, and that a pod got work of a whole board only if it was alone on the board.
+// profiles checks that profiled work never decreases and is at most the time of the profile. The owners of a board must not get
+// more than the profile of the board contains. A pod must get the work of a whole board only if it was alone on the board.
 func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	m.t.Helper()
 	most, alone := b.profiling.settle(done, m.owner)
@@ -208,8 +211,8 @@ func (m *machine) profiles(b *board, now *gpu.Book, done []span) {
 	}
 }
 
-// settle removes the profiles that are settled with some spans. It returns their sum by instance, and for each pod the time of
-// the profiles in which it was alone on the board.
+// settle removes the profiles that are settled with the given spans. It returns the sum of these profiles by instance, and for
+// each pod the time of the profiles in which it was alone on the board.
 func (r *profiling) settle(done []span, owner ledger.Owners) (most map[string]gpu.Profiled, alone map[gpu.Owner]time.Duration) {
 	most, alone = make(map[string]gpu.Profiled), make(map[gpu.Owner]time.Duration)
 	if r.other == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/test/draws"
 )
 
-// FuzzBooks checks that the books balance, follow their boards, never decrease and have their
-// stated meaning after any events. The rules are in rules_test.go.
+// FuzzBooks checks that after any events the books balance, follow their boards, do not decrease,
+// and have their documented meaning. The rules are in rules_test.go.
 func FuzzBooks(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 8 {
@@ -28,7 +28,8 @@ func FuzzBooks(f *testing.F) {
 	})
 }
 
-// TestRandomBooks checks the same with longer streams than the fuzzer's corpus.
+// TestRandomBooks makes the same checks with longer streams of events than the corpus of the
+// fuzzer.
 func TestRandomBooks(t *testing.T) {
 	for seed := range uint64(draws.Of(40, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -8,11 +8,12 @@ import (
 
 // accept checks a reading. ΔE must be between 0 and 1.5 × maximum power × Δt. Δt includes the
 // duration of the first reading, but at most a gap, because the first value may be older by that
-// duration. An unchanged counter was not refreshed, because a powered board draws power. The next
-// increase belongs to the whole time since the counter last changed, and is limited by this time. A
-// counter that was behind may rise by more. An implausible reading is held back. If the next
-// reading is plausible after the last mark, it was a glitch; if it is plausible after the held
-// reading, the counter was reset, and the unknown energy between the two is not added.
+// duration. An unchanged counter means that it was not refreshed, because a board that is on draws
+// power. The next increase belongs to the whole time since the counter last changed, and its limit
+// is the energy that the board can draw in this time. A counter that was late may rise by more. An
+// implausible reading is held back. If the next reading is plausible after the last mark, the held
+// reading was a glitch. If the next reading is plausible after the held reading, the counter was
+// reset, and the unknown energy between the mark and the held reading is not added.
 func (b *book) accept(m Mark, gapAfter time.Duration) {
 	switch s := b.pendingReset; {
 	case !b.open():
@@ -82,14 +83,14 @@ func (b *book) discardOutlier() {
 }
 
 // counterStep is the interval at which the board refreshes its counter. The difference between two
-// readings may contain the energy of this additional time.
+// readings may also contain the energy of one such interval.
 const counterStep = 100 * time.Millisecond
 
-// assumedMaxPower bounds a counter with unknown maximum power.
+// assumedMaxPower is the maximum power that is assumed for a counter if it is unknown.
 const assumedMaxPower gpu.Watts = 10_000
 
-// plausible reports whether b can follow a. The rise may exceed the energy that the board can draw
-// by this amount.
+// plausible reports whether b can follow a. The rise may exceed the energy that the board can draw:
+// by the amount beyond, or by a half.
 func plausible(a, b *Mark, maxPower gpu.Watts, beyond gpu.Millijoules) bool {
 	most := drawable(a, b, maxPower)
 	grown, known := growth(a, b)
@@ -110,11 +111,11 @@ func draws(maxPower gpu.Watts, d time.Duration) gpu.Millijoules {
 	return gpu.Millijoules(float64(maxPower) * d.Seconds() * 1000)
 }
 
-// uncounted returns an upper bound of the energy that is missing in a plausible rise: the maximum
-// power times the time since the counter changed, less the rise. It returns 0 except in two cases.
-// First, nothing was read for a while in which the counter may have been reset and then exceeded
-// its old value. Second, the counter is an integral of power, which omits long times without a
-// reading.
+// uncounted returns an upper bound of the energy that is missing in a plausible rise. The bound is
+// the maximum power times the time since the counter changed, minus the rise. It returns 0 except
+// in two cases. First, the counter may have been reset while nothing was read, and may have
+// exceeded its old value since then. Second, the counter is an integral of power, which omits long
+// times without a reading.
 func (b *book) uncounted(m *Mark, grown gpu.Millijoules, gapAfter time.Duration) gpu.Millijoules {
 	unread := m.At.Sub(b.read.At)
 	began := unread > gapAfter/4 && m.Counter != summed && m.Energy <= drawable(&b.read, m, b.maxPower)

@@ -49,8 +49,9 @@ func TestPlausibility(t *testing.T) {
 	}
 }
 
-// TestSlowReading checks that the energy counted during a slow call is not a jump: the counter may
-// have been read at the start of the call. A shortage of processor time delays the end of a call.
+// TestSlowReading checks that the energy counted during a slow call is not an implausible rise,
+// because the counter may have been read at the start of the call. A call ends late if the
+// processor is busy.
 func TestSlowReading(t *testing.T) {
 	for took, want := range map[time.Duration]gpu.Millijoules{0: 0, 2 * time.Second: 1_540_000} {
 		slow, next, after := look(10, nil), look(10.1, nil), look(10.2, nil)
@@ -107,7 +108,8 @@ func TestRareRefresh(t *testing.T) {
 	}
 }
 
-// TestResetWhileStanding checks that a counter that falls, or rises by more than the board can draw since the last change, was reset.
+// TestResetWhileStanding checks that a counter counts as reset if it falls, or if it rises by more energy than the board can have
+// drawn since the last change.
 func TestResetWhileStanding(t *testing.T) {
 	for name, value := range map[string]gpu.Millijoules{"lower": 1000, "too high": 5_000_000 + 41*1_155_000} {
 		var obs []ledger.Observation
@@ -121,8 +123,8 @@ func TestResetWhileStanding(t *testing.T) {
 	}
 }
 
-// TestStandingOfTwo checks that the work of the whole time divides the energy of a counter that did not change. One owner works for the
-// first 10 s, the other for the last 30 s.
+// TestStandingOfTwo checks a counter that did not change for some time. Its energy is divided by the work of the whole time. One owner
+// works for the first 10 s, and the other works for the last 30 s.
 func TestStandingOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -146,9 +148,9 @@ func TestStandingOfTwo(t *testing.T) {
 	}
 }
 
-// TestHeldCounterOfTwo checks that the energy by which a held counter catches up belongs to the
-// owners that worked since its last change, not to the owners present at the end. It is not idle
-// energy if the last owner rests.
+// TestHeldCounterOfTwo checks the energy by which a held counter catches up. It belongs to the
+// owners that worked since the counter last changed, and not to the owners that are present at the
+// end. It is not idle energy, even if the last owner is idle.
 func TestHeldCounterOfTwo(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	var obs []ledger.Observation
@@ -193,7 +195,7 @@ func TestHeldOverRestart(t *testing.T) {
 }
 
 // TestAnotherCounter checks that the values of two different counters are never compared, even over
-// a restart. A counter without a name counts as the same.
+// a restart. A counter without a name counts as the same counter.
 func TestAnotherCounter(t *testing.T) {
 	tests := map[string]struct {
 		before, after string
@@ -232,7 +234,7 @@ func TestAnotherCounter(t *testing.T) {
 	}
 }
 
-// TestReadingOverSleep checks that a jump is detected although the machine was suspended for a day
+// TestReadingOverSleep checks that a jump is detected even if the machine was suspended for a day
 // during the call.
 func TestReadingOverSleep(t *testing.T) {
 	slow, next, after := look(10, nil), look(11, nil), look(12, nil)
@@ -255,7 +257,7 @@ func TestUnknownMaxPower(t *testing.T) {
 	}
 }
 
-// TestReload checks that energy after a reload is charged to the owners of that time.
+// TestReload checks that energy after a reload is charged to the owners after the reload.
 func TestReload(t *testing.T) {
 	p := process(21, in(train))
 	low := look(1, nil)
@@ -335,7 +337,7 @@ func TestCounterFaults(t *testing.T) {
 }
 
 // TestModuleShare checks that a GPU is charged its share of its module's energy, that fractions of a
-// millijoule are carried over, and that a share of 0 or 1 means all of it.
+// millijoule are carried over, and that a share of 0 or 1 means all energy.
 func TestModuleShare(t *testing.T) {
 	for share, want := range map[float64]gpu.Millijoules{0: 70, 1: 70, 0.25: 17, 1 / 3.0: 23} {
 		var obs []ledger.Observation

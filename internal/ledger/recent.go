@@ -7,9 +7,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// recentWork is the sampled busy time of each owner on a GPU in seconds, recent work with more weight. It divides the energy of work
-// that no sample names: where the driver names no process while nothing runs, short work often shows in the utilisation only.
-// It is not saved, because it is learned again within seconds.
+// recentWork is the sampled busy time of each owner on a GPU in seconds. Recent work has more weight. It is used to divide the
+// energy of work that no sample names. Some drivers name no process while nothing runs, so short work often appears only in the
+// utilisation. It is not saved, because it is learned again within seconds.
 type recentWork map[gpu.Owner]float64
 
 // memory is the time after which the weight of work has fallen to 1/e.

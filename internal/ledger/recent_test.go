@@ -10,7 +10,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestWorkThatNoSampleNames checks the charges of a second in which the GPU was busy for 20 % of the time and drew 180 W, but no sample
+// TestWorkThatNoSampleNames checks the charges of one second. The GPU was busy for 20 % of the second and drew 180 W, but no sample
 // names a process. Two pods hold the GPU, whose idle power is 100 W: 80 J are idle and 100 J are busy.
 func TestWorkThatNoSampleNames(t *testing.T) {
 	const idle, busy = 80_000, 100_000
@@ -76,8 +76,8 @@ func TestWorkThatNoSampleNames(t *testing.T) {
 	}
 }
 
-// TestUnnamedWorkIsEstimated checks that the energy of such work counts as estimated while the idle power is an estimate, and that the
-// interval names its source.
+// TestUnnamedWorkIsEstimated checks that the energy of work that no sample names counts as estimated while the idle power is an
+// estimate, and that the interval names the source of the busy share.
 func TestUnnamedWorkIsEstimated(t *testing.T) {
 	m := newMeter(t)
 	m.l = ledger.New(ledger.Config{Tick: time.Second, Retention: time.Minute, Explain: ledger.Explain{Period: time.Hour, Bytes: 1 << 20}})

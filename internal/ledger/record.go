@@ -16,7 +16,7 @@ import (
 // an owner in the preceding book without its processes, or the account of a process in the
 // preceding account. Records are small even if a book is large.
 type Record struct {
-	UUID    string         `json:"uuid,omitempty"` // of the book's GPU
+	UUID    string         `json:"uuid,omitempty"` // UUID of the book's GPU
 	Book    *BookState     `json:"book,omitempty"`
 	Account *AccountRecord `json:"account,omitempty"`
 	Process *ProcessRecord `json:"process,omitempty"`
@@ -29,7 +29,7 @@ type AccountRecord struct {
 	Opened nanoseconds `json:"opened"`
 }
 
-// ProcessRecord is the account of a process; its times are numbers, too.
+// ProcessRecord is the account of a process. Its times are also numbers.
 type ProcessRecord struct {
 	gpu.ProcessAccount
 	StartTime nanoseconds `json:"start_time"`
@@ -64,8 +64,8 @@ func (n *nanoseconds) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Records returns the parts of the state in the order that Builder needs. A record is valid until
-// the next one is returned.
+// Records returns the parts of the state in the order that [Builder] requires. A record is valid
+// until the next one is returned.
 func (s State) Records() iter.Seq[Record] {
 	return func(yield func(Record) bool) {
 		for _, uuid := range slices.Sorted(maps.Keys(s.Books)) {

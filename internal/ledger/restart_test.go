@@ -10,15 +10,16 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// twoHolders are an idle pod and a pod that works in each second. Each holds a replica throughout.
+// twoHolders returns an idle pod and a pod that works in each second. Each pod holds one replica
+// for the whole time.
 func twoHolders(seconds int) []leaseholder {
 	return []leaseholder{{owner: train, replicas: 1, till: seconds}, {owner: serve, replicas: 1, till: seconds, context: true, busy: 1}}
 }
 
-// TestRestartInOutage checks the times of holders in each second after a restart while the kubelet is
-// silent. The exporter has no list of live pods for a while. A working pod is never active for longer
-// than it holds the GPU. If the list comes before the ledger settles the first readings, which is after
-// ten seconds, an idle pod has held the GPU in all settled time, too.
+// TestRestartInOutage checks the times of holders in each second after a restart while the kubelet does
+// not respond. The exporter has no list of live pods for a while. A working pod is never active for
+// longer than it holds the GPU. If the list comes before the ledger settles the first readings, which
+// is after ten seconds, an idle pod has also held the GPU in all settled time.
 func TestRestartInOutage(t *testing.T) {
 	for _, unpolled := range []int{0, 1, 3, 9, 10, 11, 15, 60} {
 		t.Run(fmt.Sprint(unpolled), func(t *testing.T) {
@@ -58,7 +59,7 @@ func TestRestartInOutage(t *testing.T) {
 }
 
 // TestListAfterReadings checks that a list of live pods that comes some seconds after the first
-// readings makes no difference to the book, even if the counter does not change meanwhile.
+// readings does not change the book, even if the counter does not change meanwhile.
 func TestListAfterReadings(t *testing.T) {
 	for _, refresh := range []int{1, 2, 3, 5} {
 		h := history{seconds: 300, silent: [2]int{40, 220}, down: [2]int{100, 107}, refresh: refresh, pods: twoHolders(300)}
@@ -71,8 +72,8 @@ func TestListAfterReadings(t *testing.T) {
 	}
 }
 
-// TestTwoRestartsInOutage checks that a second restart, while some of the readings before the first list
-// of live pods are not settled, does not interrupt the held time.
+// TestTwoRestartsInOutage checks that a second restartthat happens before all readings older than the
+// first list of live pods are settled does not interrupt the held time.
 func TestTwoRestartsInOutage(t *testing.T) {
 	for end := 108; end < 125; end++ { // the last second before the second restart
 		h := history{seconds: 200, silent: [2]int{40, 400}, down: [2]int{100, 107}, unpolled: 3, pods: twoHolders(200)}
@@ -97,10 +98,10 @@ func TestTwoRestartsInOutage(t *testing.T) {
 	}
 }
 
-// TestLivePodsAfterRestart checks a pod that held the GPU before a restart while the kubelet is
-// silent. If the first list of live pods does not contain it, it did not hold the GPU since the
-// restart. Otherwise the energy of the gap stays with it, even if the counter was not changing at
-// the restart.
+// TestLivePodsAfterRestart checks a pod that held the GPU before a restart while the kubelet does
+// not respond. If the first list of live pods does not contain it, it did not hold the GPU since
+// the restart. Otherwise the energy of the gap is charged to it, even if the counter did not change
+// at the time of the restart.
 func TestLivePodsAfterRestart(t *testing.T) {
 	for _, alive := range []bool{false, true} {
 		for _, frozen := range []bool{false, true} {
@@ -136,10 +137,10 @@ func TestLivePodsAfterRestart(t *testing.T) {
 	}
 }
 
-// TestUnitsInOutage checks a job that its file names, while the kubelet of the same machine is
-// silent. The job began and ended meanwhile, and its file was read five seconds after its first
-// process was seen. Since then it holds the GPU in each settled second of its life, even if an idle
-// pod holds it too, and after a restart.
+// TestUnitsInOutage checks a job that is named in its file, while the kubelet of the same machine
+// does not respond. The job begins and ends during the outage. Its file is read five seconds after
+// its first process was seen. After that, the job holds the GPU in each settled second of its life,
+// even if an idle pod also holds the GPU, and even after a restart.
 func TestUnitsInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	for _, restart := range []int{0, 70, 86} {
@@ -194,8 +195,8 @@ func TestUnitsInOutage(t *testing.T) {
 	}
 }
 
-// TestUnitSinceGap checks a job that began while the exporter was down: it is not credited with the time before the
-// exporter started again, although the kubelet is silent, so that other holders are not known.
+// TestUnitSinceGap checks a job that began while the exporter was down. The job is not credited with the time
+// before the exporter started again, even if the kubelet does not respond and other holders are unknown.
 func TestUnitSinceGap(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	h := history{silent: [2]int{15, 100}, pods: []leaseholder{{owner: train, replicas: 1, till: 121}}}
@@ -223,8 +224,8 @@ func TestUnitSinceGap(t *testing.T) {
 }
 
 // TestUnlistedSinceList checks a pod that began after the kubelet's last list and worked for ten seconds. Then the
-// driver lists no processes and no samples for some seconds. The pod is credited with all its time when the kubelet
-// lists it.
+// driver reports no processes and no samples for some seconds. The pod is credited with all its time when the
+// kubelet lists it.
 func TestUnlistedSinceList(t *testing.T) {
 	for dark := range 15 {
 		l := newLedger()
@@ -252,9 +253,9 @@ func TestUnlistedSinceList(t *testing.T) {
 	}
 }
 
-// TestUnitAloneInOutage checks the times of a job that is alone on the GPU and begins while the kubelet is
-// silent: they count from its first process, if its file was read later, and not in the seconds before it
-// began that wait for the kubelet.
+// TestUnitAloneInOutage checks the times of a job that is alone on the GPU and begins while the kubelet
+// does not respond. They count from the first process of the job, even if its file was read later. They do
+// not count in the earlier seconds, which wait for the kubelet.
 func TestUnitAloneInOutage(t *testing.T) {
 	job := gpu.Owner{Kind: gpu.OwnerUnit, Scope: "slurm", Name: "4711", UID: "slurm/4711"}
 	for _, tt := range []struct {

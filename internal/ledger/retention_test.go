@@ -35,8 +35,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestRetentionBesideAnother checks that an owner on the GPU does not keep the account of another
-// owner.
+// TestRetentionBesideAnother checks that an owner on the GPU does not prevent the retirement of the
+// account of another owner.
 func TestRetentionBesideAnother(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -49,8 +49,8 @@ func TestRetentionBesideAnother(t *testing.T) {
 	}
 }
 
-// TestPodRetires checks that the containers of a pod retire together, after the retention time of
-// the last one.
+// TestPodRetires checks that the containers of a pod retire togetherafter the retention time of the
+// last container.
 func TestPodRetires(t *testing.T) {
 	sidecar := train
 	sidecar.Part = "sidecar"
@@ -73,8 +73,8 @@ func TestPodRetires(t *testing.T) {
 }
 
 // TestPodSum checks that the sum of a pod does not decrease while its containers start and end, on
-// the whole GPU and on instances, with and without an allocation. The sum opens with the first
-// container and restarts after all were absent for the retention time.
+// the whole GPU and on instances, with and without an allocation. The sum begins with the first
+// container. It restarts after all containers were absent for the retention time.
 func TestPodSum(t *testing.T) {
 	helper := train
 	helper.Part = "helper"
@@ -126,8 +126,8 @@ func TestPodSum(t *testing.T) {
 }
 
 // TestStandstill checks that short-lived pods leave few accounts if the board's counter cannot be
-// read or is invalid. Without a reading their accounts retire; while readings are invalid, the book
-// cannot be settled, nothing retires, and new pods open no accounts.
+// read or is invalid. Without a reading the accounts of these pods retire. While readings are
+// invalid, the book cannot be settled, so no account retires and new pods get no accounts.
 func TestStandstill(t *testing.T) {
 	for name, spoil := range map[string]func(*ledger.Observation){
 		"no counter": func(o *ledger.Observation) { o.Energy = nil },
@@ -146,7 +146,7 @@ func TestStandstill(t *testing.T) {
 				l.Observe(o)
 				l.Settle(o.At, unresolved)
 			}
-			if n := len(bookOf(l, uuid).Accounts); n > 32 { // one in ten seconds, for five minutes
+			if n := len(bookOf(l, uuid).Accounts); n > 32 { // one pod in ten seconds, for five minutes
 				t.Errorf("%d accounts, want at most 32", n)
 			}
 			after := ask(t, l, look(3700, nil, holds(serve, 1)), look(3701, nil, holds(serve, 1)), look(3702, nil, holds(serve, 1)))
@@ -157,8 +157,8 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
-// TestSilentKubelet checks that, while the kubelet does not respond, a pod without a GPU ends with
-// its processes, and a pod that held one does not end.
+// TestSilentKubelet checks that, while the kubelet does not respond, a pod without an allocation
+// ends with its processes, and a pod that held a GPU does not end.
 func TestSilentKubelet(t *testing.T) {
 	l := newLedger()
 	for s := range 400 {
@@ -197,9 +197,9 @@ func TestStillListed(t *testing.T) {
 	}
 }
 
-// TestTidy checks that a lost GPU whose book is no longer shown leaves its process accounts to
-// present GPUs, and that its book continues if it returns. The book of a forgotten GPU restarts at
-// 0.
+// TestTidy checks a lost GPU whose book is no longer published. Other GPUs can then use its room
+// for process accounts, and its book continues if the GPU returns. The book of a forgotten GPU
+// restarts at 0.
 func TestTidy(t *testing.T) {
 	gone := look(0, nil).UUID + "-lost"
 	on := func(uuid string, o ledger.Observation) ledger.Observation {

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// check compares every book with its board and with the book published before. The state must be
-// valid at every time.
+// check compares every book with its board and with the previously published book. The state must
+// be valid at all times.
 func (m *machine) check() {
 	m.t.Helper()
 	state := m.l.State()
@@ -49,8 +49,8 @@ func (m *machine) check() {
 	}
 }
 
-// followsBoard checks that a book balances, holds the energy that its board counted up to one of
-// the readings, and is at most ten seconds behind.
+// followsBoard checks that a book balances, that its energy is the energy that its board counted up
+// to one of the readings, and that this reading is at most ten seconds old.
 func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	if now.Energy != now.Sum() {
 		m.t.Fatalf("the book is out of balance by %d mJ: %+v", now.Energy-now.Sum(), now)
@@ -63,8 +63,8 @@ func (m *machine) followsBoard(b *board, now *gpu.Book) {
 	}
 }
 
-// throttles checks that a book and its accounts were throttled for no longer than the board, that throttled energy is a part of
-// their energy, that the accounts hold no more of it than the book, and that none of it decreases.
+// throttles checks that the throttled time of a book and its accounts is at most the throttled time of the board. Throttled
+// energy is a part of the energy, the accounts contain at most the throttled energy of the book, and no amount decreases.
 func (m *machine) throttles(b *board, now *gpu.Book) {
 	for c, all := range now.Throttled {
 		left := all.Energy
@@ -85,7 +85,7 @@ func (m *machine) throttles(b *board, now *gpu.Book) {
 }
 
 // addsUp checks that the energy of processes and idle energy are parts of the energy of their
-// container, and that each PID is one series. It returns the number of process accounts.
+// container, and that each PID has at most one series. It returns the number of process accounts.
 func (m *machine) addsUp(a *gpu.Account) int {
 	var inside gpu.Millijoules
 	pids := map[uint32]bool{}
@@ -126,7 +126,7 @@ func (m *machine) neverFalls(b *board, now *gpu.Book) {
 }
 
 // podsNeverFall checks that the sum over a pod's accounts is complete, does not decrease and does
-// not restart while one of them exists. The accounts end together.
+// not restart while one of these accounts exists. The accounts of a pod end together.
 func (m *machine) podsNeverFall(was, now *gpu.Book) {
 	left := now.Energy - now.Retired
 	for _, e := range now.Unattributed {
@@ -174,12 +174,13 @@ func (m *machine) accountNeverFalls(b *board, was, now *gpu.Account) {
 	}
 }
 
-// meansIt checks that exclusive energy counted only while no other owner held or worked, shared
-// energy while activity was known, idle energy while activity or utilisation was known, and no time
-// twice. Time of unknown allocations may be credited later.
+// meansIt checks the documented meaning of the amounts. Exclusive energy counts only while no other
+// owner held the GPU or worked. Shared energy counts only while the activity was known, and idle
+// energy only while the activity or the utilisation was known. No time counts twice. Time in which
+// the allocations were unknown may be credited later.
 func (m *machine) meansIt(b *board, now *gpu.Book, done []span) {
 	exclusive := map[gpu.Owner]gpu.Millijoules{}
-	var signal, known gpu.Millijoules // energy of known activity, and of known activity or utilisation
+	var signal, known gpu.Millijoules // energy while the activity was known, and energy while the activity or the utilisation was known
 	var settled time.Duration
 	took := b.unknown
 	for _, s := range done {

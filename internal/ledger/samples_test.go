@@ -10,8 +10,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// sampled adds samples to an observation: they end 200 ms before it, cover the given duration, and
-// contain the busy time of each process.
+// sampled adds samples to an observation. The samples end 200 ms before the observation, cover the
+// given duration, and contain the busy time of each process.
 func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activity) ledger.Observation {
 	o.Sampled = gpu.Span{From: o.At.Boot - 200*time.Millisecond - back, To: o.At.Boot - 200*time.Millisecond}
 	for i := range activity {
@@ -21,8 +21,8 @@ func sampled(o ledger.Observation, back time.Duration, activity ...ledger.Activi
 	return o
 }
 
-// TestLateSamples checks that an interval of several owners waits for the samples of its end, which
-// come with the next observation, and gets its part of them.
+// TestLateSamples checks an interval with several owners. It waits for the samples of its end,
+// which arrive with the next observation, and gets its part of these samples.
 func TestLateSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -34,7 +34,7 @@ func TestLateSamples(t *testing.T) {
 	if b.Energy != 0 {
 		t.Errorf("settled before the samples are known: %+v", b)
 	}
-	// A fifth of the next second's samples belongs to the first interval.
+	// A fifth of the samples of the next second belongs to the first interval.
 	b = ask(t, l, at(2, worked(p, 500), worked(q, 500)))
 	want := []gpu.ByMethod{{gpu.Shared: 300_000 * 5 / 6}, {gpu.Shared: 300_000 / 6}}
 	if diff := cmp.Diff(want, energies(b)); diff != "" {
@@ -43,7 +43,8 @@ func TestLateSamples(t *testing.T) {
 	if a := b.Accounts[1]; a.Active != 0 {
 		t.Errorf("serve active for %v before its first sample, want 0", a.Active)
 	}
-	// The rest belongs to the second interval, as does a fifth of the following samples.
+	// The rest belongs to the second interval. A fifth of the following samples also belongs to the
+	// second interval.
 	b = ask(t, l, at(3, worked(p, 1000)))
 	want[0][gpu.Shared] += 300_000 * 6 / 10
 	want[1][gpu.Shared] += 300_000 * 4 / 10
@@ -60,7 +61,7 @@ func energies(b *gpu.Book) (out []gpu.ByMethod) {
 }
 
 // TestLateSamplesOfANewcomer checks that a process that was absent in an interval gets no share of
-// it.
+// the interval.
 func TestLateSamplesOfANewcomer(t *testing.T) {
 	p, q, r := process(21, in(train)), process(31, in(serve)), process(41, gpu.Owner{Kind: gpu.OwnerHost})
 	l := newLedger()
@@ -76,8 +77,8 @@ func TestLateSamplesOfANewcomer(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeft checks that a process that is absent at the end of an interval did its
-// last work in that interval, although the samples average over a longer time.
+// TestSamplesOfOneThatLeft checks a process that is absent at the end of an interval. Its last work
+// counts in that interval, even if the samples average over a longer time.
 func TestSamplesOfOneThatLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	l := newLedger()
@@ -95,7 +96,7 @@ func TestSamplesOfOneThatLeft(t *testing.T) {
 }
 
 // TestLongSamples checks that an average over half a minute is divided like an average over a
-// second. The driver's accounts report such averages after a pause.
+// second. The driver's accounting reports such averages after a pause.
 func TestLongSamples(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -162,9 +163,9 @@ func TestUnsampled(t *testing.T) {
 		back time.Duration
 		want time.Duration
 	}{
-		{2, time.Second, 0}, // first samples: the time before them does not count
+		{2, time.Second, 0}, // these are the first samples, so the time before them does not count
 		{3, time.Second, 0},
-		{8, time.Second, 4 * time.Second}, // samples of the last of five seconds only
+		{8, time.Second, 4 * time.Second}, // the samples cover only the last of five seconds
 		{9, 900 * time.Millisecond, 4100 * time.Millisecond},
 		{10, 5 * time.Second, 4100 * time.Millisecond}, // reported twice
 	}
@@ -182,7 +183,7 @@ func TestUnsampled(t *testing.T) {
 }
 
 // TestSamplesLongAfterItLeft checks that the work of an ended process is divided over the intervals
-// of its life, each millisecond once, at any later observation.
+// of its life. Each millisecond counts once, however late the samples arrive.
 func TestSamplesLongAfterItLeft(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -196,8 +197,8 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 	told := look(4, rest)
 	told.Sampled.From = at(0).Boot
-	// The samples cover four seconds until p left. Each of the last two gets a quarter of the
-	// work. Work outside the waiting intervals belongs to the last one.
+	// The samples cover four seconds until p left. Each of the last two intervals gets a quarter of the
+	// work. Work outside the waiting intervals belongs to the last of these intervals.
 	told.Activity = []ledger.Activity{during(p, -2, 3.8, 120), during(q, 0, 1, 30), during(q, 1, 2, 90)}
 	b := ask(t, newLedger(), look(0, both), unsampled(1, both), unsampled(2, rest), unsampled(3, rest), told)
 	want := []gpu.ByMethod{{gpu.Shared: 300_000}, {gpu.Shared: 300_000, gpu.Exclusive: 600_000}}
@@ -206,8 +207,8 @@ func TestSamplesLongAfterItLeft(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatLeaves checks that the work of a process that left between two observations
-// does not all belong to the interval before.
+// TestSamplesOfOneThatLeaves checks a process that left between two observations. Only a part of
+// its work belongs to the previous interval.
 func TestSamplesOfOneThatLeaves(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
@@ -219,15 +220,15 @@ func TestSamplesOfOneThatLeaves(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOneThatReturned checks that a process that left and used the GPU again did its work
-// after its return.
+// TestSamplesOfOneThatReturned checks that the work of a process that left and used the GPU again
+// counts after its return.
 func TestSamplesOfOneThatReturned(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both, rest := []*gpu.Process{p, q}, []*gpu.Process{q}
 	tests := []struct {
 		name string
 		now  []*gpu.Process
-		from float64 // start of its samples
+		from float64 // start of the process's samples
 	}{
 		{"is there", both, 0.9},
 		{"was there between two looks", rest, 1.2},
@@ -244,8 +245,8 @@ func TestSamplesOfOneThatReturned(t *testing.T) {
 	}
 }
 
-// TestLateWorkIsNotIdle checks that an interval whose work appears in late samples only has no idle
-// energy, although the utilisation was 0 at its end.
+// TestLateWorkIsNotIdle checks that an interval has no idle energy if its work appears only in late
+// samples, even if the utilisation was 0 at its end.
 func TestLateWorkIsNotIdle(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, q}
@@ -276,8 +277,8 @@ func TestLateWorkIsNotIdle(t *testing.T) {
 	}
 }
 
-// TestActiveBetweenReadings checks that activity between two readings of the counter counts, until
-// the observation that shows none.
+// TestActiveBetweenReadings checks that activity between two readings of the counter counts until
+// an observation shows no activity.
 func TestActiveBetweenReadings(t *testing.T) {
 	p, mate, q := process(21, in(train)), process(22, in(train)), process(31, in(serve))
 	both := []*gpu.Process{p, mate, q}

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestSeconds checks how long the first container held and used the GPU, and its idle energy.
+// TestSeconds checks the held time, the active time and the idle energy of the first container.
 func TestSeconds(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	looks := func(edit func(*ledger.Observation), looks ...ledger.Observation) []ledger.Observation {
@@ -67,14 +67,14 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// resting changes an observation to an observation of an idle GPU.
+// resting changes an observation so that the GPU is idle.
 func resting(o ledger.Observation) ledger.Observation {
 	o.Utilization = new(0.0)
 	return o
 }
 
-// TestBetween checks that an observation whose reading is missing or a glitch counts like the
-// observation of the next reading.
+// TestBetween checks that an observation without a reading, or with a wrong reading, counts like
+// the observation with the next correct reading.
 func TestBetween(t *testing.T) {
 	p, q := process(21, in(train)), process(31, in(serve))
 	idle := func(o *ledger.Observation) { o.Utilization = new(0.0) }
@@ -87,7 +87,7 @@ func TestBetween(t *testing.T) {
 	tests := []struct {
 		name         string
 		between, end func(*ledger.Observation)
-		want         gpu.ByMethod // of the first of two containers
+		want         gpu.ByMethod // time of the first of two containers
 		idle         gpu.Millijoules
 	}{
 		{"idle", idle, idle, gpu.ByMethod{gpu.Allocated: 150_000}, 150_000},
@@ -115,8 +115,8 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestTimeOfRareReadings checks held, GPU and active time of short-lived pods while the counter is
-// refreshed or read rarely, against the truth of each second.
+// TestTimeOfRareReadings compares the held time, the GPU time and the active time of short-lived
+// pods with the truth of each second, while the counter is rarely refreshed or read.
 func TestTimeOfRareReadings(t *testing.T) {
 	for _, every := range []int{1, 2, 7, 20} {
 		for name, read := range map[string]func(s int) *gpu.Millijoules{

@@ -14,13 +14,13 @@ type share struct {
 	// holders. Their share is separate, and is charged to the holders.
 	vanished  bool
 	activity  time.Duration
-	served    time.Duration // the part of activity that MPS servers executed
+	served    time.Duration // the part of activity in which MPS servers worked
 	active    bool          // was active
 	processes []processShare
 	// energy is the energy charged for the interval, and idle is the part of it that is idle energy.
 	energy gpu.ByMethod
 	idle   gpu.Millijoules
-	// holding is the weight of the owner when the part's energy is divided by holding; it is
+	// holding is the weight of the owner if the energy of the part is divided by allocation. It is
 	// recorded in the trail.
 	holding uint64
 }
@@ -46,7 +46,7 @@ func (p *part) addShare(u usage, owner gpu.Owner, vanished bool) {
 	s.processes = append(s.processes, processShare{Process: u.Process, activity: u.activity})
 }
 
-// compareShare orders shares by owner, with vanished processes last.
+// compareShare orders shares by owner. Shares of vanished processes come last.
 func compareShare(a, b *share) int {
 	switch {
 	case a.vanished == b.vanished:
@@ -64,8 +64,9 @@ func (p *part) hasShare(owner gpu.Owner) bool {
 
 func (s *share) worked() bool { return s.active || s.activity > 0 }
 
-// charge adds an amount to the share and divides it over its processes, by activity or equally. The
-// part of one process does not count as measured, even if the amount does.
+// charge adds an amount to the share and divides it over the share's processes, by activity or
+// equally. If there are several processes, the part of each process does not count as measured,
+// even if the amount does.
 func (s *share) charge(amount gpu.Millijoules, method gpu.Method, byActivity bool) {
 	s.energy[method] += amount
 	switch len(s.processes) {

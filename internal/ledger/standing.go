@@ -8,14 +8,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A standing counter has not changed, or was not read, since a mark before the last one. Meanwhile
+// A standing counter has not changed, or was not read, since a mark before the last mark. Meanwhile
 // intervals are closed without energy, so that the time of owners is counted. The next increase
 // belongs to the whole time since the counter changed.
 type standing struct {
 	// from is the mark at which the counter last changed.
 	from Mark
-	// seen contains the observations of the closed intervals. If long is set, it contains only the
-	// processes at the start and the end; other is then set if another process worked in between.
+	// seen contains the observations of the closed intervals. If long is set, seen contains only the
+	// processes at the start and the end, and other is set if another process worked in between.
 	seen        window
 	long, other bool
 }
@@ -57,7 +57,7 @@ func (b *book) catchUp(m Mark, energy gpu.Millijoules, gapAfter time.Duration) {
 	b.last.Former = b.last.Former.add(energy)
 }
 
-// stood returns the standing counter with the observations up to a mark.
+// stood returns the state of the standing counter, with the observations up to a mark.
 func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 	gap := b.restored || m.At.Sub(b.last.At) > gapAfter
 	s := standing{from: *b.last, long: gap}
@@ -78,8 +78,8 @@ func (b *book) stood(m Mark, gapAfter time.Duration) *standing {
 	return &s
 }
 
-// stillSince returns the mark at which the counter of the saved base last changed, or nil if that
-// is the base.
+// stillSince returns the mark at which the counter of the saved base last changed. It returns nil
+// if the counter changed at the base itself.
 func (b *book) stillSince() *Mark {
 	if len(b.pending) > 0 {
 		return b.pending[0].changed
@@ -107,7 +107,7 @@ func (w *window) clone() window {
 }
 
 // parts returns the parts of an interval and the parts of its late energy. It reports whether one of
-// them must not be settled yet.
+// these parts must not be settled yet.
 func (iv *interval) parts(st *settlement) (parts, late []part, waits bool) {
 	parts = iv.divide(st.owners)
 	if iv.late != nil {

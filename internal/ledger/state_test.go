@@ -31,8 +31,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestStateOfFirstEdition checks that the ledger continues a state without idle power and learns
-// the idle power.
+// TestStateOfFirstEdition checks that the ledger continues a state of the first format version,
+// which contains no idle power, and learns the idle power.
 func TestStateOfFirstEdition(t *testing.T) {
 	lines := []string{
 		`{"uuid":"` + uuid + `","book":{"opened":"2027-01-15T08:00:00Z","settled":{"wall":"2027-01-15T08:00:01Z","boot":3601000000000},"energy":300000,` +
@@ -113,7 +113,7 @@ func TestSomeRecords(t *testing.T) {
 		}
 	}
 	l.Settle(at(1), unresolved)
-	const all = 6 // book, account and process of each of two GPUs
+	const all = 6 // book, account and process for each of two GPUs
 	for most := 1; most <= all; most++ {
 		got := 0
 		for range l.State().Records() {
@@ -127,9 +127,9 @@ func TestSomeRecords(t *testing.T) {
 	}
 }
 
-// TestStrayRecords checks that Add rejects a record that does not fit into the state.
+// TestStrayRecords checks that Add rejects a record that cannot follow the previous records.
 func TestStrayRecords(t *testing.T) {
-	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // new each time, since Add changes it
+	book := func() ledger.Record { return ledger.Record{UUID: uuid, Book: &ledger.BookState{}} } // a new record each time, because Add changes it
 	container, process := ledger.Record{Account: &ledger.AccountRecord{}}, ledger.Record{Process: &ledger.ProcessRecord{}}
 	tests := map[string][]ledger.Record{
 		"a book that is null":           {{UUID: uuid}},
@@ -168,8 +168,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestPublishedBetween checks that neither an observation nor a settlement alone changes a
-// published book. A GPU may be observed before any of its intervals is settled, and settled while
+// TestPublishedBetween checks that a published book is not changed by an observation or a
+// settlement alone. A GPU may be observed before any of its intervals is settled, and settled while
 // it does not respond.
 func TestPublishedBetween(t *testing.T) {
 	p, late := process(21, in(train)), process(22, gpu.Owner{})
@@ -193,7 +193,7 @@ func TestPublishedBetween(t *testing.T) {
 	}
 }
 
-// TestNoBase checks that a state without the reading at which its book ends adds no energy.
+// TestNoBase checks that a state in which the last reading of a book is missing adds no energy.
 func TestNoBase(t *testing.T) {
 	l := newLedger()
 	ask(t, l, look(0, nil), look(1, nil))

@@ -11,9 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// amounts is the content of a book by owner and method: "train exclusive", "serve 2 allocated" on
-// MIG instance 2, "idle". It includes the total and the numbers of resets and rejected readings.
-// Zero values are omitted.
+// amounts contains the amounts of a book by owner and method, for example "train exclusive", "serve
+// 2 allocated" on MIG instance 2, or "idle". It includes the total and the numbers of resets and
+// rejected readings. Zero values are omitted.
 type amounts map[string]gpu.Millijoules
 
 func amountsOf(b *gpu.Book) amounts {
@@ -38,7 +38,7 @@ func amountsOf(b *gpu.Book) amounts {
 	return got
 }
 
-// A story is a sequence of observations of a GPU and the final amounts in its book.
+// A story is a sequence of observations of a GPU, with the final amounts in the book of the GPU.
 type story struct {
 	name  string
 	looks []ledger.Observation
@@ -79,7 +79,7 @@ func unread(o ledger.Observation) ledger.Observation {
 	return o
 }
 
-// saw adds activity of a process, which need not be listed.
+// saw adds activity of a process. The process need not be in the list of processes.
 func saw(o ledger.Observation, p *gpu.Process) ledger.Observation {
 	o.Activity = []ledger.Activity{worked(p, 100)}
 	return o

@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// throttle returns the times for which the GPU was throttled since the last observation that has
-// its counters. A counter that fell was restarted at 0.
+// throttle returns the times for which the GPU was throttled since the last observation that
+// contained its throttle counters. A counter that fell has restarted at 0.
 func (b *book) throttle(now *gpu.ThrottledTimes) (times gpu.ThrottledTimes) {
 	if now == nil {
 		return times

@@ -10,8 +10,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// TestThrottled compares the throttled energy and time of two owners, who divide a GPU in random proportions, with exact
-// fractions: of each second's energy, the owner's part times the throttled part of the second.
+// TestThrottled compares the throttled energy and time of two owners, which share a GPU in random proportions, with
+// exact fractions. The expected energy of each second is the owner's part of the energy times the throttled part of the
+// second.
 func TestThrottled(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -71,13 +72,13 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// TestThrottledLate checks that energy that a counter shows late has the throttled share of the time since the counter
-// changed, and that no time counts twice.
+// TestThrottledLate checks late energy: its throttled share is the throttled share of the time since the counter
+// changed, and no time counts twice.
 func TestThrottledLate(t *testing.T) {
 	var all []ledger.Observation
 	for s := range 7 {
 		o := look(float64(s), []*gpu.Process{process(21, train)}, holds(train, 1))
-		o.Energy = new(gpu.Millijoules(1_000_000 + s/3*900_000)) // refreshed every three seconds
+		o.Energy = new(gpu.Millijoules(1_000_000 + s/3*900_000)) // the counter is refreshed every three seconds
 		o.Throttled = &gpu.ThrottledTimes{gpu.ThrottleThermal: time.Duration(s) * time.Second / 4}
 		all = append(all, o)
 	}
@@ -88,11 +89,11 @@ func TestThrottledLate(t *testing.T) {
 	}
 }
 
-// TestThrottledUnknown checks that counters that have no earlier value, restart, are missing for a second or grew over a gap charge
-// nothing for the time before, and that no time counts twice.
+// TestThrottledUnknown checks throttle counters that have no earlier value, restart, are missing for a second or grow over a gap.
+// They charge nothing for the time before, and no time counts twice.
 func TestThrottledUnknown(t *testing.T) {
 	tests := map[string]struct {
-		counters []time.Duration // of the power brake at each second; negative: unknown
+		counters []time.Duration // counter of the power brake at each second; a negative value means unknown
 		seconds  []float64
 		want     time.Duration
 	}{

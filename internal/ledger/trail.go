@@ -24,7 +24,7 @@ type Explain struct {
 type trail struct {
 	Explain
 	segments []segment // oldest first
-	encoder  *encoder  // of the newest segment
+	encoder  *encoder  // encoder of the newest segment
 	scratch  []byte
 	// now is the interval that is being charged.
 	now gpu.Interval
@@ -33,7 +33,7 @@ type trail struct {
 // A segment can be decoded without the segments before it.
 type segment struct {
 	data []byte
-	end  time.Duration // end of its newest interval, on the boot clock
+	end  time.Duration // end of the segment's newest interval, on the boot clock
 }
 
 // segments is the usual number of segments of a full trail.
@@ -47,7 +47,7 @@ func newTrail(e Explain) *trail {
 	return &trail{Explain: e}
 }
 
-// add appends an interval and drops the oldest ones beyond the limits.
+// add appends an interval and drops the oldest ones that exceed the limits.
 func (t *trail) add(iv *gpu.Interval) {
 	t.encode(iv)
 	last := len(t.segments) - 1

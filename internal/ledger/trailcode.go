@@ -121,7 +121,8 @@ func (e *encoder) charge(c *gpu.Charge) {
 	e.int(int64(c.Idle))
 }
 
-// key writes the number of a name, and also the name when it is used for the first time.
+// key writes the number of a name. When the name is used for the first time, key also writes the
+// name.
 func (e *encoder) key(k gpu.AccountKey) {
 	n, known := e.names[k]
 	if known {

@@ -8,17 +8,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Unknown is the settled time in which allocations were unknown and that is not yet credited to a
-// holder. Later allocations decide: an owner in them is credited if it also held the device before,
-// or had a process on the GPU.
+// Unknown is the settled time in which the allocations were unknown, as far as it is not yet
+// credited to a holder. Later allocations decide: an owner of such an allocation is credited if it
+// also held the device before, or had a process on the GPU.
 type Unknown struct {
 	Uncredited []Uncredited `json:"uncredited,omitempty"`
 	// Free is the time of the GPU that is not credited to any holder.
 	Free time.Duration `json:"free,omitempty"`
 }
 
-// Uncredited is the time for which an owner may have held its device. Credited is the part that is
-// already in its held time, but not in its GPU time.
+// Uncredited is the time for which an owner may have held its device. Credited is the part of
+// Uncredited that is already in the owner's held time, but not in its GPU time.
 type Uncredited struct {
 	gpu.AccountKey
 	Time     time.Duration `json:"time"`
@@ -47,7 +47,7 @@ func (u *Unknown) find(key gpu.AccountKey) int {
 	return slices.IndexFunc(u.Uncredited, func(c Uncredited) bool { return c.AccountKey == key })
 }
 
-// take returns the owner's time that is not credited yet, and marks it as credited.
+// take returns the owner's time that is not credited yet, and marks this time as credited.
 func (u *Unknown) take(key gpu.AccountKey) time.Duration {
 	i := u.find(key)
 	if i < 0 {
@@ -70,8 +70,8 @@ func (u *Unknown) of(group gpu.Owner) (most time.Duration) {
 }
 
 // presume records known allocations. While the allocations are not completely known, it adds the
-// last known ones, which count if their group is alive. If the live groups are unknown, too, the
-// added allocations do not count until [book.learnAlive].
+// last known allocations, which count if their group is alive. If the live groups are also unknown,
+// the added allocations do not count until [book.learnAlive].
 func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(o.Allocations)
 	if o.AllocationsKnown {
@@ -87,8 +87,8 @@ func (b *book) presume(o *Observation) {
 	o.Allocations = inOrder(slices.Concat(last, o.Allocations))
 }
 
-// learnAlive applies the first list of live groups after a restart to earlier observations, which
-// have no such list. A holder that is alive now also held the GPU then.
+// learnAlive applies the first list of live groups after a restart to earlier observations without
+// such a list. A holder that is alive now also held the GPU in these observations.
 func (b *book) learnAlive(alive map[string]bool) {
 	if alive == nil {
 		return
@@ -141,8 +141,8 @@ func (iv *interval) countUsers() {
 }
 
 // holdersBefore returns the allocations of an interval that ended before its allocations became
-// known. Owners that were alive in the interval may have ended since then, and other owners may
-// have begun.
+// known. Owners that were alive in the interval may have ended in the meantime, and other owners
+// may have begun.
 func (iv *interval) holdersBefore(known []gpu.Allocation) []gpu.Allocation {
 	holders := slices.DeleteFunc(slices.Clone(known), func(k gpu.Allocation) bool {
 		return iv.alive != nil && !iv.alive[k.Owner.UID]
@@ -205,8 +205,9 @@ func (b *book) holdTime(iv *interval, parts []part) {
 	}
 }
 
-// creditHolders credits the GPU time of unknown allocations to their holders, as across a gap. It drops
-// the time of owners that neither hold nor use the GPU, according to lists of its processes.
+// creditHolders credits the GPU time in which the allocations were unknown to the holders, as for a
+// gap. It drops the time of owners that neither hold the GPU nor use it according to the lists of
+// processes.
 func (b *book) creditHolders(iv *interval, parts []part) {
 	users := slices.Collect(present(parts, nil))
 	b.divideTime(iv, parts, b.unknown.Free, func(_ *part, owner gpu.Owner) time.Duration {

@@ -8,16 +8,17 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// shortLived is the recent work of identified processes that were present at one mark at most. A
-// group with such processes probably also has processes that ended before they could be identified.
+// shortLived contains the recent work of identified processes that were present at no more than one
+// mark. A group with such processes probably also has processes that ended before they could be
+// identified.
 type shortLived struct {
-	work map[gpu.Owner]time.Duration // by the group of the owner
+	work map[gpu.Owner]time.Duration // work by the group of the owner
 	// began contains the processes that began in the last interval, and their work.
 	began map[gpu.ProcessID]time.Duration
 }
 
 // shortLivedMemory is the number of intervals over which the memory of a group's work decays to
-// about a third. The memory is this long because only a few of the processes may be identified.
+// about a third. It is this large because only a few of the processes may be identified.
 const shortLivedMemory = 64
 
 // learn adds the work of an interval, and reduces the weight of earlier work.
@@ -63,8 +64,8 @@ func (p *part) candidates() weighting {
 	return w.inOrder()
 }
 
-// chargeVanished charges the energy of vanished processes to the holders by the recent work of their
-// short-lived processes. Without such work it charges them by replicas.
+// chargeVanished charges the energy of vanished processes to the holders, weighted by the recent
+// work of their short-lived processes. Without such work it weights the holders by replicas.
 func (b *book) chargeVanished(p *part, energy gpu.Millijoules) {
 	list := p.candidates()
 	weights := make([]uint64, len(list))

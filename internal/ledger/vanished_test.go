@@ -7,10 +7,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestRarelySeenProcesses checks that a pod pays for its processes that end between two ticks, even
-// if only one in ten is identified, and that its neighbour, which starts a process every half
-// minute, pays for none of them: the result is the same as if all were identified, within 1 % of
-// the GPU's energy.
+// TestRarelySeenProcesses checks a pod with processes that end between two ticks, of which only one
+// in ten is identified. The pod pays for all its processes. Its neighbour, which starts a process
+// every half minute, pays for none of these processes. The result is the same as if all processes
+// were identified, within 1 % of the energy of the GPU.
 func TestRarelySeenProcesses(t *testing.T) {
 	unmapped := gpu.Owner{Kind: gpu.OwnerUnmapped}
 	got, want := shortLivedBeside(t, unmapped), shortLivedBeside(t, in(train))
@@ -25,8 +25,9 @@ func TestRarelySeenProcesses(t *testing.T) {
 	}
 }
 
-// shortLivedBeside returns the book of ten minutes with a short process in every second, and a
-// neighbour with processes of half a minute. Nine of ten short processes have the given owner.
+// shortLivedBeside returns the book after ten minutes, in which one pod ran a short process in
+// every second, and a neighbour ran processes of half a minute. Nine of ten short processes have
+// the given owner.
 func shortLivedBeside(t *testing.T, owner gpu.Owner) *gpu.Book {
 	l := newLedger()
 	held := []gpu.Allocation{holds(train, 2), holds(serve, 2)}

@@ -91,8 +91,8 @@ func (p *part) byService() (w weighting) {
 const divisible = 27720
 
 // users returns the indices of the shares of owners that hold an allocation. Containers of a pod
-// that share a claim hold it together, and a group holds what its containers hold. If the holding
-// container has no process, the other containers of its group are the users.
+// that share a claim hold the GPU together, and a group holds what its containers hold. If the
+// holding container has no process, the other containers of its group are the users.
 func (p *part) users(h *gpu.Allocation) (users []int) {
 	var beside []int
 	for i := range p.shares {

@@ -10,7 +10,7 @@ import (
 
 // A window summarises the observations of a GPU over some time.
 type window struct {
-	processes []usage // in the order of their names
+	processes []usage // sorted by ID
 	// sampled is the boot clock up to which the activity of the processes is known.
 	sampled time.Duration
 	// mig is the partitioning at the last observation, and places contains the instances of processes.
@@ -20,14 +20,14 @@ type window struct {
 	// observations had the same instances.
 	instances map[string]time.Duration
 	divided   bool
-	// listed is set if the processes were known at its start and at every observation.
+	// listed is set if the processes were known at the start of the window and at every observation.
 	listed bool
 	// outdated is set if some of these lists came from an earlier observation.
 	outdated bool
 	// signal is set if the activity was known in every observation.
 	signal bool
-	// busy is set if the GPU was active, measured if every observation included the utilisation of
-	// the GPU. utilization is the sum over the observations.
+	// busy is set if the GPU was active. measured is set if every observation included the utilisation
+	// of the GPU. utilization is the sum over the observations.
 	busy, measured bool
 	utilization    float64
 	looks          int
@@ -39,7 +39,7 @@ type window struct {
 	// quietSampled is set if an observation had power samples.
 	quietSampled bool
 	// holders and holdersKnown are the allocations of the last observation. While they are unknown,
-	// alive contains the UIDs of the pods that were alive; nil if these are unknown, too.
+	// alive contains the UIDs of the pods that were alive, or nil if these UIDs are also unknown.
 	holders      []gpu.Allocation
 	holdersKnown bool
 	alive        map[string]bool
@@ -155,7 +155,7 @@ func (w *window) merge(later window) {
 	w.holders, w.holdersKnown, w.alive = later.holders, later.holdersKnown, later.alive
 }
 
-// usagesOf returns the processes of the window that are also given, without activity. The given
+// usagesOf returns those of the given processes that are in the window, without activity. The given
 // processes must be sorted.
 func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	out := make([]usage, 0, len(ids))
@@ -167,7 +167,7 @@ func (w *window) usagesOf(ids []gpu.ProcessID) []usage {
 	return out
 }
 
-// end returns the state at the mark that ends the window.
+// end returns the state of the window at the mark that ends it.
 func (w *window) end(m Mark) window {
 	e := newWindow(w.usagesOf(m.Processes))
 	e.mig, e.places = w.mig, w.places

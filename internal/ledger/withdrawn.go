@@ -17,10 +17,10 @@ type Former struct {
 	Counted gpu.Millijoules `json:"counted"`
 }
 
-// growth returns the energy between two marks, if it is known. Values of different counters cannot
-// be subtracted. The integral of power, which is also computed while there is a counter, can then
-// bridge the change. If the board's counter returns, it also contains the energy of the time in
-// which it was missing.
+// growth returns the energy between two marks, and whether this energy is known. Values of
+// different counters cannot be subtracted. The integral of power is also computed while there is a
+// counter, so it can bridge the change. If the board's counter returns, it also contains the energy
+// of the time in which it was missing.
 func growth(a, b *Mark) (energy gpu.Millijoules, known bool) {
 	switch f := a.Former; {
 	case sameCounter(a, b):
@@ -39,8 +39,9 @@ func sameCounter(a, b *Mark) bool {
 	return a.Counter == b.Counter || a.Counter == "" || b.Counter == ""
 }
 
-// withdrawn returns the counter that is missing at m, the mark after the last one, nil if there is
-// none. A counter that has returned is kept for one more mark, which confirms it.
+// withdrawn returns the counter that is missing at m, which is the mark after the last mark. It
+// returns nil if no counter is missing. A counter that has returned is kept for one more mark,
+// which confirms it.
 func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	f, last := b.last.Former, b.last
 	switch {
@@ -54,8 +55,8 @@ func (b *book) withdrawn(m *Mark, energy gpu.Millijoules) *Former {
 	return nil
 }
 
-// add returns a copy of the counter with more energy counted. It is a copy because marks share the
-// old value.
+// add returns a copy of the counter with more energy counted. It returns a copy because marks share
+// the old value.
 func (f *Former) add(energy gpu.Millijoules) *Former {
 	if f == nil {
 		return nil

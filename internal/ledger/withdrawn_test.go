@@ -9,15 +9,15 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// withdrawal is a board without a counter in the seconds from..to. An exporter reads it every
-// second; it sums power instead if three readings had no counter, and reads the counter again after
-// three readings with one. The exporter does not run in the seconds stops..starts.
+// withdrawal is a board that has no counter in the seconds from..to. An exporter reads it every
+// second; after three readings without a counter, it sums power instead; after three readings with
+// a counter, it uses the counter again. The exporter does not run in the seconds stops..starts.
 type withdrawal struct{ from, to, stops, starts int }
 
 // power is the power of the board in the second before s, in mW. It differs each second.
 func (withdrawal) power(s int) gpu.Millijoules { return gpu.Millijoules(200_000 + s*7919%400_000) }
 
-// counter is the value of the board's counter. It counts while it is withdrawn.
+// counter is the value of the board's counter. It also counts while it is withdrawn.
 func (w withdrawal) counter(s int) gpu.Millijoules {
 	sum := gpu.Millijoules(90_000_000)
 	for i := 1; i <= s; i++ {
@@ -62,9 +62,9 @@ func (w withdrawal) run(t *testing.T, seconds int) *gpu.Book {
 	return bookOf(l, uuid)
 }
 
-// TestWithdrawnCounter checks the energy of a counter that is withdrawn and returns, beside restarts of the exporter
-// in each phase, against the energy of the board. An exporter that starts while the counter is withdrawn sums power
-// from 0, which is a reset; the time that it missed is counted when the counter returns.
+// TestWithdrawnCounter compares the energy of a counter that is withdrawn and returns with the energy of the board.
+// The exporter is restarted in each phase. An exporter that starts while the counter is withdrawn sums power from 0,
+// which is a reset. The energy that it did not count is added when the counter returns.
 func TestWithdrawnCounter(t *testing.T) {
 	const seconds = 90
 	tests := make(map[withdrawal]uint64) // resets
