@@ -9,8 +9,8 @@ import (
 //
 //	Energy = Σ Accounts + Σ Unattributed + Retired
 //
-// exactly, in millijoules. The left side is the sum of the board counter's differences, the right
-// side comes from the accounts.
+// exactly, in millijoules. The left side is the sum of the increases of the board's counter. The
+// right side comes from the accounts.
 type Book struct {
 	// Opened is the time at which counting began. It is the created timestamp of the counters.
 	Opened time.Time `json:"opened"`
@@ -21,30 +21,29 @@ type Book struct {
 	Unattributed [NumReasons]Millijoules `json:"unattributed"`
 	// Retired is the energy of accounts that are no longer exported.
 	Retired Millijoules `json:"retired"`
-	// Resets counts confirmed discontinuities of the board counter. Rejected counts implausible
+	// Resets counts confirmed discontinuities of the board counter. Rejected counts the implausible
 	// readings.
 	Resets   uint64 `json:"resets"`
 	Rejected uint64 `json:"rejected"`
 	// Uncounted is an upper bound of the energy that the GPU used and that Energy omits because of
 	// resets, rejected readings and gaps.
 	Uncounted Millijoules `json:"uncounted,omitempty"`
-	// Estimated is the part of Energy that was divided over several owners with an estimated idle
-	// power.
+	// Estimated is the part of Energy that was divided over several owners by an estimated idle power.
 	Estimated Millijoules `json:"estimated,omitempty"`
 	// Throttled is the part of Energy that was used while the GPU was throttled.
 	Throttled ByThrottle `json:"throttled,omitzero"`
-	// Unsampled is the time for which the driver's utilisation samples were lost: the driver's
-	// ring holds ten seconds. It is nil if the GPU never returned such samples.
+	// Unsampled is the time for which utilisation samples of the driver were lost, because the driver
+	// keeps samples for only ten seconds. It is nil if the GPU never returned such samples.
 	Unsampled *time.Duration `json:"unsampled,omitempty"`
 
 	// IdlePower is the measured power of the GPU with open contexts and no work; 0 until it
 	// is known.
 	IdlePower Watts `json:"idle_power_watts,omitempty"`
-	// Floor is the idle power that currently divides the energy: IdlePower or an estimate. It is
-	// not saved.
+	// Floor is the idle power that is currently used to divide the energy: IdlePower or an estimate. It
+	// is not saved.
 	Floor IdlePower `json:"-"`
 
-	// Accounts, and the processes in them, are saved one by one.
+	// The accounts and the processes in them are saved separately.
 	Accounts []Account `json:"-"`
 }
 
@@ -61,21 +60,21 @@ func (b *Book) Sum() Millijoules {
 }
 
 // GroupAccount is the sum over the accounts of a group of owners on one GPU, such as the containers
-// of a pod. They retire together, so the sum never falls while the group has accounts.
+// of a pod. The accounts retire together, so the sum never falls while the group has accounts.
 type GroupAccount struct {
-	Owner // without its part
+	Owner // owner without its part
 	// Opened is the earliest opening time of the accounts.
 	Opened time.Time
 	Energy Millijoules
-	// Exclusive, Idle and Estimated are parts of Energy, as in [Account].
+	// Exclusive, Idle and Estimated give parts of Energy, as in [Account].
 	Exclusive, Idle, Estimated Millijoules
-	// Throttled is a part of Energy and time, as in [Account]. The time is summed over parts and
-	// MIG instances, which can work at the same time.
+	// Throttled is the part of Energy and the time, as in [Account]. The times of parts and MIG
+	// instances are added up, although they can work at the same time.
 	Throttled ByThrottle
-	// Allocated, Active and Busy are summed over parts and MIG instances, which can be held at the
+	// Allocated, Active and Busy are the sums over parts and MIG instances, which can be held at the
 	// same time.
 	Allocated, Active, Busy time.Duration
-	// GPUTime is Allocated weighted by the share of the GPU.
+	// GPUTime is the sum of the held times, each weighted by the held share of the GPU.
 	GPUTime time.Duration
 	// Profiled is summed in the same way as Busy.
 	Profiled Profiled
@@ -131,10 +130,10 @@ func (g *GroupAccount) addUnits(units []UnitAccount) {
 	}
 }
 
-// AccountKey names the account of an owner on a GPU; together with the GPU's UUID it is the
-// key of the owner's series.
+// AccountKey identifies the account of an owner on a GPU. Together with the UUID of the GPU it is
+// the key of the owner's series.
 type AccountKey struct {
-	// GPUInstance is the MIG instance, empty for a whole GPU.
+	// GPUInstance is the MIG instance, or empty for a whole GPU.
 	GPUInstance string `json:"gpu_instance,omitempty"`
 	Owner
 }
@@ -150,27 +149,27 @@ type Account struct {
 	Estimated Millijoules `json:"estimated,omitempty"`
 	// Throttled is the part of Energy that the owner used while the GPU was throttled, and the time of these intervals.
 	Throttled ByThrottle `json:"throttled,omitzero"`
-	// Allocated is the time for which the owner held the device. Active is the time for which it
-	// worked on the device, in whole intervals. Busy is the sampled busy time of its processes on the
-	// device, which is at most Active.
+	// Allocated is the time for which the owner held the device. Active is the time for which the owner
+	// worked on the device, counted in whole intervals. Busy is the sampled busy time of the owner's
+	// processes on the device, which is at most Active.
 	Allocated time.Duration `json:"allocated"`
 	Active    time.Duration `json:"active"`
 	Busy      time.Duration `json:"busy,omitempty"`
-	// GPUTime is Allocated weighted by the owner's share of the GPU: its replicas divided by all
-	// held replicas, or its slices divided by all slices. The sum over all accounts of a GPU
-	// never exceeds the elapsed time.
+	// GPUTime is the held time, weighted by the owner's share of the GPU. This share is the number of
+	// its replicas divided by all held replicas, or the number of its slices divided by all slices. The
+	// sum over all accounts of a GPU never exceeds the elapsed time.
 	GPUTime time.Duration `json:"gpu_time"`
-	// Profiled is zero unless the GPU is profiled and the owner had it alone.
+	// Profiled is zero unless the GPU was profiled while the owner was alone on the GPU.
 	Profiled Profiled `json:"profiled,omitzero"`
 	// LastAlive is the last settled time (boot clock) at which the owner held or used the GPU.
 	LastAlive time.Duration    `json:"last_alive"`
 	Processes []ProcessAccount `json:"-"`
-	// Units are parts of Energy: the energy of the jobs that run inside a pod. Most accounts have
-	// none.
+	// Units are parts of Energy: the energy of the jobs that run inside a pod. Most accounts have no
+	// units.
 	Units []UnitAccount `json:"units,omitempty"`
 }
 
-// UnitAccount is the part of an account's energy that went to the processes of one unit.
+// UnitAccount is the part of an account's energy that is charged to the processes of one unit.
 type UnitAccount struct {
 	Unit
 	Opened time.Time   `json:"opened"`
@@ -179,7 +178,7 @@ type UnitAccount struct {
 	LastAlive time.Duration `json:"last_alive"`
 }
 
-// ProcessAccount is the part of an account's energy that went to one process.
+// ProcessAccount is the part of an account's energy that is charged to one process.
 type ProcessAccount struct {
 	ProcessID
 	// Name is the name of the process when it was first read.
@@ -190,8 +189,8 @@ type ProcessAccount struct {
 	Energy      ByMethod  `json:"energy"`
 	// LastAlive is the last settled time at which the process was on the GPU.
 	LastAlive time.Duration `json:"last_alive"`
-	// Folded marks the account that collects an owner's processes beyond the limit. Its PID is 0
-	// and it is exported as pid="other".
+	// Folded marks the account that collects the processes of an owner that exceed the limit. Its PID
+	// is 0 and it is exported as pid="other".
 	Folded bool `json:"folded,omitempty"`
 }
 
@@ -215,12 +214,12 @@ func (e ByMethod) Plus(more ByMethod) ByMethod {
 	return e
 }
 
-// Method is how energy was charged to an account.
+// Method is the method by which energy was charged to an account.
 type Method int
 
-// The methods, most certain first.
+// These are the methods, with the most certain method first.
 const (
-	Exclusive Method = iota // measured: no other owner held or used the GPU
+	Exclusive Method = iota // measured, because no other owner held or used the GPU
 	Shared                  // apportioned by the measured activity of several owners
 	Allocated               // charged for holding the device
 	NumMethods
@@ -229,16 +228,16 @@ const (
 // String returns the value of the method label.
 func (m Method) String() string { return [...]string{"exclusive", "shared", "allocated"}[m] }
 
-// Reason is the reason why energy is charged to no account.
+// Reason is the reason for energy that is charged to no account.
 type Reason int
 
 // The reasons.
 const (
 	Idle     Reason = iota // no owner held or used the GPU
-	Host                   // used by a process of the host
-	Unmapped               // used by a process whose owner is unknown
-	Unknown                // held by an allocation that is stale or whose pod may no longer exist
-	Gap                    // no readings were taken, and the owners before and after differ
+	Host                   // a process of the host used the GPU
+	Unmapped               // a process with an unknown owner used the GPU
+	Unknown                // held by a stale allocation, or by an allocation of a pod that may no longer exist
+	Gap                    // no readings were taken, and the owners before and after the gap differ
 	NumReasons
 )
 

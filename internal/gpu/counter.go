@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A Counter is a counter of errors of a part of a GPU, such as a link. It may restart with its part,
-// or when the driver is loaded.
+// A Counter counts the errors of a part of a GPU, such as a link. It may restart when the part
+// restarts or when the driver is loaded.
 type Counter struct {
 	// Metric and Labels identify the sum of the counters of all parts.
 	Metric HealthMetric
 	Labels []string
-	// Name identifies the counter of the GPU. It ends with the part.
+	// Name identifies the counter of the GPU. The name ends with the part.
 	Name  string
 	Count uint64
 }
@@ -22,17 +22,18 @@ func NewCounter(m HealthMetric, labels []string, part string) Counter {
 	return Counter{Metric: m, Labels: labels, Name: HealthInfos[m].Name + "/" + strings.Join(labels, "/") + "/" + part}
 }
 
-// sum returns the part of the name that the counters of a sum share.
+// sum returns the part of the name that all counters of the same sum have in common.
 func (c *Counter) sum() string { return c.Name[:strings.LastIndexByte(c.Name, '/')+1] }
 
-// A Count is the last value of a [Counter], and the sum of its first value and its growth. If a
-// value is lower than the last one, the counter restarted, and the value is its growth.
+// A Count holds the last value of a [Counter], and the total, which is the first value plus all
+// growth. If a value is lower than the last one, the counter restarted, and the new value counts as
+// growth.
 type Count struct {
 	Last  uint64 `json:"last"`
 	Total uint64 `json:"total"`
 }
 
-// plus returns the count after another value.
+// plus returns the count after one more value.
 func (c Count) plus(n uint64) Count {
 	if n < c.Last {
 		return Count{n, c.Total + n}
@@ -40,10 +41,10 @@ func (c Count) plus(n uint64) Count {
 	return Count{n, c.Total + n - c.Last}
 }
 
-// Counts are the counts of a GPU by the names of their counters. A count of 0 is missing.
+// Counts contains the counts of a GPU by the name of the counter. Counts of 0 are omitted.
 type Counts map[string]Count
 
-// Plus returns the counts after a reading. It does not change x.
+// Plus returns the counts after one more reading. It does not change x.
 func (x Counts) Plus(read []Counter) Counts {
 	grown, cloned := x, false
 	for i := range read {
@@ -63,7 +64,7 @@ func (x Counts) Plus(read []Counter) Counts {
 	return grown
 }
 
-// Continue returns the counts after counts that began later, of the same counters.
+// Continue returns the counts x, continued by counts of the same counters that began later.
 func (x Counts) Continue(later Counts) Counts {
 	all := maps.Clone(x)
 	if all == nil {
@@ -75,8 +76,8 @@ func (x Counts) Continue(later Counts) Counts {
 	return all
 }
 
-// Totals returns the sums over the parts of the counters in a reading. A part that is missing in the
-// reading keeps its last total, so that a sum does not fall.
+// Totals returns, for the counters in a reading, the sums over all parts. A part that is missing in
+// the reading keeps its last total, so that a sum does not fall.
 func (x Counts) Totals(read []Counter) (totals []HealthValue) {
 	for i := range read {
 		c := &read[i]

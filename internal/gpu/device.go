@@ -1,18 +1,18 @@
 package gpu
 
 // Device is the identity and the place of one physical GPU. It is read when the driver is opened
-// and when the set of GPUs changes, not on every tick. Strings are as the driver returns them, not
-// normalised.
+// and when the set of GPUs changes, not on every tick. Strings are the strings that the driver
+// returns; they are not normalised.
 type Device struct {
-	// UUID is the key of the GPU everywhere (NVML nvmlDeviceGetUUID, DCGM field 54).
+	// UUID identifies the GPU everywhere (NVML nvmlDeviceGetUUID, DCGM field 54).
 	UUID string `json:"uuid"`
 	// Index is the position in the driver's enumeration order. It shifts when a GPU dies, so it
 	// is never used as a key.
 	Index int `json:"index"`
-	// Position is the position of the GPU, or of its first partition, among all GPUs and partitions
-	// of its driver, by device node; nil for NVIDIA. The partitions of a GPU have consecutive
-	// positions. The position shifts like the index. It is not saved, so a GPU that is lost
-	// during a restart has no position afterwards.
+	// Position is the position of the GPU, or of its first partition, among all GPUs and partitions of
+	// its driver, in the order of the device nodes. It is nil for GPUs of NVIDIA. The partitions of a
+	// GPU have consecutive positions. The position shifts like the index. It is not saved, so a GPU
+	// that was lost before a restart of the exporter has no position afterwards.
 	Position *int `json:"-"`
 	// DeviceNode is the path of the device node below /dev, such as nvidia0 (minor number);
 	// empty if unknown. It shifts like the index.
@@ -21,8 +21,8 @@ type Device struct {
 	PCIBusID string `json:"pci_bus_id"`
 	Vendor   string `json:"vendor"`
 	Model    string `json:"model"`
-	// Serial is the serial number of the board (DCGM field 53). GPUs of one board share it.
-	// Boards without an inforom have none.
+	// Serial is the serial number of the board (DCGM field 53). All GPUs of a board have the same
+	// serial number. Boards without an inforom have no serial number.
 	Serial          string `json:"serial"`
 	BoardPartNumber string `json:"board_part_number"`
 	VBIOSVersion    string `json:"vbios_version"`
@@ -36,11 +36,11 @@ type Device struct {
 
 	EnergySource EnergySource `json:"energy_source"`
 	EnergyScope  EnergyScope  `json:"energy_scope"`
-	// MaxPower is the highest power limit that the board can be set to, or 0 if unknown. It
-	// limits which energy readings are plausible.
+	// MaxPower is the highest power limit that the board can be set to, or 0 if unknown. It is used to
+	// detect implausible energy readings.
 	MaxPower Watts `json:"max_power_watts"`
-	// ReportsEvents is set while the driver delivers the GPU's XID errors as events. While it is
-	// not set, missing errors do not mean a healthy GPU.
+	// ReportsEvents is set while the driver delivers the GPU's XID errors as events. While it is not
+	// set, the absence of errors does not mean that the GPU is healthy.
 	ReportsEvents bool `json:"xid_events"`
 }
 
@@ -48,7 +48,7 @@ type Device struct {
 // may have the same index.
 const indexed = "NVIDIA"
 
-// Named reports whether a name refers to the GPU, and not to a partition of it.
+// Named reports whether a name refers to the GPU itself, and not to one of its partitions.
 func (d Device) Named(name DeviceName) bool {
 	switch {
 	case name.UUID != "":
@@ -66,7 +66,7 @@ func (d Device) Named(name DeviceName) bool {
 }
 
 // Platform is the place of a GPU in its chassis (NVML nvmlDeviceGetPlatformInfo, DCGM fields
-// 571-577). Blackwell and newer GPUs report it.
+// 571-577). GPUs of Blackwell and newer report it.
 type Platform struct {
 	ChassisSerial string `json:"chassis_serial"`
 	// Slot is the position among all slots of the chassis, including switch trays.
@@ -75,19 +75,20 @@ type Platform struct {
 	Tray     *int `json:"tray_index,omitempty"`
 	HostID   *int `json:"host_id,omitempty"`
 	PeerType *int `json:"peer_type,omitempty"`
-	// ModuleID is the position of the module in its node. It does not follow PCI order.
+	// ModuleID is the position of the module in its node. It does not follow the PCI order.
 	ModuleID *int `json:"module_id,omitempty"`
 }
 
-// Fabric is the NVLink domain of a GPU (NVML nvmlDeviceGetGpuFabricInfo, DCGM
-// fields 170-173), or the XGMI hive of an AMD GPU, which is within one machine (amdgpu,
-// xgmi_hive_info/xgmi_hive_id).
+// Fabric is the NVLink domain of a GPU (NVML nvmlDeviceGetGpuFabricInfo, DCGM fields 170-173). For
+// an AMD GPU it is the XGMI hive (amdgpu, xgmi_hive_info/xgmi_hive_id), which consists of GPUs of
+// one machine.
 type Fabric struct {
 	ClusterUUID string `json:"cluster_uuid"`
 	CliqueID    uint32 `json:"clique_id"`
 	// State is "not_started", "in_progress", "completed" or "failed".
 	State string `json:"state"`
-	// Problems are the states of the conditions of the links that the driver reports (NVML healthMask).
+	// Problems contains each condition of the links that the driver reports, with its state (NVML
+	// healthMask).
 	Problems []FabricProblem `json:"problems,omitempty"`
 }
 
@@ -95,13 +96,13 @@ type Fabric struct {
 type FabricProblem struct {
 	Name    string `json:"name"`
 	Present bool   `json:"present"`
-	// Cause is the part of the configuration that is incorrect, such as no_partition.
+	// Cause is the incorrect part of the configuration, such as no_partition.
 	Cause string `json:"cause,omitempty"`
 }
 
 // Partitioning is the division of a GPU in MIG mode. It may change while the GPU is running.
 type Partitioning struct {
-	// Slices is the number of slices that the GPU can be divided into.
+	// Slices is the number of slices into which the GPU can be divided.
 	Slices    int         `json:"slices"`
 	Instances []Partition `json:"instances,omitempty"`
 }
@@ -109,15 +110,15 @@ type Partitioning struct {
 // Partition is one GPU instance (NVML nvmlDeviceGetGpuInstanceId, DCGM FE_GPU_I). Its id may be
 // reused for another instance with another profile.
 type Partition struct {
-	// ID is the GPU instance id, in decimal. DCGM's label for it is GPU_I_ID.
+	// ID is the GPU instance id, in decimal. In DCGM the label for this id is GPU_I_ID.
 	ID string `json:"id"`
 	// Profile is the profile in nvidia-smi's format, such as 3g.40gb.
 	Profile string `json:"profile"`
-	// ProfileID is the number of the profile and Start the first memory slice of the instance.
-	// Names of DRA devices contain both. They are -1 if unknown.
+	// ProfileID is the number of the profile. Start is the first memory slice of the instance. The
+	// names of DRA devices contain both numbers. They are -1 if they are unknown.
 	ProfileID int `json:"profile_id"`
 	Start     int `json:"start"`
-	// Slices is the number of the GPU's slices that belong to the instance.
+	// Slices is the number of slices of the GPU that belong to the instance.
 	Slices int `json:"slices"`
 	// Devices are the MIG devices of the instance, one for each compute instance.
 	Devices []PartitionDevice `json:"devices"`
@@ -125,13 +126,14 @@ type Partition struct {
 
 // PartitionDevice is one compute instance of a GPU instance.
 type PartitionDevice struct {
-	// UUID is the UUID (MIG-…), or with amdgpu the name of the partition's device in sysfs: the
-	// first partition is the PCI device (0000:1b:00.0), others are amdgpu_xcp_<n>.
+	// UUID is the UUID (MIG-…). With amdgpu it is the name of the partition's device in sysfs: the
+	// address of the PCI device (0000:1b:00.0) for the first partition, and amdgpu_xcp_<n> for the
+	// others.
 	UUID string `json:"uuid"`
-	// Index is the driver's number of the MIG device on its GPU. The numbers may have gaps.
+	// Index is the number that the driver gives the MIG device on its GPU. The numbers may have gaps.
 	Index int `json:"index"`
-	// Node is the path of the partition's own device node below /dev, such as dri/renderD129;
-	// empty if it has none.
+	// Node is the path of the partition's own device node below /dev, such as dri/renderD129. It is
+	// empty if the partition has no node.
 	Node string `json:"device,omitempty"`
 }
 
@@ -143,18 +145,18 @@ const (
 	EnergyNone    EnergySource = ""        // the GPU reports neither energy nor power
 	EnergyCounter EnergySource = "counter" // the board's own counter
 	EnergyPower   EnergySource = "power"   // power readings, integrated over time
-	EnergyDivided EnergySource = "divided" // the GPU's part of its module's counter
+	EnergyDivided EnergySource = "divided" // the GPU's part of the counter of its module
 )
 
 // EnergyScope is the hardware that an energy reading covers. Boards with several dies, or with a
-// CPU, may count more than one GPU.
+// CPU, may count the energy of more than one GPU.
 type EnergyScope string
 
 // The energy scopes.
 const (
 	ScopeGPU     EnergyScope = "gpu"
 	ScopeModule  EnergyScope = "module"
-	ScopeUnknown EnergyScope = "unknown" // the driver does not report it
+	ScopeUnknown EnergyScope = "unknown" // the driver does not report the scope
 )
 
 // Driver is the software through which the GPUs of one vendor are read.
@@ -162,8 +164,8 @@ type Driver struct {
 	Vendor  string `json:"vendor"` // same as Device.Vendor
 	Name    string `json:"name"`   // "nvml"
 	Version string `json:"version"`
-	// Details are the versions of libraries and engines, by label of gpuledger_driver_info:
-	// nvml_version, dcgm_version, dcgm_library_version. The map must not change after it is
+	// Details are the versions of libraries and engines, by the label of gpuledger_driver_info:
+	// nvml_version, dcgm_version, dcgm_library_version. The map must not be changed after it was
 	// reported.
 	Details map[string]string `json:"details,omitempty"`
 }
@@ -175,8 +177,8 @@ type PCIClass struct {
 	// Driver is the kernel driver (/sys/bus/pci/devices/*/driver) that makes the GPU usable by
 	// processes of this machine, and through which the source lists the GPU.
 	Driver string
-	// Attribute is a file of the device, such as unique_id, that must contain a value other than
-	// zeros; empty for no such condition.
+	// Attribute is a file of the device, such as unique_id, that must contain a value other than zeros.
+	// If it is empty, there is no such condition.
 	Attribute string
 }
 

@@ -9,9 +9,10 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestErrorsCountOnce plays random boots: errors occur; each has a line in the kernel's log, and an
-// event of the driver if the exporter runs. Both are received late and in any order, and the
-// exporter restarts and reads the log again. The counts are numbers of errors.
+// TestErrorsCountOnce simulates boots with random errors. Each error has a line in the kernel's
+// log. It also has an event of the driver if the exporter runs. The lines and the events are
+// received late and in any order, and the exporter restarts and reads the log again. The expected
+// counts are the numbers of errors.
 func TestErrorsCountOnce(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -40,7 +41,7 @@ func TestErrorsCountOnce(t *testing.T) {
 			if i >= before {
 				events = append(events, gpu.DriverEvent{Code: code, At: at})
 			}
-			if i >= before && i < logged { // the log is not read yet
+			if i >= before && i < logged { // the log has not been read yet
 				for len(events) > 0 {
 					x.Add(events[0])
 					events = events[1:]

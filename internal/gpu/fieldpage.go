@@ -1,10 +1,10 @@
 package gpu
 
-// FieldPage is the content of the field page: selected fields of a DCGM host engine and their
-// last read values.
+// FieldPage is the content of the field page: selected fields of a DCGM host engine with the values
+// of the last reading.
 type FieldPage struct {
-	// Fields are the metrics and Labels the names of additional labels, both in the order of the
-	// file.
+	// Fields contains the metrics, and Labels contains the names of additional labels. Both are in the
+	// order of the file.
 	Fields []PageField
 	Labels []string
 	Rows   []FieldRow
@@ -15,16 +15,16 @@ type PageField struct {
 	// Name is DCGM's name of the field, in the spelling of the file.
 	Name    string
 	Help    string
-	Counter bool // otherwise a gauge
+	Counter bool // if it is not set, the metric is a gauge
 }
 
 // FieldRow holds the values of one GPU or MIG instance.
 type FieldRow struct {
 	UUID        string
-	GPUInstance string // its GPU instance id, empty for a whole GPU
-	Profile     string // of the MIG instance
-	// Values has one entry per field of the page, or nil if it has no value.
+	GPUInstance string // GPU instance id, or empty for a whole GPU
+	Profile     string // profile of the MIG instance
+	// Values has one entry for each field of the page. The entry is nil if the field has no value.
 	Values []*float64
-	// Labels has one entry per label of the page, as returned by the host engine.
+	// Labels has one entry for each label of the page, with the value that the host engine returned.
 	Labels []string
 }

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Full returns a value, such as a snapshot, with content in every field. Pages are checked with it.
-// Lists have one element, and all booleans have the given value.
+// Full returns a value, such as a snapshot, with content in every field. Tests check pages with
+// this value. Each list has one element, and each boolean has the given value.
 func Full[T any](conditions bool) *T {
 	full := new(T)
 	fill(reflect.ValueOf(full).Elem(), conditions)
 	return full
 }
 
-// fill sets v and everything below it.
+// fill sets v and all values that v contains.
 func fill(v reflect.Value, conditions bool) {
 	if at, ok := reflect.TypeAssert[*time.Time](v.Addr()); ok {
 		*at = time.Unix(1, 0)
@@ -46,7 +46,7 @@ func fill(v reflect.Value, conditions bool) {
 		v.SetString("x")
 	case reflect.Float64:
 		v.SetFloat(1)
-	case reflect.Func: // the kept intervals, which metrics do not read
+	case reflect.Func: // these are the kept intervals, which metrics do not read
 	default:
 		if v.CanUint() {
 			v.SetUint(1)

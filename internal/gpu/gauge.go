@@ -1,6 +1,6 @@
 package gpu
 
-// Gauge identifies a gauge of a GPU. Readers, fakes and pages loop over [GaugeInfos].
+// Gauge identifies a gauge of a GPU. Readers, fakes and pages iterate over [GaugeInfos].
 type Gauge int
 
 // The gauges.
@@ -16,8 +16,8 @@ const (
 	NumGauges
 )
 
-// Gauges are the values of the gauges in base units, nil for a gauge that the GPU does not
-// report.
+// Gauges contains the values of the gauges in base units. The value is nil for a gauge that the GPU
+// does not report.
 type Gauges [NumGauges]*float64
 
 // GaugeInfo describes a gauge. Its metric is gpuledger_gpu_<Name>_<Unit>.

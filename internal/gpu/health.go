@@ -2,7 +2,7 @@ package gpu
 
 import "slices"
 
-// HealthMetric identifies a metric of a GPU's health. Readers and pages loop over [HealthInfos].
+// HealthMetric identifies a metric of a GPU's health. Readers and pages iterate over [HealthInfos].
 type HealthMetric int
 
 // The metrics.
@@ -59,13 +59,13 @@ func AddHealth(values []HealthValue, v HealthValue) []HealthValue {
 // HealthInfo describes a metric. Its name is gpuledger_gpu_<Name>.
 type HealthInfo struct {
 	Name, Unit string
-	// Counter is set for a count since the driver was loaded.
+	// Counter is set if the metric counts since the driver was loaded.
 	Counter bool
 	Labels  []string
-	// Help ends without the source.
+	// Help does not contain the source.
 	Help string
-	// Source is the NVML function, or field of nvmlDeviceGetFieldValues, that is read. The files of
-	// AMD's driver are in docs/amd.md.
+	// Source is the NVML function, or field of nvmlDeviceGetFieldValues, that is read. docs/amd.md
+	// lists the files of AMD's driver.
 	Source string
 }
 

@@ -8,8 +8,8 @@ import (
 
 // Identity returns s trimmed, or an empty string if s is a placeholder. Drivers and firmware fill
 // unknown serial numbers with words ("N/A", "To Be Filled By O.E.M."), templates, counting digits,
-// zeros or 0xff bytes. If such values counted as identities, all such boards of a fleet would be
-// merged into one.
+// zeros or 0xff bytes. If such values counted as identities, all boards of a fleet with the same
+// placeholder would be merged into one.
 func Identity(s string) string {
 	s = strings.TrimFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 	if placeholder(strings.ToLower(s)) {
@@ -20,7 +20,7 @@ func Identity(s string) string {
 
 // placeholder reports whether s, in lower case, looks like a placeholder for an unknown value.
 func placeholder(s string) bool {
-	if strings.Trim(s, "0-._*x \ufffd") == "" { // zeros, dashes, dots, also 0x0000; a 0xff byte reads as \ufffd
+	if strings.Trim(s, "0-._*x \ufffd") == "" { // zeros, dashes and dots, also in 0x0000; a 0xff byte is read as \ufffd
 		return true
 	}
 	if slices.Contains(kitUUIDs, s) || template(s) || onlyWords(s) {
@@ -35,23 +35,23 @@ func placeholder(s string) bool {
 	return repeats(plain) || counts(plain) || counts(strings.TrimLeft(plain, "abcdefghijklmnopqrstuvwxyz"))
 }
 
-// kitUUIDs contains the example UUIDs of firmware development kits.
+// kitUUIDs contains the example UUIDs in firmware development kits.
 var kitUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc"}
 
 // brackets contains the characters that enclose a placeholder.
 var brackets = [][2]string{{"(", ")"}, {"$(", ")"}, {"${", "}"}, {"<", ">"}, {"[", "]"}, {"%", "%"}}
 
 // template reports whether s is a placeholder in brackets: $(DEFAULT_STRING), <<<NULL>>>, [N/A],
-// (none). Each scrape checks every identity, so regular expressions, which allocate memory, are not
-// used.
+// (none). Each scrape checks every identity, so the function avoids regular expressions, which
+// allocate memory.
 func template(s string) bool {
 	return slices.ContainsFunc(brackets, func(b [2]string) bool {
 		return len(s) >= len(b[0])+len(b[1]) && strings.HasPrefix(s, b[0]) && strings.HasSuffix(s, b[1])
 	})
 }
 
-// typeNumber reports whether s is the number of an SMBIOS type, as in "Type2 - Board Serial
-// Number".
+// typeNumber reports whether s is the name of an SMBIOS type with its number, such as Type2 in
+// "Type2 - Board Serial Number".
 func typeNumber(s string) bool {
 	number, found := strings.CutPrefix(s, "type")
 	return found && (len(number) == 1 || len(number) == 2) && strings.Trim(number, "0123456789") == ""
@@ -72,7 +72,7 @@ func setOf(list []string) map[string]bool {
 	return set
 }
 
-// onlyWords reports whether s consists only of these words.
+// onlyWords reports whether s consists only of the words in words.
 func onlyWords(s string) bool {
 	found := false
 	for word := range strings.FieldsFuncSeq(s, separates) {

@@ -72,8 +72,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// FuzzIdentity checks that the result is part of the input, and that Identity returns it
-// unchanged.
+// FuzzIdentity checks that the result of Identity is part of the input, and that Identity returns
+// its own result unchanged.
 func FuzzIdentity(f *testing.F) {
 	for _, s := range []string{"1650923000417\x00", " N/A ", "\xff\xff", "x\x00x"} {
 		f.Add(s)
@@ -89,15 +89,15 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
-// TestIdentitySerials draws serial numbers in the formats of vendors. All are identities, except
-// repetitions of one character.
+// TestIdentitySerials draws serial numbers in the formats of vendors. All these numbers are
+// identities, except repetitions of one character.
 func TestIdentitySerials(t *testing.T) {
 	const (
 		digits  = "0123456789"
 		letters = "ABCDEFGHJKLMNPRSTUVWXYZ"
 		all     = digits + letters
 	)
-	shapes := map[string][]string{ // a part is drawn from an alphabet, or is constant
+	shapes := map[string][]string{ // a part is drawn from an alphabet, or it is constant
 		"NVIDIA":     {"1", "3256", digits, digits, digits, digits, digits, digits, digits, digits, digits, digits, digits},
 		"Dell":       {all, all, all, all, all, all, all},
 		"HPE":        {letters, letters, letters, digits, digits, digits, digits, all, all, all},

@@ -1,7 +1,7 @@
 package gpu
 
-// IdlePower is the power of a GPU with open contexts and no work, with its source. The zero value
-// means that it is unknown.
+// IdlePower is the power of a GPU with open contexts and no work, and the source of this value. The
+// zero value means that it is unknown.
 type IdlePower struct {
 	Power  Watts
 	Source IdleSource
@@ -13,13 +13,13 @@ func (p IdlePower) Measured() bool { return p.Power > 0 && p.Source == IdleMeasu
 // IdleSource is the source of an idle power.
 type IdleSource int
 
-// The sources, in the order in which they are used.
+// These are the sources, in the order of preference.
 const (
-	IdleMeasured   IdleSource = iota // quiet times of this GPU since the node's boot
+	IdleMeasured   IdleSource = iota // quiet times of this GPU since the boot of the node
 	IdleConfigured                   // set by the operator for the model
 	IdleStored                       // measured on this node in an earlier boot, for the same model, power limit and driver
-	IdlePeer                         // the median of the measured GPUs of the same model and power limit in the node
-	IdleLimit                        // estimated from the power limit, and from the GPU's power and work
+	IdlePeer                         // the median of the measured GPUs with the same model and power limit in the node
+	IdleLimit                        // estimated from the power limit, and from the power and the work of the GPU
 
 	NumIdleSources
 )

@@ -10,13 +10,13 @@ const MaxMilliwatts = 100_000_000
 const maxInterval = 10 * time.Second
 
 // PowerIntegral is an energy counter made from power readings by the trapezoid rule, for boards
-// without a counter. It does not accumulate rounding errors. The zero value is ready for use.
+// that have no counter. It does not accumulate rounding errors. The zero value is ready for use.
 type PowerIntegral struct {
 	energy Millijoules
 	rest   int64 // remainder of less than a millijoule, in half milliwatt-nanoseconds
 	begun  bool
-	power  uint32        // mW, at the last reading
-	at     time.Duration // time of the last reading, boot clock
+	power  uint32        // in mW, at the last reading
+	at     time.Duration // time of the last reading on the boot clock
 }
 
 // halfUnits is the number of half milliwatt-nanoseconds in one millijoule.
@@ -26,7 +26,7 @@ const halfUnits = 2 * int64(time.Second)
 // first reading.
 func (i *PowerIntegral) Add(mw uint32, at time.Duration) Millijoules {
 	if dt := at - i.at; i.begun && dt > 0 && dt <= maxInterval {
-		// Without the limits, the product could reach 2·2³²·10¹⁰, which overflows.
+		// Without the limits, the product could reach 2·2³²·10¹⁰, which would overflow.
 		i.rest += (int64(min(i.power, MaxMilliwatts)) + int64(min(mw, MaxMilliwatts))) * int64(dt)
 		i.energy += Millijoules(i.rest / halfUnits)
 		i.rest %= halfUnits

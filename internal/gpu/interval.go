@@ -2,8 +2,8 @@ package gpu
 
 import "time"
 
-// Interval is one settled interval of a GPU, with its charges and the values from which they were
-// computed.
+// Interval is one settled interval of a GPU, with its charges and the values from which the charges
+// were computed.
 //
 //	Energy = Σ Charges of owners with accounts + Σ Unattributed
 //
@@ -11,24 +11,25 @@ import "time"
 type Interval struct {
 	From, To Instant
 	Energy   Millijoules
-	// Late is set if the counter had not changed before. The energy was then used since From, but
-	// the time belongs to earlier intervals.
+	// Late is set if the counter had not changed before. In this case the energy was used since From,
+	// but the time belongs to earlier intervals.
 	Late bool
 	// Gap is set if no readings were taken within the interval.
 	Gap bool
-	// Listed is set if the processes were known, Allocated if the allocations were known.
+	// Listed is set if the processes were known. Allocated is set if the allocations were known.
 	Listed, Allocated bool
 
-	// Busy is the busy share of the time, 0 to 1. It is 0 if its source is BusyUnknown.
+	// Busy is the busy share of the time, from 0 to 1. It is 0 if its source is BusyUnknown.
 	Busy       float64
 	BusySource BusySource
-	// IdlePower divides Energy into the idle parts and the busy parts. AtRest is set if all energy
-	// was idle energy, because no work was sampled in this interval and in the previous one.
+	// IdlePower is the idle power that was used to divide Energy into idle and busy parts. AtRest is
+	// set if all energy was idle energy, because no work was sampled in this interval and in the
+	// previous one.
 	IdlePower IdlePower
 	AtRest    bool
 
-	// Parts are the MIG instances and the free slices, or one part for the whole GPU. It is empty for a
-	// gap with unattributed energy.
+	// Parts are the MIG instances and the free slices, or one part for the whole GPU. The list is empty
+	// for a gap with unattributed energy.
 	Parts   []IntervalPart
 	Charges []Charge
 	// Unattributed is the energy that is charged to no account, by reason.
@@ -44,24 +45,24 @@ type IntervalPart struct {
 	// BusyInstances.
 	Active     time.Duration
 	Idle, Busy Millijoules
-	// Held is set if the idle part was divided over holders by replicas. Otherwise it was divided
-	// over owners of contexts.
+	// Held is set if the idle part was divided over holders by replicas. Otherwise it was divided over
+	// the owners with contexts.
 	Held bool
 }
 
-// Charge is one owner's charge for a part of an interval. Its GPUInstance names the part. The owner
-// may have no account ([OwnerKind.HasAccount]); its energy is then also in Unattributed. An owner
-// has two charges for one part if it also pays for vanished processes.
+// Charge is one owner's charge for a part of an interval. The field GPUInstance names the part. The
+// owner may have no account ([OwnerKind.HasAccount]). Then its energy is also in Unattributed. An
+// owner has two charges for one part if it also pays for vanished processes.
 type Charge struct {
 	AccountKey
-	// Holding is the weight by which the owner pays for holding: its replicas if the part is held,
-	// else 1 for each owner of a context.
+	// Holding is the weight of the owner when energy is charged by allocation. It is the number of the
+	// owner's replicas if the part is held, and otherwise 1 for each owner with a context.
 	Holding float64
 	// Activity is the busy time of the owner's processes. Served is the part of Activity that an
 	// MPS server executed for several owners.
 	Activity, Served time.Duration
 	Energy           ByMethod
-	// Idle is the part of Energy that comes from the idle part.
+	// Idle is the share of Energy that comes from the idle energy.
 	Idle Millijoules
 	// Vanished is set if the charge is for processes that ended before they were identified.
 	Vanished bool
@@ -70,11 +71,11 @@ type Charge struct {
 // BusySource is the source of a busy share.
 type BusySource int
 
-// The sources of a busy share.
+// These are the sources of a busy share.
 const (
 	BusyUnknown     BusySource = iota
-	BusyProcesses              // samples, or the driver's accounts, of processes
-	BusyInstances              // activity of MIG instances
+	BusyProcesses              // samples or accounting of processes by the driver
+	BusyInstances              // activity of the MIG instances
 	BusyUtilization            // utilisation of the GPU
 	numBusySources
 )

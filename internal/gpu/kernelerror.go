@@ -4,11 +4,11 @@ import "time"
 
 // KernelError is an error in the kernel's log: an XID error of a GPU, or an SXID error of an NVSwitch.
 type KernelError struct {
-	// Address is the address on the PCI bus: of a GPU without the function number, such as
-	// 0000:3b:00, of an NVSwitch with it.
+	// Address is the address on the PCI bus. For a GPU it has no function number (0000:3b:00); for an
+	// NVSwitch it has one.
 	Address  string
 	Code     uint64
-	Severity Severity // empty for a GPU
+	Severity Severity // empty for an error of a GPU
 	Sequence uint64   // sequence number of the record, which increases during a boot
 	At       time.Time
 }
@@ -22,8 +22,8 @@ const (
 	SeverityNonFatal Severity = "non_fatal"
 )
 
-// NVSwitchErrors counts the SXID errors of an NVSwitch with the same code and severity in this boot. It is part of the saved
-// state.
+// NVSwitchErrors counts the SXID errors of an NVSwitch in this boot that have the same code and severity. It is part of the
+// saved state.
 type NVSwitchErrors struct {
 	PCIBusID string   `json:"pci_bus_id"`
 	Code     uint64   `json:"code"`

@@ -18,19 +18,20 @@ type ProcessID struct {
 // so it is immutable after it is published.
 type Process struct {
 	ID ProcessID
-	// Name is /proc/<pid>/comm, read once; it may hold any bytes.
+	// Name is the content of /proc/<pid>/comm, which is read once. It may contain any bytes.
 	Name string
-	// StartTime is ID.Start on the wall clock.
+	// StartTime is the wall-clock time of ID.Start.
 	StartTime time.Time
 	Owner     Owner
-	// ContainerID is the container runtime's id, 64 hex digits; empty outside containers.
+	// ContainerID is the id that the container runtime uses, with 64 hex digits. It is empty outside
+	// containers.
 	ContainerID string
-	// Unit is the job inside a pod that the process belongs to. It is zero for processes outside
-	// pods, where a unit is the owner.
+	// Unit is the job inside a pod to which the process belongs. It is zero for processes outside pods,
+	// where the unit is the owner.
 	Unit Unit
 }
 
-// OwnedBy returns the process with the owner o. It returns p itself if o already is its owner.
+// OwnedBy returns the process with the owner o. It returns p itself if o already is the owner of p.
 func (p *Process) OwnedBy(o Owner) *Process {
 	if p.Owner == o {
 		return p
@@ -40,8 +41,8 @@ func (p *Process) OwnedBy(o Owner) *Process {
 	return &other
 }
 
-// Owner owns processes, allocations and accounts. It is a value: other packages compare owners
-// and read no field except the kind. The meaning of the fields depends on the kind:
+// Owner owns processes, allocations and accounts. It is a value: other packages compare owners and
+// read no field except the kind. The meaning of the fields depends on the kind of the owner:
 //
 //	            Scope      Name  UID           Part
 //	OwnerPod    namespace  pod   pod UID       container
@@ -49,14 +50,14 @@ func (p *Process) OwnedBy(o Owner) *Process {
 //	the others  empty
 //
 // A pod that is deleted and created again with the same name has another UID and is another owner.
-// A unit that starts again under its name, such as a requeued job, is the same owner.
+// A unit that starts again with the same name, such as a requeued job, is the same owner.
 type Owner struct {
 	Kind  OwnerKind `json:"kind"`
 	Scope string    `json:"scope,omitempty"`
 	Name  string    `json:"name,omitempty"`
 	// UID is empty while it is unknown.
 	UID string `json:"uid,omitempty"`
-	// Part is empty while only the group is known.
+	// Part is empty if only the group is known.
 	Part string `json:"part,omitempty"`
 }
 
@@ -88,7 +89,7 @@ func (o Owner) Compare(p Owner) int {
 type Unit struct {
 	// Manager is the system that runs it, such as slurm, docker, systemd or user.
 	Manager string `json:"manager"`
-	// Name is the manager's name for it, such as a job id, a container's name or a uid.
+	// Name is the name of the unit in this manager, such as a job id, a container's name or a uid.
 	Name string `json:"name"`
 }
 
@@ -108,38 +109,38 @@ func (o Owner) Unit() Unit {
 // UnitInfo describes a unit. Unknown values are empty. Values may become known late, so they are
 // not part of the owner.
 type UnitInfo struct {
-	SLUID     string // id of this run of a Slurm job, from Slurm 26.05 on
+	SLUID     string // id of this run of a Slurm job; Slurm 26.05 and newer report it
 	User      string
 	UID       string // in decimal
 	Account   string
 	Partition string
 	Cluster   string
-	// JobName and ArrayElement (such as 2_4) come from a file of the user of a job.
+	// JobName and ArrayElement (such as 2_4) come from a file that the user of the job can write.
 	JobName, ArrayElement string
 	ContainerID           string
 	Image                 string
-	Project               string // of Docker Compose
+	Project               string // project of Docker Compose
 }
 
 // OwnerKind is the kind of an owner.
 type OwnerKind int
 
-// The kinds of owners. The zero value is temporary: the process was found, but its owner is not
-// known yet.
+// These are the kinds of owners. The zero value is temporary: the process was found, but its owner
+// is not known yet.
 const (
 	OwnerPending  OwnerKind = iota
-	OwnerPod                // a container of a pod
-	OwnerUnit               // a unit outside pods: a job, container, service or user
-	OwnerHost               // the host: a process outside all pods and units
-	OwnerUnmapped           // unknown: a process that ended early, or whose container has no known name
+	OwnerPod                // container of a pod
+	OwnerUnit               // unit outside pods: a job, container, service or user
+	OwnerHost               // the host, for a process outside all pods and units
+	OwnerUnmapped           // unknown, for a process that ended early, or in a container without a known name
 	numOwnerKinds
 )
 
 // ownerKinds contains a row for each kind.
 var ownerKinds = [numOwnerKinds]struct {
 	name string
-	// reason is the reason why energy of such an owner is charged to no account, or NumReasons if
-	// the owner has an account.
+	// reason is the reason for the unattributed energy of such an owner, or NumReasons if the owner has
+	// an account.
 	reason Reason
 }{
 	OwnerPending:  {"pending", Unmapped},
@@ -152,8 +153,8 @@ var ownerKinds = [numOwnerKinds]struct {
 // String returns the name of the kind in logs and in the state file.
 func (k OwnerKind) String() string { return ownerKinds[k].name }
 
-// Unattributed returns the reason why energy of such an owner is charged to no account. It
-// returns false if the owner has an account.
+// Unattributed returns the reason for the unattributed energy of such an owner. It returns false if
+// the owner has an account.
 func (k OwnerKind) Unattributed() (Reason, bool) {
 	r := ownerKinds[k].reason
 	return r, r != NumReasons
@@ -183,7 +184,7 @@ var ownerKindTexts = func() (texts [numOwnerKinds][]byte) {
 	return texts
 }()
 
-// MarshalText returns the name of the kind. The caller must not change it.
+// MarshalText returns the name of the kind. The caller must not change the result.
 func (k OwnerKind) MarshalText() ([]byte, error) { return ownerKindTexts[k], nil }
 
 // UnmarshalText parses the name of a kind.
@@ -199,17 +200,17 @@ func (k *OwnerKind) UnmarshalText(text []byte) error {
 
 // Allocation is a device that the kubelet allocated to a container.
 type Allocation struct {
-	// Device is the device as the kubelet names it.
+	// Device is the name of the device in the kubelet.
 	Device DeviceName `json:",omitzero"`
-	// UUID is the GPU that Device names. GPUInstance is its MIG instance, empty for a whole GPU.
+	// UUID is the GPU that Device names. GPUInstance is the MIG instance, or empty for a whole GPU.
 	// Both are empty until the name is resolved to one of the driver's devices.
 	UUID        string `json:",omitempty"`
 	GPUInstance string `json:",omitempty"`
-	// Owner has no UID while the UID is unknown, and no part if several containers of the pod
-	// share a claim.
+	// Owner has no UID while the UID is unknown. It has no part if several containers of the pod share
+	// a claim.
 	Owner Owner `json:",omitzero"`
 	// Resource is the extended resource, such as nvidia.com/gpu. Claim is the resource claim of a
-	// device that was allocated by DRA.
+	// device that DRA allocated.
 	Resource string  `json:",omitempty"`
 	Claim    string  `json:",omitempty"`
 	Sharing  Sharing `json:",omitempty"`
@@ -217,22 +218,22 @@ type Allocation struct {
 	Replicas int `json:",omitempty"`
 	// Live is set while the owner's group is known to be alive.
 	Live bool `json:",omitempty"`
-	// Declared is set if a file names the owner, and not the program that allocates devices. The
-	// owner has no UID if the file names no live owner.
+	// Declared is set if the owner comes from a file, and not from the program that allocates devices.
+	// The owner has no UID if the file names no live owner.
 	Declared bool `json:",omitempty"`
-	// Reserved is set if the owner only reserves the device for other pods, which are unknown. Such
-	// an allocation holds nothing.
+	// Reserved is set if the owner only reserves the device for other pods. These pods are unknown.
+	// Such an allocation holds no device.
 	Reserved bool `json:",omitempty"`
 }
 
 // DeviceName names a GPU or a partition of one, in one of the forms that device plugins and DRA
 // drivers use.
 type DeviceName struct {
-	// UUID is the UUID of a GPU or of a partition's device, such as GPU-… or MIG-…. If it is empty,
-	// another field names the GPU: Index is the position in the driver's order, Node the path of
-	// the device node below /dev, PCIBusID the address in the driver's format. If a node or an
-	// address belongs to a partition, it names the partition. Position is a [Device.Position], also
-	// of a partition.
+	// UUID is the UUID of a GPU or of the device of a partition, such as GPU-… or MIG-…. If it is
+	// empty, another field names the GPU. Index is the position in the order of the driver, Node is the
+	// path of the device node below /dev, and PCIBusID is the address in the format of the driver. If a
+	// node or an address belongs to a partition, it names the partition. Position is a
+	// [Device.Position]. It may be the position of a partition.
 	UUID     string `json:",omitempty"`
 	Index    *int   `json:",omitempty"`
 	Position *int   `json:",omitempty"`
@@ -240,28 +241,28 @@ type DeviceName struct {
 	PCIBusID string `json:",omitempty"`
 	// Partition names a partition of that GPU. It is nil for the GPU itself.
 	Partition *PartitionName `json:",omitempty"`
-	// All names every GPU that is present.
+	// All is set if the name stands for every GPU that is present.
 	All bool `json:",omitempty"`
 }
 
 // PartitionName names a partition of a GPU in one of four forms.
 type PartitionName struct {
-	Device           string // the name of its device; it is unique on the node, so the GPU is not named
+	Device           string // the name of its device, which is unique on the node, so the name does not contain the GPU
 	Ordinal          *int   // the driver's index of the partition
 	Instance         string // its GPU instance id
 	ProfileID, Start *int   // the number of its profile and its first memory slice
 }
 
-// Sharing is the way in which a container holds a GPU.
+// Sharing describes whether and how a container shares a GPU.
 type Sharing string
 
-// The ways a container can hold a GPU.
+// These are the ways in which a container can hold or use a GPU.
 const (
 	SharingExclusive   Sharing = "exclusive"
-	SharingTimeSlicing Sharing = "time-slicing" // or MPS: the kubelet does not distinguish them
+	SharingTimeSlicing Sharing = "time-slicing" // or MPS, because the kubelet does not distinguish them
 	SharingMIG         Sharing = "mig"
 	SharingNone        Sharing = "none" // used without an allocation
-	SharingUnknown     Sharing = ""     // used; allocation unknown
+	SharingUnknown     Sharing = ""     // used; it is unknown whether there is an allocation
 )
 
 // Allocations is the latest list of allocated devices.
@@ -269,13 +270,14 @@ type Allocations struct {
 	// Known is false while the kubelet's response is missing or stale. A node without a kubelet
 	// is Known.
 	Known bool
-	// Optional is set on a machine where GPUs are used without allocations; use without an
-	// allocation is normal there.
+	// Optional is set on a machine where processes may use GPUs without allocations. On such a machine,
+	// use without an allocation is normal.
 	Optional bool
-	// Requested is the time (boot clock) at which the list was requested. It contains all allocations
-	// of containers that existed by then.
+	// Requested is the time (boot clock) at which the list was requested. The list contains all
+	// allocations of containers that existed at that time.
 	Requested time.Duration
-	// List contains the allocations; while they are not known, only allocations of units.
+	// List contains the allocations. While the allocations are not known, it contains only allocations
+	// of units.
 	List []Allocation
 	// Alive contains the UIDs of the groups that are alive while the list is not known; nil before the
 	// first poll.

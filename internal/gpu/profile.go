@@ -5,7 +5,7 @@ import "time"
 // ProfileMetric identifies a value of a GPU's profile, which Hopper and newer GPUs measure.
 type ProfileMetric int
 
-// The metrics: first the activities, then the rates.
+// These are the metrics. The activities are first, followed by the rates.
 const (
 	GraphicsActive ProfileMetric = iota
 	SMActive
@@ -28,15 +28,16 @@ const (
 type Profile struct {
 	// Span is the time between the two samples.
 	Span Span
-	// Seconds are integrals of the activities since the exporter first read the GPU. An activity that was not measured now
-	// is nil.
+	// Seconds contains the integrals of the activities since the exporter first read the GPU. The value is nil if the
+	// activity was not measured this time.
 	Seconds [NumActivities]*float64
-	// Last are the averages of the last interval: activities from 0 to 1, rates in bytes per second. A value that was not
-	// measured is nil.
+	// Last contains the averages over the last interval. Activities are from 0 to 1, and rates are in bytes per second. A
+	// value that was not measured is nil.
 	Last [NumProfileMetrics]*float64
 }
 
-// InstanceProfile is the profile of a MIG instance. Its integrals start with the instance.
+// InstanceProfile is the profile of a MIG instance. The integrals start when the instance is
+// created.
 type InstanceProfile struct {
 	Instance string // GPU instance id
 	*Profile
@@ -57,7 +58,8 @@ var ActivityInfos = [NumActivities]ActivityInfo{
 	FP16Active:     {"fp16_active", "Time in which the FP16 units were active, without tensor cores."},
 }
 
-// Profiled is the work of an owner while it had a GPU or a MIG instance alone, by the profile of the GPU or instance.
+// Profiled is the work of an owner while it had a GPU or a MIG instance alone, according to the profile of the GPU or
+// instance.
 type Profiled struct {
 	// Time is the time in which the owner was alone and the profile was measured.
 	Time time.Duration `json:"time"`

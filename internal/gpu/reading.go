@@ -7,14 +7,14 @@ import (
 
 // Report is the result of reading all sources at one tick.
 type Report struct {
-	// Drivers has one entry for each source that responded. Partial is set if a source did not
-	// respond: the report then contains no device of its vendor.
+	// Drivers has one entry for each source that responded. Partial is set if a source did not respond.
+	// Then the report contains no device of this vendor.
 	Drivers []Driver
 	Partial bool
-	// Devices are the GPUs that the driver lists, including GPUs with a late call. A GPU that fell
-	// off the bus is missing.
+	// Devices are the GPUs that the driver lists, including GPUs with a late call. A GPU that was lost
+	// from the bus is missing.
 	Devices []Device
-	// Readings has at most one entry per device. A device that did not respond in time has none.
+	// Readings has at most one entry per device. A device that did not respond in time has no reading.
 	Readings []Reading
 	// Events are the driver's error events since the last report.
 	Events []DriverEvent
@@ -22,28 +22,28 @@ type Report struct {
 	Fields *FieldPage
 }
 
-// Reading is one reading of one GPU. Each value may be missing independently.
+// Reading is one reading of one GPU. Any value may be missing.
 type Reading struct {
 	UUID string
-	// At is the time after the energy counter was read. Took is the duration of that call, so the
-	// counter's value may be older than At by that much.
+	// At is the time after the energy counter was read. Took is the duration of the call that read the
+	// counter, so the value may be older than At by this duration.
 	At   Instant
 	Took time.Duration
 	// Energy is the board's energy since the driver was loaded (NVML
 	// nvmlDeviceGetTotalEnergyConsumption, or field 191 with scope GPU). For a board without a
 	// counter it is the integral of power.
 	Energy *Millijoules
-	// PowerSum is the integral of the GPU's power since the exporter started, with or without a
-	// counter. nil if the power could not be read now.
+	// PowerSum is the integral of the GPU's power since the exporter started, even if the GPU has a
+	// counter. It is nil if the power could not be read this time.
 	PowerSum *Millijoules
-	// ModulePower is set if Energy covers a whole module. ModuleShare is then the GPU's share of the
-	// module's energy, from 0 to 1, computed by the sampler. 0 means undivided.
+	// ModulePower is set if Energy covers a whole module. In this case ModuleShare is the GPU's share
+	// of the energy of the module, from 0 to 1. The sampler computes it. 0 means undivided.
 	ModulePower ModulePower
 	ModuleShare float64
 
-	// QuietPower is the power in quiet times between kernels since an earlier reading, in the scope of
-	// Energy; 0 without such times (NVML nvmlDeviceGetSamples, power and utilisation). QuietSampled is set
-	// if the driver has these samples.
+	// QuietPower is the power in quiet times between kernels since an earlier reading, with the same scope
+	// as Energy; 0 if there were no such times (NVML nvmlDeviceGetSamples, power and utilisation).
+	// QuietSampled is set if the driver has these samples.
 	QuietPower   Watts
 	QuietSampled bool
 
@@ -53,13 +53,14 @@ type Reading struct {
 
 	Gauges     Gauges
 	PowerLimit *Watts // enforced limit
-	// SharesMemory is set if the GPU has no memory: the total is the memory of the machine.
+	// SharesMemory is set if the GPU has no memory of its own. Then the total is the memory of the
+	// machine.
 	SharesMemory bool
-	// RowRemap is nil if the GPU cannot remap rows of its memory, and in MIG mode.
+	// RowRemap is nil in MIG mode, and if the GPU cannot remap rows of its memory.
 	RowRemap *RowRemap
 	// Recovery is the action that the driver requires to recover the GPU
-	// (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION), or RecoveryNone; empty if the driver does not report
-	// it. An action that this program does not support is given as its number.
+	// (NVML_FI_DEV_GET_GPU_RECOVERY_ACTION), or RecoveryNone; empty if the driver does not report it.
+	// If this program does not support the action, Recovery is the number of the action.
 	Recovery string
 	// Health contains the health values that are read every ten seconds; a value that the GPU does
 	// not report is missing. The slice is never modified.
@@ -67,40 +68,40 @@ type Reading struct {
 	// NVLinkRate is the rate of data over all NVLink links, in both directions, between the last two readings of
 	// Health, in bytes per second; nil if unknown.
 	NVLinkRate *float64
-	// Profile is nil unless it is enabled and the GPU is of Hopper or newer.
+	// Profile is nil unless profiling is enabled and the GPU is of Hopper or newer.
 	Profile *Profile
-	// InstanceProfiles are the profiles of the MIG instances, in the form of Profile. An instance
+	// InstanceProfiles contains the profiles of the MIG instances, in the form of Profile. An instance
 	// without a profile is missing.
 	InstanceProfiles []InstanceProfile
-	// Counters are the counters of errors of parts of the GPU, read with Health. The slice is never
-	// modified.
+	// Counters contains the error counters of parts of the GPU. They are read together with Health. The
+	// slice is never modified.
 	Counters []Counter
-	// RASErrors are the errors that an AMD GPU counted, by block and type. Unknown counts are
-	// missing.
+	// RASErrors contains the errors that an AMD GPU counted, by block and type. An unknown count is
+	// missing from the list.
 	RASErrors []RASErrors
 
 	// Contexts are the processes with a context on the GPU, one entry per process. They are valid
 	// only if ContextsKnown is set.
 	Contexts      []Context
 	ContextsKnown bool
-	// Samples are the activity of processes since the last reading, oldest first. Together they
-	// cover Sampled. They are valid only if SamplesKnown is set. An empty list then means that no
-	// process was active.
+	// Samples contains the activity of processes since the last reading, oldest first. Together the
+	// samples cover the span Sampled. They are valid only if SamplesKnown is set. An empty list then
+	// means that no process was active.
 	Samples      []Sample
 	Sampled      Span
 	SamplesKnown bool
-	// WeightedSamples is set if the samples divide the GPU's activity between its processes by an
-	// estimate. They are accurate enough to share energy over a minute or more, but not to show a
-	// process's utilisation.
+	// WeightedSamples is set if the driver divided the activity of the GPU over the processes by an
+	// estimate. Such samples are accurate enough to divide energy over a minute or more, but not to
+	// show the utilisation of a process.
 	WeightedSamples bool
-	// Instances are the activity of the MIG instances. They are valid only if InstancesKnown is
-	// set. Every instance then has an entry.
+	// Instances contains the activity of the MIG instances. They are valid only if InstancesKnown is
+	// set. In this case every instance has an entry.
 	Instances      []InstanceSample
 	InstancesKnown bool
 }
 
 // ModulePower is the power of a GPU and of its module, averaged over one second
-// (NVML_FI_DEV_POWER_AVERAGE, field 185, by scope); 0 if the driver does not report it.
+// (NVML_FI_DEV_POWER_AVERAGE, field 185, by scope). A power is 0 if the driver does not report it.
 type ModulePower struct{ GPU, Module Watts }
 
 // The values of [Reading.Recovery].
@@ -115,26 +116,27 @@ const (
 	RecoverySystemReboot  = "system_reboot"
 )
 
-// Recoveries are the values of [Reading.Recovery] by the driver's number (nvml.h, nvmlDeviceGpuRecoveryAction_t).
+// Recoveries contains the values of [Reading.Recovery] by the number that the driver uses (nvml.h,
+// nvmlDeviceGpuRecoveryAction_t).
 var Recoveries = []string{
 	RecoveryNone, RecoveryReset, RecoveryReboot, RecoveryDrainP2P, RecoveryDrainAndReset, RecoveryIMEX, RecoveryBusReset, RecoverySystemReboot,
 }
 
-// RowRemap is the state of row remapping, by which a GPU replaces faulty rows of its memory by
+// RowRemap is the state of row remapping, by which a GPU replaces faulty rows of its memory with
 // spare rows (NVML nvmlDeviceGetRemappedRows, DCGM fields 395 and 396; Ampere and newer).
 type RowRemap struct {
 	// Pending is set while a remap waits for the next reset of the GPU.
 	Pending bool
-	// Failed is set permanently once a faulty row found no spare row.
+	// Failed is set permanently after no spare row was left for a faulty row.
 	Failed bool
 	// Correctable and Uncorrectable count the rows remapped over the lifetime of the board, by
 	// kind of memory error.
 	Correctable, Uncorrectable int
 }
 
-// RASErrors counts the errors of one type in one block of a GPU, such as umc, the controllers of its
-// memory, since the driver was loaded (amdgpu, ras/<block>_err_count). RAS stands for reliability,
-// availability and serviceability.
+// RASErrors counts the errors of one type in one block of a GPU since the driver was loaded (amdgpu,
+// ras/<block>_err_count). One block is umc, which contains the memory controllers. RAS stands for
+// reliability, availability and serviceability.
 type RASErrors struct {
 	Block string
 	Type  RASType
@@ -144,21 +146,21 @@ type RASErrors struct {
 // RASType is the type of an error.
 type RASType string
 
-// The types of errors.
+// These are the types of errors.
 const (
 	RASCorrectable   RASType = "correctable"
 	RASUncorrectable RASType = "uncorrectable"
-	// RASDeferred is an uncorrectable error in data that was not used yet.
+	// RASDeferred is an uncorrectable error in data that has not been used yet.
 	RASDeferred RASType = "deferred"
 )
 
-// Span is an interval on the boot clock.
+// Span is a time span on the boot clock.
 type Span struct{ From, To time.Duration }
 
 // Len returns the duration of the span.
 func (s Span) Len() time.Duration { return s.To - s.From }
 
-// Overlap returns the duration that two spans have in common.
+// Overlap returns the duration of the intersection of two spans.
 func (s Span) Overlap(t Span) time.Duration {
 	return max(0, min(s.To, t.To)-max(s.From, t.From))
 }
@@ -167,8 +169,8 @@ func (s Span) Overlap(t Span) time.Duration {
 // nvmlDeviceGet{Compute,Graphics,MPSCompute}RunningProcesses).
 type Context struct {
 	PID uint32
-	// GPUInstance is the MIG instance of the context, empty on a whole GPU. CUDA allows a process
-	// to use only one instance.
+	// GPUInstance is the MIG instance of the context, or empty on a whole GPU. With CUDA a process can
+	// use only one instance.
 	GPUInstance string
 	// MemoryUsed is in bytes, or nil if the driver does not report it.
 	MemoryUsed *uint64
@@ -176,10 +178,10 @@ type Context struct {
 	MPS bool
 }
 
-// Sample is the activity of one process on a GPU, averaged over a span. It comes from the
-// driver's ring of utilisation samples (NVML nvmlDeviceGetProcessUtilization), with six or seven
-// samples a second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2). amdkfd
-// reports occupied compute units at one moment, see [Reading.WeightedSamples].
+// Sample is the activity of one process on a GPU, averaged over a span. It comes from the driver's
+// ring of utilisation samples (NVML nvmlDeviceGetProcessUtilization), which contains six or seven
+// samples per second, or from the driver's accounting (nvmlDeviceGetAccountingStats_v2). amdkfd
+// reports the number of occupied compute units at one moment; see [Reading.WeightedSamples].
 type Sample struct {
 	PID uint32
 	Span
@@ -200,16 +202,16 @@ type DriverEvent struct {
 	UUID string
 	Code uint64
 	At   time.Time
-	// Earlier counts preceding errors with the same code whose times are no longer known.
+	// Earlier is the number of earlier errors with the same code whose times are no longer known.
 	Earlier uint64
 }
 
-// maxWaiting is the number of queued errors that keep their own times.
+// maxWaiting is the maximum number of queued errors with their own times.
 const maxWaiting = 1024
 
-// Queue appends an error to the queue for the next report, which may be days away. In a full queue
-// the oldest error with the same GPU and code is merged into the new one: its time is lost, but it
-// still counts.
+// Queue appends an error to the queue for the next report. The next report may be days later. In a
+// full queue the oldest error with the same GPU and code is merged into the new one: its time is
+// lost, but it still counts.
 func (x DriverEvent) Queue(waiting []DriverEvent) []DriverEvent {
 	if len(waiting) >= maxWaiting {
 		same := func(o DriverEvent) bool { return o.UUID == x.UUID && o.Code == x.Code }

@@ -37,7 +37,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestClone checks that a copy of a GPU's errors does not change with the original.
+// TestClone checks that a copy of the errors of a GPU does not change when the original changes.
 func TestClone(t *testing.T) {
 	var x gpu.DriverEvents
 	x.Add(gpu.DriverEvent{Code: 79})

@@ -2,15 +2,16 @@ package gpu
 
 import "time"
 
-// RecentTime is the length of the time that [Recent] describes.
+// RecentTime is the length of the period that [Recent] describes.
 const RecentTime = 10 * time.Minute
 
-// Slowdowns are the labels of [ClockLimitedTime] for limits by heat or a power brake.
+// Slowdowns contains the labels of [ClockLimitedTime] for limits because of heat or a power brake.
 var Slowdowns = [...]string{"software_thermal", "hardware_thermal", "power_brake", "prochot", "socket_thermal", "regulator_thermal", "memory_thermal"}
 
-// Recent describes a GPU over [RecentTime].
+// Recent describes the last [RecentTime] of a GPU.
 type Recent struct {
-	// Slowdowns are the fractions of the time for which each slowdown limited the clocks; 0 if the GPU does not report it.
+	// Slowdowns contains, for each slowdown, the fraction of the time in which it limited the clocks; 0 if the GPU does
+	// not report it.
 	Slowdowns [len(Slowdowns)]float64
 	// Clock is the average clock of the streaming multiprocessors in Hz, and Utilization is the average utilisation from 0 to
 	// 1; 0 if the GPU does not report both.

@@ -18,12 +18,12 @@ type Snapshot struct {
 	DriverGPUs *int
 	// GPUs are all GPUs found in this boot, present or lost, by PCI address.
 	GPUs []GPU
-	// NVSwitches are the errors of NVSwitches by address, code and severity.
+	// NVSwitches contains the errors of NVSwitches by address, code and severity.
 	NVSwitches []NVSwitchErrors
-	// Units describes units that hold, use or recently used a GPU, as far as known.
+	// Units describes units that hold, use or recently used a GPU, as far as their data are known.
 	Units  map[Unit]UnitInfo
 	Stages []Stage
-	// Fields is the content of the field page, nil if there is none.
+	// Fields is the content of the field page, or nil if there is no field page.
 	Fields *FieldPage
 }
 
@@ -34,12 +34,12 @@ type GPU struct {
 	// Renamed is the time at which a serial number of the GPU became known or changed after the GPU
 	// was first found in this boot. Usually it is zero.
 	Renamed time.Time
-	// Reading is the latest reading, or nil while the GPU does not respond. Its lists are empty: their
-	// content is in Processes and in the book.
+	// Reading is the latest reading, or nil while the GPU does not respond. Its lists are empty,
+	// because their content is in Processes and in the book.
 	Reading *Reading
 	// LastReading is the time of the last reading.
 	LastReading time.Time
-	// Recent is nil while the GPU does not respond, and until it was read for [RecentTime].
+	// Recent is nil while the GPU does not respond, and until the GPU has been read for [RecentTime].
 	Recent *Recent
 	Events DriverEvents
 	// Totals are the sums of [Reading.Counters]. They continue when a part, the driver or the exporter
@@ -51,14 +51,14 @@ type GPU struct {
 	HoldersKnown bool
 	// Processes are the processes that are currently on the GPU.
 	Processes []LiveProcess
-	// Strays counts the processes on the GPU of groups that have no allocation of it. Unused counts
-	// the allocations of the GPU without a process. Both are nil while unknown, and on a machine
-	// that uses GPUs without allocations.
+	// Strays counts the processes on the GPU that belong to groups without an allocation of the GPU.
+	// Unused counts the allocations of the GPU that no process uses. Both are nil while they are
+	// unknown, and on a machine where GPUs are used without allocations.
 	Strays, Unused *int
 	// Book is nil while energy must not be charged, and after the book of a lost GPU was closed.
 	Book *Book
-	// Intervals are the recent intervals of the book, oldest first. They do not change. The field is
-	// nil if none are kept.
+	// Intervals are the recent intervals of the book, oldest first. The intervals do not change. The
+	// field is nil if no intervals are kept.
 	Intervals iter.Seq[Interval]
 }
 
@@ -67,24 +67,24 @@ type DriverEvents struct {
 	// Since is the time at which counting began.
 	Since time.Time `json:"since"`
 	Count uint64    `json:"count"`
-	// First and Last are the times of the first and the last error by XID code. A state file of an older version has no
-	// First.
+	// First and Last contain the times of the first and the last error by XID code. A state file of an older version
+	// does not contain First.
 	First map[uint64]time.Time `json:"first,omitempty"`
 	Last  map[uint64]time.Time `json:"last,omitempty"`
-	// ByCode counts the errors by XID code. A state file of an older version has no such counts,
-	// so Count may exceed their sum.
+	// ByCode counts the errors by XID code. A state file of an older version does not contain these
+	// counts, so Count may exceed their sum.
 	ByCode map[uint64]uint64 `json:"by_code,omitempty"`
-	// Driver and Kernel count the errors by origin: events of the driver, and lines of the kernel's
-	// log, which also has a line for each event. ByCode is the larger of the two. Kernel is nil
-	// if the log never had an error.
+	// Driver and Kernel count the errors by origin. Driver counts the events of the driver. Kernel
+	// counts the lines of the kernel's log, which also contains a line for each event. ByCode is the
+	// larger of the two counts. Kernel is nil if the log never contained an error.
 	Driver map[uint64]uint64 `json:"driver,omitempty"`
 	Kernel map[uint64]uint64 `json:"kernel,omitempty"`
 	// Records is the sequence number after the last counted record of the kernel's log.
 	Records uint64 `json:"records,omitempty"`
-	// Losses counts how often the driver stopped listing the GPU.
+	// Losses is the number of times that the driver stopped listing the GPU.
 	Losses uint64 `json:"losses,omitempty"`
-	// Reset is the time at which a reset of the GPU or a reload of its driver was last noticed: its energy counter restarted,
-	// or it returned after a loss.
+	// Reset is the time at which a reset of the GPU or a reload of its driver was last detected, because its energy counter
+	// restarted or it returned after a loss.
 	Reset time.Time `json:"reset,omitzero"`
 }
 
@@ -101,9 +101,9 @@ func (x *DriverEvents) Add(e DriverEvent) {
 	x.count(e.Code, n, e.At)
 }
 
-// AddKernel counts an error in the kernel's log, unless its record was counted before, or the
-// driver's events contain it. A comparison of counts, unlike a comparison of times, is correct even
-// if an event is received late.
+// AddKernel counts an error in the kernel's log, unless its record was counted before, or the error
+// is also an event of the driver. It compares counts, and not times, because counts are correct
+// even if an event is received late.
 func (x *DriverEvents) AddKernel(e KernelError) {
 	if e.Sequence < x.Records {
 		return
@@ -122,7 +122,7 @@ func (x *DriverEvents) AddKernel(e KernelError) {
 // exceeds returns a - b, or 0 if b is larger.
 func exceeds(a, b uint64) uint64 { return max(a, b) - b }
 
-// count adds n errors of a code, and widens the code's times.
+// count adds n errors of a code, and updates the first and the last time of the code.
 func (x *DriverEvents) count(code, n uint64, at time.Time) {
 	x.Count += n
 	if x.First == nil {
@@ -143,14 +143,14 @@ func (x *DriverEvents) count(code, n uint64, at time.Time) {
 	x.ByCode[code] += n
 }
 
-// Clone returns a copy that shares nothing with x.
+// Clone returns a copy that shares no data with x.
 func (x DriverEvents) Clone() DriverEvents {
 	x.First, x.Last, x.ByCode = maps.Clone(x.First), maps.Clone(x.Last), maps.Clone(x.ByCode)
 	x.Driver, x.Kernel = maps.Clone(x.Driver), maps.Clone(x.Kernel)
 	return x
 }
 
-// Holder is an owner that holds a GPU by allocation, or uses it without one.
+// Holder is an owner that holds an allocation of a GPU, or uses the GPU without an allocation.
 type Holder struct {
 	AccountKey
 	Resource string
@@ -163,8 +163,8 @@ type Holder struct {
 type LiveProcess struct {
 	*Process
 	MemoryUsed *uint64 // bytes
-	// SM and Memory are the utilisation by the process, from 0 to 1, over the samples of the last
-	// reading. They are nil if the driver does not report it.
+	// SM and Memory give the utilisation by the process, from 0 to 1, averaged over the samples of the
+	// last reading. They are nil if the driver does not report the utilisation.
 	SM     *float64
 	Memory *float64
 }
@@ -173,9 +173,9 @@ type LiveProcess struct {
 type Stage struct {
 	Name     string
 	Up       bool
-	Duration time.Duration // of the last attempt
+	Duration time.Duration // time of the last attempt
 	Failures uint64
-	// Oversized counts the failures caused by inputs that exceed a limit of the exporter.
+	// Oversized counts the failures that were caused by an input larger than a limit of the exporter.
 	Oversized uint64
 	// LastSuccess is zero until the first success.
 	LastSuccess time.Time

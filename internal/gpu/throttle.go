@@ -2,10 +2,11 @@ package gpu
 
 import "time"
 
-// Throttle is a cause outside a GPU's work for which the driver reduces its clocks.
+// Throttle is a reason, other than the work of a GPU, for which the driver reduces the clocks of
+// the GPU.
 type Throttle int
 
-// The causes. Both may apply at the same time.
+// The causes. Both reasons may apply at the same time.
 const (
 	ThrottleThermal    Throttle = iota // the GPU or its memory is too hot
 	ThrottlePowerBrake                 // the power supply of the machine or rack asserts the power brake
@@ -15,16 +16,16 @@ const (
 // String returns the value of the throttle label.
 func (t Throttle) String() string { return [...]string{"thermal", "power_brake"}[t] }
 
-// ThrottledTimes are times for which a GPU was throttled, by cause.
+// ThrottledTimes contains the times for which a GPU was throttled, by cause.
 type ThrottledTimes [NumThrottles]time.Duration
 
-// Throttled is the energy that was used and the time that passed while a GPU was throttled.
+// Throttled is the energy that was used while a GPU was throttled, and the duration of this time.
 type Throttled struct {
 	Energy Millijoules   `json:"energy"`
 	Time   time.Duration `json:"time"`
 }
 
-// ByThrottle is throttled energy and time by cause.
+// ByThrottle contains the throttled energy and time by cause.
 type ByThrottle [NumThrottles]Throttled
 
 // Plus returns the sum of t and more, by cause.

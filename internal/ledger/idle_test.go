@@ -323,8 +323,8 @@ func estimateBesideWork(t *testing.T, idle, work, share, limit float64) float64 
 	return float64(b.Floor.Power)
 }
 
-// TestLittleWork checks that the estimate is close to the true idle power if there is little work, whatever
-// power the work draws.
+// TestLittleWork checks that the estimate is close to the true idle power if there is little work.
+// The power of the work does not matter.
 func TestLittleWork(t *testing.T) {
 	for _, idle := range []float64{40, 70, 110, 200} {
 		for _, work := range []float64{50, 300, 700 - idle} {

@@ -9,7 +9,7 @@ import (
 )
 
 // check compares every book with its board and with the previously published book. The state must
-// be valid at all times.
+// be valid after every event.
 func (m *machine) check() {
 	m.t.Helper()
 	state := m.l.State()

@@ -47,7 +47,7 @@ func newTrail(e Explain) *trail {
 	return &trail{Explain: e}
 }
 
-// add appends an interval and drops the oldest ones that exceed the limits.
+// add appends an interval and drops the oldest intervals if the limits are exceeded.
 func (t *trail) add(iv *gpu.Interval) {
 	t.encode(iv)
 	last := len(t.segments) - 1

@@ -11,11 +11,12 @@ import (
 )
 
 // correct replaces declared allocations that contradict the use of a GPU, and drops declared
-// allocations without an owner. If an owner uses a GPU and the GPU's files do not name it, the
-// users count as holders, and a named owner that does not use the GPU holds nothing. An owner that
-// is newer than the list does not count as a contradiction. An owner that held the GPU continues to
-// hold it while it uses it, even if its file is missing: the epilog removes a file only after the
-// last process. The stage of the units reports the first contradiction.
+// allocations without an owner. If an owner uses a GPU but is not named in the files of the GPU,
+// the users of the GPU count as its holders. An owner that is named but does not use the GPU is
+// then not a holder. Use by an owner that is newer than the list is not a contradiction. An owner
+// that held the GPU remains a holder while it uses the GPU, even if its file is missing, because
+// the epilog removes a file only after the last process ended. The stage "units" reports the first
+// contradiction.
 func (s *Sampler) correct(v view) {
 	var wrong error
 	anyDeclared := false
@@ -74,8 +75,9 @@ func (s *Sampler) remember(uuid string, list []gpu.Allocation, v view) {
 	}
 }
 
-// unnamed returns one process of each owner that uses a place without being named for it: the place
-// is declared only for others, or for no owner although this owner held it before.
+// unnamed returns one process of each owner that uses a place but is not named for it. Either the
+// place is declared only for other owners, or it is declared for no owner although this owner held
+// it before.
 func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocation) (list []gpuProcess) {
 	for _, g := range present {
 		same := func(h gpuProcess) bool { return h.Owner == g.Owner && h.GPUInstance == g.GPUInstance }
@@ -89,14 +91,14 @@ func (s *Sampler) unnamed(present []gpuProcess, declared, before []gpu.Allocatio
 	return list
 }
 
-// isBeside reports whether a declared allocation is for the place that a process uses, and for an
-// owner of the same kind.
+// isBeside reports whether a declared allocation is for the place that a process uses, and whether
+// its owner has the same kind as the owner of the process.
 func (g gpuProcess) isBeside(a gpu.Allocation) bool {
 	return a.Owner.Kind == g.Owner.Kind && a.Owner.Scope == g.Owner.Scope && (a.GPUInstance == g.GPUInstance || a.GPUInstance == "")
 }
 
-// contradicted reports whether other owners use the place of an allocation and its own owner does
-// not.
+// contradicted reports whether other owners use the place of an allocation while the owner of the
+// allocation does not.
 func contradicted(a gpu.Allocation, unnamed, present []gpuProcess) bool {
 	return slices.ContainsFunc(unnamed, func(g gpuProcess) bool { return g.isBeside(a) }) &&
 		!slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
@@ -125,7 +127,7 @@ func byUse(uuid string, users []gpuProcess, holders []gpu.Allocation) (list []gp
 	return list
 }
 
-// declaredUIDs returns the UIDs of declared owners, for an error.
+// declaredUIDs returns the UIDs of declared owners, for an error text.
 func declaredUIDs(declared []gpu.Allocation) string {
 	var uids []string
 	for _, a := range declared {

@@ -14,7 +14,7 @@ import (
 
 func job(id string) gpu.Owner { return gpu.Unit{Manager: "slurm", Name: id}.Owner() }
 
-// declares writes the jobs of a prolog's file for a GPU. An empty id is a file that
+// declares sets the jobs that a prolog's file names for a GPU. An empty id stands for a file that
 // names no live job.
 func (w *world) declares(uuid string, ids ...string) {
 	var list []gpu.Allocation
@@ -46,7 +46,7 @@ func heldBy(g gpu.GPU, owner gpu.Owner) (held, gpuTime time.Duration) {
 }
 
 // TestFalsePrologFile checks that a job that works on a GPU keeps its time while a file names other
-// jobs or no live job, and that the stage of the units reports the file.
+// jobs or no live job, and that the stage "units" reports the file.
 func TestFalsePrologFile(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -90,8 +90,9 @@ func TestFalsePrologFile(t *testing.T) {
 	}
 }
 
-// TestTruePrologFile checks that use does not outweigh a file that may be right: an idle holder beside
-// a process of the host, of a pod, or of a job that is newer than the last poll.
+// TestTruePrologFile checks that a file that may be right is not overridden by use. A holder is idle,
+// and the GPU is used by a process of the host, by a pod, or by a job that is newer than the last
+// poll.
 func TestTruePrologFile(t *testing.T) {
 	for name, user := range map[string]gpu.Owner{"host": {Kind: gpu.OwnerHost}, "pod": train, "newer job": job("303")} {
 		t.Run(name, func(t *testing.T) {
@@ -115,8 +116,8 @@ func TestTruePrologFile(t *testing.T) {
 	}
 }
 
-// TestMissingPrologFile checks that two jobs whose file vanishes hold their GPU while they use it, so that
-// the working job is not alone, and that a job without a process no longer holds it.
+// TestMissingPrologFile checks two jobs after their file was removed. They hold their GPU while they use
+// it, so the working job is not alone. A job without a process no longer holds the GPU.
 func TestMissingPrologFile(t *testing.T) {
 	w := newWorld(t)
 	w.declares(first, "301", "302", "303")
@@ -147,8 +148,8 @@ func TestMissingPrologFile(t *testing.T) {
 	}
 }
 
-// TestMissingFileOfInstance checks two jobs on two MIG instances of a GPU. The file of one job vanishes: the job does not
-// share its instance with the other job.
+// TestMissingFileOfInstance checks two jobs on two MIG instances of a GPU. The file of one job is removed. The job still
+// does not share its instance with the other job.
 func TestMissingFileOfInstance(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Partitions = halves()
@@ -170,7 +171,7 @@ func TestMissingFileOfInstance(t *testing.T) {
 	}
 }
 
-// TestUsed checks that the mapper receives the GPUs that units use where files declare GPUs.
+// TestUsed checks that the mapper receives the GPUs that units use, if files declare GPUs.
 func TestUsed(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 41, job("301"))
@@ -179,7 +180,7 @@ func TestUsed(t *testing.T) {
 	if w.ticks(s, 3); w.used != nil {
 		t.Errorf("used %v without files", w.used)
 	}
-	w.declares("GPU-unknown", "301") // a number that names another GPU than Slurm gave to the job
+	w.declares("GPU-unknown", "301") // the number of a GPU that Slurm did not give to the job
 	w.ticks(s, 3)
 	want := map[gpu.Owner][]string{job("301"): {first, second}}
 	if diff := cmp.Diff(want, w.used, cmpopts.SortSlices(strings.Compare)); diff != "" {

@@ -14,7 +14,7 @@ import (
 )
 
 // A descriptionRow saves the description of a unit for the next exporter process. An epilog removes
-// the job's files, but the job's series remain for a while. It does not contain the user.
+// the job's files, but the job's series remain for a while. The row does not contain the user.
 type descriptionRow struct {
 	Manager   string `json:"manager"`
 	Unit      string `json:"unit"`
@@ -26,12 +26,12 @@ type descriptionRow struct {
 
 func (r descriptionRow) unit() gpu.Unit { return gpu.Unit{Manager: r.Manager, Name: r.Unit} }
 
-// descriptions contains the descriptions of units that an earlier exporter saved, and the ones
-// saved by this exporter.
+// descriptions contains the descriptions of units that an earlier exporter saved, and the
+// descriptions that this exporter saved.
 type descriptions struct {
 	stored, saved []descriptionRow
-	due           time.Duration // time of the next save, boot clock
-	failed        bool          // the last save
+	due           time.Duration // boot-clock time of the next save
+	failed        bool          // rows of the last save
 }
 
 const (
@@ -43,7 +43,7 @@ const (
 	maxDescription  = 255
 )
 
-// check rejects rows that an exporter never writes.
+// check rejects rows that no exporter writes.
 func (d *descriptions) check() error {
 	if len(d.stored) > maxDescriptions {
 		return fmt.Errorf("%d rows, the limit is %d", len(d.stored), maxDescriptions)
@@ -100,7 +100,7 @@ func unitsOf(books ledger.State) map[gpu.Unit]bool {
 	return all
 }
 
-// update returns the rows if they must be saved now, else nil.
+// update returns the rows if they must be saved now, or nil otherwise.
 func (d *descriptions) update(now time.Duration, units map[gpu.Unit]gpu.UnitInfo) []descriptionRow {
 	if now < d.due {
 		return nil

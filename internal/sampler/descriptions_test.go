@@ -26,8 +26,8 @@ func newJobWorld(t *testing.T, info gpu.UnitInfo) (*world, gpu.Unit) {
 	return w, job
 }
 
-// TestDescriptionAfterRestart checks that a job whose epilog removed its files keeps its account after a restart of the exporter,
-// until its series end. Data about users are not stored.
+// TestDescriptionAfterRestart checks that a job whose epilog removed its files keeps its account after a restart of the
+// exporteruntil its series end. Data about users are not stored.
 func TestDescriptionAfterRestart(t *testing.T) {
 	described := gpu.UnitInfo{SLUID: "s8FXKTA79XAR00", User: "ada", UID: "1001", Account: "physics", Partition: "gpu", Cluster: "alps"}
 	tests := []struct {
@@ -49,7 +49,7 @@ func TestDescriptionAfterRestart(t *testing.T) {
 			if w.units = nil; tt.now != (gpu.UnitInfo{}) {
 				w.units = map[gpu.Unit]gpu.UnitInfo{job: tt.now}
 			}
-			for range 2 { // the second exporter does not forget it either
+			for range 2 { // the second exporter does not lose it either
 				s := w.sampler()
 				if diff := cmp.Diff(tt.want, w.ticks(s, 5).Units[job]); diff != "" {
 					t.Errorf("description (-want +got):\n%s", diff)

@@ -7,11 +7,12 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// devices are the GPUs of the driver. They resolve the kubelet's device names.
+// devices contains the GPUs of the driver. Its methods resolve the device names of the kubelet.
 type devices []gpu.Device
 
-// lookUp returns the allocations with their GPU and MIG instance. The UUID of an unlisted device
-// stays empty, unless the device name is the UUID of a GPU, which may be lost.
+// lookUp returns the allocations, to which it adds the GPU and the MIG instance. The UUID of an
+// unlisted device stays empty, unless the name of the device is the UUID of a GPU. This GPU may be
+// lost.
 func (ds devices) lookUp(list []gpu.Allocation) []gpu.Allocation {
 	out, at := make([]gpu.Allocation, 0, len(list)), make(map[holdingKey]int, len(list))
 	for _, a := range ds.expand(list) {
@@ -49,13 +50,14 @@ func (ds devices) expand(list []gpu.Allocation) []gpu.Allocation {
 	return out
 }
 
-// holdingKey identifies an allocation of one owner. Two claims on the same device count once.
+// holdingKey identifies an allocation of one owner. Two claims on the same device count as one.
 type holdingKey struct {
 	uuid, instance string
 	owner          gpu.Owner
 }
 
-// find returns the GPU and the MIG instance of a device name, or empty if there is no such device.
+// find returns the GPU and the MIG instance of a device name, or empty strings if there is no such
+// device.
 func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	if strings.HasPrefix(name.UUID, "MIG-") {
 		return ds.findInstance(func(i gpu.Partition) bool {
@@ -83,7 +85,7 @@ func (ds devices) find(name gpu.DeviceName) (uuid, instance string) {
 	return ds[i : i+1].findInstance(meant(name.Partition))
 }
 
-// at returns the GPU or partition at a [gpu.Device.Position].
+// at returns the GPU or the partition at a position (see [gpu.Device.Position]).
 func (ds devices) at(position int) (uuid, instance string) {
 	for _, d := range ds {
 		if d.Position == nil {
@@ -99,8 +101,8 @@ func (ds devices) at(position int) (uuid, instance string) {
 	return "", ""
 }
 
-// owned returns a function that matches the partition with a device of that name. The address of a
-// divided GPU names its first partition.
+// owned returns a function that matches the partition that contains a device with the given name.
+// The address of a divided GPU names its first partition.
 func owned(name gpu.DeviceName) func(gpu.Partition) bool {
 	return func(i gpu.Partition) bool {
 		return slices.ContainsFunc(i.Devices, func(d gpu.PartitionDevice) bool {

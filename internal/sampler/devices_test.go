@@ -95,7 +95,8 @@ func TestLostName(t *testing.T) {
 	}
 }
 
-// TestIndexOfVendor checks that an index names NVIDIA's GPU where GPUs of two vendors have it.
+// TestIndexOfVendor checks that an index stands for the NVIDIA GPU if GPUs of two vendors have the
+// same index.
 func TestIndexOfVendor(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "AMD", "NVIDIA"
@@ -112,7 +113,8 @@ func TestIndexOfVendor(t *testing.T) {
 	}
 }
 
-// TestPosition checks the AMD GPUs and partitions by position, beside an NVIDIA GPU.
+// TestPosition checks that AMD GPUs and partitions are found by position in a machine that also
+// contains an NVIDIA GPU.
 func TestPosition(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Position = new(1)
@@ -133,7 +135,7 @@ func TestPosition(t *testing.T) {
 		}
 	}
 	divided := w.devices[0].UUID
-	want := map[string]string{"at-1": divided + " 0", "at-2": divided + " 1", "at-3": whole.UUID + " "} // none at 0 and 4
+	want := map[string]string{"at-1": divided + " 0", "at-2": divided + " 1", "at-3": whole.UUID + " "} // no GPU at the positions 0 and 4
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("holders (-want +got):\n%s", diff)
 	}

@@ -1,4 +1,4 @@
-// Package sampler is the tick: it reads the GPUs, resolves the owners of their processes, settles
-// the ledger, saves its state, and publishes one immutable snapshot. Scrapes render that snapshot
-// and cause no work here.
+// Package sampler implements the tick. It reads the GPUs, resolves the owners of their processes,
+// settles the ledger, saves the state of the ledger, and publishes one immutable snapshot. Scrapes
+// render that snapshot and cause no work in this package.
 package sampler

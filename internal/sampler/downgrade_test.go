@@ -12,7 +12,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// extended returns a JSON value with a field of a later version in each of its objects.
+// extended returns a JSON value in which each object has an additional field of a later version.
 func extended(t *testing.T, v any) any {
 	t.Helper()
 	switch v := v.(type) {
@@ -29,9 +29,9 @@ func extended(t *testing.T, v any) any {
 	return v
 }
 
-// TestDowngrade checks the start with the state file of a newer exporter. In the same version of
-// the format, the books continue, and unknown fields are ignored. In a later version, the books are
-// clean and the file is kept.
+// TestDowngrade checks that an exporter starts with the state file of a newer exporter. If the
+// format version is the same, the exporter continues the books and ignores unknown fields. If the
+// format version is later, the exporter opens new books and keeps the file.
 func TestDowngrade(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)

@@ -13,14 +13,14 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// charged lists the values of a report that the ledger uses. An entry includes the values whose
-// paths continue it.
+// charged lists the values of a report that the ledger uses. An entry also covers every value with
+// a path that starts with the entry.
 var charged = []string{
 	"Devices.EnergySource", "Devices.EnergyScope", "Devices.MaxPower", "Devices.Partitions", "Readings.UUID", "Readings.At", "Readings.Took", "Readings.Energy", "Readings.QuietPower", "Readings.QuietSampled",
 	"Readings.ModulePower", "Readings.Contexts", "Readings.Sample", "Readings.Instances",
 }
 
-// unused lists the values of a report that are neither shown nor charged directly.
+// unused lists the values of a report that are neither in the snapshot nor charged directly.
 var unused = []string{"Readings.ModuleShare", "Readings.Contexts.MemoryUsed", "Readings.Contexts.MPS", "Readings.Samples.Memory"}
 
 // TestEveryFieldIsUsed checks that each value of a report is in the snapshot, and in the
@@ -32,7 +32,7 @@ func TestEveryFieldIsUsed(t *testing.T) {
 		r.Devices[0].EnergySource, r.Devices[0].EnergyScope = gpu.EnergyCounter, gpu.ScopeModule
 		reading := &r.Readings[0]
 		reading.ModulePower.Module = 2
-		reading.Counters[0].Metric = reading.Health[0].Metric + 1 // otherwise their sum is added to the value
+		reading.Counters[0].Metric = reading.Health[0].Metric + 1 // if it is not set, the sum is added to the value
 		for _, span := range []*gpu.Span{&reading.Sampled, &reading.Samples[0].Span, &reading.Instances[0].Span} {
 			span.To = time.Second
 		}
@@ -52,7 +52,7 @@ func TestEveryFieldIsUsed(t *testing.T) {
 	})
 }
 
-// use returns the snapshot and the observation of a report.
+// use returns the snapshot and the observation that result from a report.
 func use(t *testing.T, r *gpu.Report) (*gpu.Snapshot, ledger.Observation) {
 	t.Helper()
 	w := newWorld(t)

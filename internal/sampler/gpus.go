@@ -9,13 +9,13 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// A gpuList contains every GPU seen since the boot. A lost GPU keeps its identity, because its
-// operator needs the serial number.
+// A gpuList contains every GPU that was found since the boot. A lost GPU keeps its identity,
+// because its operator needs the serial number.
 type gpuList struct {
 	entries map[string]entry // by UUID
-	// keep is the time for which the book of a lost GPU is shown.
+	// keep is the time for which the book of a lost GPU is published.
 	keep time.Duration
-	// unplaced contains errors from the kernel's log for GPUs that are not in the list.
+	// unplaced contains errors from the kernel's log that concern GPUs outside the list.
 	unplaced []gpu.KernelError
 }
 
@@ -23,18 +23,18 @@ type gpuList struct {
 type entry struct {
 	gpu.Device
 	Present bool `json:"present"`
-	// Lost is the boot clock at which the GPU was lost, or 0 if it is present.
+	// Lost is the boot-clock time at which the GPU was lost, or 0 if it is present.
 	Lost time.Duration `json:"lost,omitempty"`
-	// Replaced is set once another GPU is at the PCI address of this GPU.
+	// Replaced is set after another GPU appeared at the PCI address of this GPU.
 	Replaced    bool      `json:"replaced,omitempty"`
 	LastReading time.Time `json:"last_reading"`
 	// Renamed is the time at which the serial number became known or changed; zero if it was known
 	// from the start.
 	Renamed time.Time        `json:"renamed,omitzero"`
 	Events  gpu.DriverEvents `json:"xids"`
-	// Resets is the number of resets of the energy counter that Events.Reset considers.
+	// Resets is the number of resets of the energy counter that Events.Reset already includes.
 	Resets uint64 `json:"resets,omitempty"`
-	// Counts are replaced, never changed.
+	// The field Counts is replaced; the map is never changed.
 	Counts gpu.Counts `json:"counts,omitempty"`
 }
 
@@ -42,8 +42,8 @@ func newGPUList(keep time.Duration) gpuList {
 	return gpuList{entries: make(map[string]entry), keep: keep}
 }
 
-// restore adds the GPUs that an earlier exporter saw since the boot, and for the other GPUs the
-// errors that it counted.
+// restore adds the GPUs that an earlier exporter found since the boot. For GPUs that are already in
+// the list, it adds the errors that the earlier exporter counted.
 func (r *gpuList) restore(saved map[string]entry) {
 	for uuid, old := range saved {
 		e, known := r.entries[uuid]
@@ -59,8 +59,8 @@ func (r *gpuList) restore(saved map[string]entry) {
 	}
 }
 
-// update records which GPUs are present. A GPU that its vendor's driver does not list is lost until
-// it returns or another GPU is at its PCI address.
+// update records the present GPUs. A GPU that its vendor's driver does not list is lost until it
+// returns or another GPU is at its PCI address.
 func (r *gpuList) update(report gpu.Report, now gpu.Instant) {
 	present := make(map[string]bool, len(report.Devices))
 	taken := make(map[string]bool, len(report.Devices))
@@ -139,9 +139,9 @@ func answers(drivers []gpu.Driver, vendor string) bool {
 	return slices.ContainsFunc(drivers, func(d gpu.Driver) bool { return d.Vendor == vendor })
 }
 
-// remember fills in serial numbers that were known before and could not be read this time: a driver
-// that was just loaded may not report them. The serial numbers belong to the board and the chassis,
-// and are labels of counters.
+// remember adds serial numbers that were known before and could not be read this time, because a
+// driver that was just loaded may not report them. This applies to the serial numbers of the board
+// and the chassis, which are labels of counters.
 func (e *entry) remember(d *gpu.Device) {
 	if gpu.Identity(d.Serial) == "" {
 		d.Serial = e.Serial
@@ -151,8 +151,8 @@ func (e *entry) remember(d *gpu.Device) {
 	}
 }
 
-// markMissing records that a GPU is absent. A replaced GPU is dropped after its book was shown for
-// the retention time.
+// markMissing records that a GPU is absent. A replaced GPU is dropped after its book was published
+// for the retention time.
 func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Instant) {
 	if e.Present {
 		e.Present, e.Lost = false, now.Boot
@@ -165,13 +165,13 @@ func (r *gpuList) markMissing(uuid string, e entry, replaced bool, now gpu.Insta
 	}
 }
 
-// showsBook reports whether the book of a GPU is shown: while it is present, and for the retention
-// time after that.
+// showsBook reports whether the book of a GPU is published. It is published while the GPU is
+// present, and for the retention time after the loss.
 func (r *gpuList) showsBook(e entry, now gpu.Instant) bool {
 	return e.Present || now.Boot-e.Lost <= r.keep
 }
 
-// edit changes the entry of a known GPU.
+// edit changes the entry of a GPU in the list.
 func (r *gpuList) edit(uuid string, change func(*entry)) {
 	if e, known := r.entries[uuid]; known {
 		change(&e)
@@ -179,8 +179,8 @@ func (r *gpuList) edit(uuid string, change func(*entry)) {
 	}
 }
 
-// devices returns all GPUs, present ones first, because a present GPU may have the index or minor
-// number of a lost GPU.
+// devices returns all GPUs. Present GPUs come first, because a present GPU may have the index or
+// minor number of a lost GPU.
 func (r *gpuList) devices() devices {
 	var present, lost devices
 	for _, uuid := range slices.Sorted(maps.Keys(r.entries)) {

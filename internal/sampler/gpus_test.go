@@ -43,7 +43,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReset checks that a restarted energy counter is a reset, which a restart of the exporter does not forget or repeat.
+// TestReset checks that a restarted energy counter counts as a reset, and that a restart of the exporter neither loses
+// nor repeats this reset.
 func TestReset(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -78,8 +79,8 @@ func TestReplacedReturns(t *testing.T) {
 	}
 }
 
-// TestRetention checks that the book of a lost GPU is shown for the retention time, and the book of
-// a hanging GPU for as long as it hangs.
+// TestRetention checks that the book of a lost GPU is published for the retention time, and that
+// the book of a hanging GPU is published while it hangs.
 func TestRetention(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -126,7 +127,7 @@ func TestLostGPUTakesNoRoom(t *testing.T) {
 	other.UUID = "GPU-5d2f9a60-0000-4000-8000-000000000003"
 	w.devices = []gpu.Device{all[0], other}
 	w.ticks(s, 2)
-	w.devices = []gpu.Device{all[0], all[1]} // the replaced GPU returns, with a new book
+	w.devices = []gpu.Device{all[0], all[1]} // the replaced GPU returns and gets a new book
 	if b := w.ticks(s, 2).GPUs[1].Book; b == nil || b.Energy != 100_000 {
 		t.Errorf("book of the returned GPU: %+v, want 100000 mJ", b)
 	}
@@ -181,8 +182,8 @@ func TestNoAddress(t *testing.T) {
 	}
 }
 
-// TestHandedOver checks that an exporter that takes over keeps its own values, and adopts serial
-// numbers of its predecessor that the driver no longer reports.
+// TestHandedOver checks an exporter that takes over from a predecessor. It keeps its own values,
+// and adopts the predecessor's serial numbers that the driver no longer reports.
 func TestHandedOver(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -220,8 +221,8 @@ func TestUnknownGPU(t *testing.T) {
 	}
 }
 
-// TestHungAtRestart checks that a GPU that hangs while the exporter starts delays no other GPU: its
-// holder is credited for every second, and pays for it.
+// TestHungAtRestart checks that a GPU that hangs while the exporter starts does not delay other
+// GPUs. Every second is credited and charged to the holder of the other GPU.
 func TestHungAtRestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -239,15 +240,16 @@ func TestHungAtRestart(t *testing.T) {
 	}
 }
 
-// TestKernelLog counts errors in the kernel's log once: with an event, before the start, of a GPU that
-// was not listed yet, and read again after a restart.
+// TestKernelLog checks that errors in the kernel's log count once: an error that also has an event, an
+// error before the start, an error of a GPU that was not listed yet, and an error that is read again
+// after a restart.
 func TestKernelLog(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)
 	log := []gpu.KernelError{
 		{Address: "0000:43:00", Code: 63, Sequence: 7, At: at},
 		{Address: "0000:1b:00", Code: 31, Sequence: 9, At: at},
-		{Address: "0000:99:00", Code: 79, Sequence: 11, At: at}, // no driver lists it
+		{Address: "0000:99:00", Code: 79, Sequence: 11, At: at}, // no driver lists the GPU
 	}
 	w.kernelLog = slices.Clone(log)
 	all := w.devices

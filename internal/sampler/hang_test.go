@@ -11,8 +11,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSaveHangs checks that gauges are updated and books are not while a save hangs, because only
-// saved books are shown. After the save nothing is missing.
+// TestSaveHangs checks that gauges are updated while a save hangs, but books are not updated,
+// because only saved books are published. After the save no energy is missing.
 func TestSaveHangs(t *testing.T) {
 	for name, outcome := range map[string]error{"it is saved": nil, "it is not": errors.New("input/output error")} {
 		t.Run(name, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestSaveHangs(t *testing.T) {
 }
 
 // TestOpeningHangs checks that books and errors are hidden until the state file of the previous
-// exporter is read, because its content would be counted twice. GPUs are shown meanwhile, so probes
-// and gauges work.
+// exporter is read, because its content would otherwise be counted twice. Meanwhile GPUs are
+// published, so probes and gauges work.
 func TestOpeningHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -83,8 +83,8 @@ func TestOpeningHangs(t *testing.T) {
 	})
 }
 
-// TestCloseWhileHanging checks that neither Close nor a tick waits for a file system that hangs. A
-// tick ends with its context.
+// TestCloseWhileHanging checks that Close and a tick do not wait for a file system that hangs. A
+// tick ends when its context ends.
 func TestCloseWhileHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -11,15 +11,15 @@ import (
 // usage contains the holders and users of a GPU.
 type usage struct {
 	held  []gpu.Allocation // live
-	users []gpuProcess     // processes of owners with accounts
-	// known is set while allocations are known, required if owners can use GPUs only with an
+	users []gpuProcess     // processes of owners that have accounts
+	// known is set while allocations are known. required is set if owners can use GPUs only with an
 	// allocation.
 	known, required bool
 	// reserved is set if unknown pods hold the GPU.
 	reserved bool
-	// unlisted reports whether a container is newer than the last request to the kubelet.
+	// unlisted reports whether a container started after the last request to the kubelet.
 	unlisted func(gpu.Owner) bool
-	// unplaced are the allocations of unknown GPUs.
+	// unplaced contains the allocations of unknown GPUs.
 	unplaced []gpu.Allocation
 }
 
@@ -29,8 +29,8 @@ func (g gpuProcess) uses(a gpu.Allocation) bool {
 }
 
 // usage compares the processes on a GPU with its allocations. If the last allocations are outdated,
-// only allocations that their pods use count: these pods are alive, and a pod keeps its allocations
-// until it ends.
+// an allocation counts only if its pod uses it. Such a pod is alive, and a pod keeps its
+// allocations until it ends.
 func (s *Sampler) usage(uuid string, v view) usage {
 	present := v.processes[uuid].present
 	u := usage{known: v.allocationsKnown, required: v.required, unplaced: s.given[""], users: make([]gpuProcess, 0, len(present))}
@@ -48,8 +48,8 @@ func (s *Sampler) usage(uuid string, v view) usage {
 	return u
 }
 
-// unlisted reports whether an owner is newer than the last request for allocations.
-func (s *Sampler) unlisted(c gpu.Owner) bool { return s.seen[c].first > s.asked }
+// unlisted reports whether an owner started after the last request for allocations.
+func (s *Sampler) unlisted(c gpu.Owner) bool { return s.seen[c].first > s.requested }
 
 // holdsGPU reports whether a pod holds any GPU according to the last allocations.
 func (s *Sampler) holdsGPU(c gpu.Owner) bool {
@@ -68,12 +68,12 @@ func (u *usage) used(a gpu.Allocation) bool {
 	return slices.ContainsFunc(u.users, func(t gpuProcess) bool { return t.uses(a) })
 }
 
-// ownersSeen contains the first and last time at which each container was on a GPU (boot clock).
+// ownersSeen contains the boot-clock times at which each container was first and last on a GPU.
 type ownersSeen map[gpu.Owner]seenSpan
 
 type seenSpan struct{ first, last time.Duration }
 
-// rememberOwners is the time for which an owner without a GPU is remembered, so that it does not
+// rememberOwners is the time for which an owner that left its GPU is kept, so that it does not
 // count as new when it returns.
 const rememberOwners = 10 * time.Minute
 
@@ -103,9 +103,10 @@ func byGPU(list []gpu.Allocation) map[string][]gpu.Allocation {
 	return out
 }
 
-// holders returns the holders of the GPU and its other users. If another container of a user's pod
-// holds an allocation, the user shares it, because the kubelet may not list allocations of init
-// containers. A pod with an unknown container is not listed in addition to its allocation.
+// holders returns the holders and the other users of the GPU. If another container of a user's pod
+// holds an allocation, the user shares this allocation, because the kubelet may not list
+// allocations of init containers. If the container of a process is unknown, its pod is not listed
+// in addition to the pod's allocation.
 func (u *usage) holders() []gpu.Holder {
 	var out []gpu.Holder
 	listed := func(k gpu.AccountKey) bool {

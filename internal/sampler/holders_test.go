@@ -10,13 +10,13 @@ import (
 )
 
 // TestUse checks the number of containers that use a GPU without an allocation, and the number of
-// allocations without a process.
+// allocations that no process uses.
 func TestUse(t *testing.T) {
 	initContainer := train
 	initContainer.Part = "warm-up"
 	tests := []struct {
 		name           string
-		given, used    []gpu.Owner // on the first GPU
+		given, used    []gpu.Owner // processes on the first GPU
 		strays, unused int
 		sharing        []gpu.Sharing
 	}{
@@ -55,12 +55,12 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// TestUseOfInstances checks that a pod may use only its allocated MIG instance, and any instance if
-// the whole GPU is allocated to it.
+// TestUseOfInstances checks that a pod may use only its allocated MIG instance, and that it may use
+// any instance if the whole GPU is allocated to it.
 func TestUseOfInstances(t *testing.T) {
 	tests := []struct {
 		name           string
-		given          string // device allocated to the trainer
+		given          string // device that is allocated to the trainer
 		user           gpu.Owner
 		on             string
 		strays, unused int
@@ -96,7 +96,7 @@ func TestUseOfInstances(t *testing.T) {
 }
 
 // TestTwoClaims checks that a container with two allocations of a GPU is one holder, with the
-// larger number of replicas.
+// larger of the two numbers of replicas.
 func TestTwoClaims(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -146,8 +146,8 @@ func TestNewcomer(t *testing.T) {
 	look("the kubelet listed it", 0, gpu.SharingExclusive)
 }
 
-// TestUseUnknown checks that strays and unused allocations are unknown without allocations of the
-// kubelet or without a reading of the driver.
+// TestUseUnknown checks that strays and unused allocations are unknown if the kubelet reports no
+// allocations or the driver returns no reading.
 func TestUseUnknown(t *testing.T) {
 	w := newWorld(t)
 	w.allocations.Known = false
@@ -178,8 +178,8 @@ func TestNoKubelet(t *testing.T) {
 	}
 }
 
-// TestReservation checks that a GPU that is reserved for unknown pods has no stray processes, and
-// that no pod holds it: its idle energy has no owner.
+// TestReservation checks a GPU that is reserved for unknown pods. It has no stray processes, no pod
+// holds it, and its idle energy has no owner.
 func TestReservation(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, serve)
@@ -197,8 +197,8 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// TestUnitHolds checks that a unit that holds a GPU without a process pays for its idle energy,
-// even on a machine where allocations are optional.
+// TestUnitHolds checks that a unit that holds a GPU but has no process on it pays for the idle
+// energy of the GPU, even on a machine where allocations are optional.
 func TestUnitHolds(t *testing.T) {
 	w := newWorld(t)
 	job := gpu.Unit{Manager: "slurm", Name: "4711"}.Owner()
@@ -227,7 +227,7 @@ func TestSilentKubelet(t *testing.T) {
 	before := w.ticks(s, 2).GPUs[0].Holders
 
 	w.allocations = gpu.Allocations{}
-	w.runs(first, 44, serve) // the other GPU is allocated to it
+	w.runs(first, 44, serve) // the other GPU is allocated to the pod
 	w.ticks(s, 20)
 	snap := w.ticks(s, 1)
 	want := append(before, gpu.Holder{AccountKey: gpu.AccountKey{Owner: serve}, Sharing: gpu.SharingUnknown})
@@ -249,9 +249,9 @@ func TestSilentKubelet(t *testing.T) {
 	}
 }
 
-// TestUnplaced checks that a pod is not reported as unallocated use if its device is not listed by
-// the driver or has an invalid id, because it may hold any GPU. Other pods are reported. No pod is
-// charged for holding such a device.
+// TestUnplaced checks that a pod is not reported as unallocated use if the driver does not list its
+// device or the device has an invalid id, because the pod may hold any GPU. Other pods are
+// reported. No pod is charged for holding such a device.
 func TestUnplaced(t *testing.T) {
 	for name, device := range map[string]gpu.DeviceName{"not listed": {Index: new(9)}, "not understood": {}} {
 		t.Run(name, func(t *testing.T) { testUnplaced(t, device) })
@@ -273,7 +273,7 @@ func testUnplaced(t *testing.T, device gpu.DeviceName) {
 }
 
 // TestPrivatePIDs checks that the driver's process lists are ignored if the exporter has its own
-// PID namespace. Holders are charged for holding, and no process is charged for use.
+// PID namespace. Holders are charged for their allocations, and no process is charged for use.
 func TestPrivatePIDs(t *testing.T) {
 	w := newWorld(t)
 	w.private = true
@@ -295,7 +295,7 @@ func TestPrivatePIDs(t *testing.T) {
 }
 
 // TestDeadHolder checks that an allocation is ignored if its pod is unknown or may have ended. A
-// process of the pod that still uses the GPU is unallocated use.
+// process of the pod that still uses the GPU counts as unallocated use.
 func TestDeadHolder(t *testing.T) {
 	w := newWorld(t)
 	unknown := train
@@ -314,8 +314,8 @@ func TestDeadHolder(t *testing.T) {
 	}
 }
 
-// TestNewPod checks that a pod that appears on a GPU between two requests to the kubelet held the
-// GPU from its first second on, if the next list contains its allocation, and that its active time
+// TestNewPod checks a pod that appears on a GPU between two requests to the kubelet. If the next
+// list contains its allocation, the pod held the GPU from its first second on. Its active time
 // never exceeds its held time.
 func TestNewPod(t *testing.T) {
 	w := newWorld(t)
@@ -323,7 +323,7 @@ func TestNewPod(t *testing.T) {
 	w.allocations.Requested = w.now
 	s := w.sampler()
 	w.ticks(s, 3)
-	w.runs(first, 42, train) // the first list does not have it
+	w.runs(first, 42, train) // the first list does not contain the pod
 	w.samples[first] = []gpu.Sample{{PID: 42, SM: 0.9}}
 	w.ticks(s, 6)
 	w.gives(first, train)
@@ -332,7 +332,7 @@ func TestNewPod(t *testing.T) {
 	for _, a := range w.ticks(s, 6).GPUs[0].Book.Accounts {
 		want := 14 * time.Second
 		if a.Owner == train {
-			want = 11 * time.Second // including the second before it was seen
+			want = 11 * time.Second // this includes the second before the pod was seen
 		}
 		if off := a.Allocated - want; off.Abs() > time.Second || a.Active > a.Allocated {
 			t.Errorf("%s held the GPU for %v, active for %v; want %v", a.Name, a.Allocated, a.Active, want)
@@ -340,8 +340,8 @@ func TestNewPod(t *testing.T) {
 	}
 }
 
-// TestEndAfterReading checks a pod that ended after the reading of its GPU, while another GPU delayed the tick: it
-// held the GPU until the first reading without its process.
+// TestEndAfterReading checks a pod that ended after its GPU was read, while another GPU delayed the tick. The pod
+// held its GPU until the first reading without its process.
 func TestEndAfterReading(t *testing.T) {
 	w := newWorld(t)
 	w.gives(first, train)
@@ -349,7 +349,7 @@ func TestEndAfterReading(t *testing.T) {
 	s := w.sampler()
 	w.ticks(s, 5)
 	w.allocations.List[0].Live = false
-	w.ticks(s, 3) // the driver lists its process
+	w.ticks(s, 3) // the driver lists the pod's process
 	w.contexts[first] = nil
 	snap := w.ticks(s, 5)
 	if held, _ := heldBy(snap.GPUs[0], train); held != 8*time.Second {

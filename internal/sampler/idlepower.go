@@ -31,27 +31,27 @@ type idleRow struct {
 	Power gpu.Watts `json:"idle_power_watts"`
 }
 
-// idlePowers contains the measured idle powers by kind. They are kept in the state directory across
-// boots.
+// idlePowers contains the measured idle powers by kind. They are kept in the state directory, also
+// after a reboot.
 type idlePowers struct {
-	// stored holds the rows of earlier exporters, oldest first. They never change, so that a GPU's
-	// estimate depends only on earlier measurements.
+	// stored contains the rows of earlier exporters, oldest first. These rows never change, so that a
+	// GPU's estimate depends only on earlier measurements.
 	stored []idleRow
 	// now contains the rows to save, and saved contains the rows of the last successful save.
 	now, saved []idleRow
-	due        time.Duration // time of the next update, boot clock
+	due        time.Duration // boot-clock time of the next update
 }
 
 const (
-	// idleEvery is the time between two saves of the table, and the time before the first one.
+	// idleEvery is the time between two saves of the table, and the time before the first save.
 	idleEvery = 10 * time.Minute
 	// maxIdleRows limits the table. The rows with the oldest measurements are dropped.
 	maxIdleRows = 64
-	// idleMoved is the relative change of a power that saves the table again.
+	// idleMoved is the minimum relative change of a power after which the table is saved again.
 	idleMoved = 0.01
 )
 
-// check rejects rows that an exporter never writes.
+// check rejects rows that no exporter writes.
 func (t *idlePowers) check() error {
 	if len(t.stored) > maxIdleRows {
 		return fmt.Errorf("%d rows, the limit is %d", len(t.stored), maxIdleRows)
@@ -72,8 +72,8 @@ func (t *idlePowers) of(k idleKind) gpu.Watts {
 	return 0
 }
 
-// update returns the table if it must be saved now, else nil. The power of a kind is the median
-// over its GPUs.
+// update returns the table if it must be saved now, or nil otherwise. The idle power of a kind is
+// the median over the GPUs of the kind.
 func (t *idlePowers) update(now time.Duration, gpus map[string]entry, drivers []gpu.Driver, books ledger.State) []idleRow {
 	if t.due == 0 {
 		t.due = now + idleEvery
@@ -102,7 +102,7 @@ func (t *idlePowers) update(now time.Duration, gpus map[string]entry, drivers []
 	return slices.Clone(t.now)
 }
 
-// moved reports whether the table differs from the saved one.
+// moved reports whether the table differs from the saved table.
 func (t *idlePowers) moved() bool {
 	byKind := func(a, b idleRow) int { return a.compare(b.idleKind) }
 	return !slices.EqualFunc(slices.SortedFunc(slices.Values(t.now), byKind), slices.SortedFunc(slices.Values(t.saved), byKind), func(a, b idleRow) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// newIdleWorld returns a world of GPUs with 100 W; the first one has a process.
+// newIdleWorld returns a world with GPUs that draw 100 W each. The first GPU has a process.
 func newIdleWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.driver = "570.86.15"
@@ -37,11 +37,12 @@ func (w *world) reboot(s *sampler.Sampler) *sampler.Sampler {
 	return w.sampler()
 }
 
-// TestStoredIdlePower checks that a measured idle power is an estimate in the next boot, for GPUs of the
-// same model, power limit and driver only, after what the operator configured.
+// TestStoredIdlePower checks that a measured idle power is used as an estimate in the next boot, but
+// only for GPUs with the same model, power limit and driver. A value that the operator configured takes
+// precedence.
 func TestStoredIdlePower(t *testing.T) {
 	stored := gpu.IdlePower{Power: 100, Source: gpu.IdleStored}
-	limit := gpu.IdlePower{Power: 100, Source: gpu.IdleLimit} // the lowest power seen
+	limit := gpu.IdlePower{Power: 100, Source: gpu.IdleLimit} // the lowest measured power
 	tests := []struct {
 		name   string
 		change func(w *world)
@@ -71,7 +72,7 @@ func TestStoredIdlePower(t *testing.T) {
 }
 
 // TestCorruptIdlePowers checks that a table that no exporter wrote is ignored, logged once and kept, and
-// that the books start.
+// that the books start nevertheless.
 func TestCorruptIdlePowers(t *testing.T) {
 	const row = `"model":"NVIDIA H100 80GB HBM3","driver":"570.86.15","power_limit_watts":1000`
 	tests := map[string]string{

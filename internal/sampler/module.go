@@ -2,17 +2,18 @@ package sampler
 
 import "github.com/gpuledger/gpuledger/internal/gpu"
 
-// modules divides module counters over GPUs: the driver reports the module's whole energy for each
-// of its GPUs.
+// modules divides the energy of modules over GPUs, because the driver reports the whole energy of
+// the module for each of its GPUs.
 type modules struct {
-	// shares contains each GPU's last share of its module's energy, 0 to 1.
+	// shares contains the last share of each GPU in the energy of its module, from 0 to 1.
 	shares map[string]float64 // by UUID
 }
 
 // divide sets ModuleShare of each reading of a module's counter and marks the GPU's source as
-// divided. If the driver reports both powers, the share is GPU power over module power, and the
-// remainder is the CPU's share. Else the GPUs of the board share the energy by power, or equally.
-// If the driver does not report both powers for a single GPU, the GPU keeps the module's energy.
+// divided. If the driver reports both powers, the share is the power of the GPU divided by the
+// power of the module, and the remainder belongs to the CPU. Otherwise the energy is divided over
+// the GPUs of the board by power, or equally. A single GPU for which the driver does not report
+// both powers keeps the energy of the module.
 func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 	boards := make(map[string][]*gpu.Reading) // by serial
 	for i := range readings {
@@ -29,7 +30,8 @@ func (m *modules) divide(r *gpuList, readings []gpu.Reading) {
 	}
 }
 
-// divideBoard divides one board's energy over all its GPUs; some may have no reading now.
+// divideBoard divides the energy of one board over all its GPUs. Some of these GPUs may have no
+// reading now.
 func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 	own, module, complete := gpu.Watts(0), gpu.Watts(0), len(members) >= all
 	for _, reading := range members {
@@ -44,7 +46,7 @@ func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 			share = float64(p.GPU / max(module, own))
 		case complete && all > 1:
 			share = float64(p.GPU / own)
-		case before > 0: // the power is missing temporarily
+		case before > 0: // the power is temporarily missing
 			share = before
 		case all > 1:
 			share = 1 / float64(all)
@@ -57,7 +59,7 @@ func (m *modules) divideBoard(r *gpuList, members []*gpu.Reading, all int) {
 }
 
 // countModule counts the present GPUs of a board that report its module's energy. On an MI250 only
-// the first GPU does, and it reports all of the energy.
+// the first GPU reports this energy, and it reports all energy of the module.
 func (r *gpuList) countModule(serial string) int {
 	n := 0
 	for _, e := range r.entries {

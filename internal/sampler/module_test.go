@@ -6,8 +6,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestModules checks that each of two GPUs is charged its part of their module's energy. Both
-// report the counter of the module: 200 J in two seconds.
+// TestModules checks that each of two GPUs is charged its part of their module's energy. Both GPUs
+// report the counter of the module, which rises by 200 J in two seconds.
 func TestModules(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -43,8 +43,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestModuleOfOneCounter checks a module with one counter, such as an MI250: the GPU that reports it
-// has all of the energy.
+// TestModuleOfOneCounter checks a module with one counter, such as an MI250. The GPU that reports
+// the counter is charged all energy.
 func TestModuleOfOneCounter(t *testing.T) {
 	w := newWorld(t)
 	for i := range w.devices {
@@ -56,7 +56,7 @@ func TestModuleOfOneCounter(t *testing.T) {
 	}
 }
 
-// TestModulePowerLost checks that the GPUs of a module keep their parts while the driver does not
+// TestModulePowerLost checks that the GPUs of a module keep their shares while the driver does not
 // report the module's power.
 func TestModulePowerLost(t *testing.T) {
 	w := newWorld(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestMPSServerByName checks which clients are charged for the work of a process with the name of
-// an MPS server: the clients of its own pod, and all clients only if its pod has no GPU.
+// TestMPSServerByName checks which clients are charged for the work of a process that has the name
+// of an MPS server. These are the clients in its own pod, or all clients if its pod has no GPU.
 func TestMPSServerByName(t *testing.T) {
 	const server = 9
 	daemon := gpu.Owner{Kind: gpu.OwnerPod, Scope: "kube-system", Name: "mps-daemon", UID: "uid-mps", Part: "daemon"}
@@ -17,9 +17,9 @@ func TestMPSServerByName(t *testing.T) {
 	sidecar.Part = "sidecar"
 	tests := []struct {
 		name   string
-		holds  []gpu.Owner          // the first has three replicas, each other one
-		server gpu.Owner            // owner of the process with the name
-		mps    map[uint32]gpu.Owner // clients, which have no samples
+		holds  []gpu.Owner          // the first owner has three replicas, the others have one each
+		server gpu.Owner            // owner of the process with the name of a server
+		mps    map[uint32]gpu.Owner // clients that have no samples
 		plain  map[uint32]gpu.Owner // other processes
 		busy   map[uint32]float64   // by PID
 		want   map[gpu.Owner]gpu.ByMethod
@@ -96,7 +96,7 @@ func TestMPSServerByName(t *testing.T) {
 				w.runs(first, pid, c)
 			}
 			w.runs(first, server, tt.server)
-			for _, pid := range []uint32{server, 44} { // 44 is a second server in one test
+			for _, pid := range []uint32{server, 44} { // in one test, 44 is a second server
 				if p, ok := w.processes[pid]; ok {
 					p.Name = "nvidia-cuda-mps"
 					w.processes[pid] = p

@@ -21,7 +21,7 @@ type switchError struct {
 // maxSwitchErrors is the maximum number of different errors. No machine has that many.
 const maxSwitchErrors = 1000
 
-// add counts the errors of NVSwitches, unless their records were counted before, and returns the
+// add counts the errors of NVSwitches, unless their records were counted before. It returns the
 // errors of GPUs.
 func (n nvSwitches) add(errors []gpu.KernelError) (ofGPUs []gpu.KernelError) {
 	for _, e := range errors {

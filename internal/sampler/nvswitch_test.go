@@ -11,8 +11,9 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestNVSwitches counts errors of NVSwitches once: while no driver responds, read again after a
-// restart, and more of a known code after it. The log no longer has the first error then.
+// TestNVSwitches checks that errors of NVSwitches count once: errors while no driver responds,
+// errors that are read again after a restart, and later errors with a known code. At that time the
+// log no longer contains the first error.
 func TestNVSwitches(t *testing.T) {
 	w := newWorld(t)
 	at := w.instant().Wall.Add(-10 * time.Minute)

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestNVSwitchBound counts no more different errors than there can be.
+// TestNVSwitchBound checks that no more than the maximum number of different errors is counted.
 func TestNVSwitchBound(t *testing.T) {
 	n := make(nvSwitches)
 	for code := range uint64(maxSwitchErrors + 3) {

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/ledger"
 )
 
-// observation converts a reading for the ledger.
+// observation converts a reading to an observation for the ledger.
 func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	who := v.processes[r.UUID]
 	o := ledger.Observation{
@@ -31,7 +31,7 @@ func observation(d gpu.Device, r gpu.Reading, v view) ledger.Observation {
 	return o
 }
 
-// holding returns the allocations without mere reservations.
+// holding returns the allocations that are not reservations.
 func holding(list []gpu.Allocation) []gpu.Allocation {
 	isReserved := func(a gpu.Allocation) bool { return a.Reserved }
 	if !slices.ContainsFunc(list, isReserved) {
@@ -40,9 +40,9 @@ func holding(list []gpu.Allocation) []gpu.Allocation {
 	return slices.DeleteFunc(slices.Clone(list), isReserved)
 }
 
-// revived returns the allocations, and marks an allocation as live if its pod had a process on the
-// GPU at the reading. If another GPU hangs, the allocations may be seconds newer than the reading,
-// and the pod may have ended since.
+// revived returns a copy of the allocations. It marks an allocation as live if its pod had a
+// process on the GPU at the time of the reading. If another GPU hangs, the allocations may be
+// seconds newer than the reading, and the pod may have ended in between.
 func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 	ended := func(a gpu.Allocation) bool {
 		return !a.Live && a.Owner.UID != "" && slices.ContainsFunc(present, func(g gpuProcess) bool { return g.uses(a) })
@@ -57,8 +57,8 @@ func revived(list []gpu.Allocation, present []gpuProcess) []gpu.Allocation {
 	return list
 }
 
-// counter returns the name of the counter from which a GPU's energy is read: an integral of power,
-// the GPU's own counter, or the board's counter, with or without a known scope.
+// counter returns the name of the counter from which a GPU's energy is read. This is an integral of
+// power, the counter of the GPU, or the counter of the board, with or without a known scope.
 func counter(d gpu.Device) string {
 	switch {
 	case d.EnergySource != gpu.EnergyCounter:
@@ -78,7 +78,8 @@ func instances(r gpu.Reading) map[string]time.Duration {
 	return busy
 }
 
-// profiles returns the newest profiles of a GPU and its MIG instances that include the tensor cores and the memory.
+// profiles returns the newest profiles of a GPU and its MIG instances that contain the values of the tensor cores
+// and the memory.
 func profiles(r gpu.Reading) (all []ledger.Profile) {
 	add := func(instance string, p *gpu.Profile) {
 		if p == nil || p.Last[gpu.TensorActive] == nil || p.Last[gpu.DRAMActive] == nil {

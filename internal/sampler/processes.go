@@ -8,7 +8,7 @@ import (
 )
 
 // processes resolves the driver's PIDs. The driver may list a PID that has ended, so recent
-// processes are kept. There may be thousands, so all readers share the pointers.
+// processes are kept. There may be thousands of processes, so all readers share pointers to them.
 type processes struct {
 	owners Owners
 	seen   map[uint32]remembered
@@ -23,8 +23,8 @@ const (
 	// memory is the time for which a process is kept. It is much longer than the driver's ring of
 	// utilisation samples.
 	memory = 30 * time.Second
-	// lately is the maximum time between a sample and the last list with its process. It is equal
-	// to the time for which an outdated list is valid.
+	// lately is the maximum time between a sample and the last list that contains the process of the
+	// sample. It equals the time for which an outdated list is valid.
 	lately = 10 * time.Second
 )
 
@@ -38,13 +38,13 @@ type processUsage struct {
 	activity []ledger.Activity
 }
 
-// A gpuProcess is a process with its context on a GPU.
+// A gpuProcess is a process together with its context on a GPU.
 type gpuProcess struct {
 	*gpu.Process
 	*gpu.Context
 }
 
-// resolve resolves the PIDs of a reading. holds reports whether a pod holds a GPU.
+// resolve resolves the PIDs of a reading. The function holds reports whether a pod holds a GPU.
 func (p *processes) resolve(r gpu.Reading, holds func(gpu.Owner) bool) processUsage {
 	who := processUsage{present: make([]gpuProcess, 0, len(r.Contexts)), activity: make([]ledger.Activity, 0, len(r.Samples))}
 	for i := range r.Contexts {
@@ -82,8 +82,8 @@ func (p *processes) remember(process gpu.Process, at time.Duration) *gpu.Process
 	return known
 }
 
-// resolveSampled resolves the PID of a sample. Its process may have ended, so a process recently
-// seen on a GPU takes precedence over a new one.
+// resolveSampled resolves the PID of a sample. The process of a sample may have ended, so a process
+// that was recently on a GPU takes precedence over a new process with the same PID.
 func (p *processes) resolveSampled(s gpu.Sample, at gpu.Instant) *gpu.Process {
 	if process, seen := p.recall(s.PID); seen && p.seen[s.PID].at >= s.From-lately {
 		return process
@@ -91,7 +91,7 @@ func (p *processes) resolveSampled(s gpu.Sample, at gpu.Instant) *gpu.Process {
 	return p.resolvePresent(s.PID, at)
 }
 
-// recall returns a recent process with its current owner.
+// recall returns a recently seen process with its current owner.
 func (p *processes) recall(pid uint32) (*gpu.Process, bool) {
 	r, seen := p.seen[pid]
 	if !seen {
@@ -110,7 +110,7 @@ func (p *processes) forget(now gpu.Instant) {
 }
 
 // liveProcesses returns the processes on a GPU with their utilisation. The utilisation is unknown
-// if the samples have length zero or are only weights.
+// if the samples cover no time or are only weights.
 func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LiveProcess {
 	out := make([]gpu.LiveProcess, 0, len(who.present))
 	for _, g := range who.present {
@@ -128,7 +128,7 @@ func (p *processes) liveProcesses(r *gpu.Reading, who processUsage) []gpu.LivePr
 
 // utilization returns a process's utilisation, or 0 if there is no sample. The driver returns one
 // row per process, averaged over the time since the last reading; if there are several rows, the
-// newest one counts.
+// newest row counts.
 func utilization(samples []gpu.Sample, pid uint32) (sm, memory *float64) {
 	sm, memory = new(0.0), new(0.0)
 	for i := range samples {

@@ -50,7 +50,7 @@ func TestIdleSample(t *testing.T) {
 	}
 }
 
-// TestLateOwner checks that a process is shown with its latest owner.
+// TestLateOwner checks that a process is shown with its last known owner.
 func TestLateOwner(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -85,8 +85,8 @@ func TestShownOwner(t *testing.T) {
 	}
 }
 
-// TestVanished checks that samples of an ended process are charged to its last known owner, and
-// that samples of a process that was never seen running are unmapped.
+// TestVanished checks that samples of an ended process are charged to its last known owner. Samples
+// of a process that was never seen running are unmapped.
 func TestVanished(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -105,8 +105,8 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestMemory checks that an ended process is cached for half a minute, longer than the driver may
-// list it.
+// TestMemory checks that an ended process is cached for half a minute, which is longer than the
+// driver may list the process.
 func TestMemory(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -125,7 +125,7 @@ func TestMemory(t *testing.T) {
 }
 
 // TestReusedPID checks that samples belong to the process that was on the GPU and not to a later
-// process with its PID, until the driver lists the later process. Samples are of the past.
+// process with its PID, until the driver lists the later process. A sample describes the past.
 func TestReusedPID(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -187,12 +187,12 @@ func TestMPS(t *testing.T) {
 	}
 }
 
-// TestMPSServer checks that an MPS server is hidden while one of its clients is on the GPU, and
-// that other processes are shown.
+// TestMPSServer checks that the snapshot does not contain an MPS server while one of the server's
+// clients is on the GPU, and that it contains other processes.
 func TestMPSServer(t *testing.T) {
 	tests := []struct {
 		name  string
-		runs  map[uint32]gpu.Owner // processes besides the server
+		runs  map[uint32]gpu.Owner // processes in addition to the server
 		shown []uint32
 		want  gpu.ByMethod // energy of the trainer
 	}{

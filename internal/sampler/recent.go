@@ -7,27 +7,28 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// markEvery is the interval of marks, and the longest time without a reading: after a longer one the marks start again.
+// markEvery is the interval between marks, and the longest time without a reading. After a longer time without a
+// reading the marks start again.
 const markEvery = time.Minute
 
-// A mark contains sums from an arbitrary start to a reading.
+// A mark contains sums over the time from an arbitrary start to a reading.
 type mark struct {
 	at                 time.Duration // boot clock
 	clock, utilization float64
-	readings           float64 // with both values
+	readings           float64 // readings with both values
 	slowdowns          [len(gpu.Slowdowns)]float64
 }
 
-// A history contains sums of a GPU at the last reading, and marks of the last minutes: at most twelve.
+// A history contains sums of a GPU at the last reading, and at most twelve marks of the last minutes.
 type history struct {
 	last  mark
-	marks []mark // oldest first; the oldest one is at the start of the last ten minutes, or later
+	marks []mark // oldest first; the oldest mark is at the start of the last ten minutes or later
 }
 
 // histories contains the histories of GPUs by UUID.
 type histories map[string]*history
 
-// update adds readings, and removes GPUs without one for longer than markEvery.
+// update adds readings, and removes GPUs that had no reading for longer than markEvery.
 func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
 	for i := range readings {
 		r := &readings[i]
@@ -45,7 +46,8 @@ func (all histories) update(readings []gpu.Reading, now gpu.Instant) {
 	}
 }
 
-// add adds a reading. Counters of slowdowns that decrease, after a reset of the GPU, start the history again.
+// add adds a reading. If a counter of slowdowns decreases, which happens at a reset of the GPU, the history
+// starts again.
 func (h *history) add(r *gpu.Reading) {
 	next := h.last
 	next.at, next.slowdowns = r.At.Boot, slowdowns(r)
@@ -79,7 +81,8 @@ func slowdowns(r *gpu.Reading) (seconds [len(gpu.Slowdowns)]float64) {
 	return seconds
 }
 
-// recent returns the last ten minutes of a GPU, or nil before it was read for ten minutes.
+// recent describes the last ten minutes of a GPU. It returns nil until the GPU has been read for
+// ten minutes.
 func (all histories) recent(uuid string) *gpu.Recent {
 	h := all[uuid]
 	if h == nil || h.last.at-h.marks[0].at < gpu.RecentTime {

@@ -9,8 +9,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// TestRecent checks the averages of ten minutes of a GPU that is read every ten seconds. It is idle for the first five minutes, and hot
-// afterwards: the driver's counter grows by nine seconds in ten.
+// TestRecent checks the averages over ten minutes of a GPU that is read every ten seconds. The GPU is idle for the first five minutes.
+// Afterwards it is hot, and the counter of the driver grows by nine seconds in every ten.
 func TestRecent(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -53,7 +53,7 @@ func TestRecent(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
-	// The first reading begins the time, so that 60 readings lie in ten minutes.
+	// The time begins with the first reading, so ten minutes contain 60 further readings.
 	repeat(1+30, false, false)
 	expect("after less than ten minutes", repeat(29, true, true), nil)
 	expect("after ten minutes, half of them hot", repeat(1, true, true), &gpu.Recent{Slowdowns: [7]float64{1: 0.45}, Clock: 900e6, Utilization: 0.5})

@@ -22,7 +22,7 @@ type Source interface {
 
 // Owners resolves the owners of processes.
 type Owners interface {
-	// Process returns the data of a running process.
+	// Process returns a running process with its data.
 	Process(pid uint32) (gpu.Process, bool)
 	// Owner returns the current owner of a process that Process returned before.
 	Owner(id gpu.ProcessID) gpu.Owner
@@ -30,9 +30,9 @@ type Owners interface {
 
 // Mapper returns the devices that containers hold.
 type Mapper interface {
-	// Allocations returns the allocations with the allocator's device names.
+	// Allocations returns the allocations with the device names that the allocator uses.
 	Allocations() gpu.Allocations
-	// SeesHost reports whether the driver's PIDs are the PIDs of our /proc.
+	// SeesHost reports whether the driver's PIDs are the PIDs in the exporter's /proc.
 	SeesHost() bool
 	// Units describes the known units. The result must not change.
 	Units() map[gpu.Unit]gpu.UnitInfo
@@ -46,13 +46,14 @@ type Config struct {
 	Owners Owners
 	Mapper Mapper
 	Host   host.Host
-	// KernelLog returns the errors in the kernel's log since the last call; may be nil.
+	// KernelLog returns the errors that appeared in the kernel's log since the last call. It may be
+	// nil.
 	KernelLog func() []gpu.KernelError
-	// PCIClasses match the GPUs on the PCI bus that the source reads.
+	// PCIClasses match those GPUs on the PCI bus that the source can read.
 	PCIClasses []gpu.PCIClass
-	// NodeName is the name of the Kubernetes node; may be empty.
+	// NodeName is the name of the Kubernetes node; it may be empty.
 	NodeName string
-	// StatePath is the directory of the ledger's file.
+	// StatePath is the directory of the ledger's state file.
 	StatePath string
 	// IdlePower is the configured idle power by model.
 	IdlePower map[string]gpu.Watts
@@ -79,11 +80,13 @@ type Sampler struct {
 	pciGPUs *int
 	hostAt  gpu.Instant // time at which node and pciGPUs were last read
 
-	// given contains the last allocations by UUID, and the boot clock of the request to the kubelet.
-	given map[string][]gpu.Allocation
-	asked time.Duration
-	seen  ownersSeen
-	// declared contains, by UUID, the allocations that followed from files or use at the last tick.
+	// given contains the last allocations by UUID. requested is the boot-clock time of the request to the
+	// kubelet.
+	given     map[string][]gpu.Allocation
+	requested time.Duration
+	seen      ownersSeen
+	// declared contains, by UUID, the allocations that were derived from files or from use at the last
+	// tick.
 	declared map[string][]gpu.Allocation
 
 	latest atomic.Pointer[gpu.Snapshot]
@@ -107,7 +110,7 @@ func New(cfg Config) *Sampler {
 // Latest returns the newest snapshot, or nil before the first tick.
 func (s *Sampler) Latest() *gpu.Snapshot { return s.latest.Load() }
 
-// Run ticks until the context ends.
+// Run calls Tick periodically until the context ends.
 func (s *Sampler) Run(ctx context.Context) error {
 	ticker := time.NewTicker(s.cfg.Ledger.Tick)
 	defer ticker.Stop()
@@ -121,9 +124,8 @@ func (s *Sampler) Run(ctx context.Context) error {
 	}
 }
 
-// Tick reads everything once and publishes the result. The snapshot becomes
-// visible only after its state is saved, so that no counter can be lower after a
-// crash than it was last shown.
+// Tick reads all sources once and publishes the result. The snapshot is published only after its
+// state was saved, so that after a crash no counter is lower than its last published value.
 func (s *Sampler) Tick(ctx context.Context) {
 	report, err := s.cfg.Source.Read(ctx)
 	if ctx.Err() != nil {
@@ -138,7 +140,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		s.modules.divide(&s.gpus, report.Readings)
 		s.histories.update(report.Readings, now)
 	}
-	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the state file records which errors were counted before
+	if s.cfg.KernelLog != nil && s.store.ledger != nil { // the state file contains the errors that were counted before
 		s.gpus.addKernel(s.store.switches.add(s.cfg.KernelLog()))
 	}
 	if !s.cfg.Mapper.SeesHost() {
@@ -151,7 +153,7 @@ func (s *Sampler) Tick(ctx context.Context) {
 		processes: make(map[string]processUsage, len(report.Readings)),
 	}
 	if v.required = allocations.Known && !allocations.Optional; allocations.Known {
-		s.given, s.asked = v.allocations, allocations.Requested
+		s.given, s.requested = v.allocations, allocations.Requested
 	}
 	for _, r := range report.Readings {
 		v.processes[r.UUID] = s.processes.resolve(r, s.holdsGPU)
@@ -173,8 +175,8 @@ func (s *Sampler) Tick(ctx context.Context) {
 	s.latest.Store(s.snapshot(v, books))
 }
 
-// blind removes the driver's process lists. In our own PID namespace the lists omit the processes
-// of other pods, so no process can be assumed to be alone on a GPU.
+// blind removes the driver's process lists. If the exporter has its own PID namespace, the lists
+// omit the processes of other pods, so no process can be assumed to be alone on a GPU.
 func blind(readings []gpu.Reading) {
 	for i := range readings {
 		r := &readings[i]
@@ -182,15 +184,15 @@ func blind(readings []gpu.Reading) {
 	}
 }
 
-// view contains the inputs of one tick.
+// view contains the input of one tick.
 type view struct {
 	now              gpu.Instant
 	report           gpu.Report
 	down             bool                        // no driver responds
-	allocations      map[string][]gpu.Allocation // by UUID, see [byGPU]
+	allocations      map[string][]gpu.Allocation // by UUID; see [byGPU]
 	allocationsKnown bool
-	alive            map[string]bool         // UIDs of live groups, while allocations are unknown
-	required         bool                    // allocations are known, and required to use a GPU
+	alive            map[string]bool         // UIDs of live groups, while the allocations are unknown
+	required         bool                    // the allocations are known, and an allocation is required to use a GPU
 	processes        map[string]processUsage // by UUID
 	units            map[gpu.Unit]gpu.UnitInfo
 }
@@ -214,7 +216,7 @@ func (s *Sampler) charge(v view) {
 	})
 }
 
-// readHost reads the machine's identity and its PCI bus, every hostEvery.
+// readHost reads the identity of the machine and its PCI bus, once every hostEvery.
 func (s *Sampler) readHost(now gpu.Instant) {
 	if !s.hostAt.IsZero() && now.Sub(s.hostAt) < hostEvery {
 		return
@@ -277,7 +279,7 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 	g.Reading, g.Recent = new(v.report.Readings[i]), s.histories.recent(uuid)
 	g.Totals = e.Counts.Totals(g.Reading.Counters)
 	g.Processes = s.processes.liveProcesses(g.Reading, who)
-	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // otherwise the snapshot would keep them in memory
+	g.Reading.Contexts, g.Reading.Samples, g.Reading.Instances = nil, nil, nil // otherwise the snapshot would keep the lists in memory
 	g.HoldersKnown = g.Reading.ContextsKnown && v.allocationsKnown
 	if g.Reading.ContextsKnown && v.required {
 		g.Strays, g.Unused = new(use.strays()), new(use.unused())
@@ -287,8 +289,8 @@ func (s *Sampler) gpu(uuid string, v view) gpu.GPU {
 
 // keepBooks adds the books to a snapshot. While the state can be neither saved nor removed, or its
 // file system hangs, a restart would continue from an older state. Then the books and errors are
-// shown unchanged, or are omitted. They are also omitted until the file was read, and while another
-// exporter keeps the books.
+// published unchanged, or are omitted. They are also omitted until the file is read, and while
+// another exporter keeps the books.
 func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	last := s.latest.Load()
 	switch {
@@ -318,7 +320,7 @@ func (s *Sampler) keepBooks(snap *gpu.Snapshot, books ledger.State) {
 	}
 }
 
-// shownOf returns a GPU of the last snapshot, or nil.
+// shownOf returns a GPU from the last snapshot, or nil if it does not contain the GPU.
 func shownOf(last *gpu.Snapshot, uuid string) *gpu.GPU {
 	if last == nil {
 		return nil

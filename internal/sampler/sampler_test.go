@@ -14,8 +14,8 @@ import (
 	"github.com/gpuledger/gpuledger/internal/stage"
 )
 
-// TestSnapshot checks that a snapshot has the node, the holders and the users of a GPU, and their
-// charges.
+// TestSnapshot checks that a snapshot contains the node, the holders and the users of a GPU, and
+// their charges.
 func TestSnapshot(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -62,7 +62,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestFieldPage checks that the snapshot contains the source's field page, even without readings.
+// TestFieldPage checks that the snapshot contains the source's field page, even if there are no
+// readings.
 func TestFieldPage(t *testing.T) {
 	w := newWorld(t)
 	w.fields = &gpu.FieldPage{Labels: []string{"a"}}
@@ -75,7 +76,7 @@ func TestFieldPage(t *testing.T) {
 	}
 }
 
-// TestNodeIdentity checks that the machine's identity is kept if it cannot be read again.
+// TestNodeIdentity checks that the identity of the machine is kept if a later reading of it fails.
 func TestNodeIdentity(t *testing.T) {
 	w := newWorld(t)
 	s := w.sampler()
@@ -107,7 +108,8 @@ func TestHostEvery(t *testing.T) {
 }
 
 // TestEnergyScope checks the limit above which an increase of the energy counter is rejected: 1.5
-// times the GPU's maximum power, and 4.5 times for a counter that covers more than its GPU.
+// times the GPU's maximum power, or 4.5 times this power for a counter that covers more than its
+// GPU.
 func TestEnergyScope(t *testing.T) {
 	tests := []struct {
 		scope gpu.EnergyScope
@@ -171,9 +173,9 @@ func TestEndDuringARead(t *testing.T) {
 	}
 }
 
-// TestAnotherCounter checks that the difference between two counters is not charged if a GPU's
-// energy is read from another counter after a restart. A more precise scope does not make it
-// another counter.
+// TestAnotherCounter checks that the difference between two counters is not charged if the energy
+// of a GPU is read from another counter after a restart. A counter with a more precise scope is
+// still the same counter.
 func TestAnotherCounter(t *testing.T) {
 	type counter struct {
 		source gpu.EnergySource
@@ -206,7 +208,7 @@ func TestAnotherCounter(t *testing.T) {
 }
 
 // TestPartial checks that the GPUs of a vendor stay present while its driver does not respond, and
-// that the number of GPUs in the drivers is unknown then.
+// that the number of GPUs that the drivers list is unknown then.
 func TestPartial(t *testing.T) {
 	w := newWorld(t)
 	w.devices[0].Vendor, w.devices[1].Vendor = "other", ""

@@ -22,24 +22,24 @@ type store struct {
 	cfg     Config
 	opening lane.Lane[opened]
 	saving  lane.Lane[saved]
-	dir     *state.Dir // nil while the directory is not held
+	dir     *state.Dir // nil while the exporter does not hold the directory
 	// failures counts the failed attempts to open the directory since the start, until the books
 	// start.
 	failures int
 	// ledger is nil while another exporter keeps the books of this node, and before the first
 	// attempt to open the directory.
 	ledger *ledger.Ledger
-	// stale is set while the file contains, or may contain, an older state than the books. A
-	// restart would continue from this older state.
+	// stale is set while the state in the file is, or may be, older than the books. A restart would
+	// continue from this older state.
 	stale bool
 	idle  idlePowers
 	jobs  descriptions
-	// switches are the errors of NVSwitches.
+	// switches contains the errors of NVSwitches.
 	switches nvSwitches
 }
 
-// saved is the result of a save: the errors of the ledger's file and of the tables of idle powers
-// and descriptions; nil for a table that was not saved.
+// saved is the result of a save. It contains the errors of saving the ledger's file, the table of
+// idle powers and the table of descriptions. The error is nil for a table that was not saved.
 type saved struct {
 	err, tableErr, jobsErr error
 	table                  []idleRow
@@ -47,14 +47,14 @@ type saved struct {
 }
 
 const (
-	// answerTimeout is the time for which a tick waits for the file system. Later ticks do not
+	// answerTimeout is the maximum time for which a tick waits for the file system. Later ticks do not
 	// wait.
 	answerTimeout = 2 * time.Second
-	// closeTimeout is the time for which the end of the program waits for the file system.
+	// closeTimeout is the maximum time for which the program waits for the file system before it ends.
 	closeTimeout = 250 * time.Millisecond
 )
 
-// record is a line of the file: a GPU, the errors of an NVSwitch, or a piece of the books.
+// record is a line of the file: a GPU, the errors of an NVSwitch, or a part of the books.
 type record struct {
 	GPU      *entry              `json:"gpu,omitempty"`
 	NVSwitch *gpu.NVSwitchErrors `json:"nvswitch,omitempty"`
@@ -89,7 +89,7 @@ func (c *content) add(version int, line json.RawMessage) error {
 	return nil
 }
 
-// records returns the lines of the file. It reuses one variable for all records.
+// records returns the lines of the file. All records use the same variable.
 func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.State) iter.Seq[any] {
 	return func(yield func(any) bool) {
 		var r record
@@ -113,24 +113,25 @@ func records(gpus map[string]entry, switches []gpu.NVSwitchErrors, books ledger.
 	}
 }
 
-// openAttempts is the number of attempts to open the directory before the books start without it,
-// so that the books are continued even if the file becomes available late.
+// openAttempts is the number of failed attempts to open the directory after which the books start
+// without it. Several attempts are made so that the books are continued even if the file becomes
+// available late.
 const openAttempts = 3
 
-// opened is an opened state directory with the content of its file.
+// opened is an open state directory, with the content of its file.
 type opened struct {
 	dir     *state.Dir
-	err     error // of the directory
+	err     error // error of the directory
 	content content
-	unread  error // of the file
+	unread  error // error of the file
 	idle    idlePowers
 	ignored error // error of the table of idle powers
 	jobs    descriptions
-	noJobs  error // of the table of descriptions
+	noJobs  error // error of the table of descriptions
 }
 
-// errNoBoot means that the boot id is unknown. The file may belong to this boot, so books do not
-// start until the boot id is known.
+// errNoBoot means that the boot id is unknown. The file may belong to this boot, so the books do
+// not start until the boot id is known.
 var errNoBoot = errors.New("not charging energy until the boot is known")
 
 // open opens the state directory and, if read is set, reads its file. It runs in a lane.
@@ -148,12 +149,12 @@ func open(cfg Config, read bool) (o opened) {
 	return o
 }
 
-// acquire opens the state directory if it is free. It returns the GPUs of an earlier exporter, if
-// this call continued the books of that exporter.
+// acquire opens the state directory if it is free. If this call continued the books of an earlier
+// exporter, it returns the GPUs of that exporter.
 //
 // If another exporter holds the directory, or if the directory hangs and its file may be valid,
-// this exporter charges nothing. If the directory cannot be used at all, it charges, and its
-// counters start at 0 after the next restart.
+// this exporter charges nothing. If the directory cannot be used at all, this exporter charges
+// energy, and its counters start at 0 after the next restart.
 func (s *store) acquire(ctx context.Context) map[string]entry {
 	if s.dir != nil {
 		return nil
@@ -183,8 +184,8 @@ func (s *store) acquire(ctx context.Context) map[string]entry {
 			s.ledger = ledger.New(s.cfg.Ledger)
 		}
 		return nil
-	case s.ledger != nil: // the books started without the file, and their values are already shown
-		s.idle.saved, s.jobs.saved = nil, nil // the directory may be new, so save the tables again
+	case s.ledger != nil: // the books started without the file, and their values are already published
+		s.idle.saved, s.jobs.saved = nil, nil // the directory may be new, so the tables are saved again
 		return nil
 	}
 	s.restoreIdle(o.idle, o.ignored)
@@ -216,8 +217,9 @@ func (s *store) late(ctx context.Context, began gpu.Instant) {
 	}
 }
 
-// restore continues the books of an earlier exporter. If the file is invalid the books are empty,
-// so that energy is never invented. The identity of GPUs is kept even if the books are invalid.
+// restore continues the books of an earlier exporter. If the file is invalid, the books start
+// empty, so that no wrong energy is added. The identities of GPUs are kept even if the books are
+// invalid.
 func (s *store) restore(began gpu.Instant, c content, err error) map[string]entry {
 	s.ledger = ledger.New(s.cfg.Ledger)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -225,7 +227,7 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	}
 	gpus := c.gpus
 	if err != nil {
-		gpus = nil // its content is invalid
+		gpus = nil // the content of the file is invalid
 	} else {
 		s.switches.restore(c.switches)
 		err = c.books.State.Check(began.Boot)
@@ -239,7 +241,8 @@ func (s *store) restore(began gpu.Instant, c content, err error) map[string]entr
 	return gpus
 }
 
-// books returns the settled state, or empty while another exporter keeps the books.
+// books returns the settled state. It returns an empty state while another exporter keeps the
+// books.
 func (s *store) books() ledger.State {
 	if s.ledger == nil {
 		return ledger.State{}
@@ -275,7 +278,7 @@ func (s *store) save(ctx context.Context, gpus map[string]entry, v view, books l
 	s.finish(ctx, began)
 }
 
-// finish records the result of a save, and reports whether the lane is idle.
+// finish records the result of a save. It reports whether the lane is idle.
 func (s *store) finish(ctx context.Context, began gpu.Instant) bool {
 	if !s.saving.Busy() {
 		return true
@@ -317,8 +320,8 @@ func copied(gpus map[string]entry) map[string]entry {
 	return gpus
 }
 
-// close releases the directory. A call that hangs is abandoned; the lock of the directory ends with
-// the process.
+// close releases the directory. It does not wait for a call that hangs; the lock of the directory
+// ends with the process.
 func (s *store) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()

@@ -27,7 +27,7 @@ func TestRestart(t *testing.T) {
 }
 
 // TestTwoExporters checks that a second exporter shows the GPUs and charges nothing until the first
-// exporter ends, and then continues the first exporter's books.
+// exporter ends, and then continues the books of the first exporter.
 func TestTwoExporters(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.sampler(), w.sampler()
@@ -57,7 +57,8 @@ func TestUnwritable(t *testing.T) {
 }
 
 // TestLateDirectory checks that books and errors continue if the state file can be opened only after
-// some ticks. Until then none are shown, because they would have another time of creation.
+// some ticks. Until then no books and errors are published, because their counters would have
+// another created timestamp.
 func TestLateDirectory(t *testing.T) {
 	tests := []struct {
 		name        string
@@ -130,7 +131,7 @@ func TestStateRemoved(t *testing.T) {
 }
 
 // TestSaveBeforePublish checks that a snapshot never shows values that are not saved. A folder in
-// place of the state file makes saves fail: it can be neither replaced nor removed.
+// place of the state file makes saves fail, because it can be neither replaced nor removed.
 func TestSaveBeforePublish(t *testing.T) {
 	w := newWorld(t)
 	w.runs(first, 42, train)
@@ -154,8 +155,8 @@ func TestSaveBeforePublish(t *testing.T) {
 	}
 }
 
-// TestStaleFromStart checks that an exporter that has never saved shows no book. Its counters would
-// decrease after a restart.
+// TestStaleFromStart checks that an exporter that has never saved publishes no book. Its counters
+// would decrease after a restart.
 func TestStaleFromStart(t *testing.T) {
 	w := newWorld(t)
 	file := filepath.Join(w.root, "state", "ledger.json")
@@ -237,12 +238,13 @@ func TestCorruptState(t *testing.T) {
 	}
 }
 
-// renames returns a function that renames a file below the root of a world.
+// renames returns a function that renames a file below the root folder of a world.
 func renames(from, to string) func(*world) error {
 	return func(w *world) error { return os.Rename(filepath.Join(w.root, from), filepath.Join(w.root, to)) }
 }
 
-// blocks returns a function that replaces a file by a folder, which root cannot open as a file either.
+// blocks returns a function that replaces a file by a folder, which even the user root cannot open as
+// a file.
 func blocks(name string) func(*world) error {
 	return func(w *world) error {
 		path := filepath.Join(w.root, name)

@@ -7,7 +7,7 @@ import (
 )
 
 // pod2 contains the fields that name a container of a pod in files of version 2. Version 3 supports
-// owners of all kinds.
+// all kinds of owners.
 type pod2 struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
@@ -19,7 +19,7 @@ func (p pod2) owner() gpu.Owner {
 	return gpu.Owner{Kind: gpu.OwnerPod, Scope: p.Namespace, Name: p.Pod, UID: p.PodUID, Part: p.Container}
 }
 
-// upgrade sets the owners in a record of version 2, which decoding omitted.
+// upgrade sets the owners in a record of version 2. The decoder does not set them.
 func (r *record) upgrade(line json.RawMessage) error {
 	var old struct {
 		Account pod2 `json:"account"`

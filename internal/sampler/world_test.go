@@ -24,13 +24,13 @@ const (
 
 var train = gpu.Owner{Kind: gpu.OwnerPod, Scope: "ml", Name: "train-0", UID: "uid-train", Part: "main"}
 
-// world implements the source, the owners and the mapper of a sampler. Each of its GPUs draws
-// 100 W.
+// world implements the source, the owners and the mapper for a sampler. Each of its GPUs draws 100
+// W.
 type world struct {
 	t           *testing.T
 	root        string
 	now         time.Duration
-	loaded      time.Duration // when the energy counters started
+	loaded      time.Duration // time at which the energy counters started
 	devices     []gpu.Device
 	hung        map[string]bool
 	processes   map[uint32]gpu.Process // running
@@ -40,7 +40,7 @@ type world struct {
 	still       bool                 // the driver has no new samples
 	mps         map[uint32]bool      // clients of MPS
 	places      map[uint32]string    // MIG instances by PID
-	instances   []gpu.InstanceSample // of every GPU in MIG mode
+	instances   []gpu.InstanceSample // partitioning of every GPU in MIG mode
 	utilization float64
 	allocations gpu.Allocations
 	xids        []gpu.DriverEvent
@@ -48,7 +48,7 @@ type world struct {
 	modulePower map[string]gpu.ModulePower
 	partial     bool
 	down        error
-	report      *gpu.Report // in place of the GPUs above
+	report      *gpu.Report // GPUs that replace the GPUs above
 	private     bool        // the exporter has its own PID namespace
 	max         int         // limit of process accounts
 	driver      string      // version
@@ -56,7 +56,7 @@ type world struct {
 	used        map[gpu.Owner][]string
 	idlePower   map[string]gpu.Watts
 	log         *slog.Logger
-	// kernelLog are the errors in the kernel's log for the next tick.
+	// kernelLog contains the errors that the next tick finds in the kernel's log.
 	kernelLog []gpu.KernelError
 }
 
@@ -149,7 +149,8 @@ func (w *world) Units() map[gpu.Unit]gpu.UnitInfo { return w.units }
 
 func (w *world) Used(_ []gpu.Device, by map[gpu.Owner][]string) { w.used = by }
 
-// Allocations returns the allocations, requested at the current time unless a test sets another.
+// Allocations returns the allocations. They are requested at the current time unless a test sets
+// another time.
 func (w *world) Allocations() gpu.Allocations {
 	a := w.allocations
 	a.Requested = cmp.Or(a.Requested, w.now)
@@ -178,7 +179,7 @@ func (w *world) sampler() *sampler.Sampler {
 	})
 }
 
-// ticks runs n ticks, one a second, checks the balance and returns the last snapshot.
+// ticks runs n ticks, one per second, checks that the books balance, and returns the last snapshot.
 func (w *world) ticks(s *sampler.Sampler, n int) *gpu.Snapshot {
 	w.t.Helper()
 	for range n {
@@ -213,8 +214,8 @@ func (w *world) gives(uuid string, c gpu.Owner) {
 	})
 }
 
-// restarted closes s, which releases the state directory as the end of a process does, and returns
-// its successor.
+// restarted closes s and returns its successor. Closing releases the state directory, like the end
+// of a process.
 func (w *world) restarted(s *sampler.Sampler) *sampler.Sampler {
 	if err := s.Close(); err != nil {
 		w.t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"github.com/gpuledger/gpuledger/internal/gpu"
 )
 
-// Full returns GPU i with everything a source can report.
+// Full returns GPU i with all values that a source can report.
 func Full(i int) GPU {
 	g := Plain(i)
 	g.Device.Serial = fmt.Sprintf("132992400%04d", i)
@@ -51,9 +51,9 @@ func Value(g gpu.Gauge, i int) float64 {
 	return n
 }
 
-// Divided returns GPU i in MIG mode, without utilisation and without remapped rows. It has one
-// instance with two compute instances, and one instance without a reported profile number and
-// position.
+// Divided returns GPU i in MIG mode, without utilisation and without remapped rows. One of its
+// instances has two compute instances. The driver does not report the profile number and the
+// position of another instance.
 func Divided(i int) GPU {
 	g := Full(i)
 	g.Device.Partitions = &gpu.Partitioning{Slices: 7, Instances: []gpu.Partition{
@@ -65,7 +65,7 @@ func Divided(i int) GPU {
 	return g
 }
 
-// Busy returns Divided with a driver that reports the activity of instances.
+// Busy returns the GPU of Divided, with a driver that reports the activity of instances.
 func Busy(i int) GPU {
 	g := Divided(i)
 	g.Reading.InstancesKnown = true
@@ -90,7 +90,7 @@ func Plain(i int) GPU {
 	return g
 }
 
-// Bare returns GPU i with a UUID and nothing else.
+// Bare returns GPU i with only a UUID.
 func Bare(i int) GPU {
 	uuid := fmt.Sprintf("GPU-5a1f0000-0000-4000-8000-00000000000%d", i)
 	return GPU{Device: gpu.Device{UUID: uuid, Index: i, Vendor: "NVIDIA"}}

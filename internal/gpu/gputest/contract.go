@@ -83,7 +83,7 @@ func testEnergy(t *testing.T, c contract) {
 	}
 }
 
-// testTook checks that a reading has the duration of the call that read its counter.
+// testTook checks that a reading contains the duration of the call that read its counter.
 func testTook(t *testing.T, c contract) {
 	clock := NewClock()
 	s, _ := c.open(t, Node{GPUs: []GPU{Full(0)}}, func() gpu.Instant {
@@ -95,8 +95,9 @@ func testTook(t *testing.T, c contract) {
 	}
 }
 
-// testSamples checks that each sample is reported once, that "no samples since the last reading"
-// differs from "unknown", and that each reading covers the time from the end of the last one.
+// testSamples checks that each sample is reported once, and that "no samples since the last
+// reading" differs from "unknown". The samples of each reading must cover the time from the end of
+// the previous samples.
 func testSamples(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0)}}
@@ -120,19 +121,19 @@ func testSamples(t *testing.T, c contract) {
 		change(n)
 		read()
 		g.Reading.Samples = nil
-		read() // the driver still has the samples, but they are not new
+		read() // the driver still returns these samples, but they are not new
 	}
 }
 
-// testMIG partitions a GPU, partitions it differently with the same ids, and ends MIG mode, while
-// nothing else changes.
+// testMIG partitions a GPU, partitions it differently with the same ids, and ends MIG mode. Nothing
+// else changes.
 func testMIG(t *testing.T, c contract) {
 	n := Node{GPUs: []GPU{Divided(0), Full(1), Divided(2)}}
 	s, change := c.open(t, n, NewClock().Now)
 	c.check(t, Read(t, s), n)
 
 	was := n.GPUs[0].Device.Partitions.Instances
-	again := was[0] // same id and UUIDs: drivers derive them from the position of the instance
+	again := was[0] // the id and the UUIDs stay the same, because drivers derive them from the position of the instance
 	again.Profile, again.ProfileID, again.Slices = "1g.20gb", 15, 1
 	none, first, reused := Divided(0), Divided(0), Divided(0)
 	none.Device.Partitions.Instances, none.Reading.Contexts = nil, nil
@@ -148,7 +149,7 @@ func testMIG(t *testing.T, c contract) {
 
 // testInstances checks the activity of instances. It is unknown in the first reading, in a reading
 // that follows immediately, and for a new instance. Each reading covers the time from the end of
-// the last one.
+// the previous one.
 func testInstances(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Busy(0), Full(1), Divided(2)}}
@@ -217,7 +218,7 @@ func testLost(t *testing.T, c contract) {
 	c.check(t, Read(t, s), n)
 }
 
-// testStuck checks that a GPU that hangs keeps its identity and delays no read.
+// testStuck checks that a GPU that hangs keeps its identity and does not delay a read.
 func testStuck(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}
@@ -235,7 +236,7 @@ func testStuck(t *testing.T, c contract) {
 	c.check(t, Read(t, s), n)
 }
 
-// testReload reloads the driver, which then lists the GPUs in reverse order.
+// testReload reloads the driver. The driver then lists the GPUs in reverse order.
 func testReload(t *testing.T, c contract) {
 	clock := NewClock()
 	n := Node{GPUs: []GPU{Full(0), Full(1), Plain(2)}}

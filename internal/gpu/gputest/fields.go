@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Without calls visit with copies of a full value (see full), each without one of its fields: the
-// field at path, such as Devices.Platform.Slot, is zero.
+// Without calls visit with copies of the value that full returns. In each copy one field, which
+// path names, is zero, for example Devices.Platform.Slot.
 func Without[T any](full func() *T, visit func(path string, v *T)) {
 	for k := 0; ; k++ {
 		v, i, path := full(), 0, ""

@@ -1,6 +1,6 @@
 // Package gputest is a test suite for sources of GPU readings. It uses only the types of package
-// gpu: the suite describes a [Node], the test of the source provides a driver that behaves like
-// that node, and the source must report exactly what was described.
+// gpu. The suite describes a [Node], and the test of the source provides a driver that behaves like
+// this node. The source must report exactly the described values.
 package gputest
 
 import (
@@ -21,9 +21,9 @@ type Source interface {
 	Read(ctx context.Context) (gpu.Report, error)
 }
 
-// Open starts a driver that behaves like the node and returns a source that reads it with the
-// given clock. The returned function changes the driver to another node while the source is open.
-// Open cleans up with t.Cleanup. The source must not wait for a slow GPU for longer than a
+// Open starts a driver that behaves like the node and returns a source that reads it with the given
+// clock. The returned function changes the driver to another node while the source is open. Open
+// registers the cleanup with t.Cleanup. The source must not wait for a slow GPU for longer than a
 // second.
 type Open func(t *testing.T, n Node, now gpu.Clock) (s Source, change func(Node))
 
@@ -31,41 +31,41 @@ type Open func(t *testing.T, n Node, now gpu.Clock) (s Source, change func(Node)
 type Node struct {
 	// Down is set while no driver is loaded.
 	Down bool
-	// Loads counts how often the driver was loaded before. A change to a greater number means
-	// that the driver was reloaded.
+	// Loads is the number of times that the driver was loaded before. An increase means that the driver
+	// was reloaded.
 	Loads int
-	GPUs  []GPU // in the driver's order
+	GPUs  []GPU // in the order of the driver
 }
 
 // GPU describes one GPU. The GPU does not report empty and nil values.
 type GPU struct {
 	Device gpu.Device
-	// Reading is the current reading, except for its UUID and time. Instances are the constant
-	// activity of the instances; a source may need several readings to measure it.
+	// Reading is the current reading, without the UUID and the time. Instances contains the activity of
+	// the instances, which is constant. A source may need several readings to measure it.
 	Reading gpu.Reading
-	// SampledAt is the time at which the driver took the samples of the reading. The test does not
-	// prescribe the time that a source reports for them, but checks that it is plausible.
+	// SampledAt is the time at which the driver took the samples of the reading. A source may report
+	// another time for these samples, but the test checks that the time is plausible.
 	SampledAt time.Time
-	// Lost is set after the GPU fell off the bus.
+	// Lost is set after the GPU was lost from the bus.
 	Lost bool
-	// Stuck is set while no call on the GPU returns.
+	// Stuck is set while calls for the GPU do not return.
 	Stuck bool
 }
 
-// Run runs the whole contract.
+// Run runs all tests of the contract.
 func Run(t *testing.T, open Open) { Limits{}.Run(t, open) }
 
-// Limits adapts the contract to a vendor with GPUs that report fewer values than the tests
-// describe.
+// Limits adapts the contract to a vendor if the GPUs of this vendor report fewer values than the
+// tests describe.
 type Limits struct {
-	// GPU reduces a described GPU to the values that a GPU of the vendor reports. It must not
-	// change values that the GPU points to. If GPU is nil, nothing is changed.
+	// GPU removes the values that no GPU of the vendor reports from a described GPU. It must not change
+	// values to which the described GPU points. If GPU is nil, nothing is changed.
 	GPU func(*GPU)
-	// Without contains the tests that do not apply, with the reason.
+	// Without contains the tests that do not apply to the vendor, with the reasons.
 	Without map[string]string
 }
 
-// contract is the contract with the limits of a vendor.
+// contract runs the tests of the contract within the limits of a vendor.
 type contract struct {
 	limits Limits
 	vendor Open
@@ -81,7 +81,7 @@ func (c contract) check(t *testing.T, report gpu.Report, n Node) {
 	Check(t, report, c.limits.node(n))
 }
 
-// node returns a node with the limits.
+// node returns a node to which the limits are applied.
 func (l Limits) node(n Node) Node {
 	if l.GPU == nil {
 		return n
@@ -93,7 +93,7 @@ func (l Limits) node(n Node) Node {
 	return n
 }
 
-// Run runs the contract with the limits.
+// Run runs the tests of the contract with the limits.
 func (l Limits) Run(t *testing.T, open Open) {
 	tests := map[string]func(*testing.T, contract){
 		"reports what is there":             testExact,
@@ -120,7 +120,7 @@ func (l Limits) Run(t *testing.T, open Open) {
 }
 
 // Clock is a clock that advances only when Advance is called. Its wall clock starts at the real
-// time, because drivers stamp their samples with it.
+// time, because drivers use it for the timestamps of samples.
 type Clock struct {
 	mu  sync.Mutex
 	now gpu.Instant
@@ -138,7 +138,7 @@ func (c *Clock) Now() gpu.Instant {
 	return c.now
 }
 
-// Advance moves both clocks on.
+// Advance advances both clocks.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,8 +146,8 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now.Boot += d
 }
 
-// Check fails the test unless the report matches the node: a device for each GPU that is not
-// lost, and a reading for each of them that is not stuck.
+// Check fails the test unless the report matches the node. The report must contain a device for
+// each GPU that is not lost, and a reading for each of these GPUs that is not stuck.
 func Check(t *testing.T, report gpu.Report, n Node) {
 	t.Helper()
 	checkOnce(t, report)
@@ -183,7 +183,7 @@ func Check(t *testing.T, report gpu.Report, n Node) {
 	}
 }
 
-// checkInstances fails the test if activity of instances is reported and differs from the
+// checkInstances fails the test if the activity of instances is reported but differs from the
 // description.
 func checkInstances(t *testing.T, want, got gpu.Reading) {
 	t.Helper()
@@ -209,7 +209,8 @@ func checkInstances(t *testing.T, want, got gpu.Reading) {
 	}
 }
 
-// checkTimes fails the test unless a reading has a time and its samples are not later than that.
+// checkTimes fails the test unless a reading has a time, and its samples are not later than this
+// time.
 func checkTimes(t *testing.T, r gpu.Reading) {
 	t.Helper()
 	if r.At.IsZero() {
@@ -266,9 +267,9 @@ func Read(t *testing.T, s Source) gpu.Report {
 // busy machine.
 const HangTimeout = 5 * time.Minute
 
-// Hasty returns a source that does not wait for calls that hang: the first Read has a short
-// timeout, and each further Read doubles it. On a busy machine other calls may time out too, so
-// tests wait with [Eventually] for their readings.
+// Hasty returns a source that does not wait for calls that hang. The first Read has a short
+// timeout, and each further Read doubles the timeout. On a busy machine other calls may also time
+// out, so tests use [Eventually] to wait for their readings.
 func Hasty(s Source) Source { return &hasty{s, 20 * time.Millisecond} }
 
 type hasty struct {
@@ -283,7 +284,7 @@ func (h *hasty) Read(ctx context.Context) (gpu.Report, error) {
 	return h.Source.Read(ctx)
 }
 
-// Eventually reads the source until ok accepts the report, and returns it.
+// Eventually reads the source until ok accepts the report, and returns this report.
 func Eventually(t *testing.T, s Source, want string, ok func(gpu.Report, error) bool) gpu.Report {
 	t.Helper()
 	deadline := time.After(HangTimeout)
